@@ -1,0 +1,86 @@
+//! The intermediate that all codecs share.
+
+use crate::{Error, Graph, Metadata, Result, Tensor, TensorId};
+use std::collections::{BTreeMap, HashMap};
+
+/// A graph, named tensors, metadata. It describes; the bytes stay where the [`crate::Placement`]s say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checkpoint {
+    /// What the model computes, where the format says it.
+    pub graph: Option<Graph>,
+    /// All tensors, in the order of the format.
+    pub tensors: Vec<Tensor>,
+    /// Everything else.
+    pub metadata: Metadata,
+}
+
+impl Checkpoint {
+    /// The tensor with this name.
+    pub fn tensor(&self, name: &str) -> Option<(TensorId, &Tensor)> {
+        let id = self.tensors.iter().position(|tensor| tensor.name == name)?;
+        Some((TensorId(id), &self.tensors[id]))
+    }
+
+    /// Every tensor by name: for callers that look up many.
+    pub fn by_name(&self) -> HashMap<&str, TensorId> {
+        let pairs = self.tensors.iter().enumerate();
+        pairs.map(|(id, tensor)| (tensor.name.as_str(), TensorId(id))).collect()
+    }
+
+    /// Renames tensors, and the graph's references to them. Names that `names` lacks stay.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Mapping`] when two tensors would get one name.
+    pub fn rename(&mut self, names: &BTreeMap<String, String>) -> Result<()> {
+        let mut taken: HashMap<&str, &str> = HashMap::with_capacity(self.tensors.len());
+        for tensor in &self.tensors {
+            let new = names.get(&tensor.name).unwrap_or(&tensor.name);
+            if let Some(other) = taken.insert(new, &tensor.name) {
+                return Err(Error::mapping("two tensors would get the same name")
+                    .tensor(new.as_str())
+                    .found(format!("'{other}' and '{}'", tensor.name))
+                    .help("give one of them another name, or exclude it"));
+            }
+        }
+        for tensor in &mut self.tensors {
+            if let Some(new) = names.get(&tensor.name) {
+                tensor.name.clone_from(new);
+            }
+        }
+        if let Some(graph) = &mut self.graph {
+            for node in &mut graph.nodes {
+                for name in node.parameters.values_mut() {
+                    if let Some(new) = names.get(name.as_str()) {
+                        name.clone_from(new);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Shape};
+
+    fn two() -> Checkpoint {
+        let tensor = |name: &str| Tensor::new(name, DType::F32, Shape::scalar());
+        Checkpoint { tensors: vec![tensor("a"), tensor("b")], ..Checkpoint::default() }
+    }
+
+    #[test]
+    fn renaming_onto_a_name_that_stays_is_an_error() {
+        let names = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        assert_eq!(two().rename(&names).unwrap_err().kind(), crate::Kind::Mapping);
+    }
+
+    #[test]
+    fn names_can_be_swapped() {
+        let names = [("a", "b"), ("b", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let mut checkpoint = two();
+        checkpoint.rename(&BTreeMap::from(names)).unwrap();
+        assert_eq!(checkpoint.tensor("b").unwrap().0, TensorId(0));
+    }
+}

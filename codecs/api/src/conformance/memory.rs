@@ -1,0 +1,227 @@
+//! A plain executor that holds everything in memory: slow, short, and independent of the engine's.
+
+use crate::{
+    Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, Input, Limits, Options, Packing,
+    Placed, Placement, Region, Result, Side, Tensor, Written,
+};
+use std::collections::BTreeMap;
+
+/// Reads a checkpoint and all its values: little-endian, row-major in logical axis order, one element in whole
+/// bytes; the concatenated elements for strings. Verifies every checksum.
+///
+/// # Errors
+/// Whatever the codec, [`Contents::check`] or [`Contents::check_data`] find, and checksums that differ.
+pub fn read(
+    codec: &dyn Codec,
+    input: &Input,
+    options: &[(String, String)],
+) -> Result<(Contents, Vec<Vec<u8>>)> {
+    let info = codec.info();
+    let options = Options::parse(info.id, info.options, Side::Read, options)?;
+    let limits = Limits::default();
+    let contents = codec.read(input, &options, &limits)?;
+    contents.check(&limits)?;
+    contents.check_data(input, contents.placements.iter().map(|placement| placement.tensor))?;
+    let pairs = contents.checkpoint.tensors.iter().zip(&contents.placements);
+    let values = pairs
+        .map(|(tensor, placement)| value(input, &contents, tensor, placement))
+        .collect::<Result<Vec<_>>>()?;
+    Ok((contents, values))
+}
+
+fn value(input: &Input, contents: &Contents, tensor: &Tensor, placement: &Placement) -> Result<Vec<u8>> {
+    let mut pieces = Vec::new();
+    for extent in &placement.extents {
+        let file = input.file(&contents.files[extent.file.0])?;
+        let bytes = file.bytes(extent.offset, extent.len)?;
+        verify(extent, &bytes).map_err(|error| error.file(file.name()).tensor(&tensor.name))?;
+        pieces.push((extent.region.clone(), bytes));
+    }
+    let Some(size) = tensor.dtype.bytes() else {
+        return Ok(pieces.into_iter().flat_map(|(_, bytes)| bytes).collect());
+    };
+    let encoding = &placement.encoding;
+    if pieces.iter().all(|(region, _)| region.is_none()) {
+        let bytes = pieces.into_iter().flat_map(|(_, bytes)| bytes).collect();
+        pieces = vec![(None, bytes)];
+    }
+    let mut out = vec![0; to_usize(tensor.value_bytes())?];
+    for (region, bytes) in pieces {
+        let region = region.unwrap_or_else(|| whole(tensor));
+        let elements = to_usize(region.shape.elements())?;
+        let bytes = normalise(encoding, &bytes, elements);
+        let size = to_usize(size)?;
+        for (k, index) in logical_indices(tensor, &region, &encoding.order).enumerate() {
+            out[index * size..][..size].copy_from_slice(&bytes[k * size..][..size]);
+        }
+    }
+    Ok(out)
+}
+
+fn verify(extent: &Extent, bytes: &[u8]) -> Result<()> {
+    let Some(checksum) = &extent.checksum else { return Ok(()) };
+    let mut running = checksum.start();
+    running.update(bytes);
+    match checksum.value {
+        Some(stored) if stored != running.finish() => Err(Error::corrupt("the checksum does not match")
+            .offset(extent.offset)
+            .found(format!("{:#010x} computed", running.finish()))
+            .expected(format!("{stored:#010x} stored"))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a checkpoint whose values are as [`read`] returns them; the result is every file by name.
+///
+/// # Errors
+/// Whatever the codec says, and a tensor that it neither places nor declares lost.
+pub fn write(
+    codec: &dyn Codec,
+    checkpoint: &Checkpoint,
+    values: &[Vec<u8>],
+    name: &str,
+    options: &[(String, String)],
+) -> Result<BTreeMap<String, Vec<u8>>> {
+    let info = codec.info();
+    let options = Options::parse(info.id, info.options, Side::Write, options)?;
+    let placed = codec.place(checkpoint, name, &options)?;
+    placed.check(checkpoint)?;
+    let mut files = vec![Vec::new(); placed.files.len()];
+    let mut written = Vec::new();
+    for placement in &placed.placements {
+        let tensor = &checkpoint.tensors[placement.tensor.0];
+        written.push(store(tensor, &values[placement.tensor.0], placement, &mut files)?);
+    }
+    let sealed = codec.seal(&placed, &written)?;
+    for block in placed.blocks.iter().chain(&sealed) {
+        put(&mut files[block.file.0], block.offset, &block.bytes)?;
+    }
+    finish(&placed, files)
+}
+
+fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<u8>]) -> Result<Written> {
+    let encoding = &placement.encoding;
+    if encoding.dtype != tensor.dtype {
+        return Err(Error::unsupported("the conformance kit does not convert dtypes").tensor(&tensor.name));
+    }
+    let mut checksums = Vec::new();
+    let mut taken = 0;
+    for extent in &placement.extents {
+        let bytes = match tensor.dtype.bytes() {
+            None => {
+                let start = taken;
+                taken += to_usize(extent.len)?;
+                value[start..taken].to_vec()
+            }
+            Some(size) => {
+                let region = extent.region.clone().unwrap_or_else(|| whole(tensor));
+                let size = to_usize(size)?;
+                let indices = logical_indices(tensor, &region, &encoding.order);
+                let bytes: Vec<u8> = indices.flat_map(|i| &value[i * size..][..size]).copied().collect();
+                encode(encoding, &bytes)
+            }
+        };
+        if bytes.len() as u64 != extent.len {
+            return Err(Error::mismatch("the codec's extent does not fit the tensor").tensor(&tensor.name));
+        }
+        checksums.push(extent.checksum.as_ref().map(|checksum| {
+            let mut running = checksum.start();
+            running.update(&bytes);
+            running.finish()
+        }));
+        put(&mut files[extent.file.0], extent.offset, &bytes)?;
+    }
+    Ok(Written { checksums })
+}
+
+fn put(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) -> Result<()> {
+    let start = to_usize(offset)?;
+    if file.len() < start + bytes.len() {
+        file.resize(start + bytes.len(), 0);
+    }
+    file[start..start + bytes.len()].copy_from_slice(bytes);
+    Ok(())
+}
+
+fn finish(placed: &Placed, files: Vec<Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut out = BTreeMap::new();
+    for (file, mut bytes) in placed.files.iter().zip(files) {
+        if let Some(len) = file.len {
+            if bytes.len() as u64 > len {
+                return Err(
+                    Error::mismatch("the codec writes past the end that it announced").file(&file.name)
+                );
+            }
+            bytes.resize(to_usize(len)?, 0);
+        }
+        out.insert(file.name.clone(), bytes);
+    }
+    Ok(out)
+}
+
+/// Stored bytes → little-endian, whole bytes, sub-byte elements masked.
+fn normalise(encoding: &Encoding, stored: &[u8], elements: usize) -> Vec<u8> {
+    let bits = encoding.dtype.bits().unwrap_or(8);
+    match encoding.packing {
+        Packing::Bits if bits < 8 => (0..elements)
+            .map(|k| {
+                let at = k * bits as usize;
+                (0..bits as usize).map(|b| (stored[(at + b) / 8] >> ((at + b) % 8) & 1) << b).sum()
+            })
+            .collect(),
+        _ => swap(encoding, stored),
+    }
+}
+
+fn encode(encoding: &Encoding, values: &[u8]) -> Vec<u8> {
+    let bits = encoding.dtype.bits().unwrap_or(8) as usize;
+    if encoding.packing == Packing::Bytes || bits >= 8 {
+        return swap(encoding, values);
+    }
+    let mut out = vec![0; (values.len() * bits).div_ceil(8)];
+    for (k, value) in values.iter().enumerate() {
+        for b in 0..bits {
+            out[(k * bits + b) / 8] |= (value >> b & 1) << ((k * bits + b) % 8);
+        }
+    }
+    out
+}
+
+fn swap(encoding: &Encoding, bytes: &[u8]) -> Vec<u8> {
+    let size = encoding.dtype.component_bytes();
+    match encoding.endian {
+        Endian::Little => bytes.to_vec(),
+        Endian::Big => bytes.chunks(size).flat_map(|chunk| chunk.iter().rev()).copied().collect(),
+    }
+}
+
+fn whole(tensor: &Tensor) -> Region {
+    Region { start: vec![0; tensor.shape.rank()], shape: tensor.shape.clone() }
+}
+
+/// Row-major logical positions of a region's elements, in the order in which they are stored.
+fn logical_indices<'a>(
+    tensor: &'a Tensor,
+    region: &'a Region,
+    order: &'a [usize],
+) -> impl Iterator<Item = usize> + 'a {
+    let stored = region.shape.permuted(order);
+    (0..stored.elements()).map(move |mut k| {
+        let mut index = region.start.clone();
+        for (axis, len) in order.iter().zip(stored.iter()).rev() {
+            index[*axis] += k % len;
+            k /= len;
+        }
+        let flat = index.iter().zip(tensor.shape.iter()).fold(0, |flat, (i, len)| flat * len + i);
+        usize::try_from(flat).unwrap_or(usize::MAX)
+    })
+}
+
+fn to_usize(value: u64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| Error::limit("too large for this machine").found(value.to_string()))
+}
+
+/// Whether a dtype's values are bytes of one length each.
+pub(super) fn fixed(dtype: DType) -> bool {
+    dtype.bytes().is_some()
+}

@@ -1,0 +1,281 @@
+//! What a codec says when it has read.
+
+use crate::{Checkpoint, Encoding, Error, Extent, Input, Limits, Placement, Result, Tensor, TensorId};
+use serde::Serialize;
+use std::collections::HashSet;
+
+/// The result of [`crate::Codec::read`]: a checkpoint and where its bytes are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contents {
+    /// Graph, tensors, metadata.
+    pub checkpoint: Checkpoint,
+    /// Files that placements refer to, relative to the input's directory.
+    pub files: Vec<String>,
+    /// One per tensor, in the same order.
+    pub placements: Vec<Placement>,
+    /// What a lenient reading had to mend.
+    pub repairs: Vec<Repair>,
+    /// What the user should know about this file, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Something that a lenient reading accepted although the format's rules forbid it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Repair {
+    /// The tensor, field or file.
+    pub subject: String,
+    /// What was wrong and what was assumed instead.
+    pub detail: String,
+}
+
+impl Contents {
+    /// Checks what no codec should have to check again: every tensor has a fitting placement, names are unique,
+    /// slices cover their tensor exactly, and the graph names tensors that exist.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`] or [`crate::Kind::Limit`], naming the tensor.
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        let tensors = &self.checkpoint.tensors;
+        limits.check("tensors", tensors.len() as u64)?;
+        limits.check("files", self.files.len() as u64)?;
+        if tensors.len() != self.placements.len() {
+            return Err(Error::corrupt("not every tensor has a place")
+                .found(self.placements.len().to_string())
+                .expected(tensors.len().to_string()));
+        }
+        let mut names = HashSet::with_capacity(tensors.len());
+        for (id, (tensor, placement)) in tensors.iter().zip(&self.placements).enumerate() {
+            limits.check("name_bytes", tensor.name.len() as u64)?;
+            if !names.insert(tensor.name.as_str()) {
+                return Err(Error::corrupt("two tensors have the same name").tensor(&tensor.name));
+            }
+            self.check_tensor(TensorId(id), tensor, placement, limits)
+                .map_err(|error| error.tensor(&tensor.name))?;
+        }
+        self.check_graph(&names, limits)
+    }
+
+    fn check_tensor(
+        &self,
+        id: TensorId,
+        tensor: &Tensor,
+        placement: &Placement,
+        limits: &Limits,
+    ) -> Result<()> {
+        let rank = tensor.shape.rank();
+        limits.check("rank", rank as u64)?;
+        let elements = tensor.shape.elements();
+        let lengths_fit = match (&tensor.lengths, tensor.dtype.bytes()) {
+            (None, Some(_)) => true,
+            (Some(lengths), None) => lengths.len() as u64 == elements,
+            _ => false,
+        };
+        let axes_fit = tensor.axes.as_ref().is_none_or(|axes| axes.len() == rank);
+        let files_fit = placement.extents.iter().all(|extent| extent.file.0 < self.files.len());
+        if placement.tensor != id
+            || !lengths_fit
+            || !axes_fit
+            || !files_fit
+            || !is_permutation(&placement.encoding, rank)
+        {
+            return Err(Error::corrupt("the tensor's description contradicts itself"));
+        }
+        if placement.extents.iter().any(|extent| extent.region.is_some()) {
+            limits.check("slices", placement.extents.len() as u64)?;
+            check_cover(tensor, placement)
+        } else {
+            let stored = placement.extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.len));
+            let expected = match tensor.dtype.bytes() {
+                Some(_) => placement.encoding.stored_len(elements),
+                None => Some(tensor.value_bytes()),
+            };
+            if stored.is_none() || stored != expected {
+                return Err(Error::corrupt("the stored size does not fit the shape")
+                    .found(stored.map_or("too many bytes".to_owned(), |bytes| format!("{bytes} bytes")))
+                    .expected(format!(
+                        "{} of {} = {} bytes",
+                        tensor.shape,
+                        placement.encoding.dtype,
+                        expected.map_or("a fraction of".to_owned(), |bytes| bytes.to_string())
+                    )));
+            }
+            Ok(())
+        }
+    }
+
+    fn check_graph(&self, names: &HashSet<&str>, limits: &Limits) -> Result<()> {
+        let Some(graph) = &self.checkpoint.graph else { return Ok(()) };
+        limits.check("graph_nodes", graph.nodes.len() as u64)?;
+        for node in &graph.nodes {
+            for (role, tensor) in &node.parameters {
+                if !names.contains(tensor.as_str()) {
+                    return Err(Error::corrupt(format!(
+                        "layer '{}' refers to a tensor that is missing",
+                        node.name
+                    ))
+                    .field(role.as_str())
+                    .tensor(tensor.as_str()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the files have all the bytes that the given tensors' placements name. Apart from
+    /// [`Contents::check`], because a checkpoint without its data can still be inspected.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`] for a missing file, [`crate::Kind::Corrupt`] for a short one.
+    pub fn check_data(&self, input: &Input, tensors: impl Iterator<Item = TensorId>) -> Result<()> {
+        let mut lens: Vec<Option<u64>> = vec![None; self.files.len()];
+        for id in tensors {
+            let placement = &self.placements[id.0];
+            let tensor = &self.checkpoint.tensors[id.0].name;
+            for extent in placement.extents.iter().filter(|extent| extent.len > 0) {
+                let name = &self.files[extent.file.0];
+                let len = match lens[extent.file.0] {
+                    Some(len) => len,
+                    None => *lens[extent.file.0]
+                        .insert(input.file(name).map_err(|error| error.tensor(tensor))?.len()),
+                };
+                if extent.offset.checked_add(extent.len).is_none_or(|end| end > len) {
+                    return Err(Error::corrupt("the file ends before the tensor does")
+                        .file(input.display(name))
+                        .offset(extent.offset)
+                        .tensor(tensor)
+                        .found(format!("a file of {len} bytes"))
+                        .expected(format!("{} bytes from offset {}", extent.len, extent.offset))
+                        .help("the file is cut short or belongs to another checkpoint: copy it again"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_permutation(encoding: &Encoding, rank: usize) -> bool {
+    let mut seen = vec![false; rank];
+    encoding.order.len() == rank
+        && encoding
+            .order
+            .iter()
+            .all(|axis| seen.get_mut(*axis).is_some_and(|seen| !std::mem::replace(seen, true)))
+}
+
+/// Every element lies in exactly one region: the sizes add up, and no two overlap.
+fn check_cover(tensor: &Tensor, placement: &Placement) -> Result<()> {
+    let mut boxes = Vec::with_capacity(placement.extents.len());
+    let mut covered = 0u64;
+    for extent in &placement.extents {
+        let region = region_of(tensor, extent)?;
+        if placement.encoding.stored_len(region.shape.elements()) != Some(extent.len) {
+            return Err(Error::corrupt("a slice's stored size does not fit its shape")
+                .offset(extent.offset)
+                .found(format!("{} bytes", extent.len))
+                .expected(format!("{} of {}", region.shape, placement.encoding.dtype)));
+        }
+        covered = covered.saturating_add(region.shape.elements());
+        if region.shape.elements() > 0 {
+            boxes.push(region);
+        }
+    }
+    if covered != tensor.shape.elements() {
+        return Err(Error::corrupt("the slices do not cover the tensor exactly")
+            .found(format!("{covered} elements in {} slices", placement.extents.len()))
+            .expected(format!("{} elements", tensor.shape.elements())));
+    }
+    boxes.sort_by(|a, b| a.start.cmp(&b.start));
+    for (i, a) in boxes.iter().enumerate() {
+        let reach = |region: &crate::Region| region.start.first().map_or(1, |s| s + region.shape[0]);
+        for b in boxes[i + 1..].iter().take_while(|b| b.start.first().is_none_or(|start| *start < reach(a))) {
+            let overlap = (0..a.start.len())
+                .all(|k| a.start[k] < b.start[k] + b.shape[k] && b.start[k] < a.start[k] + a.shape[k]);
+            if overlap {
+                return Err(Error::corrupt("two slices overlap")
+                    .found(format!("{:?}+{} and {:?}+{}", a.start, a.shape, b.start, b.shape)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn region_of<'a>(tensor: &Tensor, extent: &'a Extent) -> Result<&'a crate::Region> {
+    let outside = || Error::corrupt("a slice lies outside its tensor").offset(extent.offset);
+    let region = extent.region.as_ref().ok_or_else(outside)?;
+    let fits = region.start.len() == tensor.shape.rank()
+        && region.shape.rank() == tensor.shape.rank()
+        && (0..tensor.shape.rank())
+            .all(|k| region.start[k].checked_add(region.shape[k]).is_some_and(|end| end <= tensor.shape[k]));
+    if fits {
+        Ok(region)
+    } else {
+        Err(outside()
+            .found(format!("{:?}+{}", region.start, region.shape))
+            .expected(format!("inside {}", tensor.shape)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, FileId, Region, Shape};
+
+    fn sliced(slices: &[([u64; 2], [u64; 2])]) -> Contents {
+        let tensor = Tensor::new("v", DType::U8, Shape::new(vec![2, 2]).unwrap());
+        let extents = slices
+            .iter()
+            .map(|(start, shape)| Extent {
+                file: FileId(0),
+                offset: 0,
+                len: shape[0] * shape[1],
+                region: Some(Region { start: start.to_vec(), shape: Shape::new(shape.to_vec()).unwrap() }),
+                checksum: None,
+            })
+            .collect();
+        let placement = Placement {
+            tensor: TensorId(0),
+            name: "v".into(),
+            extents,
+            encoding: Encoding::row_major(&tensor),
+        };
+        Contents {
+            checkpoint: Checkpoint { tensors: vec![tensor], ..Checkpoint::default() },
+            files: vec!["f".into()],
+            placements: vec![placement],
+            ..Contents::default()
+        }
+    }
+
+    #[test]
+    fn slices_that_tile_the_tensor_are_accepted() {
+        sliced(&[([1, 0], [1, 2]), ([0, 0], [1, 1]), ([0, 1], [1, 1])]).check(&Limits::default()).unwrap();
+    }
+
+    #[test]
+    fn slices_that_leave_a_hole_overlap_or_stick_out_are_refused() {
+        for slices in [
+            &[([0, 0], [1, 2])][..],
+            &[([0, 0], [1, 2]), ([0, 1], [2, 1])],
+            &[([0, 0], [1, 2]), ([2, 0], [1, 2])],
+        ] {
+            let error = sliced(slices).check(&Limits::default()).unwrap_err();
+            assert_eq!(error.kind(), crate::Kind::Corrupt, "{slices:?}");
+        }
+    }
+
+    #[test]
+    fn a_stored_size_that_does_not_fit_the_shape_is_refused() {
+        let mut contents = sliced(&[([0, 0], [2, 2])]);
+        contents.placements[0].extents[0].region = None;
+        contents.check(&Limits::default()).unwrap();
+        contents.placements[0].extents[0].len = 3;
+        assert!(contents.check(&Limits::default()).is_err());
+    }
+
+    #[test]
+    fn an_axis_order_that_is_no_permutation_is_refused() {
+        let mut contents = sliced(&[([0, 0], [2, 2])]);
+        contents.placements[0].encoding.order = vec![0, 0];
+        assert!(contents.check(&Limits::default()).is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! Element types.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! dtypes {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $bits:expr, $component:expr;)*) => {
+        /// The type of a tensor's elements.
+        ///
+        /// Names follow safetensors where it has one, else TensorFlow, in lower case.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum DType { $($(#[$doc])* #[serde(rename = $name)] $variant,)* }
+
+        impl DType {
+            /// Every dtype, in declaration order.
+            pub const ALL: &'static [DType] = &[$(DType::$variant,)*];
+
+            /// The name shown to people and used in JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(DType::$variant => $name,)* }
+            }
+
+            /// Bits of information in one element; `None` where elements have a length each.
+            pub const fn bits(self) -> Option<u32> {
+                match self { $(DType::$variant => $bits,)* }
+            }
+
+            /// Bytes that a change of byte order reverses together (half an element for complex numbers).
+            pub const fn component_bytes(self) -> usize {
+                match self { $(DType::$variant => $component,)* }
+            }
+        }
+    };
+}
+
+dtypes! {
+    /// IEEE 754 binary64.
+    F64 = "f64", Some(64), 8;
+    /// IEEE 754 binary32.
+    F32 = "f32", Some(32), 4;
+    /// IEEE 754 binary16.
+    F16 = "f16", Some(16), 2;
+    /// The upper half of a binary32.
+    Bf16 = "bf16", Some(16), 2;
+    /// 8-bit float, 5 exponent bits, IEEE-like infinities.
+    F8E5m2 = "f8_e5m2", Some(8), 1;
+    /// 8-bit float, 4 exponent bits, finite, one NaN per sign.
+    F8E4m3 = "f8_e4m3", Some(8), 1;
+    /// 8-bit float, 4 exponent bits (bias 8), no negative zero.
+    F8E4m3fnuz = "f8_e4m3fnuz", Some(8), 1;
+    /// 8-bit float, 4 exponent bits (bias 11), no negative zero.
+    F8E4m3b11fnuz = "f8_e4m3b11fnuz", Some(8), 1;
+    /// 8-bit float, 5 exponent bits (bias 16), no negative zero.
+    F8E5m2fnuz = "f8_e5m2fnuz", Some(8), 1;
+    /// 8-bit power-of-two scale.
+    F8E8m0 = "f8_e8m0", Some(8), 1;
+    /// 6-bit float, 2 exponent bits.
+    F6E2m3 = "f6_e2m3", Some(6), 1;
+    /// 6-bit float, 3 exponent bits.
+    F6E3m2 = "f6_e3m2", Some(6), 1;
+    /// 4-bit float, 2 exponent bits.
+    F4E2m1 = "f4_e2m1", Some(4), 1;
+    /// Signed 64-bit integer.
+    I64 = "i64", Some(64), 8;
+    /// Signed 32-bit integer.
+    I32 = "i32", Some(32), 4;
+    /// Signed 16-bit integer.
+    I16 = "i16", Some(16), 2;
+    /// Signed 8-bit integer.
+    I8 = "i8", Some(8), 1;
+    /// Signed 4-bit integer.
+    I4 = "i4", Some(4), 1;
+    /// Signed 2-bit integer.
+    I2 = "i2", Some(2), 1;
+    /// Unsigned 64-bit integer.
+    U64 = "u64", Some(64), 8;
+    /// Unsigned 32-bit integer.
+    U32 = "u32", Some(32), 4;
+    /// Unsigned 16-bit integer.
+    U16 = "u16", Some(16), 2;
+    /// Unsigned 8-bit integer.
+    U8 = "u8", Some(8), 1;
+    /// Unsigned 4-bit integer.
+    U4 = "u4", Some(4), 1;
+    /// Unsigned 2-bit integer.
+    U2 = "u2", Some(2), 1;
+    /// TensorFlow's quantised signed 32-bit integer.
+    Qi32 = "qint32", Some(32), 4;
+    /// TensorFlow's quantised signed 16-bit integer.
+    Qi16 = "qint16", Some(16), 2;
+    /// TensorFlow's quantised signed 8-bit integer.
+    Qi8 = "qint8", Some(8), 1;
+    /// TensorFlow's quantised unsigned 16-bit integer.
+    Qu16 = "quint16", Some(16), 2;
+    /// TensorFlow's quantised unsigned 8-bit integer.
+    Qu8 = "quint8", Some(8), 1;
+    /// One byte, 0 or 1.
+    Bool = "bool", Some(8), 1;
+    /// Two binary32: real, imaginary.
+    C64 = "c64", Some(64), 4;
+    /// Two binary64: real, imaginary.
+    C128 = "c128", Some(128), 8;
+    /// Byte strings, a length each.
+    String = "string", None, 1;
+    /// TensorFlow's serialised objects, a length each; opaque bytes here.
+    Variant = "variant", None, 1;
+}
+
+impl DType {
+    /// Whole bytes of one element that is not packed with its neighbours; `None` where elements have a length each.
+    pub const fn bytes(self) -> Option<u64> {
+        match self.bits() {
+            Some(bits) => Some(bits.div_ceil(8) as u64),
+            None => None,
+        }
+    }
+
+    /// Whether the elements are real floating-point numbers.
+    pub const fn is_float(self) -> bool {
+        matches!(
+            self,
+            DType::F64
+                | DType::F32
+                | DType::F16
+                | DType::Bf16
+                | DType::F8E5m2
+                | DType::F8E4m3
+                | DType::F8E4m3fnuz
+                | DType::F8E4m3b11fnuz
+                | DType::F8E5m2fnuz
+                | DType::F8E8m0
+                | DType::F6E2m3
+                | DType::F6E3m2
+                | DType::F4E2m1
+        )
+    }
+
+    /// The dtype with this [`name`](DType::name).
+    pub fn from_name(name: &str) -> Option<DType> {
+        DType::ALL.iter().copied().find(|dtype| dtype.name() == name)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The order of bytes within a component.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Endian {
+    /// Least significant byte first.
+    #[default]
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_finds_its_dtype() {
+        for dtype in DType::ALL {
+            assert_eq!(DType::from_name(dtype.name()), Some(*dtype));
+        }
+        assert_eq!(DType::ALL.len(), 35);
+    }
+
+    #[test]
+    fn small_types_take_a_whole_byte_unless_packed() {
+        assert_eq!(DType::I2.bytes(), Some(1));
+        assert_eq!(DType::C128.bytes(), Some(16));
+        assert_eq!(DType::String.bytes(), None);
+    }
+}

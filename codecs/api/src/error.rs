@@ -1,0 +1,258 @@
+//! The one error type: a kind, and the place where it was found.
+
+use std::fmt;
+
+/// What every fallible function of the project returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What sort of problem an [`Error`] is; callers branch on it and the command line derives its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// The input's bytes break the rules of its format.
+    Corrupt,
+    /// The input is valid, but says something that is not supported.
+    Unsupported,
+    /// A configured limit ([`crate::Limits`]) or the memory budget was exceeded.
+    Limit,
+    /// The target cannot hold something that changes what the model computes.
+    Lossy,
+    /// The name mapping is wrong: an unused, missing or colliding name.
+    Mapping,
+    /// Two checkpoints that had to agree do not.
+    Mismatch,
+    /// The caller asked for something impossible: an unknown option, an existing output.
+    Usage,
+    /// The operating system refused.
+    Io,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Corrupt => "corrupt input",
+            Kind::Unsupported => "unsupported",
+            Kind::Limit => "limit exceeded",
+            Kind::Lossy => "lossy conversion",
+            Kind::Mapping => "name mapping",
+            Kind::Mismatch => "mismatch",
+            Kind::Usage => "usage",
+            Kind::Io => "input/output",
+        })
+    }
+}
+
+/// Which file, offset, field or tensor; what was found; what was expected; what to do next.
+///
+/// ```
+/// use ckpt_api::{Error, Kind};
+/// let error = Error::corrupt("the file is cut short")
+///     .file("model.nn")
+///     .offset(16)
+///     .found("3 bytes")
+///     .expected("4 bytes")
+///     .help("copy the file again");
+/// assert_eq!(error.kind(), Kind::Corrupt);
+/// assert_eq!(
+///     error.to_string(),
+///     "the file is cut short (file model.nn, offset 16): found 3 bytes, expected 4 bytes; copy the file again"
+/// );
+/// ```
+#[derive(Debug)]
+pub struct Error(Box<Details>);
+
+#[derive(Debug)]
+struct Details {
+    kind: Kind,
+    message: String,
+    file: Option<String>,
+    offset: Option<u64>,
+    field: Option<String>,
+    tensor: Option<String>,
+    found: Option<String>,
+    expected: Option<String>,
+    help: Option<String>,
+    source: Option<std::io::Error>,
+}
+
+impl Error {
+    /// An error of `kind` that says `message`; add the place with the methods below.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Error(Box::new(Details {
+            kind,
+            message: message.into(),
+            file: None,
+            offset: None,
+            field: None,
+            tensor: None,
+            found: None,
+            expected: None,
+            help: None,
+            source: None,
+        }))
+    }
+
+    /// [`Kind::Corrupt`].
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(Kind::Corrupt, message)
+    }
+
+    /// [`Kind::Unsupported`].
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Kind::Unsupported, message)
+    }
+
+    /// [`Kind::Limit`].
+    pub fn limit(message: impl Into<String>) -> Self {
+        Self::new(Kind::Limit, message)
+    }
+
+    /// [`Kind::Lossy`].
+    pub fn lossy(message: impl Into<String>) -> Self {
+        Self::new(Kind::Lossy, message)
+    }
+
+    /// [`Kind::Mapping`].
+    pub fn mapping(message: impl Into<String>) -> Self {
+        Self::new(Kind::Mapping, message)
+    }
+
+    /// [`Kind::Mismatch`].
+    pub fn mismatch(message: impl Into<String>) -> Self {
+        Self::new(Kind::Mismatch, message)
+    }
+
+    /// [`Kind::Usage`].
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// [`Kind::Io`], keeping the operating system's error as the source.
+    pub fn io(message: impl Into<String>, source: std::io::Error) -> Self {
+        let mut error = Self::new(Kind::Io, message);
+        error.0.found = Some(source.to_string());
+        error.0.source = Some(source);
+        error
+    }
+
+    /// Names the file; the first caller, who is nearest to the cause, wins.
+    #[must_use]
+    pub fn file(mut self, file: impl Into<String>) -> Self {
+        self.0.file.get_or_insert_with(|| file.into());
+        self
+    }
+
+    /// Names the byte offset in the file.
+    #[must_use]
+    pub fn offset(mut self, offset: u64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Names the field, key or option.
+    #[must_use]
+    pub fn field(mut self, field: impl Into<String>) -> Self {
+        self.0.field.get_or_insert_with(|| field.into());
+        self
+    }
+
+    /// Names the tensor.
+    #[must_use]
+    pub fn tensor(mut self, tensor: impl Into<String>) -> Self {
+        self.0.tensor.get_or_insert_with(|| tensor.into());
+        self
+    }
+
+    /// Says what was found.
+    #[must_use]
+    pub fn found(mut self, found: impl Into<String>) -> Self {
+        self.0.found.get_or_insert_with(|| found.into());
+        self
+    }
+
+    /// Says what was expected.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.0.expected.get_or_insert_with(|| expected.into());
+        self
+    }
+
+    /// Says what to do next.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.0.help.get_or_insert_with(|| help.into());
+        self
+    }
+
+    /// The sort of problem.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// What went wrong, in one sentence without its place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The place and the remedy as (label, text) pairs, in the order they should be shown.
+    pub fn context(&self) -> Vec<(&'static str, String)> {
+        let details = &*self.0;
+        let pairs = [
+            ("file", details.file.clone()),
+            ("offset", details.offset.map(|offset| offset.to_string())),
+            ("field", details.field.clone()),
+            ("tensor", details.tensor.clone()),
+            ("found", details.found.clone()),
+            ("expected", details.expected.clone()),
+            ("help", details.help.clone()),
+        ];
+        pairs.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        let (mut places, mut tail, mut help) = (Vec::new(), Vec::new(), None);
+        for (label, text) in self.context() {
+            match label {
+                "found" | "expected" => tail.push(format!("{label} {text}")),
+                "help" => help = Some(text),
+                _ => places.push(format!("{label} {text}")),
+            }
+        }
+        if !places.is_empty() {
+            write!(f, " ({})", places.join(", "))?;
+        }
+        if !tail.is_empty() {
+            write!(f, ": {}", tail.join(", "))?;
+        }
+        help.map_or(Ok(()), |help| write!(f, "; {help}"))
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_nearest_to_the_cause_wins() {
+        let error = Error::corrupt("x").file("inner").file("outer");
+        assert_eq!(error.context(), vec![("file", "inner".to_owned())]);
+    }
+
+    #[test]
+    fn an_io_error_keeps_its_source_and_says_it() {
+        let error = Error::io("cannot open", std::io::Error::other("boom"));
+        assert_eq!(error.kind(), Kind::Io);
+        assert!(std::error::Error::source(&error).is_some());
+        assert!(error.to_string().contains("boom"));
+    }
+}

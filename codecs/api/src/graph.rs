@@ -1,0 +1,346 @@
+//! What a model computes: nodes in order, ONNX operators where they exist.
+
+use crate::{Activation, Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+
+/// Nodes in an order in which they can run, with named values between them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Graph {
+    /// The model's name, where it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What goes in.
+    pub inputs: Vec<Value>,
+    /// What comes out.
+    pub outputs: Vec<Value>,
+    /// The steps.
+    pub nodes: Vec<Node>,
+}
+
+/// A value that flows between nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Value {
+    /// Unique name.
+    pub name: String,
+    /// Length of each axis; `None` where it is free (the batch) or unknown.
+    pub shape: Vec<Option<u64>>,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// The layer's name; unique.
+    pub name: String,
+    /// What it computes.
+    pub op: Op,
+    /// Names of the values it takes.
+    pub inputs: Vec<String>,
+    /// Names of the values it makes.
+    pub outputs: Vec<String>,
+    /// Names of its tensors, by role (`weight`, `bias`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
+    /// Its attributes, named as ONNX names them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, Attribute>,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Attribute {
+    /// An integer.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A text.
+    Text(String),
+    /// Integers.
+    Ints(Vec<i64>),
+}
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
+        /// An operator. Names and semantics are ONNX's, but for the two at the end.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(from = "String", into = "String")]
+        #[non_exhaustive]
+        pub enum Op {
+            $($(#[$doc])* $variant,)*
+            /// An operator that this version does not know; kept by name.
+            Other(String),
+        }
+
+        impl Op {
+            /// The operator's name.
+            pub fn name(&self) -> &str {
+                match self { $(Op::$variant => $name,)* Op::Other(name) => name }
+            }
+        }
+
+        impl From<String> for Op {
+            fn from(name: String) -> Self {
+                match name.as_str() { $($name => Op::$variant,)* _ => Op::Other(name) }
+            }
+        }
+    };
+}
+
+ops! {
+    /// `y = x · W + b`, batch first. `weight` has axes in and out in any order (the axes say which: there is no
+    /// `transB`), `bias` has axis out and may be absent; alpha and beta are 1.
+    Gemm = "Gemm";
+    /// Convolution (cross-correlation) with ONNX's `strides`, `pads`, `dilations`, `group`; `weight` has axes
+    /// out, in, kernel_y, kernel_x in any order.
+    Conv = "Conv";
+    /// `max(x, 0)`.
+    Relu = "Relu";
+    /// `x < 0 ? alpha·x : x`, `alpha` 0.01 unless given.
+    LeakyRelu = "LeakyRelu";
+    /// `x < 0 ? alpha·(eˣ − 1) : x`, `alpha` 1 unless given.
+    Elu = "Elu";
+    /// ONNX Gelu; `approximate` is `none` (erf) or `tanh`.
+    Gelu = "Gelu";
+    /// `ln(1 + eˣ)`.
+    Softplus = "Softplus";
+    /// `1 / (1 + e⁻ˣ)`.
+    Sigmoid = "Sigmoid";
+    /// Hyperbolic tangent.
+    Tanh = "Tanh";
+    /// Softmax over `axis`, the last unless given.
+    Softmax = "Softmax";
+    /// Logarithm of softmax over `axis`, the last unless given.
+    LogSoftmax = "LogSoftmax";
+    /// `[N, …]` to `[N, ∏]`.
+    Flatten = "Flatten";
+    /// Passes its input on; what dropout is at inference.
+    Identity = "Identity";
+    /// Maximum over windows, attributes as ONNX has them.
+    MaxPool = "MaxPool";
+    /// Mean over windows, attributes as ONNX has them.
+    AveragePool = "AveragePool";
+    /// Mean over all but batch and channel.
+    GlobalAveragePool = "GlobalAveragePool";
+    /// Inference-time batch normalisation; parameters `scale`, `bias`, `mean`, `variance`, attribute `epsilon`.
+    BatchNormalization = "BatchNormalization";
+    /// Not ONNX: an elementwise activation that the source does not state. Attribute `layer` names the layer
+    /// it belongs to. A target that stores a graph refuses it.
+    Unspecified = "ckpt.Unspecified";
+}
+
+impl From<Op> for String {
+    fn from(op: Op) -> Self {
+        op.name().to_owned()
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Node {
+    /// A node without wiring, for [`Graph::sequential`].
+    pub fn new(name: impl Into<String>, op: Op) -> Self {
+        Node {
+            name: name.into(),
+            op,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            parameters: BTreeMap::new(),
+            attributes: BTreeMap::new(),
+        }
+    }
+
+    /// The same node with a tensor bound to a role.
+    #[must_use]
+    pub fn parameter(mut self, role: &str, tensor: impl Into<String>) -> Self {
+        self.parameters.insert(role.to_owned(), tensor.into());
+        self
+    }
+
+    /// The same node with an attribute.
+    #[must_use]
+    pub fn attribute(mut self, name: &str, value: Attribute) -> Self {
+        self.attributes.insert(name.to_owned(), value);
+        self
+    }
+
+    /// The activation that layer `layer` of a source applies without naming it.
+    pub fn unspecified(layer: &str) -> Self {
+        Node::new(format!("{layer}/activation"), Op::Unspecified)
+            .attribute("layer", Attribute::Text(layer.to_owned()))
+    }
+}
+
+impl Graph {
+    /// Wires `nodes` one after the other between one input and one output, and makes their names unique.
+    pub fn sequential(
+        name: impl Into<String>,
+        input: Vec<Option<u64>>,
+        output: Vec<Option<u64>>,
+        nodes: Vec<Node>,
+    ) -> Self {
+        let mut graph = Graph {
+            name: name.into(),
+            inputs: vec![Value { name: "input".into(), shape: input }],
+            outputs: vec![Value { name: "input".into(), shape: output }],
+            nodes,
+        };
+        graph.rewire();
+        graph
+    }
+
+    fn rewire(&mut self) {
+        let mut taken = HashSet::from(["input".to_owned()]);
+        let mut repeated: HashMap<String, u64> = HashMap::new();
+        let mut value = "input".to_owned();
+        for node in &mut self.nodes {
+            let wanted = node.name.clone();
+            while !taken.insert(node.name.clone()) {
+                let number = repeated.entry(wanted.clone()).or_insert(1);
+                *number += 1;
+                node.name = format!("{wanted}#{number}");
+            }
+            node.inputs = vec![value];
+            node.outputs = vec![node.name.clone()];
+            value = node.name.clone();
+        }
+        if let Some(output) = self.outputs.first_mut() {
+            output.name = value;
+        }
+    }
+
+    /// The nodes, if they form one chain from one input to one output.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`], naming the first node that branches.
+    pub fn chain(&self) -> Result<&[Node]> {
+        let branch = |name: &str| Error::unsupported("the graph is not a chain of layers").field(name);
+        let [input] = &self.inputs[..] else { return Err(branch("inputs")) };
+        let mut value = &input.name;
+        for node in &self.nodes {
+            match (&node.inputs[..], &node.outputs[..]) {
+                ([from], [to]) if from == value => value = to,
+                _ => return Err(branch(&node.name)),
+            }
+        }
+        match &self.outputs[..] {
+            [output] if output.name == *value => Ok(&self.nodes),
+            _ => Err(branch("outputs")),
+        }
+    }
+
+    /// Names of the layers whose activation the source does not state.
+    pub fn unspecified(&self) -> Vec<&str> {
+        let open = self.nodes.iter().filter(|node| node.op == Op::Unspecified);
+        open.map(|node| match node.attributes.get("layer") {
+            Some(Attribute::Text(layer)) => layer.as_str(),
+            _ => node.name.as_str(),
+        })
+        .collect()
+    }
+
+    /// Refuses a graph in which an activation is not stated, saying which and how to give them.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`].
+    pub fn require_activations(&self) -> Result<()> {
+        let open = self.unspecified();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let example = vec!["relu"; open.len() - 1].join(",");
+        let comma = if example.is_empty() { "" } else { "," };
+        Err(Error::usage("the source does not say which activations its layers have")
+            .found(format!("{} layer(s) without one: {}", open.len(), open.join(", ")))
+            .help(format!(
+                "give one for each in this order, such as --set activations={example}{comma}softmax \
+                 (linear for none), or an architecture file with --arch"
+            )))
+    }
+
+    /// Fills in the activations that are not stated, in order. [`Activation::Linear`] removes the node.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] where the numbers differ, or the graph is no chain.
+    pub fn specify(&mut self, activations: &[Activation]) -> Result<()> {
+        let open: Vec<String> = self.unspecified().into_iter().map(str::to_owned).collect();
+        if open.len() != activations.len() {
+            return Err(Error::usage("the number of activations does not fit the layers")
+                .found(format!("{} activation(s)", activations.len()))
+                .expected(format!("{}, for: {}", open.len(), open.join(", "))));
+        }
+        self.chain()?;
+        let mut given = activations.iter();
+        self.nodes.retain_mut(|node| {
+            if node.op != Op::Unspecified {
+                return true;
+            }
+            match given.next().and_then(|activation| activation.op()) {
+                Some(op) => {
+                    node.op = op;
+                    node.attributes.clear();
+                    true
+                }
+                None => false,
+            }
+        });
+        self.rewire();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open_chain() -> Graph {
+        let dense = |name: &str| Node::new(name, Op::Gemm).parameter("weight", format!("{name}/kernel"));
+        let nodes = vec![dense("a"), Node::unspecified("a"), dense("b"), Node::unspecified("b")];
+        Graph::sequential("m", vec![None, Some(4)], vec![None, Some(2)], nodes)
+    }
+
+    #[test]
+    fn a_sequential_graph_is_a_chain() {
+        assert_eq!(open_chain().chain().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn activations_that_are_not_stated_are_named_and_can_be_given() {
+        let mut graph = open_chain();
+        let error = graph.require_activations().unwrap_err().to_string();
+        assert!(error.contains("a, b") && error.contains("activations=relu,softmax"), "{error}");
+        graph.specify(&[Activation::Relu, Activation::Linear]).unwrap();
+        graph.require_activations().unwrap();
+        let ops: Vec<&str> = graph.chain().unwrap().iter().map(|node| node.op.name()).collect();
+        assert_eq!(ops, ["Gemm", "Relu", "Gemm"]);
+    }
+
+    #[test]
+    fn a_wrong_number_of_activations_is_refused() {
+        assert!(open_chain().specify(&[Activation::Relu]).is_err());
+    }
+
+    #[test]
+    fn a_graph_survives_json_with_ops_it_does_not_know() {
+        let mut graph = open_chain();
+        graph.nodes[1].op = Op::Other("com.example.Swish".into());
+        let json = serde_json::to_string(&graph).unwrap();
+        assert_eq!(serde_json::from_str::<Graph>(&json).unwrap(), graph);
+    }
+
+    #[test]
+    fn repeated_layer_names_are_made_unique() {
+        let nodes = vec![Node::new("x", Op::Relu), Node::new("x", Op::Tanh)];
+        let graph = Graph::sequential("", vec![], vec![], nodes);
+        assert_eq!(graph.nodes[1].name, "x#2");
+        graph.chain().unwrap();
+    }
+}

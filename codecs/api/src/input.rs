@@ -1,0 +1,355 @@
+//! Random access to what the user named, and its siblings; never outside its directory.
+
+use crate::{Error, Limits, Result};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// What the user named as IN: a file, a directory, or a prefix that several files share.
+///
+/// Every name passed to its methods is relative to the input's directory (the directory itself where the input
+/// is one, else the one it lies in), uses `/`, and can't leave it: absolute names and `..` are refused. Symbolic
+/// links inside are followed as the operating system does.
+#[derive(Clone, Debug)]
+pub struct Input {
+    backend: Arc<Backend>,
+    entry: String,
+    is_directory: bool,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Directory(PathBuf),
+    Memory(BTreeMap<String, Arc<[u8]>>),
+}
+
+impl Input {
+    /// The input at `path`. A path that does not exist is accepted when files beside it begin with its name and a
+    /// dot: TensorFlow names its checkpoints so.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`] where nothing is there, [`crate::Kind::Usage`] for what is neither file nor directory.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        match fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => Ok(Self::on_disk(path.to_owned(), String::new(), true)),
+            Ok(meta) if meta.is_file() => {
+                let (parent, name) = split(path)?;
+                Ok(Self::on_disk(parent, name, false))
+            }
+            Ok(_) => Err(Error::usage("the input is neither a file nor a directory")
+                .file(shown)
+                .help("pipes and devices cannot be read at random: copy it into a file first")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let missing = || Error::io("cannot open the input", error).file(shown);
+                let Ok((parent, name)) = split(path) else { return Err(missing()) };
+                let input = Self::on_disk(parent, name, false);
+                let dotted = format!("{}.", input.entry);
+                let siblings = input.list("").unwrap_or_default();
+                if siblings.iter().any(|sibling| sibling.starts_with(&dotted)) {
+                    Ok(input)
+                } else {
+                    Err(missing())
+                }
+            }
+            Err(error) => Err(Error::io("cannot open the input", error).file(shown)),
+        }
+    }
+
+    fn on_disk(directory: PathBuf, entry: String, is_directory: bool) -> Self {
+        Input { backend: Arc::new(Backend::Directory(directory)), entry, is_directory }
+    }
+
+    /// Files held in memory, for tests and fuzzing. `entry` is the one that the user would name; empty for the
+    /// directory that holds them all.
+    pub fn memory(entry: &str, files: BTreeMap<String, Vec<u8>>) -> Self {
+        let files = files.into_iter().map(|(name, bytes)| (name, bytes.into())).collect();
+        Input {
+            backend: Arc::new(Backend::Memory(files)),
+            entry: entry.to_owned(),
+            is_directory: entry.is_empty(),
+        }
+    }
+
+    /// The last component of what the user named, relative to the input's directory; empty for a directory.
+    pub fn entry(&self) -> &str {
+        &self.entry
+    }
+
+    /// Whether the user named a directory.
+    pub fn is_directory(&self) -> bool {
+        self.is_directory
+    }
+
+    /// Whether the input itself is a file.
+    pub fn is_file(&self) -> bool {
+        !self.is_directory && self.has_file(&self.entry)
+    }
+
+    /// The input itself, as a file.
+    ///
+    /// # Errors
+    /// As [`Input::file`].
+    pub fn main(&self) -> Result<File> {
+        self.file(&self.entry)
+    }
+
+    /// Whether `name` is a file (not a directory, pipe or device).
+    pub fn has_file(&self, name: &str) -> bool {
+        match (&*self.backend, checked(name)) {
+            (_, Err(_)) => false,
+            (Backend::Directory(root), Ok(())) => {
+                fs::metadata(root.join(name)).is_ok_and(|meta| meta.is_file())
+            }
+            (Backend::Memory(files), Ok(())) => files.contains_key(name),
+        }
+    }
+
+    /// Opens a file of the input's directory.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`]; [`crate::Kind::Corrupt`] for a name that leaves the directory;
+    /// [`crate::Kind::Usage`] for something that is no regular file.
+    pub fn file(&self, name: &str) -> Result<File> {
+        let shown = self.display(name);
+        checked(name).map_err(|error| error.file(shown.clone()))?;
+        match &*self.backend {
+            Backend::Directory(root) => open_regular(&root.join(name), shown),
+            Backend::Memory(files) => {
+                let bytes = files.get(name).cloned().ok_or_else(|| {
+                    Error::io("cannot open the file", io::ErrorKind::NotFound.into()).file(&shown)
+                })?;
+                Ok(File { name: shown, len: bytes.len() as u64, handle: Handle::Memory(bytes) })
+            }
+        }
+    }
+
+    /// Names of the files directly in `directory` (empty for the input's own), sorted; at most
+    /// [`Limits::files`] by default.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`], [`crate::Kind::Limit`].
+    pub fn list(&self, directory: &str) -> Result<Vec<String>> {
+        let mut names = match &*self.backend {
+            Backend::Directory(root) => {
+                if !directory.is_empty() {
+                    checked(directory)?;
+                }
+                list_directory(&root.join(directory))?
+            }
+            Backend::Memory(files) => {
+                let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+                let inside = files.keys().filter_map(|name| name.strip_prefix(&prefix));
+                inside.filter(|name| !name.contains('/')).map(str::to_owned).collect()
+            }
+        };
+        names.sort();
+        Ok(names)
+    }
+
+    /// The path of `name` as people should see it in messages.
+    pub fn display(&self, name: &str) -> String {
+        match &*self.backend {
+            Backend::Directory(root) if root.as_os_str() == "." => name.to_owned(),
+            Backend::Directory(root) => root.join(name).display().to_string(),
+            Backend::Memory(_) => name.to_owned(),
+        }
+    }
+
+    /// The directory on disk, where the input is on disk.
+    pub fn directory(&self) -> Option<&Path> {
+        match &*self.backend {
+            Backend::Directory(root) => Some(root),
+            Backend::Memory(_) => None,
+        }
+    }
+}
+
+fn split(path: &Path) -> Result<(PathBuf, String)> {
+    let bad = || Error::usage("the path has no usable file name").file(path.display().to_string());
+    let name = path.file_name().ok_or_else(bad)?.to_str().ok_or_else(|| bad().help("names must be UTF-8"))?;
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    Ok((parent, name.to_owned()))
+}
+
+/// A name from a file must stay below its directory.
+fn checked(name: &str) -> Result<()> {
+    let inside = !name.is_empty()
+        && !name.contains(['\0', '\\'])
+        && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    if inside {
+        Ok(())
+    } else {
+        Err(Error::corrupt("the name leaves the input's directory")
+            .found(format!("'{}'", name.escape_debug()))
+            .expected("a file beside the input"))
+    }
+}
+
+fn open_regular(path: &Path, shown: String) -> Result<File> {
+    let cannot = |error| Error::io("cannot open the file", error).file(&shown);
+    // Opening a pipe would wait for a writer: look before.
+    if !fs::metadata(path).map_err(cannot)?.is_file() {
+        return Err(Error::usage("not a regular file").file(shown));
+    }
+    let handle = fs::File::open(path).map_err(cannot)?;
+    let len = handle.metadata().map_err(cannot)?.len();
+    Ok(File { name: shown, len, handle: Handle::Disk(Arc::new(handle)) })
+}
+
+fn list_directory(path: &Path) -> Result<Vec<String>> {
+    let cannot = |error| Error::io("cannot list the directory", error).file(path.display().to_string());
+    let limits = Limits::default();
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        limits.check("files", names.len() as u64)?;
+        if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// One open file; reading is positioned, so that several threads can share it.
+#[derive(Clone, Debug)]
+pub struct File {
+    name: String,
+    len: u64,
+    handle: Handle,
+}
+
+#[derive(Clone, Debug)]
+enum Handle {
+    Disk(Arc<fs::File>),
+    Memory(Arc<[u8]>),
+}
+
+impl File {
+    /// Path as people should see it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes when it was opened.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Fills `buffer` from `offset`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`] where the file ends before, [`crate::Kind::Io`].
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(buffer.len() as u64);
+        if end.is_none_or(|end| end > self.len) {
+            return Err(self.cut_short(offset, buffer.len() as u64));
+        }
+        match &self.handle {
+            Handle::Disk(file) => read_exact_at(file, buffer, offset).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => self.cut_short(offset, buffer.len() as u64),
+                _ => Error::io("cannot read the file", error).file(&self.name).offset(offset),
+            }),
+            Handle::Memory(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                match bytes.get(start..).and_then(|rest| rest.get(..buffer.len())) {
+                    Some(found) => buffer.copy_from_slice(found),
+                    None => return Err(self.cut_short(offset, buffer.len() as u64)),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// `len` bytes from `offset`; nothing is allocated for bytes that the file has not.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub fn bytes(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        let size = usize::try_from(len).ok().filter(|_| inside);
+        let mut buffer = vec![0; size.ok_or_else(|| self.cut_short(offset, len))?];
+        self.read_at(offset, &mut buffer)?;
+        Ok(buffer)
+    }
+
+    fn cut_short(&self, offset: u64, wanted: u64) -> Error {
+        Error::corrupt("the file is cut short")
+            .file(&self.name)
+            .offset(offset)
+            .found(format!("{} bytes", self.len.saturating_sub(offset)))
+            .expected(format!("{wanted} bytes"))
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &fs::File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    use std::os::windows::fs::FileExt;
+    while !buffer.is_empty() {
+        let read = file.seek_read(buffer, offset)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer = &mut buffer[read..];
+        offset += read as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    fn memory() -> Input {
+        let files = [("a.index", "12345"), ("sub/b", "x")];
+        let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+        Input::memory("a.index", BTreeMap::from(files))
+    }
+
+    #[test]
+    fn names_cannot_leave_the_directory() {
+        for name in ["../a.index", "/etc/passwd", "sub/../../a", "", ".", "a\0b", "..\\a", "./a.index"] {
+            assert_eq!(memory().file(name).unwrap_err().kind(), Kind::Corrupt, "{name:?}");
+            assert!(!memory().has_file(name), "{name:?}");
+        }
+        assert!(memory().has_file("sub/b"));
+    }
+
+    #[test]
+    fn reading_past_the_end_is_an_error_that_says_what_is_there() {
+        let file = memory().main().unwrap();
+        assert_eq!(file.bytes(1, 4).unwrap(), b"2345");
+        for (offset, len) in [(1, 5), (6, 0), (u64::MAX, 1), (0, u64::MAX)] {
+            assert_eq!(file.bytes(offset, len).unwrap_err().kind(), Kind::Corrupt);
+        }
+    }
+
+    #[test]
+    fn listing_names_the_files_of_one_directory_only() {
+        assert_eq!(memory().list("").unwrap(), ["a.index"]);
+        assert_eq!(memory().list("sub").unwrap(), ["b"]);
+    }
+
+    #[test]
+    fn a_path_with_nothing_behind_it_is_an_io_error() {
+        let error = Input::open("no/such/thing").unwrap_err();
+        assert_eq!(error.kind(), Kind::Io);
+    }
+}

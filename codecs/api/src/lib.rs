@@ -1,0 +1,54 @@
+//! The contract of `ckpt`: everything that a codec author needs, and nothing else.
+//!
+//! A **checkpoint** is a graph, named tensors and metadata ([`Checkpoint`]). A **codec** ([`Codec`]) never
+//! loops over tensor data: reading, it returns *where* every tensor's bytes are; writing, it returns *where*
+//! they go and the header bytes between them. The same type, [`Placement`], serves both directions, and one
+//! executor moves the bytes for every format.
+//!
+//! ```text
+//! read   Input      → Contents { checkpoint, files, placements, repairs, notes }
+//! place  Checkpoint → Placed   { files, placements, blocks, losses }
+//! seal   Written    → blocks that depend on what was written (checksums)
+//! ```
+//!
+//! Feature `conformance` adds [`conformance`]: the checks that every codec's own tests run.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod architecture;
+mod checkpoint;
+mod codec;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod contents;
+mod dtype;
+mod error;
+mod graph;
+mod input;
+mod limits;
+mod loss;
+mod metadata;
+mod options;
+mod placed;
+mod placement;
+mod tensor;
+
+pub use architecture::{Activation, Architecture, ArchitectureLayer};
+pub use checkpoint::Checkpoint;
+pub use codec::{Codec, FormatInfo, Match};
+pub use contents::{Contents, Repair};
+pub use dtype::{DType, Endian};
+pub use error::{Error, Kind, Result};
+pub use graph::{Attribute, Graph, Node, Op, Value};
+pub use input::{File, Input};
+pub use limits::Limits;
+pub use loss::{Loss, LossKind};
+pub use metadata::Metadata;
+pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
+pub use placed::{Block, OutputFile, Placed, Written};
+pub use placement::{
+    Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, Packing, Placement, Region, RunningChecksum,
+    TensorId,
+};
+pub use tensor::{Axis, Quantisation, Role, Shape, Tensor};

@@ -1,0 +1,105 @@
+//! Bounds on what an input may make the process do.
+
+use crate::{Error, Result, nearest, parse_size};
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $field:ident = $default:expr;)*) => {
+        /// Bounds checked before memory is allocated or time is spent. Exceeding one is a
+        /// [`crate::Kind::Limit`] error that names it.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Limits { $($(#[$doc])* pub $field: u64,)* }
+
+        impl Default for Limits {
+            fn default() -> Self { Limits { $($field: $default,)* } }
+        }
+
+        impl Limits {
+            /// The names that [`Limits::set`] takes, with their present values.
+            pub fn entries(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($field), self.$field),)*]
+            }
+
+            fn slot(&mut self, name: &str) -> Option<&mut u64> {
+                match name { $(stringify!($field) => Some(&mut self.$field),)* _ => None }
+            }
+        }
+    };
+}
+
+limits! {
+    /// Bytes of one header that is parsed as a whole (JSON, object graph, SavedModel).
+    header_bytes = 256 << 20;
+    /// Bytes of one table block after decompression.
+    block_bytes = 64 << 20;
+    /// Tensors in a checkpoint.
+    tensors = 2_000_000;
+    /// Axes of one tensor.
+    rank = 254;
+    /// Bytes of one name.
+    name_bytes = 1 << 20;
+    /// Stored slices of one tensor.
+    slices = 16_384;
+    /// Elements of one string or variant tensor.
+    string_elements = 16 << 20;
+    /// Nodes of a graph or object graph.
+    graph_nodes = 2_000_000;
+    /// Files of one checkpoint.
+    files = 65_536;
+}
+
+impl Limits {
+    /// Sets one limit by name; sizes may carry `k`, `m` or `g`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for an unknown name, listing the known ones, or a value that is no number.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let number = parse_size(value).ok_or_else(|| {
+            Error::usage("the limit is not a number").field(name).found(format!("'{value}'"))
+        })?;
+        let known = self.entries();
+        match self.slot(name) {
+            Some(slot) => *slot = number,
+            None => {
+                let names = known.iter().map(|(name, _)| *name);
+                let error = Error::usage("unknown limit").field(name);
+                return Err(error.help(nearest(name, names)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks `found` against the limit called `name`, before anything is allocated for it.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Limit`].
+    pub fn check(&self, name: &'static str, found: u64) -> Result<()> {
+        let limit = self.entries().into_iter().find(|(known, _)| *known == name);
+        match limit {
+            Some((_, limit)) if found > limit => Err(Error::limit(format!("the limit '{name}' is exceeded"))
+                .found(found.to_string())
+                .expected(format!("at most {limit}"))
+                .help(format!("if you trust the file, raise it with --limit {name}={found}"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_limit_lists_the_known_ones() {
+        let error = Limits::default().set("tensor", "5").unwrap_err();
+        assert!(error.to_string().contains("tensors"), "{error}");
+    }
+
+    #[test]
+    fn a_limit_set_by_name_is_checked_by_name() {
+        let mut limits = Limits::default();
+        limits.set("header_bytes", "1k").unwrap();
+        assert!(limits.check("header_bytes", 1024).is_ok());
+        assert_eq!(limits.check("header_bytes", 1025).unwrap_err().kind(), crate::Kind::Limit);
+    }
+}

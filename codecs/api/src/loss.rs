@@ -1,0 +1,92 @@
+//! What a target cannot carry, as typed values.
+
+use serde::Serialize;
+
+/// One thing that the target will not carry as the source has it. Nothing is lost without one of these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// What sort of loss; `--allow` takes its name.
+    pub kind: LossKind,
+    /// The tensor, layer or metadata key.
+    pub subject: String,
+    /// What happens to it and why, in one sentence.
+    pub detail: String,
+}
+
+impl Loss {
+    /// A loss of `kind` that concerns `subject`.
+    pub fn new(kind: LossKind, subject: impl Into<String>, detail: impl Into<String>) -> Self {
+        Loss { kind, subject: subject.into(), detail: detail.into() }
+    }
+}
+
+macro_rules! loss_kinds {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $changes:literal;)*) => {
+        /// What sort of loss.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[non_exhaustive]
+        pub enum LossKind { $($(#[$doc])* #[serde(rename = $name)] $variant,)* }
+
+        impl LossKind {
+            /// Every kind, those that change the function first.
+            pub const ALL: &'static [LossKind] = &[$(LossKind::$variant,)*];
+
+            /// The name that `--allow` takes.
+            pub const fn name(self) -> &'static str {
+                match self { $(LossKind::$variant => $name,)* }
+            }
+
+            /// Whether what the model computes may change: such a loss stops the conversion unless it is allowed by name.
+            pub const fn changes_function(self) -> bool {
+                match self { $(LossKind::$variant => $changes,)* }
+            }
+        }
+    };
+}
+
+loss_kinds! {
+    /// A weight that the target does not store.
+    WeightDropped = "weight-dropped", true;
+    /// Values stored with less precision or range.
+    Narrowed = "narrowed", true;
+    /// Real numbers stored as scaled integers.
+    Quantised = "quantised", true;
+    /// A layer that the target cannot say.
+    LayerDropped = "layer-dropped", true;
+    /// Values stored in another dtype that holds every one of them exactly.
+    Retyped = "retyped", false;
+    /// A tensor that the target needs and the source has not, filled with neutral values.
+    Filled = "filled", false;
+    /// The same values stored a second time, kept once.
+    DuplicateDropped = "duplicate-dropped", false;
+    /// An optimiser's slots and hyper-parameters.
+    OptimizerDropped = "optimizer-dropped", false;
+    /// Step, epoch and save counters.
+    CounterDropped = "counter-dropped", false;
+    /// The source format's own book-keeping.
+    BookkeepingDropped = "bookkeeping-dropped", false;
+    /// What the model computes is not said; the tensors are all there.
+    GraphDropped = "graph-dropped", false;
+    /// Names of layers or tensors.
+    NamesDropped = "names-dropped", false;
+    /// Training history and other metadata.
+    MetadataDropped = "metadata-dropped", false;
+}
+
+impl LossKind {
+    /// The kind with this [`name`](LossKind::name).
+    pub fn from_name(name: &str) -> Option<LossKind> {
+        LossKind::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// The kind of loss it is to drop a tensor of this role.
+    pub fn of_dropping(role: crate::Role) -> LossKind {
+        match role {
+            crate::Role::Weight => LossKind::WeightDropped,
+            crate::Role::Optimizer => LossKind::OptimizerDropped,
+            crate::Role::Counter => LossKind::CounterDropped,
+            crate::Role::Bookkeeping => LossKind::BookkeepingDropped,
+            crate::Role::Duplicate => LossKind::DuplicateDropped,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a checkpoint says beside its graph and tensors.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// JSON values by namespace and key. The namespace is the id of the format that owns the keys, so that what one
+/// format cannot say survives a stay in another (`nn` → safetensors → `nn` is byte-identical).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Metadata(BTreeMap<String, Map<String, Value>>);
+
+impl Metadata {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sets one value, replacing an earlier one.
+    pub fn insert(&mut self, namespace: &str, key: &str, value: impl Into<Value>) {
+        self.0.entry(namespace.to_owned()).or_default().insert(key.to_owned(), value.into());
+    }
+
+    /// One value.
+    pub fn value(&self, namespace: &str, key: &str) -> Option<&Value> {
+        self.0.get(namespace)?.get(key)
+    }
+
+    /// One value that is a string.
+    pub fn text(&self, namespace: &str, key: &str) -> Option<&str> {
+        self.value(namespace, key)?.as_str()
+    }
+
+    /// All keys of one namespace.
+    pub fn namespace(&self, namespace: &str) -> Option<&Map<String, Value>> {
+        self.0.get(namespace)
+    }
+
+    /// All namespaces, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
+        self.0.iter().map(|(namespace, map)| (namespace.as_str(), map))
+    }
+
+    /// Takes a whole namespace out.
+    pub fn remove(&mut self, namespace: &str) -> Option<Map<String, Value>> {
+        self.0.remove(namespace)
+    }
+}

@@ -1,0 +1,208 @@
+//! Options of a codec: typed, documented, and never silently ignored.
+
+use crate::{Architecture, Error, Result};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One option that a codec knows.
+#[derive(Clone, Debug, Serialize)]
+pub struct OptionSpec {
+    /// The key, as `--set` takes it.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: OptionKind,
+    /// When it applies.
+    pub side: Side,
+    /// What it does, in one line; says the default.
+    pub help: &'static str,
+}
+
+/// What values an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum OptionKind {
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A number of bytes or things; `k`, `m`, `g` multiply by 1024 each.
+    Size,
+    /// Any text.
+    Text,
+    /// Words separated by commas.
+    List,
+}
+
+/// When an option applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// When the format is read.
+    Read,
+    /// When the format is written.
+    Write,
+    /// Both.
+    Both,
+}
+
+impl Side {
+    /// Whether an option of this side applies to `other`.
+    pub fn includes(self, other: Side) -> bool {
+        self == Side::Both || other == Side::Both || self == other
+    }
+}
+
+/// Checked option values, and the architecture file if one was given.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    values: BTreeMap<&'static str, String>,
+    architecture: Option<Architecture>,
+}
+
+impl Options {
+    /// Checks `pairs` against what `format` knows for this `side`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`]: an unknown key (listing the known ones), a repeated key, a value of the wrong kind.
+    pub fn parse(
+        format: &str,
+        specs: &'static [OptionSpec],
+        side: Side,
+        pairs: &[(String, String)],
+    ) -> Result<Self> {
+        let mut values = BTreeMap::new();
+        for (key, value) in pairs {
+            let known = || specs.iter().filter(|spec| spec.side.includes(side));
+            let spec = known().find(|spec| spec.name == key).ok_or_else(|| {
+                Error::usage(format!("format '{format}' has no such option"))
+                    .field(key.as_str())
+                    .help(nearest(key, known().map(|spec| spec.name)))
+            })?;
+            check_value(spec, value)?;
+            if values.insert(spec.name, value.clone()).is_some() {
+                return Err(Error::usage("the option is given twice").field(key.as_str()));
+            }
+        }
+        Ok(Options { values, architecture: None })
+    }
+
+    /// The same options with an architecture.
+    #[must_use]
+    pub fn with_architecture(mut self, architecture: Option<Architecture>) -> Self {
+        self.architecture = architecture;
+        self
+    }
+
+    /// The architecture file, if one was given.
+    pub fn architecture(&self) -> Option<&Architecture> {
+        self.architecture.as_ref()
+    }
+
+    /// The text of an option.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// Whether a flag is set; `false` where it was not given.
+    pub fn flag(&self, name: &str) -> bool {
+        self.text(name) == Some("true")
+    }
+
+    /// The number of a size option.
+    pub fn size(&self, name: &str) -> Option<u64> {
+        parse_size(self.text(name)?)
+    }
+
+    /// The words of a list option.
+    pub fn list(&self, name: &str) -> Option<Vec<&str>> {
+        let words = self.text(name)?.split(',').map(str::trim);
+        Some(words.filter(|word| !word.is_empty()).collect())
+    }
+}
+
+fn check_value(spec: &OptionSpec, value: &str) -> Result<()> {
+    let expected = match spec.kind {
+        OptionKind::Flag if !matches!(value, "true" | "false") => "true or false".to_owned(),
+        OptionKind::Choice(words) if !words.contains(&value) => words.join(" or "),
+        OptionKind::Size if parse_size(value).is_none() => "a number such as 4096, 64k or 2g".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Error::usage("the option has a wrong value")
+        .field(spec.name)
+        .found(format!("'{value}'"))
+        .expected(expected))
+}
+
+/// Parses `123`, `64k`, `256m`, `2g` (also `KiB`, `MiB`, `GiB`, `kb`, …; all in steps of 1024).
+///
+/// ```
+/// assert_eq!(ckpt_api::parse_size("64k"), Some(65536));
+/// assert_eq!(ckpt_api::parse_size("2GiB"), Some(2 << 30));
+/// assert_eq!(ckpt_api::parse_size("-1"), None);
+/// ```
+pub fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// "did you mean" and the known names, as an error's help.
+pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 12;
+    let mut scored: Vec<(f64, &str)> = known.map(|name| (strsim::jaro_winkler(wrong, name), name)).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    let Some((best, name)) = scored.first().copied() else {
+        return "there are none".to_owned();
+    };
+    let more = scored.len().saturating_sub(SHOWN);
+    let names: Vec<&str> = scored.iter().take(SHOWN).map(|(_, name)| *name).collect();
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let known = format!("known: {}{tail}", names.join(", "));
+    if best > 0.8 { format!("did you mean '{name}'? {known}") } else { known }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPECS: &[OptionSpec] = &[
+        OptionSpec { name: "dialect", kind: OptionKind::Choice(&["a", "b"]), side: Side::Both, help: "" },
+        OptionSpec { name: "lenient", kind: OptionKind::Flag, side: Side::Read, help: "" },
+    ];
+
+    fn parse(side: Side, key: &str, value: &str) -> Result<Options> {
+        Options::parse("nn", SPECS, side, &[(key.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn an_unknown_key_lists_the_known_ones() {
+        let error = parse(Side::Read, "dialekt", "a").unwrap_err().to_string();
+        assert!(error.contains("did you mean 'dialect'") && error.contains("lenient"), "{error}");
+    }
+
+    #[test]
+    fn an_option_of_the_other_side_is_unknown() {
+        assert!(parse(Side::Write, "lenient", "true").is_err());
+        assert!(parse(Side::Read, "lenient", "true").unwrap().flag("lenient"));
+    }
+
+    #[test]
+    fn a_value_outside_the_choice_is_refused() {
+        assert!(parse(Side::Read, "dialect", "c").is_err());
+    }
+
+    #[test]
+    fn a_size_that_overflows_is_no_size() {
+        assert_eq!(parse_size("99999999999g"), None);
+        assert_eq!(parse_size("5q"), None);
+        assert_eq!(parse_size(""), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! Where a tensor's bytes are, or go.
+
+use crate::{DType, Endian, Shape, Tensor};
+use serde::Serialize;
+
+/// Index of a tensor in [`crate::Checkpoint::tensors`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct TensorId(pub usize);
+
+/// Index of a file in [`crate::Contents::files`] or [`crate::Placed::files`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct FileId(pub usize);
+
+/// Where one tensor's bytes are (reading) or go (writing), and how they encode its values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Placement {
+    /// Which tensor of the checkpoint.
+    pub tensor: TensorId,
+    /// The name under which the file itself stores the tensor (a TensorFlow key, a safetensors key).
+    pub name: String,
+    /// The stored pieces. Without regions: the concatenation is the value. With regions: each piece is that
+    /// box of the tensor, and together they cover it exactly.
+    pub extents: Vec<Extent>,
+    /// How elements are encoded; the same for all extents.
+    pub encoding: Encoding,
+}
+
+/// A contiguous run of bytes in one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Extent {
+    /// Which file.
+    pub file: FileId,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Which box of the tensor these bytes are; `None` for the whole tensor, or the next bytes of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<Region>,
+    /// Reading: what the bytes must sum to. Writing: which checksum [`crate::Codec::seal`] needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<Checksum>,
+}
+
+/// A box within a tensor, in logical axis order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Region {
+    /// First index on each axis.
+    pub start: Vec<u64>,
+    /// Length on each axis.
+    pub shape: Shape,
+}
+
+/// How stored bytes encode a tensor's elements.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Encoding {
+    /// Stored element type.
+    pub dtype: DType,
+    /// Stored byte order.
+    pub endian: Endian,
+    /// Stored axis order: stored axis `k`, slowest first, is logical axis `order[k]`. Row-major is `0..rank`,
+    /// column-major is `0..rank` reversed.
+    pub order: Vec<usize>,
+    /// How elements smaller than a byte are stored.
+    pub packing: Packing,
+}
+
+/// How elements smaller than a byte are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Packing {
+    /// Every element takes whole bytes; a small one lies in the low bits.
+    #[default]
+    Bytes,
+    /// Elements follow each other bit by bit, the first in the lowest bits.
+    Bits,
+}
+
+impl Encoding {
+    /// Little-endian, row-major, whole bytes: what most formats store.
+    pub fn row_major(tensor: &Tensor) -> Self {
+        Encoding {
+            dtype: tensor.dtype,
+            endian: Endian::Little,
+            order: (0..tensor.shape.rank()).collect(),
+            packing: Packing::Bytes,
+        }
+    }
+
+    /// Bytes that `elements` take; `None` where elements have a length each, or do not fill whole bytes.
+    pub fn stored_len(&self, elements: u64) -> Option<u64> {
+        match self.packing {
+            Packing::Bytes => elements.checked_mul(self.dtype.bytes()?),
+            Packing::Bits => {
+                let bits = elements.checked_mul(u64::from(self.dtype.bits()?))?;
+                bits.is_multiple_of(8).then_some(bits / 8)
+            }
+        }
+    }
+}
+
+/// A checksum over an extent's bytes as stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Checksum {
+    /// Which checksum.
+    pub algorithm: ChecksumAlgorithm,
+    /// The plain (unmasked) checksum of what counts as lying before the extent's first byte; 0 for nothing.
+    pub seed: u32,
+    /// The stored value; `None` when writing.
+    pub value: Option<u32>,
+}
+
+/// Which checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ChecksumAlgorithm {
+    /// CRC-32C (Castagnoli).
+    Crc32c,
+    /// CRC-32C rotated right by 15 bits plus `0xa282ead8`, as LevelDB and TensorFlow store it.
+    MaskedCrc32c,
+}
+
+impl Checksum {
+    /// Begins the computation.
+    pub fn start(&self) -> RunningChecksum {
+        RunningChecksum { algorithm: self.algorithm, crc: self.seed }
+    }
+}
+
+/// A checksum being computed.
+#[derive(Clone, Debug)]
+pub struct RunningChecksum {
+    algorithm: ChecksumAlgorithm,
+    crc: u32,
+}
+
+impl RunningChecksum {
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.crc = crc32c::crc32c_append(self.crc, bytes);
+    }
+
+    /// The value as the format would store it.
+    pub fn finish(&self) -> u32 {
+        match self.algorithm {
+            ChecksumAlgorithm::Crc32c => self.crc,
+            ChecksumAlgorithm::MaskedCrc32c => self.crc.rotate_right(15).wrapping_add(0xa282_ead8),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masked(bytes: &[u8]) -> u32 {
+        let checksum = Checksum { algorithm: ChecksumAlgorithm::MaskedCrc32c, seed: 0, value: None };
+        let mut running = checksum.start();
+        running.update(bytes);
+        running.finish()
+    }
+
+    #[test]
+    fn masked_crc32c_has_the_published_values() {
+        assert_eq!(masked(b"123456789"), 0xc78a_b0e5);
+        assert_eq!(masked(b""), 0xa282_ead8);
+    }
+
+    #[test]
+    fn bits_that_do_not_fill_bytes_have_no_length() {
+        let mut encoding =
+            Encoding { dtype: DType::F4E2m1, endian: Endian::Little, order: vec![0], packing: Packing::Bits };
+        assert_eq!(encoding.stored_len(4), Some(2));
+        assert_eq!(encoding.stored_len(3), None);
+        encoding.packing = Packing::Bytes;
+        assert_eq!(encoding.stored_len(3), Some(3));
+    }
+}

@@ -1,0 +1,243 @@
+//! Tensors: a name, a dtype, a shape, and what each axis means.
+
+use crate::{DType, Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Deref;
+
+/// One named tensor of a checkpoint. Where its bytes are is a [`crate::Placement`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tensor {
+    /// Unique within the checkpoint.
+    pub name: String,
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Length of each logical axis.
+    pub shape: Shape,
+    /// What each axis means, where the format or its convention says so; as many as the shape has axes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub axes: Option<Vec<Axis>>,
+    /// What the tensor is for: decides whether losing it changes what the model computes.
+    #[serde(default)]
+    pub role: Role,
+    /// For dtypes whose elements have a length each (string, variant): the bytes of each element, row-major.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lengths: Option<Vec<u64>>,
+    /// How integers stand for real numbers, where the format says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantisation: Option<Quantisation>,
+}
+
+impl Tensor {
+    /// A weight without axis names.
+    pub fn new(name: impl Into<String>, dtype: DType, shape: Shape) -> Self {
+        Tensor {
+            name: name.into(),
+            dtype,
+            shape,
+            axes: None,
+            role: Role::Weight,
+            lengths: None,
+            quantisation: None,
+        }
+    }
+
+    /// The same tensor with its axes named.
+    #[must_use]
+    pub fn with_axes(mut self, axes: impl Into<Vec<Axis>>) -> Self {
+        self.axes = Some(axes.into());
+        self
+    }
+
+    /// The same tensor with another role.
+    #[must_use]
+    pub fn with_role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Bytes of the values: elements times bytes each, or the sum of the lengths.
+    pub fn value_bytes(&self) -> u64 {
+        match (self.dtype.bytes(), &self.lengths) {
+            (Some(bytes), _) => self.shape.elements() * bytes,
+            (None, Some(lengths)) => lengths.iter().fold(0, |sum, len| sum.saturating_add(*len)),
+            (None, None) => 0,
+        }
+    }
+
+    /// Where the axis with this meaning is in the shape.
+    pub fn axis(&self, axis: Axis) -> Option<usize> {
+        self.axes.as_ref()?.iter().position(|a| *a == axis)
+    }
+}
+
+/// A shape whose element count is known to fit: at most 2⁵⁹ elements, counted without its empty axes.
+///
+/// ```
+/// use ckpt_api::Shape;
+/// let shape = Shape::new(vec![2, 3])?;
+/// assert_eq!((shape.rank(), shape.elements()), (2, 6));
+/// assert!(Shape::new(vec![1 << 40, 1 << 40]).is_err());
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u64>", into = "Vec<u64>")]
+pub struct Shape(Vec<u64>);
+
+impl Shape {
+    const MAX_ELEMENTS: u64 = 1 << 59;
+
+    /// Checks that the element count cannot overflow, whatever the dtype.
+    pub fn new(dims: impl Into<Vec<u64>>) -> Result<Self> {
+        let dims = dims.into();
+        dims.iter()
+            .filter(|dim| **dim != 0)
+            .try_fold(1u64, |product, dim| product.checked_mul(*dim))
+            .filter(|product| *product <= Self::MAX_ELEMENTS)
+            .ok_or_else(|| {
+                Error::corrupt("the shape has too many elements")
+                    .found(format!("{dims:?}"))
+                    .expected("at most 2^59 elements")
+            })?;
+        Ok(Shape(dims))
+    }
+
+    /// The shape of one element.
+    pub fn scalar() -> Self {
+        Shape(Vec::new())
+    }
+
+    /// Product of the axes; 1 for a scalar.
+    pub fn elements(&self) -> u64 {
+        self.0.iter().product()
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// This shape with its axes reordered: axis `k` of the result is axis `order[k]` of this one.
+    ///
+    /// `order` must be a permutation of `0..rank`.
+    #[must_use]
+    pub fn permuted(&self, order: &[usize]) -> Shape {
+        Shape(order.iter().map(|axis| self.0[*axis]).collect())
+    }
+}
+
+impl Deref for Shape {
+    type Target = [u64];
+    fn deref(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+impl TryFrom<Vec<u64>> for Shape {
+    type Error = Error;
+    fn try_from(dims: Vec<u64>) -> Result<Self> {
+        Shape::new(dims)
+    }
+}
+
+impl From<Shape> for Vec<u64> {
+    fn from(shape: Shape) -> Self {
+        shape.0
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.0.iter().map(u64::to_string).collect();
+        f.pad(&format!("[{}]", dims.join(", ")))
+    }
+}
+
+/// What an axis means. A codec labels its axes, a target says which order it wants, and the planner derives
+/// the permutation: nobody guesses from shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Axis {
+    /// Summed over: input features or channels.
+    In,
+    /// Produced: output features or channels.
+    Out,
+    /// Kernel rows.
+    KernelY,
+    /// Kernel columns.
+    KernelX,
+    /// One of several parameter sets chosen by the input.
+    Bucket,
+    /// Index into a table of rows (embeddings, sparse features).
+    Feature,
+    /// Outputs per input channel of a depthwise convolution.
+    Multiplier,
+    /// An axis of length 1 that a format writes and that means nothing.
+    Unit,
+}
+
+impl Axis {
+    /// The name used in JSON and shown to people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Axis::In => "in",
+            Axis::Out => "out",
+            Axis::KernelY => "kernel_y",
+            Axis::KernelX => "kernel_x",
+            Axis::Bucket => "bucket",
+            Axis::Feature => "feature",
+            Axis::Multiplier => "multiplier",
+            Axis::Unit => "unit",
+        }
+    }
+}
+
+/// What a tensor is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Role {
+    /// Takes part in the forward pass: losing it changes what the model computes.
+    #[default]
+    Weight,
+    /// An optimiser's slot or hyper-parameter.
+    Optimizer,
+    /// A step, epoch or save counter.
+    Counter,
+    /// The format's own book-keeping (an object graph).
+    Bookkeeping,
+    /// The same values stored a second time under another name, as Keras 3's export does.
+    Duplicate,
+}
+
+/// `real = integer / scale`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quantisation {
+    /// Integer units per 1.0.
+    pub scale: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_that_could_overflow_is_refused_even_behind_an_empty_axis() {
+        assert!(Shape::new(vec![0, 1 << 62, 4]).is_err());
+        assert_eq!(Shape::new(vec![0, 1618]).unwrap().elements(), 0);
+        assert_eq!(Shape::scalar().elements(), 1);
+    }
+
+    #[test]
+    fn a_shape_from_json_is_checked() {
+        assert!(serde_json::from_str::<Shape>("[4294967296, 4294967296]").is_err());
+    }
+
+    #[test]
+    fn value_bytes_of_strings_are_the_sum_of_their_lengths() {
+        let mut tensor = Tensor::new("s", DType::String, Shape::new(vec![2]).unwrap());
+        tensor.lengths = Some(vec![3, 4]);
+        assert_eq!(tensor.value_bytes(), 7);
+    }
+}
