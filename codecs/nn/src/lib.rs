@@ -1,0 +1,101 @@
+//! Reads and writes DataCode `.nn` models for `ckpt`, in both dialects that exist.
+//!
+//! A `.nn` file is a JSON block (layers, device, training history) followed by named f32 tensors. DataCode 2.1.0
+//! and DataCode 2.1.1 and later write it differently under the same version number:
+//!
+//! | | dialect `a` (2.1.0) | dialect `b` (2.1.1 and later) |
+//! |---|---|---|
+//! | weight | `[in, out]` | `[out, in]` |
+//! | bias | `[1, out]` (or `[out]`) | `[out]` |
+//! | N in `layer{N}.weight` | index among all layers | index among the Linear layers |
+//! | stages | all, without `lr_history` | the last 10, with `lr_history` |
+//!
+//! The dialect is found by evidence; where that conflicts or is missing, the error lists it and asks for the
+//! option `dialect`.
+//!
+//! **Tensors** keep the names they have in the file. **Graph**: a chain of Gemm, Relu, Sigmoid, Tanh, Softmax,
+//! Flatten. There is none where the file does not say what the model computes (DataCode stores a convolution as a
+//! Linear layer with 0 features); such a file still goes from `.nn` to `.nn` unchanged.
+//!
+//! **Metadata**, namespace `nn`: `json`, the JSON block as it is; `dialect`; `order`, the names of the tensors
+//! where the file does not have them layer by layer, weight before bias. Writing uses `json` as it is when it
+//! describes the layers and the dialect stays, so that `.nn` → `.nn` is byte-identical.
+//!
+//! **Writing** takes any chain of the ops above; Identity nodes are skipped, for they compute nothing.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod description;
+mod dialect;
+mod format;
+mod read;
+mod training;
+mod write;
+
+use ckpt_api::{
+    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Op, OptionKind, OptionSpec,
+    Options, Placed, Result, Side,
+};
+
+/// The codec.
+///
+/// ```
+/// use ckpt_api::{Codec, Input, Match};
+/// let files = [("model.nn".to_owned(), b"DATACODE\x01\0\0\0".to_vec())].into();
+/// let input = Input::memory("model.nn", files);
+/// assert!(matches!(ckpt_nn::Nn.probe(&input)?, Match::Certain(_)));
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nn;
+
+static INFO: FormatInfo = FormatInfo {
+    id: format::ID,
+    title: "DataCode neural network",
+    extensions: &["nn"],
+    reads: true,
+    writes: true,
+    dtypes: &[DType::F32],
+    ops: &[Op::Gemm, Op::Relu, Op::Sigmoid, Op::Tanh, Op::Softmax, Op::Flatten],
+    free_names: false,
+    free_metadata: false,
+    options: &[
+        OptionSpec {
+            name: "dialect",
+            kind: OptionKind::Choice(&["a", "b"]),
+            side: Side::Both,
+            help: "a: DataCode 2.1.0; b: 2.1.1 and later (reading: found by evidence; writing: the source's own, else b)",
+        },
+        OptionSpec {
+            name: "lenient",
+            kind: OptionKind::Flag,
+            side: Side::Read,
+            help: "accept what DataCode's loader accepts, reporting every repair (default false)",
+        },
+        OptionSpec {
+            name: "zero_bias",
+            kind: OptionKind::Flag,
+            side: Side::Write,
+            help: "give a layer without bias one of zeros, which .nn needs (default false: an error)",
+        },
+    ],
+};
+
+impl Codec for Nn {
+    fn info(&self) -> &FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, input: &Input) -> Result<Match> {
+        read::probe(input)
+    }
+
+    fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+        read::read(input, options, limits)
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+        write::place(checkpoint, name, options)
+    }
+}

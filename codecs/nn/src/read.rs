@@ -1,0 +1,484 @@
+//! Reading: header, JSON block, the tensors' headers; then which layer each tensor belongs to.
+
+use crate::description::{Description, Rules};
+use crate::dialect;
+use crate::format::{
+    self, Dialect, JSON_OFFSET, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, LayerKind, Linear, Part,
+};
+use crate::training;
+use ckpt_api::{
+    Axis, Checkpoint, Contents, DType, Encoding, Error, Extent, File, FileId, Graph, Input, Limits, Match,
+    Node, Options, Placement, Result, Shape, Tensor, TensorId,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Certain where the magic number is there; whatever follows is for [`read`] to judge.
+pub(crate) fn probe(input: &Input) -> Result<Match> {
+    if !input.is_file() {
+        return Ok(Match::No);
+    }
+    let file = input.main()?;
+    let mut magic = [0; format::MAGIC.len()];
+    if file.len() < magic.len() as u64 {
+        return Ok(Match::No);
+    }
+    file.read_at(0, &mut magic)?;
+    let certain = || Match::Certain("begins with the magic number DATACODE".to_owned());
+    Ok(if magic == *format::MAGIC { certain() } else { Match::No })
+}
+
+/// Reads everything but tensor data.
+pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+    if input.is_directory() {
+        return Err(Error::usage("a .nn model is one file, and the input is a directory")
+            .help("name the .nn file itself"));
+    }
+    let file = input.main()?;
+    let mut contents = read_file(&file, options, limits).map_err(|error| error.file(file.name()))?;
+    contents.files = vec![input.entry().to_owned()];
+    Ok(contents)
+}
+
+fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents> {
+    let mut rules = Rules { lenient: options.flag("lenient"), ..Rules::default() };
+    let mut cursor = Cursor { file, at: 0 };
+    let text = read_json(&mut cursor, limits)?;
+    let description = Description::parse(&text, &mut rules).map_err(|error| error.offset(JSON_OFFSET))?;
+    limits.check("graph_nodes", description.layers.len() as u64)?;
+    let stored = read_directory(&mut cursor, limits, &mut rules)?;
+    let shapes: BTreeMap<Key, &Shape> = stored.iter().map(|tensor| (tensor.key, &tensor.shape)).collect();
+    let (dialect, note) = match options.text("dialect").and_then(Dialect::from_name) {
+        Some(dialect) => (dialect, None),
+        None => dialect::detect(&description, &shapes)?,
+    };
+    let mut binding = Binding::new(&description, dialect, &stored);
+    binding.bind_all(&mut rules)?;
+    binding.refuse_unused(&mut rules)?;
+    let mut contents = binding.into_contents(limits)?;
+    contents.notes.extend(note);
+    contents.notes.extend(notes(&description));
+    contents.checkpoint.metadata.insert(format::ID, KEY_JSON, text);
+    contents.checkpoint.metadata.insert(format::ID, KEY_DIALECT, dialect.name());
+    contents.repairs = rules.repairs;
+    Ok(contents)
+}
+
+struct Cursor<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Cursor<'_> {
+    fn bytes(&mut self, len: u64) -> Result<Vec<u8>> {
+        let bytes = self.file.bytes(self.at, len)?;
+        self.at += len;
+        Ok(bytes)
+    }
+
+    fn u32(&mut self, field: &str) -> Result<u32> {
+        let mut bytes = [0; 4];
+        self.file.read_at(self.at, &mut bytes).map_err(|error| error.field(field))?;
+        self.at += 4;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn text(&mut self, len: u64, field: &str) -> Result<String> {
+        let start = self.at;
+        let bytes = self.bytes(len).map_err(|error| error.field(field))?;
+        String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to() as u64;
+            Error::corrupt("the text is not UTF-8").field(field).offset(start.saturating_add(valid))
+        })
+    }
+}
+
+fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
+    let magic = cursor.bytes(format::MAGIC.len() as u64).map_err(|error| error.field("magic"))?;
+    if magic != format::MAGIC {
+        return Err(Error::corrupt("not a DataCode .nn file")
+            .field("magic")
+            .offset(0)
+            .found(format!("\"{}\"", magic.escape_ascii()))
+            .expected("\"DATACODE\""));
+    }
+    let version = cursor.u32("version")?;
+    if version != format::VERSION {
+        let swapped = version.swap_bytes() == format::VERSION;
+        let found = if swapped { "1 in big-endian byte order".to_owned() } else { version.to_string() };
+        return Err(Error::unsupported("unknown version of the .nn format")
+            .field("version")
+            .offset(8)
+            .found(found)
+            .expected("1, little-endian"));
+    }
+    let len = u64::from(cursor.u32("json_len")?);
+    limits.check("header_bytes", len).map_err(|error| error.field("json_len").offset(12))?;
+    cursor.text(len, "JSON")
+}
+
+/// A tensor as the file has it.
+struct Stored {
+    key: Key,
+    shape: Shape,
+    offset: u64,
+    len: u64,
+}
+
+fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -> Result<Vec<Stored>> {
+    if cursor.at == cursor.file.len() {
+        return Err(Error::corrupt("the file ends where the tensors should begin").offset(cursor.at).help(
+            "DataCode stops here while saving a model that has a layer without bias: give it one and save again",
+        ));
+    }
+    let count = u64::from(cursor.u32("tensor_count")?);
+    limits.check("tensors", count).map_err(|error| error.field("tensor_count"))?;
+    let mut stored: Vec<Stored> = Vec::new();
+    let mut last: HashMap<Key, usize> = HashMap::new();
+    for index in 0..count {
+        let header = cursor.at;
+        let tensor = read_stored(cursor, limits, index)?;
+        if last.insert(tensor.key, stored.len()).is_some() {
+            let name = tensor.key.to_string();
+            let error = Error::corrupt("two tensors have the same name").offset(header).tensor(&name);
+            rules.mend(name, "the last one counts", error)?;
+        }
+        stored.push(tensor);
+    }
+    let rest = cursor.file.len().saturating_sub(cursor.at);
+    if rest > 0 {
+        let error = Error::corrupt("there are bytes after the last tensor")
+            .offset(cursor.at)
+            .found(format!("{rest} more bytes"))
+            .expected("the end of the file");
+        let error = match stored.last() {
+            Some(tensor) => error.tensor(tensor.key.to_string()),
+            None => error,
+        };
+        rules.mend("end of the file", &format!("the last {rest} bytes are left out"), error)?;
+    }
+    let mut index = 0;
+    stored.retain(|tensor| {
+        index += 1;
+        last.get(&tensor.key) == Some(&(index - 1))
+    });
+    Ok(stored)
+}
+
+fn read_stored(cursor: &mut Cursor<'_>, limits: &Limits, index: u64) -> Result<Stored> {
+    let start = cursor.at;
+    let field = format!("tensor {index}");
+    let name_len = u64::from(cursor.u32(&field)?);
+    limits.check("name_bytes", name_len).map_err(|error| error.field(&field).offset(start))?;
+    let name = cursor.text(name_len, &field)?;
+    read_shape(cursor, limits, &name)
+        .map_err(|error| error.offset(start).field(field).tensor(name.escape_debug().to_string()))
+}
+
+fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<Stored> {
+    let key = Key::parse(name).ok_or_else(|| {
+        Error::corrupt("the tensor's name is not one that the format has")
+            .expected("layer<number>.weight or layer<number>.bias")
+    })?;
+    let rank = u64::from(cursor.u32("ndim")?);
+    limits.check("rank", rank)?;
+    let dims = cursor.bytes(rank.saturating_mul(4))?;
+    let dims =
+        dims.chunks_exact(4).map(|dim| dim.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)));
+    let shape = Shape::new(dims.collect::<Vec<u64>>())?;
+    if shape.rank() == 0 || shape.elements() == 0 {
+        return Err(Error::corrupt("the tensor is empty")
+            .found(format!("shape {shape}"))
+            .expected("at least one dimension, and none of them 0"));
+    }
+    let (offset, len) = (cursor.at, shape.elements().saturating_mul(4));
+    let available = cursor.file.len().saturating_sub(offset);
+    if len > available {
+        return Err(Error::corrupt("the file ends before the tensor does")
+            .offset(offset)
+            .found(format!("{available} bytes"))
+            .expected(format!("{len} bytes for shape {shape}"))
+            .help("the file is cut short: copy it again"));
+    }
+    cursor.at = offset.saturating_add(len);
+    Ok(Stored { key, shape, offset, len })
+}
+
+/// Ties the tensors to the layers.
+struct Binding<'a> {
+    description: &'a Description,
+    dialect: Dialect,
+    stored: &'a [Stored],
+    by_key: HashMap<Key, usize>,
+    /// What the axes mean, and so that a layer uses the tensor; parallel to `stored`.
+    used: Vec<Option<Option<Vec<Axis>>>>,
+    /// For each layer its tensors, as far as they fit.
+    bound: BTreeMap<usize, Vec<(Part, Key)>>,
+    /// Whether what the model computes is not fully known.
+    broken: bool,
+}
+
+impl<'a> Binding<'a> {
+    fn new(description: &'a Description, dialect: Dialect, stored: &'a [Stored]) -> Self {
+        let by_key = stored.iter().enumerate().map(|(index, tensor)| (tensor.key, index)).collect();
+        let used = vec![None; stored.len()];
+        Binding { description, dialect, stored, by_key, used, bound: BTreeMap::new(), broken: false }
+    }
+
+    fn bind_all(&mut self, rules: &mut Rules) -> Result<()> {
+        let description = self.description;
+        for linear in format::linears(&description.layers) {
+            let number = self.dialect.number(&linear);
+            for part in [Part::Weight, Part::Bias] {
+                self.bind(&linear, Key { number, part }, rules)?;
+            }
+            self.broken |= linear.layer.is_convolution();
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, linear: &Linear<'_>, key: Key, rules: &mut Rules) -> Result<()> {
+        let name = key.to_string();
+        let Some(index) = self.by_key.get(&key).copied() else {
+            let position = linear.position;
+            let error = Error::corrupt("a layer's tensor is missing")
+                .field(format!("layers[{position}]"))
+                .tensor(&name);
+            self.broken |= key.part == Part::Weight;
+            return match key.part {
+                Part::Weight => rules.mend(name, "the model is read without a graph", error),
+                Part::Bias => rules.mend(name, "the layer is read as one without bias", error),
+            };
+        };
+        let shape = &self.stored[index].shape;
+        let fit = match key.part {
+            Part::Weight => self.weight_axes(linear, shape),
+            Part::Bias => self.bias_axes(linear, key, shape),
+        };
+        let axes = match fit {
+            Fit::Exact(axes) => Some(axes),
+            Fit::Mended(axes, expected) => {
+                rules.mend(name, "it is read as [out]", wrong_shape(key, shape, expected))?;
+                Some(axes)
+            }
+            Fit::No(expected) => {
+                self.broken = true;
+                let assumed = "it is kept as it is, and the model is read without a graph";
+                rules.mend(name, assumed, wrong_shape(key, shape, expected))?;
+                None
+            }
+        };
+        self.used[index] = Some(axes);
+        self.bound.entry(linear.position).or_default().push((key.part, key));
+        Ok(())
+    }
+
+    fn weight_axes(&self, linear: &Linear<'_>, shape: &Shape) -> Fit {
+        if linear.layer.is_convolution() {
+            return match shape.rank() {
+                4 => Fit::Exact(vec![Axis::Out, Axis::In, Axis::KernelY, Axis::KernelX]),
+                _ => Fit::No(
+                    "[out, in, height, width], for a Linear layer with 0 features is a convolution"
+                        .to_owned(),
+                ),
+            };
+        }
+        let (inputs, outputs) = (linear.layer.inputs, linear.layer.outputs);
+        let expected = self.dialect.weight_dims(inputs, outputs);
+        match self.dialect {
+            _ if shape[..] != expected => Fit::No(format!("{expected:?} in dialect {}", self.dialect.name())),
+            Dialect::A => Fit::Exact(vec![Axis::In, Axis::Out]),
+            Dialect::B => Fit::Exact(vec![Axis::Out, Axis::In]),
+        }
+    }
+
+    fn bias_axes(&self, linear: &Linear<'_>, key: Key, shape: &Shape) -> Fit {
+        let weight =
+            self.by_key.get(&Key { part: Part::Weight, ..key }).map(|index| &self.stored[*index].shape);
+        let outputs = match weight {
+            Some(weight) if linear.layer.is_convolution() => weight[0],
+            _ => linear.layer.outputs,
+        };
+        match (&shape[..], self.dialect) {
+            ([len], _) if *len == outputs => Fit::Exact(vec![Axis::Out]),
+            ([1, len], Dialect::A) if *len == outputs => Fit::Exact(vec![Axis::Unit, Axis::Out]),
+            ([1, len], Dialect::B) if *len == outputs => {
+                Fit::Mended(vec![Axis::Unit, Axis::Out], format!("[{outputs}] in dialect b"))
+            }
+            (_, Dialect::A) => Fit::No(format!("[1, {outputs}] or [{outputs}]")),
+            (_, Dialect::B) => Fit::No(format!("[{outputs}]")),
+        }
+    }
+
+    fn refuse_unused(&self, rules: &mut Rules) -> Result<()> {
+        for (tensor, _) in self.stored.iter().zip(&self.used).filter(|(_, used)| used.is_none()) {
+            let name = tensor.key.to_string();
+            let error =
+                Error::corrupt("no layer uses the tensor").offset(tensor.offset).tensor(&name).expected(
+                    format!("the number of a Linear layer as dialect {} counts them", self.dialect.name()),
+                );
+            rules.mend(name, "it is kept, and takes no part in the model", error)?;
+        }
+        Ok(())
+    }
+
+    fn into_contents(self, limits: &Limits) -> Result<Contents> {
+        let mut contents = Contents::default();
+        for (index, (stored, axes)) in self.stored.iter().zip(&self.used).enumerate() {
+            let mut tensor = Tensor::new(stored.key.to_string(), DType::F32, stored.shape.clone());
+            tensor.axes = axes.clone().flatten();
+            let extent = Extent {
+                file: FileId(0),
+                offset: stored.offset,
+                len: stored.len,
+                region: None,
+                checksum: None,
+            };
+            contents.placements.push(Placement {
+                tensor: TensorId(index),
+                name: tensor.name.clone(),
+                extents: vec![extent],
+                encoding: Encoding::row_major(&tensor),
+            });
+            contents.checkpoint.tensors.push(tensor);
+        }
+        self.record_order(&mut contents.checkpoint);
+        contents.notes.extend(self.convolution_note());
+        let mismatch = self.mismatch_note();
+        if mismatch.is_none() && !self.broken {
+            contents.checkpoint.graph = Some(self.graph(limits)?);
+        }
+        contents.notes.extend(mismatch);
+        Ok(contents)
+    }
+
+    fn record_order(&self, checkpoint: &mut Checkpoint) {
+        let found: Vec<Key> = self
+            .stored
+            .iter()
+            .zip(&self.used)
+            .filter(|(_, used)| used.is_some())
+            .map(|(s, _)| s.key)
+            .collect();
+        let canonical = self.bound.values().flatten().map(|(_, key)| *key);
+        if !canonical.eq(found.iter().copied()) {
+            let names: Vec<String> = found.iter().map(Key::to_string).collect();
+            checkpoint.metadata.insert(format::ID, KEY_ORDER, names);
+        }
+    }
+
+    fn convolution_note(&self) -> Option<String> {
+        let layers = format::linears(&self.description.layers).filter(|linear| linear.layer.is_convolution());
+        let names: Vec<String> =
+            layers.map(|linear| format!("layer{}", self.dialect.number(&linear))).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} is stored as Linear with 0 features, as DataCode stores a convolution: its tensors are kept, but \
+                 strides and padding are not in the file, so there is no graph (and DataCode cannot load it)",
+                shortened(&names)
+            )
+        })
+    }
+
+    /// Layers that do not fit each other: something between them was stored as what it is not.
+    fn mismatch_note(&self) -> Option<String> {
+        let mut width = None;
+        for (position, layer) in self.description.layers.iter().enumerate() {
+            match layer.kind {
+                LayerKind::Linear if layer.is_convolution() => width = None,
+                LayerKind::Linear => {
+                    if let Some(found) = width.filter(|width| *width != layer.inputs) {
+                        return Some(format!(
+                            "layers[{position}] takes {} features and gets {found}: a layer before it is not what the \
+                             file says, so there is no graph",
+                            layer.inputs
+                        ));
+                    }
+                    width = Some(layer.outputs);
+                }
+                LayerKind::Flatten => width = None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn graph(&self, limits: &Limits) -> Result<Graph> {
+        let layers = &self.description.layers;
+        let rule = format::layer_names(layers, self.dialect);
+        let linear = |position: &usize| layers[*position].kind == LayerKind::Linear;
+        let mut taken: HashSet<&str> = (0..layers.len()).filter(linear).map(|at| rule[at].as_str()).collect();
+        let mut nodes = Vec::new();
+        for (position, layer) in layers.iter().enumerate() {
+            let own = self.description.name(position).filter(|name| !name.is_empty());
+            let name = if linear(&position) { &rule[position] } else { own.unwrap_or(&rule[position]) };
+            limits.check("name_bytes", name.len() as u64)?;
+            // Dialect b repeats names; a Linear layer keeps the one that its tensors have.
+            let unique = linear(&position) || taken.insert(name);
+            let name = if unique { name.to_owned() } else { format!("{name}#{position}") };
+            let node = Node::new(name, layer.kind.op());
+            let parameters = self.bound.get(&position).into_iter().flatten();
+            nodes.push(
+                parameters.fold(node, |node, (part, key)| node.parameter(part.name(), key.to_string())),
+            );
+        }
+        let mut features = format::linears(layers).map(|linear| (linear.layer.inputs, linear.layer.outputs));
+        let first = features.next();
+        let last = features.last().or(first);
+        let (input, output) = (vec![None, first.map(|f| f.0)], vec![None, last.map(|f| f.1)]);
+        Ok(Graph::sequential("", input, output, nodes))
+    }
+}
+
+/// How a shape fits its layer.
+enum Fit {
+    Exact(Vec<Axis>),
+    /// The same values with an axis too many; with what was expected.
+    Mended(Vec<Axis>, String),
+    /// With what was expected.
+    No(String),
+}
+
+fn wrong_shape(key: Key, shape: &Shape, expected: String) -> Error {
+    Error::corrupt("the tensor's shape does not fit its layer")
+        .tensor(key.to_string())
+        .found(shape.to_string())
+        .expected(expected)
+}
+
+/// What DataCode's writer does not say, where it may concern this file.
+fn notes(description: &Description) -> Vec<String> {
+    let has = |kind| description.layers.iter().any(|layer| layer.kind == kind);
+    let mut notes = Vec::new();
+    if has(LayerKind::Relu) {
+        notes.push(
+            "DataCode stores every layer kind it does not know as ReLU (LeakyReLU, GELU, Dropout, pools): check that \
+             the ReLU layers were ones"
+                .to_owned(),
+        );
+    }
+    if has(LayerKind::Softmax) {
+        notes.push("DataCode stores LogSoftmax as Softmax: check which it was".to_owned());
+    }
+    if description.has_frozen_layers() {
+        notes.push("\"trainable\": false is in the file, and DataCode's loader ignores it".to_owned());
+    }
+    let Some(training) = description.training() else { return notes };
+    if training::has_stages(training) {
+        notes.push("the optimiser's moments are not in the file: DataCode never saves them".to_owned());
+    }
+    let odd = training::oddities(training);
+    if !odd.is_empty() {
+        let fields = shortened(&odd);
+        notes.push(format!(
+            "training fields of an unexpected type have no effect and are kept as they are: {fields}"
+        ));
+    }
+    notes
+}
+
+fn shortened(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let more = names.len().saturating_sub(SHOWN);
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{tail}", names[..names.len() - more].join(", "))
+}

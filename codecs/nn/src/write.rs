@@ -1,0 +1,459 @@
+//! Writing: which layer each tensor belongs to, the JSON block, and where everything goes.
+
+use crate::description::{Description, Rules};
+use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
+use ckpt_api::{
+    Attribute, Axis, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Loss,
+    LossKind, Node, Options, OutputFile, Packing, Placed, Placement, Result, Tensor, TensorId,
+};
+use std::collections::{BTreeMap, HashMap};
+
+/// Says where every tensor goes. See [`ckpt_api::Codec::place`].
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    let source = Source::of(checkpoint);
+    let model = match (&checkpoint.graph, &source) {
+        (Some(graph), _) => Model::from_graph(checkpoint, graph)?,
+        (None, Some(source)) => Model::from_source(checkpoint, source)?,
+        (None, None) => {
+            return Err(Error::usage("the source does not say what the model computes")
+                .help("describe its layers in an architecture file and give it with --arch"));
+        }
+    };
+    let mut losses = Vec::new();
+    let source = source.filter(|source| source.description.layers == model.layers);
+    let asked = options.text("dialect").and_then(Dialect::from_name);
+    let dialect = asked.or(source.as_ref().map(|source| source.dialect)).unwrap_or(Dialect::B);
+    metadata_losses(checkpoint, source.is_some(), &mut losses);
+    let (text, unchanged) = match source {
+        Some(source) if source.dialect == dialect => (source.text.to_owned(), Some(source)),
+        Some(Source { mut description, dialect: from, .. }) => {
+            description.convert(from, dialect, &mut losses);
+            (description.into_text(), None)
+        }
+        None => (Description::untrained(&model.layers, dialect).into_text(), None),
+    };
+    let mut slots =
+        model.slots(checkpoint, dialect, unchanged.is_some(), options.flag("zero_bias"), &mut losses)?;
+    if let Some(order) = unchanged.as_ref().and_then(|source| source.order.as_ref()) {
+        reorder(&mut slots, order);
+    }
+    tensor_losses(checkpoint, &slots, &mut losses)?;
+    let mut placed = layout(name, &text, &slots)?;
+    placed.losses = losses;
+    Ok(placed)
+}
+
+/// What an earlier reading of a `.nn` file left in the metadata.
+struct Source<'a> {
+    text: &'a str,
+    description: Description,
+    dialect: Dialect,
+    order: Option<Vec<Key>>,
+}
+
+impl<'a> Source<'a> {
+    fn of(checkpoint: &'a Checkpoint) -> Option<Self> {
+        let text = checkpoint.metadata.text(format::ID, KEY_JSON)?;
+        let dialect = Dialect::from_name(checkpoint.metadata.text(format::ID, KEY_DIALECT)?)?;
+        // What has no effect in DataCode needs no mending: it is written as it was.
+        let mut rules = Rules { lenient: true, ..Rules::default() };
+        let description = Description::parse(text, &mut rules).ok()?;
+        let names = checkpoint.metadata.value(format::ID, KEY_ORDER).and_then(|order| order.as_array());
+        let order = names.and_then(|names| names.iter().map(|name| Key::parse(name.as_str()?)).collect());
+        Some(Source { text, description, dialect, order })
+    }
+}
+
+/// The layers to be written and their tensors.
+struct Model<'a> {
+    layers: Vec<Layer>,
+    /// For each Linear layer, by its position.
+    parameters: BTreeMap<usize, Parameters<'a>>,
+}
+
+struct Parameters<'a> {
+    /// The layer's name in the source, for messages.
+    label: &'a str,
+    weight: (TensorId, &'a Tensor),
+    bias: Option<(TensorId, &'a Tensor)>,
+}
+
+impl<'a> Model<'a> {
+    fn from_graph(checkpoint: &'a Checkpoint, graph: &'a Graph) -> Result<Self> {
+        graph.require_activations()?;
+        let by_name = checkpoint.by_name();
+        let mut model = Model { layers: Vec::new(), parameters: BTreeMap::new() };
+        // Identity computes nothing, so that leaving it out loses nothing.
+        for node in graph.chain()?.iter().filter(|node| node.op != ckpt_api::Op::Identity) {
+            let kind = LayerKind::from_op(&node.op).ok_or_else(|| unsayable(node, node.op.name()))?;
+            refuse_attributes(node, kind)?;
+            let layer = if kind == LayerKind::Linear {
+                let parameters = Parameters::of(node, checkpoint, &by_name)?;
+                let layer = linear_layer(&parameters)?;
+                model.parameters.insert(model.layers.len(), parameters);
+                layer
+            } else {
+                Layer { kind, inputs: 0, outputs: 0 }
+            };
+            model.layers.push(layer);
+        }
+        if model.layers.is_empty() {
+            return Err(Error::unsupported("the model has no layers, and a .nn file needs at least one"));
+        }
+        model.refuse_misfits()?;
+        Ok(model)
+    }
+
+    /// A file without a graph goes back as it came.
+    fn from_source(checkpoint: &'a Checkpoint, source: &Source<'_>) -> Result<Self> {
+        let by_name = checkpoint.by_name();
+        let find = |number, part| {
+            let name = Key { number, part }.to_string();
+            let (name, id) = by_name.get_key_value(name.as_str()).ok_or(name)?;
+            checkpoint.tensors.get(id.0).map(|tensor| (*id, tensor)).ok_or((*name).to_owned())
+        };
+        let missing = |name: String| {
+            Error::usage(
+                "the source does not say what the model computes, and has not all tensors of the .nn model",
+            )
+            .tensor(name)
+            .help("describe its layers in an architecture file and give it with --arch")
+        };
+        let mut model = Model { layers: source.description.layers.clone(), parameters: BTreeMap::new() };
+        for linear in format::linears(&source.description.layers) {
+            let number = source.dialect.number(&linear);
+            let weight = find(number, Part::Weight).map_err(missing)?;
+            let bias = find(number, Part::Bias).ok();
+            let parameters = Parameters { label: &weight.1.name, weight, bias };
+            let fits = match linear.layer.is_convolution() {
+                true => weight.1.shape.rank() == 4,
+                false => linear_layer(&parameters)? == *linear.layer,
+            };
+            if !fits {
+                return Err(Error::mismatch("the tensor does not fit the layer that the metadata describes")
+                    .tensor(&weight.1.name)
+                    .found(format!("shape {}", weight.1.shape)));
+            }
+            model.parameters.insert(linear.position, parameters);
+        }
+        Ok(model)
+    }
+
+    fn refuse_misfits(&self) -> Result<()> {
+        let mut before: Option<(&str, u64)> = None;
+        for (position, layer) in self.layers.iter().enumerate() {
+            if layer.kind == LayerKind::Flatten {
+                before = None;
+            }
+            let Some(parameters) = self.parameters.get(&position) else { continue };
+            if let Some((name, width)) = before.filter(|(_, width)| *width != layer.inputs) {
+                return Err(Error::mismatch(format!(
+                    "layer '{}' does not fit the one before",
+                    parameters.label
+                ))
+                .field(parameters.label)
+                .found(format!("{} input features", layer.inputs))
+                .expected(format!("{width}, which '{name}' gives")));
+            }
+            before = Some((parameters.label, layer.outputs));
+        }
+        Ok(())
+    }
+
+    /// The tensors in the order in which DataCode writes them.
+    fn slots(
+        &self,
+        checkpoint: &Checkpoint,
+        dialect: Dialect,
+        unchanged: bool,
+        zero_bias: bool,
+        losses: &mut Vec<Loss>,
+    ) -> Result<Vec<Slot<'a>>> {
+        let mut slots = Vec::new();
+        let mut taken = vec![false; checkpoint.tensors.len()];
+        for linear in format::linears(&self.layers) {
+            let Some(parameters) = self.parameters.get(&linear.position) else { continue };
+            let number = dialect.number(&linear);
+            let weight = parameters.weight_slot(Key { number, part: Part::Weight }, linear.layer, dialect)?;
+            let outputs = if linear.layer.is_convolution() { weight.dims[0] } else { linear.layer.outputs };
+            let key = Key { number, part: Part::Bias };
+            let bias = match parameters.bias {
+                Some(bias) => bias_slot(key, bias, outputs, dialect, unchanged)?,
+                None if zero_bias => {
+                    let detail = format!("layer '{}' has no bias: zeros are written", parameters.label);
+                    losses.push(Loss::new(LossKind::Filled, key.to_string(), detail));
+                    Slot { key, dims: bias_dims(outputs, dialect), source: None, order: Vec::new() }
+                }
+                None => {
+                    return Err(Error::unsupported(format!(
+                        "layer '{}' has no bias, and every Linear layer of a .nn file has one",
+                        parameters.label
+                    ))
+                    .field(parameters.label)
+                    .help("option zero_bias=true writes zeros, which compute the same"));
+                }
+            };
+            for slot in [weight, bias] {
+                if let Some((id, tensor)) = slot.source
+                    && taken.get_mut(id.0).is_none_or(|taken| std::mem::replace(taken, true))
+                {
+                    return Err(Error::unsupported("two layers share a tensor, which a .nn file cannot say")
+                        .field(parameters.label)
+                        .tensor(&tensor.name));
+                }
+                slots.push(slot);
+            }
+        }
+        Ok(slots)
+    }
+}
+
+impl<'a> Parameters<'a> {
+    fn of(node: &'a Node, checkpoint: &'a Checkpoint, by_name: &HashMap<&str, TensorId>) -> Result<Self> {
+        let unknown = node.parameters.keys().find(|role| !matches!(role.as_str(), "weight" | "bias"));
+        if let Some(role) = unknown {
+            return Err(unsayable(node, &format!("a parameter '{role}'")));
+        }
+        let find = |role: &str| -> Result<Option<(TensorId, &'a Tensor)>> {
+            let Some(name) = node.parameters.get(role) else { return Ok(None) };
+            let id = by_name.get(name.as_str());
+            let found = id.and_then(|id| Some((*id, checkpoint.tensors.get(id.0)?)));
+            found.map(Some).ok_or_else(|| {
+                Error::mapping(format!("layer '{}' needs a tensor that is not there", node.name))
+                    .field(role)
+                    .tensor(name)
+                    .help("do not exclude or drop it")
+            })
+        };
+        let weight = find("weight")?.ok_or_else(|| {
+            Error::unsupported(format!("layer '{}' has no weight", node.name))
+                .field(&node.name)
+                .help("name its tensors in an architecture file and give it with --arch")
+        })?;
+        Ok(Parameters { label: &node.name, weight, bias: find("bias")? })
+    }
+
+    fn weight_slot(&self, key: Key, layer: &Layer, dialect: Dialect) -> Result<Slot<'a>> {
+        let (_, weight) = self.weight;
+        let order = if layer.is_convolution() {
+            vec![0, 1, 2, 3]
+        } else {
+            let (input, output) = in_out(weight)?;
+            match dialect {
+                Dialect::A => vec![input, output],
+                Dialect::B => vec![output, input],
+            }
+        };
+        let dims = weight.shape.permuted(&order).to_vec();
+        Ok(Slot { key, dims, source: Some(self.weight), order })
+    }
+}
+
+/// A tensor of the target file; zeros where it has no source.
+struct Slot<'a> {
+    key: Key,
+    dims: Vec<u64>,
+    source: Option<(TensorId, &'a Tensor)>,
+    order: Vec<usize>,
+}
+
+fn bias_dims(outputs: u64, dialect: Dialect) -> Vec<u64> {
+    match dialect {
+        Dialect::A => vec![1, outputs],
+        Dialect::B => vec![outputs],
+    }
+}
+
+fn bias_slot<'a>(
+    key: Key,
+    bias: (TensorId, &'a Tensor),
+    outputs: u64,
+    dialect: Dialect,
+    unchanged: bool,
+) -> Result<Slot<'a>> {
+    let shape = &bias.1.shape;
+    if shape[..] != [outputs] && shape[..] != [1, outputs] {
+        return Err(Error::mismatch("the bias does not fit its layer")
+            .tensor(&bias.1.name)
+            .found(format!("shape {shape}"))
+            .expected(format!("[{outputs}]")));
+    }
+    // The format's description allows [out] in dialect a: a file that has it keeps it.
+    let dims = if unchanged && shape.rank() == 1 { shape.to_vec() } else { bias_dims(outputs, dialect) };
+    Ok(Slot { key, dims, source: Some(bias), order: (0..shape.rank()).collect() })
+}
+
+/// Which axis is in and which is out.
+fn in_out(weight: &Tensor) -> Result<(usize, usize)> {
+    if weight.shape.rank() != 2 {
+        return Err(Error::unsupported("a Linear layer's weight must have two axes")
+            .tensor(&weight.name)
+            .found(format!("shape {}", weight.shape)));
+    }
+    match (weight.axis(Axis::In), weight.axis(Axis::Out)) {
+        (Some(input), Some(output)) => Ok((input, output)),
+        _ => Err(Error::usage("the source does not say which axis of the weight is in and which is out")
+            .tensor(&weight.name)
+            .found(format!("shape {}", weight.shape))
+            .help("say it with \"weight_axes\" in an architecture file, given with --arch")),
+    }
+}
+
+fn linear_layer(parameters: &Parameters<'_>) -> Result<Layer> {
+    let (_, weight) = parameters.weight;
+    let (input, output) = in_out(weight)?;
+    let (inputs, outputs) = (weight.shape[input], weight.shape[output]);
+    if inputs == 0 || outputs == 0 {
+        return Err(Error::unsupported("a .nn file cannot hold an empty tensor")
+            .field(parameters.label)
+            .tensor(&weight.name)
+            .found(format!("shape {}", weight.shape)));
+    }
+    Ok(Layer { kind: LayerKind::Linear, inputs, outputs })
+}
+
+/// An attribute changes what a node computes, and the format has none: only those that say the usual pass.
+fn refuse_attributes(node: &Node, kind: LayerKind) -> Result<()> {
+    let usual = |name: &str, value: &Attribute| match (kind, name, value) {
+        (LayerKind::Softmax, "axis", Attribute::Int(axis)) => matches!(axis, -1 | 1),
+        (LayerKind::Flatten, "axis", Attribute::Int(axis)) => *axis == 1,
+        _ => false,
+    };
+    match node.attributes.iter().find(|(name, value)| !usual(name, value)) {
+        Some((name, _)) => Err(unsayable(node, &format!("{} with attribute '{name}'", node.op))),
+        None => Ok(()),
+    }
+}
+
+fn unsayable(node: &Node, found: &str) -> Error {
+    Error::lossy(format!("layer '{}' cannot be written as .nn", node.name))
+        .field(&node.name)
+        .found(found)
+        .expected(format!("one of the format's layer types: {}", LayerKind::names()))
+        .help("if these types can say what the model computes, give such a chain with --arch")
+}
+
+fn reorder(slots: &mut [Slot<'_>], order: &[Key]) {
+    let ranks: HashMap<Key, usize> = order.iter().enumerate().map(|(rank, key)| (*key, rank)).collect();
+    slots.sort_by_key(|slot| ranks.get(&slot.key).copied().unwrap_or(usize::MAX));
+}
+
+fn metadata_losses(checkpoint: &Checkpoint, own_is_used: bool, losses: &mut Vec<Loss>) {
+    for (namespace, map) in checkpoint.metadata.iter().filter(|(_, map)| !map.is_empty()) {
+        let detail = match namespace {
+            format::ID if own_is_used => continue,
+            format::ID => "the .nn metadata does not describe the layers that are written".to_owned(),
+            _ => format!("{} key(s): a .nn file has no place for metadata of other formats", map.len()),
+        };
+        losses.push(Loss::new(LossKind::MetadataDropped, namespace, detail));
+    }
+}
+
+/// Losses of tensors: those left out, those stored as another dtype, and names.
+fn tensor_losses(checkpoint: &Checkpoint, slots: &[Slot<'_>], losses: &mut Vec<Loss>) -> Result<()> {
+    let mut used = vec![false; checkpoint.tensors.len()];
+    for (id, tensor) in slots.iter().filter_map(|slot| slot.source) {
+        if let Some(used) = used.get_mut(id.0) {
+            *used = true;
+        }
+        losses.extend(dtype_loss(tensor)?);
+    }
+    for (tensor, _) in checkpoint.tensors.iter().zip(&used).filter(|(_, used)| !**used) {
+        let detail = "no layer uses it, and a .nn file holds nothing but weights and biases of its layers";
+        losses.push(Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail));
+    }
+    let own = checkpoint.metadata.namespace(format::ID).is_some();
+    let renamed =
+        slots.iter().filter(|slot| slot.source.is_some_and(|(_, t)| t.name != slot.key.to_string()));
+    let renamed = renamed.count();
+    if renamed > 0 && !own {
+        let detail =
+            format!("{renamed} tensor(s) get the names that the format gives them, such as layer0.weight");
+        losses.push(Loss::new(LossKind::NamesDropped, "names", detail));
+    }
+    Ok(())
+}
+
+fn dtype_loss(tensor: &Tensor) -> Result<Option<Loss>> {
+    if tensor.quantisation.is_some() || !tensor.dtype.is_float() {
+        let found = if tensor.quantisation.is_some() { "scaled integers" } else { tensor.dtype.name() };
+        return Err(Error::unsupported("the tensor's values are not real numbers that f32 stands for")
+            .tensor(&tensor.name)
+            .found(found)
+            .expected("a floating-point dtype: .nn stores f32"));
+    }
+    Ok(match tensor.dtype {
+        DType::F32 => None,
+        DType::F64 => Some(Loss::new(LossKind::Narrowed, &tensor.name, "f64 is stored as f32")),
+        dtype => {
+            Some(Loss::new(LossKind::Retyped, &tensor.name, format!("{dtype} is stored as f32, exactly")))
+        }
+    })
+}
+
+/// Header, JSON, and each tensor's header before its data.
+fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
+    let mut placed = Placed::default();
+    let mut at = 0u64;
+    let mut block = Vec::new();
+    block.extend_from_slice(format::MAGIC);
+    block.extend_from_slice(&format::VERSION.to_le_bytes());
+    put(&mut block, text.len() as u64, "json_len")?;
+    block.extend_from_slice(text.as_bytes());
+    put(&mut block, slots.len() as u64, "tensor_count")?;
+    for slot in slots {
+        let key = slot.key.to_string();
+        let on_tensor = |error: Error| error.tensor(&key);
+        put(&mut block, key.len() as u64, "name_len")?;
+        block.extend_from_slice(key.as_bytes());
+        put(&mut block, slot.dims.len() as u64, "ndim")?;
+        for dim in &slot.dims {
+            put(&mut block, *dim, "dims").map_err(on_tensor)?;
+        }
+        let header = std::mem::take(&mut block);
+        let offset = after(at, header.len() as u64).map_err(on_tensor)?;
+        placed.blocks.push(Block { file: FileId(0), offset: at, bytes: header });
+        let elements = slot.dims.iter().try_fold(4u64, |bytes, dim| bytes.checked_mul(*dim));
+        let len = elements.ok_or_else(too_large).map_err(on_tensor)?;
+        if let Some((tensor, _)) = slot.source {
+            placed.placements.push(Placement {
+                tensor,
+                name: key.clone(),
+                extents: vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
+                encoding: Encoding {
+                    dtype: DType::F32,
+                    endian: Endian::Little,
+                    order: slot.order.clone(),
+                    packing: Packing::Bytes,
+                },
+            });
+        }
+        at = after(offset, len).map_err(on_tensor)?;
+    }
+    if !block.is_empty() {
+        let len = block.len() as u64;
+        placed.blocks.push(Block { file: FileId(0), offset: at, bytes: block });
+        at = after(at, len)?;
+    }
+    placed.files.push(OutputFile { name: name.to_owned(), len: Some(at) });
+    Ok(placed)
+}
+
+fn put(block: &mut Vec<u8>, value: u64, field: &str) -> Result<()> {
+    let value = u32::try_from(value).map_err(|_| {
+        Error::unsupported("the number does not fit the format")
+            .field(field)
+            .found(value.to_string())
+            .expected("less than 2^32")
+    })?;
+    block.extend_from_slice(&value.to_le_bytes());
+    Ok(())
+}
+
+fn after(offset: u64, len: u64) -> Result<u64> {
+    offset.checked_add(len).ok_or_else(too_large)
+}
+
+fn too_large() -> Error {
+    Error::unsupported("the file would be larger than 2^64 bytes")
+}
