@@ -1,0 +1,211 @@
+//! What safetensors itself cannot say: the JSON text under the key `ckpt`.
+//!
+//! ```json
+//! {"version": 1,
+//!  "graph": {…},
+//!  "metadata": {"nn": {…}, …},
+//!  "tensors": [{"name": "fc1.weight", "shape": [784, 10], "axes": ["in", "out"], "role": "optimizer"}, …]}
+//! ```
+//!
+//! Every part may be missing. Other tools may have edited the file since, so that a part that no longer fits is
+//! left out with a note; it is never an error.
+
+use ckpt_api::{Axis, Checkpoint, Graph, Metadata, Placement, Quantisation, Role, Shape, Tensor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::{HashMap, HashSet};
+
+/// The key, in `__metadata__` of a file and in `metadata` of an index.
+pub const KEY: &str = "ckpt";
+const VERSION: u64 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    name: String,
+    /// With axes: the shape they were said of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shape: Option<Shape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    axes: Option<Vec<Axis>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    role: Option<Role>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quantisation: Option<Quantisation>,
+}
+
+impl Description {
+    fn of(tensor: &Tensor) -> Self {
+        Description {
+            name: tensor.name.clone(),
+            shape: tensor.axes.as_ref().map(|_| tensor.shape.clone()),
+            axes: tensor.axes.clone(),
+            role: Some(tensor.role).filter(|role| *role != Role::Weight),
+            quantisation: tensor.quantisation.clone(),
+        }
+    }
+}
+
+/// Whether the tensor says more than name, dtype and shape.
+pub fn is_described(tensor: &Tensor) -> bool {
+    tensor.axes.is_some() || tensor.role != Role::Weight || tensor.quantisation.is_some()
+}
+
+/// Whether the graph comes back from JSON as it is: a number that is not finite does not.
+pub fn survives_json(graph: &Graph) -> bool {
+    let text = serde_json::to_string(graph);
+    text.ok().and_then(|text| serde_json::from_str::<Graph>(&text).ok()).is_some_and(|again| again == *graph)
+}
+
+/// The text, or `None` where there is nothing to say. `tensors` is empty where neither their order nor anything
+/// about them has to be said.
+pub fn write(graph: Option<&Graph>, metadata: Map<String, Value>, tensors: &[&Tensor]) -> Option<String> {
+    let mut parts = Map::new();
+    if let Some(graph) = graph.and_then(|graph| serde_json::to_value(graph).ok()) {
+        parts.insert("graph".into(), graph);
+    }
+    if !metadata.is_empty() {
+        parts.insert("metadata".into(), metadata.into());
+    }
+    if !tensors.is_empty() {
+        let described: Vec<Description> = tensors.iter().map(|tensor| Description::of(tensor)).collect();
+        parts.insert("tensors".into(), json!(described));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    parts.insert("version".into(), VERSION.into());
+    Some(Value::Object(parts).to_string())
+}
+
+/// The text, parsed as far as it can be.
+#[derive(Debug, Default)]
+pub struct Carried {
+    graph: Option<Graph>,
+    metadata: Metadata,
+    tensors: Vec<Description>,
+    notes: Vec<String>,
+}
+
+impl Carried {
+    /// Parses the text; `None` where it is somebody else's or of a later version.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts: Map<String, Value> = serde_json::from_str(text).ok()?;
+        if parts.get("version").and_then(Value::as_u64) != Some(VERSION) {
+            return None;
+        }
+        let mut notes = Vec::new();
+        Some(Carried {
+            graph: part(&mut parts, "graph", &mut notes),
+            metadata: part(&mut parts, "metadata", &mut notes).unwrap_or_default(),
+            tensors: part(&mut parts, "tensors", &mut notes).unwrap_or_default(),
+            notes,
+        })
+    }
+
+    /// Gives a checkpoint that was read what is carried for it and still fits. The metadata that is carried comes
+    /// under the one that was read.
+    pub fn restore(
+        mut self,
+        checkpoint: &mut Checkpoint,
+        placements: &mut Vec<Placement>,
+        notes: &mut Vec<String>,
+    ) {
+        notes.append(&mut self.notes);
+        if !self.tensors.is_empty() {
+            restore_tensors(self.tensors, checkpoint, placements, notes);
+        }
+        if let Some(graph) = self.graph {
+            let names: HashSet<&str> = checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            let mut used = graph.nodes.iter().flat_map(|node| node.parameters.values());
+            match used.find(|name| !names.contains(name.as_str())) {
+                Some(name) => notes.push(format!(
+                    "the graph under the key '{KEY}' is left out: it uses the tensor '{name}', which is missing"
+                )),
+                None => checkpoint.graph = Some(graph),
+            }
+        }
+        let read = std::mem::replace(&mut checkpoint.metadata, self.metadata);
+        for (namespace, map) in read.iter() {
+            for (key, value) in map {
+                checkpoint.metadata.insert(namespace, key, value.clone());
+            }
+        }
+    }
+}
+
+fn part<T: serde::de::DeserializeOwned>(
+    parts: &mut Map<String, Value>,
+    name: &str,
+    notes: &mut Vec<String>,
+) -> Option<T> {
+    match serde_json::from_value(parts.remove(name)?) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            notes.push(format!("'{name}' under the key '{KEY}' is not understood and left out: {error}"));
+            None
+        }
+    }
+}
+
+/// Restores order, axes, roles and quantisation. Tensors that are not described follow those that are.
+fn restore_tensors(
+    described: Vec<Description>,
+    checkpoint: &mut Checkpoint,
+    placements: &mut Vec<Placement>,
+    notes: &mut Vec<String>,
+) {
+    let mut known: HashMap<String, (usize, Description)> = HashMap::with_capacity(described.len());
+    for (rank, description) in described.into_iter().enumerate() {
+        known.insert(description.name.clone(), (rank, description));
+    }
+    let mut changed = Vec::new();
+    let tensors = std::mem::take(&mut checkpoint.tensors);
+    let mut ranked = Vec::with_capacity(tensors.len());
+    for (mut tensor, placement) in tensors.into_iter().zip(placements.drain(..)) {
+        let rank = match known.remove(&tensor.name) {
+            Some((rank, description)) => {
+                if !describe(&mut tensor, description) {
+                    changed.push(tensor.name.clone());
+                }
+                rank
+            }
+            None => usize::MAX,
+        };
+        ranked.push((rank, tensor, placement));
+    }
+    let new =
+        ranked.iter().filter(|(rank, ..)| *rank == usize::MAX).map(|(_, tensor, _)| tensor.name.clone());
+    let new = new.collect();
+    let gone = known.into_keys().collect();
+    ranked.sort_by_key(|(rank, ..)| *rank);
+    for (id, (_, tensor, mut placement)) in ranked.into_iter().enumerate() {
+        placement.tensor = ckpt_api::TensorId(id);
+        checkpoint.tensors.push(tensor);
+        placements.push(placement);
+    }
+    note(notes, "no longer have the shape that their axes were said of", changed);
+    note(notes, "were added since", new);
+    note(notes, "were removed since", gone);
+}
+
+/// Whether all that is said of the tensor still fits it.
+fn describe(tensor: &mut Tensor, description: Description) -> bool {
+    tensor.role = description.role.unwrap_or_default();
+    tensor.quantisation = description.quantisation;
+    let fits = description.shape.as_ref().is_none_or(|shape| *shape == tensor.shape)
+        && description.axes.as_ref().is_none_or(|axes| axes.len() == tensor.shape.rank());
+    if fits {
+        tensor.axes = description.axes;
+    }
+    fits
+}
+
+fn note(notes: &mut Vec<String>, what: &str, mut names: Vec<String>) {
+    names.sort();
+    if let Some(first) = names.first() {
+        notes.push(format!(
+            "{} of the tensors described under the key '{KEY}' {what}: '{first}' first",
+            names.len()
+        ));
+    }
+}

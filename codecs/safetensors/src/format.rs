@@ -1,0 +1,377 @@
+//! The format's constants and structures: the header of a file, the index of a sharded set, the dtypes.
+
+use ckpt_api::{DType, Error, Result, Shape};
+use safetensors::Dtype;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// How the name of a file ends.
+pub const EXTENSION: &str = ".safetensors";
+/// How the name of a sharded set's index ends.
+pub const INDEX_EXTENSION: &str = ".safetensors.index.json";
+/// Bytes of the length that a file begins with.
+pub const LENGTH_BYTES: u64 = 8;
+/// Other readers refuse a longer header.
+pub const LONGEST_HEADER: u64 = 100_000_000;
+/// The header's key for pairs of strings; no tensor can have this name.
+pub const METADATA: &str = "__metadata__";
+
+/// What the header says about one tensor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// Length of each axis.
+    pub shape: Vec<u64>,
+    /// First byte and end, counted from the end of the header.
+    pub data_offsets: (u64, u64),
+}
+
+/// A header: pairs of strings, and tensors in the order in which they are named.
+#[derive(Debug, Default)]
+pub struct Header {
+    /// `__metadata__`.
+    pub pairs: BTreeMap<String, String>,
+    /// Tensors by name.
+    pub tensors: Vec<(String, Entry)>,
+}
+
+impl Header {
+    /// Parses and checks a header: the rules of the `safetensors` crate, and those that the format states
+    /// but the crate does not enforce: `{` comes first, no key is given twice; a shape may not overflow even
+    /// beside an empty axis.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let at = |position: usize| LENGTH_BYTES.saturating_add(position as u64);
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            Error::corrupt("the header is not UTF-8").offset(at(error.valid_up_to())).help(DAMAGED)
+        })?;
+        if !text.starts_with('{') {
+            return Err(Error::corrupt("the header does not begin with '{'")
+                .offset(at(0))
+                .found(
+                    text.chars().next().map_or("nothing".to_owned(), |c| format!("'{}'", c.escape_debug())),
+                )
+                .help("the file is no safetensors file, or is damaged"));
+        }
+        let mut key = String::new();
+        let mut json = serde_json::Deserializer::from_str(text);
+        let parsed = HeaderSeed { key: &mut key }.deserialize(&mut json);
+        let header = parsed.and_then(|header| json.end().map(|()| header)).map_err(|error| {
+            let wrong = Error::corrupt("the header is not what safetensors prescribes");
+            let wrong = if key.is_empty() { wrong } else { wrong.field(key.as_str()) };
+            wrong.offset(at(position(text, &error))).found(error.to_string()).help(DAMAGED)
+        })?;
+        header.check()?;
+        Ok(header)
+    }
+
+    /// Bytes of all tensors together.
+    pub fn data_len(&self) -> u64 {
+        self.tensors.iter().map(|(_, entry)| entry.data_offsets.1).max().unwrap_or(0)
+    }
+
+    /// Names are unique, and the tensors' bytes follow each other without overlap or hole.
+    fn check(&self) -> Result<()> {
+        let mut names = HashSet::with_capacity(self.tensors.len());
+        if let Some((name, _)) = self.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
+            return Err(Error::corrupt("the header names a tensor twice").tensor(name).help(DAMAGED));
+        }
+        let mut ordered: Vec<&(String, Entry)> = self.tensors.iter().collect();
+        ordered.sort_by_key(|(_, entry)| entry.data_offsets);
+        let mut end = 0;
+        for (name, entry) in ordered {
+            end = entry.check(end).map_err(|error| error.tensor(name).help(DAMAGED))?;
+        }
+        Ok(())
+    }
+}
+
+const DAMAGED: &str = "the file is damaged or was written by a faulty tool: copy or write it again";
+
+impl Entry {
+    /// Checks this entry against where the tensor before it ends; returns where it ends itself.
+    fn check(&self, previous: u64) -> Result<u64> {
+        let (start, end) = self.data_offsets;
+        let field = |error: Error| error.field("data_offsets").found(format!("[{start}, {end}]"));
+        if start != previous {
+            let what = if start < previous {
+                "the tensor overlaps another"
+            } else {
+                "bytes of no tensor precede it"
+            };
+            return Err(field(Error::corrupt(what)).expected(format!("a start at {previous}")));
+        }
+        let shape = Shape::new(self.shape.clone()).map_err(|error| error.field("shape"))?;
+        let bits = shape.elements().checked_mul(self.dtype.bitsize() as u64);
+        let bits = bits.ok_or_else(|| Error::corrupt("the shape has too many elements").field("shape"))?;
+        if !bits.is_multiple_of(8) {
+            return Err(Error::corrupt("packed elements do not fill whole bytes")
+                .field("shape")
+                .found(format!("{shape} of {}", self.dtype)));
+        }
+        if end.checked_sub(start) != Some(bits / 8) {
+            return Err(field(Error::corrupt("the stored size does not fit the shape")).expected(format!(
+                "{} bytes for {shape} of {}",
+                bits / 8,
+                self.dtype
+            )));
+        }
+        Ok(end)
+    }
+}
+
+impl Serialize for Header {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if !self.pairs.is_empty() {
+            map.serialize_entry(METADATA, &self.pairs)?;
+        }
+        for (name, entry) in &self.tensors {
+            map.serialize_entry(name, entry)?;
+        }
+        map.end()
+    }
+}
+
+/// Parses a header, leaving in `key` the one at which parsing stopped.
+struct HeaderSeed<'a> {
+    key: &'a mut String,
+}
+
+impl<'de> DeserializeSeed<'de> for HeaderSeed<'_> {
+    type Value = Header;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Header, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for HeaderSeed<'_> {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object that describes tensors by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        let mut pairs: Option<Option<UniquePairs<String>>> = None;
+        let mut tensors = Vec::new();
+        while let Some(key) = map.next_key::<String>()? {
+            self.key.clone_from(&key);
+            if key == METADATA {
+                if pairs.replace(map.next_value()?).is_some() {
+                    return Err(A::Error::custom("the key is given twice"));
+                }
+            } else {
+                tensors.push((key, map.next_value()?));
+            }
+        }
+        self.key.clear();
+        let pairs = pairs.flatten().map_or_else(BTreeMap::new, |pairs| pairs.0);
+        Ok(Header { pairs, tensors })
+    }
+}
+
+/// An object in which a key that is given twice is an error.
+#[derive(Debug)]
+pub struct UniquePairs<V>(pub BTreeMap<String, V>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for UniquePairs<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(UniqueVisitor(PhantomData))
+    }
+}
+
+struct UniqueVisitor<V>(PhantomData<V>);
+
+impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueVisitor<V> {
+    type Value = UniquePairs<V>;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut pairs = BTreeMap::new();
+        while let Some((key, value)) = map.next_entry::<String, V>()? {
+            if let Some((key, _)) = pairs.get_key_value(&key) {
+                return Err(A::Error::custom(format!("the key '{key}' is given twice")));
+            }
+            pairs.insert(key, value);
+        }
+        Ok(UniquePairs(pairs))
+    }
+}
+
+/// `*.safetensors.index.json`: which shard holds which tensor.
+#[derive(Debug, Deserialize)]
+pub struct Index {
+    /// `total_size` and whatever else the writer adds.
+    #[serde(default)]
+    pub metadata: Option<Map<String, Value>>,
+    /// Shard by tensor.
+    pub weight_map: UniquePairs<String>,
+}
+
+impl Index {
+    /// Parses an index.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let index: Index = serde_json::from_slice(bytes).map_err(|error| {
+            let text = String::from_utf8_lossy(bytes);
+            Error::corrupt("the index is not what safetensors prescribes")
+                .offset(position(&text, &error) as u64)
+                .found(error.to_string())
+                .expected("{\"metadata\": {…}, \"weight_map\": {tensor: shard, …}}")
+        })?;
+        if index.weight_map.0.is_empty() {
+            return Err(Error::corrupt("the index names no tensor").field("weight_map"));
+        }
+        Ok(index)
+    }
+}
+
+/// Where in `text` a JSON error was found.
+fn position(text: &str, error: &serde_json::Error) -> usize {
+    let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    before.saturating_add(error.column().saturating_sub(1)).min(text.len())
+}
+
+/// Every dtype that safetensors has, under both names.
+const DTYPES: [(DType, Dtype); 22] = [
+    (DType::F64, Dtype::F64),
+    (DType::F32, Dtype::F32),
+    (DType::F16, Dtype::F16),
+    (DType::Bf16, Dtype::BF16),
+    (DType::F8E5m2, Dtype::F8_E5M2),
+    (DType::F8E4m3, Dtype::F8_E4M3),
+    (DType::F8E4m3fnuz, Dtype::F8_E4M3FNUZ),
+    (DType::F8E5m2fnuz, Dtype::F8_E5M2FNUZ),
+    (DType::F8E8m0, Dtype::F8_E8M0),
+    (DType::F6E2m3, Dtype::F6_E2M3),
+    (DType::F6E3m2, Dtype::F6_E3M2),
+    (DType::F4E2m1, Dtype::F4),
+    (DType::I64, Dtype::I64),
+    (DType::I32, Dtype::I32),
+    (DType::I16, Dtype::I16),
+    (DType::I8, Dtype::I8),
+    (DType::U64, Dtype::U64),
+    (DType::U32, Dtype::U32),
+    (DType::U16, Dtype::U16),
+    (DType::U8, Dtype::U8),
+    (DType::Bool, Dtype::BOOL),
+    (DType::C64, Dtype::C64),
+];
+
+/// The dtypes that safetensors has.
+pub const NATIVE: [DType; 22] = {
+    let mut native = [DType::F64; 22];
+    let mut k = 0;
+    while k < DTYPES.len() {
+        native[k] = DTYPES[k].0;
+        k += 1;
+    }
+    native
+};
+
+/// This dtype as safetensors calls it.
+pub fn native(dtype: DType) -> Option<Dtype> {
+    DTYPES.iter().find(|(ours, _)| *ours == dtype).map(|(_, theirs)| *theirs)
+}
+
+/// What safetensors' dtype is here.
+pub fn dtype(native: Dtype) -> Option<DType> {
+    DTYPES.iter().find(|(_, theirs)| *theirs == native).map(|(ours, _)| *ours)
+}
+
+/// The dtype to store `elements` of `dtype` as: itself, or where safetensors lacks it one that holds every value
+/// of it exactly; `None` where there is none.
+pub fn holder(dtype: DType, elements: u64) -> Option<DType> {
+    let holder = match dtype {
+        DType::I4 | DType::I2 | DType::Qi8 => DType::I8,
+        DType::U4 | DType::U2 | DType::Qu8 => DType::U8,
+        DType::Qi16 => DType::I16,
+        DType::Qu16 => DType::U16,
+        DType::Qi32 => DType::I32,
+        // Exponents −13 to 4 and 3 bits of fraction: all of them normal numbers in binary16.
+        DType::F8E4m3b11fnuz => DType::F16,
+        // Values up to 28 in steps of at least 1/16 with at most 3 bits of fraction.
+        DType::F4E2m1 | DType::F6E2m3 | DType::F6E3m2 if !fills_bytes(dtype, elements) => DType::F8E4m3,
+        same => same,
+    };
+    native(holder).map(|_| holder)
+}
+
+fn fills_bytes(dtype: DType, elements: u64) -> bool {
+    let bits = dtype.bits().and_then(|bits| elements.checked_mul(u64::from(bits)));
+    bits.is_some_and(|bits| bits.is_multiple_of(8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_names_of_a_dtype_mean_the_same_number_of_bits() {
+        for (ours, theirs) in DTYPES {
+            assert_eq!(ours.bits().map(|bits| bits as usize), Some(theirs.bitsize()), "{ours}");
+            assert_eq!((native(ours), dtype(theirs)), (Some(theirs), Some(ours)));
+        }
+    }
+
+    #[test]
+    fn every_dtype_has_a_holder_but_c128_and_those_with_lengths() {
+        let homeless: Vec<&str> = DType::ALL
+            .iter()
+            .filter(|dtype| holder(**dtype, 3).is_none())
+            .map(|dtype| dtype.name())
+            .collect();
+        assert_eq!(homeless, ["c128", "string", "variant"]);
+    }
+
+    #[test]
+    fn packed_elements_stay_packed_where_they_fill_bytes() {
+        assert_eq!(holder(DType::F4E2m1, 2), Some(DType::F4E2m1));
+        assert_eq!(holder(DType::F4E2m1, 3), Some(DType::F8E4m3));
+        assert_eq!(holder(DType::F6E3m2, 4), Some(DType::F6E3m2));
+        assert_eq!(holder(DType::F6E2m3, 2), Some(DType::F8E4m3));
+    }
+
+    #[test]
+    fn a_json_error_is_found_at_its_byte() {
+        let error = Header::parse(b"{\"a\":\n  7}").unwrap_err();
+        assert_eq!(error.context()[..2], [("offset", "16".to_owned()), ("field", "a".to_owned())]);
+    }
+
+    /// All finite values from 0 up of a float with these bits, leaving out the last `specials` codes.
+    fn values(exponent_bits: i32, fraction_bits: i32, bias: i32, specials: i32) -> Vec<f64> {
+        let codes = (1 << (exponent_bits + fraction_bits)) - specials;
+        let value = |code: i32| {
+            let (exponent, fraction) = (code >> fraction_bits, code & ((1 << fraction_bits) - 1));
+            let fraction = f64::from(fraction) / f64::from(1 << fraction_bits);
+            match exponent {
+                0 => fraction * 2f64.powi(1 - bias),
+                _ => (1.0 + fraction) * 2f64.powi(exponent - bias),
+            }
+        };
+        (0..codes).map(value).collect()
+    }
+
+    #[test]
+    fn a_float_that_safetensors_lacks_is_held_exactly() {
+        let f16 = values(5, 10, 15, 1 << 10);
+        let e4m3 = values(4, 3, 7, 1);
+        let b11 = values(4, 3, 11, 0);
+        assert_eq!((b11.len(), e4m3.last()), (128, Some(&448.0)));
+        assert!(b11.iter().all(|value| f16.contains(value)));
+        for (guest, largest) in
+            [(values(2, 1, 1, 0), 6.0), (values(2, 3, 1, 0), 7.5), (values(3, 2, 3, 0), 28.0)]
+        {
+            assert_eq!(guest.last(), Some(&largest));
+            assert!(guest.iter().all(|value| e4m3.contains(value)));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! safetensors files and sharded sets.
+//!
+//! Reads `*.safetensors`, a sharded set by its `*.safetensors.index.json`, and a directory that holds exactly one
+//! of them; writes both. Headers are held to the rules of the `safetensors` crate; a file written here has, byte
+//! for byte, the layout that the crate would write.
+//!
+//! # What goes where
+//! - Pairs of strings in `__metadata__` are the metadata namespace [`NAMESPACE`]: read and written as they are. In
+//!   a set every shard carries all of them.
+//! - What safetensors cannot say (graph, metadata of other formats, axes, roles, quantisation, the order of the
+//!   tensors) is a JSON text under the key `ckpt`: in `__metadata__` of a single file, in `metadata` of a set's
+//!   index. It is written only where there is something to say, and not at all with `metadata=none`.
+//! - Other keys in `metadata` of an index are the namespace [`INDEX_NAMESPACE`]; `total_size` is computed.
+//! - A dtype that safetensors lacks is stored as one that holds all its values exactly. The tensor is of that dtype
+//!   from then on; metadata namespace `ckpt`, key `logical_dtypes`, keeps what it was.
+//!
+//! ```
+//! use ckpt_api::{Codec, Input, Limits, Options};
+//! let mut file = 56u64.to_le_bytes().to_vec();
+//! file.extend(br#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  "#);
+//! file.extend([0; 8]);
+//! let input = Input::memory("m.safetensors", [("m.safetensors".to_owned(), file)].into());
+//! let contents = ckpt_safetensors::Safetensors.read(&input, &Options::default(), &Limits::default())?;
+//! assert_eq!(contents.checkpoint.tensors[0].name, "w");
+//! # Ok::<(), ckpt_api::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod carried;
+mod format;
+mod read;
+mod write;
+
+use ckpt_api::{
+    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, OptionKind, OptionSpec, Options, Placed,
+    Result, Side,
+};
+
+/// Metadata namespace of the pairs in `__metadata__`.
+pub const NAMESPACE: &str = "safetensors";
+/// Metadata namespace of the keys in `metadata` of a sharded set's index.
+pub const INDEX_NAMESPACE: &str = "safetensors.index";
+
+/// The codec.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Safetensors;
+
+static INFO: FormatInfo = FormatInfo {
+    id: "safetensors",
+    title: "safetensors file or sharded set",
+    extensions: &["safetensors"],
+    reads: true,
+    writes: true,
+    dtypes: &format::NATIVE,
+    ops: &[],
+    free_names: true,
+    free_metadata: true,
+    options: &[
+        OptionSpec {
+            name: "shard_size",
+            kind: OptionKind::Size,
+            side: Side::Write,
+            help: "write a sharded set where the tensors have more bytes than this (default: one file)",
+        },
+        OptionSpec {
+            name: "metadata",
+            kind: OptionKind::Choice(&["full", "none"]),
+            side: Side::Write,
+            help: "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools write",
+        },
+    ],
+};
+
+impl Codec for Safetensors {
+    /// `ops` is empty: safetensors itself stores no graph; any graph is carried in the metadata.
+    fn info(&self) -> &FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, input: &Input) -> Result<Match> {
+        read::probe(input)
+    }
+
+    fn read(&self, input: &Input, _: &Options, limits: &Limits) -> Result<Contents> {
+        read::read(input, limits)
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+        write::place(checkpoint, name, options)
+    }
+}

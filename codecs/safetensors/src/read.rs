@@ -1,0 +1,343 @@
+//! Reading: one file, or a sharded set by its index.
+
+use crate::carried::{self, Carried};
+use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index, LENGTH_BYTES};
+use crate::{INDEX_NAMESPACE, NAMESPACE};
+use ckpt_api::{
+    Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limits, Match, Packing, Placement, Result,
+    Shape, Tensor, TensorId,
+};
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+
+/// See [`ckpt_api::Codec::probe`].
+pub fn probe(input: &Input) -> Result<Match> {
+    let limits = Limits::default();
+    let (name, outcome) = match locate(input)? {
+        Located::Nothing => return Ok(Match::No),
+        Located::Several(names) => {
+            return Ok(Match::Possible(format!("the directory holds several: {}", some_of(&names))));
+        }
+        Located::Index(name) => {
+            let why = probe_index(&input.file(&name)?, &limits);
+            (name, why)
+        }
+        Located::File(name) => {
+            if !input.has_file(&name) {
+                return Ok(Match::No);
+            }
+            let why = probe_file(&input.file(&name)?, &limits);
+            (name, why)
+        }
+    };
+    match outcome {
+        Ok(why) => Ok(Match::Certain(why)),
+        Err(error) if error.kind() == Kind::Io => Err(error),
+        Err(error) if name.ends_with(EXTENSION) || name.ends_with(INDEX_EXTENSION) => {
+            Ok(Match::Possible(format!("it is named like one, but {error}")))
+        }
+        Err(_) => Ok(Match::No),
+    }
+}
+
+fn probe_file(file: &File, limits: &Limits) -> Result<String> {
+    let (header, _) = read_header(file, limits)?;
+    Ok(format!("a valid header that describes {} tensors", header.tensors.len()))
+}
+
+fn probe_index(file: &File, limits: &Limits) -> Result<String> {
+    let index = read_index(file, limits)?;
+    match index.weight_map.0.values().find(|shard| !shard.ends_with(EXTENSION)) {
+        Some(shard) => {
+            Err(Error::corrupt("the index names a file of another kind").found(format!("'{shard}'")))
+        }
+        None => Ok("an index whose weight_map names .safetensors files".to_owned()),
+    }
+}
+
+/// See [`ckpt_api::Codec::read`].
+pub fn read(input: &Input, limits: &Limits) -> Result<Contents> {
+    match locate(input)? {
+        Located::File(name) => read_file(input, name, limits),
+        Located::Index(name) => read_set(input, &name, limits),
+        Located::Several(names) => Err(Error::usage("the directory holds several safetensors checkpoints")
+            .file(input.display(""))
+            .found(some_of(&names))
+            .help("name the one to read")),
+        Located::Nothing => Err(Error::usage("the directory holds no safetensors file")
+            .file(input.display(""))
+            .expected(format!("one file *{EXTENSION} or one index *{INDEX_EXTENSION}"))),
+    }
+}
+
+enum Located {
+    File(String),
+    Index(String),
+    Several(Vec<String>),
+    Nothing,
+}
+
+fn locate(input: &Input) -> Result<Located> {
+    if !input.is_directory() {
+        let name = input.entry().to_owned();
+        let is_index = name.ends_with(".json") && input.is_file();
+        return Ok(if is_index { Located::Index(name) } else { Located::File(name) });
+    }
+    let names = input.list("")?;
+    let ending = |ending: &str| -> Vec<String> {
+        names.iter().filter(|name| name.ends_with(ending)).cloned().collect()
+    };
+    let (mut indexes, mut files) = (ending(INDEX_EXTENSION), ending(EXTENSION));
+    Ok(match (indexes.len(), files.len()) {
+        (0, 0) => Located::Nothing,
+        (1, _) => Located::Index(indexes.remove(0)),
+        (0, 1) => Located::File(files.remove(0)),
+        (0, _) => Located::Several(files),
+        _ => Located::Several(indexes),
+    })
+}
+
+fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The header, and the offset of the first byte after it.
+fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
+    let named = |error: Error| error.file(file.name());
+    let mut prefix = [0; 8];
+    file.read_at(0, &mut prefix)?;
+    let len = u64::from_le_bytes(prefix);
+    let start = LENGTH_BYTES.checked_add(len).filter(|start| *start <= file.len()).ok_or_else(|| {
+        named(Error::corrupt("the header is longer than the file"))
+            .offset(0)
+            .field("header length")
+            .found(format!("{len} bytes"))
+            .expected(format!("at most {} bytes", file.len().saturating_sub(LENGTH_BYTES)))
+            .help("the file is cut short, or is no safetensors file")
+    })?;
+    limits.check("header_bytes", len).map_err(named)?;
+    let header = Header::parse(&file.bytes(LENGTH_BYTES, len)?).map_err(named)?;
+    limits.check("tensors", header.tensors.len() as u64).map_err(named)?;
+    let end = start.checked_add(header.data_len());
+    if end != Some(file.len()) {
+        let short = end.is_none_or(|end| end > file.len());
+        let (what, help) = match short {
+            true => ("the file ends before its last tensor does", "the file is cut short: copy it again"),
+            false => ("bytes follow the last tensor", "the file was appended to or damaged: copy it again"),
+        };
+        let expected = end.map_or("more than can be counted".to_owned(), |end| format!("{end} bytes"));
+        return Err(named(Error::corrupt(what))
+            .offset(end.unwrap_or(u64::MAX).min(file.len()))
+            .found(format!("{} bytes", file.len()))
+            .expected(expected)
+            .help(help));
+    }
+    Ok((header, start))
+}
+
+fn read_index(file: &File, limits: &Limits) -> Result<Index> {
+    let named = |error: Error| error.file(file.name());
+    limits.check("header_bytes", file.len()).map_err(named)?;
+    Index::parse(&file.bytes(0, file.len())?).map_err(named)
+}
+
+fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
+    let file = input.file(&name)?;
+    let (mut header, start) = read_header(&file, limits)?;
+    let carried = header.pairs.get(carried::KEY).and_then(|text| Carried::parse(text));
+    let mut contents = Contents::default();
+    if carried.is_some() {
+        header.pairs.remove(carried::KEY);
+    } else if header.pairs.contains_key(carried::KEY) {
+        contents.notes.push(format!(
+            "the text under '{}' in the header is not ours or of a later version: kept as it is",
+            carried::KEY
+        ));
+    }
+    for (key, value) in header.pairs {
+        contents.checkpoint.metadata.insert(NAMESPACE, &key, value);
+    }
+    add_tensors(&mut contents, FileId(0), start, header.tensors).map_err(|error| error.file(file.name()))?;
+    if is_shard(&name) {
+        contents.notes.push(format!(
+            "'{name}' is named like one shard of a set: name the index or the directory to read all of it"
+        ));
+    }
+    contents.files.push(name);
+    restore(&mut contents, carried);
+    Ok(contents)
+}
+
+/// `model-00001-of-00003.safetensors`.
+fn is_shard(name: &str) -> bool {
+    let number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_suffix(EXTENSION)
+        .and_then(|stem| stem.rsplit_once("-of-"))
+        .and_then(|(rest, count)| Some((rest.rsplit_once('-')?.1, count)))
+        .is_some_and(|(rank, count)| number(rank) && number(count))
+}
+
+fn add_tensors(
+    contents: &mut Contents,
+    file: FileId,
+    start: u64,
+    tensors: Vec<(String, Entry)>,
+) -> Result<()> {
+    for (name, entry) in tensors {
+        let id = TensorId(contents.checkpoint.tensors.len());
+        let (tensor, placement) =
+            describe(id, file, start, &name, entry).map_err(|error| error.tensor(&name))?;
+        contents.checkpoint.tensors.push(tensor);
+        contents.placements.push(placement);
+    }
+    Ok(())
+}
+
+fn describe(id: TensorId, file: FileId, start: u64, name: &str, entry: Entry) -> Result<(Tensor, Placement)> {
+    let dtype = format::dtype(entry.dtype).ok_or_else(|| {
+        Error::unsupported("the dtype is not supported").field("dtype").found(entry.dtype.to_string())
+    })?;
+    let tensor = Tensor::new(name, dtype, Shape::new(entry.shape)?);
+    let overflow = || Error::corrupt("the tensor lies outside the file").field("data_offsets");
+    let (from, to) = entry.data_offsets;
+    let extent = Extent {
+        file,
+        offset: start.checked_add(from).ok_or_else(overflow)?,
+        len: to.checked_sub(from).ok_or_else(overflow)?,
+        region: None,
+        checksum: None,
+    };
+    let mut encoding = Encoding::row_major(&tensor);
+    if dtype.bits().is_some_and(|bits| bits < 8) {
+        encoding.packing = Packing::Bits;
+    }
+    Ok((tensor, Placement { tensor: id, name: name.to_owned(), extents: vec![extent], encoding }))
+}
+
+fn restore(contents: &mut Contents, carried: Option<Carried>) {
+    if let Some(carried) = carried {
+        carried.restore(&mut contents.checkpoint, &mut contents.placements, &mut contents.notes);
+    }
+}
+
+fn read_set(input: &Input, name: &str, limits: &Limits) -> Result<Contents> {
+    let shown = input.display(name);
+    let index = read_index(&input.file(name)?, limits)?;
+    let weight_map = &index.weight_map.0;
+    limits.check("tensors", weight_map.len() as u64).map_err(|error| error.file(&shown))?;
+    let shards: BTreeSet<&str> = weight_map.values().map(String::as_str).collect();
+    limits.check("files", shards.len() as u64).map_err(|error| error.file(&shown))?;
+
+    let mut contents = Contents::default();
+    let mut listed: HashMap<&str, &str> =
+        weight_map.iter().map(|(tensor, shard)| (tensor.as_str(), shard.as_str())).collect();
+    for shard in shards {
+        read_shard(input, shard, &mut listed, &mut contents, limits).map_err(|error| error.file(&shown))?;
+    }
+    if let Some((tensor, shard)) = listed.into_iter().min() {
+        return Err(Error::corrupt("the index names a tensor that its shard does not hold")
+            .file(shown)
+            .field("weight_map")
+            .tensor(tensor)
+            .expected(format!("it in '{shard}'"))
+            .help("the index or the shard belongs to another checkpoint: copy both again"));
+    }
+    let carried = read_index_metadata(index, &mut contents);
+    restore(&mut contents, carried);
+    Ok(contents)
+}
+
+/// Adds one shard's tensors and takes them off `listed`.
+fn read_shard(
+    input: &Input,
+    shard: &str,
+    listed: &mut HashMap<&str, &str>,
+    contents: &mut Contents,
+    limits: &Limits,
+) -> Result<()> {
+    let file = input.file(shard).map_err(|error| {
+        error
+            .field("weight_map")
+            .help("the index names this shard: it must lie beside the index, under this name")
+    })?;
+    let (header, start) = read_header(&file, limits)?;
+    for (tensor, _) in &header.tensors {
+        if listed.get(tensor.as_str()) != Some(&shard) {
+            return Err(Error::corrupt("a shard holds a tensor that the index does not list there")
+                .file(file.name())
+                .tensor(tensor)
+                .found(
+                    listed
+                        .get(tensor.as_str())
+                        .map_or("another shard or none".to_owned(), |s| format!("'{s}'")),
+                )
+                .expected(format!("'{shard}'"))
+                .help("the index or the shard belongs to another checkpoint: copy both again"));
+        }
+        listed.remove(tensor.as_str());
+    }
+    let metadata = &mut contents.checkpoint.metadata;
+    for (key, value) in header.pairs {
+        match metadata.text(NAMESPACE, &key) {
+            Some(first) if first != value => contents.notes.push(format!(
+                "shard '{shard}' gives the metadata key '{key}' another value than a shard before it: left out"
+            )),
+            _ => metadata.insert(NAMESPACE, &key, value),
+        }
+    }
+    let id = FileId(contents.files.len());
+    contents.files.push(shard.to_owned());
+    add_tensors(contents, id, start, header.tensors).map_err(|error| error.file(file.name()))
+}
+
+fn read_index_metadata(index: Index, contents: &mut Contents) -> Option<Carried> {
+    let mut carried = None;
+    for (key, value) in index.metadata.unwrap_or_default() {
+        match (key.as_str(), value.as_str()) {
+            ("total_size", _) => check_total(&value, contents),
+            (carried::KEY, Some(text)) => match Carried::parse(text) {
+                Some(parsed) => carried = Some(parsed),
+                None => {
+                    contents.notes.push(format!(
+                        "the text under '{key}' in the index is not ours or of a later version: kept as it is"
+                    ));
+                    contents.checkpoint.metadata.insert(INDEX_NAMESPACE, &key, value);
+                }
+            },
+            _ => contents.checkpoint.metadata.insert(INDEX_NAMESPACE, &key, value),
+        }
+    }
+    carried
+}
+
+/// `total_size` follows from the tensors, so it is not kept; writers round it or count otherwise, so a difference
+/// is no error.
+fn check_total(stated: &Value, contents: &mut Contents) {
+    let extents = contents.placements.iter().flat_map(|placement| &placement.extents);
+    let total = extents.fold(0u64, |sum, extent| sum.saturating_add(extent.len));
+    if stated.as_u64() != Some(total) {
+        contents
+            .notes
+            .push(format!("the index states a total_size of {stated}, the tensors have {total} bytes"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_shard;
+
+    #[test]
+    fn only_the_name_of_a_shard_is_taken_for_one() {
+        assert!(is_shard("model-00001-of-00003.safetensors"));
+        for name in
+            ["model.safetensors", "a-1-of-2.safetensors", "-of-.safetensors", "model-00001-of-00003.bin"]
+        {
+            assert!(!is_shard(name), "{name}");
+        }
+    }
+}

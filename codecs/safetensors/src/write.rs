@@ -1,0 +1,370 @@
+//! Writing: one file, or a sharded set named as Hugging Face names them.
+
+use crate::format::{
+    self, EXTENSION, Entry, Header, INDEX_EXTENSION, LENGTH_BYTES, LONGEST_HEADER, METADATA,
+};
+use crate::{INDEX_NAMESPACE, NAMESPACE, carried};
+use ckpt_api::{
+    Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Limits, Loss, LossKind,
+    Options, OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
+};
+use safetensors::Dtype;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashSet};
+
+/// Metadata namespace and key of the dtypes that tensors had before they were stored as another.
+const LOGICAL_DTYPES: (&str, &str) = ("ckpt", "logical_dtypes");
+
+/// See [`ckpt_api::Codec::place`].
+pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    let full = options.text("metadata") != Some("none");
+    let mut losses = Vec::new();
+    let stored = store(checkpoint, full, &mut losses)?;
+    let target = Target::new(name, options, total(&stored)?)?;
+    let order: Vec<TensorId> = stored.iter().map(|tensor| tensor.id).collect();
+    let shards = target.split(stored);
+    let layout = Layout {
+        as_stored: shards.iter().flatten().map(|tensor| tensor.id).eq(order.iter().copied()),
+        order,
+    };
+    let said = say(checkpoint, &layout, target.set, full, &mut losses);
+
+    let mut placed = Placed { losses, ..Placed::default() };
+    let count = shards.len();
+    let mut weight_map = BTreeMap::new();
+    let mut total_size = 0u64;
+    for (number, shard) in (1..).zip(&shards) {
+        let file = if target.set { target.shard_name(number, count) } else { name.to_owned() };
+        weight_map
+            .extend(shard.iter().map(|tensor| (tensor.tensor.name.clone(), Value::from(file.as_str()))));
+        let bytes = add_file(&mut placed, file, &said.pairs, shard)?;
+        total_size = total_size.saturating_add(bytes);
+    }
+    if target.set {
+        add_index(&mut placed, &target, said.index, total_size, weight_map)?;
+    }
+    Ok(placed)
+}
+
+/// One tensor and how it is stored.
+struct Stored<'a> {
+    id: TensorId,
+    tensor: &'a Tensor,
+    native: Dtype,
+    encoding: Encoding,
+    len: u64,
+}
+
+/// What can be stored, in the checkpoint's order; what cannot is a loss.
+fn store<'a>(checkpoint: &'a Checkpoint, full: bool, losses: &mut Vec<Loss>) -> Result<Vec<Stored<'a>>> {
+    let mut stored = Vec::with_capacity(checkpoint.tensors.len());
+    for (id, tensor) in checkpoint.tensors.iter().enumerate() {
+        if tensor.name == METADATA {
+            return Err(Error::unsupported("safetensors reserves this name")
+                .tensor(&tensor.name)
+                .help("give the tensor another name with a mapping, or exclude it"));
+        }
+        let elements = tensor.shape.elements();
+        let Some(holder) = format::holder(tensor.dtype, elements) else {
+            losses.push(no_place(checkpoint, tensor, full));
+            continue;
+        };
+        let packing = if holder.bits().is_some_and(|bits| bits < 8) { Packing::Bits } else { Packing::Bytes };
+        let order = (0..tensor.shape.rank()).collect();
+        let encoding = Encoding { dtype: holder, endian: Endian::Little, order, packing };
+        let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);
+        let native = format::native(holder).ok_or_else(unfit)?;
+        let len = encoding.stored_len(elements).ok_or_else(unfit)?;
+        if holder != tensor.dtype {
+            losses.push(retyped(tensor, holder, full));
+        }
+        stored.push(Stored { id: TensorId(id), tensor, native, encoding, len });
+    }
+    Ok(stored)
+}
+
+fn no_place(checkpoint: &Checkpoint, tensor: &Tensor, full: bool) -> Loss {
+    let kept = full
+        && tensor.role == Role::Bookkeeping
+        && checkpoint.metadata.value("tf2", "object_graph").is_some();
+    let detail = match tensor.dtype {
+        DType::String | DType::Variant if kept => "kept in the metadata".to_owned(),
+        DType::String | DType::Variant => format!("safetensors has no {} tensors", tensor.dtype),
+        dtype => format!("safetensors has no dtype that holds every {dtype}"),
+    };
+    Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail)
+}
+
+fn retyped(tensor: &Tensor, holder: DType, full: bool) -> Loss {
+    let kept = if full { "kept in the metadata" } else { "not kept" };
+    let detail =
+        format!("stored as {holder}, which holds every {} exactly; the dtype is {kept}", tensor.dtype);
+    Loss::new(LossKind::Retyped, &tensor.name, detail)
+}
+
+fn total(stored: &[Stored]) -> Result<u64> {
+    let sum = stored.iter().try_fold(0u64, |sum, tensor| sum.checked_add(tensor.len));
+    sum.filter(|sum| *sum <= u64::MAX / 2)
+        .ok_or_else(|| Error::unsupported("the tensors have more bytes than a file can hold"))
+}
+
+/// What the files are called and how much goes into one.
+struct Target {
+    stem: String,
+    set: bool,
+    shard_size: u64,
+}
+
+impl Target {
+    fn new(name: &str, options: &Options, total: u64) -> Result<Self> {
+        let shard_size = options.size("shard_size").unwrap_or(u64::MAX);
+        if shard_size == 0 {
+            return Err(Error::usage("a shard must be able to hold something")
+                .field("shard_size")
+                .found("0"));
+        }
+        let (stem, set) = match name.strip_suffix(INDEX_EXTENSION) {
+            Some(stem) => (stem, true),
+            None => (name.strip_suffix(EXTENSION).unwrap_or(name), total > shard_size),
+        };
+        Ok(Target { stem: stem.to_owned(), set, shard_size })
+    }
+
+    fn shard_name(&self, number: usize, count: usize) -> String {
+        format!("{}-{number:05}-of-{count:05}{EXTENSION}", self.stem)
+    }
+
+    /// Fills shards greedily; within one, tensors lie as the `safetensors` crate lays them: larger dtypes first,
+    /// so that all are aligned, then by name.
+    fn split<'a>(&self, stored: Vec<Stored<'a>>) -> Vec<Vec<Stored<'a>>> {
+        let mut shards = vec![Vec::new()];
+        let mut room = if self.set { self.shard_size } else { u64::MAX };
+        for tensor in stored {
+            if tensor.len > room && shards.last().is_some_and(|shard: &Vec<Stored>| !shard.is_empty()) {
+                shards.push(Vec::new());
+                room = self.shard_size;
+            }
+            room = room.saturating_sub(tensor.len);
+            if let Some(shard) = shards.last_mut() {
+                shard.push(tensor);
+            }
+        }
+        for shard in &mut shards {
+            shard.sort_by(|a, b| b.native.cmp(&a.native).then_with(|| a.tensor.name.cmp(&b.tensor.name)));
+        }
+        shards
+    }
+}
+
+/// In which order the tensors are in the checkpoint, and whether the files give the same one.
+struct Layout {
+    order: Vec<TensorId>,
+    as_stored: bool,
+}
+
+/// What is said beside the tensors, and where.
+struct Said {
+    /// In `__metadata__` of every file.
+    pairs: BTreeMap<String, String>,
+    /// In `metadata` of the index.
+    index: Map<String, Value>,
+}
+
+fn say(checkpoint: &Checkpoint, layout: &Layout, set: bool, full: bool, losses: &mut Vec<Loss>) -> Said {
+    let mut rest = match serde_json::to_value(&checkpoint.metadata) {
+        Ok(Value::Object(namespaces)) => namespaces,
+        _ => Map::new(),
+    };
+    let free = |key: &str| !(full && key == carried::KEY);
+    let pairs = take(&mut rest, NAMESPACE, |key, value| value.is_string() && free(key));
+    let text = |value: Value| if let Value::String(text) = value { text } else { value.to_string() };
+    let mut pairs: BTreeMap<String, String> =
+        pairs.into_iter().map(|(key, value)| (key, text(value))).collect();
+    let mut index = match set {
+        true => take(&mut rest, INDEX_NAMESPACE, |key, _| key != "total_size" && free(key)),
+        false => Map::new(),
+    };
+    let tensors: Vec<&Tensor> = layout.order.iter().filter_map(|id| checkpoint.tensors.get(id.0)).collect();
+    if full {
+        keep_logical_dtypes(&mut rest, &tensors);
+        let graph = checkpoint.graph.as_ref().filter(|graph| graph_fits(graph, &tensors, losses));
+        let plain = layout.as_stored && !tensors.iter().any(|tensor| carried::is_described(tensor));
+        let described = if plain { &[][..] } else { &tensors };
+        match carried::write(graph, rest, described) {
+            Some(text) if set => drop(index.insert(carried::KEY.into(), text.into())),
+            Some(text) => drop(pairs.insert(carried::KEY.into(), text)),
+            None => {}
+        }
+    } else {
+        leave_out(checkpoint, &rest, &tensors, losses);
+    }
+    Said { pairs, index }
+}
+
+/// Takes the keys that `wanted` names out of a namespace, and the namespace where nothing is left.
+fn take(
+    namespaces: &mut Map<String, Value>,
+    namespace: &str,
+    wanted: impl Fn(&str, &Value) -> bool,
+) -> Map<String, Value> {
+    let Some(Value::Object(all)) = namespaces.get_mut(namespace) else { return Map::new() };
+    let (taken, left): (Map<_, _>, Map<_, _>) =
+        std::mem::take(all).into_iter().partition(|(key, value)| wanted(key, value));
+    if left.is_empty() && !taken.is_empty() {
+        namespaces.remove(namespace);
+    } else {
+        *all = left;
+    }
+    taken
+}
+
+fn keep_logical_dtypes(namespaces: &mut Map<String, Value>, tensors: &[&Tensor]) {
+    let (namespace, key) = LOGICAL_DTYPES;
+    for tensor in tensors {
+        if format::holder(tensor.dtype, tensor.shape.elements()) == Some(tensor.dtype) {
+            continue;
+        }
+        let ours = namespaces.entry(namespace).or_insert_with(|| json!({}));
+        let Some(ours) = ours.as_object_mut() else { continue };
+        let dtypes = ours.entry(key).or_insert_with(|| json!({}));
+        if !dtypes.is_object() {
+            *dtypes = json!({});
+        }
+        if let Some(dtypes) = dtypes.as_object_mut() {
+            dtypes.insert(tensor.name.clone(), tensor.dtype.name().into());
+        }
+    }
+}
+
+fn graph_fits(graph: &Graph, tensors: &[&Tensor], losses: &mut Vec<Loss>) -> bool {
+    let names: HashSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let mut used = graph.nodes.iter().flat_map(|node| node.parameters.values());
+    let detail = match used.find(|name| !names.contains(name.as_str())) {
+        Some(name) => format!("it uses the tensor '{name}', which is not stored"),
+        None if !carried::survives_json(graph) => "it has a number that JSON cannot say".to_owned(),
+        None => return true,
+    };
+    losses.push(Loss::new(LossKind::GraphDropped, graph_name(graph), detail));
+    false
+}
+
+fn graph_name(graph: &Graph) -> &str {
+    if graph.name.is_empty() { "graph" } else { &graph.name }
+}
+
+/// The losses of `metadata=none`.
+fn leave_out(
+    checkpoint: &Checkpoint,
+    rest: &Map<String, Value>,
+    tensors: &[&Tensor],
+    losses: &mut Vec<Loss>,
+) {
+    const WHY: &str = "left out because of metadata=none";
+    if let Some(graph) = &checkpoint.graph {
+        losses.push(Loss::new(LossKind::GraphDropped, graph_name(graph), WHY));
+    }
+    for (namespace, keys) in rest {
+        let count = keys.as_object().map_or(0, Map::len);
+        losses.push(Loss::new(LossKind::MetadataDropped, namespace, format!("{count} keys {WHY}")));
+    }
+    let described =
+        tensors.iter().filter(|tensor| tensor.axes.is_some() || tensor.role != Role::Weight).count();
+    if described > 0 {
+        let detail = format!("of {described} tensors, {WHY}");
+        losses.push(Loss::new(LossKind::MetadataDropped, "axes and roles", detail));
+    }
+    for tensor in tensors {
+        if let Some(quantisation) = &tensor.quantisation {
+            let detail = format!("its scale of {} per 1.0 is {WHY}", quantisation.scale);
+            losses.push(Loss::new(LossKind::MetadataDropped, &tensor.name, detail));
+        }
+    }
+}
+
+/// Adds one file; returns the bytes of its tensors.
+fn add_file(
+    placed: &mut Placed,
+    name: String,
+    pairs: &BTreeMap<String, String>,
+    tensors: &[Stored],
+) -> Result<u64> {
+    let mut header = Header { pairs: pairs.clone(), tensors: Vec::with_capacity(tensors.len()) };
+    let mut end = 0u64;
+    for tensor in tensors {
+        let start = end;
+        end = end.saturating_add(tensor.len);
+        let entry =
+            Entry { dtype: tensor.native, shape: tensor.tensor.shape.to_vec(), data_offsets: (start, end) };
+        header.tensors.push((tensor.tensor.name.clone(), entry));
+    }
+    let bytes = header_bytes(&header).map_err(|error| error.file(&name))?;
+    let file = FileId(placed.files.len());
+    let data = bytes.len() as u64;
+    for (tensor, (_, entry)) in tensors.iter().zip(&header.tensors) {
+        let offset = data.saturating_add(entry.data_offsets.0);
+        placed.placements.push(Placement {
+            tensor: tensor.id,
+            name: tensor.tensor.name.clone(),
+            extents: vec![Extent { file, offset, len: tensor.len, region: None, checksum: None }],
+            encoding: tensor.encoding.clone(),
+        });
+    }
+    placed.files.push(OutputFile { name, len: Some(data.saturating_add(end)) });
+    placed.blocks.push(Block { file, offset: 0, bytes });
+    Ok(end)
+}
+
+/// The length, the JSON, and spaces to a multiple of 8.
+fn header_bytes(header: &Header) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec(header).map_err(unsayable)?;
+    let len = (json.len() as u64).next_multiple_of(LENGTH_BYTES);
+    if len > LONGEST_HEADER {
+        return Err(Error::unsupported("the header would be longer than readers of safetensors accept")
+            .found(format!("{len} bytes"))
+            .expected(format!("at most {LONGEST_HEADER}"))
+            .help("write a sharded set (shard_size), or leave the metadata out (metadata=none)"));
+    }
+    let mut bytes = len.to_le_bytes().to_vec();
+    bytes.extend(json);
+    bytes.resize(bytes.len().next_multiple_of(8), b' ');
+    Ok(bytes)
+}
+
+fn unsayable(error: serde_json::Error) -> Error {
+    Error::unsupported("the metadata cannot be said in JSON").found(error.to_string())
+}
+
+fn add_index(
+    placed: &mut Placed,
+    target: &Target,
+    mut metadata: Map<String, Value>,
+    total_size: u64,
+    weight_map: BTreeMap<String, Value>,
+) -> Result<()> {
+    if weight_map.is_empty() {
+        return Err(Error::unsupported("a sharded set needs at least one tensor")
+            .help(format!("name the output {}{EXTENSION} instead", target.stem)));
+    }
+    let limit = Limits::default().files;
+    if placed.files.len() as u64 >= limit {
+        return Err(Error::usage("there would be too many shards")
+            .field("shard_size")
+            .found(format!("{} shards", placed.files.len()))
+            .expected(format!("fewer than {limit}"))
+            .help("choose a larger shard_size"));
+    }
+    metadata.insert("total_size".into(), total_size.into());
+    let index = BTreeMap::from([
+        ("metadata", metadata.into_iter().collect::<BTreeMap<_, _>>()),
+        ("weight_map", weight_map),
+    ]);
+    let mut bytes = serde_json::to_vec_pretty(&index).map_err(unsayable)?;
+    bytes.push(b'\n');
+    let file = FileId(placed.files.len());
+    placed.files.push(OutputFile {
+        name: format!("{}{INDEX_EXTENSION}", target.stem),
+        len: Some(bytes.len() as u64),
+    });
+    placed.blocks.push(Block { file, offset: 0, bytes });
+    Ok(())
+}

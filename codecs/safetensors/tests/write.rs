@@ -1,0 +1,274 @@
+//! What writing decides: files, shards, dtypes, losses.
+
+mod common;
+
+use ckpt_api::conformance;
+use ckpt_api::{
+    Axis, Checkpoint, Codec, DType, Graph, Kind, LossKind, Node, Op, Options, Packing, Placed, Quantisation,
+    Result, Role, Shape, Side, Tensor,
+};
+use ckpt_safetensors::Safetensors;
+use common::{entry, file, files, pairs, read, read_one};
+
+fn options(given: &[(&str, &str)]) -> Options {
+    Options::parse("safetensors", Safetensors.info().options, Side::Write, &pairs(given)).unwrap()
+}
+
+fn place(checkpoint: &Checkpoint, given: &[(&str, &str)]) -> Result<Placed> {
+    let placed = Safetensors.place(checkpoint, "m.safetensors", &options(given))?;
+    placed.check(checkpoint)?;
+    Ok(placed)
+}
+
+fn tensor(name: &str, dtype: DType, shape: &[u64]) -> Tensor {
+    Tensor::new(name, dtype, Shape::new(shape.to_vec()).unwrap())
+}
+
+fn with(tensors: Vec<Tensor>) -> Checkpoint {
+    Checkpoint { tensors, ..Checkpoint::default() }
+}
+
+fn losses(placed: &Placed) -> Vec<(LossKind, &str)> {
+    placed.losses.iter().map(|loss| (loss.kind, loss.subject.as_str())).collect()
+}
+
+/// The files with zeros for every tensor.
+fn zeros(placed: &Placed) -> std::collections::BTreeMap<String, Vec<u8>> {
+    let mut out: Vec<Vec<u8>> = placed.files.iter().map(|file| vec![0; file.len.unwrap() as usize]).collect();
+    for block in &placed.blocks {
+        let start = block.offset as usize;
+        out[block.file.0][start..start + block.bytes.len()].copy_from_slice(&block.bytes);
+    }
+    placed.files.iter().map(|file| file.name.clone()).zip(out).collect()
+}
+
+#[test]
+fn shards_are_filled_in_order_and_the_index_comes_last() {
+    let sizes = [("big", 100), ("a", 6), ("b", 4), ("c", 1), ("d", 10)];
+    let checkpoint = with(sizes.map(|(name, size)| tensor(name, DType::U8, &[size])).to_vec());
+    let placed = place(&checkpoint, &[("shard_size", "10")]).unwrap();
+    let names: Vec<&str> = placed.files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "m-00001-of-00004.safetensors",
+            "m-00002-of-00004.safetensors",
+            "m-00003-of-00004.safetensors",
+            "m-00004-of-00004.safetensors",
+            "m.safetensors.index.json"
+        ]
+    );
+    let shards: Vec<(&str, usize)> = placed
+        .placements
+        .iter()
+        .map(|placement| (placement.name.as_str(), placement.extents[0].file.0))
+        .collect();
+    assert_eq!(shards, [("big", 0), ("a", 1), ("b", 1), ("c", 2), ("d", 3)]);
+    let index: serde_json::Value = serde_json::from_slice(&placed.blocks.last().unwrap().bytes).unwrap();
+    assert_eq!(index["metadata"], serde_json::json!({"total_size": 121}));
+    assert_eq!(index["weight_map"]["c"], "m-00003-of-00004.safetensors");
+}
+
+#[test]
+fn what_fits_into_one_file_is_one_file_unless_the_name_asks_for_a_set() {
+    let checkpoint = with(vec![tensor("a", DType::U8, &[10])]);
+    assert_eq!(place(&checkpoint, &[("shard_size", "10")]).unwrap().files.len(), 1);
+    let placed = Safetensors.place(&checkpoint, "m.safetensors.index.json", &options(&[])).unwrap();
+    let names: Vec<&str> = placed.files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["m-00001-of-00001.safetensors", "m.safetensors.index.json"]);
+    let empty = Safetensors.place(&with(vec![]), "m.safetensors.index.json", &options(&[]));
+    assert_eq!(empty.unwrap_err().kind(), Kind::Unsupported);
+}
+
+#[test]
+fn a_shard_size_of_nothing_is_refused() {
+    assert_eq!(place(&with(vec![]), &[("shard_size", "0")]).unwrap_err().kind(), Kind::Usage);
+}
+
+#[test]
+fn a_tensor_with_the_reserved_name_is_refused() {
+    let error = place(&with(vec![tensor("__metadata__", DType::U8, &[1])]), &[]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+}
+
+#[test]
+fn dtypes_that_safetensors_lacks_are_stored_in_one_that_holds_them() {
+    let table = [
+        (DType::I4, DType::I8, 3),
+        (DType::I2, DType::I8, 3),
+        (DType::U4, DType::U8, 3),
+        (DType::U2, DType::U8, 3),
+        (DType::Qi8, DType::I8, 3),
+        (DType::Qu8, DType::U8, 3),
+        (DType::Qi16, DType::I16, 6),
+        (DType::Qu16, DType::U16, 6),
+        (DType::Qi32, DType::I32, 12),
+        (DType::F8E4m3b11fnuz, DType::F16, 6),
+        (DType::F4E2m1, DType::F8E4m3, 3),
+        (DType::F6E2m3, DType::F8E4m3, 3),
+        (DType::F6E3m2, DType::F8E4m3, 3),
+    ];
+    for (logical, stored, len) in table {
+        let placed = place(&with(vec![tensor("t", logical, &[3])]), &[]).unwrap();
+        assert_eq!(losses(&placed), [(LossKind::Retyped, "t")], "{logical}");
+        let placement = &placed.placements[0];
+        assert_eq!((placement.encoding.dtype, placement.extents[0].len), (stored, len), "{logical}");
+        assert_eq!(placement.encoding.packing, Packing::Bytes);
+
+        let (contents, _) = read("m.safetensors", zeros(&placed)).unwrap();
+        assert_eq!(contents.checkpoint.tensors[0].dtype, stored);
+        let kept = contents.checkpoint.metadata.value("ckpt", "logical_dtypes").unwrap();
+        assert_eq!(kept, &serde_json::json!({"t": logical.name()}));
+        let again = place(&contents.checkpoint, &[]).unwrap();
+        assert_eq!(zeros(&again), zeros(&placed), "{logical}: the dtype is forgotten on the second way");
+    }
+}
+
+#[test]
+fn packed_elements_that_fill_bytes_stay_packed() {
+    let placed = place(&with(vec![tensor("t", DType::F4E2m1, &[2, 3])]), &[]).unwrap();
+    assert_eq!(
+        (placed.placements[0].encoding.packing, placed.placements[0].extents[0].len),
+        (Packing::Bits, 3)
+    );
+    assert!(placed.losses.is_empty());
+}
+
+#[test]
+fn what_has_no_place_is_a_loss_of_its_role() {
+    let mut strings = tensor("s", DType::String, &[1]).with_role(Role::Counter);
+    strings.lengths = Some(vec![2]);
+    let mut object_graph = tensor("g", DType::String, &[]).with_role(Role::Bookkeeping);
+    object_graph.lengths = Some(vec![2]);
+    let mut checkpoint =
+        with(vec![strings, object_graph, tensor("c", DType::C128, &[1]), tensor("w", DType::U8, &[1])]);
+    checkpoint.metadata.insert("tf2", "object_graph", "…");
+    let placed = place(&checkpoint, &[]).unwrap();
+    let expected = [
+        (LossKind::CounterDropped, "s"),
+        (LossKind::BookkeepingDropped, "g"),
+        (LossKind::WeightDropped, "c"),
+    ];
+    assert_eq!(losses(&placed), expected);
+    assert_eq!(placed.losses[1].detail, "kept in the metadata");
+    let none = place(&checkpoint, &[("metadata", "none")]).unwrap();
+    assert_ne!(none.losses[1].detail, "kept in the metadata");
+}
+
+fn described() -> Checkpoint {
+    let mut scaled = tensor("q", DType::I16, &[2]);
+    scaled.quantisation = Some(Quantisation { scale: 64 });
+    let weight = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
+    let mut checkpoint = with(vec![scaled, weight, tensor("m", DType::F32, &[2]).with_role(Role::Optimizer)]);
+    let node = Node::new("fc", Op::Gemm).parameter("weight", "w");
+    checkpoint.graph = Some(Graph::sequential("mlp", vec![None, Some(2)], vec![None, Some(3)], vec![node]));
+    checkpoint.metadata.insert("nn", "json", "{}");
+    checkpoint.metadata.insert("safetensors", "format", "pt");
+    checkpoint
+}
+
+#[test]
+fn all_that_a_checkpoint_says_comes_back_from_a_file_and_from_a_set() {
+    let checkpoint = described();
+    for given in [&[][..], &[("shard_size", "8")]] {
+        let placed = place(&checkpoint, given).unwrap();
+        assert!(placed.losses.is_empty());
+        let files = zeros(&placed);
+        assert_eq!(files.len(), if given.is_empty() { 1 } else { 4 });
+        let (contents, _) = read("", files).unwrap();
+        assert_eq!(contents.checkpoint, checkpoint);
+        assert!(contents.notes.is_empty(), "{:?}", contents.notes);
+    }
+}
+
+#[test]
+fn without_metadata_every_part_that_is_left_out_is_a_loss() {
+    let placed = place(&described(), &[("metadata", "none")]).unwrap();
+    let expected = [
+        (LossKind::GraphDropped, "mlp"),
+        (LossKind::MetadataDropped, "nn"),
+        (LossKind::MetadataDropped, "axes and roles"),
+        (LossKind::MetadataDropped, "q"),
+    ];
+    assert_eq!(losses(&placed), expected);
+    let (contents, _) = read("m.safetensors", zeros(&placed)).unwrap();
+    assert_eq!(contents.checkpoint.metadata.text("safetensors", "format"), Some("pt"));
+    assert!(contents.checkpoint.graph.is_none() && contents.checkpoint.metadata.namespace("nn").is_none());
+}
+
+#[test]
+fn a_graph_that_cannot_come_back_is_a_loss() {
+    let mut dangling = described();
+    dangling.tensors[1].dtype = DType::C128;
+    assert!(losses(&place(&dangling, &[]).unwrap()).contains(&(LossKind::GraphDropped, "mlp")));
+
+    let mut infinite = described();
+    let graph = infinite.graph.as_mut().unwrap();
+    graph.nodes[0].attributes.insert("alpha".into(), ckpt_api::Attribute::Float(f64::INFINITY));
+    assert!(losses(&place(&infinite, &[]).unwrap()).contains(&(LossKind::GraphDropped, "mlp")));
+}
+
+/// A file with this text under the key `ckpt`.
+fn carrying(text: &str) -> Vec<u8> {
+    let text = serde_json::Value::from(text);
+    let tensors = [entry("w", "U8", "[2,1]", 0, 2), entry("x", "U8", "[]", 2, 3)].join(",");
+    file(&format!(r#"{{"__metadata__":{{"ckpt":{text}}},{tensors}}}"#), &[0; 3])
+}
+
+#[test]
+fn what_was_edited_since_is_left_out_with_a_note() {
+    let text = r#"{"version":1,
+        "graph":{"inputs":[],"outputs":[],"nodes":[{"name":"fc","op":"Gemm","inputs":[],"outputs":[],"parameters":{"weight":"gone"}}]},
+        "metadata":{"nn":{"a":1}},
+        "tensors":[{"name":"gone"},{"name":"x","role":"counter"},{"name":"w","shape":[1,2],"axes":["in","out"]}]}"#;
+    let (contents, _) = read_one(&carrying(text)).unwrap();
+    let names: Vec<&str> = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names, ["x", "w"]);
+    assert_eq!(contents.checkpoint.tensors[0].role, Role::Counter);
+    assert_eq!(contents.checkpoint.tensors[1].axes, None);
+    assert!(contents.checkpoint.graph.is_none() && contents.checkpoint.metadata.namespace("nn").is_some());
+    assert_eq!(contents.notes.len(), 3, "{:?}", contents.notes);
+}
+
+#[test]
+fn a_part_that_is_not_understood_is_left_out_and_the_others_stay() {
+    let text = r#"{"version":1,"graph":7,"metadata":{"nn":{"a":1}},"tensors":[{"name":"w","axes":["sideways","out"]}]}"#;
+    let (contents, _) = read_one(&carrying(text)).unwrap();
+    assert_eq!(contents.notes.len(), 2, "{:?}", contents.notes);
+    assert!(contents.checkpoint.metadata.value("nn", "a").is_some());
+}
+
+#[test]
+fn a_text_that_is_not_ours_is_kept_as_it_is() {
+    for text in ["", "{", "[]", "{}", r#"{"version":2}"#, r#"{"version":"1"}"#, "\u{0}"] {
+        let (contents, values) = read_one(&carrying(text)).unwrap();
+        assert_eq!(contents.checkpoint.metadata.text("safetensors", "ckpt"), Some(text));
+        assert_eq!(contents.notes.len(), 1, "{text}");
+        let none = pairs(&[("metadata", "none")]);
+        let written = conformance::write(&Safetensors, &contents.checkpoint, &values, "m", &none).unwrap();
+        assert_eq!(read_one(&written["m"]).unwrap().0.checkpoint, contents.checkpoint);
+    }
+}
+
+#[test]
+fn shards_that_disagree_about_a_key_are_noted() {
+    let shard = |name: &str, value: &str| {
+        file(&format!(r#"{{"__metadata__":{{"k":"{value}"}},{}}}"#, entry(name, "U8", "[1]", 0, 1)), &[0])
+    };
+    let index = r#"{"metadata":{"total_size":7},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}"#;
+    let all = files([
+        ("1.safetensors", shard("a", "x")),
+        ("2.safetensors", shard("b", "y")),
+        ("i.json", index.as_bytes().to_vec()),
+    ]);
+    let (contents, _) = read("i.json", all).unwrap();
+    assert_eq!(contents.checkpoint.metadata.text("safetensors", "k"), Some("x"));
+    assert_eq!(contents.notes.len(), 2, "{:?}", contents.notes);
+}
+
+#[test]
+fn one_shard_of_a_set_read_alone_is_noted() {
+    let name = "m-00001-of-00002.safetensors";
+    let (contents, _) = read(name, files([(name, carrying("{\"version\":1}"))])).unwrap();
+    assert_eq!(contents.notes.len(), 1, "{:?}", contents.notes);
+}
