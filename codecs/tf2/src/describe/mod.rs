@@ -1,0 +1,160 @@
+//! What a checkpoint's tensors are called, are for and mean, and which layers they make up.
+//!
+//! An index says keys, dtypes and shapes. The rest comes from what lies beside it: the object graph, a SavedModel's
+//! functions, Keras 2's layer configuration. None of them is needed to read tensors, so what is wrong with them
+//! becomes a note, never an error; only limits are errors.
+
+mod axes;
+mod chain;
+mod functions;
+mod keras;
+mod layers;
+mod names;
+mod objects;
+mod ops;
+mod roles;
+mod saved_model;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use chain::{Chain, Why};
+use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Shape};
+use objects::Objects;
+use std::collections::{BTreeMap, HashMap};
+
+/// One tensor of the index.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    /// The key under which the index stores it.
+    pub key: &'a str,
+    /// Its element type.
+    pub dtype: DType,
+    /// Its whole shape.
+    pub shape: &'a Shape,
+}
+
+/// What lies beside the index.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    /// The value of `_CHECKPOINTABLE_OBJECT_GRAPH`.
+    pub object_graph: Option<&'a [u8]>,
+    /// `saved_model.pb`.
+    pub saved_model: Option<&'a [u8]>,
+    /// Keras 2's `keras_metadata.pb`.
+    pub keras_metadata: Option<&'a [u8]>,
+    /// The checkpoint's file, for errors.
+    pub file: &'a str,
+}
+
+/// What is known about the tensors, by key.
+#[derive(Debug, Default)]
+pub(crate) struct Description {
+    /// A name that people know, where it differs from the key. Unique over all entries, those without one included.
+    pub names: BTreeMap<String, String>,
+    /// Roles other than [`Role::Weight`].
+    pub roles: BTreeMap<String, Role>,
+    /// What axes mean.
+    pub axes: BTreeMap<String, Vec<Axis>>,
+    /// The layers, where they form a chain that is fully known; parameters are keys.
+    pub graph: Option<Graph>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// The entries by key.
+pub(super) type Catalog<'a> = HashMap<&'a str, Entry<'a>>;
+
+/// The key under which TensorFlow stores the object graph.
+pub(super) const OBJECT_GRAPH_KEY: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
+
+/// Says all that the sources tell about `entries`.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Limit`] for sources that are larger than `limits` allow.
+pub(crate) fn describe(entries: &[Entry], sources: &Sources, limits: &Limits) -> Result<Description> {
+    let mut notes = Vec::new();
+    let catalog: Catalog = entries.iter().map(|entry| (entry.key, *entry)).collect();
+    let objects = match sources.object_graph {
+        Some(bytes) => Objects::parse(bytes, limits, &mut notes).map_err(|error| error.file(sources.file))?,
+        None => None,
+    };
+    let roles = roles::roles(entries, &catalog, objects.as_ref());
+    let names = names::names(entries, &catalog, objects.as_ref(), &roles);
+    let mut description = Description { names, roles, axes: BTreeMap::new(), graph: None, notes };
+    let chain = find_chain(&catalog, objects.as_ref(), sources, limits, &description.names)
+        .map_err(|error| error.file(sources.file))?;
+    match chain {
+        Found::Chain(chain) => {
+            description.notes.extend(chain.notes);
+            description.axes = chain.axes;
+            description.graph = Some(chain.graph);
+        }
+        Found::Unknown(why) => description.notes.push(why),
+        Found::Nothing => {}
+    }
+    keep_what_the_graph_needs(&mut description);
+    axes::label(entries, &catalog, objects.as_ref(), &mut description.axes);
+    Ok(description)
+}
+
+enum Found {
+    Chain(Chain),
+    Unknown(String),
+    Nothing,
+}
+
+/// The first source that states the layers decides: Keras 2's configuration, a SavedModel's functions, the objects.
+fn find_chain(
+    catalog: &Catalog,
+    objects: Option<&Objects>,
+    sources: &Sources,
+    limits: &Limits,
+    names: &BTreeMap<String, String>,
+) -> Result<Found> {
+    let Some(objects) = objects else { return Ok(Found::Nothing) };
+    let context = chain::Context { catalog, names };
+    let mut reasons = Vec::new();
+    if let Some(bytes) = sources.keras_metadata {
+        match keras::chain(bytes, objects, &context, limits)? {
+            Ok(chain) => return Ok(Found::Chain(chain)),
+            Err(why) => reasons.push(why),
+        }
+    }
+    if let Some(bytes) = sources.saved_model {
+        match saved_model::chain(bytes, objects, &context, limits)? {
+            Ok(chain) => return Ok(Found::Chain(chain)),
+            Err(why) => reasons.push(why),
+        }
+    }
+    if reasons.is_empty() {
+        match layers::chain(objects, &context, limits) {
+            Ok(Some(chain)) => return Ok(Found::Chain(chain)),
+            Ok(None) => return Ok(Found::Nothing),
+            Err(why) => reasons.push(why),
+        }
+    }
+    let reasons: Vec<String> = reasons.into_iter().map(|Why(why)| why).collect();
+    Ok(Found::Unknown(format!(
+        "the layers are not known as a chain: {}; tensors are complete, and --arch FILE can say the layers",
+        reasons.join("; ")
+    )))
+}
+
+/// A tensor that the graph names is the one to keep, whichever copy it is.
+fn keep_what_the_graph_needs(description: &mut Description) {
+    let Some(graph) = &description.graph else { return };
+    for key in graph.nodes.iter().flat_map(|node| node.parameters.values()) {
+        description.roles.remove(key);
+    }
+}
+
+/// A key without the suffix that object-based checkpoints add.
+pub(super) fn path(key: &str) -> &str {
+    key.strip_suffix("/.ATTRIBUTES/VARIABLE_VALUE").unwrap_or(key)
+}
+
+/// What follows the last slash.
+pub(super) fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

@@ -1,0 +1,43 @@
+//! Names that people know.
+
+use super::objects::Objects;
+use super::{Catalog, Entry};
+use ckpt_api::Role;
+use std::collections::{BTreeMap, HashMap};
+
+/// A variable's own name (`mlp/dense/kernel`) where no other entry is called so, by key. Copies keep their keys.
+pub(super) fn names(
+    entries: &[Entry],
+    catalog: &Catalog,
+    objects: Option<&Objects>,
+    roles: &BTreeMap<String, Role>,
+) -> BTreeMap<String, String> {
+    let Some(objects) = objects else { return BTreeMap::new() };
+    let mut wanted: BTreeMap<&str, String> = BTreeMap::new();
+    for (_, value) in objects.values() {
+        if Objects::is_variable(value)
+            && !value.full_name.is_empty()
+            && catalog.contains_key(value.key.as_str())
+        {
+            wanted.entry(&value.key).or_insert_with(|| value.full_name.clone());
+        }
+    }
+    for slot in objects.nodes.iter().flat_map(|node| &node.slots) {
+        let (Some(variable), Some(stored)) = (objects.variable(slot.original), objects.variable(slot.slot))
+        else {
+            continue;
+        };
+        if let Some(name) = wanted.get(variable.key.as_str()).map(|name| format!("{name}/{}", slot.name)) {
+            wanted.entry(&stored.key).or_insert(name);
+        }
+    }
+    wanted.retain(|key, name| {
+        roles.get(*key) != Some(&Role::Duplicate) && catalog.contains_key(key) && name != key
+    });
+    let mut uses: HashMap<&str, u32> = entries.iter().map(|entry| (entry.key, 1)).collect();
+    for name in wanted.values() {
+        *uses.entry(name).or_default() += 1;
+    }
+    let unique = wanted.iter().filter(|(_, name)| uses.get(name.as_str()) == Some(&1));
+    unique.map(|(key, name)| ((*key).to_owned(), name.clone())).collect()
+}

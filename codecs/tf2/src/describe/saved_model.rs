@@ -1,0 +1,129 @@
+//! The chain of a SavedModel: what its serving function computes.
+
+use super::chain::{Chain, Context, Why};
+use super::functions::Functions;
+use super::objects::Objects;
+use super::ops;
+use super::wire::{self, Field};
+use crate::proto::saved_object::Kind;
+use crate::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
+use ckpt_api::{Limits, Result};
+use prost::Message;
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
+
+const SHAPE: &[Field] = &[Field(2, &[])];
+const ATTRIBUTES: &[Field] =
+    &[Field(2, &[Field(1, &[Field(7, SHAPE)]), Field(7, SHAPE), Field(8, &[Field(2, SHAPE)])])];
+const NODE: &[Field] = &[Field(3, &[]), Field(5, ATTRIBUTES)];
+const SIGNATURE: &[Field] = &[Field(2, &[]), Field(3, &[])];
+const ARGUMENT: &[Field] = &[Field(2, &[Field(1, ATTRIBUTES)])];
+const FUNCTION: &[Field] = &[Field(1, SIGNATURE), Field(3, NODE), Field(4, &[]), Field(7, ARGUMENT)];
+const OBJECT: &[Field] = &[Field(1, &[]), Field(6, &[Field(1, &[])])];
+const FIELDS: &[Field] = &[Field(
+    2,
+    &[Field(2, &[Field(2, &[Field(1, FUNCTION)])]), Field(7, &[Field(1, OBJECT), Field(2, &[])])],
+)];
+
+/// References followed through functions: far more than a chain needs, few enough to end soon in a circle.
+const MOST_STEPS: u64 = 1 << 18;
+
+/// The chain, or why there is none.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Limit`].
+pub(super) fn chain(
+    bytes: &[u8],
+    objects: &Objects,
+    context: &Context,
+    limits: &Limits,
+) -> Result<Result<Chain, Why>> {
+    wire::check(bytes, FIELDS, limits).map_err(|error| error.field("saved_model.pb"))?;
+    Ok(read(bytes, objects, context, limits))
+}
+
+fn read(bytes: &[u8], objects: &Objects, context: &Context, limits: &Limits) -> Result<Chain, Why> {
+    let model = SavedModel::decode(bytes)
+        .map_err(|error| Why(format!("saved_model.pb cannot be parsed ({error})")))?;
+    let none = || Why("saved_model.pb holds no functions".into());
+    // A file may hold the same model several times, for serving and for training; the first that has objects is read.
+    let parts = |graph: MetaGraphDef| Some((graph.object_graph_def?, graph.graph_def?.library?));
+    let (saved, library) = model.meta_graphs.into_iter().find_map(parts).ok_or_else(none)?;
+    let name = serving_function(&saved)?;
+    let bound = bound_variables(&saved, &name, objects);
+    let mut functions = Functions::new(&library, bound, limits.graph_nodes.min(MOST_STEPS));
+    let read = ops::steps(&mut functions, &name)?;
+    let mut chain = Chain::build("", read.input, read.steps, context)?;
+    if read.half {
+        chain
+            .notes
+            .push("the model computes in 16 bits between its layers, which its graph does not say".into());
+    }
+    Ok(chain)
+}
+
+/// The concrete function that computes the model: the signature to serve, or the only function that the model has.
+fn serving_function(saved: &SavedObjectGraph) -> Result<String, Why> {
+    let child = |id: usize, name: &str| {
+        let found = saved.nodes.get(id)?.children.iter().find(|child| child.local_name == name)?;
+        usize::try_from(found.node_id).ok()
+    };
+    let concrete = |id: usize| match saved.nodes.get(id)?.kind.as_ref()? {
+        Kind::BareConcreteFunction(function) => Some(function.concrete_function_name.clone()),
+        Kind::Function(function) => match &function.concrete_functions[..] {
+            [only] => Some(only.clone()),
+            _ => None,
+        },
+        Kind::Variable(_) => None,
+    };
+    let signatures = child(0, "signatures");
+    let serving = signatures.and_then(|id| child(id, "serving_default")).and_then(concrete);
+    let named = ["serve", "__call__", "call"];
+    let mut own = named.iter().filter_map(|name| child(0, name)).filter_map(concrete);
+    if let Some(name) = serving.or_else(|| own.next()) {
+        return Ok(name);
+    }
+    let children = saved.nodes.first().into_iter().flat_map(|root| &root.children);
+    let signed = signatures.and_then(|id| saved.nodes.get(id)).into_iter().flat_map(|node| &node.children);
+    let mut all: Vec<String> =
+        signed.chain(children).filter_map(|child| concrete(usize::try_from(child.node_id).ok()?)).collect();
+    all.dedup();
+    match &all[..] {
+        [only] => Ok(only.clone()),
+        [] => Err(Why("saved_model.pb has no function that was traced with one signature".into())),
+        _ => {
+            Err(Why(format!("saved_model.pb has {} functions and none is called serving_default", all.len())))
+        }
+    }
+}
+
+/// The keys of the variables that a function takes after its own arguments.
+fn bound_variables(saved: &SavedObjectGraph, function: &str, objects: &Objects) -> Vec<Option<String>> {
+    let Some(function) = saved.concrete_functions.get(function) else { return Vec::new() };
+    let twins = twins(saved, objects);
+    let key = |id: &i32| {
+        let id = usize::try_from(*id).ok()?;
+        Some(objects.variable(*twins.get(&id)?)?.key.clone())
+    };
+    function.bound_inputs.iter().map(key).collect()
+}
+
+/// For each object of the SavedModel the checkpoint's object on the same path.
+fn twins(saved: &SavedObjectGraph, objects: &Objects) -> HashMap<usize, usize> {
+    let mut twins = HashMap::from([(0, 0)]);
+    let mut queue = VecDeque::from([(0, 0)]);
+    while let Some((here, there)) = queue.pop_front() {
+        for child in saved.nodes.get(here).into_iter().flat_map(|node| &node.children) {
+            let (Ok(id), Some(twin)) =
+                (usize::try_from(child.node_id), objects.child(there, &child.local_name))
+            else {
+                continue;
+            };
+            if let Entry::Vacant(place) = twins.entry(id) {
+                place.insert(twin);
+                queue.push_back((id, twin));
+            }
+        }
+    }
+    twins
+}

@@ -1,0 +1,236 @@
+//! Files that TensorFlow wrote.
+
+use super::super::*;
+use super::build::{Owned, describe_with};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn cases() -> Option<PathBuf> {
+    let Some(cases) = std::env::var_os("CKPT_CASES") else {
+        eprintln!("skipped: CKPT_CASES is not set");
+        return None;
+    };
+    let cases = PathBuf::from(cases).join("tf2");
+    assert!(cases.is_dir(), "CKPT_CASES has no folder tf2");
+    Some(cases)
+}
+
+struct Case {
+    entries: Owned,
+    description: Description,
+}
+
+fn case(folder: &Path) -> Option<Case> {
+    let json: Value = serde_json::from_slice(&std::fs::read(folder.join("expected.json")).ok()?).unwrap();
+    let tensors = json["tensors"].as_array()?;
+    let entries: Owned = tensors.iter().filter_map(entry).collect();
+    let graph = tensors.iter().find(|tensor| tensor["name"] == OBJECT_GRAPH_KEY);
+    let graph = graph.and_then(|tensor| Some(unhex(tensor["strings"][0].as_str()?)));
+    let beside = |name: &str| std::fs::read(folder.join("sm").join(name)).ok();
+    let (model, keras) = (beside("saved_model.pb"), beside("keras_metadata.pb"));
+    let description = describe_with(&entries, graph.as_deref(), model.as_deref(), keras.as_deref());
+    Some(Case { entries, description })
+}
+
+fn entry(tensor: &Value) -> Option<(String, DType, Shape)> {
+    let dtype = match tensor["enum"].as_u64()? {
+        1 => DType::F32,
+        2 => DType::F64,
+        3 => DType::I32,
+        7 => DType::String,
+        9 => DType::I64,
+        _ => DType::U8,
+    };
+    let dims: Vec<u64> = tensor["shape"].as_array()?.iter().map(|dim| dim.as_u64().unwrap_or(0)).collect();
+    Some((tensor["name"].as_str()?.to_owned(), dtype, Shape::new(dims).ok()?))
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+fn with_graph(name: &str) -> Option<Case> {
+    Some(case(&cases()?.join(name)).unwrap())
+}
+
+/// (name, op, weight, bias) of each node.
+fn nodes(case: &Case) -> Vec<(&str, &str, &str, &str)> {
+    let graph = case.description.graph.as_ref().unwrap_or_else(|| panic!("{:?}", case.description.notes));
+    assert_eq!(
+        (&graph.inputs[0].shape, &graph.outputs[0].shape),
+        (&vec![None, Some(784)], &vec![None, Some(10)])
+    );
+    let chain = graph.chain().unwrap().iter();
+    chain
+        .map(|node| {
+            let key = |role: &str| node.parameters.get(role).map_or("", |key| path(key));
+            (node.name.as_str(), node.op.name(), key("weight"), key("bias"))
+        })
+        .collect()
+}
+
+fn role(case: &Case, key: &str) -> Role {
+    case.description.roles.get(key).copied().unwrap_or_default()
+}
+
+fn count(case: &Case, wanted: Role) -> usize {
+    case.entries.iter().filter(|(key, _, _)| role(case, key) == wanted).count()
+}
+
+const OPEN: &str = "ckpt.Unspecified";
+
+#[test]
+fn keras_3_checkpoints_name_their_layers() {
+    let Some(case) = with_graph("keras3_mlp") else { return };
+    let base = "model/_functional/_operations";
+    let (k1, b1) = (format!("{base}/1/_kernel"), format!("{base}/1/bias"));
+    let (k2, b2) = (format!("{base}/2/_kernel"), format!("{base}/2/bias"));
+    let expected: [(&str, &str, &str, &str); 4] = [
+        ("dense", "Gemm", &k1, &b1),
+        ("dense/activation", OPEN, "", ""),
+        ("dense_1", "Gemm", &k2, &b2),
+        ("dense_1/activation", OPEN, "", ""),
+    ];
+    assert_eq!(nodes(&case), expected);
+    assert_eq!(case.description.names[&format!("{k1}/.ATTRIBUTES/VARIABLE_VALUE")], "mlp/dense/kernel");
+    assert_eq!(count(&case, Role::Weight), 4);
+    assert!(case.description.notes.is_empty());
+}
+
+#[test]
+fn keras_3_weights_that_the_optimizer_lists_are_weights_and_find_their_layer() {
+    let Some(case) = with_graph("keras3_mlp_adam") else { return };
+    let list = |n| format!("optimizer/_trainable_variables/{n}");
+    let first = nodes(&case)[0];
+    assert_eq!((first.0, first.2, first.3), ("dense", list(0).as_str(), list(1).as_str()));
+    assert_eq!(
+        (count(&case, Role::Weight), count(&case, Role::Optimizer), count(&case, Role::Counter)),
+        (4, 9, 2)
+    );
+    let slot = "optimizer/_variables/2/.ATTRIBUTES/VARIABLE_VALUE";
+    assert_eq!(case.description.axes[slot], [Axis::In, Axis::Out]);
+    assert_eq!(case.description.names[slot], "adam/mlp_dense_kernel_momentum");
+}
+
+#[test]
+fn a_keras_3_network_of_other_layers_keeps_its_names_without_a_graph() {
+    let Some(case) = with_graph("keras3_cnn") else { return };
+    assert!(case.description.graph.is_none());
+    assert!(case.description.notes[0].contains("strides"), "{:?}", case.description.notes);
+    let axes =
+        |key: &str| case.description.axes.get(&format!("model/_operations/{key}/.ATTRIBUTES/VARIABLE_VALUE"));
+    let conv = vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out];
+    assert_eq!(axes("1/_kernel"), Some(&conv));
+    assert_eq!(axes("5/kernel"), None, "a depthwise kernel is not a convolution's");
+    assert_eq!(axes("4/_embeddings"), Some(&vec![Axis::Feature, Axis::Out]));
+}
+
+#[test]
+fn a_keras_3_export_has_activations_and_one_of_two_copies() {
+    let Some(case) = with_graph("keras3_export") else { return };
+    let expected = [
+        ("dense", "Gemm", "variables/0", "variables/1"),
+        ("dense/activation", "Relu", "", ""),
+        ("dense_1", "Gemm", "variables/2", "variables/3"),
+        ("dense_1/activation", "Softmax", "", ""),
+    ];
+    assert_eq!(nodes(&case), expected);
+    assert_eq!((count(&case, Role::Weight), count(&case, Role::Duplicate)), (4, 4));
+    assert_eq!(role(&case, "_all_variables/3/.ATTRIBUTES/VARIABLE_VALUE"), Role::Duplicate);
+    assert_eq!(case.description.names["variables/0/.ATTRIBUTES/VARIABLE_VALUE"], "mlp/dense/kernel");
+}
+
+#[test]
+fn a_keras_2_saved_model_has_activations_with_or_without_its_metadata() {
+    let Some(cases) = cases() else { return };
+    let folder = cases.join("keras2_saved_model");
+    let stated = case(&folder).unwrap();
+    let base = "layer_with_weights";
+    let (k0, b0) = (format!("{base}-0/kernel"), format!("{base}-0/bias"));
+    let (k1, b1) = (format!("{base}-1/kernel"), format!("{base}-1/bias"));
+    let expected: [(&str, &str, &str, &str); 4] = [
+        ("dense", "Gemm", &k0, &b0),
+        ("dense/activation", "Relu", "", ""),
+        ("dense_1", "Gemm", &k1, &b1),
+        ("dense_1/activation", "Softmax", "", ""),
+    ];
+    assert_eq!(nodes(&stated), expected);
+    assert_eq!(stated.description.graph.as_ref().unwrap().name, "mlp");
+
+    let json: Value = serde_json::from_slice(&std::fs::read(folder.join("expected.json")).unwrap()).unwrap();
+    let graph = unhex(json["tensors"][0]["strings"][0].as_str().unwrap());
+    let model = std::fs::read(folder.join("sm/saved_model.pb")).unwrap();
+    let description = describe_with(&stated.entries, Some(&graph), Some(&model), None);
+    assert_eq!(nodes(&Case { entries: stated.entries, description }), expected);
+}
+
+#[test]
+fn keras_2_checkpoints_name_their_layers() {
+    let Some(cases) = cases() else { return };
+    for (name, prefix) in
+        [("keras2_checkpoint", "model/"), ("keras2_legacy_adam", "model/"), ("keras2_weights", "")]
+    {
+        let case = case(&cases.join(name)).unwrap();
+        let key = |layer: u32, variable: &str| format!("{prefix}layer_with_weights-{layer}/{variable}");
+        let expected: [(&str, &str, &str, &str); 4] = [
+            ("dense", "Gemm", &key(0, "kernel"), &key(0, "bias")),
+            ("dense/activation", OPEN, "", ""),
+            ("dense_1", "Gemm", &key(1, "kernel"), &key(1, "bias")),
+            ("dense_1/activation", OPEN, "", ""),
+        ];
+        assert_eq!(nodes(&case), expected, "{name}");
+        assert_eq!(count(&case, Role::Weight), 4, "{name}");
+    }
+}
+
+#[test]
+fn keras_2_slots_are_the_optimizers_and_have_the_variables_axes() {
+    let Some(case) = with_graph("keras2_legacy_adam") else { return };
+    assert_eq!((count(&case, Role::Optimizer), count(&case, Role::Counter)), (12, 2));
+    let slot = "model/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/m/.ATTRIBUTES/VARIABLE_VALUE";
+    assert_eq!(case.description.names[slot], "Adam/dense/kernel/m");
+    assert_eq!(case.description.axes[slot], [Axis::In, Axis::Out]);
+}
+
+#[test]
+fn tensorflow_1_names_say_what_the_optimizer_has() {
+    let Some(case) = with_graph("tf1_saver") else { return };
+    assert_eq!(
+        (count(&case, Role::Weight), count(&case, Role::Optimizer), count(&case, Role::Counter)),
+        (5, 12, 1)
+    );
+    assert_eq!(case.description.axes["dense/kernel/Adam_1"], [Axis::In, Axis::Out]);
+}
+
+#[test]
+fn counters_of_a_bare_checkpoint_are_counters() {
+    let Some(case) = with_graph("manager") else { return };
+    assert_eq!(
+        (count(&case, Role::Weight), count(&case, Role::Counter), count(&case, Role::Bookkeeping)),
+        (1, 2, 1)
+    );
+}
+
+#[test]
+fn a_cyclic_object_graph_is_noted_and_the_tensors_stay() {
+    let Some(case) = with_graph("bad_object_graph_cycle") else { return };
+    assert!(case.description.notes[0].contains("1 object(s)"), "{:?}", case.description.notes);
+    assert!(case.description.graph.is_none());
+}
+
+#[test]
+fn names_are_unique_in_every_case() {
+    let Some(cases) = cases() else { return };
+    let mut seen = 0;
+    for folder in std::fs::read_dir(cases).unwrap() {
+        let Some(case) = case(&folder.unwrap().path()) else { continue };
+        let names = case.entries.iter().map(|(key, _, _)| case.description.names.get(key).unwrap_or(key));
+        let unique: std::collections::HashSet<&String> = names.collect();
+        assert_eq!(
+            unique.len(),
+            case.entries.iter().map(|(key, _, _)| key).collect::<std::collections::HashSet<_>>().len()
+        );
+        seen += 1;
+    }
+    assert!(seen >= 40, "{seen} cases");
+}

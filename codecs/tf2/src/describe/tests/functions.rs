@@ -1,0 +1,238 @@
+//! Chains read from a SavedModel's functions.
+
+use super::super::*;
+use super::build::{
+    Objects, call, constant, describe_with, float, function, ints, op, saved_model, taking, typed, with,
+};
+use crate::proto::attr_value::Value;
+use crate::proto::{FunctionDef, NodeDef};
+use ckpt_api::{Attribute, Node, Op};
+
+const SHAPES: &[(&str, &[u64])] =
+    &[("w", &[4, 3]), ("b", &[3]), ("v", &[2, 3]), ("c", &[2]), ("k", &[3, 3, 1, 4])];
+const ARGUMENTS: &[&str] = &["x", "rw", "rb", "rv", "rc", "rk"];
+
+fn describe_functions(functions: Vec<FunctionDef>) -> Description {
+    let mut objects = Objects::default();
+    for (name, _) in SHAPES {
+        objects.variable(0, name, name, name);
+    }
+    let bound: Vec<&str> = SHAPES.iter().map(|(name, _)| *name).collect();
+    let bytes = saved_model(functions, &bound);
+    describe_with(&typed(SHAPES), Some(&objects.bytes()), Some(&bytes), None)
+}
+
+/// Reads of all variables (`w`, `b`, …), and `nodes`, of which the last is the result.
+fn body(nodes: Vec<NodeDef>) -> FunctionDef {
+    let result = format!("{}:out:0", nodes.last().unwrap().name);
+    let reads = SHAPES.iter().map(|(name, _)| op(name, "ReadVariableOp", &[&format!("r{name}")]));
+    function("f", ARGUMENTS, &result, reads.chain(nodes).collect())
+}
+
+fn nodes(description: &Description) -> &[Node] {
+    description.graph.as_ref().unwrap_or_else(|| panic!("{:?}", description.notes)).chain().unwrap()
+}
+
+fn ops(description: &Description) -> Vec<&str> {
+    nodes(description).iter().map(|node| node.op.name()).collect()
+}
+
+fn two_layers() -> Vec<NodeDef> {
+    vec![
+        op("m", "MatMul", &["x", "w:value:0"]),
+        op("a", "BiasAdd", &["m:product:0", "b:value:0"]),
+        op("r", "Relu", &["a:output:0"]),
+        with(op("n", "MatMul", &["r:activations:0", "v:value:0"]), "transpose_b", Value::B(true)),
+        op("p", "AddV2", &["c:value:0", "n:product:0"]),
+        op("s", "Softmax", &["p:z:0"]),
+    ]
+}
+
+#[test]
+fn dense_layers_and_activations_are_read_from_the_serving_function() {
+    let description = describe_functions(vec![taking(body(two_layers()), &[-1, 4])]);
+    assert_eq!(ops(&description), ["Gemm", "Relu", "Gemm", "Softmax"]);
+    assert_eq!(nodes(&description)[0].parameters["bias"], "b");
+    let graph = description.graph.as_ref().unwrap();
+    assert_eq!(
+        (&graph.inputs[0].shape, &graph.outputs[0].shape),
+        (&vec![None, Some(4)], &vec![None, Some(2)])
+    );
+    assert!(description.notes.is_empty());
+}
+
+#[test]
+fn a_transposed_matrix_has_its_axes_the_other_way_round() {
+    let description = describe_functions(vec![body(two_layers())]);
+    assert_eq!(description.axes["w"], [Axis::In, Axis::Out]);
+    assert_eq!(description.axes["v"], [Axis::Out, Axis::In]);
+}
+
+#[test]
+fn calls_within_calls_are_followed() {
+    let mut inner = body(two_layers());
+    inner.signature.as_mut().unwrap().name = "inner".into();
+    let wrap = |name: &str, called: &str| {
+        let nodes = vec![call("c", called, ARGUMENTS), op("i", "Identity", &["c:output:0", "^c"])];
+        function(name, ARGUMENTS, "i:output:0", nodes)
+    };
+    let description = describe_functions(vec![wrap("outer", "middle"), wrap("middle", "inner"), inner]);
+    assert_eq!(ops(&description), ["Gemm", "Relu", "Gemm", "Softmax"]);
+}
+
+#[test]
+fn an_operation_that_is_not_known_stops_the_chain_and_is_named() {
+    let mut nodes = two_layers();
+    nodes[2].op = "Relu6".into();
+    let description = describe_functions(vec![body(nodes)]);
+    assert!(description.graph.is_none());
+    assert!(description.notes[0].contains("Relu6 ('r')"), "{:?}", description.notes);
+}
+
+#[test]
+fn a_sum_of_two_branches_is_no_chain() {
+    let nodes = vec![
+        op("m", "MatMul", &["x", "w:value:0"]),
+        op("r", "Relu", &["m:product:0"]),
+        op("s", "AddV2", &["m:product:0", "r:activations:0"]),
+    ];
+    assert!(describe_functions(vec![body(nodes)]).graph.is_none());
+}
+
+#[test]
+fn functions_that_call_each_other_end() {
+    let nodes = || vec![call("c", "f", ARGUMENTS)];
+    let description = describe_functions(vec![function("f", ARGUMENTS, "c:output:0", nodes())]);
+    assert!(description.notes[0].contains("call each other"), "{:?}", description.notes);
+}
+
+#[test]
+fn a_reshaping_to_two_axes_is_flatten() {
+    let flatten = |shape: &[i32]| {
+        let nodes = vec![
+            constant("d", shape),
+            op("f", "Reshape", &["x", "d:output:0"]),
+            op("m", "MatMul", &["f:output:0", "w:value:0"]),
+        ];
+        describe_functions(vec![taking(body(nodes), &[-1, 2, 2])])
+    };
+    assert_eq!(ops(&flatten(&[-1, 4])), ["Flatten", "Gemm"]);
+    assert!(flatten(&[-1, 2]).graph.is_none(), "2 and 2 do not make rows of 2");
+    assert!(flatten(&[2, -1]).graph.is_none(), "the batch is not 2");
+}
+
+#[test]
+fn a_convolution_takes_channels_first_and_says_its_padding() {
+    let conv = with(op("k2", "Conv2D", &["x", "k:value:0"]), "strides", ints(&[1, 2, 2, 1]));
+    let conv = with(conv, "padding", Value::S("SAME".into()));
+    let description = describe_functions(vec![taking(body(vec![conv.clone()]), &[-1, 8, 8, 1])]);
+    assert_eq!(ops(&description), ["Transpose", "Conv", "Transpose"]);
+    let node = &nodes(&description)[1];
+    assert_eq!(node.attributes["pads"], Attribute::Ints(vec![0, 0, 1, 1]));
+    assert_eq!(node.attributes["strides"], Attribute::Ints(vec![2, 2]));
+    assert_eq!(description.axes["k"], [Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out]);
+    assert_eq!(description.graph.as_ref().unwrap().outputs[0].shape, [None, Some(4), Some(4), Some(4)]);
+
+    let unknown = describe_functions(vec![taking(body(vec![conv]), &[-1, -1, -1, 1])]);
+    assert_eq!(nodes(&unknown)[1].attributes["auto_pad"], Attribute::Text("SAME_UPPER".into()));
+}
+
+#[test]
+fn a_gelu_that_is_spelt_out_is_recognised() {
+    let gelu = |half: f32| {
+        let nodes = vec![
+            op("m", "MatMul", &["x", "w:value:0"]),
+            float("half", half),
+            float("root", -std::f32::consts::FRAC_1_SQRT_2),
+            op("h", "Mul", &["half:output:0", "m:product:0"]),
+            op("u", "Mul", &["m:product:0", "root:output:0"]),
+            op("e", "Erfc", &["u:z:0"]),
+            op("g", "Mul", &["h:z:0", "e:y:0"]),
+        ];
+        describe_functions(vec![body(nodes)])
+    };
+    assert_eq!(ops(&gelu(0.5)), ["Gemm", "Gelu"]);
+    assert!(gelu(0.25).graph.is_none());
+}
+
+#[test]
+fn an_approximate_gelu_says_so() {
+    let nodes = vec![
+        op("m", "MatMul", &["x", "w:value:0"]),
+        float("three", 3.0),
+        float("small", 0.044_715),
+        float("root", 0.797_884_6),
+        float("one", 1.0),
+        float("half", 0.5),
+        op("cube", "Pow", &["m:product:0", "three:output:0"]),
+        op("cs", "Mul", &["small:output:0", "cube:z:0"]),
+        op("sum", "AddV2", &["m:product:0", "cs:z:0"]),
+        op("rs", "Mul", &["root:output:0", "sum:z:0"]),
+        op("t", "Tanh", &["rs:z:0"]),
+        op("t1", "AddV2", &["one:output:0", "t:y:0"]),
+        op("h", "Mul", &["half:output:0", "m:product:0"]),
+        op("g", "Mul", &["h:z:0", "t1:z:0"]),
+    ];
+    let description = describe_functions(vec![body(nodes)]);
+    assert_eq!(nodes_of(&description, Op::Gelu).attributes["approximate"], Attribute::Text("tanh".into()));
+}
+
+fn nodes_of(description: &Description, op: Op) -> &Node {
+    nodes(description).iter().find(|node| node.op == op).unwrap()
+}
+
+#[test]
+fn casts_to_16_bits_are_passed_and_told() {
+    let half = |name: &str, of: &str| with(op(name, "Cast", &[of]), "DstT", Value::Type(19));
+    let nodes = vec![
+        half("x16", "x"),
+        half("w16", "w:value:0"),
+        op("m", "MatMul", &["x16:y:0", "w16:y:0"]),
+        op("r", "Relu", &["m:product:0"]),
+    ];
+    let description = describe_functions(vec![body(nodes)]);
+    assert_eq!(ops(&description), ["Gemm", "Relu"]);
+    assert!(description.notes[0].contains("16 bits"), "{:?}", description.notes);
+    let whole = with(op("xi", "Cast", &["x"]), "DstT", Value::Type(3));
+    let nodes = vec![whole, op("m", "MatMul", &["xi:y:0", "w:value:0"])];
+    assert!(describe_functions(vec![body(nodes)]).graph.is_none(), "a cast to integers rounds");
+}
+
+#[test]
+fn a_batch_normalisation_spelt_out_is_one_node() {
+    let normalize = |scale_again: &str| {
+        let nodes = vec![
+            op("m", "MatMul", &["x", "w:value:0"]),
+            float("e", 0.001),
+            op("s1", "AddV2", &["b:value:0", "e:output:0"]),
+            op("s2", "Rsqrt", &["s1:z:0"]),
+            op("s", "Mul", &["s2:y:0", "b:value:0"]),
+            op("t", "Mul", &["m:product:0", "s:z:0"]),
+            op("u", "Mul", &["b:value:0", scale_again]),
+            op("v2", "Sub", &["b:value:0", "u:z:0"]),
+            op("z", "AddV2", &["t:z:0", "v2:z:0"]),
+        ];
+        describe_functions(vec![body(nodes)])
+    };
+    let description = normalize("s:z:0");
+    assert_eq!(ops(&description), ["Gemm", "BatchNormalization"]);
+    let node = nodes_of(&description, Op::BatchNormalization);
+    assert_eq!((node.attributes["epsilon"].clone(), node.parameters.len()), (Attribute::Float(0.001), 4));
+    assert!(normalize("s2:y:0").graph.is_none(), "the mean is scaled by something else");
+}
+
+#[test]
+fn a_leaky_relu_keeps_its_alpha() {
+    let leaky = with(op("l", "LeakyRelu", &["m:product:0"]), "alpha", Value::F(0.3));
+    let description = describe_functions(vec![body(vec![op("m", "MatMul", &["x", "w:value:0"]), leaky])]);
+    assert_eq!(nodes_of(&description, Op::LeakyRelu).attributes["alpha"], Attribute::Float(0.3));
+}
+
+#[test]
+fn a_saved_model_that_cannot_be_parsed_is_a_note() {
+    let objects = super::keras3();
+    let description = describe_with(&typed(super::KERAS3), Some(&objects.bytes()), Some(b"\xff\xff"), None);
+    assert!(description.graph.is_none());
+    assert!(description.notes[0].contains("saved_model.pb cannot be parsed"), "{:?}", description.notes);
+    assert_eq!(description.names.len(), 4);
+}

@@ -1,0 +1,115 @@
+//! Nothing in the sources may end anything but the description.
+
+use super::super::*;
+use super::build::{Objects, describe_with, function, op, run, saved_model, typed};
+use ckpt_api::Kind;
+use proptest::prelude::*;
+
+#[test]
+fn cycles_end_and_references_to_nothing_are_noted() {
+    let mut objects = Objects::default();
+    let list = objects.child(0, "_operations");
+    objects.link(list, "0", 0);
+    objects.link(list, "1", list);
+    objects.link(0, "gone", 99);
+    objects.variable(0, "a", "a", "a");
+    let description = run(&[("a", &[2])], &objects);
+    assert!(description.notes[0].contains("1 object(s)"), "{:?}", description.notes);
+    assert!(description.graph.is_none());
+}
+
+#[test]
+fn an_object_graph_that_cannot_be_parsed_is_a_note() {
+    let description = describe_with(&typed(&[("a", &[2])]), Some(b"\x0a\xff"), None, None);
+    assert!(description.notes[0].contains("cannot be parsed"), "{:?}", description.notes);
+}
+
+#[test]
+fn more_objects_than_the_limit_are_refused() {
+    let mut objects = Objects::default();
+    for _ in 0..20 {
+        objects.add();
+    }
+    let mut limits = Limits::default();
+    limits.set("graph_nodes", "10").unwrap();
+    let bytes = objects.bytes();
+    let sources =
+        Sources { object_graph: Some(&bytes), saved_model: None, keras_metadata: None, file: "m.index" };
+    let error = describe(&[], &sources, &limits).unwrap_err();
+    assert_eq!(error.kind(), Kind::Limit);
+    assert!(error.to_string().contains("m.index"), "{error}");
+}
+
+#[test]
+fn shapes_that_make_no_sense_for_a_layer_are_refused_quietly() {
+    for shape in [&[0u64, 0][..], &[1 << 58, 1], &[0, 5], &[]] {
+        let mut shapes = super::KERAS3.to_vec();
+        shapes[0].1 = shape;
+        run(&shapes, &super::keras3());
+    }
+}
+
+/// Real-like sources: an object graph with a model, an optimiser and slots; a SavedModel; configuration.
+fn sources() -> [Vec<u8>; 3] {
+    let mut objects = super::keras3();
+    let kernel = objects.find(&["model", "_operations", "1", "_kernel"]);
+    let optimizer = objects.child(0, "optimizer");
+    let slot = objects.add();
+    objects.store(slot, "slot", "slot");
+    objects.slot(optimizer, kernel, "m", slot);
+    for (name, key) in [("w", "model/_operations/1/_kernel"), ("b", "model/_operations/1/bias")] {
+        objects.variable(0, name, name, key);
+    }
+    let nodes = vec![
+        op("w", "ReadVariableOp", &["rw"]),
+        op("b", "ReadVariableOp", &["rb"]),
+        op("m", "MatMul", &["x", "w:value:0"]),
+        op("a", "BiasAdd", &["m:product:0", "b:value:0"]),
+    ];
+    let model = saved_model(vec![function("f", &["x", "rw", "rb"], "a:output:0", nodes)], &["w", "b"]);
+    let config =
+        br#"{"class_name":"Sequential","config":{"layers":[{"class_name":"Dense","config":{"name":"d"}}]}}"#;
+    let mut keras = vec![0x0a, u8::try_from(config.len() + 8).unwrap(), 0x1a, 4];
+    keras.extend(b"root");
+    keras.extend([0x2a, u8::try_from(config.len()).unwrap()]);
+    keras.extend(config);
+    [objects.bytes(), model, keras]
+}
+
+fn describe_all(bytes: &[Vec<u8>; 3]) -> Description {
+    let [objects, model, keras] = bytes;
+    describe_with(&typed(super::KERAS3), Some(objects), Some(model), Some(keras))
+}
+
+#[test]
+fn the_sources_that_are_mutated_below_do_make_a_graph() {
+    assert!(describe_all(&sources()).graph.is_some());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_bytes_never_panic(a in proptest::collection::vec(any::<u8>(), 0..200), b in proptest::collection::vec(any::<u8>(), 0..200)) {
+        describe_with(&typed(super::KERAS3), Some(&a), Some(&b), Some(&a));
+        describe_with(&typed(super::KERAS3), Some(&super::keras3().bytes()), Some(&a), Some(&b));
+    }
+
+    #[test]
+    fn mutated_sources_never_panic(which in 0usize..3, edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in any::<prop::sample::Index>()) {
+        let mut bytes = sources();
+        for (at, byte) in &edits {
+            let at = at.index(bytes[which].len());
+            bytes[which][at] = *byte;
+        }
+        describe_all(&bytes);
+        let len = cut.index(bytes[which].len());
+        bytes[which].truncate(len);
+        let description = describe_all(&bytes);
+        for node in description.graph.iter().flat_map(|graph| &graph.nodes) {
+            for key in node.parameters.values() {
+                prop_assert!(super::KERAS3.iter().any(|(known, _)| known == key));
+            }
+        }
+    }
+}

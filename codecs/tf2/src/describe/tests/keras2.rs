@@ -1,0 +1,106 @@
+//! Chains read from Keras 2's layer configuration.
+
+use super::super::*;
+use super::build::{Objects, describe_with, typed};
+use crate::proto::SavedMetadata;
+use crate::proto::saved_metadata::SavedObject;
+use ckpt_api::{Attribute, Op};
+use prost::Message;
+use serde_json::{Value, json};
+
+const SHAPES: &[(&str, &[u64])] = &[("a/kernel", &[4, 3]), ("a/bias", &[3]), ("b/kernel", &[3, 2])];
+
+fn describe_model(model: Value) -> Description {
+    let mut objects = Objects::default();
+    let mut nodes = vec![node("root", model)];
+    for (number, name) in ["a", "b"].into_iter().enumerate() {
+        let place = format!("layer_with_weights-{number}");
+        let layer = objects.child(0, &place);
+        for (key, _) in SHAPES.iter().filter(|(key, _)| key.starts_with(name)) {
+            objects.variable(layer, last(key), key, key);
+        }
+        nodes.push(node(&format!("root.{place}"), json!({"config": {"name": name}})));
+    }
+    let bytes = SavedMetadata { nodes }.encode_to_vec();
+    describe_with(&typed(SHAPES), Some(&objects.bytes()), None, Some(&bytes))
+}
+
+fn node(path: &str, metadata: Value) -> SavedObject {
+    SavedObject { node_path: path.to_owned(), metadata: metadata.to_string(), ..SavedObject::default() }
+}
+
+fn dense(name: &str, activation: &str, use_bias: bool) -> Value {
+    json!({"class_name": "Dense", "name": name,
+        "config": {"name": name, "activation": activation, "use_bias": use_bias}})
+}
+
+fn sequential(layers: Value) -> Description {
+    describe_model(json!({"class_name": "Sequential", "config": {"name": "mlp", "layers": layers}}))
+}
+
+#[test]
+fn layers_and_activations_come_from_the_configuration() {
+    let input = json!({"class_name": "InputLayer",
+        "config": {"name": "in", "batch_input_shape": {"class_name": "__tuple__", "items": [null, 2, 2]}}});
+    let flatten = json!({"class_name": "Flatten", "config": {"name": "f", "data_format": "channels_last"}});
+    let dropout = json!({"class_name": "Dropout", "config": {"name": "d"}});
+    let layers = json!([input, flatten, dense("a", "relu", true), dropout, dense("b", "linear", false)]);
+    let graph = sequential(layers).graph.unwrap();
+    let ops: Vec<&str> = graph.chain().unwrap().iter().map(|node| node.op.name()).collect();
+    assert_eq!(ops, ["Flatten", "Gemm", "Relu", "Gemm"]);
+    assert_eq!((graph.name.as_str(), &graph.inputs[0].shape), ("mlp", &vec![None, Some(2), Some(2)]));
+    assert_eq!(graph.nodes[1].parameters["bias"], "a/bias");
+    assert!(!graph.nodes[3].parameters.contains_key("bias"));
+}
+
+#[test]
+fn an_activation_of_its_own_keeps_its_settings() {
+    let leaky = json!({"class_name": "LeakyReLU", "config": {"name": "l", "alpha": 0.1}});
+    let graph = sequential(json!([dense("a", "linear", true), leaky])).graph.unwrap();
+    assert_eq!(graph.nodes[1].attributes["alpha"], Attribute::Float(0.1));
+}
+
+#[test]
+fn a_class_or_activation_that_is_not_known_is_named() {
+    let lstm = json!({"class_name": "LSTM", "config": {"name": "l"}});
+    let description = sequential(json!([dense("a", "relu", true), lstm]));
+    assert!(description.graph.is_none() && description.notes[0].contains("LSTM"), "{:?}", description.notes);
+    let description = sequential(json!([dense("a", "swish", true)]));
+    assert!(description.graph.is_none() && description.notes[0].contains("swish"), "{:?}", description.notes);
+    let relu6 = json!({"class_name": "ReLU", "config": {"name": "r", "max_value": 6.0}});
+    assert!(sequential(json!([dense("a", "linear", true), relu6])).graph.is_none());
+}
+
+fn functional(inbound_b: Value) -> Description {
+    let input = json!({"class_name": "InputLayer", "name": "in", "inbound_nodes": [],
+        "config": {"name": "in", "batch_input_shape": [null, 4]}});
+    let mut a = dense("a", "relu", true);
+    a["inbound_nodes"] = json!([[["in", 0, 0, {}]]]);
+    let mut b = dense("b", "softmax", false);
+    b["inbound_nodes"] = inbound_b;
+    let config = json!({"name": "m", "layers": [b, input, a], "output_layers": [["b", 0, 0]]});
+    describe_model(json!({"class_name": "Functional", "config": config}))
+}
+
+#[test]
+fn a_functional_model_is_followed_from_its_output() {
+    let graph = functional(json!([[["a", 0, 0, {}]]])).graph.unwrap();
+    let ops: Vec<&Op> = graph.chain().unwrap().iter().map(|node| &node.op).collect();
+    assert_eq!(ops, [&Op::Gemm, &Op::Relu, &Op::Gemm, &Op::Softmax]);
+}
+
+#[test]
+fn a_functional_model_that_branches_or_loops_is_no_chain() {
+    for inbound in [
+        json!([[["a", 0, 0, {}], ["in", 0, 0, {}]]]),
+        json!([[["b", 0, 0, {}]]]),
+        json!([[["in", 0, 0, {}]]]),
+    ] {
+        let description = functional(inbound);
+        assert!(
+            description.graph.is_none() && description.notes[0].contains("branch"),
+            "{:?}",
+            description.notes
+        );
+    }
+}

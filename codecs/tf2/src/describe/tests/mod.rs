@@ -1,0 +1,205 @@
+//! What must hold of descriptions: one test per rule, over messages built here.
+
+mod build;
+mod cases;
+mod functions;
+mod hostile;
+mod keras2;
+
+use super::*;
+use build::{Objects, entries, run};
+use ckpt_api::Op;
+
+/// A Keras 3 model of two dense layers, 4 → 3 → 2, with its input layer.
+fn keras3() -> Objects {
+    let mut objects = Objects::default();
+    let model = objects.child(0, "model");
+    let operations = objects.child(model, "_operations");
+    objects.child(operations, "0");
+    for (number, name) in ["1", "2"].into_iter().zip(["dense", "dense_1"]) {
+        let layer = objects.child(operations, number);
+        let path = format!("model/_operations/{number}");
+        objects.variable(layer, "_kernel", &format!("mlp/{name}/kernel"), &format!("{path}/_kernel"));
+        objects.variable(layer, "bias", &format!("mlp/{name}/bias"), &format!("{path}/bias"));
+    }
+    let counter = objects.child(0, "save_counter");
+    objects.store(counter, "save_counter", "save_counter");
+    objects
+}
+
+const KERAS3: &[(&str, &[u64])] = &[
+    ("model/_operations/1/_kernel", &[4, 3]),
+    ("model/_operations/1/bias", &[3]),
+    ("model/_operations/2/_kernel", &[3, 2]),
+    ("model/_operations/2/bias", &[2]),
+];
+
+#[test]
+fn names_axes_and_layers_come_from_the_object_graph() {
+    let description = run(KERAS3, &keras3());
+    assert_eq!(description.names["model/_operations/1/_kernel"], "mlp/dense/kernel");
+    assert_eq!(description.axes["model/_operations/1/_kernel"], [Axis::In, Axis::Out]);
+    assert_eq!(description.axes["model/_operations/2/bias"], [Axis::Out]);
+    let graph = description.graph.unwrap();
+    assert_eq!(graph.unspecified(), ["dense", "dense_1"]);
+    assert_eq!(graph.nodes[0].parameters["weight"], "model/_operations/1/_kernel");
+    assert_eq!(
+        (&graph.inputs[0].shape, &graph.outputs[0].shape),
+        (&vec![None, Some(4)], &vec![None, Some(2)])
+    );
+}
+
+#[test]
+fn a_layer_without_variables_stops_the_chain_and_is_named() {
+    let mut objects = keras3();
+    let operations = objects.find(&["model", "_operations"]);
+    objects.child(operations, "3");
+    let description = run(KERAS3, &objects);
+    assert!(description.graph.is_none());
+    assert!(description.notes[0].contains("layer 3 has no variables"), "{:?}", description.notes);
+    assert!(description.notes[0].contains("--arch"), "{:?}", description.notes);
+}
+
+#[test]
+fn layers_whose_shapes_do_not_chain_are_not_wired() {
+    let mut shapes = KERAS3.to_vec();
+    shapes[2].1 = &[4, 2];
+    let description = run(&shapes, &keras3());
+    assert!(description.graph.is_none());
+    assert!(description.notes[0].contains("gets [?, 3]"), "{:?}", description.notes);
+}
+
+#[test]
+fn a_layer_of_another_kind_stops_the_chain() {
+    let mut objects = keras3();
+    let layer = objects.find(&["model", "_operations", "1"]);
+    objects.variable(layer, "gamma", "mlp/dense/gamma", "gamma");
+    assert!(run(KERAS3, &objects).graph.is_none());
+}
+
+#[test]
+fn a_model_within_a_model_is_opened() {
+    let mut objects = Objects::default();
+    let outer = objects.child(0, "layer_with_weights-0");
+    objects.link(0, "layer-0", outer);
+    for number in ["0", "1"] {
+        let layer = objects.child(outer, &format!("layer-{number}"));
+        objects.link(outer, &format!("layer_with_weights-{number}"), layer);
+        objects.variable(layer, "kernel", &format!("dense_{number}/kernel"), &format!("k{number}"));
+    }
+    let graph = run(&[("k0", &[2, 3]), ("k1", &[3, 1])], &objects).graph.unwrap();
+    assert_eq!(graph.unspecified(), ["dense_0", "dense_1"]);
+}
+
+#[test]
+fn a_subclassed_model_has_no_order_and_says_so() {
+    let mut objects = Objects::default();
+    let layer = objects.child(0, "first");
+    objects.variable(layer, "_kernel", "first/kernel", "k");
+    let description = run(&[("k", &[2, 3])], &objects);
+    assert!(description.graph.is_none());
+    assert!(description.notes[0].contains("subclassed"), "{:?}", description.notes);
+}
+
+#[test]
+fn what_only_the_optimizer_holds_is_the_optimizers_and_its_slots_have_the_variables_axes() {
+    let mut objects = Objects::default();
+    let layer = objects.child(0, "layer");
+    let kernel = objects.variable(layer, "kernel", "dense/kernel", "k");
+    let optimizer = objects.child(0, "optimizer");
+    objects.variable(optimizer, "learning_rate", "Adam/lr", "lr");
+    objects.variable(optimizer, "iter", "Adam/iter", "iter");
+    let slot = objects.add();
+    objects.store(slot, "", "m");
+    objects.slot(optimizer, kernel, "m", slot);
+    let description = run(&[("k", &[2, 3]), ("m", &[2, 3]), ("lr", &[]), ("iter", &[])], &objects);
+    assert_eq!(description.roles["m"], Role::Optimizer);
+    assert_eq!(description.roles["lr"], Role::Optimizer);
+    assert_eq!(description.roles["iter"], Role::Counter);
+    assert!(!description.roles.contains_key("k"));
+    assert_eq!(description.axes["m"], [Axis::In, Axis::Out]);
+    assert_eq!(description.names["m"], "dense/kernel/m");
+}
+
+#[test]
+fn weights_keyed_by_the_optimizers_list_are_weights() {
+    let mut objects = Objects::default();
+    let optimizer = objects.child(0, "optimizer");
+    let trained = objects.child(optimizer, "_trainable_variables");
+    objects.variable(trained, "0", "dense/kernel", "optimizer/_trainable_variables/0");
+    let momentums = objects.child(optimizer, "_momentums");
+    objects.variable(momentums, "0", "adam/dense_kernel_momentum", "optimizer/_variables/2");
+    let shapes: &[(&str, &[u64])] =
+        &[("optimizer/_trainable_variables/0", &[2, 3]), ("optimizer/_variables/2", &[2, 3])];
+    let description = run(shapes, &objects);
+    assert_eq!(description.roles.len(), 1);
+    assert_eq!(description.roles["optimizer/_variables/2"], Role::Optimizer);
+    assert_eq!(description.axes["optimizer/_variables/2"], [Axis::In, Axis::Out]);
+}
+
+#[test]
+fn names_that_are_not_unique_fall_back_to_the_key() {
+    let mut objects = Objects::default();
+    for key in ["a", "b"] {
+        objects.variable(0, key, "s/kernel", key);
+    }
+    objects.variable(0, "c", "a", "c");
+    objects.variable(0, "d", "free", "d");
+    let description = run(&[("a", &[1]), ("b", &[1]), ("c", &[1]), ("d", &[1])], &objects);
+    assert_eq!(description.names, BTreeMap::from([("d".to_owned(), "free".to_owned())]));
+}
+
+#[test]
+fn a_second_storage_is_a_duplicate_only_where_an_original_exists() {
+    let mut objects = Objects::default();
+    let (first, second) = (objects.child(0, "variables"), objects.child(0, "_all_variables"));
+    objects.variable(first, "0", "dense/kernel", "variables/0");
+    objects.variable(second, "0", "dense/kernel", "_all_variables/0");
+    objects.variable(second, "1", "dense/bias", "_all_variables/1");
+    let shapes: &[(&str, &[u64])] =
+        &[("variables/0", &[2, 3]), ("_all_variables/0", &[2, 3]), ("_all_variables/1", &[3])];
+    let description = run(shapes, &objects);
+    assert_eq!(description.roles, BTreeMap::from([("_all_variables/0".to_owned(), Role::Duplicate)]));
+    assert_eq!(description.names["variables/0"], "dense/kernel");
+}
+
+#[test]
+fn without_an_object_graph_tensorflow_1_names_say_roles() {
+    let list = entries(&[
+        ("dense/kernel", DType::F32, &[2, 3]),
+        ("dense/kernel/Adam", DType::F32, &[2, 3]),
+        ("dense/kernel/Adam_1", DType::F32, &[2, 3]),
+        ("dense/bias/Adam", DType::F32, &[3]),
+        ("beta1_power", DType::F32, &[]),
+        ("global_step", DType::I64, &[]),
+        ("step/weights", DType::F32, &[3]),
+    ]);
+    let description = build::describe_with(&list, None, None, None);
+    let roles: Vec<(&str, Role)> =
+        description.roles.iter().map(|(key, role)| (key.as_str(), *role)).collect();
+    let expected = [
+        ("beta1_power", Role::Optimizer),
+        ("dense/kernel/Adam", Role::Optimizer),
+        ("dense/kernel/Adam_1", Role::Optimizer),
+        ("global_step", Role::Counter),
+    ];
+    assert_eq!(roles, expected);
+    assert_eq!(description.axes["dense/kernel/Adam_1"], [Axis::In, Axis::Out]);
+    assert!(description.graph.is_none() && description.notes.is_empty());
+}
+
+#[test]
+fn every_layer_of_a_chain_is_bound_to_tensors_that_exist() {
+    let mut shapes = KERAS3.to_vec();
+    shapes.remove(3);
+    let description = run(&shapes, &keras3());
+    assert!(description.graph.is_none());
+    assert!(description.notes[0].contains("model/_operations/2/bias"), "{:?}", description.notes);
+}
+
+#[test]
+fn an_unspecified_activation_follows_each_dense_layer() {
+    let graph = run(KERAS3, &keras3()).graph.unwrap();
+    let ops: Vec<&Op> = graph.nodes.iter().map(|node| &node.op).collect();
+    assert_eq!(ops, [&Op::Gemm, &Op::Unspecified, &Op::Gemm, &Op::Unspecified]);
+}

@@ -1,0 +1,41 @@
+//! The last step of reading: names for people, roles, axes, and the graph.
+
+use crate::describe::Description;
+use crate::names::axes as axes_by_name;
+use ckpt_api::{Activation, Contents, Error, Options, Result};
+use serde_json::{Map, Value};
+
+/// Gives the tensors, which until now have their keys as names, what the description and TensorFlow's
+/// conventions say about them.
+pub(crate) fn finish(contents: &mut Contents, description: Description, options: &Options) -> Result<()> {
+    let bare = contents.checkpoint.metadata.value("tf2", "object_graph").is_none();
+    let Description { names, roles, axes, graph, notes } = description;
+    contents.notes.extend(notes);
+    for tensor in &mut contents.checkpoint.tensors {
+        tensor.role = roles.get(&tensor.name).copied().unwrap_or_default();
+        let stated = axes.get(&tensor.name).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
+        let name = names.get(&tensor.name).unwrap_or(&tensor.name);
+        let by_name = || axes_by_name(name, &tensor.shape, bare).filter(|_| tensor.dtype.is_float());
+        tensor.axes = stated.or_else(by_name);
+    }
+    contents.checkpoint.graph = graph;
+    if options.text("names") != Some("key") && !names.is_empty() {
+        contents.checkpoint.rename(&names)?;
+        let map: Map<String, Value> = names.into_iter().map(|(key, name)| (name, Value::from(key))).collect();
+        contents.checkpoint.metadata.insert("tf2", "keys", map);
+    }
+    specify(contents, options)
+}
+
+fn specify(contents: &mut Contents, options: &Options) -> Result<()> {
+    let Some(words) = options.list("activations") else { return Ok(()) };
+    let field = |error: Error| error.field("activations");
+    let given = words.into_iter().map(Activation::from_name).collect::<Result<Vec<_>>>().map_err(field)?;
+    let graph = contents.checkpoint.graph.as_mut().ok_or_else(|| {
+        field(Error::usage(
+            "the checkpoint does not say which layers it has, so none can be given an activation",
+        ))
+        .help("describe the model in an architecture file and give it with --arch")
+    })?;
+    graph.specify(&given).map_err(field)
+}

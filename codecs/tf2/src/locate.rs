@@ -1,0 +1,177 @@
+//! From whatever the user named to the index file.
+
+use crate::format::{INDEX, STATE_FILE, prefix_of_shard};
+use crate::state;
+use crate::table::has_magic;
+use ckpt_api::{Error, Input, Kind, Match, Result};
+
+const SAVED_MODEL: &str = "saved_model.pb";
+const KERAS_METADATA: &str = "keras_metadata.pb";
+const VARIABLES: &str = "variables/variables";
+
+/// Where a checkpoint is, relative to the input's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    /// What the names of all its files begin with.
+    pub(crate) prefix: String,
+    /// The index file.
+    pub(crate) index: String,
+    /// `saved_model.pb`, where the input is a SavedModel.
+    pub(crate) saved_model: Option<String>,
+    /// `keras_metadata.pb`, where the SavedModel has one.
+    pub(crate) keras_metadata: Option<String>,
+    /// How it was found, to follow its name; empty for the obvious.
+    pub(crate) why: &'static str,
+    /// What the user should know about that.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Location {
+    fn new(prefix: &str, why: &'static str) -> Self {
+        Location {
+            prefix: prefix.to_owned(),
+            index: format!("{prefix}{INDEX}"),
+            saved_model: None,
+            keras_metadata: None,
+            why,
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// Finds the index file.
+///
+/// # Errors
+/// [`Kind::Usage`] where the input could mean several checkpoints, [`Kind::Io`] where there is none,
+/// [`Kind::Corrupt`] for a state file that cannot be read or names nothing.
+pub(crate) fn locate(input: &Input) -> Result<Location> {
+    if input.is_directory() {
+        return in_directory(input);
+    }
+    let entry = input.entry();
+    if entry == STATE_FILE && input.is_file() && !has_table(input, entry)? {
+        return by_state_file(input);
+    }
+    if entry == SAVED_MODEL && input.has_file(&format!("{VARIABLES}{INDEX}")) {
+        return Ok(saved_model(input));
+    }
+    if let Some(prefix) = entry.strip_suffix(INDEX).filter(|prefix| !prefix.is_empty()) {
+        return Ok(Location::new(prefix, ""));
+    }
+    let prefix = prefix_of_shard(entry).unwrap_or(entry);
+    let location = Location::new(prefix, "");
+    if !input.has_file(&location.index) && input.is_file() && has_table(input, entry)? {
+        return Ok(Location { index: entry.to_owned(), why: ", as V1 checkpoints do", ..location });
+    }
+    Ok(location)
+}
+
+/// Whether the input is a checkpoint, and why.
+pub(crate) fn probe(input: &Input) -> Result<Match> {
+    let location = match locate(input) {
+        Ok(location) => location,
+        Err(error) if error.kind() == Kind::Io => return Ok(Match::No),
+        Err(error) => return Ok(Match::Possible(error.to_string())),
+    };
+    // A table of LevelDB's own has the same magic number.
+    let foreign = [".ldb", ".sst"].iter().any(|ending| location.index.ends_with(ending));
+    match input.has_file(&location.index) && has_table(input, &location.index)? {
+        true if foreign => Ok(Match::Possible(format!("{} is a table, perhaps LevelDB's", location.index))),
+        true => {
+            Ok(Match::Certain(format!("{} ends with a table's magic number{}", location.index, location.why)))
+        }
+        false => Ok(Match::No),
+    }
+}
+
+fn has_table(input: &Input, name: &str) -> Result<bool> {
+    has_magic(&input.file(name)?)
+}
+
+fn in_directory(input: &Input) -> Result<Location> {
+    if input.has_file(&format!("{VARIABLES}{INDEX}")) {
+        return Ok(saved_model(input));
+    }
+    if input.has_file(STATE_FILE) && !has_table(input, STATE_FILE)? {
+        return by_state_file(input);
+    }
+    let prefixes = prefixes(input)?;
+    match &prefixes[..] {
+        [prefix] => Ok(Location::new(prefix, ", the directory's only index")),
+        [] => {
+            let missing = std::io::ErrorKind::NotFound.into();
+            Err(Error::io("the directory holds no TensorFlow checkpoint", missing)
+                .file(input.display(""))
+                .expected("a file 'checkpoint', a PREFIX.index, or variables/variables.index"))
+        }
+        several => {
+            Err(Error::usage("the directory holds several checkpoints, and no file says which is the latest")
+                .file(input.display(""))
+                .found(listed(several))
+                .help("name one of them"))
+        }
+    }
+}
+
+fn saved_model(input: &Input) -> Location {
+    let existing = |name: &str| input.has_file(name).then(|| name.to_owned());
+    Location {
+        saved_model: existing(SAVED_MODEL),
+        keras_metadata: existing(KERAS_METADATA),
+        ..Location::new(VARIABLES, ", in a SavedModel")
+    }
+}
+
+fn by_state_file(input: &Input) -> Result<Location> {
+    let file = input.file(STATE_FILE)?;
+    let path = state::latest(&file)?;
+    let exists = |prefix: &String| {
+        input.has_file(&format!("{prefix}{INDEX}")) || (prefix != STATE_FILE && input.has_file(prefix))
+    };
+    let stated = state::inside(&path).filter(exists);
+    let beside = || state::file_name(&path).map(str::to_owned).filter(exists);
+    let why = ", and the state file names it";
+    let mut location = match (stated, beside) {
+        (Some(prefix), _) => Location::new(&prefix, why),
+        (None, beside) => {
+            let prefix = beside().ok_or_else(|| dangling(input, &path))?;
+            let mut location = Location::new(&prefix, why);
+            location.notes.push(format!(
+                "the state file names '{}'; read '{prefix}' beside it instead",
+                path.escape_debug()
+            ));
+            location
+        }
+    };
+    if !input.has_file(&location.index) {
+        location.index.clone_from(&location.prefix);
+    }
+    Ok(location)
+}
+
+fn dangling(input: &Input, path: &str) -> Error {
+    let known = prefixes(input).unwrap_or_default();
+    let help = match &known[..] {
+        [] => "the files it names are gone, or lie elsewhere: name the checkpoint itself".to_owned(),
+        known => format!("name the checkpoint itself; the directory holds {}", listed(known)),
+    };
+    Error::corrupt("the state file names a checkpoint that is not in its directory")
+        .file(input.display(STATE_FILE))
+        .field("model_checkpoint_path")
+        .found(format!("'{}'", path.escape_debug()))
+        .help(help)
+}
+
+fn prefixes(input: &Input) -> Result<Vec<String>> {
+    let names = input.list("")?;
+    let prefixes = names.iter().filter_map(|name| name.strip_suffix(INDEX));
+    Ok(prefixes.filter(|prefix| !prefix.is_empty()).map(str::to_owned).collect())
+}
+
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let more = names.len().saturating_sub(SHOWN);
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    format!("{}{tail}", shown.join(", "))
+}

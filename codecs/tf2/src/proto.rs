@@ -1,0 +1,5 @@
+//! TensorFlow's messages, generated from `schemas/*.proto`.
+#![allow(missing_docs)]
+#![allow(clippy::all)]
+
+include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));

@@ -1,0 +1,199 @@
+//! Partitioned tensors: boxes stored one by one, put together again.
+
+use crate::bundle::Index;
+use crate::format::{Entry, SliceExtent, checksum, mask};
+use crate::names;
+use crate::ordered_code::slice_key;
+use crate::strings::{Elements, Run};
+use ckpt_api::{DType, Error, Region, Result, Shape};
+
+/// One slice: its box, and its own entry.
+pub(crate) struct Slice<'a> {
+    /// Which part of the tensor it is.
+    pub(crate) region: Region,
+    /// Where that part is stored.
+    pub(crate) entry: &'a Entry,
+}
+
+/// The slices of a partitioned tensor, each checked against it. That they cover it is left to
+/// [`ckpt_api::Contents::check`].
+///
+/// # Errors
+/// [`ckpt_api::Kind::Corrupt`], naming the slice.
+pub(crate) fn of<'a>(index: &'a Index, key: &[u8], whole: &Entry) -> Result<Vec<Slice<'a>>> {
+    let slices = whole.slices.iter().enumerate().map(|(number, extents)| {
+        slice(index, key, whole, extents)
+            .map_err(|error| error.tensor(names::shown(key)).field(format!("slices[{number}]")))
+    });
+    slices.collect()
+}
+
+fn slice<'a>(index: &'a Index, key: &[u8], whole: &Entry, extents: &[SliceExtent]) -> Result<Slice<'a>> {
+    let region = region(extents, &whole.shape)?;
+    let found = index.find(&slice_key(key, extents)).and_then(|position| index.entries.get(position));
+    let (_, entry) = found.ok_or_else(|| Error::corrupt("a slice is not in the index"))?;
+    if entry.dtype != whole.dtype {
+        return Err(Error::corrupt("a slice has another dtype than its tensor")
+            .found(entry.dtype.name())
+            .expected(whole.dtype.name()));
+    }
+    if entry.shape != region.shape {
+        return Err(Error::corrupt("a slice's own shape is not that of its box")
+            .found(entry.shape.to_string())
+            .expected(region.shape.to_string()));
+    }
+    if !entry.slices.is_empty() {
+        return Err(Error::corrupt("a slice is sliced itself"));
+    }
+    Ok(Slice { region, entry })
+}
+
+fn region(extents: &[SliceExtent], shape: &Shape) -> Result<Region> {
+    if extents.len() != shape.rank() {
+        return Err(Error::corrupt("a slice has another number of axes than its tensor")
+            .found(extents.len().to_string())
+            .expected(shape.rank().to_string()));
+    }
+    let mut start = Vec::with_capacity(extents.len());
+    let mut lengths = Vec::with_capacity(extents.len());
+    for (extent, dim) in extents.iter().zip(shape.iter()) {
+        let (from, length) = match extent {
+            SliceExtent { start: 0, length: -1 } => (0, *dim),
+            SliceExtent { start, length } => match (u64::try_from(*start), u64::try_from(*length)) {
+                (Ok(start), Ok(length)) => (start, length),
+                _ => {
+                    return Err(Error::corrupt("a slice begins or ends before its tensor")
+                        .found(format!("start {start}, length {length}")));
+                }
+            },
+        };
+        if from.checked_add(length).is_none_or(|end| end > *dim) {
+            return Err(Error::corrupt("a slice lies outside its tensor")
+                .found(format!("start {from}, length {length}"))
+                .expected(format!("an end of at most {dim}")));
+        }
+        start.push(from);
+        lengths.push(length);
+    }
+    Ok(Region { start, shape: Shape::new(lengths)? })
+}
+
+/// Checks that slices have as many elements as the tensor. That none overlap is left to
+/// [`ckpt_api::Contents::check`].
+pub(crate) fn check_cover<'a>(
+    whole: &Shape,
+    regions: impl ExactSizeIterator<Item = &'a Region>,
+) -> Result<()> {
+    let slices = regions.len();
+    let elements = regions.fold(0u64, |sum, region| sum.saturating_add(region.shape.elements()));
+    if elements == whole.elements() {
+        return Ok(());
+    }
+    Err(Error::corrupt("the slices do not cover the tensor exactly")
+        .found(format!("{elements} elements in {slices} slices"))
+        .expected(format!("{} elements", whole.elements())))
+}
+
+/// Checks an entry's size, and the checksum of one that has no bytes to read.
+pub(crate) fn check_size(entry: &Entry) -> Result<()> {
+    let expected = entry.dtype.bytes().map(|bytes| entry.shape.elements() * bytes);
+    if expected.is_some_and(|expected| expected != entry.size) {
+        return Err(Error::corrupt("the stored size does not fit the shape")
+            .field("size")
+            .found(format!("{} bytes", entry.size))
+            .expected(format!("{} of {}", entry.shape, entry.dtype)));
+    }
+    if entry.size == 0 && entry.crc != mask(0) {
+        return Err(Error::corrupt("the checksum does not match")
+            .found(format!("{:#010x} computed over no bytes", mask(0)))
+            .expected(format!("{:#010x} stored", entry.crc)));
+    }
+    Ok(())
+}
+
+/// The bytes of an entry of fixed-size elements as one run.
+pub(crate) fn run(entry: &Entry) -> Run {
+    Run { offset: entry.offset, len: entry.size, checksum: Some(checksum(0, entry.crc)) }
+}
+
+/// Elements of one slice and the number of the slice they are from.
+pub(crate) struct Part {
+    /// The slice's box.
+    pub(crate) region: Region,
+    /// The slice's elements.
+    pub(crate) elements: Elements,
+}
+
+/// A string tensor put together from its slices.
+pub(crate) struct Joined {
+    /// Bytes of each element, row-major.
+    pub(crate) lengths: Vec<u64>,
+    /// The runs that hold them, in order, each with the number of the part it is from.
+    pub(crate) runs: Vec<(usize, Run)>,
+}
+
+/// Puts string slices in row-major order. A part whose bytes are not read as a whole is verified with `verify`.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Corrupt`] where the slices do not cover the tensor exactly, and those of `verify`.
+pub(crate) fn join(
+    whole: &Shape,
+    mut parts: Vec<Part>,
+    mut verify: impl FnMut(usize, &mut [Run]) -> Result<()>,
+) -> Result<Joined> {
+    let mut elements = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        let mut offset = part.elements.runs.first().map_or(0, |run| run.offset);
+        for (index, len) in flat_indices(whole, &part.region).zip(&part.elements.lengths) {
+            elements.push((index, number, offset, *len));
+            offset += len;
+        }
+    }
+    elements.sort_unstable();
+    let in_order = elements.iter().zip(0u64..).all(|((index, ..), expected)| *index == expected);
+    if !in_order || elements.len() as u64 != whole.elements() {
+        return Err(Error::corrupt("two slices overlap, and the tensor is not covered"));
+    }
+    let mut runs: Vec<(usize, Run)> = Vec::new();
+    for (_, number, offset, len) in elements.iter().filter(|(.., len)| *len > 0) {
+        match runs.last_mut() {
+            Some((last, run)) if last == number && run.offset + run.len == *offset => run.len += len,
+            _ => runs.push((*number, Run { offset: *offset, len: *len, checksum: None })),
+        }
+    }
+    for (number, part) in parts.iter_mut().enumerate() {
+        let bodies = &mut part.elements.runs;
+        let whole = runs.iter_mut().find(|(of, run)| {
+            *of == number
+                && bodies.first().is_some_and(|body| (body.offset, body.len) == (run.offset, run.len))
+        });
+        match whole {
+            Some((_, run)) => run.checksum = bodies.first_mut().and_then(|body| body.checksum.take()),
+            None => verify(number, bodies)?,
+        }
+    }
+    let lengths = elements.into_iter().map(|(.., len)| len).collect();
+    Ok(Joined { lengths, runs })
+}
+
+/// Row-major positions in the whole tensor of a box's elements, row-major within the box.
+fn flat_indices(whole: &Shape, region: &Region) -> impl Iterator<Item = u64> {
+    (0..region.shape.elements()).map(|position| {
+        let (mut rest, mut flat, mut stride) = (position, 0, 1);
+        let axes = region.shape.iter().zip(&region.start).zip(whole.iter());
+        for ((len, start), dim) in axes.rev() {
+            flat += (start + rest % len) * stride;
+            rest /= len;
+            stride *= dim;
+        }
+        flat
+    })
+}
+
+/// Slices of variants have no meaning in TensorFlow.
+pub(crate) fn refuse_variants(entry: &Entry) -> Result<()> {
+    match entry.dtype {
+        DType::Variant => Err(Error::unsupported("a variant tensor is stored in slices")),
+        _ => Ok(()),
+    }
+}
