@@ -1,0 +1,150 @@
+//! Arguments that several subcommands share.
+
+use crate::registry::Registry;
+use crate::source::{OpenOptions, Source};
+use ckpt_api::{Architecture, Error, Input, Limits, OptionSpec, Result, Side, nearest};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// The largest architecture or mapping file that is read.
+const TEXT_LIMIT: u64 = 16 << 20;
+
+/// How to read the input.
+#[derive(Args)]
+pub(super) struct Reading {
+    /// Format of the input; found from its content if left out
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) from: Option<String>,
+    /// Option for reading the input; `ckpt formats` lists them
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) from_set: Vec<String>,
+    /// Architecture file (JSON): what the format does not say about the model
+    #[arg(long, value_name = "FILE")]
+    pub(super) arch: Option<PathBuf>,
+    /// Raise or lower a bound on hostile input
+    #[arg(long, value_name = "NAME=N")]
+    pub(super) limit: Vec<String>,
+}
+
+impl Reading {
+    /// Opens `path`; `more` are options that were given without saying for which side.
+    pub(super) fn open(
+        &self,
+        registry: &Registry,
+        path: &Path,
+        more: Vec<(String, String)>,
+    ) -> Result<Source> {
+        let mut options = pairs(&self.from_set)?;
+        options.extend(more);
+        let architecture = self.arch.as_deref().map(read_architecture).transpose()?;
+        let options =
+            OpenOptions { format: self.from.clone(), options, architecture, limits: self.limits()? };
+        Source::open(registry, path, &options)
+    }
+
+    pub(super) fn limits(&self) -> Result<Limits> {
+        let mut limits = Limits::default();
+        for (name, value) in pairs(&self.limit)? {
+            limits.set(&name, &value)?;
+        }
+        Ok(limits)
+    }
+
+    /// The options that reading knows, for `--set`.
+    pub(super) fn specs(&self, registry: &Registry, path: &Path) -> Result<&'static [OptionSpec]> {
+        let codec = match &self.from {
+            Some(id) => registry.codec(id)?,
+            None => registry.identify(&Input::open(path)?)?.0,
+        };
+        Ok(codec.info().options)
+    }
+}
+
+fn read_architecture(path: &Path) -> Result<Architecture> {
+    Architecture::from_json(&read_text(path)?).map_err(|error| error.file(path.display().to_string()))
+}
+
+/// A text file of bounded size.
+pub(super) fn read_text(path: &Path) -> Result<String> {
+    let shown = path.display().to_string();
+    let input = Input::open(path)?;
+    let file = input.main()?;
+    if file.len() > TEXT_LIMIT {
+        return Err(Error::limit("the file is too large")
+            .file(shown)
+            .found(file.len().to_string())
+            .expected(format!("at most {TEXT_LIMIT} bytes")));
+    }
+    String::from_utf8(file.bytes(0, file.len())?).map_err(|error| {
+        Error::usage("the file is not UTF-8 text").file(shown).offset(error.utf8_error().valid_up_to() as u64)
+    })
+}
+
+/// Splits `key=value` arguments.
+pub(super) fn pairs(arguments: &[String]) -> Result<Vec<(String, String)>> {
+    let split = |text: &String| match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(Error::usage("an option must look like key=value").found(format!("'{text}'"))),
+    };
+    arguments.iter().map(split).collect()
+}
+
+/// Options for each side.
+pub(super) type Routed = (Vec<(String, String)>, Vec<(String, String)>);
+
+/// Sends each `--set` to the side whose codec knows its key.
+pub(super) fn route(set: &[String], from: &[OptionSpec], to: &[OptionSpec]) -> Result<Routed> {
+    let knows = |specs: &[OptionSpec], side, key: &str| {
+        specs.iter().any(|spec| spec.side.includes(side) && spec.name == key)
+    };
+    let (mut read, mut write) = (Vec::new(), Vec::new());
+    for (key, value) in pairs(set)? {
+        match (knows(from, Side::Read, &key), knows(to, Side::Write, &key)) {
+            (true, false) => read.push((key, value)),
+            (false, true) => write.push((key, value)),
+            (true, true) => {
+                return Err(Error::usage("both the source's and the target's format have this option")
+                    .field(key)
+                    .help("say which is meant with --from-set or --to-set"));
+            }
+            (false, false) => {
+                let reading = from.iter().filter(|spec| spec.side.includes(Side::Read));
+                let writing = to.iter().filter(|spec| spec.side.includes(Side::Write));
+                let known = reading.chain(writing).map(|spec| spec.name);
+                let help = nearest(&key, known);
+                return Err(Error::usage("neither the source's nor the target's format has this option")
+                    .field(key)
+                    .help(help));
+            }
+        }
+    }
+    Ok((read, write))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::OptionKind;
+
+    const fn spec(name: &'static str, side: Side) -> OptionSpec {
+        OptionSpec { name, kind: OptionKind::Text, side, help: "" }
+    }
+
+    const FROM: &[OptionSpec] = &[spec("names", Side::Read), spec("dialect", Side::Both)];
+    const TO: &[OptionSpec] =
+        &[spec("dialect", Side::Both), spec("zero_bias", Side::Write), spec("lenient", Side::Read)];
+
+    #[test]
+    fn an_option_goes_to_the_side_that_knows_it() {
+        let (read, write) = route(&["names=key".into(), "zero_bias=true".into()], FROM, TO).unwrap();
+        assert_eq!((read[0].0.as_str(), write[0].0.as_str()), ("names", "zero_bias"));
+    }
+
+    #[test]
+    fn an_option_that_both_sides_or_neither_knows_is_an_error() {
+        let both = route(&["dialect=a".into()], FROM, TO).unwrap_err().to_string();
+        assert!(both.contains("--to-set"), "{both}");
+        let neither = route(&["lenient=true".into()], FROM, TO).unwrap_err().to_string();
+        assert!(neither.contains("zero_bias"), "{neither}");
+    }
+}

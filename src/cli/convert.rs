@@ -1,0 +1,278 @@
+//! `ckpt convert` and `ckpt plan`.
+
+use super::common::{Reading, pairs, read_text, route};
+use super::{Report, render, to_json};
+use crate::convert::{Conversion, Execution, Planned, Summary};
+use crate::mapping::Mapping;
+use crate::plan::{Plan, Policy, Resources};
+use crate::registry::Registry;
+use ckpt_api::{DType, Error, Result, parse_size};
+use clap::Args;
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    plan: PlanArguments,
+    /// Show the plan and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Replace existing output
+    #[arg(long)]
+    force: bool,
+    /// Do not wait until the output is on the disk
+    #[arg(long)]
+    no_sync: bool,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Args)]
+pub(super) struct PlanArguments {
+    /// Checkpoint to read
+    input: PathBuf,
+    /// Checkpoint to write
+    output: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+    /// Format of the output; by its extension if left out
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<String>,
+    /// Option of whichever side's format knows it; `ckpt formats` lists them
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Option for writing the output
+    #[arg(long, value_name = "KEY=VALUE")]
+    to_set: Vec<String>,
+    /// Name mapping: a file, or the name of a built-in one
+    #[arg(long, value_name = "FILE|NAME")]
+    map: Option<String>,
+    /// Keep only tensors whose name matches (`*` stands for anything)
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Leave out tensors whose name matches
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// What floating-point weights become: f64, f32, f16, bf16
+    #[arg(long, value_name = "DTYPE")]
+    dtype: Option<String>,
+    /// Accept a kind of loss that changes what the model computes; or `all`
+    #[arg(long, value_name = "KIND")]
+    allow: Vec<String>,
+    /// Stop at every loss
+    #[arg(long)]
+    strict: bool,
+    /// Bytes per output file, for formats that can be sharded
+    #[arg(long, value_name = "SIZE")]
+    shard_size: Option<String>,
+    /// Memory to stay within
+    #[arg(long, value_name = "SIZE", default_value = "256m")]
+    max_memory: String,
+    /// Threads; as many as there are processors, at most 4, if left out
+    #[arg(short = 'j', long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+    let started = Instant::now();
+    let (conversion, planned) = prepare(&arguments.plan, arguments.force)?;
+    if arguments.dry_run {
+        return show_plan(&conversion, &planned, json);
+    }
+    conversion.judge(planned.plan())?;
+    let summary = execute(&planned, arguments)?;
+    if json {
+        let plan = planned.plan();
+        return Ok(to_json(&serde_json::json!({
+            "files": summary.files, "tensors": summary.tensors, "bytes": summary.bytes,
+            "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs, "notes": plan.notes,
+        }))?
+        .into());
+    }
+    if !arguments.quiet {
+        eprint!("{}", told(planned.plan(), &summary, started));
+    }
+    Ok(String::new().into())
+}
+
+pub(super) fn plan(arguments: &PlanArguments, json: bool) -> Result<Report> {
+    let (conversion, planned) = prepare(arguments, true)?;
+    show_plan(&conversion, &planned, json)
+}
+
+fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Planned)> {
+    let registry = Registry::builtin();
+    let target = match &arguments.to {
+        Some(id) => registry.codec(id)?,
+        None => registry.for_extension(&arguments.output.to_string_lossy())?,
+    };
+    let to = target.info();
+    let mut read = Vec::new();
+    let mut options = pairs(&arguments.to_set)?;
+    if !arguments.set.is_empty() {
+        let from = arguments.reading.specs(&registry, &arguments.input)?;
+        let (reading, writing) = route(&arguments.set, from, to.options)?;
+        read = reading;
+        options.extend(writing);
+    }
+    if let Some(size) = &arguments.shard_size {
+        if !to.options.iter().any(|spec| spec.name == "shard_size") {
+            return Err(Error::usage(format!("format '{}' cannot be sharded", to.id)).field("--shard-size"));
+        }
+        options.push(("shard_size".to_owned(), size.clone()));
+    }
+    let source = arguments.reading.open(&registry, &arguments.input, read)?;
+    let mut policy = Policy { strict: arguments.strict, ..Policy::default() };
+    arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
+    let conversion = Conversion {
+        to: Some(to.id.to_owned()),
+        options,
+        mapping: arguments.map.as_deref().map(read_mapping).transpose()?,
+        include: arguments.include.clone(),
+        exclude: arguments.exclude.clone(),
+        dtype: arguments.dtype.as_deref().map(dtype).transpose()?,
+        policy,
+        resources: resources(arguments)?,
+        limits: arguments.reading.limits()?,
+        overwrite,
+    };
+    let planned = conversion.plan_unjudged(&registry, source, &arguments.output)?;
+    Ok((conversion, planned))
+}
+
+/// A mapping file, or a built-in mapping where no such file exists.
+pub(super) fn read_mapping(name: &str) -> Result<Mapping> {
+    let path = Path::new(name);
+    match Mapping::builtin(name) {
+        Some(mapping) if !path.exists() => Ok(mapping),
+        None if !path.exists() => {
+            Err(Error::usage("no such mapping file, and no built-in mapping of this name")
+                .field("--map")
+                .found(format!("'{name}'"))
+                .help(ckpt_api::nearest(name, Mapping::builtin_names())))
+        }
+        _ => Mapping::from_toml(&read_text(path)?, name),
+    }
+}
+
+fn dtype(name: &str) -> Result<DType> {
+    DType::from_name(name).ok_or_else(|| {
+        let floats = DType::ALL.iter().filter(|dtype| dtype.is_float()).map(|dtype| dtype.name());
+        Error::usage("unknown dtype")
+            .field("--dtype")
+            .found(format!("'{name}'"))
+            .help(ckpt_api::nearest(name, floats))
+    })
+}
+
+fn resources(arguments: &PlanArguments) -> Result<Resources> {
+    let max_memory = parse_size(&arguments.max_memory).ok_or_else(|| {
+        Error::usage("not a size")
+            .field("--max-memory")
+            .found(format!("'{}'", arguments.max_memory))
+            .expected("a number such as 256m or 2g")
+    })?;
+    match arguments.threads {
+        Some(0) => Err(Error::usage("at least one thread is needed").field("--threads")),
+        threads => Ok(Resources { max_memory, threads: threads.unwrap_or(0) }),
+    }
+}
+
+fn execute(planned: &Planned, arguments: &Arguments) -> Result<Summary> {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&cancelled);
+    // Fails only where a handler is set already: then that one decides.
+    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    let execution = Execution { sync: !arguments.no_sync, cancelled };
+    if arguments.quiet || !std::io::stderr().is_terminal() {
+        return planned.execute(&execution, &|_| ());
+    }
+    let bar = indicatif::ProgressBar::new(planned.plan().bytes_written);
+    let style = "{bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}";
+    if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    let result = planned.execute(&execution, &|bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    result
+}
+
+fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
+    let seconds = started.elapsed().as_secs_f64();
+    let mut text = String::new();
+    for file in &summary.files {
+        let _ = writeln!(text, "wrote {}", render::plain(&file.display().to_string()));
+    }
+    let _ = writeln!(
+        text,
+        "{} to {}: {} tensors, {} in {seconds:.2} s",
+        plan.from,
+        plan.to,
+        summary.tensors,
+        render::bytes(summary.bytes)
+    );
+    text + &remarks(plan)
+}
+
+/// What a person should know about a plan.
+fn remarks(plan: &Plan) -> String {
+    let mut text = String::new();
+    for repair in &plan.repairs {
+        let _ =
+            writeln!(text, "repaired {}: {}", render::plain(&repair.subject), render::plain(&repair.detail));
+    }
+    for note in &plan.notes {
+        let _ = writeln!(text, "note: {}", render::plain(note));
+    }
+    if !plan.excluded.is_empty() {
+        let _ = writeln!(text, "left out as asked: {} tensor(s)", plan.excluded.len());
+    }
+    if !plan.losses.is_empty() {
+        let _ = write!(text, "not carried over as it was:\n{}", render::losses(&plan.losses));
+    }
+    text
+}
+
+fn show_plan(conversion: &Conversion, planned: &Planned, json: bool) -> Result<Report> {
+    let plan = planned.plan();
+    let text = if json { to_json(plan)? } else { plan_text(plan) };
+    if let Err(error) = conversion.judge(plan) {
+        super::print(&text)?;
+        return Err(error);
+    }
+    Ok(text.into())
+}
+
+fn plan_text(plan: &Plan) -> String {
+    let mut text = format!("{} to {}\n", plan.from, plan.to);
+    let rows: Vec<Vec<String>> = plan
+        .jobs
+        .iter()
+        .map(|job| {
+            let steps: Vec<String> = job.steps.iter().map(|step| step.describe()).collect();
+            let bytes = job.to.extents.iter().map(|extent| extent.len).sum();
+            let steps = if steps.is_empty() { "copy".to_owned() } else { steps.join(", ") };
+            vec![render::plain(&job.tensor), render::plain(&job.to.name), steps, render::bytes(bytes)]
+        })
+        .collect();
+    text += &render::table(&["tensor", "becomes", "steps", "bytes"], &[3], &rows);
+    for file in &plan.files {
+        let len = file.len.map_or("size known when written".to_owned(), render::bytes);
+        let _ = writeln!(text, "file {} ({len})", render::plain(&file.name));
+    }
+    let _ = writeln!(
+        text,
+        "reads {}, writes {}, {} thread(s), at most {} of memory",
+        render::bytes(plan.bytes_read),
+        render::bytes(plan.bytes_written),
+        plan.threads,
+        render::bytes(plan.peak_memory)
+    );
+    text + &remarks(plan)
+}

@@ -1,0 +1,101 @@
+//! `ckpt diff`.
+
+use super::common::pairs;
+use super::{Report, render, to_json};
+use crate::diff::{Difference, Outcome, Tolerance, diff};
+use crate::registry::Registry;
+use crate::source::{OpenOptions, Source};
+use ckpt_api::Result;
+use clap::Args;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// First checkpoint
+    a: PathBuf,
+    /// Second checkpoint
+    b: PathBuf,
+    /// Absolute tolerance
+    #[arg(long, default_value_t = 0.0)]
+    atol: f64,
+    /// Tolerance relative to the second checkpoint's values
+    #[arg(long, default_value_t = 0.0)]
+    rtol: f64,
+    /// Format of the first checkpoint
+    #[arg(long, value_name = "FORMAT")]
+    a_format: Option<String>,
+    /// Format of the second checkpoint
+    #[arg(long, value_name = "FORMAT")]
+    b_format: Option<String>,
+    /// Option for reading the first checkpoint
+    #[arg(long, value_name = "KEY=VALUE")]
+    a_set: Vec<String>,
+    /// Option for reading the second checkpoint
+    #[arg(long, value_name = "KEY=VALUE")]
+    b_set: Vec<String>,
+}
+
+pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+    let registry = Registry::builtin();
+    let open = |path: &PathBuf, format: &Option<String>, set: &[String]| {
+        let options = OpenOptions { format: format.clone(), options: pairs(set)?, ..OpenOptions::default() };
+        Source::open(&registry, path, &options)
+    };
+    let a = open(&arguments.a, &arguments.a_format, &arguments.a_set)?;
+    let b = open(&arguments.b, &arguments.b_format, &arguments.b_set)?;
+    let tolerance = Tolerance { absolute: arguments.atol, relative: arguments.rtol };
+    let difference = diff(&a, &b, tolerance)?;
+    let text = if json { to_json(&difference)? } else { text(&difference) };
+    Ok(Report { text, differs: !difference.agrees() })
+}
+
+fn text(difference: &Difference) -> String {
+    let mut text = String::new();
+    for (side, names) in [("first", &difference.only_in_a), ("second", &difference.only_in_b)] {
+        for name in names {
+            let _ = writeln!(text, "only in the {side}: {}", render::plain(name));
+        }
+    }
+    let (mut equal, mut close) = (0, 0);
+    for tensor in &difference.tensors {
+        let name = render::plain(&tensor.name);
+        let _ = match &tensor.outcome {
+            Outcome::Equal => {
+                equal += 1;
+                Ok(())
+            }
+            Outcome::Close(distance) => {
+                close += 1;
+                writeln!(
+                    text,
+                    "close: {name}: {} elements, largest difference {:e}",
+                    distance.differing, distance.max_absolute
+                )
+            }
+            Outcome::Different(distance) => writeln!(
+                text,
+                "different: {name}: {} elements ({} outside the tolerance), largest difference {:e}, first at element {}",
+                distance.differing, distance.outside, distance.max_absolute, distance.first
+            ),
+            Outcome::Incomparable => {
+                writeln!(
+                    text,
+                    "different: {name}: {} {} and {} {}",
+                    tensor.a.0, tensor.a.1, tensor.b.0, tensor.b.1
+                )
+            }
+        };
+    }
+    let rule = match difference.tolerance {
+        Tolerance { absolute: 0.0, relative: 0.0 } => "equal bits".to_owned(),
+        Tolerance { absolute, relative } => format!("|a - b| <= {absolute:e} + {relative:e} * |b|"),
+    };
+    let _ = writeln!(
+        text,
+        "{} of {} common tensors equal, {close} close; rule: {rule}",
+        equal,
+        difference.tensors.len()
+    );
+    text
+}

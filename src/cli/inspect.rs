@@ -1,0 +1,173 @@
+//! `ckpt inspect`.
+
+use super::common::{Reading, pairs};
+use super::{Report, render, to_json};
+use crate::inspect::{Inspection, Stats, TensorSummary, inspect};
+use crate::registry::Registry;
+use ckpt_api::{Graph, Result, Role};
+use clap::Args;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// Checkpoint to look into
+    path: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+    /// Option for reading; `ckpt formats` lists them
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Read all values: smallest, largest, mean, standard deviation, NaN
+    #[arg(long)]
+    stats: bool,
+    /// Show only the layers
+    #[arg(long)]
+    graph: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+    let source = arguments.reading.open(&Registry::builtin(), &arguments.path, pairs(&arguments.set)?)?;
+    let inspection = inspect(&source, arguments.stats)?;
+    if json {
+        return Ok(match (arguments.graph, &inspection.graph) {
+            (true, graph) => to_json(graph)?,
+            (false, _) => to_json(&inspection)?,
+        }
+        .into());
+    }
+    if arguments.graph {
+        return Ok(inspection.graph.as_ref().map_or("no graph\n".to_owned(), layers).into());
+    }
+    Ok(text(&inspection, arguments.stats).into())
+}
+
+fn text(inspection: &Inspection, stats: bool) -> String {
+    let mut text = format!(
+        "{}: {} ({})\n",
+        render::plain(&inspection.path),
+        inspection.title,
+        render::plain(&inspection.reason)
+    );
+    let rows: Vec<Vec<String>> = inspection.tensors.iter().map(|tensor| row(tensor, stats)).collect();
+    let total = inspection.tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
+    let _ = writeln!(text, "\n{} tensors, {}", inspection.tensors.len(), render::bytes(total));
+    if !rows.is_empty() {
+        let mut head = vec!["name", "dtype", "shape", "axes", "bytes", "role"];
+        if stats {
+            head.extend(["min", "max", "mean", "std", "zeros", "nan", "inf"]);
+        }
+        text += &render::table(&head, &[4, 6, 7, 8, 9, 10, 11, 12], &rows);
+    }
+    if let Some(graph) = &inspection.graph {
+        let _ = write!(text, "\nlayers\n{}", layers(graph));
+    }
+    if !inspection.files.is_empty() {
+        text += "\nfiles\n";
+        let rows: Vec<Vec<String>> = inspection
+            .files
+            .iter()
+            .map(|file| {
+                vec![
+                    render::plain(&file.name),
+                    file.bytes.map_or("missing".to_owned(), render::bytes),
+                    file.tensors.to_string(),
+                ]
+            })
+            .collect();
+        text += &render::table(&["name", "size", "tensors"], &[1, 2], &rows);
+    }
+    text + &metadata(inspection)
+}
+
+fn row(tensor: &TensorSummary, stats: bool) -> Vec<String> {
+    let axes = tensor
+        .axes
+        .as_ref()
+        .map_or(String::new(), |axes| axes.iter().map(|axis| axis.name()).collect::<Vec<_>>().join(" "));
+    let role = match tensor.role {
+        Role::Weight => "",
+        Role::Optimizer => "optimizer",
+        Role::Counter => "counter",
+        Role::Bookkeeping => "book-keeping",
+        Role::Duplicate => "duplicate",
+        _ => "other",
+    };
+    let mut row = vec![
+        render::plain(&tensor.name),
+        tensor.dtype.to_string(),
+        tensor.shape.to_string(),
+        axes,
+        render::bytes(tensor.bytes),
+        role.to_owned(),
+    ];
+    if stats {
+        row.extend(stat_cells(tensor.stats.as_ref()));
+    }
+    row
+}
+
+fn stat_cells(stats: Option<&Stats>) -> [String; 7] {
+    let Some(stats) = stats else { return Default::default() };
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4e}"));
+    [
+        number(stats.min),
+        number(stats.max),
+        number(stats.mean),
+        number(stats.std),
+        stats.zeros.to_string(),
+        stats.nan.to_string(),
+        stats.infinite.to_string(),
+    ]
+}
+
+fn layers(graph: &Graph) -> String {
+    let rows: Vec<Vec<String>> = graph
+        .nodes
+        .iter()
+        .map(|node| {
+            let parameters: Vec<String> = node
+                .parameters
+                .iter()
+                .map(|(role, name)| format!("{role}={}", render::plain(name)))
+                .collect();
+            let op =
+                if node.op == ckpt_api::Op::Unspecified { "(activation not stated)" } else { node.op.name() };
+            vec![render::plain(&node.name), op.to_owned(), parameters.join(" ")]
+        })
+        .collect();
+    render::table(&["layer", "op", "tensors"], &[], &rows)
+}
+
+fn metadata(inspection: &Inspection) -> String {
+    const SHOWN: usize = 100;
+    let mut text = String::new();
+    if !inspection.metadata.is_empty() {
+        text += "\nmetadata (shortened; --format json shows all)\n";
+        for (namespace, values) in inspection.metadata.iter() {
+            for (key, value) in values {
+                let value = match value.as_str() {
+                    Some(text) => render::plain(text),
+                    None => render::plain(&value.to_string()),
+                };
+                let mut shown: String = value.chars().take(SHOWN).collect();
+                if shown.len() < value.len() {
+                    let _ = write!(shown, "… ({} characters)", value.chars().count());
+                }
+                let _ = writeln!(text, "  {namespace}.{}: {shown}", render::plain(key));
+            }
+        }
+    }
+    for repair in &inspection.repairs {
+        let _ = writeln!(
+            text,
+            "\nrepaired {}: {}",
+            render::plain(&repair.subject),
+            render::plain(&repair.detail)
+        );
+    }
+    for note in &inspection.notes {
+        let _ = writeln!(text, "\nnote: {}", render::plain(note));
+    }
+    text
+}

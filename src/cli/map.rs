@@ -1,0 +1,60 @@
+//! `ckpt map`.
+
+use super::common::{Reading, pairs};
+use super::convert::read_mapping;
+use super::{Report, render, to_json};
+use crate::registry::Registry;
+use ckpt_api::Result;
+use clap::{Args, Subcommand};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Check a mapping against the names of a checkpoint, and show what it does
+    Check(Arguments),
+}
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// Mapping: a file, or the name of a built-in one
+    map: String,
+    /// Checkpoint whose names are mapped
+    path: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+    /// Option for reading; `ckpt formats` lists them
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+pub(super) fn run(command: &Command, json: bool) -> Result<Report> {
+    let Command::Check(arguments) = command;
+    let mapping = read_mapping(&arguments.map)?;
+    let source = arguments.reading.open(&Registry::builtin(), &arguments.path, pairs(&arguments.set)?)?;
+    let names: Vec<&str> = source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let applied = mapping.apply(&names, &arguments.reading.limits()?)?;
+    let inverse = applied.inverse.as_ref().map(|_| ()).map_err(ToString::to_string);
+    if json {
+        return Ok(to_json(&serde_json::json!({
+            "names": applied.names, "dropped": applied.dropped, "unused": applied.unused,
+            "invertible": inverse.is_ok(), "why_not": inverse.err(),
+        }))?
+        .into());
+    }
+    let rows: Vec<Vec<String>> =
+        applied.names.iter().map(|(from, to)| vec![render::plain(from), render::plain(to)]).collect();
+    let mut text = render::table(&["from", "to"], &[], &rows);
+    for name in &applied.dropped {
+        let _ = writeln!(text, "dropped: {}", render::plain(name));
+    }
+    for rule in &applied.unused {
+        let _ = writeln!(text, "unused: {}", render::plain(rule));
+    }
+    let _ = writeln!(text, "{} names, one to one; {} dropped", applied.names.len(), applied.dropped.len());
+    let _ = match inverse {
+        Ok(()) => writeln!(text, "the rules have an inverse"),
+        Err(why) => writeln!(text, "the rules have no inverse: {}", render::plain(&why)),
+    };
+    Ok(text.into())
+}

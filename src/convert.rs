@@ -1,0 +1,229 @@
+//! A conversion from one format to another.
+
+use crate::execute::{Output, Progress, Run, real_paths, run};
+use crate::mapping::Mapping;
+use crate::plan::{Parts, Plan, Policy, Resources};
+use crate::registry::Registry;
+use crate::select::{remove, retype, select};
+use crate::source::Source;
+use ckpt_api::{Codec, DType, Error, Limits, Options, Placed, Result, Side};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What to convert to, and how.
+///
+/// ```
+/// # fn main() -> Result<(), ckpt::Error> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let out = directory.path().join("digits.safetensors");
+/// let registry = ckpt::Registry::builtin();
+/// let source = ckpt::Source::open(&registry, "examples/data/digits", &Default::default())?;
+/// let conversion = ckpt::Conversion { to: Some("safetensors".into()), ..Default::default() };
+/// let planned = conversion.plan(&registry, source, &out)?;
+/// println!("{} tensors, {} losses", planned.plan().jobs.len(), planned.plan().losses.len());
+/// let summary = planned.execute(&Default::default(), &|_bytes| ())?;
+/// assert_eq!(summary.files, [out]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Conversion {
+    /// The target's format; by the output's extension where it is left out.
+    pub to: Option<String>,
+    /// Options for the codec that writes.
+    pub options: Vec<(String, String)>,
+    /// New names for the tensors.
+    pub mapping: Option<Mapping>,
+    /// Patterns of the tensors to keep; all where it is empty. `*` stands for anything.
+    pub include: Vec<String>,
+    /// Patterns of tensors to leave out.
+    pub exclude: Vec<String>,
+    /// What floating-point weights become.
+    pub dtype: Option<DType>,
+    /// Which losses are accepted.
+    pub policy: Policy,
+    /// Memory and threads.
+    pub resources: Resources,
+    /// Bounds for the mapping.
+    pub limits: Limits,
+    /// Replace existing output.
+    pub overwrite: bool,
+}
+
+/// What [`Planned::execute`] may be told.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    /// Wait until the output is on the disk before it gets its name.
+    pub sync: bool,
+    /// Set by another thread, or a signal handler, to stop.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        Execution { sync: true, cancelled: Arc::default() }
+    }
+}
+
+/// A conversion that was found possible, before any output exists.
+pub struct Planned {
+    source: Source,
+    codec: Arc<dyn Codec>,
+    placed: Placed,
+    plan: Plan,
+    directory: PathBuf,
+    overwrite: bool,
+}
+
+/// What a conversion did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The files written.
+    pub files: Vec<PathBuf>,
+    /// How many tensors.
+    pub tensors: usize,
+    /// Bytes in all files.
+    pub bytes: u64,
+}
+
+impl Conversion {
+    /// Plans the conversion of `source` to `output`: pure but for looking at which files exist.
+    ///
+    /// # Errors
+    /// Whatever makes the conversion impossible, or lossy beyond what [`Conversion::policy`] accepts.
+    pub fn plan(&self, registry: &Registry, source: Source, output: impl AsRef<Path>) -> Result<Planned> {
+        let planned = self.plan_unjudged(registry, source, output)?;
+        self.judge(&planned.plan)?;
+        Ok(planned)
+    }
+
+    /// Stops where the plan loses more than the policy accepts.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Lossy`].
+    pub fn judge(&self, plan: &Plan) -> Result<()> {
+        let mut policy = self.policy.clone();
+        if self.dtype.is_some() {
+            // Asking for a dtype by name accepts what it does to values.
+            policy.allow.extend([ckpt_api::LossKind::Narrowed, ckpt_api::LossKind::Retyped]);
+        }
+        policy.judge(&plan.losses)
+    }
+
+    /// As [`Conversion::plan`], but with losses that were not accepted only listed: for showing them.
+    ///
+    /// # Errors
+    /// Whatever makes the conversion impossible.
+    pub fn plan_unjudged(
+        &self,
+        registry: &Registry,
+        mut source: Source,
+        output: impl AsRef<Path>,
+    ) -> Result<Planned> {
+        let (directory, name) = split_output(output.as_ref())?;
+        let codec = match &self.to {
+            Some(id) => registry.codec(id)?,
+            None => registry.for_extension(&name)?,
+        };
+        let info = codec.info();
+        if !info.writes {
+            return Err(Error::unsupported(format!("format '{}' can be read, but not written", info.id))
+                .help("`ckpt formats` lists what can be written"));
+        }
+        let options = Options::parse(info.id, info.options, Side::Write, &self.options)?;
+        let mut excluded = select(&mut source.contents, &self.include, &self.exclude)?;
+        excluded.extend(self.rename(&mut source)?);
+        let losses = match self.dtype {
+            Some(dtype) => retype(&mut source.contents, dtype)?,
+            None => Vec::new(),
+        };
+        let contents = &source.contents;
+        let placed = codec.place(&contents.checkpoint, &name, &options)?;
+        let parts = Parts {
+            from: source.codec.info().id,
+            to: info.id,
+            contents,
+            placed: &placed,
+            excluded,
+            losses,
+            resources: self.resources,
+        };
+        let plan = Plan::new(parts)?;
+        contents.check_data(&source.input, plan.jobs.iter().map(|job| job.to.tensor))?;
+        Ok(Planned { source, codec, placed, plan, directory, overwrite: self.overwrite })
+    }
+
+    /// Applies the mapping; returns the names that it drops.
+    fn rename(&self, source: &mut Source) -> Result<Vec<String>> {
+        let Some(mapping) = &self.mapping else { return Ok(Vec::new()) };
+        let names: Vec<&str> =
+            source.contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+        let applied = mapping.apply(&names, &self.limits)?;
+        remove(&mut source.contents, &applied.dropped);
+        source.contents.checkpoint.rename(&applied.names)?;
+        Ok(applied.dropped)
+    }
+}
+
+impl std::fmt::Debug for Planned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Planned").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl Planned {
+    /// What will be done.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Does it. The output appears complete or not at all.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where the output exists or is the input, [`ckpt_api::Kind::Corrupt`] for a checksum
+    /// that differs, [`ckpt_api::Kind::Io`].
+    pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
+        let sources = real_paths(&self.source.input, &self.source.contents.files);
+        let output = Output::create(&self.directory, &self.placed.files, self.overwrite, &sources)?;
+        let job = Run {
+            checkpoint: &self.source.contents.checkpoint,
+            files: &self.source.files,
+            output: &output,
+            progress,
+            cancelled: &execution.cancelled,
+        };
+        let written = self.in_placement_order(run(&self.plan, &job)?);
+        let sealed = self.codec.seal(&self.placed, &written)?;
+        for block in self.placed.blocks.iter().chain(&sealed) {
+            output.write_at(block.file, block.offset, &block.bytes)?;
+        }
+        let bytes = output.bytes()?;
+        let files = output.commit(execution.sync)?;
+        Ok(Summary { files, tensors: self.plan.jobs.len(), bytes })
+    }
+
+    /// The codec knows its placements, not the order in which they were written.
+    fn in_placement_order(&self, written: Vec<ckpt_api::Written>) -> Vec<ckpt_api::Written> {
+        let mut by_tensor: Vec<_> = self.plan.jobs.iter().map(|job| job.to.tensor).zip(written).collect();
+        let position: std::collections::HashMap<_, _> =
+            self.placed.placements.iter().enumerate().map(|(k, placement)| (placement.tensor, k)).collect();
+        by_tensor.sort_by_key(|(tensor, _)| position.get(tensor).copied());
+        by_tensor.into_iter().map(|(_, written)| written).collect()
+    }
+}
+
+fn split_output(path: &Path) -> Result<(PathBuf, String)> {
+    let shown = || path.display().to_string();
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+        Error::usage("the output's path has no usable file name").file(shown()).help("names must be UTF-8")
+    })?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    if !directory.as_os_str().is_empty() && !directory.is_dir() {
+        return Err(Error::usage("the output's directory does not exist")
+            .file(shown())
+            .help("make it first"));
+    }
+    Ok((directory.to_owned(), name.to_owned()))
+}

@@ -1,0 +1,42 @@
+//! The same work for many things, on several threads.
+
+use ckpt_api::{Error, Result};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Calls `work` for every item, handed out in order; the results are in that order too. An error stops the rest; of
+/// several, the one that comes first in `items` is returned.
+pub(crate) fn in_parallel<T: Copy + Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    work: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let results: Mutex<Vec<(usize, Result<R>)>> = Mutex::new(Vec::with_capacity(items.len()));
+    let worker = || {
+        while !failed.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return };
+            let result = work(*item);
+            if result.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect::<Result<Vec<R>, Error>>()
+}
+
+/// As many threads as there are processors, at most four.
+pub(crate) fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(4)
+}

@@ -1,0 +1,197 @@
+//! Boxes of a tensor, read from wherever its stored extents hold them.
+
+use super::stream::Files;
+use super::verify::mismatch;
+use ckpt_api::{Error, Extent, File, Placement, Region, Result, Shape, Tensor};
+
+/// A box of the result whose elements follow each other in the result's stored order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slab {
+    pub(super) region: Region,
+}
+
+/// Cuts `wanted` into slabs of at most `limit` bytes, in the stored order `order` of the result.
+///
+/// Axes before the cut axis are taken one index at a time, the cut axis in runs, those after it whole: so every slab
+/// is one contiguous run of the result.
+pub(super) fn plan_slabs(wanted: &Region, order: &[usize], element: u64, limit: u64) -> Vec<Slab> {
+    if wanted.shape.elements() == 0 {
+        return Vec::new();
+    }
+    let dims = wanted.shape.permuted(order);
+    let fitting = (limit / element).max(1);
+    let (mut cut, mut inner) = (dims.len(), 1u64);
+    while cut > 0 && inner.saturating_mul(dims[cut - 1]) <= fitting {
+        cut -= 1;
+        inner *= dims[cut];
+    }
+    if cut == 0 {
+        return vec![Slab { region: wanted.clone() }];
+    }
+    let axis = cut - 1;
+    let run = (fitting / inner).clamp(1, dims[axis]);
+    let mut slabs = Vec::new();
+    let outer: u64 = dims[..axis].iter().product();
+    for position in 0..outer {
+        let (mut start, mut len) = (wanted.start.clone(), wanted.shape.to_vec());
+        let mut rest = position;
+        for k in (0..axis).rev() {
+            start[order[k]] += rest % dims[k];
+            len[order[k]] = 1;
+            rest /= dims[k];
+        }
+        let first = start[order[axis]];
+        for offset in (0..dims[axis]).step_by(usize::try_from(run).unwrap_or(usize::MAX)) {
+            start[order[axis]] = first + offset;
+            len[order[axis]] = run.min(dims[axis] - offset);
+            // A part of a shape that fits fits too.
+            let shape = Shape::new(len.clone()).unwrap_or_default();
+            slabs.push(Slab { region: Region { start: start.clone(), shape } });
+        }
+    }
+    slabs
+}
+
+/// Reads the box `wanted` into `out`: row-major in the source's stored axis order. `whole` says that the box is the
+/// whole tensor: then every extent is read from end to end and its checksum compared.
+pub(super) fn gather(
+    files: &Files,
+    tensor: &Tensor,
+    source: &Placement,
+    wanted: &Region,
+    whole: bool,
+    out: &mut Vec<u8>,
+    spare: &mut Vec<u8>,
+) -> Result<()> {
+    let order = &source.encoding.order;
+    let size = source.encoding.dtype.bytes().unwrap_or(1);
+    let total = to_usize(wanted.shape.elements() * size)?;
+    out.clear();
+    out.resize(total, 0);
+    for extent in &source.extents {
+        let everything = Region { start: vec![0; tensor.shape.rank()], shape: tensor.shape.clone() };
+        let stored = extent.region.as_ref().unwrap_or(&everything);
+        let Some(common) = intersection(stored, wanted) else { continue };
+        let file = files.file(extent.file)?;
+        let runs = Runs::new(stored, wanted, &common, order, size);
+        if whole {
+            read_whole(file, extent, &runs, out, spare)?;
+        } else {
+            read_runs(file, extent, &runs, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// The extent from end to end, in pieces that stay in the cache, each copied to where it belongs.
+fn read_whole(file: &File, extent: &Extent, runs: &Runs, out: &mut [u8], spare: &mut Vec<u8>) -> Result<()> {
+    let mut checksum = extent.checksum.as_ref().map(|checksum| checksum.start());
+    let per_read = READ / runs.len;
+    let (mut offset, mut iterator) = (extent.offset, runs.iter().peekable());
+    if per_read == 0 {
+        for (_, target) in iterator.by_ref() {
+            let start = to_usize(target)?;
+            for piece in out[start..start + to_usize(runs.len)?].chunks_mut(to_usize(READ)?) {
+                file.read_at(offset, piece)?;
+                if let Some(running) = &mut checksum {
+                    running.update(piece);
+                }
+                offset += piece.len() as u64;
+            }
+        }
+    }
+    while iterator.peek().is_some() {
+        let targets: Vec<u64> =
+            iterator.by_ref().take(to_usize(per_read)?).map(|(_, target)| target).collect();
+        let bytes = runs.len * targets.len() as u64;
+        spare.resize(to_usize(bytes)?, 0);
+        file.read_at(offset, spare)?;
+        if let Some(running) = &mut checksum {
+            running.update(spare);
+        }
+        for (piece, target) in spare.chunks_exact(to_usize(runs.len)?).zip(targets) {
+            let start = to_usize(target)?;
+            out[start..start + piece.len()].copy_from_slice(piece);
+        }
+        offset += bytes;
+    }
+    match (&checksum, &extent.checksum) {
+        (Some(running), Some(expected)) => mismatch(file, extent, expected, running),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes read at once when whole extents are read.
+const READ: u64 = 512 << 10;
+
+fn read_runs(file: &File, extent: &Extent, runs: &Runs, out: &mut [u8]) -> Result<()> {
+    let len = to_usize(runs.len)?;
+    for (source, target) in runs.iter() {
+        let start = to_usize(target)?;
+        file.read_at(extent.offset + source, &mut out[start..start + len])?;
+    }
+    Ok(())
+}
+
+/// Contiguous runs of bytes that a box has in common in an extent (at the source) and in the gathered box (the target).
+struct Runs {
+    /// Bytes of one run.
+    len: u64,
+    /// Outer axes, slowest first: length, distance in the source, distance in the target, in bytes.
+    outer: Vec<[u64; 3]>,
+    source: u64,
+    target: u64,
+}
+
+impl Runs {
+    fn new(stored: &Region, wanted: &Region, common: &Region, order: &[usize], size: u64) -> Self {
+        let (mut source_step, mut target_step) = (size, size);
+        let (mut source, mut target) = (0, 0);
+        let mut len = size;
+        let mut outer: Vec<[u64; 3]> = Vec::new();
+        for axis in order.iter().rev() {
+            let count = common.shape[*axis];
+            source += (common.start[*axis] - stored.start[*axis]) * source_step;
+            target += (common.start[*axis] - wanted.start[*axis]) * target_step;
+            if outer.is_empty() && source_step == len && target_step == len {
+                len *= count;
+            } else {
+                outer.push([count, source_step, target_step]);
+            }
+            source_step *= stored.shape[*axis];
+            target_step *= wanted.shape[*axis];
+        }
+        outer.reverse();
+        Runs { len, outer, source, target }
+    }
+
+    /// (offset in the extent, offset in the gathered box) of every run, in the extent's order.
+    fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let count: u64 = self.outer.iter().map(|[count, ..]| count).product();
+        (0..count).map(move |mut rest| {
+            let (mut source, mut target) = (self.source, self.target);
+            for [count, source_step, target_step] in self.outer.iter().rev() {
+                source += rest % count * source_step;
+                target += rest % count * target_step;
+                rest /= count;
+            }
+            (source, target)
+        })
+    }
+}
+
+fn intersection(a: &Region, b: &Region) -> Option<Region> {
+    let mut start = Vec::with_capacity(a.start.len());
+    let mut len = Vec::with_capacity(a.start.len());
+    for k in 0..a.start.len() {
+        let first = a.start[k].max(b.start[k]);
+        let end = (a.start[k] + a.shape[k]).min(b.start[k] + b.shape[k]);
+        len.push(end.checked_sub(first).filter(|len| *len > 0)?);
+        start.push(first);
+    }
+    Some(Region { start, shape: Shape::new(len).ok()? })
+}
+
+fn to_usize(value: u64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| Error::limit("too large for this machine").found(value.to_string()))
+}

@@ -1,0 +1,16 @@
+//! The executor: moves bytes as a plan says, in parallel, within a budget, all or nothing.
+
+mod each;
+mod gather;
+mod output;
+mod run;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub(crate) use each::{default_threads, in_parallel};
+pub(crate) use output::{Output, real_paths};
+pub use run::Progress;
+pub(crate) use run::{Run, run};
+pub(crate) use stream::{Budget, Files, TensorStream};

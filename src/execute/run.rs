@@ -1,0 +1,101 @@
+//! Carries out the jobs of a plan.
+
+use super::each::in_parallel;
+use super::output::Output;
+use super::stream::{Files, TensorStream};
+use crate::plan::{Job, Plan};
+use ckpt_api::{Checkpoint, Error, Extent, Result, Written};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Told how many bytes were written since the last call, from any thread.
+pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
+
+/// What a run needs beside its plan.
+pub(crate) struct Run<'a> {
+    pub(crate) checkpoint: &'a Checkpoint,
+    pub(crate) files: &'a Files,
+    pub(crate) output: &'a Output,
+    pub(crate) progress: Progress<'a>,
+    /// Set from outside to stop.
+    pub(crate) cancelled: &'a AtomicBool,
+}
+
+/// Runs all jobs, several at a time; the results are in the order of the plan's jobs.
+pub(crate) fn run(plan: &Plan, run: &Run) -> Result<Vec<Written>> {
+    let jobs: Vec<&Job> = plan.jobs.iter().collect();
+    in_parallel(&jobs, plan.threads, |job| run_job(plan, job, run))
+}
+
+fn run_job(plan: &Plan, job: &Job, run: &Run) -> Result<Written> {
+    let mut checksums = vec![None; job.to.extents.len()];
+    if job.to.extents.iter().any(|extent| extent.region.is_some()) {
+        for (index, extent) in job.to.extents.iter().enumerate() {
+            write_extents(plan, job, run, std::slice::from_ref(extent), &mut checksums[index..=index])?;
+        }
+    } else {
+        write_extents(plan, job, run, &job.to.extents, &mut checksums)?;
+    }
+    Ok(Written { checksums })
+}
+
+/// Streams the tensor (or the one box that `extents` names) into consecutive extents.
+fn write_extents(
+    plan: &Plan,
+    job: &Job,
+    run: &Run,
+    extents: &[Extent],
+    checksums: &mut [Option<u32>],
+) -> Result<()> {
+    let tensor = &run.checkpoint.tensors[job.to.tensor.0];
+    let region = extents.first().and_then(|extent| extent.region.as_ref());
+    let mut stream = TensorStream::new(run.files, tensor, &job.from, &job.to.encoding, region, plan.budget)?;
+    let mut running: Vec<_> =
+        extents.iter().map(|extent| extent.checksum.as_ref().map(|checksum| checksum.start())).collect();
+    let (mut index, mut done) = (0, 0);
+    while let Some(mut bytes) = stream.next()? {
+        if run.cancelled.load(Ordering::Relaxed) {
+            return Err(interrupted());
+        }
+        while !bytes.is_empty() {
+            let extent = extents.get(index).ok_or_else(|| misfit(job))?;
+            if done == extent.len {
+                (index, done) = (index + 1, 0);
+                continue;
+            }
+            let space = usize::try_from(extent.len - done).unwrap_or(usize::MAX);
+            let (now, later) = bytes.split_at(bytes.len().min(space));
+            for piece in now.chunks(LARGEST_WRITE) {
+                run.output.write_at(extent.file, extent.offset + done, piece)?;
+                done += piece.len() as u64;
+                (run.progress)(piece.len() as u64);
+            }
+            if let Some(running) = &mut running[index] {
+                running.update(now);
+            }
+            bytes = later;
+        }
+    }
+    let total: u64 = extents.iter().map(|extent| extent.len).sum();
+    let written = extents[..index].iter().map(|extent| extent.len).sum::<u64>() + done;
+    if written != total {
+        return Err(misfit(job));
+    }
+    for (checksum, running) in checksums.iter_mut().zip(running) {
+        *checksum = running.map(|running| running.finish());
+    }
+    Ok(())
+}
+
+/// Larger writes are erratic on some systems.
+const LARGEST_WRITE: usize = 1 << 20;
+
+fn misfit(job: &Job) -> Error {
+    Error::mismatch("the target's place does not fit the tensor")
+        .tensor(&job.tensor)
+        .help("this is a defect of the target's codec: please report it")
+}
+
+fn interrupted() -> Error {
+    Error::io("interrupted", std::io::ErrorKind::Interrupted.into())
+        .help("nothing was left behind; the source is unchanged")
+}

@@ -1,0 +1,231 @@
+//! One tensor's bytes, in the encoding and order that someone wants them, a chunk at a time.
+
+use super::gather::{Slab, gather, plan_slabs};
+use super::verify::{mismatch, verify_extent};
+use crate::transform::{Step, apply_elementwise, permute, steps};
+use ckpt_api::{Contents, Encoding, Error, File, Input, Placement, Region, Result, RunningChecksum, Tensor};
+use std::sync::{Arc, OnceLock};
+
+/// Opens the files of a source once, when they are first needed, for all threads.
+#[derive(Debug)]
+pub(crate) struct Files {
+    input: Input,
+    names: Vec<String>,
+    open: Vec<OnceLock<File>>,
+}
+
+impl Files {
+    pub(crate) fn new(input: &Input, contents: &Contents) -> Arc<Self> {
+        let names = contents.files.clone();
+        let open = names.iter().map(|_| OnceLock::new()).collect();
+        Arc::new(Files { input: input.clone(), names, open })
+    }
+
+    pub(crate) fn file(&self, id: ckpt_api::FileId) -> Result<&File> {
+        if let Some(file) = self.open[id.0].get() {
+            return Ok(file);
+        }
+        let file = self.input.file(&self.names[id.0])?;
+        Ok(self.open[id.0].get_or_init(|| file))
+    }
+}
+
+/// How large the pieces are in which a stream works.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// Bytes read at once where order does not change: a multiple of 48, which whole elements of every dtype,
+    /// packed or not, fill exactly.
+    pub(crate) chunk: usize,
+    /// Bytes of one slab where order changes; two of them are in memory.
+    pub(crate) slab: u64,
+}
+
+/// Bytes read at once: small enough to stay in the L2 cache while the checksum runs over them.
+const CHUNK: u64 = 768 << 10;
+/// More than this makes a permutation no faster.
+const LARGEST_SLAB: u64 = 16 << 20;
+/// The least that leaves runs long enough to be read one by one.
+const SMALLEST_SLAB: u64 = 64 << 10;
+/// Source slab, result slab, and the spare that a cast needs (which may be eight times its source).
+const SLAB_BUFFERS: u64 = 4;
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { chunk: 768 << 10, slab: LARGEST_SLAB }
+    }
+}
+
+impl Budget {
+    /// What one worker may use of `bytes`; `None` where they do not suffice.
+    pub(crate) fn of(bytes: u64) -> Option<Budget> {
+        let slab = (bytes / SLAB_BUFFERS).min(LARGEST_SLAB);
+        if slab < SMALLEST_SLAB {
+            return None;
+        }
+        let chunk = CHUNK.min(bytes / SLAB_BUFFERS) / 48 * 48;
+        Some(Budget { chunk: usize::try_from(chunk).ok()?, slab })
+    }
+
+    /// The least that one worker can do with.
+    pub(crate) const LEAST: u64 = SMALLEST_SLAB * SLAB_BUFFERS;
+
+    /// What one worker with this budget holds at most for a tensor of `bytes`.
+    pub(crate) fn peak(self, bytes: u64, tiled: bool) -> u64 {
+        let piece = if tiled { self.slab } else { self.chunk as u64 };
+        piece.min(bytes) * SLAB_BUFFERS
+    }
+}
+
+/// Yields a tensor's bytes as `target` encodes them, from first to last, verifying the source's checksums.
+pub(crate) struct TensorStream<'a> {
+    files: &'a Files,
+    tensor: &'a Tensor,
+    source: &'a Placement,
+    steps: Vec<Step>,
+    budget: Budget,
+    mode: Mode,
+    bytes: Vec<u8>,
+    spare: Vec<u8>,
+}
+
+enum Mode {
+    /// The source's bytes follow each other as the target wants them.
+    Sequence { extent: usize, done: u64, checksum: Option<RunningChecksum> },
+    /// Slabs of the result, gathered.
+    Slabs { slabs: std::vec::IntoIter<Slab>, whole: bool },
+}
+
+impl<'a> TensorStream<'a> {
+    /// A stream of the whole tensor, or of one box of it, encoded as `target`.
+    pub(crate) fn new(
+        files: &'a Files,
+        tensor: &'a Tensor,
+        source: &'a Placement,
+        target: &'a Encoding,
+        region: Option<&Region>,
+        budget: Budget,
+    ) -> Result<Self> {
+        let slices = source.extents.iter().filter(|extent| extent.region.is_some()).count();
+        let steps = steps(&source.encoding, target, slices).map_err(|error| error.tensor(&tensor.name))?;
+        let tiled =
+            region.is_some() || slices > 0 || steps.iter().any(|step| matches!(step, Step::Permute { .. }));
+        let mode = if tiled {
+            let wanted = region.cloned().unwrap_or_else(|| whole(tensor));
+            let size = element_size(&source.encoding, target, tensor)?;
+            let slabs = plan_slabs(&wanted, &target.order, size, budget.slab);
+            let one = slabs.len() == 1 && wanted.shape == tensor.shape;
+            Mode::Slabs { slabs: slabs.into_iter(), whole: one }
+        } else {
+            Mode::Sequence { extent: 0, done: 0, checksum: None }
+        };
+        let mut stream =
+            TensorStream { files, tensor, source, steps, budget, mode, bytes: vec![], spare: vec![] };
+        stream.verify_first()?;
+        Ok(stream)
+    }
+
+    /// Slabs that cut through extents read no extent from end to end: its checksum needs a pass of its own.
+    fn verify_first(&mut self) -> Result<()> {
+        if let Mode::Slabs { whole: false, .. } = self.mode {
+            for extent in &self.source.extents {
+                verify_extent(self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.bytes)
+                    .map_err(|error| error.tensor(&self.tensor.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next bytes; `None` after the last.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        let more = match &self.mode {
+            Mode::Sequence { .. } => self.next_chunk(),
+            Mode::Slabs { .. } => self.next_slab(),
+        };
+        match more.map_err(|error| error.tensor(&self.tensor.name))? {
+            true => Ok(Some(&self.bytes)),
+            false => Ok(None),
+        }
+    }
+
+    fn next_chunk(&mut self) -> Result<bool> {
+        let Mode::Sequence { extent: index, done, checksum } = &mut self.mode else { return Ok(false) };
+        loop {
+            let Some(extent) = self.source.extents.get(*index) else { return Ok(false) };
+            if *done == 0 {
+                *checksum = extent.checksum.as_ref().map(|checksum| checksum.start());
+            }
+            let len = (extent.len - *done).min(self.budget.chunk as u64);
+            let file = self.files.file(extent.file)?;
+            self.bytes.resize(usize::try_from(len).unwrap_or(self.budget.chunk), 0);
+            if len > 0 {
+                file.read_at(extent.offset + *done, &mut self.bytes)?;
+            }
+            if let Some(running) = checksum {
+                running.update(&self.bytes);
+            }
+            *done += len;
+            if *done == extent.len {
+                if let (Some(running), Some(expected)) = (&checksum, &extent.checksum) {
+                    mismatch(file, extent, expected, running)?;
+                }
+                (*index, *done) = (*index + 1, 0);
+            }
+            if len > 0 {
+                break;
+            }
+        }
+        apply_elementwise(&self.steps, &mut self.bytes, &mut self.spare)?;
+        Ok(true)
+    }
+
+    fn next_slab(&mut self) -> Result<bool> {
+        let Mode::Slabs { slabs, whole } = &mut self.mode else { return Ok(false) };
+        let Some(slab) = slabs.next() else { return Ok(false) };
+        gather(self.files, self.tensor, self.source, &slab.region, *whole, &mut self.bytes, &mut self.spare)?;
+        let stored = slab.region.shape.permuted(&self.source.encoding.order);
+        let shape = stored.iter().map(|len| to_usize(*len)).collect::<Result<Vec<_>>>()?;
+        for step in &self.steps {
+            match step {
+                Step::Permute { order } => {
+                    let size = to_usize(self.source.encoding.dtype.bytes().unwrap_or(1))?;
+                    permute(&self.bytes, &shape, order, size, &mut self.spare);
+                    std::mem::swap(&mut self.bytes, &mut self.spare);
+                }
+                other => apply_elementwise(std::slice::from_ref(other), &mut self.bytes, &mut self.spare)?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads everything into one buffer: for tests and small tensors.
+    pub(crate) fn read_all(&mut self) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        while let Some(bytes) = self.next()? {
+            all.extend_from_slice(bytes);
+        }
+        Ok(all)
+    }
+}
+
+fn whole(tensor: &Tensor) -> Region {
+    Region { start: vec![0; tensor.shape.rank()], shape: tensor.shape.clone() }
+}
+
+/// Bytes of the largest form that an element takes on the way. Only fixed-size elements in whole bytes can be tiled.
+fn element_size(from: &Encoding, to: &Encoding, tensor: &Tensor) -> Result<u64> {
+    let sizes = (from.dtype.bytes(), to.dtype.bytes());
+    let packed = [from, to]
+        .iter()
+        .any(|e| e.packing == ckpt_api::Packing::Bits && e.dtype.bits().is_some_and(|b| b < 8));
+    match sizes {
+        (Some(from), Some(to)) if !packed => Ok(from.max(to)),
+        _ => Err(Error::unsupported("the elements cannot be reordered")
+            .tensor(&tensor.name)
+            .found(format!("{} to {}, or slices of it", from.dtype, to.dtype))
+            .expected("elements that take whole bytes")),
+    }
+}
+
+fn to_usize(value: u64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| Error::limit("too large for this machine").found(value.to_string()))
+}

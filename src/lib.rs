@@ -1,0 +1,31 @@
+//! Converts neural-network checkpoints between formats: in bounded memory, losing nothing silently.
+//!
+//! The entry points are [`Source::open`] (look into a checkpoint), [`Conversion::plan`] and [`Planned::execute`]
+//! (convert one), [`inspect`](inspect::inspect), [`diff`](diff::diff) and [`digest`](digest::digest). Formats are codecs; [`Registry::builtin`]
+//! has those that this build contains, and [`Registry::add`] takes any other that implements [`Codec`].
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
+mod convert;
+pub mod diff;
+pub mod digest;
+mod execute;
+pub mod inspect;
+pub mod mapping;
+mod plan;
+mod registry;
+mod select;
+mod source;
+pub mod transform;
+
+pub use ckpt_api as api;
+pub use ckpt_api::{Codec, Error, Kind, Result};
+pub use convert::{Conversion, Execution, Planned, Summary};
+pub use execute::Progress;
+pub use plan::{Job, Plan, Policy, Resources};
+pub use registry::{Evidence, Registry};
+pub use source::{OpenOptions, Source};

@@ -1,0 +1,159 @@
+//! Whether a name has a pattern's form, in time proportional to name × pattern.
+
+use super::pattern::{Class, Part, Pattern};
+
+impl Pattern {
+    /// The texts of the named captures, in order, if the whole of `name` has this form. Of several ways to
+    /// divide it, the one whose first capture is shortest, then whose second is, and so on.
+    pub(super) fn matches<'n>(&self, name: &'n str, separator: char) -> Option<Vec<&'n str>> {
+        if !self.may_match(name) {
+            return None;
+        }
+        let text = Text::new(name, separator);
+        let rows = text.rows(&self.parts);
+        if !holds(rows.first()?, 0) {
+            return None;
+        }
+        let (mut at, mut values) = (0, Vec::new());
+        for (part, after) in self.parts.iter().zip(rows.iter().skip(1)) {
+            let end = match part {
+                Part::Literal(literal) => at + literal.chars().count(),
+                Part::Capture { class, .. } | Part::Wildcard(class) => text.shortest(*class, at, after)?,
+            };
+            if matches!(part, Part::Capture { .. }) {
+                values.push(name.get(text.offset(at)..text.offset(end))?);
+            }
+            at = end;
+        }
+        Some(values)
+    }
+
+    /// A cheap look that most names fail: the literals occur in order, the first and last at the ends.
+    fn may_match(&self, name: &str) -> bool {
+        let mut rest = name;
+        for (index, part) in self.parts.iter().enumerate() {
+            let Part::Literal(literal) = part else { continue };
+            let found = match index {
+                0 => rest.strip_prefix(literal.as_str()),
+                _ => rest.split_once(literal.as_str()).map(|(_, rest)| rest),
+            };
+            let Some(behind) = found else { return false };
+            rest = behind;
+        }
+        match self.parts.last() {
+            Some(Part::Literal(literal)) => name.ends_with(literal.as_str()),
+            _ => true,
+        }
+    }
+}
+
+/// A name by characters, so that no capture ends inside one.
+struct Text<'n> {
+    name: &'n str,
+    chars: Vec<(usize, char)>,
+    separator: char,
+}
+
+impl<'n> Text<'n> {
+    fn new(name: &'n str, separator: char) -> Self {
+        Text { name, chars: name.char_indices().collect(), separator }
+    }
+
+    /// The byte offset of the character with this index; the name's length behind the last.
+    fn offset(&self, index: usize) -> usize {
+        self.chars.get(index).map_or(self.name.len(), |(offset, _)| *offset)
+    }
+
+    fn step(&self, class: Class, state: State, index: usize) -> Option<State> {
+        step(class, state, self.chars.get(index)?.1, self.separator)
+    }
+
+    /// Row p, entry i: whether the parts from p on match the characters from i on. The last row, behind all
+    /// parts, holds at the name's end only; each row follows from the next.
+    fn rows(&self, parts: &[Part]) -> Vec<Vec<bool>> {
+        let mut last = vec![false; self.chars.len()];
+        last.push(true);
+        let mut rows = vec![last];
+        for part in parts.iter().rev() {
+            let row = match (part, rows.last()) {
+                (Part::Literal(literal), Some(next)) => self.literal_row(literal, next),
+                (Part::Capture { class, .. } | Part::Wildcard(class), Some(next)) => {
+                    self.class_row(*class, next)
+                }
+                (_, None) => Vec::new(),
+            };
+            rows.push(row);
+        }
+        rows.reverse();
+        rows
+    }
+
+    fn literal_row(&self, literal: &str, next: &[bool]) -> Vec<bool> {
+        let length = literal.chars().count();
+        let stands =
+            |index: usize| self.name.get(self.offset(index)..).is_some_and(|rest| rest.starts_with(literal));
+        let here = |index: usize| holds(next, index + length) && stands(index);
+        (0..=self.chars.len()).map(here).collect()
+    }
+
+    fn class_row(&self, class: Class, next: &[bool]) -> Vec<bool> {
+        let mut row = vec![false; self.chars.len() + 1];
+        let mut reach = [false; STATES];
+        for (index, entry) in row.iter_mut().enumerate().rev() {
+            let behind = reach;
+            let end = holds(next, index);
+            reach = std::array::from_fn(|state| {
+                end && accepts(class, state)
+                    || self.step(class, state, index).is_some_and(|state| holds(&behind, state))
+            });
+            *entry = holds(&reach, START);
+        }
+        row
+    }
+
+    /// The first end at or behind `start` where the class may end and the parts behind it match.
+    fn shortest(&self, class: Class, start: usize, after: &[bool]) -> Option<usize> {
+        let (mut index, mut state) = (start, START);
+        while !(accepts(class, state) && holds(after, index)) {
+            state = self.step(class, state, index)?;
+            index += 1;
+        }
+        Some(index)
+    }
+}
+
+fn holds(row: &[bool], index: usize) -> bool {
+    row.get(index).copied().unwrap_or(false)
+}
+
+/// How far a class has come; an index into arrays of [`STATES`].
+type State = usize;
+const STATES: usize = 4;
+/// Nothing taken yet.
+const START: State = 0;
+/// May end here or go on.
+const INSIDE: State = 1;
+/// Just behind a separator: must go on.
+const BEHIND_SEPARATOR: State = 2;
+/// Must end here.
+const DONE: State = 3;
+
+fn accepts(class: Class, state: State) -> bool {
+    match state {
+        START => matches!(class, Class::Within | Class::Across),
+        INSIDE | DONE => true,
+        _ => false,
+    }
+}
+
+fn step(class: Class, state: State, c: char, separator: char) -> Option<State> {
+    let takes = match class {
+        Class::Int if state == START && c == '0' => return Some(DONE),
+        Class::Int => state != DONE && c.is_ascii_digit(),
+        Class::Word => c.is_ascii_alphanumeric() || c == '_',
+        Class::Segment | Class::Within => c != separator,
+        Class::Path if c == separator => return (state == INSIDE).then_some(BEHIND_SEPARATOR),
+        Class::Path | Class::Across => true,
+    };
+    takes.then_some(INSIDE)
+}

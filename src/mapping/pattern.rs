@@ -1,0 +1,256 @@
+//! Patterns: literals, typed captures and wildcards, and how they are written.
+
+use super::{MAX_CAPTURES, MAX_PATTERN_BYTES, quote};
+use ckpt_api::{Error, Result, nearest};
+
+/// The characters between the segments of source and target names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Separators {
+    pub(super) source: char,
+    pub(super) target: char,
+}
+
+impl Default for Separators {
+    fn default() -> Self {
+        Separators { source: '/', target: '/' }
+    }
+}
+
+/// A whole name's form: parts in order, no two literals side by side.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pattern {
+    pub(super) parts: Vec<Part>,
+}
+
+/// One part of a pattern.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Part {
+    /// Exactly this text.
+    Literal(String),
+    /// A named part of the name.
+    Capture { name: String, class: Class },
+    /// `*` or `**`.
+    Wildcard(Class),
+}
+
+/// What text a capture or wildcard takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Int,
+    Word,
+    Segment,
+    Path,
+    /// `*`
+    Within,
+    /// `**`
+    Across,
+}
+
+const CLASSES: [(&str, Class); 4] =
+    [("int", Class::Int), ("word", Class::Word), ("segment", Class::Segment), ("path", Class::Path)];
+
+impl Pattern {
+    /// Parses a rule's `from`.
+    pub(super) fn source(text: &str) -> Result<Self> {
+        let parts = parse(text, no_wildcard)?;
+        Ok(Pattern { parts })
+    }
+
+    /// Parses an `ignore` pattern.
+    pub(super) fn ignored(text: &str) -> Result<Self> {
+        let parts = parse(text, |stars| match stars {
+            1 => Ok(Part::Wildcard(Class::Within)),
+            2 => Ok(Part::Wildcard(Class::Across)),
+            _ => Err(Error::mapping("a wildcard has too many stars")
+                .expected("'*' (within a segment) or '**' (across segments)")),
+        })?;
+        Ok(Pattern { parts })
+    }
+
+    /// Parses a rule's `to`; its captures have the types that `source` gives them.
+    pub(super) fn target(text: &str, source: &Pattern) -> Result<Self> {
+        let parts = lex(text)?.into_iter().map(|token| match token {
+            Token::Literal(text) => Ok(Part::Literal(text)),
+            Token::Stars(stars) => no_wildcard(stars),
+            Token::Brace(inner) if inner.contains(':') => Err(Error::mapping("a type stands in 'to'")
+                .found(quote(&format!("{{{inner}}}")))
+                .help("types belong into 'from'; here write only the capture's name")),
+            Token::Brace(name) => match source.class_of(&name) {
+                Some(class) => Ok(Part::Capture { name, class }),
+                None => Err(Error::mapping("'to' uses a capture that 'from' does not have")
+                    .found(quote(&format!("{{{name}}}")))
+                    .help(nearest(&name, source.captures().map(|(name, _)| name)))),
+            },
+        });
+        Ok(Pattern { parts: parts.collect::<Result<_>>()? })
+    }
+
+    /// The named captures, in order.
+    pub(super) fn captures(&self) -> impl Iterator<Item = (&str, Class)> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Capture { name, class } => Some((name.as_str(), *class)),
+            _ => None,
+        })
+    }
+
+    fn class_of(&self, name: &str) -> Option<Class> {
+        self.captures().find(|(known, _)| *known == name).map(|(_, class)| class)
+    }
+
+    /// As a file writes it on the matching side, with types.
+    pub(super) fn as_source(&self) -> String {
+        self.print(|name, class| match class {
+            Class::Segment => format!("{{{name}}}"),
+            _ => format!("{{{name}:{}}}", class.name()),
+        })
+    }
+
+    /// As a file writes it in `to`.
+    pub(super) fn as_target(&self) -> String {
+        self.print(|name, _| format!("{{{name}}}"))
+    }
+
+    /// The pattern without its captures' names: two with one shape match the same names.
+    pub(super) fn shape(&self) -> String {
+        self.print(|_, class| format!("{{:{}}}", class.name()))
+    }
+
+    fn print(&self, capture: impl Fn(&str, Class) -> String) -> String {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Literal(text) => text.replace('{', "{{").replace('}', "}}"),
+            Part::Capture { name, class } => capture(name, *class),
+            Part::Wildcard(class) => class.name().to_owned(),
+        });
+        parts.collect()
+    }
+}
+
+impl Class {
+    fn name(self) -> &'static str {
+        match self {
+            Class::Int => "int",
+            Class::Word => "word",
+            Class::Segment => "segment",
+            Class::Path => "path",
+            Class::Within => "*",
+            Class::Across => "**",
+        }
+    }
+}
+
+/// Parses a pattern that matches: its captures carry their types.
+fn parse(text: &str, wildcard: impl Fn(usize) -> Result<Part>) -> Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    for token in lex(text)? {
+        let part = match token {
+            Token::Literal(text) => Part::Literal(text),
+            Token::Stars(stars) => wildcard(stars)?,
+            Token::Brace(inner) => capture(&inner)?,
+        };
+        if let Part::Capture { name, .. } = &part
+            && parts.iter().any(|known| matches!(known, Part::Capture { name: known, .. } if known == name))
+        {
+            return Err(Error::mapping("a pattern has two captures of one name")
+                .found(quote(name))
+                .help("give each its own name"));
+        }
+        parts.push(part);
+    }
+    let captures = parts.iter().filter(|part| !matches!(part, Part::Literal(_))).count();
+    if captures > MAX_CAPTURES {
+        return Err(Error::limit("a pattern has too many captures and wildcards")
+            .found(captures.to_string())
+            .expected(format!("at most {MAX_CAPTURES}")));
+    }
+    Ok(parts)
+}
+
+fn capture(inner: &str) -> Result<Part> {
+    let (name, class) = inner.split_once(':').unwrap_or((inner, "segment"));
+    let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !letters || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(Error::mapping("a capture has no proper name")
+            .found(quote(&format!("{{{inner}}}")))
+            .expected("letters, digits and '_', not beginning with a digit, such as {layer:int}"));
+    }
+    let class = CLASSES.iter().find(|(known, _)| *known == class).ok_or_else(|| {
+        Error::mapping("a capture has an unknown type")
+            .found(quote(&format!("{{{inner}}}")))
+            .help(nearest(class, CLASSES.iter().map(|(name, _)| *name)))
+    })?;
+    Ok(Part::Capture { name: name.to_owned(), class: class.1 })
+}
+
+fn no_wildcard(_: usize) -> Result<Part> {
+    Err(Error::mapping("'*' stands in a rule")
+        .help("'*' is a wildcard of 'ignore' only; in a rule write a capture, such as {name} or {rest:path}"))
+}
+
+enum Token {
+    Literal(String),
+    /// What stands between `{` and `}`.
+    Brace(String),
+    /// A run of so many `*`.
+    Stars(usize),
+}
+
+/// Splits a pattern; literals are whole, so no two stand side by side.
+fn lex(text: &str) -> Result<Vec<Token>> {
+    if text.is_empty() {
+        return Err(Error::mapping("a pattern is empty").help("write a name, such as \"dense/kernel\""));
+    }
+    if text.len() > MAX_PATTERN_BYTES {
+        return Err(Error::limit("a pattern is too long")
+            .found(format!("{} bytes", text.len()))
+            .expected(format!("at most {MAX_PATTERN_BYTES}")));
+    }
+    let (mut tokens, mut literal) = (Vec::new(), String::new());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let token = match c {
+            '{' | '}' if chars.next_if_eq(&c).is_some() => {
+                literal.push(c);
+                continue;
+            }
+            '{' => Token::Brace(brace(&mut chars).ok_or_else(|| unbalanced(text, "'{' without '}'"))?),
+            '}' => return Err(unbalanced(text, "'}' without '{'")),
+            '*' => {
+                let mut stars = 1;
+                while chars.next_if_eq(&'*').is_some() {
+                    stars += 1;
+                }
+                Token::Stars(stars)
+            }
+            _ => {
+                literal.push(c);
+                continue;
+            }
+        };
+        if !literal.is_empty() {
+            tokens.push(Token::Literal(std::mem::take(&mut literal)));
+        }
+        tokens.push(token);
+    }
+    if !literal.is_empty() {
+        tokens.push(Token::Literal(literal));
+    }
+    Ok(tokens)
+}
+
+/// What stands before the closing brace, if there is one.
+fn brace(chars: &mut impl Iterator<Item = char>) -> Option<String> {
+    let mut inner = String::new();
+    for c in chars {
+        if c == '}' {
+            return Some(inner);
+        }
+        inner.push(c);
+    }
+    None
+}
+
+fn unbalanced(text: &str, found: &str) -> Error {
+    Error::mapping(format!("the braces of {} do not pair", quote(text)))
+        .found(found)
+        .help("a brace that belongs to the name is written twice: '{{' or '}}'")
+}

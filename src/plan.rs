@@ -1,0 +1,272 @@
+//! The plan of a conversion: plain data, made before any tensor byte is read.
+
+use crate::execute::{Budget, default_threads};
+use crate::transform::{Access, Step, steps};
+use ckpt_api::{Checkpoint, Contents, Error, Loss, LossKind, OutputFile, Placed, Placement, Repair, Result};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// What a conversion will do. Its JSON Schema is `schemas/plan.schema.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// Format of the source.
+    pub from: &'static str,
+    /// Format of the target.
+    pub to: &'static str,
+    /// Files of the source that jobs refer to.
+    pub sources: Vec<String>,
+    /// Files that will exist.
+    pub files: Vec<OutputFile>,
+    /// One for every tensor that is written, in the order in which the source stores them.
+    pub jobs: Vec<Job>,
+    /// Tensors left out because the user said so.
+    pub excluded: Vec<String>,
+    /// What the target cannot carry.
+    pub losses: Vec<Loss>,
+    /// What a lenient reading mended.
+    pub repairs: Vec<Repair>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+    /// Bytes of tensor data read.
+    pub bytes_read: u64,
+    /// Bytes of tensor data written.
+    pub bytes_written: u64,
+    /// Bytes of memory that the executor will hold at most, headers included.
+    pub peak_memory: u64,
+    /// Threads that will be used.
+    pub threads: usize,
+    #[serde(skip)]
+    pub(crate) budget: Budget,
+}
+
+/// One tensor's way from source to target.
+#[derive(Clone, Debug, Serialize)]
+pub struct Job {
+    /// The tensor's name in the checkpoint, after mapping.
+    pub tensor: String,
+    /// Where its bytes are.
+    pub from: Placement,
+    /// What happens to them.
+    pub steps: Vec<Step>,
+    /// How the steps touch memory.
+    pub access: Access,
+    /// Where they go.
+    pub to: Placement,
+}
+
+/// What may be used.
+#[derive(Clone, Copy, Debug)]
+pub struct Resources {
+    /// Bytes of memory.
+    pub max_memory: u64,
+    /// Threads; 0 for as many as there are processors, at most 4.
+    pub threads: usize,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Resources { max_memory: 256 << 20, threads: 0 }
+    }
+}
+
+/// Which losses the user accepts.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// Accept every loss.
+    pub allow_all: bool,
+    /// Accept these although they change what the model computes.
+    pub allow: BTreeSet<LossKind>,
+    /// Stop at losses that change nothing in what the model computes, too.
+    pub strict: bool,
+}
+
+impl Policy {
+    /// Accepts the loss called `name`, or all of them for `all`.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`], listing the known kinds.
+    pub fn accept(&mut self, name: &str) -> Result<()> {
+        if name == "all" {
+            self.allow_all = true;
+            return Ok(());
+        }
+        let kind = LossKind::from_name(name).ok_or_else(|| {
+            let known = LossKind::ALL.iter().map(|kind| kind.name()).chain(["all"]);
+            Error::usage("unknown kind of loss")
+                .field("--allow")
+                .found(format!("'{name}'"))
+                .help(ckpt_api::nearest(name, known))
+        })?;
+        self.allow.insert(kind);
+        Ok(())
+    }
+
+    fn refuses(&self, kind: LossKind) -> bool {
+        !self.allow_all && !self.allow.contains(&kind) && (self.strict || kind.changes_function())
+    }
+
+    /// Stops a conversion that would lose what the user did not accept.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Lossy`], naming the losses and how to accept them.
+    pub fn judge(&self, losses: &[Loss]) -> Result<()> {
+        const SHOWN: usize = 4;
+        let refused: Vec<&Loss> = losses.iter().filter(|loss| self.refuses(loss.kind)).collect();
+        let Some(first) = refused.first() else { return Ok(()) };
+        let mut shown: Vec<String> = refused
+            .iter()
+            .take(SHOWN)
+            .map(|loss| format!("{} '{}' ({})", loss.kind.name(), loss.subject, loss.detail))
+            .collect();
+        if refused.len() > SHOWN {
+            shown.push(format!("and {} more", refused.len() - SHOWN));
+        }
+        let kinds: BTreeSet<&str> = refused.iter().map(|loss| loss.kind.name()).collect();
+        let flags: Vec<String> = kinds.iter().map(|kind| format!("--allow {kind}")).collect();
+        let message = if first.kind.changes_function() {
+            "the target would not compute the same as the source"
+        } else {
+            "the target cannot carry everything, and --strict forbids that"
+        };
+        Err(Error::lossy(message)
+            .found(shown.join("; "))
+            .help(format!("accept it with {}, or leave tensors out with --exclude", flags.join(" "))))
+    }
+}
+
+/// Everything a plan is made from.
+pub(crate) struct Parts<'a> {
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+    pub(crate) contents: &'a Contents,
+    pub(crate) placed: &'a Placed,
+    pub(crate) excluded: Vec<String>,
+    pub(crate) losses: Vec<Loss>,
+    pub(crate) resources: Resources,
+}
+
+impl Plan {
+    /// Derives the jobs from where tensors are and where they go.
+    pub(crate) fn new(parts: Parts) -> Result<Plan> {
+        let Parts { from, to, contents, placed, excluded, mut losses, resources } = parts;
+        placed.check(&contents.checkpoint)?;
+        let mut jobs = placed
+            .placements
+            .iter()
+            .map(|target| job(&contents.checkpoint, &contents.placements[target.tensor.0], target))
+            .collect::<Result<Vec<_>>>()?;
+        // In the order of the source's bytes: another order costs many times as much on a cold cache.
+        jobs.sort_by_key(|job| job.from.extents.first().map(|extent| (extent.file, extent.offset)));
+        losses.extend(placed.losses.iter().cloned());
+        let total = |side: fn(&Job) -> &Placement| {
+            jobs.iter()
+                .flat_map(|job| &side(job).extents)
+                .fold(0u64, |sum, extent| sum.saturating_add(extent.len))
+        };
+        let (bytes_read, bytes_written) = (total(|job| &job.from), total(|job| &job.to));
+        let (budget, threads, peak_memory) = share(resources, &jobs, placed)?;
+        Ok(Plan {
+            from,
+            to,
+            sources: contents.files.clone(),
+            files: placed.files.clone(),
+            jobs,
+            excluded,
+            losses,
+            repairs: contents.repairs.clone(),
+            notes: contents.notes.clone(),
+            bytes_read,
+            bytes_written,
+            peak_memory,
+            threads,
+            budget,
+        })
+    }
+}
+
+fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Result<Job> {
+    let tensor = &checkpoint.tensors[target.tensor.0];
+    let slices = source.extents.iter().filter(|extent| extent.region.is_some()).count();
+    let steps =
+        steps(&source.encoding, &target.encoding, slices).map_err(|error| error.tensor(&tensor.name))?;
+    let cut = target.extents.iter().any(|extent| extent.region.is_some());
+    let tiled = cut || steps.iter().any(|step| step.access() == Access::Tile);
+    let access = if tiled { Access::Tile } else { Access::Stream };
+    Ok(Job { tensor: tensor.name.clone(), from: source.clone(), steps, access, to: target.clone() })
+}
+
+/// What the process holds before the first worker starts: code, stacks, allocator.
+const BASE: u64 = 6 << 20;
+/// What describes one tensor, on both sides.
+const PER_TENSOR: u64 = 2 << 10;
+
+/// Shares the memory among as many threads as are wanted and useful.
+fn share(resources: Resources, jobs: &[Job], placed: &Placed) -> Result<(Budget, usize, u64)> {
+    let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
+    let fixed = BASE + 2 * blocks + PER_TENSOR * jobs.len() as u64;
+    let wanted = match resources.threads {
+        0 => default_threads(),
+        threads => threads,
+    };
+    let peak = |budget: Budget| {
+        let bytes = |placement: &Placement| placement.extents.iter().map(|extent| extent.len).sum::<u64>();
+        let peaks = jobs
+            .iter()
+            .map(|job| budget.peak(bytes(&job.from).max(bytes(&job.to)), job.access == Access::Tile));
+        peaks.max().unwrap_or(0)
+    };
+    let left = resources.max_memory.saturating_sub(fixed);
+    let mut threads = wanted.clamp(1, jobs.len().max(1));
+    loop {
+        if let Some(budget) = Budget::of(left / threads as u64) {
+            return Ok((budget, threads, fixed + peak(budget) * threads as u64));
+        }
+        if threads == 1 {
+            return Err(Error::limit("the conversion does not fit into the memory allowed")
+                .found(format!("--max-memory {}", resources.max_memory))
+                .expected(format!("at least {}", fixed + Budget::LEAST)));
+        }
+        threads -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_that_changes_the_function_stops_unless_it_is_allowed_by_name() {
+        let losses = [Loss::new(LossKind::WeightDropped, "w", "no place")];
+        let mut policy = Policy::default();
+        let error = policy.judge(&losses).unwrap_err();
+        assert!(error.to_string().contains("--allow weight-dropped"), "{error}");
+        policy.accept("weight-dropped").unwrap();
+        policy.judge(&losses).unwrap();
+    }
+
+    #[test]
+    fn a_harmless_loss_stops_only_a_strict_conversion() {
+        let losses = [Loss::new(LossKind::CounterDropped, "step", "no place")];
+        let mut policy = Policy::default();
+        policy.judge(&losses).unwrap();
+        policy.strict = true;
+        assert_eq!(policy.judge(&losses).unwrap_err().kind(), ckpt_api::Kind::Lossy);
+        policy.accept("all").unwrap();
+        policy.judge(&losses).unwrap();
+    }
+
+    #[test]
+    fn an_unknown_loss_lists_the_known_ones() {
+        let error = Policy::default().accept("weights-dropped").unwrap_err();
+        assert!(error.to_string().contains("did you mean 'weight-dropped'"), "{error}");
+    }
+
+    #[test]
+    fn too_little_memory_is_refused_with_the_least_that_would_do() {
+        let resources = Resources { max_memory: 1 << 20, threads: 2 };
+        let error = share(resources, &[], &Placed::default()).unwrap_err().to_string();
+        let least = BASE + Budget::LEAST;
+        assert!(error.contains(&format!("at least {least}")), "{error}");
+        share(Resources { max_memory: least, threads: 2 }, &[], &Placed::default()).unwrap();
+    }
+}

@@ -1,0 +1,133 @@
+//! Which codecs exist, and which one an input is for.
+
+use ckpt_api::{Codec, Error, Input, Match, Result, nearest};
+use std::sync::Arc;
+
+/// A list of codecs. Registration is an explicit call; there is no link-time magic.
+#[derive(Clone, Default)]
+pub struct Registry {
+    codecs: Vec<Arc<dyn Codec>>,
+}
+
+/// What one codec said of an input.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Evidence {
+    /// The codec's format id.
+    pub format: &'static str,
+    /// What it said, with its reason.
+    #[serde(flatten)]
+    pub verdict: Match,
+}
+
+impl Registry {
+    /// A registry without codecs.
+    pub fn empty() -> Self {
+        Registry::default()
+    }
+
+    /// The codecs that this build contains.
+    pub fn builtin() -> Self {
+        Registry {
+            codecs: vec![
+                #[cfg(feature = "nn")]
+                Arc::new(ckpt_nn::Nn),
+                #[cfg(feature = "safetensors")]
+                Arc::new(ckpt_safetensors::Safetensors),
+                #[cfg(feature = "tf2")]
+                Arc::new(ckpt_tf2::Tf2),
+            ],
+        }
+    }
+
+    /// Adds a codec, from wherever it comes.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] when its id is taken.
+    pub fn add(&mut self, codec: impl Codec + 'static) -> Result<()> {
+        let id = codec.info().id;
+        if self.codecs().any(|known| known.info().id == id) {
+            return Err(Error::usage("a codec with this id is registered already").field(id));
+        }
+        self.codecs.push(Arc::new(codec));
+        Ok(())
+    }
+
+    /// All codecs, in the order of registration.
+    pub fn codecs(&self) -> impl Iterator<Item = &Arc<dyn Codec>> {
+        self.codecs.iter()
+    }
+
+    /// The codec with this id.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`], listing the known ids.
+    pub fn codec(&self, id: &str) -> Result<Arc<dyn Codec>> {
+        let found = self.codecs().find(|codec| codec.info().id == id).cloned();
+        found.ok_or_else(|| {
+            let known = self.codecs().map(|codec| codec.info().id);
+            Error::usage("unknown format").found(format!("'{id}'")).help(nearest(id, known))
+        })
+    }
+
+    /// The codec for an output name, by its extension.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where no codec, or several, claim the extension.
+    pub fn for_extension(&self, name: &str) -> Result<Arc<dyn Codec>> {
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+        let claims = |codec: &&Arc<dyn Codec>| {
+            let info = codec.info();
+            info.writes && extension.as_deref().is_some_and(|e| info.extensions.contains(&e))
+        };
+        let mut claiming = self.codecs().filter(claims);
+        match (claiming.next(), claiming.next()) {
+            (Some(codec), None) => Ok(codec.clone()),
+            _ => Err(Error::usage("the output's name does not say its format")
+                .found(format!("'{name}'"))
+                .help("say it with --to; `ckpt formats` lists them")),
+        }
+    }
+
+    /// Asks every codec, and returns the one that is certain.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] where none is certain, [`ckpt_api::Kind::Usage`] where several are; both
+    /// with all reasons. [`ckpt_api::Kind::Io`] where the input cannot be read.
+    pub fn identify(&self, input: &Input) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
+        let mut evidence = Vec::new();
+        let mut certain = Vec::new();
+        for codec in self.codecs().filter(|codec| codec.info().reads) {
+            let verdict = codec.probe(input)?;
+            if matches!(verdict, Match::Certain(_)) {
+                certain.push(codec.clone());
+            }
+            evidence.push(Evidence { format: codec.info().id, verdict });
+        }
+        let shown = input.display(input.entry());
+        let reasons: Vec<String> = evidence
+            .iter()
+            .filter_map(|evidence| match &evidence.verdict {
+                Match::Certain(why) => Some(format!("{}: {why}", evidence.format)),
+                Match::Possible(why) => Some(format!("perhaps {}: {why}", evidence.format)),
+                Match::No => None,
+            })
+            .collect();
+        match (certain.len(), certain.pop()) {
+            (1, Some(codec)) => Ok((codec, evidence)),
+            (0, _) => {
+                let known: Vec<&str> = evidence.iter().map(|evidence| evidence.format).collect();
+                let error = Error::unsupported("the input's format is not recognised").file(shown);
+                Err(match &reasons[..] {
+                    [] => error.expected(format!("one of: {}", known.join(", "))).help(
+                        "if you know the format, say it with --from: the error will tell what is wrong",
+                    ),
+                    reasons => error.found(reasons.join("; ")).help("if that is right, say so with --from"),
+                })
+            }
+            _ => Err(Error::usage("more than one format fits the input")
+                .file(shown)
+                .found(reasons.join("; "))
+                .help("say which with --from")),
+        }
+    }
+}

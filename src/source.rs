@@ -1,0 +1,153 @@
+//! An opened checkpoint: what it holds, and its values.
+
+use crate::execute::{Budget, Files, TensorStream};
+use crate::registry::{Evidence, Registry};
+use ckpt_api::{
+    Architecture, Checkpoint, Codec, Contents, Encoding, Error, Input, Limits, Match, Options, Result, Side,
+    TensorId,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How to open a checkpoint.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The format's id; found by asking all codecs where it is left out.
+    pub format: Option<String>,
+    /// Options for the codec that reads.
+    pub options: Vec<(String, String)>,
+    /// What the format does not say about its graph.
+    pub architecture: Option<Architecture>,
+    /// Bounds on what the input may make the process do.
+    pub limits: Limits,
+}
+
+/// An opened checkpoint.
+pub struct Source {
+    pub(crate) input: Input,
+    pub(crate) codec: Arc<dyn Codec>,
+    pub(crate) contents: Contents,
+    pub(crate) files: Arc<Files>,
+    evidence: Vec<Evidence>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source")
+            .field("input", &self.input)
+            .field("format", &self.format())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// Opens the checkpoint at `path` with the codecs of `registry`. Reads headers only.
+    ///
+    /// # Errors
+    /// Whatever keeps the input from being identified or read.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), ckpt::Error> {
+    /// let source = ckpt::Source::open(&ckpt::Registry::builtin(), "examples/data/digits", &Default::default())?;
+    /// for tensor in &source.checkpoint().tensors {
+    ///     println!("{} {} {}", tensor.name, tensor.dtype, tensor.shape);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(registry: &Registry, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
+        Self::read(registry, Input::open(path)?, options)
+    }
+
+    /// Opens an [`Input`].
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn read(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Self> {
+        let (codec, evidence) = match &options.format {
+            Some(id) => (registry.codec(id)?, Vec::new()),
+            None => registry.identify(&input)?,
+        };
+        let info = codec.info();
+        if !info.reads {
+            return Err(Error::unsupported(format!("format '{}' cannot be read, only written", info.id)));
+        }
+        let checked = Options::parse(info.id, info.options, Side::Read, &options.options)?
+            .with_architecture(options.architecture.clone());
+        let shown = input.display(input.entry());
+        let mut contents =
+            codec.read(&input, &checked, &options.limits).map_err(|error| error.file(shown.as_str()))?;
+        contents.check(&options.limits).map_err(|error| error.file(shown.as_str()))?;
+        if let Some(architecture) = &options.architecture {
+            architecture.apply(&mut contents.checkpoint)?;
+        }
+        let files = Files::new(&input, &contents);
+        Ok(Source { input, codec, contents, files, evidence })
+    }
+
+    /// The format's id.
+    pub fn format(&self) -> &'static str {
+        self.codec.info().id
+    }
+
+    /// What every codec said when the format was found; empty where the caller named it.
+    pub fn evidence(&self) -> &[Evidence] {
+        &self.evidence
+    }
+
+    /// Why this format was chosen, in a few words.
+    pub fn reason(&self) -> &str {
+        let own = self.evidence.iter().find(|evidence| evidence.format == self.format());
+        match own.map(|evidence| &evidence.verdict) {
+            Some(Match::Certain(why) | Match::Possible(why)) => why,
+            _ => "as named by the user",
+        }
+    }
+
+    /// The input.
+    pub fn input(&self) -> &Input {
+        &self.input
+    }
+
+    /// Graph, tensors and metadata.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.contents.checkpoint
+    }
+
+    /// Everything the codec said.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// A tensor's value: little-endian, row-major, one element in whole bytes; the concatenated elements for strings.
+    /// Verifies its checksums. Holds the whole tensor in memory.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a name that does not exist; whatever keeps the bytes from being read.
+    pub fn value(&self, name: &str) -> Result<Vec<u8>> {
+        let (id, _) = self.checkpoint().tensor(name).ok_or_else(|| {
+            let names = self.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
+            Error::usage("no such tensor").tensor(name).help(ckpt_api::nearest(name, names))
+        })?;
+        let encoding = self.canonical(id);
+        self.stream(id, &encoding, Budget::default())?.read_all()
+    }
+
+    /// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes.
+    pub(crate) fn canonical(&self, id: TensorId) -> Encoding {
+        let mut encoding = Encoding::row_major(&self.contents.checkpoint.tensors[id.0]);
+        encoding.dtype = self.contents.placements[id.0].encoding.dtype;
+        encoding
+    }
+
+    /// A tensor's bytes in the given encoding.
+    pub(crate) fn stream<'a>(
+        &'a self,
+        id: TensorId,
+        target: &'a Encoding,
+        budget: Budget,
+    ) -> Result<TensorStream<'a>> {
+        let tensor = &self.contents.checkpoint.tensors[id.0];
+        TensorStream::new(&self.files, tensor, &self.contents.placements[id.0], target, None, budget)
+    }
+}

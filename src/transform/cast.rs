@@ -1,0 +1,360 @@
+//! Conversion between element types: round to nearest even, exact where the target holds every value.
+
+use ckpt_api::{DType, Error, Result};
+use half::{bf16, f16};
+
+/// Whether [`cast`] converts between these.
+pub fn castable(from: DType, to: DType) -> bool {
+    from == to
+        || (reader(from).is_some()
+            && writer(to).is_some()
+            && (from.is_float() == to.is_float() || exact(from, to)))
+}
+
+/// Whether every value of `from` is a value of `to`.
+pub fn exact(from: DType, to: DType) -> bool {
+    if from == to {
+        return true;
+    }
+    match (range(from), range(to)) {
+        (Some(from), Some(to)) => from.fits(&to),
+        _ => false,
+    }
+}
+
+/// What values a type has: floats by significant bits and exponents of the smallest and largest bit, integers likewise.
+struct Range {
+    signed: bool,
+    float: bool,
+    /// Significant bits.
+    precision: i32,
+    /// Exponent of the lowest bit of the smallest value.
+    low: i32,
+    /// Exponent of the highest bit of the largest value.
+    high: i32,
+    infinite: bool,
+}
+
+impl Range {
+    fn fits(&self, other: &Range) -> bool {
+        if !other.float {
+            // A signed integer keeps one bit for the sign.
+            let spare = i32::from(other.signed && !self.signed);
+            return !self.float
+                && (other.signed || !self.signed)
+                && other.precision >= self.precision + spare;
+        }
+        (other.infinite || !self.infinite)
+            && other.precision >= self.precision
+            && other.low <= self.low
+            && other.high >= self.high
+    }
+}
+
+fn range(dtype: DType) -> Option<Range> {
+    let float = |precision, low, high, infinite| {
+        Some(Range { signed: true, float: true, precision, low, high, infinite })
+    };
+    let integer = |signed, bits: i32| {
+        Some(Range { signed, float: false, precision: bits, low: 0, high: bits - 1, infinite: false })
+    };
+    match dtype {
+        DType::F64 => float(53, -1074, 1023, true),
+        DType::F32 => float(24, -149, 127, true),
+        DType::F16 => float(11, -24, 15, true),
+        DType::Bf16 => float(8, -133, 127, true),
+        DType::F8E5m2 => float(3, -16, 15, true),
+        DType::F8E4m3 => float(4, -9, 8, false),
+        DType::F8E4m3fnuz => float(4, -10, 7, false),
+        DType::F8E4m3b11fnuz => float(4, -13, 4, false),
+        DType::F8E5m2fnuz => float(3, -17, 15, false),
+        DType::F8E8m0 => float(1, -127, 127, false),
+        DType::F6E2m3 => float(4, -3, 2, false),
+        DType::F6E3m2 => float(3, -4, 4, false),
+        DType::F4E2m1 => float(2, -1, 2, false),
+        DType::I64 => integer(true, 64),
+        DType::I32 | DType::Qi32 => integer(true, 32),
+        DType::I16 | DType::Qi16 => integer(true, 16),
+        DType::I8 | DType::Qi8 => integer(true, 8),
+        DType::I4 => integer(true, 4),
+        DType::I2 => integer(true, 2),
+        DType::U64 => integer(false, 64),
+        DType::U32 => integer(false, 32),
+        DType::U16 | DType::Qu16 => integer(false, 16),
+        DType::U8 | DType::Qu8 => integer(false, 8),
+        DType::U4 => integer(false, 4),
+        DType::U2 => integer(false, 2),
+        _ => None,
+    }
+}
+
+/// Converts little-endian whole-byte elements of `source` into `out`.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for a pair that [`castable`] refuses.
+pub fn cast(from: DType, to: DType, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    out.clear();
+    match (from, to) {
+        _ if from == to => out.extend_from_slice(source),
+        (DType::F32, DType::F16) => map(source, out, |b| f16::from_f32(f32::from_le_bytes(b)).to_le_bytes()),
+        (DType::F32, DType::Bf16) => {
+            map(source, out, |b| bf16::from_f32(f32::from_le_bytes(b)).to_le_bytes())
+        }
+        (DType::F16, DType::F32) => map(source, out, |b| f16::from_le_bytes(b).to_f32().to_le_bytes()),
+        (DType::Bf16, DType::F32) => map(source, out, |b| bf16::from_le_bytes(b).to_f32().to_le_bytes()),
+        (DType::F32, DType::F64) => map(source, out, |b| f64::from(f32::from_le_bytes(b)).to_le_bytes()),
+        (DType::F64, DType::F32) => map(source, out, |b| to_f32(f64::from_le_bytes(b)).to_le_bytes()),
+        _ => return cast_any(from, to, source, out),
+    }
+    Ok(())
+}
+
+fn map<const A: usize, const B: usize>(
+    source: &[u8],
+    out: &mut Vec<u8>,
+    convert: impl Fn([u8; A]) -> [u8; B],
+) {
+    let elements = source.as_chunks::<A>().0;
+    out.reserve(elements.len() * B);
+    for element in elements {
+        out.extend_from_slice(&convert(*element));
+    }
+}
+
+/// Calls `each` with every element of `source` as the nearest f64; `false` for a dtype that has no numbers.
+pub fn for_each_number(dtype: DType, source: &[u8], mut each: impl FnMut(f64)) -> bool {
+    if dtype == DType::F32 {
+        source.as_chunks::<4>().0.iter().for_each(|bytes| each(f64::from(f32::from_le_bytes(*bytes))));
+        return true;
+    }
+    let Some(read) = reader(dtype) else { return false };
+    for element in source.chunks_exact(size_of_element(dtype)) {
+        each(match read(element) {
+            Number::Float(value) => value,
+            Number::Int(value) => value as f64,
+        });
+    }
+    true
+}
+
+fn size_of_element(dtype: DType) -> usize {
+    usize::try_from(dtype.bytes().unwrap_or(1)).unwrap_or(1)
+}
+
+fn cast_any(from: DType, to: DType, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let (Some(read), Some(write), true) = (reader(from), writer(to), castable(from, to)) else {
+        return Err(Error::unsupported(format!("no conversion from {from} to {to} exists")));
+    };
+    for element in source.chunks_exact(size_of_element(from)) {
+        write(read(element), out);
+    }
+    Ok(())
+}
+
+/// An element on its way from one type to another.
+#[derive(Clone, Copy)]
+enum Number {
+    Int(i128),
+    Float(f64),
+}
+
+type Reader = fn(&[u8]) -> Number;
+type Writer = fn(Number, &mut Vec<u8>);
+
+fn reader(dtype: DType) -> Option<Reader> {
+    fn int(bytes: &[u8], signed: bool, bits: u32) -> Number {
+        let mut wide = [0; 16];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        let shift = 128 - bits;
+        let raw = i128::from_le_bytes(wide) << shift;
+        Number::Int(if signed { raw >> shift } else { (raw.cast_unsigned() >> shift).cast_signed() })
+    }
+    fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+        let mut array = [0; N];
+        array.copy_from_slice(&bytes[..N]);
+        array
+    }
+    Some(match dtype {
+        DType::F64 => |b| Number::Float(f64::from_le_bytes(array(b))),
+        DType::F32 => |b| Number::Float(f64::from(f32::from_le_bytes(array(b)))),
+        DType::F16 => |b| Number::Float(f16::from_le_bytes(array(b)).to_f64()),
+        DType::Bf16 => |b| Number::Float(bf16::from_le_bytes(array(b)).to_f64()),
+        DType::F8E5m2 => |b| Number::Float(f16::from_le_bytes([0, b[0]]).to_f64()),
+        DType::F8E4m3 => |b| Number::Float(small_float(b[0], 3, 7, b[0] & 0x7f == 0x7f)),
+        DType::F8E4m3fnuz => |b| Number::Float(small_float(b[0], 3, 8, b[0] == 0x80)),
+        DType::F8E4m3b11fnuz => |b| Number::Float(small_float(b[0], 3, 11, b[0] == 0x80)),
+        DType::F8E5m2fnuz => |b| Number::Float(small_float(b[0], 2, 16, b[0] == 0x80)),
+        DType::F8E8m0 => {
+            |b| Number::Float(if b[0] == 0xff { f64::NAN } else { power(i32::from(b[0]) - 127) })
+        }
+        DType::F6E2m3 => |b| Number::Float(small_float((b[0] & 0x20) << 2 | b[0] & 0x1f, 3, 1, false)),
+        DType::F6E3m2 => |b| Number::Float(small_float((b[0] & 0x20) << 2 | b[0] & 0x1f, 2, 3, false)),
+        DType::F4E2m1 => |b| Number::Float(small_float((b[0] & 0x08) << 4 | b[0] & 0x07, 1, 1, false)),
+        DType::I64 => |b| int(b, true, 64),
+        DType::I32 | DType::Qi32 => |b| int(b, true, 32),
+        DType::I16 | DType::Qi16 => |b| int(b, true, 16),
+        DType::I8 | DType::Qi8 => |b| int(b, true, 8),
+        DType::I4 => |b| int(b, true, 4),
+        DType::I2 => |b| int(b, true, 2),
+        DType::U64 => |b| int(b, false, 64),
+        DType::U32 => |b| int(b, false, 32),
+        DType::U16 | DType::Qu16 => |b| int(b, false, 16),
+        DType::U8 | DType::Qu8 => |b| int(b, false, 8),
+        DType::U4 => |b| int(b, false, 4),
+        DType::U2 => |b| int(b, false, 2),
+        _ => return None,
+    })
+}
+
+/// A float of at most 8 bits: sign in the top bit, `mantissa` low bits, exponent between.
+fn small_float(bits: u8, mantissa: u32, bias: i32, nan: bool) -> f64 {
+    if nan {
+        return f64::NAN;
+    }
+    let fraction = f64::from(bits & ((1 << mantissa) - 1)) * power(-mantissa.cast_signed());
+    let exponent = i32::from((bits & 0x7f) >> mantissa);
+    let magnitude =
+        if exponent == 0 { fraction * power(1 - bias) } else { (1.0 + fraction) * power(exponent - bias) };
+    if bits & 0x80 == 0 { magnitude } else { -magnitude }
+}
+
+fn power(exponent: i32) -> f64 {
+    2f64.powi(exponent)
+}
+
+fn writer(dtype: DType) -> Option<Writer> {
+    fn float(number: Number) -> f64 {
+        match number {
+            Number::Float(value) => value,
+            // Only reached where exact: at most 53 significant bits.
+            Number::Int(value) => value as f64,
+        }
+    }
+    fn int(number: Number, bytes: usize, out: &mut Vec<u8>) {
+        if let Number::Int(value) = number {
+            out.extend_from_slice(&value.to_le_bytes()[..bytes]);
+        }
+    }
+    Some(match dtype {
+        DType::F64 => |n, out| out.extend_from_slice(&float(n).to_le_bytes()),
+        DType::F32 => |n, out| out.extend_from_slice(&to_f32(float(n)).to_le_bytes()),
+        DType::F16 => |n, out| out.extend_from_slice(&f16::from_f64(float(n)).to_le_bytes()),
+        DType::Bf16 => |n, out| out.extend_from_slice(&bf16::from_f64(float(n)).to_le_bytes()),
+        DType::F8E4m3 => |n, out| out.push(small_bits(float(n))),
+        DType::I64 | DType::U64 => |n, out| int(n, 8, out),
+        DType::I32 | DType::U32 | DType::Qi32 => |n, out| int(n, 4, out),
+        DType::I16 | DType::U16 | DType::Qi16 | DType::Qu16 => |n, out| int(n, 2, out),
+        DType::I8 | DType::U8 | DType::Qi8 | DType::Qu8 => |n, out| int(n, 1, out),
+        _ => return None,
+    })
+}
+
+/// The f8_e4m3 whose value is nearest; ties to the even code; NaN for what is too large.
+fn small_bits(value: f64) -> u8 {
+    let sign = if value.is_sign_negative() { 0x80 } else { 0 };
+    // Past the largest value (448) by half a step or more, the next code is NaN.
+    if value.is_nan() || value.abs() >= 464.0 {
+        return sign | 0x7f;
+    }
+    let distance = |code: u8| (small_float(code, 3, 7, false) - value.abs()).abs();
+    let nearest = (0..0x7f).min_by(|a, b| distance(*a).total_cmp(&distance(*b)).then((a & 1).cmp(&(b & 1))));
+    sign | nearest.unwrap_or(0)
+}
+
+/// Nearest-even narrowing that keeps a NaN's sign and the top of its payload.
+#[allow(clippy::cast_possible_truncation)] // the language defines this cast as nearest-even
+fn to_f32(value: f64) -> f32 {
+    value as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of(dtype: DType) -> usize {
+        usize::try_from(dtype.bytes().unwrap()).unwrap()
+    }
+
+    /// Every code of a type of at most 16 bits.
+    fn codes(dtype: DType) -> Vec<u8> {
+        let bits = dtype.bits().unwrap();
+        (0..1u32 << bits).flat_map(|code| code.to_le_bytes()[..bytes_of(dtype)].to_vec()).collect()
+    }
+
+    fn values(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+        let read = reader(dtype).unwrap();
+        bytes
+            .chunks(bytes_of(dtype))
+            .map(|element| match read(element) {
+                Number::Float(value) => value,
+                Number::Int(value) => value as f64,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_cast_that_is_called_exact_keeps_every_value() {
+        let mut pairs = 0;
+        for from in DType::ALL.iter().filter(|dtype| dtype.bits().is_some_and(|bits| bits <= 16)) {
+            for to in
+                DType::ALL.iter().filter(|to| *to != from && castable(*from, **to) && exact(*from, **to))
+            {
+                let (source, mut out) = (codes(*from), Vec::new());
+                cast(*from, *to, &source, &mut out).unwrap();
+                let (before, after) = (values(*from, &source), values(*to, &out));
+                for (a, b) in before.iter().zip(&after) {
+                    let same =
+                        a == b && a.is_sign_negative() == b.is_sign_negative() || a.is_nan() && b.is_nan();
+                    assert!(same, "{from} {a} became {to} {b}");
+                }
+                pairs += 1;
+            }
+        }
+        assert!(pairs > 60, "only {pairs} pairs");
+    }
+
+    #[test]
+    fn a_cast_that_is_not_called_exact_loses_some_value() {
+        let mut out = Vec::new();
+        for (from, to) in [(DType::F16, DType::Bf16), (DType::Bf16, DType::F16), (DType::F16, DType::F8E4m3)]
+        {
+            assert!(castable(from, to) && !exact(from, to));
+            cast(from, to, &codes(from), &mut out).unwrap();
+            assert_ne!(values(from, &codes(from)), values(to, &out));
+        }
+    }
+
+    #[test]
+    fn narrowing_rounds_to_nearest_even() {
+        let mut out = Vec::new();
+        cast(DType::F32, DType::F16, &(1.0 + 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
+        assert_eq!(out, f16::from_f32(1.0).to_le_bytes());
+        cast(DType::F32, DType::F16, &(1.0 + 3.0 * 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
+        assert_eq!(out, f16::from_f32(1.0 + 2f32.powi(-9)).to_le_bytes());
+    }
+
+    #[test]
+    fn integers_and_floats_do_not_mix_unless_exact() {
+        assert!(!castable(DType::F32, DType::I8));
+        assert!(!castable(DType::I64, DType::F32));
+        assert!(castable(DType::I8, DType::F32));
+        assert!(!castable(DType::String, DType::F32));
+    }
+
+    #[test]
+    fn the_small_floats_have_their_published_extremes() {
+        let largest = [
+            (DType::F8E4m3, 448.0),
+            (DType::F8E4m3fnuz, 240.0),
+            (DType::F8E4m3b11fnuz, 30.0),
+            (DType::F8E5m2fnuz, 57344.0),
+            (DType::F6E2m3, 7.5),
+            (DType::F6E3m2, 28.0),
+            (DType::F4E2m1, 6.0),
+        ];
+        for (dtype, expected) in largest {
+            let all = values(dtype, &codes(dtype));
+            assert_eq!(all.iter().copied().fold(0.0, f64::max), expected, "{dtype}");
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! What a person at the keyboard meets: exit codes, errors, and nothing left behind.
+
+mod toy;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+
+struct Workplace(tempfile::TempDir);
+
+impl Workplace {
+    fn new() -> Self {
+        Workplace(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.path(name), bytes).unwrap();
+        self.path(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Runs `ckpt` here.
+    fn ckpt(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(self.0.path()).args(arguments).output().unwrap()
+    }
+
+    /// The command must fail so, say each of these, and leave nothing behind.
+    fn refuses(&self, arguments: &[&str], code: i32, says: &[&str]) {
+        let before = self.names();
+        let output = self.ckpt(arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(error.starts_with("error: ") || code == 2, "{error}");
+        for text in says {
+            assert!(error.contains(text), "{arguments:?} does not say {text:?}:\n{error}");
+        }
+        assert_eq!(self.names(), before, "{arguments:?} left something behind");
+    }
+}
+
+fn valid_nn() -> Vec<u8> {
+    let place = Workplace::new();
+    let output = place.ckpt(&["convert", DIGITS, "m.nn", "--set", "activations=relu,softmax", "--no-sync"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read(place.path("m.nn")).unwrap()
+}
+
+#[test]
+fn one_command_turns_a_tensorflow_checkpoint_into_a_datacode_model() {
+    let place = Workplace::new();
+    let arguments =
+        ["convert", "--from", "tf2", "--to", "nn", DIGITS, "m.nn", "--set", "activations=relu,softmax"];
+    let output = place.ckpt(&arguments);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.is_empty(), "data belongs on stdout, and there is none");
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("wrote m.nn\n"));
+    assert_eq!(place.names(), ["m.nn"]);
+}
+
+#[test]
+fn the_binary_convert_is_the_subcommand() {
+    let place = Workplace::new();
+    let convert = |program: &str, first: &[&str], name: &str| {
+        let rest = [DIGITS, name, "--set", "activations=relu,softmax", "-q"];
+        let status =
+            Command::new(program).current_dir(place.0.path()).args(first).args(rest).status().unwrap();
+        assert!(status.success());
+        fs::read(place.path(name)).unwrap()
+    };
+    let a = convert(env!("CARGO_BIN_EXE_ckpt"), &["convert"], "a.nn");
+    assert!(a == convert(env!("CARGO_BIN_EXE_convert"), &[], "b.nn"));
+}
+
+#[test]
+fn bytes_that_are_no_checkpoint_are_refused_with_what_was_expected() {
+    let place = Workplace::new();
+    place.write("empty.nn", b"");
+    place.write("text.nn", b"hello\n");
+    for name in ["empty.nn", "text.nn"] {
+        place.refuses(
+            &["convert", name, "o.safetensors"],
+            1,
+            &["not recognised", name, "safetensors, tf2", "--from"],
+        );
+    }
+    place.refuses(&["convert", "--from", "nn", "text.nn", "o.safetensors"], 5, &["text.nn"]);
+    place.refuses(&["convert", "--from", "nn", "empty.nn", "o.safetensors"], 5, &["empty.nn"]);
+}
+
+#[test]
+fn a_truncated_file_is_corrupt() {
+    let place = Workplace::new();
+    let bytes = valid_nn();
+    place.write("cut.nn", &bytes[..bytes.len() - 1]);
+    place.refuses(&["convert", "cut.nn", "o.safetensors"], 5, &["cut.nn", "offset"]);
+}
+
+#[test]
+fn a_flipped_bit_in_tensor_data_is_found_by_its_checksum() {
+    let place = Workplace::new();
+    for entry in fs::read_dir(DIGITS).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, place.path(path.file_name().unwrap().to_str().unwrap())).unwrap();
+    }
+    let data = place.names().into_iter().find(|name| name.contains(".data-")).unwrap();
+    let mut bytes = fs::read(place.path(&data)).unwrap();
+    bytes[1000] ^= 1;
+    place.write(&data, bytes);
+    let arguments = ["convert", ".", "o.safetensors"];
+    place.refuses(&arguments, 5, &["checksum", &data, "computed", "as stored"]);
+}
+
+#[test]
+fn inputs_that_cannot_be_read_are_told_apart() {
+    let place = Workplace::new();
+    fs::create_dir(place.path("folder")).unwrap();
+    place.refuses(&["convert", "folder", "o.nn"], 1, &["not recognised", "folder"]);
+    place.refuses(&["convert", "missing.nn", "o.nn", "--to", "nn"], 1, &["missing.nn", "No such file"]);
+    #[cfg(unix)]
+    {
+        let fifo = place.path("fifo.nn");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        place.refuses(&["convert", "fifo.nn", "o.safetensors"], 2, &["neither a file nor a directory"]);
+    }
+}
+
+#[test]
+fn existing_output_is_kept_unless_forced() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    place.write("o.safetensors", b"precious");
+    place.refuses(&["convert", "m.nn", "o.safetensors"], 2, &["the output exists", "--force"]);
+    assert_eq!(fs::read(place.path("o.safetensors")).unwrap(), b"precious");
+    assert!(place.ckpt(&["convert", "m.nn", "o.safetensors", "--force"]).status.success());
+    assert_ne!(fs::read(place.path("o.safetensors")).unwrap(), b"precious");
+}
+
+#[test]
+fn output_onto_the_input_is_refused_even_when_forced() {
+    let place = Workplace::new();
+    let bytes = valid_nn();
+    place.write("m.nn", &bytes);
+    for output in ["m.nn", "./m.nn"] {
+        place.refuses(&["convert", "m.nn", output, "--force"], 2, &["the output is the input"]);
+    }
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("m.nn", place.path("link.nn")).unwrap();
+        place.refuses(&["convert", "m.nn", "link.nn", "--force"], 2, &["the output is the input"]);
+    }
+    assert!(fs::read(place.path("m.nn")).unwrap() == bytes);
+}
+
+#[test]
+fn an_output_in_a_directory_that_does_not_exist_is_refused() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    place.refuses(&["convert", "m.nn", "no/such/o.safetensors"], 2, &["directory does not exist"]);
+}
+
+#[test]
+fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    let out = "o.safetensors";
+    place.refuses(&["convert", "m.nn", out, "--from", "tf"], 2, &["unknown format", "did you mean 'tf2'"]);
+    place.refuses(&["convert", "m.nn", "o.xyz"], 2, &["does not say its format", "--to"]);
+    place.refuses(&["convert", "m.nn", out, "--set", "dialekt=a"], 2, &["dialekt", "did you mean 'dialect'"]);
+    place.refuses(&["convert", "m.nn", out, "--set", "dialect=c"], 2, &["a or b"]);
+    place.refuses(&["convert", "m.nn", out, "--set", "dialect"], 2, &["key=value"]);
+    place.refuses(&["convert", "m.nn", out, "--limit", "tensor=3"], 2, &["unknown limit", "tensors"]);
+    place.refuses(&["convert", "m.nn", out, "--limit", "tensors=3"], 1, &["limit 'tensors'"]);
+    place.refuses(
+        &["convert", "m.nn", out, "--allow", "everything"],
+        2,
+        &["unknown kind of loss", "weight-dropped"],
+    );
+    place.refuses(&["convert", "m.nn", out, "--exclude", "layer9*"], 2, &["matches no tensor"]);
+    place.refuses(&["convert", "m.nn", out, "--dtype", "int8"], 2, &["unknown dtype"]);
+    place.refuses(&["convert", "m.nn", out, "--max-memory", "1m"], 1, &["does not fit", "at least"]);
+    place.refuses(&["convert", "m.nn", "o.nn", "--set", "dialect=a"], 2, &["--from-set or --to-set"]);
+}
+
+#[test]
+fn a_file_that_two_formats_claim_is_refused_with_both_reasons() {
+    // Registered beside a codec for the same files, as a plugin could be.
+    struct Twin;
+    impl ckpt::Codec for Twin {
+        fn info(&self) -> &ckpt_api::FormatInfo {
+            static INFO: ckpt_api::FormatInfo = ckpt_api::FormatInfo {
+                id: "twin",
+                title: "Twin",
+                extensions: &[],
+                reads: true,
+                writes: false,
+                dtypes: &[],
+                ops: &[],
+                free_names: true,
+                free_metadata: false,
+                options: &[],
+            };
+            &INFO
+        }
+        fn probe(&self, _: &ckpt_api::Input) -> ckpt::Result<ckpt_api::Match> {
+            Ok(ckpt_api::Match::Certain("twins always are".into()))
+        }
+        fn read(
+            &self,
+            i: &ckpt_api::Input,
+            o: &ckpt_api::Options,
+            l: &ckpt_api::Limits,
+        ) -> ckpt::Result<ckpt_api::Contents> {
+            toy::Toy.read(i, o, l)
+        }
+        fn place(
+            &self,
+            c: &ckpt_api::Checkpoint,
+            n: &str,
+            o: &ckpt_api::Options,
+        ) -> ckpt::Result<ckpt_api::Placed> {
+            toy::Toy.place(c, n, o)
+        }
+    }
+    let mut registry = ckpt::Registry::empty();
+    registry.add(toy::Toy).unwrap();
+    registry.add(Twin).unwrap();
+    let files = std::collections::BTreeMap::from([("m.toy".to_owned(), toy::file(&[]))]);
+    let error = registry.identify(&ckpt_api::Input::memory("m.toy", files)).map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ckpt::Kind::Usage);
+    let text = error.to_string();
+    assert!(text.contains("twins always are") && text.contains("TOY1") && text.contains("--from"), "{text}");
+}
+
+#[test]
+fn a_mapping_is_checked_before_anything_is_written() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    place.write("collide.toml", "[[rule]]\nfrom = \"layer{n:int}.{part}\"\nto = \"same.{part}\"\n");
+    place.refuses(&["convert", "m.nn", "o.safetensors", "--map", "collide.toml"], 3, &["same."]);
+    place.write("partial.toml", "[lookup]\n\"layer0.weight\" = \"a\"\n");
+    place.refuses(&["convert", "m.nn", "o.safetensors", "--map", "partial.toml"], 3, &["layer0.bias"]);
+    place.write("missing.toml", "identity = true\n[lookup]\n\"layer7.weight\" = \"a\"\n");
+    place.refuses(&["convert", "m.nn", "o.safetensors", "--map", "missing.toml"], 3, &["layer7.weight"]);
+    place.refuses(
+        &["convert", "m.nn", "o.safetensors", "--map", "gpt2"],
+        2,
+        &["no such mapping", "gpt2-tf-to-hf"],
+    );
+    place.refuses(&["map", "check", "collide.toml", "m.nn"], 3, &["same."]);
+}
+
+#[test]
+fn a_mapping_renames_and_its_check_shows_how() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    place.write("names.toml", "[[rule]]\nfrom = \"layer{n:int}.{part}\"\nto = \"fc{n}.{part}\"\n");
+    let check = place.ckpt(&["map", "check", "names.toml", "m.nn"]);
+    let text = String::from_utf8(check.stdout).unwrap();
+    assert!(text.contains("fc0.weight") && text.contains("the rules have an inverse"), "{text}");
+    assert!(place.ckpt(&["convert", "m.nn", "o.safetensors", "--map", "names.toml"]).status.success());
+    let text = String::from_utf8(place.ckpt(&["inspect", "o.safetensors"]).stdout).unwrap();
+    assert!(text.contains("fc1.bias") && !text.contains("layer1.bias"), "{text}");
+}
+
+#[test]
+fn a_conversion_that_would_change_the_function_stops_until_the_loss_is_allowed() {
+    let place = Workplace::new();
+    let options = ["--set", "activations=relu,softmax"];
+    let strict = [&["convert", DIGITS, "o.nn", "--strict"][..], &options].concat();
+    place.refuses(&strict, 1, &["--strict forbids", "counter-dropped"]);
+    let exclude = [&["convert", DIGITS, "o.nn", "--exclude", "*bias"][..], &options].concat();
+    place.refuses(&exclude, 2, &["does not say"]);
+    let narrow = ["convert", DIGITS, "o.safetensors", "--dtype", "f16"];
+    let output = place.ckpt(&narrow);
+    assert!(output.status.success());
+    assert!(String::from_utf8(output.stderr).unwrap().contains("narrowed"), "an asked-for loss is told, too");
+}
+
+#[test]
+fn a_model_without_stated_activations_says_which_layers_need_one() {
+    let place = Workplace::new();
+    place.refuses(
+        &["convert", DIGITS, "o.nn"],
+        2,
+        &["hidden, digit", "--set activations=relu,softmax", "--arch"],
+    );
+}
+
+#[test]
+fn a_dry_run_prints_the_plan_and_writes_nothing() {
+    let place = Workplace::new();
+    for command in [&["plan"][..], &["convert", "--dry-run"]] {
+        let rest = [DIGITS, "o.nn", "--set", "activations=relu,softmax"];
+        let output = place.ckpt(&[command, &rest].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && text.contains("transpose") && text.contains("layer0.weight"),
+            "{text}"
+        );
+    }
+    assert!(place.names().is_empty());
+}
+
+#[test]
+fn every_command_speaks_json() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    place.write("n.toml", "identity = true\n");
+    let commands: [&[&str]; 8] = [
+        &["inspect", "m.nn", "--stats"],
+        &["inspect", "m.nn", "--graph"],
+        &["diff", "m.nn", "m.nn"],
+        &["hash", "m.nn"],
+        &["formats"],
+        &["plan", "m.nn", "o.safetensors"],
+        &["map", "check", "n.toml", "m.nn"],
+        &["convert", "m.nn", "o.safetensors", "--no-sync"],
+    ];
+    for command in commands {
+        let output = place.ckpt(&[command, &["--format", "json"]].concat());
+        assert!(output.status.success(), "{command:?}");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout)
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    }
+    let output = place.ckpt(&["inspect", "missing", "--format", "json"]);
+    let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(error["error"]["kind"], "io");
+}
+
+#[test]
+fn the_hash_is_of_the_values_not_of_the_file() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    assert!(place.ckpt(&["convert", "m.nn", "m.safetensors"]).status.success());
+    let hash = |name: &str| String::from_utf8(place.ckpt(&["hash", name]).stdout).unwrap()[..64].to_owned();
+    assert_eq!(hash("m.nn"), hash("m.safetensors"));
+    assert_ne!(fs::read(place.path("m.nn")).unwrap(), fs::read(place.path("m.safetensors")).unwrap());
+}
+
+#[test]
+fn diff_says_what_differs_and_exits_with_4() {
+    let place = Workplace::new();
+    let mut bytes = valid_nn();
+    place.write("a.nn", &bytes);
+    let last = bytes.len() - 1;
+    bytes[last - 1] ^= 1;
+    place.write("b.nn", &bytes);
+    let same = place.ckpt(&["diff", "a.nn", "a.nn"]);
+    assert_eq!(same.status.code(), Some(0));
+    let differs = place.ckpt(&["diff", "a.nn", "b.nn"]);
+    assert_eq!(differs.status.code(), Some(4));
+    let text = String::from_utf8(differs.stdout).unwrap();
+    assert!(text.contains("different: layer1.bias: 1 elements") && text.contains("3 of 4"), "{text}");
+    let close = place.ckpt(&["diff", "a.nn", "b.nn", "--atol", "10"]);
+    assert_eq!(close.status.code(), Some(0));
+}
+
+#[test]
+fn a_set_of_shards_is_written_and_read() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    assert!(place.ckpt(&["convert", "m.nn", "m.safetensors", "--shard-size", "1k"]).status.success());
+    let index = "m.safetensors.index.json";
+    assert!(place.names().contains(&index.to_owned()), "{:?}", place.names());
+    assert!(place.ckpt(&["convert", index, "back.nn"]).status.success());
+    assert!(fs::read(place.path("back.nn")).unwrap() == fs::read(place.path("m.nn")).unwrap());
+}
+
+#[test]
+fn completions_are_scripts_for_the_named_shell() {
+    let place = Workplace::new();
+    for (shell, text) in [("bash", "_ckpt()"), ("zsh", "#compdef ckpt"), ("fish", "complete -c ckpt")] {
+        let output = place.ckpt(&["completions", shell]);
+        assert!(String::from_utf8(output.stdout).unwrap().contains(text), "{shell}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn output_gets_the_permissions_that_the_umask_gives() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    let plain = fs::metadata(place.path("m.nn")).unwrap().permissions().mode();
+    assert!(place.ckpt(&["convert", "m.nn", "o.safetensors"]).status.success());
+    let made = fs::metadata(place.path("o.safetensors")).unwrap().permissions().mode();
+    assert_eq!(made, plain);
+}
+
+#[test]
+fn help_names_every_command_and_the_exit_codes() {
+    let output = Workplace::new().ckpt(&["--help"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for word in ["convert", "inspect", "diff", "hash", "formats", "plan", "map", "completions", "Exit codes"]
+    {
+        assert!(text.contains(word), "{word}");
+    }
+    let usage = Command::new(env!("CARGO_BIN_EXE_ckpt")).arg(OsStr::new("--nonsense")).output().unwrap();
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(Path::new(DIGITS).is_dir());
+}

@@ -1,0 +1,149 @@
+//! A codec written against `ckpt-api` alone, as a third party would: it shows that the contract suffices.
+//!
+//! `TOY1` · count u8 · per tensor: name length u8, name, rank u8, axes u16 little-endian, f32 big-endian,
+//! column-major.
+
+use ckpt_api::{
+    Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo, Input,
+    Limits, Loss, LossKind, Match, Options, OutputFile, Packing, Placed, Placement, Result, Shape, Tensor,
+    TensorId,
+};
+
+/// The codec.
+pub struct Toy;
+
+const MAGIC: &[u8; 4] = b"TOY1";
+
+static INFO: FormatInfo = FormatInfo {
+    id: "toy",
+    title: "Toy format",
+    extensions: &["toy"],
+    reads: true,
+    writes: true,
+    dtypes: &[DType::F32],
+    ops: &[],
+    free_names: true,
+    free_metadata: false,
+    options: &[],
+};
+
+fn encoding(rank: usize) -> Encoding {
+    Encoding {
+        dtype: DType::F32,
+        endian: Endian::Big,
+        order: (0..rank).rev().collect(),
+        packing: Packing::Bytes,
+    }
+}
+
+impl Codec for Toy {
+    fn info(&self) -> &FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, input: &Input) -> Result<Match> {
+        let found = input.is_file() && input.main()?.bytes(0, 4).is_ok_and(|magic| magic == MAGIC);
+        Ok(if found { Match::Certain("it begins with TOY1".into()) } else { Match::No })
+    }
+
+    fn read(&self, input: &Input, _: &Options, _: &Limits) -> Result<Contents> {
+        let file = input.main()?;
+        if file.bytes(0, 4)? != MAGIC {
+            return Err(Error::corrupt("not a toy file").file(file.name()).offset(0));
+        }
+        let byte = |at| file.bytes(at, 1).map(|bytes| bytes[0]);
+        let mut contents = Contents { files: vec![input.entry().to_owned()], ..Contents::default() };
+        let mut at = 5;
+        for id in 0..usize::from(byte(4)?) {
+            let name_len = u64::from(byte(at)?);
+            let name = String::from_utf8(file.bytes(at + 1, name_len)?)
+                .map_err(|_| Error::corrupt("the name is not UTF-8").offset(at + 1))?;
+            at += 1 + name_len;
+            let rank = u64::from(byte(at)?);
+            let axes = file.bytes(at + 1, rank * 2)?;
+            at += 1 + rank * 2;
+            let dims = axes.chunks(2).map(|axis| u64::from(u16::from_le_bytes([axis[0], axis[1]])));
+            let tensor = Tensor::new(&name, DType::F32, Shape::new(dims.collect::<Vec<_>>())?);
+            let len = tensor.value_bytes();
+            contents.placements.push(Placement {
+                tensor: TensorId(id),
+                name,
+                extents: vec![Extent { file: FileId(0), offset: at, len, region: None, checksum: None }],
+                encoding: encoding(tensor.shape.rank()),
+            });
+            contents.checkpoint.tensors.push(tensor);
+            at += len;
+        }
+        if at != file.len() {
+            return Err(Error::corrupt("bytes after the last tensor").file(file.name()).offset(at));
+        }
+        Ok(contents)
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
+        let mut placed = Placed::default();
+        let kept: Vec<(usize, &Tensor)> =
+            checkpoint.tensors.iter().enumerate().filter(|(_, tensor)| tensor.dtype == DType::F32).collect();
+        for tensor in checkpoint.tensors.iter().filter(|tensor| tensor.dtype != DType::F32) {
+            placed.losses.push(Loss::new(
+                LossKind::of_dropping(tensor.role),
+                &tensor.name,
+                "toys hold f32 only",
+            ));
+        }
+        if checkpoint.graph.is_some() {
+            placed.losses.push(Loss::new(LossKind::GraphDropped, "graph", "toys have none"));
+        }
+        let small = |len: usize| u8::try_from(len).map_err(|_| Error::unsupported("too many for a toy"));
+        let mut header = MAGIC.to_vec();
+        header.push(small(kept.len())?);
+        let mut at = 0;
+        for (id, tensor) in kept {
+            header.push(small(tensor.name.len())?);
+            header.extend_from_slice(tensor.name.as_bytes());
+            header.push(small(tensor.shape.rank())?);
+            for axis in tensor.shape.iter() {
+                let axis = u16::try_from(*axis).map_err(|_| Error::unsupported("too long for a toy"))?;
+                header.extend_from_slice(&axis.to_le_bytes());
+            }
+            let (offset, len) = (at + header.len() as u64, tensor.value_bytes());
+            placed.blocks.push(Block { file: FileId(0), offset: at, bytes: std::mem::take(&mut header) });
+            placed.placements.push(Placement {
+                tensor: TensorId(id),
+                name: tensor.name.clone(),
+                extents: vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
+                encoding: encoding(tensor.shape.rank()),
+            });
+            at = offset + len;
+        }
+        if !header.is_empty() {
+            placed.blocks.push(Block { file: FileId(0), offset: at, bytes: header.clone() });
+        }
+        placed.files.push(OutputFile { name: name.to_owned(), len: Some(at + header.len() as u64) });
+        Ok(placed)
+    }
+}
+
+/// A toy file with these tensors, whose values count up in row-major order.
+pub fn file(tensors: &[(&str, &[u16])]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.push(u8::try_from(tensors.len()).unwrap());
+    for (name, dims) in tensors {
+        bytes.push(u8::try_from(name.len()).unwrap());
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(u8::try_from(dims.len()).unwrap());
+        dims.iter().for_each(|dim| bytes.extend_from_slice(&dim.to_le_bytes()));
+        let count: usize = dims.iter().map(|dim| usize::from(*dim)).product();
+        for mut k in 0..count {
+            // Column-major position to row-major number.
+            let mut index = Vec::new();
+            for dim in *dims {
+                index.push(k % usize::from(*dim));
+                k /= usize::from(*dim);
+            }
+            let number = index.iter().zip(*dims).fold(0, |flat, (i, dim)| flat * usize::from(*dim) + i);
+            bytes.extend_from_slice(&(number as f32).to_be_bytes());
+        }
+    }
+    bytes
+}
