@@ -1,0 +1,15 @@
+//! Looks into a checkpoint: `cargo run --example inspect [PATH]`.
+
+use ckpt::{OpenOptions, Registry, Source};
+
+fn main() -> ckpt::Result<()> {
+    let path = std::env::args().nth(1).unwrap_or_else(|| "examples/data/digits".to_owned());
+    let source = Source::open(&Registry::builtin(), path, &OpenOptions::default())?;
+    let inspection = ckpt::inspect::inspect(&source, true)?;
+    println!("{} ({})", inspection.title, inspection.reason);
+    for tensor in &inspection.tensors {
+        let mean = tensor.stats.and_then(|stats| stats.mean);
+        println!("{} {} {} mean {mean:?}", tensor.name, tensor.dtype, tensor.shape);
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! The checkpoint in this repository computes, after its conversion, what Keras computed.
+
+mod common;
+
+use ckpt::Conversion;
+use common::{convert, error, forward, open};
+use std::path::Path;
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data");
+
+/// f32 in Keras against f64 here, over at most 64 products of size one: √64 · 2⁻²⁴ · 10, relative to the largest output.
+const BOUND: f64 = 5e-6;
+
+fn numbers(value: &serde_json::Value) -> Vec<f32> {
+    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap() as f32).collect()
+}
+
+fn check(input: &str, options: &[(&str, &str)]) {
+    let work = tempfile::tempdir().unwrap();
+    let output = work.path().join("digits.nn");
+    convert(open(&Path::new(DATA).join(input), options), &output, &Conversion::default());
+    let model = open(&output, &[]);
+    let json = std::fs::read_to_string(Path::new(DATA).join("digits_io.json")).unwrap();
+    let io: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = io["x"].as_array().unwrap().iter().zip(io["y"].as_array().unwrap());
+    let mut seen = 0;
+    for (x, y) in rows {
+        let found = error(&forward(&model, &numbers(x)), &numbers(y));
+        assert!(found < BOUND, "{input} row {seen}: {found:e}");
+        seen += 1;
+    }
+    assert_eq!(seen, 16);
+}
+
+#[test]
+fn a_bare_checkpoint_with_given_activations_computes_the_same() {
+    check("digits", &[("activations", "relu,softmax")]);
+}
+
+#[test]
+fn a_saved_model_needs_nothing_and_computes_the_same() {
+    check("digits_saved_model", &[]);
+}
+
+#[test]
+fn the_matrix_in_the_readme_is_what_the_codecs_can_do() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let mut lines = readme.lines().skip_while(|line| !line.starts_with("| from \\ to"));
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).collect()
+    };
+    let targets = cells(lines.next().unwrap());
+    let registry = ckpt::Registry::builtin();
+    let mut seen = 0;
+    for line in lines.skip(1).take_while(|line| line.starts_with('|')) {
+        let row = cells(line);
+        let reads = registry.codec(&row[0]).unwrap().info().reads;
+        for (target, cell) in targets.iter().zip(&row).skip(1) {
+            let writes = registry.codec(target).unwrap().info().writes;
+            assert_eq!(cell == "yes", reads && writes, "{} to {target}", row[0]);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, registry.codecs().count().pow(2));
+}
