@@ -69,6 +69,22 @@ def with_graph(names: tuple[str, str]) -> list[Tensor]:
     return [Tensor(names[0], "f32", [3, 2], KERNEL.data), Tensor(names[1], "f32", [2], BIAS.data), graph]
 
 
+def bundles() -> dict[str, Bundle]:
+    """Checkpoints of one index block and short values: what the fuzzer of entries begins with."""
+    texts = [Tensor("texts", "string", [2, 2], [b"", b"a", b"\xff\x00" * 9, "ü".encode()]), Tensor("none", "string", [0], [])]
+    variant = [Tensor("list", "variant", [2], [b"", message(1, b"tensorflow::TensorList")])]
+    rows = [([(0, 1), (0, -1)], KERNEL.data[:8]), ([(1, 2), (0, -1)], KERNEL.data[8:])]
+    keys = tuple(f"model/layer-0/{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("kernel", "bias"))
+    return {
+        "basic": bundle(),
+        "every_dtype": bundle(every_dtype()),
+        "texts": bundle(texts),
+        "variant": bundle(variant),
+        "slices": Bundle().add_slices("dense/kernel", "f32", [3, 2], rows),
+        "object_graph": bundle(with_graph(keys)),
+    }
+
+
 def accepted():
     def case(name, why, files, tensors, entry="m", options=()):
         return accept(name, why, files, entry, tensors, options)

@@ -1,0 +1,8 @@
+//! Entries of TensorFlow checkpoints behind right checksums (see `ckpt_fuzz::entries`), by name and by key.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let input = ckpt_fuzz::entries(data);
+    ckpt_fuzz::read(&ckpt_tf2::Tf2, &input, &[]);
+    ckpt_fuzz::read(&ckpt_tf2::Tf2, &input, &[("names".to_owned(), "key".to_owned())]);
+});

@@ -1,0 +1,122 @@
+//! What the fuzz targets share.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+use ckpt_api::{Codec, Input, Limits, Match, Options, Side, conformance};
+use std::collections::BTreeMap;
+
+/// Values beyond this are not read: the time goes into headers.
+const VALUE_BYTES: u64 = 1 << 20;
+
+/// One file, named by the user.
+pub fn single(name: &str, data: &[u8]) -> Input {
+    Input::memory(name, BTreeMap::from([(name.to_owned(), data.to_vec())]))
+}
+
+/// A TensorFlow checkpoint from `u32 little-endian length of the index · index · data`; every data file that an
+/// index of one or two shards can name holds the same data.
+pub fn bundle(data: &[u8]) -> Input {
+    let (len, rest) = data.split_at_checked(4).unwrap_or((&[0; 4], data));
+    let len = len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
+    let (index, values) = rest.split_at(len.min(rest.len()));
+    let shards = ["00000-of-00001", "00000-of-00002", "00001-of-00002"];
+    let mut files = BTreeMap::from(shards.map(|shard| (format!("m.data-{shard}"), values.to_vec())));
+    files.insert("m.index".to_owned(), index.to_vec());
+    Input::memory("m.index", files)
+}
+
+/// A TensorFlow checkpoint whose index has right checksums around wrong entries. Of the bytes: entries, each `u8 length
+/// of key · u8 length of value · key · value`, until a key's length of 255; the rest is data.
+pub fn entries(mut bytes: &[u8]) -> Input {
+    let mut entries = BTreeMap::new();
+    while let Some(([key, value], rest)) = bytes.split_first_chunk::<2>() {
+        if *key == u8::MAX {
+            bytes = rest;
+            break;
+        }
+        let Some((key, rest)) = rest.split_at_checked(usize::from(*key)) else { break };
+        let Some((value, rest)) = rest.split_at_checked(usize::from(*value)) else { break };
+        entries.insert(key.to_vec(), value.to_vec());
+        bytes = rest;
+    }
+    let (mut contents, mut restarts) = (Vec::new(), Vec::new());
+    for (key, value) in &entries {
+        restarts.extend((contents.len() as u32).to_le_bytes());
+        contents.extend([&[0][..], &varint(key.len()), &varint(value.len()), key, value].concat());
+    }
+    contents.extend(restarts);
+    contents.extend((entries.len() as u32).to_le_bytes());
+    let handle = [varint(0), varint(contents.len())].concat();
+    let last = entries.keys().next_back().cloned().unwrap_or_default();
+    let index =
+        [&[0][..], &varint(last.len()), &varint(handle.len()), &last, &handle, &[0; 4], &[1, 0, 0, 0]]
+            .concat();
+    let at = contents.len() + 5;
+    let mut footer = [varint(at), varint(0), varint(at), varint(index.len())].concat();
+    footer.resize(40, 0);
+    footer.extend(0xdb47_7524_8b80_fb57u64.to_le_bytes());
+    let table = [sealed(contents), sealed(index), footer].concat();
+    let len = (table.len() as u32).to_le_bytes();
+    bundle(&[&len[..], &table, bytes].concat())
+}
+
+fn sealed(mut contents: Vec<u8>) -> Vec<u8> {
+    contents.push(0);
+    let masked = crc32c::crc32c(&contents).rotate_right(15).wrapping_add(0xa282_ead8);
+    contents.extend(masked.to_le_bytes());
+    contents
+}
+
+fn varint(mut value: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    while value >= 0x80 {
+        out.push((value & 0x7f | 0x80) as u8);
+        value >>= 7;
+    }
+    out.push(value as u8);
+    out
+}
+
+/// Probes and reads with small limits, then the values; what was read and can be written must come back the same.
+pub fn read(codec: &dyn Codec, input: &Input, options: &[(String, String)]) {
+    let probed = codec.probe(input).expect("memory can always be read");
+    let info = codec.info();
+    let mut limits = Limits::default();
+    for (name, value) in
+        [("header_bytes", "1m"), ("block_bytes", "1m"), ("tensors", "10k"), ("graph_nodes", "10k")]
+    {
+        limits.set(name, value).expect("a known limit");
+    }
+    let parsed = Options::parse(info.id, info.options, Side::Read, options).expect("known options");
+    let Ok(contents) = codec.read(input, &parsed, &limits) else { return };
+    assert_ne!(probed, Match::No, "what can be read must be recognised");
+    if contents.check(&limits).is_err() {
+        return;
+    }
+    let all = contents.placements.iter().map(|placement| placement.tensor);
+    let sizes = contents.checkpoint.tensors.iter().map(ckpt_api::Tensor::value_bytes);
+    if contents.check_data(input, all).is_err() || sizes.fold(0u64, u64::saturating_add) > VALUE_BYTES {
+        return;
+    }
+    let Ok((contents, values)) = conformance::read(codec, input, options) else { return };
+    if info.writes && contents.repairs.is_empty() {
+        round_trip(codec, input, &contents.checkpoint, &values);
+    }
+}
+
+fn round_trip(codec: &dyn Codec, input: &Input, checkpoint: &ckpt_api::Checkpoint, values: &[Vec<u8>]) {
+    let Ok(files) = conformance::write(codec, checkpoint, values, input.entry(), &[]) else { return };
+    let written = Input::memory(input.entry(), files.clone());
+    let (again, same) = conformance::read(codec, &written, &[]).expect("what was written can be read");
+    let describe = |checkpoint: &ckpt_api::Checkpoint, values: &[Vec<u8>]| {
+        let pairs = checkpoint.tensors.iter().zip(values);
+        pairs
+            .map(|(tensor, value)| (tensor.name.clone(), (tensor.shape.clone(), value.clone())))
+            .collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(describe(checkpoint, values), describe(&again.checkpoint, &same));
+    let twice =
+        conformance::write(codec, &again.checkpoint, &same, input.entry(), &[]).expect("and written again");
+    assert_eq!(files, twice);
+}
