@@ -1,6 +1,7 @@
 //! What a codec says when it has read.
 
-use crate::{Checkpoint, Encoding, Error, Extent, Input, Limits, Placement, Result, Tensor, TensorId};
+use crate::fit::check_fit;
+use crate::{Checkpoint, Error, Input, Limits, Placement, Result, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -30,7 +31,7 @@ pub struct Repair {
 
 impl Contents {
     /// Checks what no codec should have to check again: every tensor has a fitting placement, names are unique,
-    /// slices cover their tensor exactly, and the graph names tensors that exist.
+    /// slices cover their tensor exactly, the graph can run in its order and names tensors that exist.
     ///
     /// # Errors
     /// [`crate::Kind::Corrupt`] or [`crate::Kind::Limit`], naming the tensor.
@@ -72,40 +73,19 @@ impl Contents {
         };
         let axes_fit = tensor.axes.as_ref().is_none_or(|axes| axes.len() == rank);
         let files_fit = placement.extents.iter().all(|extent| extent.file.0 < self.files.len());
-        if placement.tensor != id
-            || !lengths_fit
-            || !axes_fit
-            || !files_fit
-            || !is_permutation(&placement.encoding, rank)
-        {
+        if placement.tensor != id || !lengths_fit || !axes_fit || !files_fit {
             return Err(Error::corrupt("the tensor's description contradicts itself"));
         }
         if placement.extents.iter().any(|extent| extent.region.is_some()) {
             limits.check("slices", placement.extents.len() as u64)?;
-            check_cover(tensor, placement)
-        } else {
-            let stored = placement.extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.len));
-            let expected = match tensor.dtype.bytes() {
-                Some(_) => placement.encoding.stored_len(elements),
-                None => Some(tensor.value_bytes()),
-            };
-            if stored.is_none() || stored != expected {
-                return Err(Error::corrupt("the stored size does not fit the shape")
-                    .found(stored.map_or("too many bytes".to_owned(), |bytes| format!("{bytes} bytes")))
-                    .expected(format!(
-                        "{} of {} = {} bytes",
-                        tensor.shape,
-                        placement.encoding.dtype,
-                        expected.map_or("a fraction of".to_owned(), |bytes| bytes.to_string())
-                    )));
-            }
-            Ok(())
         }
+        check_fit(tensor, placement)
     }
 
     fn check_graph(&self, names: &HashSet<&str>, limits: &Limits) -> Result<()> {
         let Some(graph) = &self.checkpoint.graph else { return Ok(()) };
         limits.check("graph_nodes", graph.nodes.len() as u64)?;
+        graph.check()?;
         for node in &graph.nodes {
             for (role, tensor) in &node.parameters {
                 if !names.contains(tensor.as_str()) {
@@ -153,72 +133,10 @@ impl Contents {
     }
 }
 
-fn is_permutation(encoding: &Encoding, rank: usize) -> bool {
-    let mut seen = vec![false; rank];
-    encoding.order.len() == rank
-        && encoding
-            .order
-            .iter()
-            .all(|axis| seen.get_mut(*axis).is_some_and(|seen| !std::mem::replace(seen, true)))
-}
-
-/// Every element lies in exactly one region: the sizes add up, and no two overlap.
-fn check_cover(tensor: &Tensor, placement: &Placement) -> Result<()> {
-    let mut boxes = Vec::with_capacity(placement.extents.len());
-    let mut covered = 0u64;
-    for extent in &placement.extents {
-        let region = region_of(tensor, extent)?;
-        if placement.encoding.stored_len(region.shape.elements()) != Some(extent.len) {
-            return Err(Error::corrupt("a slice's stored size does not fit its shape")
-                .offset(extent.offset)
-                .found(format!("{} bytes", extent.len))
-                .expected(format!("{} of {}", region.shape, placement.encoding.dtype)));
-        }
-        covered = covered.saturating_add(region.shape.elements());
-        if region.shape.elements() > 0 {
-            boxes.push(region);
-        }
-    }
-    if covered != tensor.shape.elements() {
-        return Err(Error::corrupt("the slices do not cover the tensor exactly")
-            .found(format!("{covered} elements in {} slices", placement.extents.len()))
-            .expected(format!("{} elements", tensor.shape.elements())));
-    }
-    boxes.sort_by(|a, b| a.start.cmp(&b.start));
-    for (i, a) in boxes.iter().enumerate() {
-        let reach = |region: &crate::Region| region.start.first().map_or(1, |s| s + region.shape[0]);
-        for b in boxes[i + 1..].iter().take_while(|b| b.start.first().is_none_or(|start| *start < reach(a))) {
-            let overlap = (0..a.start.len())
-                .all(|k| a.start[k] < b.start[k] + b.shape[k] && b.start[k] < a.start[k] + a.shape[k]);
-            if overlap {
-                return Err(Error::corrupt("two slices overlap")
-                    .found(format!("{:?}+{} and {:?}+{}", a.start, a.shape, b.start, b.shape)));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn region_of<'a>(tensor: &Tensor, extent: &'a Extent) -> Result<&'a crate::Region> {
-    let outside = || Error::corrupt("a slice lies outside its tensor").offset(extent.offset);
-    let region = extent.region.as_ref().ok_or_else(outside)?;
-    let fits = region.start.len() == tensor.shape.rank()
-        && region.shape.rank() == tensor.shape.rank()
-        && (0..tensor.shape.rank())
-            .all(|k| region.start[k].checked_add(region.shape[k]).is_some_and(|end| end <= tensor.shape[k]));
-    if fits {
-        Ok(region)
-    } else {
-        Err(outside()
-            .found(format!("{:?}+{}", region.start, region.shape))
-            .expected(format!("inside {}", tensor.shape)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, FileId, Region, Shape};
+    use crate::{DType, Encoding, Extent, FileId, Region, Shape};
 
     fn sliced(slices: &[([u64; 2], [u64; 2])]) -> Contents {
         let tensor = Tensor::new("v", DType::U8, Shape::new(vec![2, 2]).unwrap());

@@ -217,6 +217,36 @@ impl Graph {
         }
     }
 
+    /// Checks that the nodes can run in their order: names are unique, and every value is made once, before it is
+    /// taken. An empty name stands for an input that is left out, as in ONNX.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`], naming the node.
+    pub fn check(&self) -> Result<()> {
+        let mut names = HashSet::with_capacity(self.nodes.len());
+        let mut made: HashSet<&str> = self.inputs.iter().map(|value| value.name.as_str()).collect();
+        let wrong = |what: &str, node: &str, value: &str| {
+            Err(Error::corrupt(what).field(node.to_owned()).found(format!("'{value}'")))
+        };
+        for node in &self.nodes {
+            if !names.insert(node.name.as_str()) {
+                return wrong("two layers of the graph have the same name", &node.name, &node.name);
+            }
+            if let Some(input) =
+                node.inputs.iter().find(|name| !name.is_empty() && !made.contains(name.as_str()))
+            {
+                return wrong("a layer takes a value that no layer before it makes", &node.name, input);
+            }
+            if let Some(output) = node.outputs.iter().find(|name| !made.insert(name)) {
+                return wrong("a layer makes a value that is there already", &node.name, output);
+            }
+        }
+        match self.outputs.iter().find(|value| !made.contains(value.name.as_str())) {
+            Some(value) => wrong("the graph gives a value that no layer makes", "outputs", &value.name),
+            None => Ok(()),
+        }
+    }
+
     /// The nodes, if they form one chain from one input to one output.
     ///
     /// # Errors
@@ -321,6 +351,25 @@ mod tests {
         graph.require_activations().unwrap();
         let ops: Vec<&str> = graph.chain().unwrap().iter().map(|node| node.op.name()).collect();
         assert_eq!(ops, ["Gemm", "Relu", "Gemm"]);
+    }
+
+    #[test]
+    fn a_graph_that_cannot_run_is_refused() {
+        type Damage = fn(&mut Graph);
+        let damages: &[(&str, Damage)] = &[
+            ("same name", |graph| graph.nodes[1].name = "a".into()),
+            ("no layer before it makes", |graph| graph.nodes.swap(0, 1)),
+            ("no layer before it makes", |graph| graph.inputs.clear()),
+            ("there already", |graph| graph.nodes[1].outputs = vec!["input".into()]),
+            ("no layer makes", |graph| graph.outputs[0].name = "z".into()),
+        ];
+        open_chain().check().unwrap();
+        for (message, damage) in damages {
+            let mut graph = open_chain();
+            damage(&mut graph);
+            let error = graph.check().unwrap_err().to_string();
+            assert!(error.contains(message), "{message}: {error}");
+        }
     }
 
     #[test]

@@ -153,6 +153,7 @@ impl Input {
     /// The path of `name` as people should see it in messages.
     pub fn display(&self, name: &str) -> String {
         match &*self.backend {
+            Backend::Directory(root) if name.is_empty() => root.display().to_string(),
             Backend::Directory(root) if root.as_os_str() == "." => name.to_owned(),
             Backend::Directory(root) => root.join(name).display().to_string(),
             Backend::Memory(_) => name.to_owned(),
@@ -179,7 +180,7 @@ fn split(path: &Path) -> Result<(PathBuf, String)> {
 }
 
 /// A name from a file must stay below its directory.
-fn checked(name: &str) -> Result<()> {
+pub(crate) fn checked(name: &str) -> Result<()> {
     let inside = !name.is_empty()
         && !name.contains(['\0', '\\'])
         && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));

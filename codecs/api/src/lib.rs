@@ -24,6 +24,7 @@ pub mod conformance;
 mod contents;
 mod dtype;
 mod error;
+mod fit;
 mod graph;
 mod input;
 mod limits;

@@ -20,6 +20,10 @@ macro_rules! limits {
                 vec![$((stringify!($field), self.$field),)*]
             }
 
+            fn value(&self, name: &str) -> Option<u64> {
+                match name { $(stringify!($field) => Some(self.$field),)* _ => None }
+            }
+
             fn slot(&mut self, name: &str) -> Option<&mut u64> {
                 match name { $(stringify!($field) => Some(&mut self.$field),)* _ => None }
             }
@@ -72,11 +76,14 @@ impl Limits {
     /// Checks `found` against the limit called `name`, before anything is allocated for it.
     ///
     /// # Errors
-    /// [`crate::Kind::Limit`].
+    /// [`crate::Kind::Limit`]; [`crate::Kind::Usage`] for a limit that does not exist, so that a misspelt name never
+    /// switches a check off.
     pub fn check(&self, name: &'static str, found: u64) -> Result<()> {
-        let limit = self.entries().into_iter().find(|(known, _)| *known == name);
-        match limit {
-            Some((_, limit)) if found > limit => Err(Error::limit(format!("the limit '{name}' is exceeded"))
+        match self.value(name) {
+            None => Err(Error::usage("the codec checks a limit that does not exist")
+                .field(name)
+                .help("this is a defect of the codec: please report it")),
+            Some(limit) if found > limit => Err(Error::limit(format!("the limit '{name}' is exceeded"))
                 .found(found.to_string())
                 .expected(format!("at most {limit}"))
                 .help(format!("if you trust the file, raise it with --limit {name}={found}"))),
@@ -93,6 +100,22 @@ mod tests {
     fn an_unknown_limit_lists_the_known_ones() {
         let error = Limits::default().set("tensor", "5").unwrap_err();
         assert!(error.to_string().contains("tensors"), "{error}");
+    }
+
+    #[test]
+    fn a_check_of_an_unknown_limit_never_passes() {
+        assert!(Limits::default().check("header_byte", 0).is_err());
+    }
+
+    #[test]
+    fn every_limit_can_be_set_and_checked() {
+        let names: Vec<_> = Limits::default().entries().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), 9);
+        for name in names {
+            let mut limits = Limits::default();
+            limits.set(name, "7").unwrap();
+            assert!(limits.check(name, 7).is_ok() && limits.check(name, 8).is_err(), "{name}");
+        }
     }
 
     #[test]

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 
 /// JSON values by namespace and key. The namespace is the id of the format that owns the keys, so that what one
 /// format cannot say survives a stay in another (`nn` → safetensors → `nn` is byte-identical).
+///
+/// A checkpoint has some ([`crate::Checkpoint::metadata`]), and so has every tensor ([`crate::Tensor::metadata`]):
+/// what concerns one tensor belongs there, for a list by tensor name goes wrong as soon as a mapping renames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Metadata(BTreeMap<String, Map<String, Value>>);

@@ -1,5 +1,6 @@
 //! What a codec says when it writes.
 
+use crate::fit::check_fit;
 use crate::{Checkpoint, Error, FileId, Loss, Placement, Result};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -17,40 +18,86 @@ pub struct Placed {
     pub placements: Vec<Placement>,
     /// What the target cannot carry.
     pub losses: Vec<Loss>,
+    /// What [`crate::Codec::seal`] has to know beside the placements, in the codec's own words: an index that lacks
+    /// only its checksums. The engine keeps it and never looks at it.
+    pub draft: Vec<u8>,
 }
 
 impl Placed {
-    /// Checks what the engine relies on: every tensor is placed once or named in a loss, every file exists.
+    /// Checks what the engine relies on: names of files stay below the output's directory and are unique; every
+    /// tensor is placed once or named in a loss; placements fit their tensors; no two pieces overlap or lie outside
+    /// their file.
     ///
     /// # Errors
     /// [`crate::Kind::Mismatch`]: a defect of the codec, not of the input.
     pub fn check(&self, checkpoint: &Checkpoint) -> Result<()> {
-        let defect = |message: &str| {
-            Error::mismatch(message).help("this is a defect of the target's codec: please report it")
-        };
-        let lost: HashSet<&str> = self.losses.iter().map(|loss| loss.subject.as_str()).collect();
-        let mut placed = vec![false; checkpoint.tensors.len()];
-        for placement in &self.placements {
-            match placed.get_mut(placement.tensor.0) {
-                Some(seen) if !*seen => *seen = true,
-                _ => return Err(defect("a tensor is placed twice or does not exist").tensor(&placement.name)),
+        self.check_files()?;
+        self.check_tensors(checkpoint)?;
+        self.check_pieces()
+    }
+
+    fn check_files(&self) -> Result<()> {
+        let mut names = HashSet::with_capacity(self.files.len());
+        for file in &self.files {
+            if crate::input::checked(&file.name).is_err() {
+                return Err(defect("an output file lies outside the output's directory").file(&file.name));
             }
-            if placement.extents.iter().any(|extent| extent.file.0 >= self.files.len()) {
-                return Err(
-                    defect("a tensor is placed in a file that does not exist").tensor(&placement.name)
-                );
+            if !names.insert(file.name.as_str()) {
+                return Err(defect("two output files have the same name").file(&file.name));
             }
         }
-        let silent = checkpoint
-            .tensors
-            .iter()
-            .zip(&placed)
-            .find(|(tensor, placed)| !**placed && !lost.contains(tensor.name.as_str()));
-        match silent {
+        Ok(())
+    }
+
+    fn check_tensors(&self, checkpoint: &Checkpoint) -> Result<()> {
+        let mut placed = vec![false; checkpoint.tensors.len()];
+        for placement in &self.placements {
+            let id = placement.tensor.0;
+            let (Some(seen), Some(tensor)) = (placed.get_mut(id), checkpoint.tensors.get(id)) else {
+                return Err(defect("a tensor is placed that does not exist").tensor(&placement.name));
+            };
+            if std::mem::replace(seen, true) {
+                return Err(defect("a tensor is placed twice").tensor(&tensor.name));
+            }
+            check_fit(tensor, placement).map_err(|error| {
+                defect("a tensor's place does not fit it").tensor(&tensor.name).found(error.to_string())
+            })?;
+        }
+        let lost: HashSet<&str> = self.losses.iter().map(|loss| loss.subject.as_str()).collect();
+        let mut unplaced = checkpoint.tensors.iter().zip(&placed).filter(|(_, placed)| !**placed);
+        match unplaced.find(|(tensor, _)| !lost.contains(tensor.name.as_str())) {
             Some((tensor, _)) => Err(defect("a tensor would be lost silently").tensor(&tensor.name)),
             None => Ok(()),
         }
     }
+
+    fn check_pieces(&self) -> Result<()> {
+        let blocks = self.blocks.iter().map(|block| (block.file, block.offset, block.bytes.len() as u64));
+        let extents = self.placements.iter().flat_map(|placement| &placement.extents);
+        let extents = extents.map(|extent| (extent.file, extent.offset, extent.len));
+        let mut pieces: Vec<(FileId, u64, u64)> = blocks.chain(extents).collect();
+        pieces.sort_unstable();
+        let mut before = None;
+        for (id, start, len) in pieces {
+            let Some(file) = self.files.get(id.0) else {
+                return Err(defect("bytes go to a file that does not exist").found(id.0.to_string()));
+            };
+            let outside = |error: Error| error.file(&file.name).offset(start).found(format!("{len} bytes"));
+            let end = start.checked_add(len).filter(|end| file.len.is_none_or(|len| *end <= len));
+            let end = end.ok_or_else(|| outside(defect("bytes lie outside their file")))?;
+            if len > 0 {
+                if before.is_some_and(|(other, end)| other == id && end > start) {
+                    return Err(outside(defect("two pieces of a file overlap")));
+                }
+                before = Some((id, end));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn defect(message: &str) -> Error {
+    Error::mismatch(message).help("this is a defect of the target's codec: please report it")
 }
 
 /// One file to be written.
@@ -85,4 +132,68 @@ impl std::fmt::Debug for Block {
 pub struct Written {
     /// For each extent the checksum it asked for, as the format would store it.
     pub checksums: Vec<Option<u32>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Encoding, Extent, Shape, Tensor, TensorId};
+
+    fn checkpoint() -> Checkpoint {
+        let tensor = Tensor::new("w", DType::F32, Shape::new(vec![2]).unwrap());
+        Checkpoint { tensors: vec![tensor], ..Checkpoint::default() }
+    }
+
+    fn placed() -> Placed {
+        let extent = Extent { file: FileId(0), offset: 4, len: 8, region: None, checksum: None };
+        let encoding = Encoding::row_major(&checkpoint().tensors[0]);
+        Placed {
+            files: vec![OutputFile { name: "sub/f".into(), len: Some(12) }],
+            blocks: vec![Block { file: FileId(0), offset: 0, bytes: b"head".to_vec() }],
+            placements: vec![Placement {
+                tensor: TensorId(0),
+                name: "w".into(),
+                extents: vec![extent],
+                encoding,
+            }],
+            ..Placed::default()
+        }
+    }
+
+    #[test]
+    fn a_defect_of_a_codec_is_found_before_anything_is_written() {
+        type Damage = fn(&mut Placed);
+        let defects: &[(&str, Damage)] = &[
+            ("outside the output's directory", |p| p.files[0].name = "../f".into()),
+            ("outside the output's directory", |p| p.files[0].name = "/f".into()),
+            ("same name", |p| p.files.push(p.files[0].clone())),
+            ("lost silently", |p| p.placements.clear()),
+            ("does not exist", |p| p.placements[0].tensor = TensorId(1)),
+            ("placed twice", |p| p.placements.push(p.placements[0].clone())),
+            ("does not fit it", |p| p.placements[0].encoding.order = vec![1]),
+            ("does not fit it", |p| p.placements[0].extents[0].len = 4),
+            ("a file that does not exist", |p| p.placements[0].extents[0].file = FileId(1)),
+            ("a file that does not exist", |p| p.blocks[0].file = FileId(1)),
+            ("outside their file", |p| p.placements[0].extents[0].offset = 5),
+            ("outside their file", |p| p.placements[0].extents[0].offset = u64::MAX),
+            ("overlap", |p| p.placements[0].extents[0].offset = 3),
+            ("overlap", |p| p.blocks[0].bytes.push(0)),
+        ];
+        placed().check(&checkpoint()).unwrap();
+        for (message, damage) in defects {
+            let mut placed = placed();
+            damage(&mut placed);
+            let error = placed.check(&checkpoint()).unwrap_err();
+            assert_eq!(error.kind(), crate::Kind::Mismatch);
+            assert!(error.to_string().contains(message), "{message}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_tensor_that_a_loss_names_needs_no_place() {
+        let mut placed = placed();
+        placed.placements.clear();
+        placed.losses.push(Loss::new(crate::LossKind::WeightDropped, "w", "no place"));
+        placed.check(&checkpoint()).unwrap();
+    }
 }

@@ -1,8 +1,9 @@
 //! Tensors: a name, a dtype, a shape, and what each axis means.
 
-use crate::{DType, Error, Result};
+use crate::{DType, Error, Metadata, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::num::NonZeroU32;
 use std::ops::Deref;
 
 /// One named tensor of a checkpoint. Where its bytes are is a [`crate::Placement`].
@@ -26,6 +27,10 @@ pub struct Tensor {
     /// How integers stand for real numbers, where the format says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantisation: Option<Quantisation>,
+    /// What formats say of this tensor alone (its key in another format). Here and not in the checkpoint's metadata,
+    /// so that it follows the tensor when a mapping renames it, and goes when the tensor does.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
 }
 
 impl Tensor {
@@ -39,6 +44,7 @@ impl Tensor {
             role: Role::Weight,
             lengths: None,
             quantisation: None,
+            metadata: Metadata::default(),
         }
     }
 
@@ -215,7 +221,7 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantisation {
     /// Integer units per 1.0.
-    pub scale: u32,
+    pub scale: NonZeroU32,
 }
 
 #[cfg(test)]
@@ -232,6 +238,12 @@ mod tests {
     #[test]
     fn a_shape_from_json_is_checked() {
         assert!(serde_json::from_str::<Shape>("[4294967296, 4294967296]").is_err());
+    }
+
+    #[test]
+    fn a_scale_of_zero_is_refused() {
+        assert!(serde_json::from_str::<Quantisation>(r#"{"scale": 0}"#).is_err());
+        assert!(serde_json::from_str::<Quantisation>(r#"{"scale": 64}"#).is_ok());
     }
 
     #[test]

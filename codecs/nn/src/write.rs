@@ -362,6 +362,12 @@ fn tensor_losses(checkpoint: &Checkpoint, slots: &[Slot<'_>], losses: &mut Vec<L
         let detail = "no layer uses it, and a .nn file holds nothing but weights and biases of its layers";
         losses.push(Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail));
     }
+    let described = slots.iter().filter_map(|slot| slot.source).filter(|(_, t)| !t.metadata.is_empty());
+    let described = described.count();
+    if described > 0 {
+        let detail = format!("of {described} tensor(s): a .nn file has no place for it");
+        losses.push(Loss::new(LossKind::MetadataDropped, "metadata", detail));
+    }
     let own = checkpoint.metadata.namespace(format::ID).is_some();
     let renamed =
         slots.iter().filter(|slot| slot.source.is_some_and(|(_, t)| t.name != slot.key.to_string()));

@@ -4,13 +4,16 @@
 //! {"version": 1,
 //!  "graph": {…},
 //!  "metadata": {"nn": {…}, …},
-//!  "tensors": [{"name": "fc1.weight", "shape": [784, 10], "axes": ["in", "out"], "role": "optimizer"}, …]}
+//!  "tensors": [{"name": "fc1.weight", "shape": [784, 10], "axes": ["in", "out"], "role": "optimizer",
+//!               "metadata": {"safetensors": {"logical_dtype": "i4"}}}, …]}
 //! ```
 //!
 //! Every part may be missing. Other tools may have edited the file since, so that a part that no longer fits is
 //! left out with a note; it is never an error.
 
-use ckpt_api::{Axis, Checkpoint, Graph, Metadata, Placement, Quantisation, Role, Shape, Tensor};
+use crate::NAMESPACE;
+use crate::format::holder;
+use ckpt_api::{Axis, Checkpoint, DType, Graph, Metadata, Placement, Quantisation, Role, Shape, Tensor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
@@ -18,6 +21,8 @@ use std::collections::{HashMap, HashSet};
 /// The key, in `__metadata__` of a file and in `metadata` of an index.
 pub const KEY: &str = "ckpt";
 const VERSION: u64 = 1;
+/// In a tensor's metadata: the dtype that it had before it was stored as one that safetensors has.
+const LOGICAL_DTYPE: &str = "logical_dtype";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
@@ -31,6 +36,8 @@ struct Description {
     role: Option<Role>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     quantisation: Option<Quantisation>,
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    metadata: Metadata,
 }
 
 impl Description {
@@ -41,13 +48,37 @@ impl Description {
             axes: tensor.axes.clone(),
             role: Some(tensor.role).filter(|role| *role != Role::Weight),
             quantisation: tensor.quantisation.clone(),
+            metadata: metadata(tensor),
         }
     }
 }
 
+/// What is said of the tensor alone; with the dtype that it had before one was chosen that safetensors has, as long
+/// as that is what it is stored as.
+fn metadata(tensor: &Tensor) -> Metadata {
+    let mut metadata = tensor.metadata.clone();
+    let stored = |dtype| holder(dtype, tensor.shape.elements());
+    if stored(tensor.dtype) != Some(tensor.dtype) {
+        metadata.insert(NAMESPACE, LOGICAL_DTYPE, tensor.dtype.name());
+        return metadata;
+    }
+    let logical = metadata.text(NAMESPACE, LOGICAL_DTYPE).and_then(DType::from_name);
+    let stale = logical.is_none_or(|logical| stored(logical) != Some(tensor.dtype));
+    if let Some(mut own) = metadata.remove(NAMESPACE).filter(|own| !own.is_empty()) {
+        if stale {
+            own.remove(LOGICAL_DTYPE);
+        }
+        own.into_iter().for_each(|(key, value)| metadata.insert(NAMESPACE, &key, value));
+    }
+    metadata
+}
+
 /// Whether the tensor says more than name, dtype and shape.
 pub fn is_described(tensor: &Tensor) -> bool {
-    tensor.axes.is_some() || tensor.role != Role::Weight || tensor.quantisation.is_some()
+    tensor.axes.is_some()
+        || tensor.role != Role::Weight
+        || tensor.quantisation.is_some()
+        || !metadata(tensor).is_empty()
 }
 
 /// Whether the graph comes back from JSON as it is: a number that is not finite does not.
@@ -117,10 +148,12 @@ impl Carried {
         if let Some(graph) = self.graph {
             let names: HashSet<&str> = checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
             let mut used = graph.nodes.iter().flat_map(|node| node.parameters.values());
-            match used.find(|name| !names.contains(name.as_str())) {
-                Some(name) => notes.push(format!(
-                    "the graph under the key '{KEY}' is left out: it uses the tensor '{name}', which is missing"
-                )),
+            let why = match used.find(|name| !names.contains(name.as_str())) {
+                Some(name) => Some(format!("it uses the tensor '{name}', which is missing")),
+                None => graph.check().err().map(|error| error.to_string()),
+            };
+            match why {
+                Some(why) => notes.push(format!("the graph under the key '{KEY}' is left out: {why}")),
                 None => checkpoint.graph = Some(graph),
             }
         }
@@ -192,6 +225,8 @@ fn restore_tensors(
 fn describe(tensor: &mut Tensor, description: Description) -> bool {
     tensor.role = description.role.unwrap_or_default();
     tensor.quantisation = description.quantisation;
+    tensor.metadata = description.metadata;
+    tensor.metadata = metadata(tensor);
     let fits = description.shape.as_ref().is_none_or(|shape| *shape == tensor.shape)
         && description.axes.as_ref().is_none_or(|axes| axes.len() == tensor.shape.rank());
     if fits {

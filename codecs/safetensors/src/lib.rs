@@ -12,7 +12,7 @@
 //!   index. It is written only where there is something to say, and not at all with `metadata=none`.
 //! - Other keys in `metadata` of an index are the namespace [`INDEX_NAMESPACE`]; `total_size` is computed.
 //! - A dtype that safetensors lacks is stored as one that holds all its values exactly. The tensor is of that dtype
-//!   from then on; metadata namespace `ckpt`, key `logical_dtypes`, keeps what it was.
+//!   from then on; its own metadata, namespace [`NAMESPACE`], key `logical_dtype`, keeps what it was.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Limits, Options};

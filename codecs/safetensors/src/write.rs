@@ -9,11 +9,8 @@ use ckpt_api::{
     Options, OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
 };
 use safetensors::Dtype;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
-
-/// Metadata namespace and key of the dtypes that tensors had before they were stored as another.
-const LOGICAL_DTYPES: (&str, &str) = ("ckpt", "logical_dtypes");
 
 /// See [`ckpt_api::Codec::place`].
 pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
@@ -186,7 +183,6 @@ fn say(checkpoint: &Checkpoint, layout: &Layout, set: bool, full: bool, losses: 
     };
     let tensors: Vec<&Tensor> = layout.order.iter().filter_map(|id| checkpoint.tensors.get(id.0)).collect();
     if full {
-        keep_logical_dtypes(&mut rest, &tensors);
         let graph = checkpoint.graph.as_ref().filter(|graph| graph_fits(graph, &tensors, losses));
         let plain = layout.as_stored && !tensors.iter().any(|tensor| carried::is_described(tensor));
         let described = if plain { &[][..] } else { &tensors };
@@ -218,24 +214,6 @@ fn take(
     taken
 }
 
-fn keep_logical_dtypes(namespaces: &mut Map<String, Value>, tensors: &[&Tensor]) {
-    let (namespace, key) = LOGICAL_DTYPES;
-    for tensor in tensors {
-        if format::holder(tensor.dtype, tensor.shape.elements()) == Some(tensor.dtype) {
-            continue;
-        }
-        let ours = namespaces.entry(namespace).or_insert_with(|| json!({}));
-        let Some(ours) = ours.as_object_mut() else { continue };
-        let dtypes = ours.entry(key).or_insert_with(|| json!({}));
-        if !dtypes.is_object() {
-            *dtypes = json!({});
-        }
-        if let Some(dtypes) = dtypes.as_object_mut() {
-            dtypes.insert(tensor.name.clone(), tensor.dtype.name().into());
-        }
-    }
-}
-
 fn graph_fits(graph: &Graph, tensors: &[&Tensor], losses: &mut Vec<Loss>) -> bool {
     let names: HashSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let mut used = graph.nodes.iter().flat_map(|node| node.parameters.values());
@@ -265,13 +243,15 @@ fn leave_out(
     }
     for (namespace, keys) in rest {
         let count = keys.as_object().map_or(0, Map::len);
-        losses.push(Loss::new(LossKind::MetadataDropped, namespace, format!("{count} keys {WHY}")));
+        losses.push(Loss::new(LossKind::MetadataDropped, namespace, format!("{count} key(s) {WHY}")));
     }
-    let described =
-        tensors.iter().filter(|tensor| tensor.axes.is_some() || tensor.role != Role::Weight).count();
+    let said = |tensor: &&&Tensor| {
+        tensor.axes.is_some() || tensor.role != Role::Weight || !tensor.metadata.is_empty()
+    };
+    let described = tensors.iter().filter(said).count();
     if described > 0 {
-        let detail = format!("of {described} tensors, {WHY}");
-        losses.push(Loss::new(LossKind::MetadataDropped, "axes and roles", detail));
+        let detail = format!("of {described} tensor(s), {WHY}");
+        losses.push(Loss::new(LossKind::MetadataDropped, "axes, roles and metadata", detail));
     }
     for tensor in tensors {
         if let Some(quantisation) = &tensor.quantisation {

@@ -196,3 +196,26 @@ fn probing_is_certain_only_of_what_can_be_read() {
     assert_eq!(probe("config.json", b"{}"), Match::No);
     assert_eq!(Safetensors.probe(&Input::memory("", files([("x", vec![])]))).unwrap(), Match::No);
 }
+
+#[test]
+fn a_carried_graph_that_cannot_run_is_left_out_with_a_note() {
+    let graphs = [
+        (r#"{"inputs":[],"outputs":[{"name":"y","shape":[]}],"nodes":[]}"#, "no layer makes"),
+        (
+            r#"{"inputs":[],"outputs":[],"nodes":[{"name":"a","op":"Relu","inputs":["x"],"outputs":["y"]}]}"#,
+            "no layer before it makes",
+        ),
+        (
+            r#"{"inputs":[],"outputs":[],"nodes":[{"name":"a","op":"Gemm","inputs":[],"outputs":[],"parameters":{"weight":"gone"}}]}"#,
+            "uses the tensor 'gone'",
+        ),
+        ("7", "not understood"),
+    ];
+    for (graph, why) in graphs {
+        let carried = serde_json::json!(format!(r#"{{"version":1,"graph":{graph}}}"#));
+        let header = format!(r#"{{"__metadata__":{{"ckpt":{carried}}},{}}}"#, entry("w", "U8", "[1]", 0, 1));
+        let (contents, _) = read_one(&file(&header, &data(1))).unwrap();
+        assert!(contents.checkpoint.graph.is_none(), "{graph}");
+        assert!(contents.notes.iter().any(|note| note.contains(why)), "{why}: {:?}", contents.notes);
+    }
+}

@@ -117,11 +117,42 @@ fn dtypes_that_safetensors_lacks_are_stored_in_one_that_holds_them() {
 
         let (contents, _) = read("m.safetensors", zeros(&placed)).unwrap();
         assert_eq!(contents.checkpoint.tensors[0].dtype, stored);
-        let kept = contents.checkpoint.metadata.value("ckpt", "logical_dtypes").unwrap();
-        assert_eq!(kept, &serde_json::json!({"t": logical.name()}));
+        let kept = contents.checkpoint.tensors[0].metadata.text("safetensors", "logical_dtype");
+        assert_eq!(kept, Some(logical.name()));
         let again = place(&contents.checkpoint, &[]).unwrap();
         assert_eq!(zeros(&again), zeros(&placed), "{logical}: the dtype is forgotten on the second way");
     }
+}
+
+#[test]
+fn the_dtype_that_a_tensor_had_follows_it_to_another_name_and_goes_with_it() {
+    let placed = place(&with(vec![tensor("t", DType::I4, &[3]), tensor("u", DType::U8, &[1])]), &[]).unwrap();
+    let (mut contents, _) = read("m.safetensors", zeros(&placed)).unwrap();
+    contents.checkpoint.rename(&[("t".to_owned(), "v".to_owned())].into()).unwrap();
+    let renamed = place(&contents.checkpoint, &[]).unwrap();
+    let (contents, _) = read("m.safetensors", zeros(&renamed)).unwrap();
+    let dtypes: Vec<_> = contents
+        .checkpoint
+        .tensors
+        .iter()
+        .map(|tensor| (tensor.name.as_str(), tensor.metadata.text("safetensors", "logical_dtype")))
+        .collect();
+    assert_eq!(dtypes, [("v", Some("i4")), ("u", None)]);
+    let without = with(contents.checkpoint.tensors[1..].to_vec());
+    let text = String::from_utf8_lossy(&zeros(&place(&without, &[]).unwrap())["m.safetensors"]).into_owned();
+    assert!(!text.contains("i4"), "{text}");
+}
+
+#[test]
+fn a_dtype_that_no_longer_explains_what_is_stored_is_forgotten() {
+    let mut cast = tensor("t", DType::Bf16, &[3]);
+    cast.metadata.insert("safetensors", "logical_dtype", "f8_e4m3b11fnuz");
+    let (contents, _) = read("m.safetensors", zeros(&place(&with(vec![cast]), &[]).unwrap())).unwrap();
+    assert!(contents.checkpoint.tensors[0].metadata.is_empty());
+    let carried = r#"{\"version\":1,\"tensors\":[{\"name\":\"t\",\"metadata\":{\"safetensors\":{\"logical_dtype\":\"i4\"}}}]}"#;
+    let header = format!(r#"{{"__metadata__":{{"ckpt":"{carried}"}},{}}}"#, entry("t", "U8", "[1]", 0, 1));
+    let (contents, _) = read_one(&file(&header, &[0])).unwrap();
+    assert!(contents.checkpoint.tensors[0].metadata.is_empty());
 }
 
 #[test]
@@ -157,8 +188,9 @@ fn what_has_no_place_is_a_loss_of_its_role() {
 
 fn described() -> Checkpoint {
     let mut scaled = tensor("q", DType::I16, &[2]);
-    scaled.quantisation = Some(Quantisation { scale: 64 });
-    let weight = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
+    scaled.quantisation = Some(Quantisation { scale: 64.try_into().unwrap() });
+    let mut weight = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
+    weight.metadata.insert("tf2", "key", "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE");
     let mut checkpoint = with(vec![scaled, weight, tensor("m", DType::F32, &[2]).with_role(Role::Optimizer)]);
     let node = Node::new("fc", Op::Gemm).parameter("weight", "w");
     checkpoint.graph = Some(Graph::sequential("mlp", vec![None, Some(2)], vec![None, Some(3)], vec![node]));
@@ -187,7 +219,7 @@ fn without_metadata_every_part_that_is_left_out_is_a_loss() {
     let expected = [
         (LossKind::GraphDropped, "mlp"),
         (LossKind::MetadataDropped, "nn"),
-        (LossKind::MetadataDropped, "axes and roles"),
+        (LossKind::MetadataDropped, "axes, roles and metadata"),
         (LossKind::MetadataDropped, "q"),
     ];
     assert_eq!(losses(&placed), expected);

@@ -21,19 +21,20 @@ impl Index {
     pub(crate) fn read(file: &File, limits: &Limits, lenient: bool) -> Result<Self> {
         let mut header: Option<Header> = None;
         let mut entries = Vec::new();
-        let mut key_bytes = 0u64;
+        let mut held = 0u64;
         let repairs = table::scan(file, limits, lenient, |key, value, at| {
             let place = |error: Error| error.file(file.name()).offset(at);
             match &header {
                 None if key.is_empty() => header = Some(Header::parse(value).map_err(place)?),
                 None => return Err(place(no_header()).found(format!("the key '{}'", shown(key)))),
                 Some(header) => {
-                    key_bytes = key_bytes.saturating_add(key.len() as u64);
-                    // Shared prefixes make keys in memory longer than in the file.
-                    limits.check("header_bytes", key_bytes).map_err(place)?;
+                    let place = |error: Error| place(error).tensor(shown(key));
                     limits.check("tensors", entries.len() as u64 + 1).map_err(place)?;
-                    let entry = Entry::parse(value, header.shards)
-                        .map_err(|error| place(error).tensor(shown(key)))?;
+                    limits.check("name_bytes", key.len() as u64).map_err(place)?;
+                    let entry = Entry::parse(value, header.shards, at).map_err(place)?;
+                    // In memory, keys that share prefixes and slices take many times what they take in the file.
+                    held = held.saturating_add(key.len() as u64).saturating_add(entry.slice_bytes());
+                    limits.check("header_bytes", held).map_err(place)?;
                     entries.push((key.to_vec(), entry));
                 }
             }
@@ -59,7 +60,8 @@ impl Index {
             limits.check("slices", entry.slices.len() as u64).map_err(|error| error.tensor(shown(key)))?;
             for (number, extents) in entry.slices.iter().enumerate() {
                 let wrong = |message: &str| {
-                    Error::corrupt(message).tensor(shown(key)).field(format!("slices[{number}]"))
+                    let error = Error::corrupt(message).offset(entry.at).tensor(shown(key));
+                    error.field(format!("slices[{number}]")).help("the file was damaged: copy it again")
                 };
                 let slice = self.find(&ordered_code::slice_key(key, extents));
                 let slice =
@@ -70,17 +72,16 @@ impl Index {
                 }
             }
         }
-        let orphan = self.entries.iter().zip(&is_slice).find_map(|((key, _), is_slice)| {
-            let name = ordered_code::sliced_name(key).filter(|_| !is_slice)?;
-            self.find(&name).map(|_| name)
-        });
-        match orphan {
-            Some(name) => {
-                Err(Error::corrupt("the index has a slice that its tensor does not list")
-                    .tensor(shown(&name)))
+        for ((key, entry), _) in self.entries.iter().zip(&is_slice).filter(|(_, is_slice)| !**is_slice) {
+            let name = ordered_code::sliced_name(key).filter(|name| self.find(name).is_some());
+            if let Some(name) = name {
+                return Err(Error::corrupt("the index has a slice that its tensor does not list")
+                    .offset(entry.at)
+                    .tensor(shown(&name))
+                    .help("the file was damaged: copy it again"));
             }
-            None => Ok(is_slice),
         }
+        Ok(is_slice)
     }
 }
 

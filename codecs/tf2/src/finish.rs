@@ -1,22 +1,16 @@
 //! The last step of reading: names for people, roles, axes, and the graph.
 
 use crate::describe::Description;
-use crate::names::axes as axes_by_name;
 use ckpt_api::{Activation, Contents, Error, Options, Result};
 use serde_json::{Map, Value};
 
-/// Gives the tensors, which until now have their keys as names, what the description and TensorFlow's
-/// conventions say about them.
+/// Gives the tensors, which until now have their keys as names, what the description says about them.
 pub(crate) fn finish(contents: &mut Contents, description: Description, options: &Options) -> Result<()> {
-    let bare = contents.checkpoint.metadata.value("tf2", "object_graph").is_none();
     let Description { names, roles, axes, graph, notes } = description;
     contents.notes.extend(notes);
     for tensor in &mut contents.checkpoint.tensors {
         tensor.role = roles.get(&tensor.name).copied().unwrap_or_default();
-        let stated = axes.get(&tensor.name).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
-        let name = names.get(&tensor.name).unwrap_or(&tensor.name);
-        let by_name = || axes_by_name(name, &tensor.shape, bare).filter(|_| tensor.dtype.is_float());
-        tensor.axes = stated.or_else(by_name);
+        tensor.axes = axes.get(&tensor.name).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
     }
     contents.checkpoint.graph = graph;
     if options.text("names") != Some("key") && !names.is_empty() {

@@ -147,6 +147,8 @@ pub(crate) struct Entry {
     pub(crate) crc: u32,
     /// The boxes that a partitioned tensor is stored in; empty for any other.
     pub(crate) slices: Vec<Vec<SliceExtent>>,
+    /// Where the index file has this entry.
+    pub(crate) at: u64,
 }
 
 /// One axis of a slice, as stored: the key of the slice's own entry is made of these.
@@ -159,8 +161,8 @@ pub(crate) struct SliceExtent {
 }
 
 impl Entry {
-    /// Parses an entry of a bundle with `shards` data files.
-    pub(crate) fn parse(bytes: &[u8], shards: u32) -> Result<Self> {
+    /// Parses an entry, at `at` in the index file, of a bundle with `shards` data files.
+    pub(crate) fn parse(bytes: &[u8], shards: u32, at: u64) -> Result<Self> {
         if bytes.len() > MAX_ENTRY_BYTES {
             return Err(Error::limit("one entry of the index is too long")
                 .found(format!("{} bytes", bytes.len()))
@@ -185,7 +187,14 @@ impl Entry {
             size,
             crc: proto.crc32c,
             slices,
+            at,
         })
+    }
+
+    /// Bytes that the list of slices takes in memory.
+    pub(crate) fn slice_bytes(&self) -> u64 {
+        let extents = self.slices.iter().map(|extents| size_of_val(&extents[..]));
+        (extents.sum::<usize>() + size_of_val(&self.slices[..])) as u64
     }
 }
 

@@ -61,7 +61,11 @@ pub(crate) fn locate(input: &Input) -> Result<Location> {
     let prefix = prefix_of_shard(entry).unwrap_or(entry);
     let location = Location::new(prefix, "");
     if !input.has_file(&location.index) && input.is_file() && has_table(input, entry)? {
-        return Ok(Location { index: entry.to_owned(), why: ", as V1 checkpoints do", ..location });
+        return Ok(Location {
+            index: entry.to_owned(),
+            why: ", as the only file of a V1 checkpoint does",
+            ..location
+        });
     }
     Ok(location)
 }

@@ -56,11 +56,11 @@ fn write_number(key: &mut Vec<u8>, value: u64) {
 fn write_signed(key: &mut Vec<u8>, value: i64) {
     let magnitude = if value < 0 { !value } else { value };
     let bits = 64 - magnitude.leading_zeros();
-    let len = (bits / 7 + 1) as usize;
+    let len = bits / 7 + 1;
     let mut bytes = [if value < 0 { 0xff } else { 0x00 }; 10];
     bytes[2..].copy_from_slice(&value.to_be_bytes());
-    let header = !(0xffff_u16.checked_shr(len as u32).unwrap_or(0));
-    let begin = bytes.len() - len;
+    let header = !(0xffff_u16.checked_shr(len).unwrap_or(0));
+    let begin = bytes.len() - len as usize;
     for (byte, mark) in bytes[begin..].iter_mut().zip(header.to_be_bytes()) {
         *byte ^= mark;
     }

@@ -3,7 +3,7 @@
 use crate::base64;
 use crate::bundle::Index;
 use crate::describe::{self, Description, Sources};
-use crate::format::{Entry, OBJECT_GRAPH, shard_name};
+use crate::format::{Entry, Header, OBJECT_GRAPH, shard_name};
 use crate::locate::{Location, locate};
 use crate::slices::{self, Joined, Part};
 use crate::strings::{self, Elements, Run};
@@ -31,17 +31,28 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         }
         let (tensor, placement) = reader
             .tensor(TensorId(contents.placements.len()), &name, key, entry)
-            .map_err(|error| error.file(file.name()).tensor(&name))?;
+            .map_err(|error| located(error, &file, entry).tensor(names::shown(key)))?;
         contents.checkpoint.tensors.push(tensor);
         contents.placements.push(placement);
     }
-    contents.files.clone_from(&reader.files);
-    contents.repairs.clone_from(&index.repairs);
     let object_graph = reader.object_graph(&contents)?;
-    contents.checkpoint.metadata = metadata(&location, &index, object_graph.as_deref(), escaped);
-    let description = description(input, &location, &contents.checkpoint, object_graph.as_deref(), limits)?;
+    contents.files = reader.files;
+    contents.checkpoint.metadata = metadata(&location, &index.header, object_graph.as_deref(), escaped);
+    contents.repairs = index.repairs;
+    // The tensors have all of it, and what follows takes as much memory again.
+    drop(index.entries);
+    let description =
+        description(input, &location, &contents.checkpoint, object_graph.as_deref(), options, limits)?;
     finish::finish(&mut contents, description, options)?;
     Ok(contents)
+}
+
+/// An error in what an entry says is where the entry is; any other says itself where it is.
+fn located(error: Error, index: &File, entry: &Entry) -> Error {
+    match error.context().iter().any(|(label, _)| *label == "file") {
+        true => error,
+        false => error.file(index.name()).offset(entry.at),
+    }
 }
 
 fn open_index(input: &Input, location: &Location) -> Result<File> {
@@ -55,14 +66,14 @@ fn open_index(input: &Input, location: &Location) -> Result<File> {
 
 fn metadata(
     location: &Location,
-    index: &Index,
+    header: &Header,
     object_graph: Option<&[u8]>,
     escaped: Vec<String>,
 ) -> Metadata {
     let mut metadata = Metadata::default();
     metadata.insert("tf2", "prefix", location.prefix.as_str());
-    metadata.insert("tf2", "producer", index.header.producer);
-    let endian = if index.header.endian == Endian::Big { "big" } else { "little" };
+    metadata.insert("tf2", "producer", header.producer);
+    let endian = if header.endian == Endian::Big { "big" } else { "little" };
     metadata.insert("tf2", "endian", endian);
     if let Some(bytes) = object_graph {
         metadata.insert("tf2", "object_graph", base64::encode(bytes));
@@ -78,6 +89,7 @@ fn description(
     location: &Location,
     checkpoint: &Checkpoint,
     object_graph: Option<&[u8]>,
+    options: &Options,
     limits: &Limits,
 ) -> Result<Description> {
     let read = |name: &Option<String>| -> Result<Option<Vec<u8>>> {
@@ -97,10 +109,14 @@ fn description(
         object_graph,
         saved_model: saved_model.as_deref(),
         keras_metadata: keras_metadata.as_deref(),
+        chained: options.list("activations").is_some(),
         file: &file,
     };
     describe::describe(&entries, &sources, limits)
 }
+
+/// Data files kept open.
+const MOST_OPEN: usize = 16;
 
 struct Reader<'a> {
     input: &'a Input,
@@ -113,7 +129,7 @@ struct Reader<'a> {
     open: BTreeMap<u32, File>,
     /// Elements with a length each, over all tensors: many tensors can lie in the same bytes.
     string_elements: u64,
-    /// Bytes of what is not left to the executor, over all tensors.
+    /// Bytes of what is not left to the executor, and of what is held for each element, over all tensors.
     scanned: u64,
 }
 
@@ -151,7 +167,7 @@ impl<'a> Reader<'a> {
                 let slices = slices::of(self.index, key, entry)?;
                 slices::check_cover(&entry.shape, slices.iter().map(|slice| &slice.region))?;
                 for slice in slices {
-                    slices::check_size(slice.entry)?;
+                    slices::check_size(slice.entry).map_err(|error| error.offset(slice.entry.at))?;
                     let run = [slices::run(slice.entry)];
                     extents.extend(self.extents(slice.entry, run, Some(slice.region))?);
                 }
@@ -181,7 +197,10 @@ impl<'a> Reader<'a> {
             let Run { offset, len, checksum } = run;
             Ok(Extent { file, offset, len, region: region.clone(), checksum })
         };
-        runs.map(extent).collect()
+        let mut extents = runs.map(extent).collect::<Result<Vec<_>>>()?;
+        // Collected with room for four, where most tensors have one.
+        extents.shrink_to_fit();
+        Ok(extents)
     }
 
     fn elements(&mut self, entry: &Entry) -> Result<Elements> {
@@ -191,6 +210,7 @@ impl<'a> Reader<'a> {
         self.limits.check("string_elements", self.string_elements)?;
         if entry.dtype == DType::Variant {
             self.scan(entry.size)?;
+            self.hold_extents(entry)?;
         }
         let endian = self.index.header.endian;
         let file = self.data(entry.shard)?;
@@ -202,6 +222,7 @@ impl<'a> Reader<'a> {
 
     fn string_slices(&mut self, key: &[u8], entry: &Entry) -> Result<(Vec<u64>, Vec<Extent>)> {
         slices::refuse_variants(entry)?;
+        self.hold_extents(entry)?;
         let slices = slices::of(self.index, key, entry)?;
         let mut parts = Vec::with_capacity(slices.len());
         for slice in &slices {
@@ -223,13 +244,18 @@ impl<'a> Reader<'a> {
         Ok((lengths, extents))
     }
 
-    /// Takes `bytes` from what may be read here.
+    /// Makes room for an extent for each element, as many as there can be.
+    fn hold_extents(&mut self, entry: &Entry) -> Result<()> {
+        self.scan(entry.shape.elements().saturating_mul(size_of::<Extent>() as u64))
+    }
+
+    /// Takes `bytes` from what may be read or held here.
     fn scan(&mut self, bytes: u64) -> Result<()> {
         self.scanned = self.scanned.saturating_add(bytes);
         self.limits.check("header_bytes", self.scanned)
     }
 
-    /// A data file, opened once.
+    /// A data file, kept open.
     fn data(&mut self, shard: u32) -> Result<File> {
         if let Some(file) = self.open.get(&shard) {
             return Ok(file.clone());
@@ -239,6 +265,10 @@ impl<'a> Reader<'a> {
         let file = self.input.file(name).map_err(|error| {
             error.help("the lengths of strings lie in the data file: copy it beside the index")
         })?;
+        // A process has few files to open, and a checkpoint may have many.
+        if self.open.len() >= MOST_OPEN {
+            self.open.clear();
+        }
         self.open.insert(shard, file.clone());
         Ok(file)
     }

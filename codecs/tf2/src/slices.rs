@@ -101,12 +101,20 @@ pub(crate) fn check_size(entry: &Entry) -> Result<()> {
         return Err(Error::corrupt("the stored size does not fit the shape")
             .field("size")
             .found(format!("{} bytes", entry.size))
-            .expected(format!("{} of {}", entry.shape, entry.dtype)));
+            .expected(format!(
+                "{} bytes for {} of {}",
+                expected.unwrap_or_default(),
+                entry.shape,
+                entry.dtype
+            ))
+            .help("the file was damaged: copy it again"));
     }
     if entry.size == 0 && entry.crc != mask(0) {
         return Err(Error::corrupt("the checksum does not match")
+            .field("crc32c")
             .found(format!("{:#010x} computed over no bytes", mask(0)))
-            .expected(format!("{:#010x} stored", entry.crc)));
+            .expected(format!("{:#010x} stored", entry.crc))
+            .help("the file was damaged: copy it again"));
     }
     Ok(())
 }
@@ -161,15 +169,20 @@ pub(crate) fn join(
             _ => runs.push((*number, Run { offset: *offset, len: *len, checksum: None })),
         }
     }
-    for (number, part) in parts.iter_mut().enumerate() {
+    let mut first_runs = vec![None; parts.len()];
+    for (at, (number, _)) in runs.iter().enumerate() {
+        if let Some(first) = first_runs.get_mut(*number) {
+            first.get_or_insert(at);
+        }
+    }
+    for (number, (part, first)) in parts.iter_mut().zip(first_runs).enumerate() {
         let bodies = &mut part.elements.runs;
-        let whole = runs.iter_mut().find(|(of, run)| {
-            *of == number
-                && bodies.first().is_some_and(|body| (body.offset, body.len) == (run.offset, run.len))
-        });
-        match whole {
-            Some((_, run)) => run.checksum = bodies.first_mut().and_then(|body| body.checksum.take()),
-            None => verify(number, bodies)?,
+        let first = first.and_then(|at| runs.get_mut(at)).map(|(_, run)| run);
+        match (first, bodies.first_mut()) {
+            (Some(run), Some(body)) if (run.offset, run.len) == (body.offset, body.len) => {
+                run.checksum = body.checksum.take();
+            }
+            _ => verify(number, bodies)?,
         }
     }
     let lengths = elements.into_iter().map(|(.., len)| len).collect();
@@ -195,5 +208,31 @@ pub(crate) fn refuse_variants(entry: &Entry) -> Result<()> {
     match entry.dtype {
         DType::Variant => Err(Error::unsupported("a variant tensor is stored in slices")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_columns_of_strings_are_put_together_in_one_pass() {
+        const SIDE: u64 = 1000;
+        let whole = Shape::new([SIDE, SIDE]).unwrap();
+        let part = |column: u64| Part {
+            region: Region { start: vec![0, column], shape: Shape::new([SIDE, 1]).unwrap() },
+            elements: Elements {
+                lengths: vec![1; 1000],
+                runs: vec![Run { offset: column * SIDE, len: SIDE, checksum: Some(checksum(0, 0)) }],
+            },
+        };
+        let mut verified = 0;
+        let joined = join(&whole, (0..SIDE).map(part).collect(), |_, _| {
+            verified += 1;
+            Ok(())
+        });
+        let joined = joined.unwrap();
+        assert_eq!((joined.lengths.len(), joined.runs.len(), verified), (1_000_000, 1_000_000, 1000));
+        assert_eq!(joined.runs[1001], (1, Run { offset: SIDE + 1, len: 1, checksum: None }));
     }
 }

@@ -40,12 +40,8 @@ pub(crate) fn strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elem
     let stored = cursor.four()?;
     let value = stored_u32(stored, endian);
     if value != mask(crc) {
-        return Err(Error::corrupt("the checksum of the strings' lengths does not match")
-            .file(file.name())
-            .offset(at)
-            .found(format!("{:#010x} computed", mask(crc)))
-            .expected(format!("{value:#010x} stored"))
-            .help("the file was damaged: copy it again"));
+        let error = Error::corrupt("the checksum of the strings' lengths does not match");
+        return Err(mismatch(error, file, at, mask(crc), value));
     }
     let crc = crc32c::crc32c_append(crc, &stored);
     if total != cursor.remaining() {
@@ -53,7 +49,7 @@ pub(crate) fn strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elem
             .file(file.name())
             .offset(entry.offset)
             .found(format!("strings of {total} bytes"))
-            .expected(format!("{} bytes of {}", cursor.remaining(), entry.size)));
+            .expected(format!("{} bytes, as the size of {} leaves", cursor.remaining(), entry.size)));
     }
     let mut runs = Vec::new();
     if total == 0 {
@@ -74,10 +70,7 @@ pub(crate) fn variants(file: &File, entry: &Entry, endian: Endian) -> Result<Ele
     let (mut runs, mut crc) = (Vec::new(), 0);
     for _ in 0..elements {
         let length = cursor.varint()?;
-        let seed = match endian {
-            Endian::Little => crc32c::crc32c_append(crc, &length.to_le_bytes()),
-            Endian::Big => crc32c::crc32c_append(crc, &length.to_be_bytes()),
-        };
+        let seed = hash_u64(crc, length, endian);
         let offset = cursor.position();
         check_message(file, &mut cursor, length)?;
         let stored = cursor.four()?;
@@ -127,12 +120,19 @@ pub(crate) fn check_room(entry: &Entry) -> Result<()> {
     Ok(())
 }
 
+/// A length is hashed as 32 bits, and only where that is too few as 64.
 fn hash_length(crc: u32, length: u64, endian: Endian) -> u32 {
     match (u32::try_from(length), endian) {
         (Ok(length), Endian::Little) => crc32c::crc32c_append(crc, &length.to_le_bytes()),
         (Ok(length), Endian::Big) => crc32c::crc32c_append(crc, &length.to_be_bytes()),
-        (Err(_), Endian::Little) => crc32c::crc32c_append(crc, &length.to_le_bytes()),
-        (Err(_), Endian::Big) => crc32c::crc32c_append(crc, &length.to_be_bytes()),
+        (Err(_), _) => hash_u64(crc, length, endian),
+    }
+}
+
+fn hash_u64(crc: u32, value: u64, endian: Endian) -> u32 {
+    match endian {
+        Endian::Little => crc32c::crc32c_append(crc, &value.to_le_bytes()),
+        Endian::Big => crc32c::crc32c_append(crc, &value.to_be_bytes()),
     }
 }
 
@@ -151,7 +151,11 @@ fn check_end(file: &File, entry: &Entry, crc: u32) -> Result<()> {
 }
 
 fn wrong_checksum(file: &File, offset: u64, computed: u32, stored: u32) -> Error {
-    Error::corrupt("the checksum does not match")
+    mismatch(Error::corrupt("the checksum does not match"), file, offset, computed, stored)
+}
+
+fn mismatch(error: Error, file: &File, offset: u64, computed: u32, stored: u32) -> Error {
+    error
         .file(file.name())
         .offset(offset)
         .found(format!("{computed:#010x} computed"))

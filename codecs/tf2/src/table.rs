@@ -22,34 +22,26 @@ pub(crate) fn scan(
     mut visit: impl FnMut(&[u8], &[u8], u64) -> Result<()>,
 ) -> Result<Vec<Repair>> {
     let mut scan = Scan { file, limits, lenient, repairs: Vec::new() };
-    let index = scan.block(footer(file)?)?;
-    let mut handles = Vec::new();
-    let (mut separators, mut separator_bytes) = (Vec::new(), 0u64);
-    scan.entries(&index, &mut None, |separator, value, at| {
-        let (_, handle) = handle(value)
-            .map_err(|_| Error::corrupt("the index names no block").file(file.name()).offset(at))?;
-        // Shared prefixes make them longer in memory than in the file.
-        separator_bytes = separator_bytes.saturating_add(separator.len() as u64);
-        limits.check("header_bytes", separator_bytes)?;
-        separators.push(separator.to_vec());
-        handles.push(handle);
-        limits.check("tensors", handles.len() as u64)
-    })?;
-    let mut last = None;
-    for (number, handle) in handles.iter().enumerate() {
+    let blocks = scan.index(footer(file)?)?;
+    let (mut last, mut before, mut end) = (None, None, 0);
+    for Indexed { separator, handle } in &blocks {
+        // Else a few bytes could have the same block read again and again.
+        if handle.offset < end {
+            return Err(overlapping(file, handle.offset, end));
+        }
+        end = handle.offset.saturating_add(handle.size);
         let block = scan.block(*handle)?;
-        let before = number.checked_sub(1).and_then(|before| separators.get(before));
         let mut first = true;
         scan.entries(&block, &mut last, |key, value, at| {
-            if std::mem::take(&mut first) && before.is_some_and(|before| key <= &before[..]) {
+            if std::mem::take(&mut first) && before.is_some_and(|before: &Vec<u8>| key <= &before[..]) {
                 return Err(misplaced(file, at, key));
             }
             visit(key, value, at)
         })?;
-        let beyond = last.as_ref().filter(|last| separators.get(number).is_some_and(|end| *last > end));
-        if let Some(key) = beyond {
+        if let Some(key) = last.as_ref().filter(|last| *last > separator) {
             scan.mend(misplaced(file, handle.offset, key), "a block's keys lie past the index's separator")?;
         }
+        before = Some(separator);
     }
     Ok(scan.repairs)
 }
@@ -60,6 +52,15 @@ pub(crate) fn has_magic(file: &File) -> Result<bool> {
     let mut bytes = [0; 8];
     file.read_at(offset + FOOTER_LEN - 8, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes) == MAGIC)
+}
+
+fn overlapping(file: &File, offset: u64, end: u64) -> Error {
+    Error::corrupt("a block of the index begins before the end of the block before it")
+        .file(file.name())
+        .offset(offset)
+        .found(format!("offset {offset}"))
+        .expected(format!("at least {end}"))
+        .help("the file was damaged: copy it again")
 }
 
 fn misplaced(file: &File, at: u64, key: &[u8]) -> Error {
@@ -104,6 +105,12 @@ fn footer(file: &File) -> Result<Handle> {
     }
 }
 
+/// A block as the index has it: no key of it is greater than the separator.
+struct Indexed {
+    separator: Vec<u8>,
+    handle: Handle,
+}
+
 struct Scan<'a> {
     file: &'a File,
     limits: &'a Limits,
@@ -126,6 +133,24 @@ impl Block {
 }
 
 impl Scan<'_> {
+    /// The blocks that the index block lists.
+    fn index(&mut self, at: Handle) -> Result<Vec<Indexed>> {
+        let (file, limits) = (self.file, self.limits);
+        let (mut blocks, mut bytes) = (Vec::new(), 0u64);
+        let index = self.block(at)?;
+        self.entries(&index, &mut None, |separator, value, at| {
+            let (_, handle) = handle(value)
+                .map_err(|_| Error::corrupt("the index names no block").file(file.name()).offset(at))?;
+            // Shared prefixes make them longer in memory than in the file.
+            bytes = bytes.saturating_add(separator.len() as u64);
+            limits.check("header_bytes", bytes)?;
+            limits.check("tensors", blocks.len() as u64 + 1)?;
+            blocks.push(Indexed { separator: separator.to_vec(), handle });
+            Ok(())
+        })?;
+        Ok(blocks)
+    }
+
     fn block(&self, handle: Handle) -> Result<Block> {
         let Handle { offset, size } = handle;
         let corrupt = |message: &str| Error::corrupt(message).file(self.file.name()).offset(offset);

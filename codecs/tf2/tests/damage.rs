@@ -2,9 +2,10 @@
 
 mod common;
 
-use ckpt_api::Input;
-use common::{Bundle, block, bundle, read, slice_key, table_of};
+use ckpt_api::{Input, Kind};
+use common::{Bundle, block, bundle, entry, mask, message, read, slice_key, table_of, varint};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 fn everything() -> Bundle {
     let (left, right) = ([(0, 2), (0, 1)], [(0, 2), (1, 1)]);
@@ -34,6 +35,70 @@ fn with_index(changes: &[(prop::sample::Index, u8)], kind: u8) -> Input {
 
 fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     prop::collection::vec(any::<(prop::sample::Index, u8)>(), 1..4)
+}
+
+/// An index of these entries in one block, without the data.
+fn index_of(entries: Vec<(Vec<u8>, Vec<u8>)>) -> Input {
+    let header = (Vec::new(), vec![0x08, 0x01]);
+    let entries: Vec<_> = std::iter::once(header).chain(entries).collect();
+    let table = table_of(&[(b"\xff".to_vec(), block(&entries, 16))], 1);
+    Input::memory("m.index", BTreeMap::from([("m.index".to_owned(), table)]))
+}
+
+#[test]
+fn a_block_that_the_index_names_twice_is_refused() {
+    let empty = block(&[], 1);
+    let (once, twice) = ([0, 8], [[0, 8], [0, 8]]);
+    for (handles, message) in [(&[once][..], "no header"), (&twice[..], "before the end of the block before")]
+    {
+        let table = table_with_handles(&empty, handles);
+        let input = Input::memory("m.index", BTreeMap::from([("m.index".to_owned(), table)]));
+        let error = read(&input, &[]).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+    }
+}
+
+/// A table of one block, whose index has these handles.
+fn table_with_handles(contents: &[u8], handles: &[[u8; 2]]) -> Vec<u8> {
+    let mut table = stored(contents);
+    let entries: Vec<_> =
+        handles.iter().zip(b'a'..).map(|(handle, key)| (vec![key], handle.to_vec())).collect();
+    let index = block(&entries, 1);
+    let mut footer = [varint(0), varint(0), varint(table.len() as u64), varint(index.len() as u64)].concat();
+    footer.resize(40, 0);
+    table.extend([stored(&index), footer, 0xdb47_7524_8b80_fb57_u64.to_le_bytes().to_vec()].concat());
+    table
+}
+
+fn stored(contents: &[u8]) -> Vec<u8> {
+    let typed = [contents, &[0]].concat();
+    let crc = mask(crc32c::crc32c(&typed)).to_le_bytes();
+    [&typed[..], &crc].concat()
+}
+
+#[test]
+fn slices_that_take_far_more_memory_than_bytes_are_refused() {
+    let many = message(7, &message(1, &[]).repeat(200)).repeat(5000);
+    let whole = [entry(1, &[1], 0, 0, 0, 0), many].concat();
+    let entries = (0..30u8).map(|key| (vec![b'k', key], whole.clone())).collect();
+    let error = read(&index_of(entries), &[]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Limit, "{error}");
+}
+
+#[test]
+fn a_name_longer_than_the_limit_is_refused() {
+    let name = vec![b'n'; (1 << 20) + 1];
+    let error = read(&index_of(vec![(name, entry(1, &[], 0, 0, 4, 0))]), &[]).unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.to_string().contains("name_bytes"), "{error}");
+    assert!(error.to_string().len() < 2000);
+}
+
+#[test]
+fn what_an_entry_says_wrong_is_placed_at_the_entry() {
+    let error = read(&index_of(vec![(b"k".to_vec(), entry(1, &[3], 0, 0, 4, 0))]), &[]).unwrap_err();
+    let context = error.context();
+    let labels: Vec<&str> = context.iter().map(|(label, _)| *label).collect();
+    assert_eq!(labels, ["file", "offset", "field", "tensor", "found", "expected", "help"], "{error}");
 }
 
 proptest! {

@@ -1,8 +1,8 @@
 //! A plain executor that holds everything in memory: slow, short, and independent of the engine's.
 
 use crate::{
-    Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, Input, Limits, Options, Packing,
-    Placed, Placement, Region, Result, Side, Tensor, Written,
+    Checkpoint, Codec, Contents, Encoding, Endian, Error, Extent, Input, Limits, Options, Packing, Placed,
+    Placement, Region, Result, Side, Tensor, Written,
 };
 use std::collections::BTreeMap;
 
@@ -82,10 +82,7 @@ pub fn write(
     name: &str,
     options: &[(String, String)],
 ) -> Result<BTreeMap<String, Vec<u8>>> {
-    let info = codec.info();
-    let options = Options::parse(info.id, info.options, Side::Write, options)?;
-    let placed = codec.place(checkpoint, name, &options)?;
-    placed.check(checkpoint)?;
+    let placed = place(codec, checkpoint, name, options)?;
     let mut files = vec![Vec::new(); placed.files.len()];
     let mut written = Vec::new();
     for placement in &placed.placements {
@@ -97,6 +94,19 @@ pub fn write(
         put(&mut files[block.file.0], block.offset, &block.bytes)?;
     }
     finish(&placed, files)
+}
+
+pub(super) fn place(
+    codec: &dyn Codec,
+    checkpoint: &Checkpoint,
+    name: &str,
+    options: &[(String, String)],
+) -> Result<Placed> {
+    let info = codec.info();
+    let options = Options::parse(info.id, info.options, Side::Write, options)?;
+    let placed = codec.place(checkpoint, name, &options)?;
+    placed.check(checkpoint)?;
+    Ok(placed)
 }
 
 fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<u8>]) -> Result<Written> {
@@ -219,9 +229,4 @@ fn logical_indices<'a>(
 
 fn to_usize(value: u64) -> Result<usize> {
     usize::try_from(value).map_err(|_| Error::limit("too large for this machine").found(value.to_string()))
-}
-
-/// Whether a dtype's values are bytes of one length each.
-pub(super) fn fixed(dtype: DType) -> bool {
-    dtype.bytes().is_some()
 }

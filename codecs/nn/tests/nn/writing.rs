@@ -167,8 +167,15 @@ fn floats_are_cast_and_told_and_other_dtypes_refused() {
     net.tensors[1].dtype = DType::I32;
     refusal(&net, Kind::Unsupported, &["a/kernel", "i32"]);
     net.tensors[1].dtype = DType::F32;
-    net.tensors[1].quantisation = Some(Quantisation { scale: 64 });
+    net.tensors[1].quantisation = Some(Quantisation { scale: 64.try_into().unwrap() });
     refusal(&net, Kind::Unsupported, &["a/kernel", "scaled integers"]);
+}
+
+#[test]
+fn what_is_said_of_single_tensors_is_told_as_dropped() {
+    let mut net = keras();
+    net.tensors[0].metadata.insert("tf2", "key", "a/kernel/.ATTRIBUTES/VARIABLE_VALUE");
+    assert_eq!(losses(&net, &[]), [(LossKind::MetadataDropped, "metadata".to_owned())]);
 }
 
 #[test]

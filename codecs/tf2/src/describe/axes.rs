@@ -3,7 +3,7 @@
 use super::objects::Objects;
 use super::{Catalog, Entry, last, path, roles};
 use ckpt_api::Axis;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Adds to `axes`, which holds what the graph says, what variables' names say; a slot has its variable's axes.
 pub(super) fn label(
@@ -12,30 +12,18 @@ pub(super) fn label(
     objects: Option<&Objects>,
     axes: &mut BTreeMap<String, Vec<Axis>>,
 ) {
-    let (mut full_names, mut convolutions) = (BTreeMap::new(), HashSet::new());
-    let mut others = HashSet::new();
-    if let Some(objects) = objects {
-        full_names.extend(objects.values().map(|(_, value)| (value.key.as_str(), value.full_name.as_str())));
-        for id in 0..objects.nodes.len() {
-            // Keras 3 calls the kernel of a convolution or dense layer `_kernel`, and that of all other layers `kernel`.
-            let keras3 = objects.child(id, "_kernel").is_some();
-            for (name, child) in
-                objects.children(id).filter(|(name, _)| matches!(*name, "kernel" | "_kernel"))
-            {
-                if let Some(value) = objects.variable(child) {
-                    let set = if keras3 && name == "_kernel" { &mut convolutions } else { &mut others };
-                    set.insert(value.key.as_str());
-                }
-            }
-        }
-    }
-    let keras2 = convolutions.is_empty();
+    let kernels = objects.map(Kernels::find).unwrap_or_default();
+    let full_names: HashMap<&str, &str> = objects
+        .into_iter()
+        .flat_map(Objects::values)
+        .map(|(_, value)| (value.key.as_str(), value.full_name.as_str()))
+        .filter(|(_, name)| !name.is_empty())
+        .collect();
     for entry in entries.iter().filter(|entry| entry.dtype.is_float()) {
-        let own =
-            full_names.get(entry.key).copied().filter(|name| !name.is_empty()).unwrap_or(path(entry.key));
-        let image =
-            convolutions.contains(entry.key) || keras2 && plain_convolution(own, others.contains(entry.key));
-        if let Some(named) = by_name(last(own), entry.shape.rank(), image) {
+        let name = full_names.get(entry.key).copied().unwrap_or(path(entry.key));
+        let convolution = kernels.is_convolution(entry.key, name, objects.is_none());
+        let Some(named) = by_name(last(name), entry.shape.rank(), convolution) else { continue };
+        if !kernels.contradicts(entry, catalog) {
             axes.entry(entry.key.to_owned()).or_insert(named);
         }
     }
@@ -48,10 +36,51 @@ pub(super) fn label(
     }
 }
 
-/// Whether a kernel of rank 4, held as `kernel` by its layer, is an ordinary convolution's, as far as names say.
-fn plain_convolution(name: &str, held: bool) -> bool {
-    let layer = name.rsplit('/').nth(1).unwrap_or_default();
-    held && !layer.contains("transpose") && !layer.contains("depthwise")
+/// What the objects of layers say about their kernels.
+#[derive(Default)]
+struct Kernels<'a> {
+    /// What Keras 3's convolutions and dense layers hold as `_kernel`.
+    convolutions: HashSet<&'a str>,
+    /// What layers hold as `kernel`.
+    others: HashSet<&'a str>,
+    /// The bias that a layer holds beside its kernel.
+    biases: HashMap<&'a str, &'a str>,
+}
+
+impl<'a> Kernels<'a> {
+    fn find(objects: &'a Objects) -> Self {
+        let mut kernels = Kernels::default();
+        let key = |id: usize| objects.variable(id).map(|value| value.key.as_str());
+        for id in 0..objects.nodes.len() {
+            for (name, set) in [("_kernel", &mut kernels.convolutions), ("kernel", &mut kernels.others)] {
+                let Some(kernel) = objects.child(id, name).and_then(key) else { continue };
+                set.insert(kernel);
+                if let Some(bias) = objects.child(id, "bias").and_then(key) {
+                    kernels.biases.insert(kernel, bias);
+                }
+            }
+        }
+        kernels
+    }
+
+    /// Whether a kernel of rank 4 is an ordinary convolution's: Keras 3 holds that of no other layer but a dense one as
+    /// `_kernel`; else as far as names say. In a `bare` checkpoint names are all there is.
+    fn is_convolution(&self, key: &str, name: &str, bare: bool) -> bool {
+        let layer = name.rsplit('/').nth(1).unwrap_or_default();
+        let plain = !layer.contains("transpose") && !layer.contains("depthwise");
+        let named = self.convolutions.is_empty() && plain && (bare || self.others.contains(key));
+        self.convolutions.contains(key) || named
+    }
+
+    /// Whether the layer's bias says that the last axis is not the one produced.
+    fn contradicts(&self, kernel: &Entry, catalog: &Catalog) -> bool {
+        let beside = || kernel.key.strip_suffix("kernel").map(|layer| format!("{layer}bias"));
+        let bias = match self.biases.get(kernel.key) {
+            Some(bias) => catalog.get(bias),
+            None => beside().and_then(|bias| catalog.get(bias.as_str())),
+        };
+        bias.is_some_and(|bias| bias.shape.last() != kernel.shape.last())
+    }
 }
 
 fn by_name(name: &str, rank: usize, convolution: bool) -> Option<Vec<Axis>> {
@@ -60,7 +89,7 @@ fn by_name(name: &str, rank: usize, convolution: bool) -> Option<Vec<Axis>> {
         ("kernel", 4) if convolution => vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out],
         ("depthwise_kernel", 4) => vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Multiplier],
         ("pointwise_kernel", 4) => vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out],
-        ("bias", 1) => vec![Axis::Out],
+        ("bias" | "beta" | "gamma" | "moving_mean" | "moving_variance", 1) => vec![Axis::Out],
         ("embeddings", 2) => vec![Axis::Feature, Axis::Out],
         _ => return None,
     })

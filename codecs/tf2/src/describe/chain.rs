@@ -297,14 +297,14 @@ impl Builder<'_> {
         let Some(dims) = &self.dims else { return Err(Why("the shape of the input is not stated".into())) };
         let one_pixel = matches!(dims[..], [_, Some(1), Some(1), _]);
         let features = dims.iter().skip(1).try_fold(1u64, |product, dim| product.checked_mul((*dim)?));
-        if stated.is_some() && features.is_some() && stated != features {
+        // With an axis of unknown length, it could be that axis which becomes part of the batch.
+        if stated.is_some() && stated != features {
             return Err(Why(format!(
-                "{} values do not flatten into {}",
+                "a value of shape {} is reshaped to {}, which may not be flattening",
                 show(Some(dims)),
-                show(Some(&[stated]))
+                show(Some(&[None, stated]))
             )));
         }
-        let features = features.or(stated);
         if one_pixel {
             self.channels_first = false;
         }

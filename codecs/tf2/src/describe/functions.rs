@@ -113,7 +113,7 @@ impl<'a> Functions<'a> {
             self.budget =
                 self.budget.checked_sub(1).ok_or_else(|| Why("the functions call each other".into()))?;
             let broken = || Why(format!("saved_model.pb refers to '{reference}', which it lacks"));
-            let (name, output) = split(reference);
+            let (name, result, output) = split(reference);
             let here = self.frames.get(frame).ok_or_else(broken)?;
             let function = self.functions.get(here.function).ok_or_else(broken)?;
             if let Some(at) = function.arguments.get(name).copied() {
@@ -143,6 +143,9 @@ impl<'a> Functions<'a> {
                     }
                     frame = callee;
                 }
+                // Its other results are statistics.
+                "FusedBatchNormV3" if result != "y" => return Err(unread(node, result, output)),
+                _ if output > 0 => return Err(unread(node, result, output)),
                 _ => return Ok(Source::Node(Place { frame, node })),
             }
         }
@@ -161,11 +164,17 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// `node:output:2` names result 2 of a node, `argument` an argument.
-fn split(reference: &str) -> (&str, usize) {
+fn unread(node: &NodeDef, result: &str, output: usize) -> Why {
+    let NodeDef { op, name, .. } = node;
+    Why(format!("the result {result}:{output} of {op} ('{name}') is not one that a chain of layers uses"))
+}
+
+/// `node:result:2` names item 2 of a node's result, `argument` an argument.
+fn split(reference: &str) -> (&str, &str, usize) {
     let mut parts = reference.split(':');
-    let name = parts.next().unwrap_or_default();
-    (name, parts.next_back().and_then(|number| number.parse().ok()).unwrap_or(0))
+    let (name, result) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let number = parts.next().unwrap_or(result);
+    (name, result, number.parse().unwrap_or(0))
 }
 
 fn returned(def: &FunctionDef, at: usize) -> Option<&str> {

@@ -1,8 +1,9 @@
-//! The chain of a bare Keras checkpoint: layers in order, dense layers by the shape of their kernels.
+//! The chain of a bare Keras checkpoint: a Sequential model's layers in order, dense layers by the shape of their kernels.
 //!
 //! A checkpoint holds no layer types. A layer with a matrix `kernel` and nothing else but a `bias` is dense; what has
 //! no variable could be anything (an activation, dropout, flattening), and a convolution's strides and padding are
-//! not stored: such a chain is not claimed.
+//! not stored: such a chain is not claimed. Nor is that of a functional model: a sum, a second head or a second use of
+//! a layer leaves no trace.
 
 use super::chain::{Chain, Context, Step, Why};
 use super::objects::Objects;
@@ -10,27 +11,31 @@ use super::roles;
 use ckpt_api::{Limits, Result};
 
 /// The chain; `None` where nothing looks like a Keras model.
-pub(super) fn chain(objects: &Objects, context: &Context, limits: &Limits) -> Result<Option<Chain>, Why> {
-    let Some(layers) = layers(objects, limits)? else {
+///
+/// With `chained`, the layers of a functional model are taken to follow one another, and a note says so.
+pub(super) fn chain(
+    objects: &Objects,
+    context: &Context,
+    chained: bool,
+    limits: &Limits,
+) -> Result<Option<Chain>, Why> {
+    let Some(layers) = layers(objects, chained, limits)? else {
         return if holds_layers(objects) { Err(Why(UNORDERED.into())) } else { Ok(None) };
     };
     let optimizers = roles::optimizers(objects);
     let mut budget = limits.graph_nodes;
-    let (mut steps, mut notes) = (Vec::new(), Vec::new());
-    for (place, layer) in layers.iter().enumerate() {
+    let (mut steps, mut assumed) = (Vec::new(), false);
+    for layer in &layers {
         let held = held(objects, layer.id, &optimizers, &mut budget)?;
-        if held.is_empty() && layer.first && layer.keras2 && place == 0 {
-            notes
-                .push("the model's first layer has no variables and is taken for its input layer".to_owned());
-        }
-        if held.is_empty() && layer.first {
+        if layer.input && held.is_empty() {
+            assumed |= layer.assumed;
             continue;
         }
         steps.push(dense(objects, context, layer, &held)?);
         steps.push(Step::Unstated);
     }
     let mut chain = Chain::build("", None, steps, context)?;
-    chain.notes = notes;
+    chain.notes.extend(assumed.then(|| ASSUMED.to_owned()));
     Ok(Some(chain))
 }
 
@@ -42,28 +47,35 @@ fn holds_layers(objects: &Objects) -> bool {
     (0..objects.nodes.len()).any(held)
 }
 
+const FUNCTIONAL: &str = "the checkpoint of a functional model does not say how its layers are connected (if they \
+     follow one another, say so with --set activations=…)";
+
+const ASSUMED: &str = "the checkpoint of a functional model does not say how its layers are connected: as activations \
+     are given, they are taken to follow one another";
+
 struct Layer {
     id: usize,
-    /// The first of its model: an input layer where it has no variables.
-    first: bool,
-    keras2: bool,
+    /// Where the model may have its input layer.
+    input: bool,
+    /// If it is the input layer, that the others follow one another is not stated.
+    assumed: bool,
     /// How the model calls it, for messages.
     name: String,
 }
 
 /// The layers of the first Keras model of the object graph, models within it opened.
-fn layers(objects: &Objects, limits: &Limits) -> Result<Option<Vec<Layer>>, Why> {
+fn layers(objects: &Objects, chained: bool, limits: &Limits) -> Result<Option<Vec<Layer>>, Why> {
     let optimizers = roles::optimizers(objects);
     let near = objects.reach([0], |_, _, child| !optimizers[child]);
-    let Some(model) = (0..objects.nodes.len()).find(|id| near[*id] && list(objects, *id).is_some()) else {
+    let Some(first) = (0..objects.nodes.len()).find(|id| near[*id] && model(objects, *id).is_some()) else {
         return Ok(None);
     };
     let mut budget = limits.graph_nodes;
-    let mut open: Vec<Layer> = parts(objects, model, &mut budget)?;
+    let mut open: Vec<Layer> = parts(objects, first, chained, &mut budget)?;
     open.reverse();
     let mut found = Vec::new();
     while let Some(layer) = open.pop() {
-        let inner = parts(objects, layer.id, &mut budget)?;
+        let inner = parts(objects, layer.id, chained, &mut budget)?;
         if inner.is_empty() {
             found.push(layer);
         } else {
@@ -73,20 +85,45 @@ fn layers(objects: &Objects, limits: &Limits) -> Result<Option<Vec<Layer>>, Why>
     Ok(Some(found))
 }
 
-/// The object that lists a model's layers, how it numbers them, and whether Keras 2 wrote it; `None` for what is no model.
-fn list(objects: &Objects, id: usize) -> Option<(usize, &'static str, bool)> {
-    let functional = objects.child(id, "_functional").unwrap_or(id);
-    let keras3 = objects.child(functional, "_operations").map(|list| (list, "", false));
-    keras3.or_else(|| objects.child(id, "layer_with_weights-0").map(|_| (id, "layer-", true)))
+/// How a model holds its layers.
+enum Held {
+    /// Keras 3's Sequential: the functional model within it, which begins with an input layer, lists them.
+    List(usize),
+    /// Keras 2's Sequential or functional model: numbered children; only a functional one has an input layer, first.
+    Numbered,
+    /// Keras 3's functional model.
+    Functional(usize),
+}
+
+/// How the model `id` holds its layers; `None` for what is no model.
+fn model(objects: &Objects, id: usize) -> Option<Held> {
+    if let Some(list) = objects.child(id, "_operations") {
+        return Some(Held::Functional(list));
+    }
+    let functional = objects.child(id, "_functional");
+    let list = functional.and_then(|functional| objects.child(functional, "_operations")).map(Held::List);
+    list.or_else(|| objects.child(id, "layer_with_weights-0").map(|_| Held::Numbered))
 }
 
 /// The layers of a model, in order; empty for what is no model.
-fn parts(objects: &Objects, id: usize, budget: &mut u64) -> Result<Vec<Layer>, Why> {
-    let Some((list, prefix, keras2)) = list(objects, id) else { return Ok(Vec::new()) };
+fn parts(objects: &Objects, id: usize, chained: bool, budget: &mut u64) -> Result<Vec<Layer>, Why> {
+    let (list, prefix, input, assumed) = match model(objects, id) {
+        None => return Ok(Vec::new()),
+        Some(Held::Functional(_)) if !chained => return Err(Why(FUNCTIONAL.into())),
+        Some(Held::Functional(list)) => (list, "", true, true),
+        Some(Held::List(list)) => (list, "", true, false),
+        Some(Held::Numbered) => (id, "layer-", chained, true),
+    };
     let cost = u64::try_from(objects.children(list).count()).unwrap_or(u64::MAX).saturating_add(1);
     *budget = budget.checked_sub(cost).ok_or_else(endless)?;
     let layers = objects.numbered(list, prefix).into_iter().enumerate();
-    Ok(layers.map(|(place, id)| Layer { id, first: place == 0, keras2, name: place.to_string() }).collect())
+    let layer = |(place, id): (usize, usize)| Layer {
+        id,
+        input: input && place == 0,
+        assumed,
+        name: place.to_string(),
+    };
+    Ok(layers.map(layer).collect())
 }
 
 /// The variables of a layer: its own, by name, and those of the objects within it.

@@ -18,6 +18,7 @@ mod saved_model;
 mod tests;
 mod wire;
 
+use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
 use chain::{Chain, Why};
 use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Shape};
 use objects::Objects;
@@ -43,6 +44,8 @@ pub(crate) struct Sources<'a> {
     pub saved_model: Option<&'a [u8]>,
     /// Keras 2's `keras_metadata.pb`.
     pub keras_metadata: Option<&'a [u8]>,
+    /// Whether the user says that the layers follow one another.
+    pub chained: bool,
     /// The checkpoint's file, for errors.
     pub file: &'a str,
 }
@@ -65,9 +68,6 @@ pub(crate) struct Description {
 /// The entries by key.
 pub(super) type Catalog<'a> = HashMap<&'a str, Entry<'a>>;
 
-/// The key under which TensorFlow stores the object graph.
-pub(super) const OBJECT_GRAPH_KEY: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
-
 /// Says all that the sources tell about `entries`.
 ///
 /// # Errors
@@ -80,7 +80,8 @@ pub(crate) fn describe(entries: &[Entry], sources: &Sources, limits: &Limits) ->
         None => None,
     };
     let roles = roles::roles(entries, &catalog, objects.as_ref());
-    let names = names::names(entries, &catalog, objects.as_ref(), &roles);
+    let names = names::names(entries, &catalog, objects.as_ref(), &roles, limits)
+        .map_err(|error| error.file(sources.file).field(OBJECT_GRAPH))?;
     let mut description = Description { names, roles, axes: BTreeMap::new(), graph: None, notes };
     let chain = find_chain(&catalog, objects.as_ref(), sources, limits, &description.names)
         .map_err(|error| error.file(sources.file))?;
@@ -128,7 +129,7 @@ fn find_chain(
         }
     }
     if reasons.is_empty() {
-        match layers::chain(objects, &context, limits) {
+        match layers::chain(objects, &context, sources.chained, limits) {
             Ok(Some(chain)) => return Ok(Found::Chain(chain)),
             Ok(None) => return Ok(Found::Nothing),
             Err(why) => reasons.push(why),
@@ -151,7 +152,7 @@ fn keep_what_the_graph_needs(description: &mut Description) {
 
 /// A key without the suffix that object-based checkpoints add.
 pub(super) fn path(key: &str) -> &str {
-    key.strip_suffix("/.ATTRIBUTES/VARIABLE_VALUE").unwrap_or(key)
+    key.strip_suffix(VARIABLE_VALUE).unwrap_or(key)
 }
 
 /// What follows the last slash.

@@ -2,17 +2,21 @@
 
 use super::objects::Objects;
 use super::{Catalog, Entry};
-use ckpt_api::Role;
+use ckpt_api::{Limits, Result, Role};
 use std::collections::{BTreeMap, HashMap};
 
 /// A variable's own name (`mlp/dense/kernel`) where no other entry is called so, by key. Copies keep their keys.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Limit`].
 pub(super) fn names(
     entries: &[Entry],
     catalog: &Catalog,
     objects: Option<&Objects>,
     roles: &BTreeMap<String, Role>,
-) -> BTreeMap<String, String> {
-    let Some(objects) = objects else { return BTreeMap::new() };
+    limits: &Limits,
+) -> Result<BTreeMap<String, String>> {
+    let Some(objects) = objects else { return Ok(BTreeMap::new()) };
     let mut wanted: BTreeMap<&str, String> = BTreeMap::new();
     for (_, value) in objects.values() {
         if Objects::is_variable(value)
@@ -22,22 +26,27 @@ pub(super) fn names(
             wanted.entry(&value.key).or_insert_with(|| value.full_name.clone());
         }
     }
+    let mut slot_bytes = 0u64;
     for slot in objects.nodes.iter().flat_map(|node| &node.slots) {
         let (Some(variable), Some(stored)) = (objects.variable(slot.original), objects.variable(slot.slot))
         else {
             continue;
         };
-        if let Some(name) = wanted.get(variable.key.as_str()).map(|name| format!("{name}/{}", slot.name)) {
-            wanted.entry(&stored.key).or_insert(name);
+        if wanted.contains_key(stored.key.as_str()) || !catalog.contains_key(stored.key.as_str()) {
+            continue;
         }
+        let Some(name) = wanted.get(variable.key.as_str()) else { continue };
+        // Many slots can share one long name.
+        slot_bytes = slot_bytes.saturating_add((name.len() + slot.name.len()) as u64);
+        limits.check("header_bytes", slot_bytes)?;
+        let name = format!("{name}/{}", slot.name);
+        wanted.insert(&stored.key, name);
     }
-    wanted.retain(|key, name| {
-        roles.get(*key) != Some(&Role::Duplicate) && catalog.contains_key(key) && name != key
-    });
+    wanted.retain(|key, name| roles.get(*key) != Some(&Role::Duplicate) && name != key);
     let mut uses: HashMap<&str, u32> = entries.iter().map(|entry| (entry.key, 1)).collect();
     for name in wanted.values() {
         *uses.entry(name).or_default() += 1;
     }
     let unique = wanted.iter().filter(|(_, name)| uses.get(name.as_str()) == Some(&1));
-    unique.map(|(key, name)| ((*key).to_owned(), name.clone())).collect()
+    Ok(unique.map(|(key, name)| ((*key).to_owned(), name.clone())).collect())
 }

@@ -1,6 +1,7 @@
 //! The object graph: `TrackableObjectGraph` with its references checked.
 
 use super::wire::{self, Field};
+use crate::format::OBJECT_GRAPH;
 use crate::proto::TrackableObjectGraph;
 use ckpt_api::{Limits, Result};
 use prost::Message;
@@ -50,7 +51,7 @@ impl Objects {
     /// # Errors
     /// [`ckpt_api::Kind::Limit`].
     pub fn parse(bytes: &[u8], limits: &Limits, notes: &mut Vec<String>) -> Result<Option<Self>> {
-        wire::check(bytes, FIELDS, limits).map_err(|error| error.field(super::OBJECT_GRAPH_KEY))?;
+        wire::check(bytes, FIELDS, limits).map_err(|error| error.field(OBJECT_GRAPH))?;
         let graph = match TrackableObjectGraph::decode(bytes) {
             Ok(graph) if !graph.nodes.is_empty() => graph,
             Ok(_) => return Ok(None),

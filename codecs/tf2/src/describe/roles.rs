@@ -1,7 +1,8 @@
 //! What tensors are for.
 
 use super::objects::Objects;
-use super::{Catalog, Entry, OBJECT_GRAPH_KEY, last, path};
+use super::{Catalog, Entry, last, path};
+use crate::format::OBJECT_GRAPH;
 use ckpt_api::{DType, Role};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -146,7 +147,7 @@ fn duplicates<'a>(objects: &'a Objects, catalog: &Catalog) -> Vec<&'a str> {
 /// TensorFlow 1's names, and keys whose object graph is missing.
 fn by_name(entry: &Entry, catalog: &Catalog) -> Option<Role> {
     let name = path(entry.key);
-    if entry.key == OBJECT_GRAPH_KEY {
+    if entry.key == OBJECT_GRAPH {
         return Some(Role::Bookkeeping);
     }
     if COUNTERS.contains(&last(name)) && is_count(entry) {

@@ -32,7 +32,7 @@ pub(super) fn describe_with(
 ) -> Description {
     let entries: Vec<Entry> =
         list.iter().map(|(key, dtype, shape)| Entry { key, dtype: *dtype, shape }).collect();
-    let sources = Sources { object_graph, saved_model, keras_metadata, file: "ckpt.index" };
+    let sources = Sources { object_graph, saved_model, keras_metadata, chained: false, file: "ckpt.index" };
     describe(&entries, &sources, &Limits::default()).unwrap()
 }
 

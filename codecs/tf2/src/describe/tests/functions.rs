@@ -236,3 +236,41 @@ fn a_saved_model_that_cannot_be_parsed_is_a_note() {
     assert!(description.notes[0].contains("saved_model.pb cannot be parsed"), "{:?}", description.notes);
     assert_eq!(description.names.len(), 4);
 }
+
+#[test]
+fn reshaping_with_an_axis_of_unknown_length_is_not_taken_for_flattening() {
+    let nodes = vec![
+        constant("d", &[-1, 4]),
+        op("f", "Reshape", &["x", "d:output:0"]),
+        op("m", "MatMul", &["f:output:0", "w:value:0"]),
+    ];
+    let description = describe_functions(vec![taking(body(nodes), &[-1, -1, 4])]);
+    assert!(description.graph.is_none());
+    assert!(description.notes[0].contains("may not be flattening"), "{:?}", description.notes);
+}
+
+#[test]
+fn the_statistics_that_a_normalisation_returns_are_not_its_result() {
+    let normalized = |result: &str| {
+        let convolution = with(op("v", "Conv2D", &["x", "k:value:0"]), "strides", ints(&[1, 1, 1, 1]));
+        let convolution = with(convolution, "padding", Value::S("VALID".into()));
+        let inputs = ["v:output:0", "c4:value:0", "c4:value:0", "c4:value:0", "c4:value:0"];
+        let normalization = with(op("n", "FusedBatchNormV3", &inputs), "is_training", Value::B(false));
+        let read = op("c4", "ReadVariableOp", &["rn"]);
+        let result = op("r", "Relu", &[&format!("n:{result}:0")]);
+        let nodes = vec![convolution, read, normalization, result];
+        let k = op("k", "ReadVariableOp", &["rk"]);
+        let body = function("f", &["x", "rk", "rn"], "r:activations:0", [vec![k], nodes].concat());
+        let shapes: &[(&str, &[u64])] = &[("k", &[3, 3, 1, 4]), ("n", &[4])];
+        let mut objects = Objects::default();
+        for (name, _) in shapes {
+            objects.variable(0, name, name, name);
+        }
+        let bytes = saved_model(vec![taking(body, &[-1, 8, 8, 1])], &["k", "n"]);
+        describe_with(&typed(shapes), Some(&objects.bytes()), Some(&bytes), None)
+    };
+    assert!(ops(&normalized("y")).contains(&"BatchNormalization"));
+    let description = normalized("batch_mean");
+    assert!(description.graph.is_none());
+    assert!(description.notes[0].contains("batch_mean"), "{:?}", description.notes);
+}

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 #[test]
 fn cycles_end_and_references_to_nothing_are_noted() {
     let mut objects = Objects::default();
-    let list = objects.child(0, "_operations");
+    let functional = objects.child(0, "_functional");
+    let list = objects.child(functional, "_operations");
     objects.link(list, "0", 0);
     objects.link(list, "1", list);
     objects.link(0, "gone", 99);
@@ -25,6 +26,37 @@ fn an_object_graph_that_cannot_be_parsed_is_a_note() {
 }
 
 #[test]
+fn one_long_name_that_many_slots_share_is_bounded() {
+    let mut objects = Objects::default();
+    let variable = objects.variable(0, "v", &"n".repeat(1000), "v");
+    let keys: Vec<String> = (0..20).map(|number| format!("slot{number}")).collect();
+    for key in &keys {
+        let slot = objects.variable(0, key, "", key);
+        objects.slot(0, variable, key, slot);
+    }
+    let shapes: Vec<(&str, &[u64])> =
+        std::iter::once("v").chain(keys.iter().map(String::as_str)).map(|key| (key, &[][..])).collect();
+    let bytes = objects.bytes();
+    let named = |header_bytes| {
+        let mut limits = Limits::default();
+        limits.header_bytes = header_bytes;
+        let (list, file) = (typed(&shapes), "m.index");
+        let entries: Vec<Entry> =
+            list.iter().map(|(key, dtype, shape)| Entry { key, dtype: *dtype, shape }).collect();
+        let sources = Sources {
+            object_graph: Some(&bytes),
+            saved_model: None,
+            keras_metadata: None,
+            chained: false,
+            file,
+        };
+        describe(&entries, &sources, &limits)
+    };
+    assert_eq!(named(30_000).unwrap().names.len(), 21);
+    assert_eq!(named(15_000).unwrap_err().kind(), Kind::Limit);
+}
+
+#[test]
 fn more_objects_than_the_limit_are_refused() {
     let mut objects = Objects::default();
     for _ in 0..20 {
@@ -33,8 +65,13 @@ fn more_objects_than_the_limit_are_refused() {
     let mut limits = Limits::default();
     limits.set("graph_nodes", "10").unwrap();
     let bytes = objects.bytes();
-    let sources =
-        Sources { object_graph: Some(&bytes), saved_model: None, keras_metadata: None, file: "m.index" };
+    let sources = Sources {
+        object_graph: Some(&bytes),
+        saved_model: None,
+        keras_metadata: None,
+        chained: false,
+        file: "m.index",
+    };
     let error = describe(&[], &sources, &limits).unwrap_err();
     assert_eq!(error.kind(), Kind::Limit);
     assert!(error.to_string().contains("m.index"), "{error}");
@@ -52,7 +89,7 @@ fn shapes_that_make_no_sense_for_a_layer_are_refused_quietly() {
 /// Real-like sources: an object graph with a model, an optimiser and slots; a SavedModel; configuration.
 fn sources() -> [Vec<u8>; 3] {
     let mut objects = super::keras3();
-    let kernel = objects.find(&["model", "_operations", "1", "_kernel"]);
+    let kernel = objects.find(&["model", "_functional", "_operations", "1", "_kernel"]);
     let optimizer = objects.child(0, "optimizer");
     let slot = objects.add();
     objects.store(slot, "slot", "slot");

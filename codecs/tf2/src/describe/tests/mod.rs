@@ -7,14 +7,15 @@ mod hostile;
 mod keras2;
 
 use super::*;
-use build::{Objects, entries, run};
+use build::{Objects, describe_with, entries, run, typed};
 use ckpt_api::Op;
 
-/// A Keras 3 model of two dense layers, 4 → 3 → 2, with its input layer.
+/// A Keras 3 Sequential model of two dense layers, 4 → 3 → 2, with its input layer.
 fn keras3() -> Objects {
     let mut objects = Objects::default();
     let model = objects.child(0, "model");
-    let operations = objects.child(model, "_operations");
+    let functional = objects.child(model, "_functional");
+    let operations = objects.child(functional, "_operations");
     objects.child(operations, "0");
     for (number, name) in ["1", "2"].into_iter().zip(["dense", "dense_1"]) {
         let layer = objects.child(operations, number);
@@ -52,7 +53,7 @@ fn names_axes_and_layers_come_from_the_object_graph() {
 #[test]
 fn a_layer_without_variables_stops_the_chain_and_is_named() {
     let mut objects = keras3();
-    let operations = objects.find(&["model", "_operations"]);
+    let operations = objects.find(&["model", "_functional", "_operations"]);
     objects.child(operations, "3");
     let description = run(KERAS3, &objects);
     assert!(description.graph.is_none());
@@ -72,7 +73,7 @@ fn layers_whose_shapes_do_not_chain_are_not_wired() {
 #[test]
 fn a_layer_of_another_kind_stops_the_chain() {
     let mut objects = keras3();
-    let layer = objects.find(&["model", "_operations", "1"]);
+    let layer = objects.find(&["model", "_functional", "_operations", "1"]);
     objects.variable(layer, "gamma", "mlp/dense/gamma", "gamma");
     assert!(run(KERAS3, &objects).graph.is_none());
 }
@@ -89,6 +90,33 @@ fn a_model_within_a_model_is_opened() {
     }
     let graph = run(&[("k0", &[2, 3]), ("k1", &[3, 1])], &objects).graph.unwrap();
     assert_eq!(graph.unspecified(), ["dense_0", "dense_1"]);
+}
+
+#[test]
+fn a_functional_model_whose_connections_are_not_stored_is_no_chain() {
+    let mut keras3 = keras3();
+    let operations = keras3.find(&["model", "_functional", "_operations"]);
+    let model = keras3.find(&["model"]);
+    keras3.link(model, "_operations", operations);
+    let mut keras2 = Objects::default();
+    keras2.child(0, "layer-0");
+    let layer = keras2.child(0, "layer-1");
+    keras2.link(0, "layer_with_weights-0", layer);
+    keras2.variable(layer, "kernel", "dense/kernel", "model/_operations/1/_kernel");
+    for (objects, why) in [(keras3, "functional model"), (keras2, "layer 0 has no variables")] {
+        let description = run(KERAS3, &objects);
+        assert!(description.graph.is_none());
+        assert!(description.notes[0].contains(why), "{:?}", description.notes);
+        let list = typed(KERAS3);
+        let entries: Vec<Entry> =
+            list.iter().map(|(key, dtype, shape)| Entry { key, dtype: *dtype, shape }).collect();
+        let bytes = objects.bytes();
+        let (saved_model, keras_metadata, file) = (None, None, "m.index");
+        let sources =
+            Sources { object_graph: Some(&bytes), saved_model, keras_metadata, chained: true, file };
+        let description = describe(&entries, &sources, &Limits::default()).unwrap();
+        assert!(description.graph.is_some() && description.notes[0].contains("taken to follow one another"));
+    }
 }
 
 #[test]
@@ -186,6 +214,34 @@ fn without_an_object_graph_tensorflow_1_names_say_roles() {
     assert_eq!(roles, expected);
     assert_eq!(description.axes["dense/kernel/Adam_1"], [Axis::In, Axis::Out]);
     assert!(description.graph.is_none() && description.notes.is_empty());
+}
+
+#[test]
+fn a_bare_convolution_and_a_normalisation_are_labelled_but_nothing_ambiguous() {
+    let list = entries(&[
+        ("conv/kernel", DType::F32, &[3, 3, 1, 8]),
+        ("conv2d_transpose/kernel", DType::F32, &[3, 3, 1, 8]),
+        ("bn/moving_mean", DType::F32, &[8]),
+        ("bn/gamma", DType::F32, &[8, 2]),
+        ("bn/beta", DType::I32, &[8]),
+    ]);
+    let axes = describe_with(&list, None, None, None).axes;
+    let convolution = vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out];
+    let expected = [("bn/moving_mean", vec![Axis::Out]), ("conv/kernel", convolution)];
+    assert_eq!(axes, expected.map(|(key, axes)| (key.to_owned(), axes)).into());
+}
+
+#[test]
+fn a_kernel_that_its_layers_bias_contradicts_is_not_labelled() {
+    let bare = entries(&[("up/kernel", DType::F32, &[3, 3, 6, 4]), ("up/bias", DType::F32, &[6])]);
+    assert_eq!(describe_with(&bare, None, None, None).axes.into_keys().collect::<Vec<_>>(), ["up/bias"]);
+    let mut objects = Objects::default();
+    let layer = objects.child(0, "einsum");
+    objects.variable(layer, "_kernel", "einsum/kernel", "k");
+    objects.variable(layer, "bias", "einsum/bias", "b");
+    let axes = |kernel: &[u64]| run(&[("k", kernel), ("b", &[12])], &objects).axes;
+    assert_eq!(axes(&[12, 16]).get("k"), None);
+    assert_eq!(axes(&[16, 12])["k"], [Axis::In, Axis::Out]);
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Whether a placement fits its tensor: the same question when reading and when writing.
+
+use crate::{Encoding, Error, Extent, Placement, Region, Result, Tensor};
+
+/// Checks the axis order, the stored sizes, and that regions cover the tensor exactly.
+pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
+    let rank = tensor.shape.rank();
+    if !is_permutation(&placement.encoding, rank) {
+        return Err(Error::corrupt("the stored axis order does not fit the tensor")
+            .found(format!("{:?}", placement.encoding.order))
+            .expected(format!("every axis from 0 to {rank} (exclusive) once")));
+    }
+    if placement.extents.iter().any(|extent| extent.region.is_some()) {
+        return check_cover(tensor, placement);
+    }
+    let stored = placement.extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.len));
+    let expected = match tensor.dtype.bytes() {
+        Some(_) => placement.encoding.stored_len(tensor.shape.elements()),
+        None => Some(tensor.value_bytes()),
+    };
+    if stored.is_some() && stored == expected {
+        return Ok(());
+    }
+    Err(Error::corrupt("the stored size does not fit the shape")
+        .found(stored.map_or("too many bytes".to_owned(), |bytes| format!("{bytes} bytes")))
+        .expected(match expected {
+            Some(bytes) => format!("{bytes} bytes for {} of {}", tensor.shape, placement.encoding.dtype),
+            None => format!("a whole number of bytes for {} of {}", tensor.shape, placement.encoding.dtype),
+        }))
+}
+
+fn is_permutation(encoding: &Encoding, rank: usize) -> bool {
+    let mut seen = vec![false; rank];
+    encoding.order.len() == rank
+        && encoding
+            .order
+            .iter()
+            .all(|axis| seen.get_mut(*axis).is_some_and(|seen| !std::mem::replace(seen, true)))
+}
+
+/// Every element lies in exactly one region: the sizes add up, and no two overlap.
+fn check_cover(tensor: &Tensor, placement: &Placement) -> Result<()> {
+    let mut boxes = Vec::with_capacity(placement.extents.len());
+    let mut covered = 0u64;
+    for extent in &placement.extents {
+        let region = region_of(tensor, extent)?;
+        if placement.encoding.stored_len(region.shape.elements()) != Some(extent.len) {
+            return Err(Error::corrupt("a slice's stored size does not fit its shape")
+                .offset(extent.offset)
+                .found(format!("{} bytes", extent.len))
+                .expected(format!("{} of {}", region.shape, placement.encoding.dtype)));
+        }
+        covered = covered.saturating_add(region.shape.elements());
+        if region.shape.elements() > 0 {
+            boxes.push(region);
+        }
+    }
+    if covered != tensor.shape.elements() {
+        return Err(Error::corrupt("the slices do not cover the tensor exactly")
+            .found(format!("{covered} elements in {} slices", placement.extents.len()))
+            .expected(format!("{} elements", tensor.shape.elements())));
+    }
+    boxes.sort_by(|a, b| a.start.cmp(&b.start));
+    for (i, a) in boxes.iter().enumerate() {
+        let reach = |region: &Region| region.start.first().map_or(1, |s| s + region.shape[0]);
+        for b in boxes[i + 1..].iter().take_while(|b| b.start.first().is_none_or(|start| *start < reach(a))) {
+            let overlap = (0..a.start.len())
+                .all(|k| a.start[k] < b.start[k] + b.shape[k] && b.start[k] < a.start[k] + a.shape[k]);
+            if overlap {
+                return Err(Error::corrupt("two slices overlap")
+                    .found(format!("{:?}+{} and {:?}+{}", a.start, a.shape, b.start, b.shape)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn region_of<'a>(tensor: &Tensor, extent: &'a Extent) -> Result<&'a Region> {
+    let outside = || Error::corrupt("a slice lies outside its tensor").offset(extent.offset);
+    let region = extent.region.as_ref().ok_or_else(outside)?;
+    let fits = region.start.len() == tensor.shape.rank()
+        && region.shape.rank() == tensor.shape.rank()
+        && (0..tensor.shape.rank())
+            .all(|k| region.start[k].checked_add(region.shape[k]).is_some_and(|end| end <= tensor.shape[k]));
+    if fits {
+        Ok(region)
+    } else {
+        Err(outside()
+            .found(format!("{:?}+{}", region.start, region.shape))
+            .expected(format!("inside {}", tensor.shape)))
+    }
+}
