@@ -1,16 +1,16 @@
 //! A conversion from one format to another.
 
-use crate::execute::{Output, Progress, Run, real_paths, run};
+use crate::execute::{Output, Progress, Run, Sources, interrupted, run};
 use crate::mapping::Mapping;
 use crate::plan::{Parts, Plan, Policy, Resources};
 use crate::registry::Registry;
-use crate::select::{remove, retype, select};
+use crate::select::{Removed, remove, retype, select};
 use crate::source::Source;
 use ckpt_api::{Codec, DType, Error, Limits, Options, Placed, Result, Side};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What to convert to, and how.
 ///
@@ -133,12 +133,14 @@ impl Conversion {
                 .help("`ckpt formats` lists what can be written"));
         }
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?;
-        let mut excluded = select(&mut source.contents, &self.include, &self.exclude)?;
-        excluded.extend(self.rename(&mut source)?);
-        let losses = match self.dtype {
-            Some(dtype) => retype(&mut source.contents, dtype)?,
-            None => Vec::new(),
-        };
+        let Removed { names: mut excluded, mut losses } =
+            select(&mut source.contents, &self.include, &self.exclude)?;
+        let ignored = self.rename(&mut source)?;
+        excluded.extend(ignored.names);
+        losses.extend(ignored.losses);
+        if let Some(dtype) = self.dtype {
+            losses.extend(retype(&mut source.contents, dtype)?);
+        }
         let contents = &source.contents;
         let placed = codec.place(&contents.checkpoint, &name, &options)?;
         let parts = Parts {
@@ -155,15 +157,17 @@ impl Conversion {
         Ok(Planned { source, codec, placed, plan, directory, overwrite: self.overwrite })
     }
 
-    /// Applies the mapping; returns the names that it drops.
-    fn rename(&self, source: &mut Source) -> Result<Vec<String>> {
-        let Some(mapping) = &self.mapping else { return Ok(Vec::new()) };
+    /// Applies the mapping; says what it drops.
+    fn rename(&self, source: &mut Source) -> Result<Removed> {
+        let Some(mapping) = &self.mapping else { return Ok(Removed::default()) };
         let names: Vec<&str> =
             source.contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let applied = mapping.apply(&names, &self.limits)?;
-        remove(&mut source.contents, &applied.dropped);
+        let removed = remove(&mut source.contents, applied.dropped);
         source.contents.checkpoint.rename(&applied.names)?;
-        Ok(applied.dropped)
+        let unused = applied.unused.iter().map(|rule| format!("of the mapping, nothing matched: {rule}"));
+        source.contents.notes.extend(unused);
+        Ok(removed)
     }
 }
 
@@ -179,14 +183,25 @@ impl Planned {
         &self.plan
     }
 
+    /// Looks whether the output may be written where it was asked for, as [`Planned::execute`] does first.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where the output exists or is the input.
+    pub fn check_output(&self) -> Result<()> {
+        Output::check(&self.directory, &self.placed.files, self.overwrite, &self.sources()).map(drop)
+    }
+
+    fn sources(&self) -> Sources {
+        Sources::of(&self.source.input, &self.source.contents.files, self.codec.info().extensions)
+    }
+
     /// Does it. The output appears complete or not at all.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the output exists or is the input, [`ckpt_api::Kind::Corrupt`] for a checksum
     /// that differs, [`ckpt_api::Kind::Io`].
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
-        let sources = real_paths(&self.source.input, &self.source.contents.files);
-        let output = Output::create(&self.directory, &self.placed.files, self.overwrite, &sources)?;
+        let output = Output::create(&self.directory, &self.placed.files, self.overwrite, &self.sources())?;
         let job = Run {
             checkpoint: &self.source.contents.checkpoint,
             files: &self.source.files,
@@ -200,6 +215,12 @@ impl Planned {
             output.write_at(block.file, block.offset, &block.bytes)?;
         }
         let bytes = output.bytes()?;
+        if execution.sync {
+            output.sync()?;
+        }
+        if execution.cancelled.load(Ordering::Relaxed) {
+            return Err(interrupted());
+        }
         let files = output.commit(execution.sync)?;
         Ok(Summary { files, tensors: self.plan.jobs.len(), bytes })
     }

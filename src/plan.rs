@@ -1,6 +1,6 @@
 //! The plan of a conversion: plain data, made before any tensor byte is read.
 
-use crate::execute::{Budget, default_threads};
+use crate::execute::{Budget, default_threads, element_size};
 use crate::transform::{Access, Step, steps};
 use ckpt_api::{Checkpoint, Contents, Error, Loss, LossKind, OutputFile, Placed, Placement, Repair, Result};
 use serde::Serialize;
@@ -191,6 +191,9 @@ fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Resul
         steps(&source.encoding, &target.encoding, slices).map_err(|error| error.tensor(&tensor.name))?;
     let cut = target.extents.iter().any(|extent| extent.region.is_some());
     let tiled = cut || steps.iter().any(|step| step.access() == Access::Tile);
+    if tiled {
+        element_size(&source.encoding, &target.encoding, tensor)?;
+    }
     let access = if tiled { Access::Tile } else { Access::Stream };
     Ok(Job { tensor: tensor.name.clone(), from: source.clone(), steps, access, to: target.clone() })
 }
@@ -199,11 +202,24 @@ fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Resul
 const BASE: u64 = 6 << 20;
 /// What describes one tensor, on both sides.
 const PER_TENSOR: u64 = 2 << 10;
+/// What describes one further stored piece of a tensor, on both sides.
+const PER_EXTENT: u64 = 512;
+/// How many times a name is held: in the checkpoint, the source, the target, the plan.
+const NAMES: u64 = 5;
+
+/// Bytes of everything that is in memory whatever the workers do: descriptions and headers.
+fn described(jobs: &[Job], placed: &Placed) -> u64 {
+    let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
+    let job = |job: &Job| {
+        let extents = (job.from.extents.len() + job.to.extents.len()) as u64;
+        PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * job.tensor.len() as u64
+    };
+    BASE + 2 * (blocks + placed.draft.len() as u64) + jobs.iter().map(job).sum::<u64>()
+}
 
 /// Shares the memory among as many threads as are wanted and useful.
 fn share(resources: Resources, jobs: &[Job], placed: &Placed) -> Result<(Budget, usize, u64)> {
-    let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
-    let fixed = BASE + 2 * blocks + PER_TENSOR * jobs.len() as u64;
+    let fixed = described(jobs, placed);
     let wanted = match resources.threads {
         0 => default_threads(),
         threads => threads,

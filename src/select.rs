@@ -3,12 +3,20 @@
 use ckpt_api::{Contents, DType, Error, Loss, LossKind, Result, Role, TensorId};
 use std::collections::HashSet;
 
-/// Keeps the tensors that match an `include` pattern (all, if there is none) and no `exclude` pattern. Returns the
-/// names of the others.
+/// What was taken out of a checkpoint because the user said so.
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    /// The tensors.
+    pub(crate) names: Vec<String>,
+    /// What went with them although nobody asked for that.
+    pub(crate) losses: Vec<Loss>,
+}
+
+/// Keeps the tensors that match an `include` pattern (all, if there is none) and no `exclude` pattern.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, or when nothing is left.
-pub(crate) fn select(contents: &mut Contents, include: &[String], exclude: &[String]) -> Result<Vec<String>> {
+pub(crate) fn select(contents: &mut Contents, include: &[String], exclude: &[String]) -> Result<Removed> {
     let names: Vec<&str> = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     for pattern in include.iter().chain(exclude) {
         if !names.iter().any(|name| matches(pattern, name)) {
@@ -26,36 +34,33 @@ pub(crate) fn select(contents: &mut Contents, include: &[String], exclude: &[Str
     if dropped.len() == names.len() && !names.is_empty() {
         return Err(Error::usage("no tensor is left").help("loosen --include and --exclude"));
     }
-    remove(contents, &dropped);
-    Ok(dropped)
+    Ok(remove(contents, dropped))
 }
 
-/// Takes tensors out. A graph that needs one of them goes too, and a note says so.
-pub(crate) fn remove(contents: &mut Contents, dropped: &[String]) {
-    if dropped.is_empty() {
-        return;
-    }
-    let dropped: HashSet<&str> = dropped.iter().map(String::as_str).collect();
+/// Takes tensors out, and the graph where it needs one of them.
+pub(crate) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
+    let gone: HashSet<&str> = names.iter().map(String::as_str).collect();
     let tensors = std::mem::take(&mut contents.checkpoint.tensors);
     let placements = std::mem::take(&mut contents.placements);
     for (tensor, mut placement) in tensors.into_iter().zip(placements) {
-        if !dropped.contains(tensor.name.as_str()) {
+        if !gone.contains(tensor.name.as_str()) {
             placement.tensor = TensorId(contents.checkpoint.tensors.len());
             contents.checkpoint.tensors.push(tensor);
             contents.placements.push(placement);
         }
     }
-    let uses = |graph: &ckpt_api::Graph| {
-        graph
-            .nodes
-            .iter()
-            .flat_map(|node| node.parameters.values())
-            .any(|name| dropped.contains(name.as_str()))
-    };
-    if contents.checkpoint.graph.as_ref().is_some_and(uses) {
+    let nodes = contents.checkpoint.graph.iter().flat_map(|graph| &graph.nodes);
+    let needed = nodes
+        .filter_map(|node| {
+            Some((&node.name, node.parameters.values().find(|name| gone.contains(name.as_str()))?))
+        })
+        .map(|(layer, tensor)| format!("layer '{layer}' needs '{tensor}', which is left out"))
+        .next();
+    let losses = needed.map(|why| Loss::new(LossKind::GraphDropped, "graph", why));
+    if losses.is_some() {
         contents.checkpoint.graph = None;
-        contents.notes.push("the graph needs a tensor that is left out: it is left out too".to_owned());
     }
+    Removed { losses: losses.into_iter().collect(), names }
 }
 
 /// Makes every floating-point weight a `dtype`; says what that does to its values.
@@ -115,6 +120,63 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ckpt_api::{Checkpoint, Encoding, Graph, Node, Op, Placement, Shape, Tensor};
+
+    fn contents() -> Contents {
+        let tensors: Vec<Tensor> =
+            ["a/w", "b/w", "c"].map(|name| Tensor::new(name, DType::F32, Shape::scalar())).into();
+        let placement = |(id, tensor): (usize, &Tensor)| Placement {
+            tensor: TensorId(id),
+            name: tensor.name.clone(),
+            extents: Vec::new(),
+            encoding: Encoding::row_major(tensor),
+        };
+        let placements = tensors.iter().enumerate().map(placement).collect();
+        let node = Node::new("dense", Op::Gemm).parameter("weight", "b/w");
+        let graph = Some(Graph::sequential("m", vec![], vec![], vec![node]));
+        let checkpoint = Checkpoint { graph, tensors, ..Checkpoint::default() };
+        Contents { checkpoint, placements, ..Contents::default() }
+    }
+
+    #[test]
+    fn what_is_left_keeps_its_place_and_its_graph_if_that_needs_nothing_else() {
+        let mut contents = contents();
+        let removed = select(&mut contents, &["*w".into()], &["a*".into()]).unwrap();
+        assert_eq!((removed.names, removed.losses), (vec!["a/w".to_owned(), "c".to_owned()], vec![]));
+        assert_eq!(
+            (contents.placements[0].tensor, contents.placements[0].name.as_str()),
+            (TensorId(0), "b/w")
+        );
+        assert!(contents.checkpoint.graph.is_some());
+    }
+
+    #[test]
+    fn a_graph_that_goes_with_a_tensor_is_a_loss() {
+        let mut contents = contents();
+        let removed = select(&mut contents, &[], &["b/w".into()]).unwrap();
+        assert!(contents.checkpoint.graph.is_none());
+        assert_eq!(removed.losses[0].kind, LossKind::GraphDropped);
+        assert!(removed.losses[0].detail.contains("'dense' needs 'b/w'"), "{}", removed.losses[0].detail);
+    }
+
+    #[test]
+    fn a_pattern_that_matches_nothing_and_a_choice_that_leaves_nothing_are_errors() {
+        for (include, exclude) in [(vec!["x*".to_owned()], vec![]), (vec![], vec!["*".to_owned()])] {
+            let error = select(&mut contents(), &include, &exclude).unwrap_err();
+            assert_eq!(error.kind(), ckpt_api::Kind::Usage);
+        }
+    }
+
+    #[test]
+    fn only_floating_point_weights_get_another_dtype() {
+        let mut contents = contents();
+        contents.checkpoint.tensors[0].dtype = DType::I32;
+        contents.checkpoint.tensors[1].role = Role::Optimizer;
+        let losses = retype(&mut contents, DType::F16).unwrap();
+        assert_eq!(losses.len(), 1);
+        assert_eq!((losses[0].subject.as_str(), losses[0].kind), ("c", LossKind::Narrowed));
+        assert_eq!(retype(&mut contents, DType::I8).unwrap_err().kind(), ckpt_api::Kind::Usage);
+    }
 
     #[test]
     fn a_star_stands_for_anything_and_a_question_mark_for_one() {

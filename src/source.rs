@@ -79,7 +79,9 @@ impl Source {
             codec.read(&input, &checked, &options.limits).map_err(|error| error.file(shown.as_str()))?;
         contents.check(&options.limits).map_err(|error| error.file(shown.as_str()))?;
         if let Some(architecture) = &options.architecture {
-            architecture.apply(&mut contents.checkpoint)?;
+            architecture
+                .apply(&mut contents.checkpoint)
+                .map_err(|error| error.file("the architecture file"))?;
         }
         let files = Files::new(&input, &contents);
         Ok(Source { input, codec, contents, files, evidence })

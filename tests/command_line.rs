@@ -164,6 +164,112 @@ fn output_onto_the_input_is_refused_even_when_forced() {
     assert!(fs::read(place.path("m.nn")).unwrap() == bytes);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_hard_link_to_the_input_is_the_input() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    fs::hard_link(place.path("m.nn"), place.path("hard.nn")).unwrap();
+    let arguments = ["convert", "m.nn", "hard.nn", "--force", "--to-set", "dialect=a"];
+    place.refuses(&arguments, 2, &["the output is the input"]);
+}
+
+#[test]
+fn no_file_of_a_checkpoint_of_several_files_can_be_replaced() {
+    let place = Workplace::new();
+    fs::create_dir(place.path("d")).unwrap();
+    let mut files = 0;
+    for entry in fs::read_dir(DIGITS).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, place.path("d").join(path.file_name().unwrap())).unwrap();
+        files += 1;
+    }
+    let mut refused = 0;
+    for input in ["d", "d/ckpt-1", "d/ckpt-1.index", "d/checkpoint"] {
+        for output in ["d/ckpt-1.index", "d/ckpt-1.data-00000-of-00001"] {
+            let arguments = ["convert", input, output, "--to", "safetensors", "--force"];
+            place.refuses(&arguments, 2, &["the output is the input, or a part of it"]);
+            refused += 1;
+        }
+    }
+    assert_eq!((files, refused), (3, 8));
+    place.refuses(
+        &["convert", "d", "d/checkpoint", "--to", "nn", "--force", "--set", "activations=relu,softmax"],
+        2,
+        &["part of it"],
+    );
+    for _ in 0..2 {
+        assert!(
+            place
+                .ckpt(&["convert", "d", "d/result.safetensors", "--force", "--from", "tf2"])
+                .status
+                .success()
+        );
+    }
+}
+
+#[test]
+fn a_dry_run_refuses_what_the_conversion_would_refuse() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    place.write("o.safetensors", b"precious");
+    place.refuses(&["convert", "m.nn", "o.safetensors", "--dry-run"], 2, &["the output exists"]);
+    place.refuses(&["convert", "m.nn", "m.nn", "--dry-run", "--force"], 2, &["the output is the input"]);
+    assert!(place.ckpt(&["convert", "m.nn", "o.safetensors", "--dry-run", "--force"]).status.success());
+    assert_eq!(fs::read(place.path("o.safetensors")).unwrap(), b"precious");
+}
+
+#[test]
+fn an_output_name_may_be_as_long_as_the_system_allows() {
+    let place = Workplace::new();
+    place.write("m.nn", valid_nn());
+    let name = format!("{}.safetensors", "é".repeat(120));
+    assert!(place.ckpt(&["convert", "m.nn", &name]).status.success());
+    assert_eq!(place.names(), ["m.nn", &name]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn directories_whose_names_are_no_text_are_as_good_as_others() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Workplace::new();
+    let directory = place.0.path().join(OsStr::from_bytes(b"d\xff"));
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("m.nn"), valid_nn()).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_ckpt"))
+        .arg("convert")
+        .args([directory.join("m.nn"), directory.join("o.safetensors")])
+        .args(["--format", "json"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
+}
+
+#[test]
+fn more_shards_than_files_may_be_open_are_written_and_read() {
+    let place = Workplace::new();
+    let value = |k: usize| (format!("t{k:04}"), k);
+    let header: std::collections::BTreeMap<String, serde_json::Value> = (0..300)
+        .map(value)
+        .map(|(name, k)| {
+            (name, serde_json::json!({ "dtype": "U8", "shape": [64], "data_offsets": [64 * k, 64 * k + 64] }))
+        })
+        .collect();
+    let header = serde_json::to_vec(&header).unwrap();
+    let data: Vec<u8> = (0..300 * 64).map(|k| (k % 251) as u8).collect();
+    place.write("m.safetensors", [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat());
+    let script = r#"ulimit -n 128 && "$0" convert m.safetensors s.safetensors --shard-size 64 -q &&
+        "$0" convert s.safetensors.index.json back.safetensors -q && "$0" diff m.safetensors back.safetensors"#;
+    let output = Command::new("sh")
+        .current_dir(place.0.path())
+        .args(["-c", script, env!("CARGO_BIN_EXE_ckpt")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(place.names().len() >= 300);
+}
+
 #[test]
 fn an_output_in_a_directory_that_does_not_exist_is_refused() {
     let place = Workplace::new();
@@ -283,6 +389,9 @@ fn a_conversion_that_would_change_the_function_stops_until_the_loss_is_allowed()
     place.refuses(&strict, 1, &["--strict forbids", "counter-dropped"]);
     let exclude = [&["convert", DIGITS, "o.nn", "--exclude", "*bias"][..], &options].concat();
     place.refuses(&exclude, 2, &["does not say"]);
+    place.write("m.nn", valid_nn());
+    let graph = ["convert", "m.nn", "o.safetensors", "--exclude", "layer0*", "--strict"];
+    place.refuses(&graph, 1, &["--strict forbids", "graph-dropped", "layer0.bias"]);
     let narrow = ["convert", DIGITS, "o.safetensors", "--dtype", "f16"];
     let output = place.ckpt(&narrow);
     assert!(output.status.success());
@@ -338,6 +447,11 @@ fn every_command_speaks_json() {
     let output = place.ckpt(&["inspect", "missing", "--format", "json"]);
     let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
     assert_eq!(error["error"]["kind"], "io");
+    for arguments in [&["inspect", "--format", "json"][..], &["convert", "--nope", "--format=json"]] {
+        let output = place.ckpt(arguments);
+        let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+        assert_eq!((output.status.code(), &error["error"]["kind"]), (Some(2), &"usage".into()));
+    }
 }
 
 #[test]
@@ -366,6 +480,9 @@ fn diff_says_what_differs_and_exits_with_4() {
     assert!(text.contains("different: layer1.bias: 1 elements") && text.contains("3 of 4"), "{text}");
     let close = place.ckpt(&["diff", "a.nn", "b.nn", "--atol", "10"]);
     assert_eq!(close.status.code(), Some(0));
+    for wrong in ["-1", "nan"] {
+        place.refuses(&["diff", "a.nn", "b.nn", &format!("--atol={wrong}")], 2, &["--atol", "negative"]);
+    }
 }
 
 #[test]

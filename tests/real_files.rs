@@ -73,7 +73,9 @@ fn keras_to_nn(case: &Path, input: &str, options: &[(&str, &str)]) {
 fn keras_models_compute_the_same_as_datacode_models() {
     let Some(directory) = cases("tf2") else { return };
     let given = ("activations", "relu,softmax");
-    let table: &[(&str, &str, &[(&str, &str)])] = &[
+    /// Case, input within it, options.
+    type Row<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+    let table: &[Row] = &[
         ("keras3_mlp", "", &[given]),
         ("keras3_mlp", "ckpt-1", &[given]),
         ("keras3_mlp_adam", "checkpoint", &[given]),

@@ -4,10 +4,30 @@ use crate::registry::Registry;
 use crate::source::{OpenOptions, Source};
 use ckpt_api::{Architecture, Error, Input, Limits, OptionSpec, Result, Side, nearest};
 use clap::Args;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The largest architecture or mapping file that is read.
 const TEXT_LIMIT: u64 = 16 << 20;
+
+/// A checkpoint that is only read.
+#[derive(Args)]
+pub(super) struct Looking {
+    /// Checkpoint to read
+    pub(super) path: PathBuf,
+    #[command(flatten)]
+    pub(super) reading: Reading,
+    /// Option for reading; `ckpt formats` lists them
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Looking {
+    /// Opens it.
+    pub(super) fn open(&self) -> Result<Source> {
+        self.reading.open(&Registry::builtin(), &self.path, pairs(&self.set)?)
+    }
+}
 
 /// How to read the input.
 #[derive(Args)]
@@ -110,8 +130,8 @@ pub(super) fn route(set: &[String], from: &[OptionSpec], to: &[OptionSpec]) -> R
             (false, false) => {
                 let reading = from.iter().filter(|spec| spec.side.includes(Side::Read));
                 let writing = to.iter().filter(|spec| spec.side.includes(Side::Write));
-                let known = reading.chain(writing).map(|spec| spec.name);
-                let help = nearest(&key, known);
+                let known: BTreeSet<&str> = reading.chain(writing).map(|spec| spec.name).collect();
+                let help = nearest(&key, known.into_iter());
                 return Err(Error::usage("neither the source's nor the target's format has this option")
                     .field(key)
                     .help(help));

@@ -59,7 +59,7 @@ pub(super) struct PlanArguments {
     /// Leave out tensors whose name matches
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// What floating-point weights become: f64, f32, f16, bf16
+    /// What floating-point weights become: f64, f32, f16, bf16, f8_e4m3
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<String>,
     /// Accept a kind of loss that changes what the model computes; or `all`
@@ -83,14 +83,16 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let started = Instant::now();
     let (conversion, planned) = prepare(&arguments.plan, arguments.force)?;
     if arguments.dry_run {
+        planned.check_output()?;
         return show_plan(&conversion, &planned, json);
     }
     conversion.judge(planned.plan())?;
     let summary = execute(&planned, arguments)?;
     if json {
         let plan = planned.plan();
+        let files: Vec<_> = summary.files.iter().map(|file| file.to_string_lossy()).collect();
         return Ok(to_json(&serde_json::json!({
-            "files": summary.files, "tensors": summary.tensors, "bytes": summary.bytes,
+            "files": files, "tensors": summary.tensors, "bytes": summary.bytes,
             "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs, "notes": plan.notes,
         }))?
         .into());
@@ -163,7 +165,8 @@ pub(super) fn read_mapping(name: &str) -> Result<Mapping> {
 
 fn dtype(name: &str) -> Result<DType> {
     DType::from_name(name).ok_or_else(|| {
-        let floats = DType::ALL.iter().filter(|dtype| dtype.is_float()).map(|dtype| dtype.name());
+        let written = |dtype: &&DType| dtype.is_float() && crate::transform::castable(DType::F32, **dtype);
+        let floats = DType::ALL.iter().filter(written).map(|dtype| dtype.name());
         Error::usage("unknown dtype")
             .field("--dtype")
             .found(format!("'{name}'"))
@@ -194,7 +197,7 @@ fn execute(planned: &Planned, arguments: &Arguments) -> Result<Summary> {
         return planned.execute(&execution, &|_| ());
     }
     let bar = indicatif::ProgressBar::new(planned.plan().bytes_written);
-    let style = "{bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}";
+    let style = "{wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  ETA {eta}";
     if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
         bar.set_style(style);
     }

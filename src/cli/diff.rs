@@ -5,7 +5,7 @@ use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, Tolerance, diff};
 use crate::registry::Registry;
 use crate::source::{OpenOptions, Source};
-use ckpt_api::Result;
+use ckpt_api::{Error, Result};
 use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -44,10 +44,20 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     };
     let a = open(&arguments.a, &arguments.a_format, &arguments.a_set)?;
     let b = open(&arguments.b, &arguments.b_format, &arguments.b_set)?;
-    let tolerance = Tolerance { absolute: arguments.atol, relative: arguments.rtol };
+    let tolerance = Tolerance {
+        absolute: tolerated("--atol", arguments.atol)?,
+        relative: tolerated("--rtol", arguments.rtol)?,
+    };
     let difference = diff(&a, &b, tolerance)?;
     let text = if json { to_json(&difference)? } else { text(&difference) };
     Ok(Report { text, differs: !difference.agrees() })
+}
+
+fn tolerated(field: &str, value: f64) -> Result<f64> {
+    if value >= 0.0 {
+        return Ok(value);
+    }
+    Err(Error::usage("a tolerance must not be negative").field(field).found(value.to_string()))
 }
 
 fn text(difference: &Difference) -> String {

@@ -1,23 +1,16 @@
 //! `ckpt inspect`.
 
-use super::common::{Reading, pairs};
+use super::common::Looking;
 use super::{Report, render, to_json};
 use crate::inspect::{Inspection, Stats, TensorSummary, inspect};
-use crate::registry::Registry;
 use ckpt_api::{Graph, Result, Role};
 use clap::Args;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Checkpoint to look into
-    path: PathBuf,
     #[command(flatten)]
-    reading: Reading,
-    /// Option for reading; `ckpt formats` lists them
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    looking: Looking,
     /// Read all values: smallest, largest, mean, standard deviation, NaN
     #[arg(long)]
     stats: bool,
@@ -27,7 +20,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let source = arguments.reading.open(&Registry::builtin(), &arguments.path, pairs(&arguments.set)?)?;
+    let source = arguments.looking.open()?;
     let inspection = inspect(&source, arguments.stats)?;
     if json {
         return Ok(match (arguments.graph, &inspection.graph) {

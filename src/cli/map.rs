@@ -1,13 +1,11 @@
 //! `ckpt map`.
 
-use super::common::{Reading, pairs};
+use super::common::Looking;
 use super::convert::read_mapping;
 use super::{Report, render, to_json};
-use crate::registry::Registry;
 use ckpt_api::Result;
 use clap::{Args, Subcommand};
 use std::fmt::Write;
-use std::path::PathBuf;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -19,21 +17,16 @@ pub(super) enum Command {
 pub(super) struct Arguments {
     /// Mapping: a file, or the name of a built-in one
     map: String,
-    /// Checkpoint whose names are mapped
-    path: PathBuf,
     #[command(flatten)]
-    reading: Reading,
-    /// Option for reading; `ckpt formats` lists them
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    looking: Looking,
 }
 
 pub(super) fn run(command: &Command, json: bool) -> Result<Report> {
     let Command::Check(arguments) = command;
     let mapping = read_mapping(&arguments.map)?;
-    let source = arguments.reading.open(&Registry::builtin(), &arguments.path, pairs(&arguments.set)?)?;
+    let source = arguments.looking.open()?;
     let names: Vec<&str> = source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-    let applied = mapping.apply(&names, &arguments.reading.limits()?)?;
+    let applied = mapping.apply(&names, &arguments.looking.reading.limits()?)?;
     let inverse = applied.inverse.as_ref().map(|_| ()).map_err(ToString::to_string);
     if json {
         return Ok(to_json(&serde_json::json!({

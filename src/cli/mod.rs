@@ -71,14 +71,10 @@ impl From<String> for Report {
 
 /// Runs the command line `arguments`, of which the first is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are no failures.
-            let code = if error.use_stderr() { 2 } else { 0 };
-            let _ = error.print();
-            return ExitCode::from(code);
-        }
+        Err(error) => return refuse_arguments(&error, wants_json(&arguments)),
     };
     let json = cli.format == Format::Json;
     match run(cli.command, json).and_then(|report| print(&report.text).map(|()| report.differs)) {
@@ -89,6 +85,28 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(exit_code(error.kind()))
         }
     }
+}
+
+/// Help and version are no failures.
+fn refuse_arguments(error: &clap::Error, json: bool) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if json {
+        let text = error.render().to_string();
+        let error = Error::usage(text.trim().trim_start_matches("error: "));
+        let _ = writeln!(std::io::stderr(), "{}", render::error_json(&error));
+    } else {
+        let _ = error.print();
+    }
+    ExitCode::from(exit_code(Kind::Usage))
+}
+
+/// Whether `--format json` is among arguments that could not be parsed.
+fn wants_json(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|argument| argument == "--format=json")
+        || arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
 }
 
 fn run(command: Command, json: bool) -> Result<Report> {

@@ -4,52 +4,79 @@ use super::stream::Files;
 use super::verify::mismatch;
 use ckpt_api::{Error, Extent, File, Placement, Region, Result, Shape, Tensor};
 
-/// A box of the result whose elements follow each other in the result's stored order.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Slab {
-    pub(super) region: Region,
+/// The boxes ("slabs") of at most a given size into which a box is cut, so that each is one contiguous run of the
+/// result: axes before the cut axis are taken one index at a time, the cut axis in runs, those after it whole.
+#[derive(Clone, Debug)]
+pub(super) struct Slabs {
+    wanted: Region,
+    /// Stored order of the result.
+    order: Vec<usize>,
+    /// The axis that is cut, as a position in `order`; `None` where everything fits into one slab.
+    cut: Option<usize>,
+    /// Indices of the cut axis that one slab takes.
+    run: u64,
+    /// Which combination of indices of the axes before the cut comes next, of how many.
+    position: u64,
+    positions: u64,
+    /// The first index of the cut axis that was not taken.
+    offset: u64,
 }
 
-/// Cuts `wanted` into slabs of at most `limit` bytes, in the stored order `order` of the result.
-///
-/// Axes before the cut axis are taken one index at a time, the cut axis in runs, those after it whole: so every slab
-/// is one contiguous run of the result.
-pub(super) fn plan_slabs(wanted: &Region, order: &[usize], element: u64, limit: u64) -> Vec<Slab> {
-    if wanted.shape.elements() == 0 {
-        return Vec::new();
-    }
-    let dims = wanted.shape.permuted(order);
-    let fitting = (limit / element).max(1);
-    let (mut cut, mut inner) = (dims.len(), 1u64);
-    while cut > 0 && inner.saturating_mul(dims[cut - 1]) <= fitting {
-        cut -= 1;
-        inner *= dims[cut];
-    }
-    if cut == 0 {
-        return vec![Slab { region: wanted.clone() }];
-    }
-    let axis = cut - 1;
-    let run = (fitting / inner).clamp(1, dims[axis]);
-    let mut slabs = Vec::new();
-    let outer: u64 = dims[..axis].iter().product();
-    for position in 0..outer {
-        let (mut start, mut len) = (wanted.start.clone(), wanted.shape.to_vec());
-        let mut rest = position;
-        for k in (0..axis).rev() {
-            start[order[k]] += rest % dims[k];
-            len[order[k]] = 1;
-            rest /= dims[k];
+impl Slabs {
+    /// Cuts `wanted` into slabs of at most `limit` bytes (but at least one element), in the result's stored order.
+    pub(super) fn new(wanted: Region, order: &[usize], element: u64, limit: u64) -> Self {
+        let dims = wanted.shape.permuted(order);
+        let fitting = (limit / element).max(1);
+        let (mut whole, mut inner) = (dims.len(), 1u64);
+        while whole > 0 && inner.saturating_mul(dims[whole - 1]) <= fitting {
+            whole -= 1;
+            inner *= dims[whole];
         }
-        let first = start[order[axis]];
-        for offset in (0..dims[axis]).step_by(usize::try_from(run).unwrap_or(usize::MAX)) {
-            start[order[axis]] = first + offset;
-            len[order[axis]] = run.min(dims[axis] - offset);
-            // A part of a shape that fits fits too.
-            let shape = Shape::new(len.clone()).unwrap_or_default();
-            slabs.push(Slab { region: Region { start: start.clone(), shape } });
-        }
+        let cut = whole.checked_sub(1);
+        let positions = match wanted.shape.elements() {
+            0 => 0,
+            _ => dims[..cut.unwrap_or(0)].iter().product(),
+        };
+        let run = cut.map_or(1, |axis| (fitting / inner.max(1)).clamp(1, dims[axis].max(1)));
+        Slabs { wanted, order: order.to_vec(), cut, run, position: 0, positions, offset: 0 }
     }
-    slabs
+
+    /// Whether the first slab is everything.
+    pub(super) fn is_one(&self) -> bool {
+        self.cut.is_none() && self.positions == 1
+    }
+}
+
+impl Iterator for Slabs {
+    type Item = Region;
+
+    fn next(&mut self) -> Option<Region> {
+        if self.position == self.positions {
+            return None;
+        }
+        let Region { mut start, shape } = self.wanted.clone();
+        let Some(cut) = self.cut else {
+            self.position += 1;
+            return Some(Region { start, shape });
+        };
+        let mut len = shape.to_vec();
+        let mut rest = self.position;
+        for axis in self.order[..cut].iter().rev() {
+            start[*axis] += rest % shape[*axis];
+            len[*axis] = 1;
+            rest /= shape[*axis];
+        }
+        let axis = self.order[cut];
+        let run = self.run.min(shape[axis] - self.offset);
+        start[axis] += self.offset;
+        len[axis] = run;
+        self.offset += run;
+        if self.offset == shape[axis] {
+            (self.offset, self.position) = (0, self.position + 1);
+        }
+        // A part of a shape that fits fits too.
+        Some(Region { start, shape: Shape::new(len).unwrap_or_default() })
+    }
 }
 
 /// Reads the box `wanted` into `out`: row-major in the source's stored axis order. `whole` says that the box is the
@@ -68,16 +95,16 @@ pub(super) fn gather(
     let total = to_usize(wanted.shape.elements() * size)?;
     out.clear();
     out.resize(total, 0);
+    let everything = Region { start: vec![0; tensor.shape.rank()], shape: tensor.shape.clone() };
     for extent in &source.extents {
-        let everything = Region { start: vec![0; tensor.shape.rank()], shape: tensor.shape.clone() };
         let stored = extent.region.as_ref().unwrap_or(&everything);
         let Some(common) = intersection(stored, wanted) else { continue };
         let file = files.file(extent.file)?;
         let runs = Runs::new(stored, wanted, &common, order, size);
         if whole {
-            read_whole(file, extent, &runs, out, spare)?;
+            read_whole(&file, extent, &runs, out, spare)?;
         } else {
-            read_runs(file, extent, &runs, out)?;
+            read_runs(&file, extent, &runs, out)?;
         }
     }
     Ok(())

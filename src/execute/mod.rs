@@ -4,13 +4,15 @@ mod each;
 mod gather;
 mod output;
 mod run;
+mod sources;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod verify;
 
 pub(crate) use each::{default_threads, in_parallel};
-pub(crate) use output::{Output, real_paths};
+pub(crate) use output::Output;
 pub use run::Progress;
-pub(crate) use run::{Run, run};
-pub(crate) use stream::{Budget, Files, TensorStream};
+pub(crate) use run::{Run, interrupted, run};
+pub(crate) use sources::Sources;
+pub(crate) use stream::{Budget, Files, TensorStream, element_size};

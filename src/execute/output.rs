@@ -1,17 +1,30 @@
 //! Files that appear complete under their final names, or not at all.
 
-use ckpt_api::{Error, Input, OutputFile, Result};
+use super::sources::Sources;
+use super::stream::KEPT_OPEN;
+use ckpt_api::{Error, OutputFile, Result};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 /// Output files under temporary names beside their final ones; removed when dropped before [`Output::commit`].
 #[derive(Debug)]
 pub(crate) struct Output {
-    files: Vec<(NamedTempFile, PathBuf)>,
+    files: Vec<Pending>,
     created: Vec<PathBuf>,
     overwrite: bool,
+}
+
+/// A file that has no final name yet.
+#[derive(Debug)]
+struct Pending {
+    temporary: TempPath,
+    /// `None` where too many others are open: then every access opens it.
+    handle: Option<fs::File>,
+    target: PathBuf,
+    /// Whether another file has the final name.
+    replaces: bool,
 }
 
 impl Output {
@@ -20,24 +33,32 @@ impl Output {
         directory: &Path,
         files: &[OutputFile],
         overwrite: bool,
-        sources: &[PathBuf],
+        sources: &Sources,
     ) -> Result<Self> {
         let mut output = Output { files: Vec::new(), created: Vec::new(), overwrite };
-        let targets = files.iter().map(|file| target(directory, &file.name)).collect::<Result<Vec<_>>>()?;
-        for path in &targets {
-            refuse_existing(path, overwrite, sources)?;
-        }
-        for (path, file) in targets.into_iter().zip(files) {
-            let temporary = output.temporary(&path)?;
+        let targets = Self::check(directory, files, overwrite, sources)?;
+        for (target, file) in targets.into_iter().zip(files) {
+            let (handle, temporary) = output.temporary(&target)?.into_parts();
             if let Some(len) = file.len {
-                temporary
-                    .as_file()
-                    .set_len(len)
-                    .map_err(|error| cannot("make the output file", &path, error))?;
+                handle.set_len(len).map_err(|error| cannot("make the output file", &target, error))?;
             }
-            output.files.push((temporary, path));
+            let handle = (output.files.len() < KEPT_OPEN).then_some(handle);
+            let replaces = fs::symlink_metadata(&target).is_ok();
+            output.files.push(Pending { temporary, handle, target, replaces });
         }
         Ok(output)
+    }
+
+    /// The final paths, if files may be made there.
+    pub(crate) fn check(
+        directory: &Path,
+        files: &[OutputFile],
+        overwrite: bool,
+        sources: &Sources,
+    ) -> Result<Vec<PathBuf>> {
+        let targets = files.iter().map(|file| target(directory, &file.name)).collect::<Result<Vec<_>>>()?;
+        targets.iter().try_for_each(|path| refuse_existing(path, overwrite, sources))?;
+        Ok(targets)
     }
 
     fn temporary(&mut self, path: &Path) -> Result<NamedTempFile> {
@@ -51,9 +72,8 @@ impl Output {
                 .map_err(|error| cannot("make the output's directory", directory, error))?;
             self.created.extend(missing);
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
         let mut builder = tempfile::Builder::new();
-        let prefix = format!(".{name}.");
+        let prefix = temporary_prefix(path);
         builder.prefix(&prefix).suffix(".ckpt-tmp");
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
@@ -64,45 +84,60 @@ impl Output {
 
     /// Writes bytes at a place in a file.
     pub(crate) fn write_at(&self, file: ckpt_api::FileId, offset: u64, bytes: &[u8]) -> Result<()> {
-        let (temporary, path) = &self.files[file.0];
-        write_all_at(temporary.as_file(), bytes, offset)
-            .map_err(|error| cannot("write the output", path, error).offset(offset))
+        let pending = &self.files[file.0];
+        pending
+            .with_handle(|handle| write_all_at(handle, bytes, offset))
+            .map_err(|error| cannot("write the output", &pending.target, error).offset(offset))
     }
 
     /// Bytes in all files.
     pub(crate) fn bytes(&self) -> Result<u64> {
-        self.files.iter().try_fold(0, |sum, (temporary, path)| {
-            let meta =
-                temporary.as_file().metadata().map_err(|error| cannot("look at the output", path, error))?;
-            Ok(sum + meta.len())
+        self.files.iter().try_fold(0, |sum, pending| {
+            let meta = pending.with_handle(fs::File::metadata);
+            Ok(sum + meta.map_err(|error| cannot("look at the output", &pending.target, error))?.len())
         })
     }
 
-    /// Gives every file its final name, the last one last. `sync` waits until the bytes are on the disk.
+    /// Waits until all bytes are on the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.files.iter().try_for_each(|pending| {
+            pending
+                .with_handle(fs::File::sync_all)
+                .map_err(|error| cannot("flush the output", &pending.target, error))
+        })
+    }
+
+    /// Gives every file its final name, the last one last. `sync` waits until the names are on the disk.
     pub(crate) fn commit(mut self, sync: bool) -> Result<Vec<PathBuf>> {
-        if sync {
-            for (temporary, path) in &self.files {
-                temporary.as_file().sync_all().map_err(|error| cannot("flush the output", path, error))?;
-            }
-        }
-        let mut done: Vec<PathBuf> = Vec::new();
-        for (temporary, path) in self.files.drain(..) {
-            let persisted =
-                if self.overwrite { temporary.persist(&path) } else { temporary.persist_noclobber(&path) };
+        let mut done: Vec<(PathBuf, bool)> = Vec::new();
+        for Pending { temporary, target, replaces, .. } in self.files.drain(..) {
+            let persisted = match self.overwrite {
+                true => temporary.persist(&target),
+                false => temporary.persist_noclobber(&target),
+            };
             if let Err(error) = persisted {
                 // A replaced file cannot be brought back; new ones are taken away again.
-                if !self.overwrite {
-                    done.iter().for_each(|path| drop(fs::remove_file(path)));
-                }
-                return Err(cannot("give the output its name", &path, error.error));
+                let new = done.iter().filter(|(_, replaced)| !replaced);
+                new.for_each(|(path, _)| drop(fs::remove_file(path)));
+                return Err(unnamed(&target, error.error));
             }
-            done.push(path);
+            done.push((target, replaces));
         }
         self.created.clear();
+        let done: Vec<PathBuf> = done.into_iter().map(|(path, _)| path).collect();
         if sync {
             sync_directories(&done)?;
         }
         Ok(done)
+    }
+}
+
+impl Pending {
+    fn with_handle<T>(&self, act: impl Fn(&fs::File) -> io::Result<T>) -> io::Result<T> {
+        match &self.handle {
+            Some(handle) => act(handle),
+            None => act(&fs::OpenOptions::new().write(true).open(&self.temporary)?),
+        }
     }
 }
 
@@ -112,6 +147,14 @@ impl Drop for Output {
         // Deepest first; a directory in which someone else put something stays.
         self.created.iter().for_each(|directory| drop(fs::remove_dir(directory)));
     }
+}
+
+/// The beginning of the temporary name: no longer than systems allow, however long the final name is.
+fn temporary_prefix(path: &Path) -> String {
+    const LONGEST: usize = 120;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let end = name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= LONGEST).last();
+    format!(".{}.", &name[..end.unwrap_or(0)])
 }
 
 fn target(directory: &Path, name: &str) -> Result<PathBuf> {
@@ -125,13 +168,11 @@ fn target(directory: &Path, name: &str) -> Result<PathBuf> {
     }
 }
 
-fn refuse_existing(path: &Path, overwrite: bool, sources: &[PathBuf]) -> Result<()> {
+fn refuse_existing(path: &Path, overwrite: bool, sources: &Sources) -> Result<()> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     let shown = path.display().to_string();
-    if let Ok(real) = path.canonicalize()
-        && sources.contains(&real)
-    {
-        return Err(Error::usage("the output is the input")
+    if sources.contain(path) {
+        return Err(Error::usage("the output is the input, or a part of it")
             .file(shown)
             .help("write to another name; the source is never changed"));
     }
@@ -140,12 +181,7 @@ fn refuse_existing(path: &Path, overwrite: bool, sources: &[PathBuf]) -> Result<
             .file(shown)
             .help("name the file to write in it"));
     }
-    if !overwrite {
-        return Err(Error::usage("the output exists")
-            .file(shown)
-            .help("choose another name, or replace it with --force"));
-    }
-    Ok(())
+    if overwrite { Ok(()) } else { Err(exists(path)) }
 }
 
 /// The directory that a file lies in; `.` where its path names none.
@@ -153,11 +189,18 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The real paths of the input's files, against which outputs are compared.
-pub(crate) fn real_paths(input: &Input, names: &[String]) -> Vec<PathBuf> {
-    let Some(directory) = input.directory() else { return Vec::new() };
-    let names = names.iter().map(String::as_str).chain((!input.entry().is_empty()).then_some(input.entry()));
-    names.filter_map(|name| directory.join(name).canonicalize().ok()).collect()
+/// Another process may have made the output since it was looked for.
+fn unnamed(path: &Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(path),
+        _ => cannot("give the output its name", path, error),
+    }
+}
+
+fn exists(path: &Path) -> Error {
+    Error::usage("the output exists")
+        .file(path.display().to_string())
+        .help("choose another name, or replace it with --force")
 }
 
 fn cannot(what: &str, path: &Path, error: io::Error) -> Error {

@@ -95,7 +95,7 @@ fn misfit(job: &Job) -> Error {
         .help("this is a defect of the target's codec: please report it")
 }
 
-fn interrupted() -> Error {
+pub(crate) fn interrupted() -> Error {
     Error::io("interrupted", std::io::ErrorKind::Interrupted.into())
         .help("nothing was left behind; the source is unchanged")
 }

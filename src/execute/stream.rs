@@ -1,12 +1,14 @@
 //! One tensor's bytes, in the encoding and order that someone wants them, a chunk at a time.
 
-use super::gather::{Slab, gather, plan_slabs};
+use super::gather::{Slabs, gather};
 use super::verify::{mismatch, verify_extent};
 use crate::transform::{Step, apply_elementwise, permute, steps};
-use ckpt_api::{Contents, Encoding, Error, File, Input, Placement, Region, Result, RunningChecksum, Tensor};
+use ckpt_api::{
+    Contents, Encoding, Error, File, Input, Packing, Placement, Region, Result, RunningChecksum, Tensor,
+};
 use std::sync::{Arc, OnceLock};
 
-/// Opens the files of a source once, when they are first needed, for all threads.
+/// Opens the files of a source when they are first needed, for all threads; keeps some of them open.
 #[derive(Debug)]
 pub(crate) struct Files {
     input: Input,
@@ -17,18 +19,22 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn new(input: &Input, contents: &Contents) -> Arc<Self> {
         let names = contents.files.clone();
-        let open = names.iter().map(|_| OnceLock::new()).collect();
+        let open = names.iter().take(KEPT_OPEN).map(|_| OnceLock::new()).collect();
         Arc::new(Files { input: input.clone(), names, open })
     }
 
-    pub(crate) fn file(&self, id: ckpt_api::FileId) -> Result<&File> {
-        if let Some(file) = self.open[id.0].get() {
-            return Ok(file);
+    pub(crate) fn file(&self, id: ckpt_api::FileId) -> Result<File> {
+        let slot = self.open.get(id.0);
+        if let Some(file) = slot.and_then(OnceLock::get) {
+            return Ok(file.clone());
         }
         let file = self.input.file(&self.names[id.0])?;
-        Ok(self.open[id.0].get_or_init(|| file))
+        Ok(slot.map_or(&file, |slot| slot.get_or_init(|| file.clone())).clone())
     }
 }
+
+/// Files of one side that stay open: systems allow a process a thousand or less, and a checkpoint may have more shards.
+pub(super) const KEPT_OPEN: usize = 64;
 
 /// How large the pieces are in which a stream works.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +49,7 @@ pub(crate) struct Budget {
 /// Bytes read at once: small enough to stay in the L2 cache while the checksum runs over them.
 const CHUNK: u64 = 768 << 10;
 /// More than this makes a permutation no faster.
-const LARGEST_SLAB: u64 = 16 << 20;
+const LARGEST_SLAB: u64 = 8 << 20;
 /// The least that leaves runs long enough to be read one by one.
 const SMALLEST_SLAB: u64 = 64 << 10;
 /// Source slab, result slab, and the spare that a cast needs (which may be eight times its source).
@@ -69,6 +75,11 @@ impl Budget {
     /// The least that one worker can do with.
     pub(crate) const LEAST: u64 = SMALLEST_SLAB * SLAB_BUFFERS;
 
+    /// Smaller chunks, so that those that grow on the way stay within the budget.
+    fn for_growth(self, factor: usize) -> Budget {
+        Budget { chunk: (self.chunk / factor / 48 * 48).max(48), ..self }
+    }
+
     /// What one worker with this budget holds at most for a tensor of `bytes`.
     pub(crate) fn peak(self, bytes: u64, tiled: bool) -> u64 {
         let piece = if tiled { self.slab } else { self.chunk as u64 };
@@ -90,9 +101,9 @@ pub(crate) struct TensorStream<'a> {
 
 enum Mode {
     /// The source's bytes follow each other as the target wants them.
-    Sequence { extent: usize, done: u64, checksum: Option<RunningChecksum> },
+    Sequence { extent: usize, done: u64, left: u64, checksum: Option<RunningChecksum> },
     /// Slabs of the result, gathered.
-    Slabs { slabs: std::vec::IntoIter<Slab>, whole: bool },
+    Slabs { slabs: Slabs, whole: bool },
 }
 
 impl<'a> TensorStream<'a> {
@@ -112,12 +123,15 @@ impl<'a> TensorStream<'a> {
         let mode = if tiled {
             let wanted = region.cloned().unwrap_or_else(|| whole(tensor));
             let size = element_size(&source.encoding, target, tensor)?;
-            let slabs = plan_slabs(&wanted, &target.order, size, budget.slab);
-            let one = slabs.len() == 1 && wanted.shape == tensor.shape;
-            Mode::Slabs { slabs: slabs.into_iter(), whole: one }
+            let everything = wanted.shape == tensor.shape;
+            let slabs = Slabs::new(wanted, &target.order, size, budget.slab);
+            let whole = everything && slabs.is_one();
+            Mode::Slabs { slabs, whole }
         } else {
-            Mode::Sequence { extent: 0, done: 0, checksum: None }
+            let left = source.extents.iter().map(|extent| extent.len).sum();
+            Mode::Sequence { extent: 0, done: 0, left, checksum: None }
         };
+        let budget = budget.for_growth(growth(&source.encoding, target));
         let mut stream =
             TensorStream { files, tensor, source, steps, budget, mode, bytes: vec![], spare: vec![] };
         stream.verify_first()?;
@@ -128,7 +142,7 @@ impl<'a> TensorStream<'a> {
     fn verify_first(&mut self) -> Result<()> {
         if let Mode::Slabs { whole: false, .. } = self.mode {
             for extent in &self.source.extents {
-                verify_extent(self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.bytes)
+                verify_extent(&self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.bytes)
                     .map_err(|error| error.tensor(&self.tensor.name))?;
             }
         }
@@ -147,42 +161,46 @@ impl<'a> TensorStream<'a> {
         }
     }
 
+    /// Fills a chunk, across extents: an element may begin in one and end in the next.
     fn next_chunk(&mut self) -> Result<bool> {
-        let Mode::Sequence { extent: index, done, checksum } = &mut self.mode else { return Ok(false) };
-        loop {
-            let Some(extent) = self.source.extents.get(*index) else { return Ok(false) };
+        let Mode::Sequence { extent: index, done, left, checksum } = &mut self.mode else { return Ok(false) };
+        let len = (self.budget.chunk as u64).min(*left);
+        self.bytes.resize(to_usize(len)?, 0);
+        let mut rest = &mut self.bytes[..];
+        // An empty extent has a checksum all the same.
+        while let Some(extent) =
+            self.source.extents.get(*index).filter(|e| !rest.is_empty() || e.len == *done)
+        {
+            let file = self.files.file(extent.file)?;
             if *done == 0 {
                 *checksum = extent.checksum.as_ref().map(|checksum| checksum.start());
             }
-            let len = (extent.len - *done).min(self.budget.chunk as u64);
-            let file = self.files.file(extent.file)?;
-            self.bytes.resize(usize::try_from(len).unwrap_or(self.budget.chunk), 0);
-            if len > 0 {
-                file.read_at(extent.offset + *done, &mut self.bytes)?;
+            let take = (extent.len - *done).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(to_usize(take)?);
+            rest = later;
+            if take > 0 {
+                file.read_at(extent.offset + *done, now)?;
             }
             if let Some(running) = checksum {
-                running.update(&self.bytes);
+                running.update(now);
             }
-            *done += len;
+            (*done, *left) = (*done + take, *left - take);
             if *done == extent.len {
                 if let (Some(running), Some(expected)) = (&checksum, &extent.checksum) {
-                    mismatch(file, extent, expected, running)?;
+                    mismatch(&file, extent, expected, running)?;
                 }
                 (*index, *done) = (*index + 1, 0);
             }
-            if len > 0 {
-                break;
-            }
         }
         apply_elementwise(&self.steps, &mut self.bytes, &mut self.spare)?;
-        Ok(true)
+        Ok(len > 0)
     }
 
     fn next_slab(&mut self) -> Result<bool> {
         let Mode::Slabs { slabs, whole } = &mut self.mode else { return Ok(false) };
-        let Some(slab) = slabs.next() else { return Ok(false) };
-        gather(self.files, self.tensor, self.source, &slab.region, *whole, &mut self.bytes, &mut self.spare)?;
-        let stored = slab.region.shape.permuted(&self.source.encoding.order);
+        let Some(region) = slabs.next() else { return Ok(false) };
+        gather(self.files, self.tensor, self.source, &region, *whole, &mut self.bytes, &mut self.spare)?;
+        let stored = region.shape.permuted(&self.source.encoding.order);
         let shape = stored.iter().map(|len| to_usize(*len)).collect::<Result<Vec<_>>>()?;
         for step in &self.steps {
             match step {
@@ -195,6 +213,12 @@ impl<'a> TensorStream<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// Bytes of its buffers.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.bytes.capacity() + self.spare.capacity()
     }
 
     /// Reads everything into one buffer: for tests and small tensors.
@@ -212,11 +236,10 @@ fn whole(tensor: &Tensor) -> Region {
 }
 
 /// Bytes of the largest form that an element takes on the way. Only fixed-size elements in whole bytes can be tiled.
-fn element_size(from: &Encoding, to: &Encoding, tensor: &Tensor) -> Result<u64> {
+pub(crate) fn element_size(from: &Encoding, to: &Encoding, tensor: &Tensor) -> Result<u64> {
     let sizes = (from.dtype.bytes(), to.dtype.bytes());
-    let packed = [from, to]
-        .iter()
-        .any(|e| e.packing == ckpt_api::Packing::Bits && e.dtype.bits().is_some_and(|b| b < 8));
+    let packed =
+        [from, to].iter().any(|e| e.packing == Packing::Bits && e.dtype.bits().is_some_and(|b| b < 8));
     match sizes {
         (Some(from), Some(to)) if !packed => Ok(from.max(to)),
         _ => Err(Error::unsupported("the elements cannot be reordered")
@@ -224,6 +247,16 @@ fn element_size(from: &Encoding, to: &Encoding, tensor: &Tensor) -> Result<u64> 
             .found(format!("{} to {}, or slices of it", from.dtype, to.dtype))
             .expected("elements that take whole bytes")),
     }
+}
+
+/// How many times as many bytes as its stored form the largest form of an element has.
+fn growth(from: &Encoding, to: &Encoding) -> usize {
+    let bits = |encoding: &Encoding| match encoding.packing {
+        Packing::Bits => encoding.dtype.bits(),
+        Packing::Bytes => encoding.dtype.bytes().and_then(|bytes| u32::try_from(bytes * 8).ok()),
+    };
+    let (Some(from), Some(to)) = (bits(from), bits(to)) else { return 1 };
+    usize::try_from(to.max(8).div_ceil(from.max(1))).unwrap_or(1)
 }
 
 fn to_usize(value: u64) -> Result<usize> {

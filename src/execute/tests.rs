@@ -1,12 +1,13 @@
 //! Whatever the slices, the orders and the budget: a stream yields what naive loops yield.
 
+use super::gather::Slabs;
 use super::{Budget, Files, TensorStream};
 use ckpt_api::{
     Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Endian, Extent, FileId, Input, Kind,
     Limits, Packing, Placement, Region, Shape, Tensor, TensorId,
 };
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A tensor of u16 whose element `k` in row-major order is `k`.
 #[derive(Debug)]
@@ -139,6 +140,143 @@ fn cases() -> impl Strategy<Value = Case> {
             let endian = if big { Endian::Big } else { Endian::Little };
             Case { shape, regions, stored, wanted, endian }
         })
+}
+
+/// A tensor whose stored bytes lie in extents that were cut anywhere, each with its checksum.
+fn cut_anywhere(tensor: Tensor, encoding: Encoding, bytes: &[u8], cuts: &BTreeSet<usize>) -> Contents {
+    let mut edges: Vec<usize> =
+        [0].into_iter().chain(cuts.iter().copied().filter(|cut| *cut < bytes.len())).collect();
+    edges.push(bytes.len());
+    let extent = |pair: &[usize]| {
+        let mut checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed: 0, value: None };
+        let mut running = checksum.start();
+        running.update(&bytes[pair[0]..pair[1]]);
+        checksum.value = Some(running.finish());
+        Extent {
+            file: FileId(0),
+            offset: pair[0] as u64,
+            len: (pair[1] - pair[0]) as u64,
+            region: None,
+            checksum: Some(checksum),
+        }
+    };
+    let extents = edges.windows(2).map(extent).collect();
+    let placement = Placement { tensor: TensorId(0), name: "t".into(), extents, encoding };
+    let contents = Contents {
+        checkpoint: Checkpoint { tensors: vec![tensor], ..Checkpoint::default() },
+        files: vec!["f".into()],
+        placements: vec![placement],
+        ..Contents::default()
+    };
+    contents.check(&Limits::default()).unwrap();
+    contents
+}
+
+/// The stream's bytes, after looking whether it held no more than its budget says.
+fn stream(contents: &Contents, file: &[u8], target: &Encoding, budget: Budget) -> Vec<u8> {
+    let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file.to_vec())]));
+    let files = Files::new(&input, contents);
+    let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
+    let mut stream = TensorStream::new(&files, tensor, source, target, None, budget).unwrap();
+    let all = stream.read_all().unwrap();
+    let most = budget.peak(all.len().max(file.len()) as u64, false).max(48 * 32);
+    assert!(stream.held() as u64 <= most, "{} bytes held, {most} planned", stream.held());
+    all
+}
+
+fn encoding(dtype: DType, endian: Endian, packing: Packing) -> Encoding {
+    Encoding { dtype, endian, order: vec![0], packing }
+}
+
+/// Every budget must give the same.
+fn budgets() -> [Budget; 3] {
+    [Budget { chunk: 48, slab: 64 }, Budget { chunk: 480, slab: 64 }, Budget::default()]
+}
+
+#[test]
+fn a_cast_that_makes_elements_eight_times_as_large_stays_within_its_budget() {
+    let count = 100_000u64;
+    let tensor = Tensor::new("t", DType::U8, Shape::new([count]).unwrap());
+    let bytes: Vec<u8> = (0..count).map(|k| (k % 251) as u8).collect();
+    let source = encoding(DType::U8, Endian::Little, Packing::Bytes);
+    let contents = cut_anywhere(tensor, source, &bytes, &BTreeSet::new());
+    let target = encoding(DType::F64, Endian::Little, Packing::Bytes);
+    let all = stream(&contents, &bytes, &target, Budget { chunk: 9600, slab: 64 });
+    let expected: Vec<u8> = bytes.iter().flat_map(|byte| f64::from(*byte).to_le_bytes()).collect();
+    assert!(all == expected);
+}
+
+#[test]
+fn slabs_are_not_held_in_memory_however_many_they_are() {
+    let tensor = Tensor::new("t", DType::U8, Shape::new([1 << 40, 3]).unwrap());
+    let wanted = Region { start: vec![0, 0], shape: tensor.shape };
+    let mut slabs = Slabs::new(wanted, &[1, 0], 1, 1 << 10);
+    assert_eq!(slabs.next().unwrap().shape[..], [1 << 10, 1]);
+    assert_eq!(slabs.next().unwrap().start, [1 << 10, 0]);
+}
+
+proptest! {
+    #[test]
+    fn an_element_may_begin_in_one_extent_and_end_in_the_next(
+        values in prop::collection::vec(any::<u16>(), 0..200), cuts in prop::collection::btree_set(0usize..400, 0..9),
+    ) {
+        let tensor = Tensor::new("t", DType::U16, Shape::new([values.len() as u64]).unwrap());
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
+        let source = encoding(DType::U16, Endian::Big, Packing::Bytes);
+        let contents = cut_anywhere(tensor, source, &bytes, &cuts);
+        let swapped: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let cast: Vec<u8> = values.iter().flat_map(|value| f32::from(*value).to_be_bytes()).collect();
+        for budget in budgets() {
+            let target = encoding(DType::U16, Endian::Little, Packing::Bytes);
+            prop_assert_eq!(&stream(&contents, &bytes, &target, budget), &swapped);
+            let target = encoding(DType::F32, Endian::Big, Packing::Bytes);
+            prop_assert_eq!(&stream(&contents, &bytes, &target, budget), &cast);
+        }
+    }
+
+    #[test]
+    fn packed_elements_are_spread_cast_and_packed_whatever_the_chunks(
+        values in prop::collection::vec(0u8..64, 0..100).prop_map(|mut v| { v.truncate(v.len() / 4 * 4); v }),
+        six in any::<bool>(), cuts in prop::collection::btree_set(0usize..100, 0..5),
+    ) {
+        let (dtype, bits) = if six { (DType::F6E2m3, 6) } else { (DType::U4, 4) };
+        let values: Vec<u8> = values.iter().map(|value| value & ((1 << bits) - 1)).collect();
+        let stream_of_bits = values.iter().flat_map(|value| (0..bits).map(move |k| value >> k & 1));
+        let packed: Vec<u8> = stream_of_bits.collect::<Vec<u8>>().chunks(8)
+            .map(|chunk| chunk.iter().rev().fold(0, |byte, bit| byte << 1 | bit)).collect();
+        let tensor = || Tensor::new("t", dtype, Shape::new([values.len() as u64]).unwrap());
+        let as_bits = encoding(dtype, Endian::Little, Packing::Bits);
+        let as_bytes = encoding(dtype, Endian::Little, Packing::Bytes);
+        let (from_bits, from_bytes) = (
+            cut_anywhere(tensor(), as_bits.clone(), &packed, &cuts),
+            cut_anywhere(tensor(), as_bytes.clone(), &values, &cuts),
+        );
+        let mut wide = Vec::new();
+        crate::transform::cast(dtype, DType::F64, &values, &mut wide).unwrap();
+        for budget in budgets() {
+            prop_assert_eq!(&stream(&from_bits, &packed, &as_bytes, budget), &values);
+            prop_assert_eq!(&stream(&from_bits, &packed, &as_bits, budget), &packed);
+            prop_assert_eq!(&stream(&from_bytes, &values, &as_bits, budget), &packed);
+            let target = encoding(DType::F64, Endian::Little, Packing::Bytes);
+            prop_assert_eq!(&stream(&from_bits, &packed, &target, budget), &wide);
+        }
+    }
+
+    #[test]
+    fn a_box_of_the_result_is_what_naive_loops_take_of_it(case in cases(), sliced in any::<bool>(), slab in 1u64..300) {
+        let (contents, file) = case.contents(sliced);
+        let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
+        let files = Files::new(&input, &contents);
+        let mut target = Encoding { order: case.wanted.clone(), ..contents.placements[0].encoding.clone() };
+        target.endian = Endian::Big;
+        for region in &case.regions {
+            let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
+            let budget = Budget { chunk: 48, slab };
+            let mut stream = TensorStream::new(&files, tensor, source, &target, Some(region), budget).unwrap();
+            let expected = bytes_of(&numbers(&case.shape, region, &case.wanted), Endian::Big);
+            prop_assert_eq!(stream.read_all().unwrap(), expected);
+        }
+    }
 }
 
 proptest! {

@@ -330,7 +330,7 @@ fn sizes_are_bounded() {
         format!("ignore = ['{long}']"),
         format!("[[rule]]\nfrom = '{captures}'\nto = 'x'"),
         format!("ignore = ['{}']", "*a".repeat(MAX_CAPTURES + 1)),
-        format!("[lookup]\na = '{}'", "x".repeat(70_000)),
+        format!("[lookup]\na = '{}'", "x".repeat((1 << 20) + 1)),
         many,
     ] {
         assert_eq!(refused(&text).kind(), Kind::Limit);

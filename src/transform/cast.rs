@@ -238,8 +238,8 @@ fn writer(dtype: DType) -> Option<Writer> {
     Some(match dtype {
         DType::F64 => |n, out| out.extend_from_slice(&float(n).to_le_bytes()),
         DType::F32 => |n, out| out.extend_from_slice(&to_f32(float(n)).to_le_bytes()),
-        DType::F16 => |n, out| out.extend_from_slice(&f16::from_f64(float(n)).to_le_bytes()),
-        DType::Bf16 => |n, out| out.extend_from_slice(&bf16::from_f64(float(n)).to_le_bytes()),
+        DType::F16 => |n, out| out.extend_from_slice(&f16::from_f32(to_odd_f32(float(n))).to_le_bytes()),
+        DType::Bf16 => |n, out| out.extend_from_slice(&bf16::from_f32(to_odd_f32(float(n))).to_le_bytes()),
         DType::F8E4m3 => |n, out| out.push(small_bits(float(n))),
         DType::I64 | DType::U64 => |n, out| int(n, 8, out),
         DType::I32 | DType::U32 | DType::Qi32 => |n, out| int(n, 4, out),
@@ -256,9 +256,34 @@ fn small_bits(value: f64) -> u8 {
     if value.is_nan() || value.abs() >= 464.0 {
         return sign | 0x7f;
     }
-    let distance = |code: u8| (small_float(code, 3, 7, false) - value.abs()).abs();
-    let nearest = (0..0x7f).min_by(|a, b| distance(*a).total_cmp(&distance(*b)).then((a & 1).cmp(&(b & 1))));
-    sign | nearest.unwrap_or(0)
+    // Codes of one sign are numbered in the order of their values, and steps are equal within a power of two: the
+    // code is the number of steps, and rounding up to the next power of two lands on the next exponent's first code.
+    let exponent = exponent_of(value).max(-6);
+    let steps = (value.abs() * power(3 - exponent)).round_ties_even();
+    let first = if exponent == -6 { 0 } else { 8 * (exponent + 6) };
+    sign | u8::try_from(first + small_integer(steps)).unwrap_or(0x7e)
+}
+
+/// The exponent of the highest bit; -1023 for zero and what is close to it.
+fn exponent_of(value: f64) -> i32 {
+    i32::try_from(value.to_bits() >> 52 & 0x7ff).unwrap_or(0) - 1023
+}
+
+#[allow(clippy::cast_possible_truncation)] // the value is a whole number of at most 16
+fn small_integer(value: f64) -> i32 {
+    value as i32
+}
+
+/// The nearest f32 whose last bit tells whether anything was cut off: rounding that once more, to fewer bits, is rounding
+/// once. Through the nearest f32 a value just above the middle between two f16 would go the wrong way.
+fn to_odd_f32(value: f64) -> f32 {
+    let near = to_f32(value);
+    let back = f64::from(near);
+    if back == value || value.is_nan() {
+        return near;
+    }
+    let towards_zero = if back.abs() > value.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    f32::from_bits(towards_zero | 1)
 }
 
 /// Nearest-even narrowing that keeps a NaN's sign and the top of its payload.
@@ -331,6 +356,46 @@ mod tests {
         assert_eq!(out, f16::from_f32(1.0).to_le_bytes());
         cast(DType::F32, DType::F16, &(1.0 + 3.0 * 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
         assert_eq!(out, f16::from_f32(1.0 + 2f32.powi(-9)).to_le_bytes());
+    }
+
+    #[test]
+    fn narrowing_from_f64_rounds_once_not_twice() {
+        let mut out = Vec::new();
+        for (to, bits) in [(DType::F16, 11), (DType::Bf16, 8)] {
+            let (middle, little) = (1.0 + 2f64.powi(-bits), 2f64.powi(-45));
+            for (value, expected) in [
+                (middle, 1.0),
+                (middle + little, 1.0 + 2f64.powi(1 - bits)),
+                (middle - little, 1.0),
+                (-middle - little, -1.0 - 2f64.powi(1 - bits)),
+                (f64::MAX, f64::INFINITY),
+                (f64::NEG_INFINITY, f64::NEG_INFINITY),
+                (f64::MIN_POSITIVE / 4.0, 0.0),
+            ] {
+                cast(DType::F64, to, &value.to_le_bytes(), &mut out).unwrap();
+                assert_eq!(values(to, &out), [expected], "{value:e} to {to}");
+            }
+            cast(DType::F64, to, &f64::NAN.to_le_bytes(), &mut out).unwrap();
+            assert!(values(to, &out)[0].is_nan());
+        }
+    }
+
+    #[test]
+    fn f8_e4m3_takes_the_nearest_code_and_of_two_the_even_one() {
+        let nearest = |value: f64| {
+            let distance = |code: u8| (small_float(code, 3, 7, false) - value.abs()).abs();
+            let better = |a: &u8, b: &u8| distance(*a).total_cmp(&distance(*b)).then((a & 1).cmp(&(b & 1)));
+            u8::from(value.is_sign_negative()) << 7 | (0..0x7f).min_by(better).unwrap()
+        };
+        let finite = values(DType::F16, &codes(DType::F16)).into_iter().filter(|value| value.abs() < 464.0);
+        let mut checked = 0;
+        for value in finite.flat_map(|value| [value, value * (1.0 + f64::EPSILON)]) {
+            assert_eq!(small_bits(value), nearest(value), "{value:e}");
+            checked += 1;
+        }
+        assert!(checked > 90_000, "only {checked}");
+        assert_eq!(small_bits(464.0), 0x7f);
+        assert_eq!(small_bits(463.9), 0x7e);
     }
 
     #[test]

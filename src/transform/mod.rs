@@ -1,7 +1,7 @@
 //! Steps: what happens to elements between a source placement and a target placement.
 //!
-//! Every step states how it touches memory and its inverse. [`steps`] derives them from two encodings; a
-//! [`Pipeline`] applies the elementwise ones to a chunk.
+//! Every step states how it touches memory and its inverse. [`steps`] derives them from two encodings;
+//! [`apply_elementwise`] applies those that look at one element at a time to a chunk.
 
 mod cast;
 mod pack;

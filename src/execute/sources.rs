@@ -1,0 +1,75 @@
+//! Which files belong to the input: no output may replace them, by whatever name.
+
+use ckpt_api::Input;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files of an input on disk.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    files: HashSet<Identity>,
+    /// Directory and stem of the files that the codec found beside the one that the user named: what shares both (the
+    /// index of a checkpoint whose data shards these are) belongs to them.
+    families: HashSet<(PathBuf, OsString)>,
+    /// The directory, where the user named one, and the extensions of results that may lie in it.
+    directory: Option<(PathBuf, &'static [&'static str])>,
+}
+
+/// What two names of one file have in common.
+#[cfg(unix)]
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = PathBuf;
+
+impl Sources {
+    /// `names` are the files that hold the tensors, `results` the extensions of the target's format.
+    pub(crate) fn of(input: &Input, names: &[String], results: &'static [&'static str]) -> Self {
+        let Some(root) = input.directory() else { return Sources::default() };
+        let mut sources = Sources::default();
+        let entry = (!input.entry().is_empty()).then(|| input.entry());
+        for name in names.iter().map(String::as_str).chain(entry) {
+            let path = root.join(name);
+            sources.files.extend(identity(&path));
+            if Some(name) != entry || !path.is_file() {
+                sources.families.extend(family(&path, Some(name) == entry));
+            }
+        }
+        if input.is_directory() {
+            sources.directory = root.canonicalize().ok().map(|root| (root, results));
+        }
+        sources
+    }
+
+    /// Whether the existing file at `path` is part of the input.
+    pub(crate) fn contain(&self, path: &Path) -> bool {
+        let Ok(real) = path.canonicalize() else { return false };
+        let inside = self.directory.as_ref().is_some_and(|(root, results)| {
+            let extension = real.extension().and_then(OsStr::to_str).unwrap_or_default();
+            real.starts_with(root) && !results.iter().any(|result| result.eq_ignore_ascii_case(extension))
+        });
+        inside
+            || identity(&real).is_some_and(|identity| self.files.contains(&identity))
+            || family(&real, false).is_some_and(|family| self.families.contains(&family))
+    }
+}
+
+/// Directory and stem of a file; of a prefix that names no file itself, the whole name is the stem.
+fn family(path: &Path, prefix: bool) -> Option<(PathBuf, OsString)> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let stem = if prefix { path.file_name() } else { path.file_stem() };
+    Some((directory.canonicalize().ok()?, stem?.to_owned()))
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<Identity> {
+    fs::canonicalize(path).ok()
+}

@@ -1,0 +1,163 @@
+//! What the program prints and reads is what its JSON Schemas say.
+
+use jsonschema::Validator;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn schema(name: &str) -> Validator {
+    let text = fs::read_to_string(Path::new(ROOT).join("schemas").join(name)).unwrap();
+    let schema: Value = serde_json::from_str(&text).unwrap();
+    jsonschema::draft202012::meta::validate(&schema).unwrap_or_else(|error| panic!("{name}: {error}"));
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+fn accepts(schema: &Validator, value: &Value, what: &str) {
+    let errors: Vec<String> =
+        schema.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{what}: {}", errors.join("\n"));
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The files of a folder with this extension; an empty folder must not pass for a checked one.
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(Path::new(ROOT).join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|found| found == extension)).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{folder}");
+    files
+}
+
+fn ckpt(directory: &Path, arguments: &[&str]) -> Value {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(directory).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+#[test]
+fn plans_are_what_their_schema_says() {
+    let (schema, place) = (schema("plan.schema.json"), tempfile::tempdir().unwrap());
+    let digits = format!("{ROOT}/examples/data/digits");
+    let nn = ["--set", "activations=relu,softmax"];
+    ckpt(place.path(), &[&["convert", &digits, "m.nn", "-q"][..], &nn].concat());
+    let plans: [&[&str]; 5] = [
+        &["plan", &digits, "o.nn", nn[0], nn[1]],
+        &["plan", &digits, "o.safetensors", "--exclude", "*momentum", "--shard-size", "4k"],
+        &["plan", "m.nn", "o.safetensors", "--dtype", "f16"],
+        &["plan", "m.nn", "o.safetensors", "--exclude", "layer0*"],
+        &["convert", "--dry-run", "m.nn", "o.nn", "--to-set", "dialect=a"],
+    ];
+    let mut seen = Vec::new();
+    for arguments in plans {
+        let plan = ckpt(place.path(), &[arguments, &["--format", "json"]].concat());
+        accepts(&schema, &plan, &format!("{arguments:?}"));
+        seen.extend(
+            plan["jobs"].as_array().unwrap().iter().flat_map(|job| job["steps"].as_array().cloned().unwrap()),
+        );
+        assert!(plan["jobs"][0]["steps"].is_array());
+    }
+    let steps = |name: &str| seen.iter().filter(|step| step["step"] == name).count();
+    assert!(steps("permute") > 0 && steps("cast") > 0, "the plans must not all be empty");
+}
+
+#[test]
+fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
+    use ckpt::api::{DType, LossKind};
+    use ckpt::transform::Step;
+    let schema = schema("plan.schema.json");
+    let losses: Vec<Value> = LossKind::ALL
+        .iter()
+        .map(|kind| serde_json::json!({ "kind": kind, "subject": "w", "detail": "gone" }))
+        .collect();
+    let steps = DType::ALL.iter().flat_map(|dtype| {
+        [
+            Step::SwapBytes { component: 4 },
+            Step::Unpack { dtype: *dtype },
+            Step::Permute { order: vec![1, 0] },
+            Step::Assemble { slices: 2 },
+            Step::Cast { from: *dtype, to: DType::F16, exact: false },
+            Step::Pack { dtype: *dtype },
+        ]
+    });
+    let steps: Vec<Step> = steps.collect();
+    let placement = serde_json::json!({
+        "tensor": 0, "name": "w",
+        "extents": [{ "file": 0, "offset": 0, "len": 4, "region": { "start": [0], "shape": [1] },
+                      "checksum": { "algorithm": "crc32c", "seed": 0, "value": null } }],
+        "encoding": { "dtype": "f32", "endian": "big", "order": [0], "packing": "bits" },
+    });
+    let mut plan = serde_json::json!({
+        "from": "a", "to": "b", "sources": ["x"], "files": [{ "name": "y", "len": null }],
+        "jobs": [{ "tensor": "w", "from": placement, "steps": steps, "access": "tile", "to": placement }],
+        "excluded": [], "losses": losses, "repairs": [{ "subject": "s", "detail": "d" }], "notes": ["n"],
+        "bytes_read": 4, "bytes_written": 4, "peak_memory": 1, "threads": 1,
+    });
+    accepts(&schema, &plan, "a plan with everything");
+    plan["losses"][0]["kind"] = "unheard-of".into();
+    assert!(!schema.is_valid(&plan));
+}
+
+#[test]
+fn the_schema_of_architecture_files_accepts_what_the_program_accepts() {
+    let schema = schema("architecture.schema.json");
+    let mut seen = 0;
+    for (folder, valid) in [("valid", true), ("invalid", false)] {
+        for path in files(&format!("examples/data/architecture/{folder}"), "json") {
+            let parsed = ckpt::api::Architecture::from_json(&fs::read_to_string(&path).unwrap());
+            assert_eq!(schema.is_valid(&json(&path)), valid, "{}", path.display());
+            assert_eq!(parsed.is_ok(), valid, "{}: {parsed:?}", path.display());
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 6);
+}
+
+#[test]
+fn the_schema_of_mappings_accepts_what_the_program_accepts() {
+    let schema = schema("mapping.schema.json");
+    let built_in = files("schemas/mappings", "toml");
+    let texts = built_in.iter().map(|path| (fs::read_to_string(path).unwrap(), true));
+    let own = [
+        (
+            "identity = true\nordered = false\nignore = ['a/**']\n[lookup]\na = 'b'\n[[rule]]\nfrom = '{x:int}'\nto = '{x}'",
+            true,
+        ),
+        ("separator = '.'\ntarget_separator = '/'", true),
+        ("identify = true", false),
+        ("identity = 'yes'", false),
+        ("[[rule]]\nfrom = 'a'", false),
+        ("[lookup]\na = ''", false),
+        ("separator = ''", false),
+    ];
+    let mut seen = 0;
+    for (text, valid) in texts.chain(own.map(|(text, valid)| (text.to_owned(), valid))) {
+        let value: Value = toml::from_str(&text).unwrap();
+        assert_eq!(schema.is_valid(&value), valid, "{text}");
+        assert_eq!(ckpt::mapping::Mapping::from_toml(&text, "m.toml").is_ok(), valid, "{text}");
+        seen += 1;
+    }
+    assert_eq!(seen, built_in.len() + 7);
+}
+
+#[test]
+fn the_metadata_of_written_models_is_what_its_schema_says() {
+    let (schema, place) = (schema("nn-metadata.schema.json"), tempfile::tempdir().unwrap());
+    let digits = format!("{ROOT}/examples/data/digits");
+    for dialect in ["a", "b"] {
+        let option = format!("dialect={dialect}");
+        let arguments = ["convert", &digits, "m.nn", "-q", "--force", "--set", "activations=relu,softmax"];
+        ckpt(place.path(), &[&arguments[..], &["--to-set", &option]].concat());
+        let inspection = ckpt(place.path(), &["inspect", "m.nn", "--format", "json"]);
+        let text = inspection["metadata"]["nn"]["json"].as_str().unwrap();
+        accepts(&schema, &serde_json::from_str(text).unwrap(), dialect);
+    }
+    assert!(!schema.is_valid(&serde_json::json!({ "device": "cpu" })));
+}
