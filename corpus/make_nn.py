@@ -119,7 +119,7 @@ def rejected():
     yield case("bad_magic", "another magic number", b"DATACODF" + good[8:])
     yield case("version_2", "a version that is unknown", file(text, ONE_TENSORS, version=2), "unsupported")
     yield case("header_past_end", "the header is longer than the file", good[:12] + b"\xff\xff\0\0" + good[16:])
-    yield case("header_4_gib", "the header claims 4 GiB", good[:12] + b"\xff\xff\xff\xff" + good[16:], "limit")
+    yield case("header_4_gib", "the header claims 4 GiB", good[:12] + b"\xff\xff\xff\xff" + good[16:])
     yield case("header_not_utf8", "the header is no UTF-8", with_json(b'{"device":"\xff","layers":[]}'))
     yield case("header_not_json", "the header is no JSON", with_json(text[:-1]))
     yield case("header_array", "the header is no object", with_json(b"[]"))
@@ -133,11 +133,10 @@ def rejected():
     yield case("features_missing", "no out_features", with_layers([{"in_features": 3, "name": "x", "type": "Linear"}]))
     yield case("features_negative", "a negative in_features", with_layers([linear("layer0", -3, 2)]))
     yield case("count_too_big", "more tensors are claimed than are there", file(text, ONE_TENSORS, count=3))
-    yield case("count_4_billion", "2^32 - 1 tensors are claimed", file(text, ONE_TENSORS, count=2**32 - 1),
-               "limit")
+    yield case("count_4_billion", "2^32 - 1 tensors are claimed", file(text, ONE_TENSORS, count=2**32 - 1))
     yield case("count_missing", "the file ends after the header", good[: 16 + len(text)])
     name_past = file(text, []).removesuffix(bytes(4)) + struct.pack("<II", 1, 2**32 - 1) + b"layer0.weight"
-    yield case("name_past_end", "a name of 4 GiB", name_past, "limit")
+    yield case("name_past_end", "a name of 4 GiB", name_past)
     not_utf8 = file(text, [])[:-4] + struct.pack("<I", 1) + tensor_bytes(b"layer0.w\xff\xfe", (2, 3), weight[2])
     yield case("name_not_utf8", "a name that is no UTF-8", not_utf8)
     yield case("name_unknown", "a name that is no layer's", file(text, [weight, ("layer0.gamma", (2,), bias[2])]))
@@ -145,7 +144,7 @@ def rejected():
                file(text, [weight, bias, ("layer9.bias", (2,), bias[2])]))
     yield case("rank_0", "a tensor without dimensions", file(text, [("layer0.weight", (), f32(1)), bias]))
     ranks = file(text, [])[:-4] + struct.pack("<I", 1) + struct.pack("<I", 13) + b"layer0.weight" + b"\xff" * 4
-    yield case("rank_4_billion", "a rank of 2^32 - 1", ranks, "limit")
+    yield case("rank_4_billion", "a rank of 2^32 - 1", ranks)
     yield case("dimension_0", "a dimension of zero", file(text, [("layer0.weight", (0, 3), b""), bias]))
     huge = ("layer0.weight", (2**32 - 1, 2**32 - 1, 2**32 - 1), weight[2])
     yield case("dimensions_overflow", "a product of dimensions beyond 64 bits", file(text, [huge]))

@@ -187,8 +187,12 @@ impl Plan {
 fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Result<Job> {
     let tensor = &checkpoint.tensors[target.tensor.0];
     let slices = source.extents.iter().filter(|extent| extent.region.is_some()).count();
-    let steps =
+    let mut steps =
         steps(&source.encoding, &target.encoding, slices).map_err(|error| error.tensor(&tensor.name))?;
+    let plain = tensor.shape.permuted(&target.encoding.order);
+    if let Some(stated) = target.shape.as_ref().filter(|stated| **stated != plain) {
+        steps.push(Step::Reshape { from: plain, to: stated.clone() });
+    }
     let cut = target.extents.iter().any(|extent| extent.region.is_some());
     let tiled = cut || steps.iter().any(|step| step.access() == Access::Tile);
     if tiled {

@@ -130,6 +130,7 @@ mod tests {
             name: tensor.name.clone(),
             extents: Vec::new(),
             encoding: Encoding::row_major(tensor),
+            shape: None,
         };
         let placements = tensors.iter().enumerate().map(placement).collect();
         let node = Node::new("dense", Op::Gemm).parameter("weight", "b/w");

@@ -65,7 +65,9 @@ fn plans_are_what_their_schema_says() {
         assert!(plan["jobs"][0]["steps"].is_array());
     }
     let steps = |name: &str| seen.iter().filter(|step| step["step"] == name).count();
-    assert!(steps("permute") > 0 && steps("cast") > 0, "the plans must not all be empty");
+    for step in ["permute", "cast", "reshape"] {
+        assert!(steps(step) > 0, "no plan has a {step}");
+    }
 }
 
 #[test]
@@ -73,6 +75,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
     use ckpt::api::{DType, LossKind};
     use ckpt::transform::Step;
     let schema = schema("plan.schema.json");
+    let shape = |dims: &[u64]| ckpt::api::Shape::new(dims).unwrap();
     let losses: Vec<Value> = LossKind::ALL
         .iter()
         .map(|kind| serde_json::json!({ "kind": kind, "subject": "w", "detail": "gone" }))
@@ -85,6 +88,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
             Step::Assemble { slices: 2 },
             Step::Cast { from: *dtype, to: DType::F16, exact: false },
             Step::Pack { dtype: *dtype },
+            Step::Reshape { from: shape(&[4]), to: shape(&[1, 4]) },
         ]
     });
     let steps: Vec<Step> = steps.collect();
@@ -92,7 +96,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
         "tensor": 0, "name": "w",
         "extents": [{ "file": 0, "offset": 0, "len": 4, "region": { "start": [0], "shape": [1] },
                       "checksum": { "algorithm": "crc32c", "seed": 0, "value": null } }],
-        "encoding": { "dtype": "f32", "endian": "big", "order": [0], "packing": "bits" },
+        "encoding": { "dtype": "f32", "endian": "big", "order": [0], "packing": "bits" }, "shape": [1],
     });
     let mut plan = serde_json::json!({
         "from": "a", "to": "b", "sources": ["x"], "files": [{ "name": "y", "len": null }],

@@ -11,7 +11,7 @@ pub use cast::{cast, castable, exact, for_each_number};
 pub use pack::{pack, unpack};
 pub use permute::permute;
 
-use ckpt_api::{DType, Encoding, Endian, Error, Packing, Result};
+use ckpt_api::{DType, Encoding, Endian, Error, Packing, Result, Shape};
 use serde::Serialize;
 
 /// One transformation of a tensor's elements or their order.
@@ -47,6 +47,13 @@ pub enum Step {
         /// Whether every value survives.
         exact: bool,
     },
+    /// States another shape for the same elements in the same order: no byte changes. Inverse: with the shapes swapped.
+    Reshape {
+        /// Stored shape before.
+        from: Shape,
+        /// Stored shape after.
+        to: Shape,
+    },
     /// Packs elements smaller than a byte. Inverse: [`Step::Unpack`].
     Pack {
         /// Element type.
@@ -80,6 +87,7 @@ impl Step {
             Step::Unpack { dtype } => Step::Pack { dtype: *dtype },
             Step::Pack { dtype } => Step::Unpack { dtype: *dtype },
             Step::Permute { order } => Step::Permute { order: inverse_permutation(order) },
+            Step::Reshape { from, to } => Step::Reshape { from: to.clone(), to: from.clone() },
             Step::Cast { from, to, exact: true } => {
                 Step::Cast { from: *to, to: *from, exact: exact(*to, *from) }
             }
@@ -95,6 +103,7 @@ impl Step {
             Step::Pack { .. } => "pack bits".to_owned(),
             Step::Permute { order } if order[..] == [1, 0] => "transpose".to_owned(),
             Step::Permute { order } => format!("permute {order:?}"),
+            Step::Reshape { from, to } => format!("reshape {from} to {to}"),
             Step::Assemble { slices } => format!("assemble {slices} slices"),
             Step::Cast { from, to, .. } => format!("cast {from} to {to}"),
         }
@@ -184,7 +193,7 @@ pub fn apply_elementwise(steps: &[Step], bytes: &mut Vec<u8>, spare: &mut Vec<u8
                 pack(*dtype, bytes, spare);
                 std::mem::swap(bytes, spare);
             }
-            Step::Permute { .. } | Step::Assemble { .. } => {}
+            Step::Permute { .. } | Step::Assemble { .. } | Step::Reshape { .. } => {}
         }
     }
     Ok(())
@@ -233,6 +242,9 @@ mod tests {
         let step = Step::Permute { order: vec![2, 0, 1] };
         assert_eq!(step.inverse().unwrap(), Step::Permute { order: vec![1, 2, 0] });
         assert_eq!(step.inverse().unwrap().inverse().unwrap(), step);
+        let shape = |dims: &[u64]| Shape::new(dims).unwrap();
+        let reshape = Step::Reshape { from: shape(&[4]), to: shape(&[1, 4]) };
+        assert_eq!(reshape.inverse().unwrap(), Step::Reshape { from: shape(&[1, 4]), to: shape(&[4]) });
         let lossy = Step::Cast { from: DType::F32, to: DType::F16, exact: false };
         assert_eq!(lossy.inverse(), None);
     }

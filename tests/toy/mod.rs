@@ -70,6 +70,7 @@ impl Codec for Toy {
                 name,
                 extents: vec![Extent { file: FileId(0), offset: at, len, region: None, checksum: None }],
                 encoding: encoding(tensor.shape.rank()),
+                shape: None,
             });
             contents.checkpoint.tensors.push(tensor);
             at += len;
@@ -113,6 +114,7 @@ impl Codec for Toy {
                 name: tensor.name.clone(),
                 extents: vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
                 encoding: encoding(tensor.shape.rank()),
+                shape: None,
             });
             at = offset + len;
         }

@@ -2,8 +2,9 @@
 //!
 //! Its JSON Schema is `schemas/architecture.schema.json`.
 
-use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result};
+use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, TensorId};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// A chain of layers, given by the user with `--arch`.
 ///
@@ -29,6 +30,7 @@ pub struct Architecture {
 /// One layer of an architecture file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum ArchitectureLayer {
     /// A fully connected layer.
     Dense {
@@ -158,6 +160,7 @@ impl Architecture {
     /// # Errors
     /// [`crate::Kind::Usage`] for tensors that are missing or do not fit.
     pub fn apply(&self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let names: Index = checkpoint.by_name().into_iter().map(|(name, id)| (name.to_owned(), id)).collect();
         let own = dense_layers(checkpoint);
         let mut own = own.into_iter();
         let mut nodes = Vec::new();
@@ -183,7 +186,7 @@ impl Architecture {
                     if let Some(bias) = bias {
                         node = node.parameter("bias", bias.as_str());
                     }
-                    bind_dense(checkpoint, &node, weight_axes.as_deref(), index)?;
+                    bind_dense(checkpoint, &names, &node, weight_axes.as_deref(), index)?;
                     let activation_name = format!("{}/activation", node.name);
                     nodes.push(node);
                     nodes.extend(activation.op().map(|op| Node::new(activation_name, op)));
@@ -208,15 +211,23 @@ fn dense_layers(checkpoint: &Checkpoint) -> Vec<Node> {
     nodes.filter(|node| node.op == Op::Gemm).cloned().collect()
 }
 
-fn bind_dense(checkpoint: &mut Checkpoint, node: &Node, axes: Option<&[Axis]>, index: usize) -> Result<()> {
-    let field = format!("layers[{index}]");
+type Index = HashMap<String, TensorId>;
+
+fn bind_dense(
+    checkpoint: &mut Checkpoint,
+    index: &Index,
+    node: &Node,
+    axes: Option<&[Axis]>,
+    layer: usize,
+) -> Result<()> {
+    let field = format!("layers[{layer}]");
     let Some(weight) = node.parameters.get("weight") else {
         return Err(Error::usage("the architecture's layer has no weight, and the source names none for it")
             .field(field)
             .help("add \"weight\": \"NAME\" and \"bias\": \"NAME\"; `ckpt inspect` lists the names"));
     };
     for name in node.parameters.values() {
-        if checkpoint.tensor(name).is_none() {
+        if !index.contains_key(name) {
             let names = checkpoint.tensors.iter().map(|tensor| tensor.name.as_str());
             return Err(Error::usage("the architecture names a tensor that the source has not")
                 .field(field)
@@ -224,7 +235,7 @@ fn bind_dense(checkpoint: &mut Checkpoint, node: &Node, axes: Option<&[Axis]>, i
                 .help(crate::nearest(name, names)));
         }
     }
-    let Some((id, _)) = checkpoint.tensor(weight) else { return Ok(()) };
+    let Some(id) = index.get(weight) else { return Ok(()) };
     let tensor = &mut checkpoint.tensors[id.0];
     if let Some(axes) = axes {
         let mut sorted = axes.to_vec();
@@ -243,7 +254,7 @@ fn bind_dense(checkpoint: &mut Checkpoint, node: &Node, axes: Option<&[Axis]>, i
             .tensor(weight.as_str())
             .help("add \"weight_axes\": [\"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \"in\"] (PyTorch, DataCode)"));
     }
-    if let Some((id, _)) = node.parameters.get("bias").and_then(|bias| checkpoint.tensor(bias)) {
+    if let Some(id) = node.parameters.get("bias").and_then(|bias| index.get(bias)) {
         let bias = &mut checkpoint.tensors[id.0];
         if bias.axes.is_none() && bias.shape.rank() == 1 {
             bias.axes = Some(vec![Axis::Out]);

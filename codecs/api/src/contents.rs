@@ -155,6 +155,7 @@ mod tests {
             name: "v".into(),
             extents,
             encoding: Encoding::row_major(&tensor),
+            shape: None,
         };
         Contents {
             checkpoint: Checkpoint { tensors: vec![tensor], ..Checkpoint::default() },

@@ -10,6 +10,13 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             .found(format!("{:?}", placement.encoding.order))
             .expected(format!("every axis from 0 to {rank} (exclusive) once")));
     }
+    if let Some(stated) = &placement.shape
+        && stated.elements() != tensor.shape.elements()
+    {
+        return Err(Error::corrupt("the stated shape does not fit the tensor")
+            .found(stated.to_string())
+            .expected(format!("as many elements as {}", tensor.shape)));
+    }
     if placement.extents.iter().any(|extent| extent.region.is_some()) {
         return check_cover(tensor, placement);
     }

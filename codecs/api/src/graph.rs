@@ -53,6 +53,7 @@ pub struct Node {
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Attribute {
     /// An integer.
     Int(i64),

@@ -155,6 +155,7 @@ mod tests {
                 name: "w".into(),
                 extents: vec![extent],
                 encoding,
+                shape: None,
             }],
             ..Placed::default()
         }

@@ -23,6 +23,10 @@ pub struct Placement {
     pub extents: Vec<Extent>,
     /// How elements are encoded; the same for all extents.
     pub encoding: Encoding,
+    /// The shape that the file states, where that is not the tensor's own axes in stored order: a format that adds
+    /// or leaves out axes of length 1. `None` where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
 }
 
 /// A contiguous run of bytes in one file.

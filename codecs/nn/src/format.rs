@@ -7,6 +7,9 @@ use std::fmt;
 pub(crate) const ID: &str = "nn";
 pub(crate) const MAGIC: &[u8; 8] = b"DATACODE";
 pub(crate) const VERSION: u32 = 1;
+
+/// Bytes that every tensor has: the length of its name, and its number of dimensions.
+pub(crate) const SMALLEST_TENSOR: u64 = 4 + 4;
 /// Where the JSON begins: magic, version, json_len.
 pub(crate) const JSON_OFFSET: u64 = 16;
 /// Training stages that dialect b keeps.

@@ -82,6 +82,23 @@ impl Cursor<'_> {
         Ok(u32::from_le_bytes(bytes))
     }
 
+    /// Reads how many things of at least `size` bytes each follow. A file that is too short for them is cut short,
+    /// whatever the limit called `limit` says.
+    fn count(&mut self, field: &str, size: u64, limits: &Limits, limit: &'static str) -> Result<u64> {
+        let start = self.at;
+        let count = u64::from(self.u32(field)?);
+        let (needed, left) = (count.saturating_mul(size), self.file.len().saturating_sub(self.at));
+        if needed > left {
+            return Err(Error::corrupt("the file is cut short, or claims more than it holds")
+                .field(field)
+                .offset(start)
+                .found(format!("{left} bytes after it"))
+                .expected(format!("at least {needed} bytes")));
+        }
+        limits.check(limit, count).map_err(|error| error.field(field).offset(start))?;
+        Ok(count)
+    }
+
     fn text(&mut self, len: u64, field: &str) -> Result<String> {
         let start = self.at;
         let bytes = self.bytes(len).map_err(|error| error.field(field))?;
@@ -111,8 +128,7 @@ fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
             .found(found)
             .expected("1, little-endian"));
     }
-    let len = u64::from(cursor.u32("json_len")?);
-    limits.check("header_bytes", len).map_err(|error| error.field("json_len").offset(12))?;
+    let len = cursor.count("json_len", 1, limits, "header_bytes")?;
     cursor.text(len, "JSON")
 }
 
@@ -130,8 +146,7 @@ fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -
             "DataCode stops here while saving a model that has a layer without bias: give it one and save again",
         ));
     }
-    let count = u64::from(cursor.u32("tensor_count")?);
-    limits.check("tensors", count).map_err(|error| error.field("tensor_count"))?;
+    let count = cursor.count("tensor_count", format::SMALLEST_TENSOR, limits, "tensors")?;
     let mut stored: Vec<Stored> = Vec::new();
     let mut last: HashMap<Key, usize> = HashMap::new();
     for index in 0..count {
@@ -167,8 +182,7 @@ fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -
 fn read_stored(cursor: &mut Cursor<'_>, limits: &Limits, index: u64) -> Result<Stored> {
     let start = cursor.at;
     let field = format!("tensor {index}");
-    let name_len = u64::from(cursor.u32(&field)?);
-    limits.check("name_bytes", name_len).map_err(|error| error.field(&field).offset(start))?;
+    let name_len = cursor.count(&field, 1, limits, "name_bytes")?;
     let name = cursor.text(name_len, &field)?;
     read_shape(cursor, limits, &name)
         .map_err(|error| error.offset(start).field(field).tensor(name.escape_debug().to_string()))
@@ -179,8 +193,7 @@ fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<St
         Error::corrupt("the tensor's name is not one that the format has")
             .expected("layer<number>.weight or layer<number>.bias")
     })?;
-    let rank = u64::from(cursor.u32("ndim")?);
-    limits.check("rank", rank)?;
+    let rank = cursor.count("ndim", 4, limits, "rank")?;
     let dims = cursor.bytes(rank.saturating_mul(4))?;
     let dims =
         dims.chunks_exact(4).map(|dim| dim.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)));
@@ -338,6 +351,7 @@ impl<'a> Binding<'a> {
                 name: tensor.name.clone(),
                 extents: vec![extent],
                 encoding: Encoding::row_major(&tensor),
+                shape: None,
             });
             contents.checkpoint.tensors.push(tensor);
         }

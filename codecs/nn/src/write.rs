@@ -4,7 +4,7 @@ use crate::description::{Description, Rules};
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
     Attribute, Axis, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Loss,
-    LossKind, Node, Options, OutputFile, Packing, Placed, Placement, Result, Tensor, TensorId,
+    LossKind, Node, Options, OutputFile, Packing, Placed, Placement, Result, Shape, Tensor, TensorId,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -421,9 +421,11 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
         placed.blocks.push(Block { file: FileId(0), offset: at, bytes: header });
         let elements = slot.dims.iter().try_fold(4u64, |bytes, dim| bytes.checked_mul(*dim));
         let len = elements.ok_or_else(too_large).map_err(on_tensor)?;
-        if let Some((tensor, _)) = slot.source {
+        if let Some((id, tensor)) = slot.source {
+            let own = tensor.shape.permuted(&slot.order);
+            let stated = Shape::new(slot.dims.clone()).map_err(on_tensor)?;
             placed.placements.push(Placement {
-                tensor,
+                tensor: id,
                 name: key.clone(),
                 extents: vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
                 encoding: Encoding {
@@ -432,6 +434,7 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
                     order: slot.order.clone(),
                     packing: Packing::Bytes,
                 },
+                shape: (stated != own).then_some(stated),
             });
         }
         at = after(offset, len).map_err(on_tensor)?;

@@ -216,7 +216,10 @@ fn describe(id: TensorId, file: FileId, start: u64, name: &str, entry: Entry) ->
     if dtype.bits().is_some_and(|bits| bits < 8) {
         encoding.packing = Packing::Bits;
     }
-    Ok((tensor, Placement { tensor: id, name: name.to_owned(), extents: vec![extent], encoding }))
+    Ok((
+        tensor,
+        Placement { tensor: id, name: name.to_owned(), extents: vec![extent], encoding, shape: None },
+    ))
 }
 
 fn restore(contents: &mut Contents, carried: Option<Carried>) {

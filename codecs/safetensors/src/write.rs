@@ -287,6 +287,7 @@ fn add_file(
             name: tensor.tensor.name.clone(),
             extents: vec![Extent { file, offset, len: tensor.len, region: None, checksum: None }],
             encoding: tensor.encoding.clone(),
+            shape: None,
         });
     }
     placed.files.push(OutputFile { name, len: Some(data.saturating_add(end)) });

@@ -2,7 +2,6 @@
 
 use crate::describe::Description;
 use ckpt_api::{Activation, Contents, Error, Options, Result};
-use serde_json::{Map, Value};
 
 /// Gives the tensors, which until now have their keys as names, what the description says about them.
 pub(crate) fn finish(contents: &mut Contents, description: Description, options: &Options) -> Result<()> {
@@ -14,9 +13,12 @@ pub(crate) fn finish(contents: &mut Contents, description: Description, options:
     }
     contents.checkpoint.graph = graph;
     if options.text("names") != Some("key") && !names.is_empty() {
+        for tensor in &mut contents.checkpoint.tensors {
+            if names.get(&tensor.name).is_some_and(|name| *name != tensor.name) {
+                tensor.metadata.insert("tf2", "key", tensor.name.as_str());
+            }
+        }
         contents.checkpoint.rename(&names)?;
-        let map: Map<String, Value> = names.into_iter().map(|(key, name)| (name, Value::from(key))).collect();
-        contents.checkpoint.metadata.insert("tf2", "keys", map);
     }
     specify(contents, options)
 }
