@@ -192,7 +192,12 @@ impl Planned {
     }
 
     fn sources(&self) -> Sources {
-        Sources::of(&self.source.input, &self.source.contents.files, self.codec.info().extensions)
+        Sources::of(
+            &self.source.input,
+            &self.source.contents.files,
+            self.source.codec.info(),
+            self.codec.info(),
+        )
     }
 
     /// Does it. The output appears complete or not at all.

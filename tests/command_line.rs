@@ -32,6 +32,15 @@ impl Workplace {
         names
     }
 
+    /// Copies the example checkpoint into a directory; says how many files it has.
+    fn copy_digits(&self, directory: &str) -> usize {
+        fs::create_dir_all(self.path(directory)).unwrap();
+        let paths = fs::read_dir(DIGITS).unwrap().map(|entry| entry.unwrap().path());
+        let copies =
+            paths.map(|path| fs::copy(&path, self.path(directory).join(path.file_name().unwrap())).unwrap());
+        copies.count()
+    }
+
     /// Runs `ckpt` here.
     fn ckpt(&self, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(self.0.path()).args(arguments).output().unwrap()
@@ -111,10 +120,7 @@ fn a_truncated_file_is_corrupt() {
 #[test]
 fn a_flipped_bit_in_tensor_data_is_found_by_its_checksum() {
     let place = Workplace::new();
-    for entry in fs::read_dir(DIGITS).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, place.path(path.file_name().unwrap().to_str().unwrap())).unwrap();
-    }
+    place.copy_digits(".");
     let data = place.names().into_iter().find(|name| name.contains(".data-")).unwrap();
     let mut bytes = fs::read(place.path(&data)).unwrap();
     bytes[1000] ^= 1;
@@ -177,13 +183,7 @@ fn a_hard_link_to_the_input_is_the_input() {
 #[test]
 fn no_file_of_a_checkpoint_of_several_files_can_be_replaced() {
     let place = Workplace::new();
-    fs::create_dir(place.path("d")).unwrap();
-    let mut files = 0;
-    for entry in fs::read_dir(DIGITS).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, place.path("d").join(path.file_name().unwrap())).unwrap();
-        files += 1;
-    }
+    let files = place.copy_digits("d");
     let mut refused = 0;
     for input in ["d", "d/ckpt-1", "d/ckpt-1.index", "d/checkpoint"] {
         for output in ["d/ckpt-1.index", "d/ckpt-1.data-00000-of-00001"] {
@@ -268,6 +268,17 @@ fn more_shards_than_files_may_be_open_are_written_and_read() {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(place.names().len() >= 300);
+}
+
+#[test]
+fn an_earlier_result_beside_the_input_can_be_replaced() {
+    let place = Workplace::new();
+    place.copy_digits("d");
+    for _ in 0..2 {
+        let options = ["--set", "activations=relu,softmax", "--force"];
+        let done = place.ckpt(&[&["convert", "d/ckpt-1", "d/ckpt-1.nn"][..], &options].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which files belong to the input: no output may replace them, by whatever name.
 
-use ckpt_api::Input;
+use ckpt_api::{FormatInfo, Input};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,8 +13,10 @@ pub(crate) struct Sources {
     /// Directory and stem of the files that the codec found beside the one that the user named: what shares both (the
     /// index of a checkpoint whose data shards these are) belongs to them.
     families: HashSet<(PathBuf, OsString)>,
-    /// The directory, where the user named one, and the extensions of results that may lie in it.
-    directory: Option<(PathBuf, &'static [&'static str])>,
+    /// The directory, where the user named one.
+    directory: Option<PathBuf>,
+    /// Extensions of the target's format that the source's has not: an earlier result, not a part of the input.
+    results: Vec<&'static str>,
 }
 
 /// What two names of one file have in common.
@@ -24,10 +26,11 @@ type Identity = (u64, u64);
 type Identity = PathBuf;
 
 impl Sources {
-    /// `names` are the files that hold the tensors, `results` the extensions of the target's format.
-    pub(crate) fn of(input: &Input, names: &[String], results: &'static [&'static str]) -> Self {
+    /// `names` are the files that hold the tensors.
+    pub(crate) fn of(input: &Input, names: &[String], source: &FormatInfo, target: &FormatInfo) -> Self {
         let Some(root) = input.directory() else { return Sources::default() };
-        let mut sources = Sources::default();
+        let results = target.extensions.iter().filter(|result| !source.extensions.contains(result)).copied();
+        let mut sources = Sources { results: results.collect(), ..Sources::default() };
         let entry = (!input.entry().is_empty()).then(|| input.entry());
         for name in names.iter().map(String::as_str).chain(entry) {
             let path = root.join(name);
@@ -37,7 +40,7 @@ impl Sources {
             }
         }
         if input.is_directory() {
-            sources.directory = root.canonicalize().ok().map(|root| (root, results));
+            sources.directory = root.canonicalize().ok();
         }
         sources
     }
@@ -45,12 +48,14 @@ impl Sources {
     /// Whether the existing file at `path` is part of the input.
     pub(crate) fn contain(&self, path: &Path) -> bool {
         let Ok(real) = path.canonicalize() else { return false };
-        let inside = self.directory.as_ref().is_some_and(|(root, results)| {
-            let extension = real.extension().and_then(OsStr::to_str).unwrap_or_default();
-            real.starts_with(root) && !results.iter().any(|result| result.eq_ignore_ascii_case(extension))
-        });
-        inside
-            || identity(&real).is_some_and(|identity| self.files.contains(&identity))
+        if identity(&real).is_some_and(|identity| self.files.contains(&identity)) {
+            return true;
+        }
+        let extension = real.extension().and_then(OsStr::to_str).unwrap_or_default();
+        if self.results.iter().any(|result| result.eq_ignore_ascii_case(extension)) {
+            return false;
+        }
+        self.directory.as_ref().is_some_and(|root| real.starts_with(root))
             || family(&real, false).is_some_and(|family| self.families.contains(&family))
     }
 }
