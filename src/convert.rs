@@ -145,7 +145,7 @@ impl Conversion {
         let placed = codec.place(&contents.checkpoint, &name, &options)?;
         let parts = Parts {
             from: source.codec.info().id,
-            to: info.id,
+            to: info,
             contents,
             placed: &placed,
             excluded,

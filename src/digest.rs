@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest {
     /// SHA-256, in hex, over every tensor in the order of names: the length of the name and the name, the length of the
     /// dtype's name and that name, the rank, every axis, and the tensor's own SHA-256 as 32 bytes. Numbers are
-    /// u64 little-endian. Names, graph and metadata of the format itself take no part.
+    /// u64 little-endian. The graph, the metadata, and the keys under which the file stores the tensors take no part.
     pub sha256: String,
     /// One per tensor, in the order of names.
     pub tensors: Vec<TensorDigest>,

@@ -21,6 +21,7 @@ mod registry;
 mod select;
 mod source;
 pub mod transform;
+mod words;
 
 pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};

@@ -2,7 +2,9 @@
 
 use crate::execute::{Budget, default_threads, element_size};
 use crate::transform::{Access, Step, steps};
-use ckpt_api::{Checkpoint, Contents, Error, Loss, LossKind, OutputFile, Placed, Placement, Repair, Result};
+use ckpt_api::{
+    Checkpoint, Contents, Error, FormatInfo, Loss, LossKind, OutputFile, Placed, Placement, Repair, Result,
+};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -137,7 +139,7 @@ impl Policy {
 /// Everything a plan is made from.
 pub(crate) struct Parts<'a> {
     pub(crate) from: &'static str,
-    pub(crate) to: &'static str,
+    pub(crate) to: &'a FormatInfo,
     pub(crate) contents: &'a Contents,
     pub(crate) placed: &'a Placed,
     pub(crate) excluded: Vec<String>,
@@ -158,6 +160,7 @@ impl Plan {
         // In the order of the source's bytes: another order costs many times as much on a cold cache.
         jobs.sort_by_key(|job| job.from.extents.first().map(|extent| (extent.file, extent.offset)));
         losses.extend(placed.losses.iter().cloned());
+        losses.extend(unspoken(&contents.checkpoint, to, &losses));
         let total = |side: fn(&Job) -> &Placement| {
             jobs.iter()
                 .flat_map(|job| &side(job).extents)
@@ -167,7 +170,7 @@ impl Plan {
         let (budget, threads, peak_memory) = share(resources, &jobs, placed)?;
         Ok(Plan {
             from,
-            to,
+            to: to.id,
             sources: contents.files.clone(),
             files: placed.files.clone(),
             jobs,
@@ -182,6 +185,27 @@ impl Plan {
             budget,
         })
     }
+}
+
+/// What the target's format cannot hold by its own account, and its codec does not name: nothing is lost silently.
+fn unspoken(checkpoint: &Checkpoint, to: &FormatInfo, losses: &[Loss]) -> Vec<Loss> {
+    let told = |kind, subject: Option<&str>| {
+        losses.iter().any(|loss| loss.kind == kind && subject.is_none_or(|subject| loss.subject == subject))
+    };
+    let mut found = Vec::new();
+    if to.free_metadata {
+        return found;
+    }
+    let why = format!("format '{}' has no place for it", to.id);
+    if checkpoint.graph.is_some() && to.ops.is_empty() && !told(LossKind::GraphDropped, None) {
+        found.push(Loss::new(LossKind::GraphDropped, "graph", &why));
+    }
+    for (namespace, _) in checkpoint.metadata.iter().filter(|(namespace, _)| *namespace != to.id) {
+        if !told(LossKind::MetadataDropped, Some(namespace)) {
+            found.push(Loss::new(LossKind::MetadataDropped, namespace, &why));
+        }
+    }
+    found
 }
 
 fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Result<Job> {
@@ -244,7 +268,8 @@ fn share(resources: Resources, jobs: &[Job], placed: &Placed) -> Result<(Budget,
         if threads == 1 {
             return Err(Error::limit("the conversion does not fit into the memory allowed")
                 .found(format!("--max-memory {}", resources.max_memory))
-                .expected(format!("at least {}", fixed + Budget::LEAST)));
+                .expected(format!("at least {}", fixed + Budget::LEAST))
+                .help(format!("give it --max-memory {}m", (fixed + Budget::LEAST).div_ceil(1 << 20))));
         }
         threads -= 1;
     }
@@ -279,6 +304,32 @@ mod tests {
     fn an_unknown_loss_lists_the_known_ones() {
         let error = Policy::default().accept("weights-dropped").unwrap_err();
         assert!(error.to_string().contains("did you mean 'weight-dropped'"), "{error}");
+    }
+
+    #[test]
+    fn a_graph_or_metadata_that_the_target_cannot_hold_is_lost_aloud_even_if_its_codec_is_silent() {
+        static PLAIN: FormatInfo = FormatInfo {
+            id: "plain",
+            title: "",
+            extensions: &[],
+            reads: false,
+            writes: true,
+            dtypes: &[],
+            ops: &[],
+            free_names: true,
+            free_metadata: false,
+            options: &[],
+        };
+        let mut checkpoint = Checkpoint { graph: Some(ckpt_api::Graph::default()), ..Checkpoint::default() };
+        for namespace in ["nn", "plain"] {
+            checkpoint.metadata.insert(namespace, "key", "value");
+        }
+        let found = unspoken(&checkpoint, &PLAIN, &[]);
+        let subjects: Vec<&str> = found.iter().map(|loss| loss.subject.as_str()).collect();
+        assert_eq!(subjects, ["graph", "nn"]);
+        assert_eq!(unspoken(&checkpoint, &PLAIN, &found), []);
+        let rich = FormatInfo { free_metadata: true, ..PLAIN.clone() };
+        assert_eq!(unspoken(&checkpoint, &rich, &[]), []);
     }
 
     #[test]

@@ -3,18 +3,22 @@
 use crate::execute::{Budget, Files, TensorStream};
 use crate::registry::{Evidence, Registry};
 use ckpt_api::{
-    Architecture, Checkpoint, Codec, Contents, Encoding, Error, Input, Limits, Match, Options, Result, Side,
-    TensorId,
+    Activation, Architecture, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Limits, Match,
+    Options, Result, Side, TensorId,
 };
 use std::path::Path;
 use std::sync::Arc;
+
+/// The option that every source takes: the activations that it does not state, first layer to last.
+pub(crate) const ACTIVATIONS: &str = "activations";
 
 /// How to open a checkpoint.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// The format's id; found by asking all codecs where it is left out.
     pub format: Option<String>,
-    /// Options for the codec that reads.
+    /// Options for the codec that reads; and `activations`, which every source takes: names separated by commas, for
+    /// the layers whose activation the source does not state.
     pub options: Vec<(String, String)>,
     /// What the format does not say about its graph.
     pub architecture: Option<Architecture>,
@@ -72,16 +76,19 @@ impl Source {
         if !info.reads {
             return Err(Error::unsupported(format!("format '{}' cannot be read, only written", info.id)));
         }
-        let checked = Options::parse(info.id, info.options, Side::Read, &options.options)?
+        let (activations, own): (Vec<_>, Vec<_>) =
+            options.options.iter().cloned().partition(|(key, _)| key == ACTIVATIONS && !knows(info, key));
+        let checked = Options::parse(info.id, info.options, Side::Read, &own)?
             .with_architecture(options.architecture.clone());
         let shown = input.display(input.entry());
         let mut contents =
             codec.read(&input, &checked, &options.limits).map_err(|error| error.file(shown.as_str()))?;
         contents.check(&options.limits).map_err(|error| error.file(shown.as_str()))?;
         if let Some(architecture) = &options.architecture {
-            architecture
-                .apply(&mut contents.checkpoint)
-                .map_err(|error| error.file("the architecture file"))?;
+            architecture.apply(&mut contents.checkpoint)?;
+        }
+        for (_, names) in &activations {
+            specify(&mut contents, names).map_err(|error| error.field(ACTIVATIONS))?;
         }
         let files = Files::new(&input, &contents);
         Ok(Source { input, codec, contents, files, evidence })
@@ -152,4 +159,19 @@ impl Source {
         let tensor = &self.contents.checkpoint.tensors[id.0];
         TensorStream::new(&self.files, tensor, &self.contents.placements[id.0], target, None, budget)
     }
+}
+
+fn knows(info: &FormatInfo, key: &str) -> bool {
+    info.options.iter().any(|spec| spec.name == key)
+}
+
+/// Fills in activations for a codec that has no such option of its own.
+fn specify(contents: &mut Contents, names: &str) -> Result<()> {
+    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let given = names.map(Activation::from_name).collect::<Result<Vec<_>>>()?;
+    let graph = contents.checkpoint.graph.as_mut().ok_or_else(|| {
+        Error::usage("the source does not say which layers it has, so none can be given an activation")
+            .help("describe the model in an architecture file and give it with --arch")
+    })?;
+    graph.specify(&given)
 }

@@ -420,6 +420,25 @@ fn a_model_without_stated_activations_says_which_layers_need_one() {
 }
 
 #[test]
+fn activations_can_be_given_to_any_source_that_does_not_state_them() {
+    let place = Workplace::new();
+    assert!(place.ckpt(&["convert", DIGITS, "m.safetensors"]).status.success());
+    place.refuses(
+        &["convert", "m.safetensors", "m.nn"],
+        2,
+        &["hidden, digit", "--set activations=relu,softmax"],
+    );
+    place.refuses(&["convert", "m.safetensors", "m.nn", "--set", "activations=relu"], 2, &["hidden, digit"]);
+    assert!(
+        place
+            .ckpt(&["convert", "m.safetensors", "m.nn", "--set", "activations=relu,softmax"])
+            .status
+            .success()
+    );
+    assert!(fs::read(place.path("m.nn")).unwrap() == valid_nn());
+}
+
+#[test]
 fn a_dry_run_prints_the_plan_and_writes_nothing() {
     let place = Workplace::new();
     for command in [&["plan"][..], &["convert", "--dry-run"]] {

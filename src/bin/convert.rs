@@ -1,7 +1,6 @@
 //! `convert`: the same as `ckpt convert`.
 
 fn main() -> std::process::ExitCode {
-    let mut arguments = std::env::args_os();
-    let name = arguments.next().unwrap_or_default();
-    ckpt::cli::main([name, "convert".into()].into_iter().chain(arguments))
+    let arguments = std::env::args_os().skip(1);
+    ckpt::cli::main(["ckpt".into(), "convert".into()].into_iter().chain(arguments))
 }

@@ -1,7 +1,7 @@
 //! Arguments that several subcommands share.
 
 use crate::registry::Registry;
-use crate::source::{OpenOptions, Source};
+use crate::source::{ACTIVATIONS, OpenOptions, Source};
 use ckpt_api::{Architecture, Error, Input, Limits, OptionSpec, Result, Side, nearest};
 use clap::Args;
 use std::collections::BTreeSet;
@@ -81,7 +81,10 @@ impl Reading {
 }
 
 fn read_architecture(path: &Path) -> Result<Architecture> {
-    Architecture::from_json(&read_text(path)?).map_err(|error| error.file(path.display().to_string()))
+    let file = path.display().to_string();
+    let architecture =
+        Architecture::from_json(&read_text(path)?).map_err(|error| error.file(file.as_str()))?;
+    Ok(Architecture { file: Some(file), ..architecture })
 }
 
 /// A text file of bounded size.
@@ -119,7 +122,7 @@ pub(super) fn route(set: &[String], from: &[OptionSpec], to: &[OptionSpec]) -> R
     };
     let (mut read, mut write) = (Vec::new(), Vec::new());
     for (key, value) in pairs(set)? {
-        match (knows(from, Side::Read, &key), knows(to, Side::Write, &key)) {
+        match (key == ACTIVATIONS || knows(from, Side::Read, &key), knows(to, Side::Write, &key)) {
             (true, false) => read.push((key, value)),
             (false, true) => write.push((key, value)),
             (true, true) => {

@@ -6,6 +6,7 @@ use crate::convert::{Conversion, Execution, Planned, Summary};
 use crate::mapping::Mapping;
 use crate::plan::{Plan, Policy, Resources};
 use crate::registry::Registry;
+use crate::words::count;
 use ckpt_api::{DType, Error, Result, parse_size};
 use clap::Args;
 use std::fmt::Write;
@@ -214,10 +215,10 @@ fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
     }
     let _ = writeln!(
         text,
-        "{} to {}: {} tensors, {} in {seconds:.2} s",
+        "{} to {}: {}, {} in {seconds:.2} s",
         plan.from,
         plan.to,
-        summary.tensors,
+        count(summary.tensors, "tensor"),
         render::bytes(summary.bytes)
     );
     text + &remarks(plan)
@@ -234,7 +235,7 @@ fn remarks(plan: &Plan) -> String {
         let _ = writeln!(text, "note: {}", render::plain(note));
     }
     if !plan.excluded.is_empty() {
-        let _ = writeln!(text, "left out as asked: {} tensor(s)", plan.excluded.len());
+        let _ = writeln!(text, "left out as asked: {}", count(plan.excluded.len(), "tensor"));
     }
     if !plan.losses.is_empty() {
         let _ = write!(text, "not carried over as it was:\n{}", render::losses(&plan.losses));
@@ -271,10 +272,10 @@ fn plan_text(plan: &Plan) -> String {
     }
     let _ = writeln!(
         text,
-        "reads {}, writes {}, {} thread(s), at most {} of memory",
+        "reads {}, writes {}, {}, at most {} of memory",
         render::bytes(plan.bytes_read),
         render::bytes(plan.bytes_written),
-        plan.threads,
+        count(plan.threads, "thread"),
         render::bytes(plan.peak_memory)
     );
     text + &remarks(plan)

@@ -88,6 +88,9 @@ fn text(difference: &Difference) -> String {
                 "different: {name}: {} elements ({} outside the tolerance), largest difference {:e}, first at element {}",
                 distance.differing, distance.outside, distance.max_absolute, distance.first
             ),
+            Outcome::Incomparable if tensor.a == tensor.b => {
+                writeln!(text, "different: {name}: the elements have other lengths")
+            }
             Outcome::Incomparable => {
                 writeln!(
                     text,
@@ -107,5 +110,8 @@ fn text(difference: &Difference) -> String {
         equal,
         difference.tensors.len()
     );
+    if difference.tensors.is_empty() {
+        text += "no name is in both: convert one to the other's format, or rename with ckpt convert --map\n";
+    }
     text
 }

@@ -3,6 +3,7 @@
 use super::common::Looking;
 use super::{Report, render, to_json};
 use crate::inspect::{Inspection, Stats, TensorSummary, inspect};
+use crate::words::count;
 use ckpt_api::{Graph, Result, Role};
 use clap::Args;
 use std::fmt::Write;
@@ -44,7 +45,7 @@ fn text(inspection: &Inspection, stats: bool) -> String {
     );
     let rows: Vec<Vec<String>> = inspection.tensors.iter().map(|tensor| row(tensor, stats)).collect();
     let total = inspection.tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
-    let _ = writeln!(text, "\n{} tensors, {}", inspection.tensors.len(), render::bytes(total));
+    let _ = writeln!(text, "\n{}, {}", count(inspection.tensors.len(), "tensor"), render::bytes(total));
     if !rows.is_empty() {
         let mut head = vec!["name", "dtype", "shape", "axes", "bytes", "role"];
         if stats {

@@ -1,6 +1,7 @@
 //! A mapping over actual names: everything that could be wrong is found here, before any tensor byte is read.
 
 use super::{Applied, Mapping, printable, quote};
+use crate::words::count;
 use ckpt_api::{Error, Limits, Result, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -205,7 +206,7 @@ fn check_lookups(mapping: &Mapping, sources: &BTreeSet<&str>) -> Result<()> {
         .field("lookup")
         .found(listed.join(", ") + &more(missing.len()))
         .help(format!(
-            "for {}, of {}: {}",
+            "{} is none of the {}; {}",
             quote(first),
             count(sources.len(), "source name"),
             nearest(first, near.iter().map(String::as_str))
@@ -229,10 +230,6 @@ fn shared(
 ) -> usize {
     let start = a.clone().zip(b.clone()).take_while(|(a, b)| a == b).count();
     start + a.rev().zip(b.rev()).take_while(|(a, b)| a == b).count()
-}
-
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn more(all: usize) -> String {

@@ -95,6 +95,9 @@ impl Codec for Toy {
         if checkpoint.graph.is_some() {
             placed.losses.push(Loss::new(LossKind::GraphDropped, "graph", "toys have none"));
         }
+        for (namespace, _) in checkpoint.metadata.iter() {
+            placed.losses.push(Loss::new(LossKind::MetadataDropped, namespace, "toys have none"));
+        }
         let small = |len: usize| u8::try_from(len).map_err(|_| Error::unsupported("too many for a toy"));
         let mut header = MAGIC.to_vec();
         header.push(small(kept.len())?);

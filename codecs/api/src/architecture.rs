@@ -20,6 +20,9 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Architecture {
+    /// The file that it was read from, for errors.
+    #[serde(skip)]
+    pub file: Option<String>,
     /// The model's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -151,7 +154,7 @@ impl Architecture {
         serde_json::from_str(json).map_err(|error| {
             Error::usage("the architecture file is not valid")
                 .found(error.to_string())
-                .help("its JSON Schema is schemas/architecture.schema.json")
+                .help("it looks like { \"layers\": [{ \"type\": \"dense\", \"activation\": \"relu\" }] }")
         })
     }
 
@@ -160,6 +163,13 @@ impl Architecture {
     /// # Errors
     /// [`crate::Kind::Usage`] for tensors that are missing or do not fit.
     pub fn apply(&self, checkpoint: &mut Checkpoint) -> Result<()> {
+        self.bind(checkpoint).map_err(|error| match &self.file {
+            Some(file) => error.file(file),
+            None => error,
+        })
+    }
+
+    fn bind(&self, checkpoint: &mut Checkpoint) -> Result<()> {
         let names: Index = checkpoint.by_name().into_iter().map(|(name, id)| (name.to_owned(), id)).collect();
         let own = dense_layers(checkpoint);
         let mut own = own.into_iter();

@@ -290,7 +290,7 @@ impl Graph {
         let example = vec!["relu"; open.len() - 1].join(",");
         let comma = if example.is_empty() { "" } else { "," };
         Err(Error::usage("the source does not say which activations its layers have")
-            .found(format!("{} layer(s) without one: {}", open.len(), open.join(", ")))
+            .found(format!("none for {}", open.join(", ")))
             .help(format!(
                 "give one for each in this order, such as --set activations={example}{comma}softmax \
                  (linear for none), or an architecture file with --arch"
@@ -305,7 +305,7 @@ impl Graph {
         let open: Vec<String> = self.unspecified().into_iter().map(str::to_owned).collect();
         if open.len() != activations.len() {
             return Err(Error::usage("the number of activations does not fit the layers")
-                .found(format!("{} activation(s)", activations.len()))
+                .found(activations.len().to_string())
                 .expected(format!("{}, for: {}", open.len(), open.join(", "))));
         }
         self.chain()?;

@@ -11,7 +11,7 @@
 //! seal   Written    → blocks that depend on what was written (checksums)
 //! ```
 //!
-//! Feature `conformance` adds [`conformance`]: the checks that every codec's own tests run.
+//! Feature `conformance` adds a module of that name: the checks that every codec's own tests run.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

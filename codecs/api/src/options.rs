@@ -156,14 +156,15 @@ pub fn parse_size(text: &str) -> Option<u64> {
 
 /// "did you mean" and the known names, as an error's help.
 pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
-    const SHOWN: usize = 12;
+    const SHOWN: usize = 20;
     let mut scored: Vec<(f64, &str)> = known.map(|name| (strsim::jaro_winkler(wrong, name), name)).collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     let Some((best, name)) = scored.first().copied() else {
         return "there are none".to_owned();
     };
     let more = scored.len().saturating_sub(SHOWN);
-    let names: Vec<&str> = scored.iter().take(SHOWN).map(|(_, name)| *name).collect();
+    let mut names: Vec<&str> = scored.iter().take(SHOWN).map(|(_, name)| *name).collect();
+    names.sort_unstable();
     let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
     let known = format!("known: {}{tail}", names.join(", "));
     if best > 0.8 { format!("did you mean '{name}'? {known}") } else { known }

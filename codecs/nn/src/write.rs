@@ -130,7 +130,7 @@ impl<'a> Model<'a> {
                 false => linear_layer(&parameters)? == *linear.layer,
             };
             if !fits {
-                return Err(Error::mismatch("the tensor does not fit the layer that the metadata describes")
+                return Err(Error::usage("the tensor does not fit the layer that the metadata describes")
                     .tensor(&weight.1.name)
                     .found(format!("shape {}", weight.1.shape)));
             }
@@ -147,13 +147,14 @@ impl<'a> Model<'a> {
             }
             let Some(parameters) = self.parameters.get(&position) else { continue };
             if let Some((name, width)) = before.filter(|(_, width)| *width != layer.inputs) {
-                return Err(Error::mismatch(format!(
+                return Err(Error::usage(format!(
                     "layer '{}' does not fit the one before",
                     parameters.label
                 ))
                 .field(parameters.label)
                 .found(format!("{} input features", layer.inputs))
-                .expected(format!("{width}, which '{name}' gives")));
+                .expected(format!("{width}, which '{name}' gives"))
+                .help("check the order of the layers, and what the axes of the weights mean"));
             }
             before = Some((parameters.label, layer.outputs));
         }
@@ -273,7 +274,7 @@ fn bias_slot<'a>(
 ) -> Result<Slot<'a>> {
     let shape = &bias.1.shape;
     if shape[..] != [outputs] && shape[..] != [1, outputs] {
-        return Err(Error::mismatch("the bias does not fit its layer")
+        return Err(Error::usage("the bias does not fit its layer")
             .tensor(&bias.1.name)
             .found(format!("shape {shape}"))
             .expected(format!("[{outputs}]")));
@@ -339,11 +340,11 @@ fn reorder(slots: &mut [Slot<'_>], order: &[Key]) {
 }
 
 fn metadata_losses(checkpoint: &Checkpoint, own_is_used: bool, losses: &mut Vec<Loss>) {
-    for (namespace, map) in checkpoint.metadata.iter().filter(|(_, map)| !map.is_empty()) {
+    for (namespace, _) in checkpoint.metadata.iter().filter(|(_, map)| !map.is_empty()) {
         let detail = match namespace {
             format::ID if own_is_used => continue,
             format::ID => "the .nn metadata does not describe the layers that are written".to_owned(),
-            _ => format!("{} key(s): a .nn file has no place for metadata of other formats", map.len()),
+            _ => "a .nn file has no place for metadata of other formats".to_owned(),
         };
         losses.push(Loss::new(LossKind::MetadataDropped, namespace, detail));
     }
@@ -365,7 +366,7 @@ fn tensor_losses(checkpoint: &Checkpoint, slots: &[Slot<'_>], losses: &mut Vec<L
     let described = slots.iter().filter_map(|slot| slot.source).filter(|(_, t)| !t.metadata.is_empty());
     let described = described.count();
     if described > 0 {
-        let detail = format!("of {described} tensor(s): a .nn file has no place for it");
+        let detail = format!("{described} of the tensors have some: a .nn file has no place for it");
         losses.push(Loss::new(LossKind::MetadataDropped, "metadata", detail));
     }
     let own = checkpoint.metadata.namespace(format::ID).is_some();
@@ -373,8 +374,9 @@ fn tensor_losses(checkpoint: &Checkpoint, slots: &[Slot<'_>], losses: &mut Vec<L
         slots.iter().filter(|slot| slot.source.is_some_and(|(_, t)| t.name != slot.key.to_string()));
     let renamed = renamed.count();
     if renamed > 0 && !own {
-        let detail =
-            format!("{renamed} tensor(s) get the names that the format gives them, such as layer0.weight");
+        let detail = format!(
+            "{renamed} of the tensors get the names that the format gives them, such as layer0.weight"
+        );
         losses.push(Loss::new(LossKind::NamesDropped, "names", detail));
     }
     Ok(())

@@ -102,12 +102,9 @@ fn in_directory(input: &Input) -> Result<Location> {
     let prefixes = prefixes(input)?;
     match &prefixes[..] {
         [prefix] => Ok(Location::new(prefix, ", the directory's only index")),
-        [] => {
-            let missing = std::io::ErrorKind::NotFound.into();
-            Err(Error::io("the directory holds no TensorFlow checkpoint", missing)
-                .file(input.display(""))
-                .expected("a file 'checkpoint', a PREFIX.index, or variables/variables.index"))
-        }
+        [] => Err(Error::new(Kind::Io, "the directory holds no TensorFlow checkpoint")
+            .file(input.display(""))
+            .expected("a file 'checkpoint', a PREFIX.index, or variables/variables.index")),
         several => {
             Err(Error::usage("the directory holds several checkpoints, and no file says which is the latest")
                 .file(input.display(""))

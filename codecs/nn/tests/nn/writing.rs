@@ -216,10 +216,10 @@ fn metadata_that_does_not_describe_the_layers_is_told_as_dropped() {
 fn tensors_that_do_not_fit_are_refused() {
     let mut net = keras();
     net.tensors[0].shape = Shape::new([5]).unwrap();
-    refusal(&net, Kind::Mismatch, &["a/bias", "[4]"]);
+    refusal(&net, Kind::Usage, &["a/bias", "[4]"]);
     let mut net = keras();
     net.tensors[3].shape = Shape::new([5, 2]).unwrap();
-    refusal(&net, Kind::Mismatch, &["layer 'b'", "5 input features"]);
+    refusal(&net, Kind::Usage, &["layer 'b'", "5 input features"]);
     let mut net = keras();
     net.tensors[1].shape = Shape::new([3, 0]).unwrap();
     refusal(&net, Kind::Unsupported, &["a/kernel", "empty"]);

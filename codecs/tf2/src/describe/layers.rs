@@ -48,7 +48,7 @@ fn holds_layers(objects: &Objects) -> bool {
 }
 
 const FUNCTIONAL: &str = "the checkpoint of a functional model does not say how its layers are connected (if they \
-     follow one another, say so with --set activations=…)";
+     are all dense and follow one another, say so with --set activations=…)";
 
 const ASSUMED: &str = "the checkpoint of a functional model does not say how its layers are connected: as activations \
      are given, they are taken to follow one another";
