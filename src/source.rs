@@ -70,7 +70,9 @@ impl Source {
     pub fn read(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Self> {
         let (codec, evidence) = match &options.format {
             Some(id) => (registry.codec(id)?, Vec::new()),
-            None => registry.identify(&input)?,
+            None => registry
+                .identify(&input)
+                .map_err(|error| damage(registry, &input, options).unwrap_or(error))?,
         };
         let info = codec.info();
         if !info.reads {
@@ -159,6 +161,14 @@ impl Source {
         let tensor = &self.contents.checkpoint.tensors[id.0];
         TensorStream::new(&self.files, tensor, &self.contents.placements[id.0], target, None, budget)
     }
+}
+
+/// Of an input that is perhaps one format and surely none: why that format's codec cannot read it.
+fn damage(registry: &Registry, input: &Input, options: &OpenOptions) -> Option<Error> {
+    let mut possible = registry.codecs().filter(|codec| matches!(codec.probe(input), Ok(Match::Possible(_))));
+    let (Some(codec), None) = (possible.next(), possible.next()) else { return None };
+    let shown = input.display(input.entry());
+    codec.read(input, &Options::default(), &options.limits).err().map(|error| error.file(shown))
 }
 
 fn knows(info: &FormatInfo, key: &str) -> bool {

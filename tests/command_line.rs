@@ -110,6 +110,16 @@ fn bytes_that_are_no_checkpoint_are_refused_with_what_was_expected() {
 }
 
 #[test]
+fn a_damaged_file_that_can_be_of_one_format_only_is_corrupt_and_says_why() {
+    let place = Workplace::new();
+    assert!(place.ckpt(&["convert", DIGITS, "m.safetensors"]).status.success());
+    let mut bytes = fs::read(place.path("m.safetensors")).unwrap();
+    bytes[20] = 0xff;
+    place.write("damaged.safetensors", bytes);
+    place.refuses(&["inspect", "damaged.safetensors"], 5, &["damaged.safetensors", "header"]);
+}
+
+#[test]
 fn a_truncated_file_is_corrupt() {
     let place = Workplace::new();
     let bytes = valid_nn();

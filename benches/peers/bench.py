@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures ckpt beside `cp` and beside TensorFlow + safetensors, on two TensorFlow checkpoints made here.
 
-    python benches/peers/bench.py --ckpt target/release/ckpt --scratch /var/tmp/bench [--rounds 5] [--gib 2]
+    python benches/peers/bench.py --ckpt target/release/ckpt --scratch SCRATCH_DIR [--rounds 5] [--gib 2]
 
 `large`: 32 tensors, 2 GiB together. `small`: 20,000 tensors of 1 KiB. Every round runs each program once, in turn, so
 that a slow moment of the machine falls on all; the table gives medians. Output is removed and the disk synced between
