@@ -6,7 +6,7 @@ use crate::plan::{Parts, Plan, Policy, Resources};
 use crate::registry::Registry;
 use crate::select::{Removed, remove, retype, select};
 use crate::source::Source;
-use ckpt_api::{Codec, DType, Error, Limits, Options, Placed, Result, Side};
+use ckpt_api::{Codec, DType, Error, Limits, LossKind, Options, Placed, Result, Side};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Conversion {
         let mut policy = self.policy.clone();
         if self.dtype.is_some() {
             // Asking for a dtype by name accepts what it does to values.
-            policy.allow.extend([ckpt_api::LossKind::Narrowed, ckpt_api::LossKind::Retyped]);
+            policy.allow.extend([LossKind::Narrowed, LossKind::Retyped]);
         }
         policy.judge(&plan.losses)
     }
@@ -124,14 +124,10 @@ impl Conversion {
     ) -> Result<Planned> {
         let (directory, name) = split_output(output.as_ref())?;
         let codec = match &self.to {
-            Some(id) => registry.codec(id)?,
+            Some(id) => registry.writer(id)?,
             None => registry.for_extension(&name)?,
         };
         let info = codec.info();
-        if !info.writes {
-            return Err(Error::unsupported(format!("format '{}' can be read, but not written", info.id))
-                .help("`ckpt formats` lists what can be written"));
-        }
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?;
         let Removed { names: mut excluded, mut losses } =
             select(&mut source.contents, &self.include, &self.exclude)?;
@@ -142,7 +138,13 @@ impl Conversion {
             losses.extend(retype(&mut source.contents, dtype)?);
         }
         let contents = &source.contents;
-        let placed = codec.place(&contents.checkpoint, &name, &options)?;
+        let placed = codec.place(&contents.checkpoint, &name, &options).map_err(|error| {
+            // The codec cannot know that it was the selection that took the layers.
+            match losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
+                Some(loss) => error.found(format!("no layers: {}", loss.detail)),
+                None => error,
+            }
+        })?;
         let parts = Parts {
             from: source.codec.info().id,
             to: info,

@@ -1,6 +1,6 @@
 //! Which codecs exist, and which one an input is for.
 
-use ckpt_api::{Codec, Error, Input, Match, Result, nearest};
+use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Result, nearest};
 use std::sync::Arc;
 
 /// A list of codecs. Registration is an explicit call; there is no link-time magic.
@@ -62,11 +62,32 @@ impl Registry {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`], listing the known ids.
     pub fn codec(&self, id: &str) -> Result<Arc<dyn Codec>> {
-        let found = self.codecs().find(|codec| codec.info().id == id).cloned();
-        found.ok_or_else(|| {
-            let known = self.codecs().map(|codec| codec.info().id);
-            Error::usage("unknown format").found(format!("'{id}'")).help(nearest(id, known))
-        })
+        self.able(id, "does nothing", |_| true)
+    }
+
+    /// The codec with this id, if it reads.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`], listing the ids of those that do; [`ckpt_api::Kind::Unsupported`] if it does not.
+    pub fn reader(&self, id: &str) -> Result<Arc<dyn Codec>> {
+        self.able(id, "can be written, but not read", |info| info.reads)
+    }
+
+    /// The codec with this id, if it writes.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`], listing the ids of those that do; [`ckpt_api::Kind::Unsupported`] if it does not.
+    pub fn writer(&self, id: &str) -> Result<Arc<dyn Codec>> {
+        self.able(id, "can be read, but not written", |info| info.writes)
+    }
+
+    fn able(&self, id: &str, lack: &str, able: fn(&FormatInfo) -> bool) -> Result<Arc<dyn Codec>> {
+        let known = self.codecs().map(|codec| codec.info()).filter(|info| able(info)).map(|info| info.id);
+        match self.codecs().find(|codec| codec.info().id == id) {
+            Some(codec) if able(codec.info()) => Ok(Arc::clone(codec)),
+            Some(_) => Err(Error::unsupported(format!("format '{id}' {lack}")).help(nearest(id, known))),
+            None => Err(Error::usage("unknown format").found(format!("'{id}'")).help(nearest(id, known))),
+        }
     }
 
     /// The codec for an output name, by its extension.

@@ -69,15 +69,12 @@ impl Source {
     /// As [`Source::open`].
     pub fn read(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Self> {
         let (codec, evidence) = match &options.format {
-            Some(id) => (registry.codec(id)?, Vec::new()),
+            Some(id) => (registry.reader(id)?, Vec::new()),
             None => registry
                 .identify(&input)
                 .map_err(|error| damage(registry, &input, options).unwrap_or(error))?,
         };
         let info = codec.info();
-        if !info.reads {
-            return Err(Error::unsupported(format!("format '{}' cannot be read, only written", info.id)));
-        }
         let (activations, own): (Vec<_>, Vec<_>) =
             options.options.iter().cloned().partition(|(key, _)| key == ACTIVATIONS && !knows(info, key));
         let checked = Options::parse(info.id, info.options, Side::Read, &own)?

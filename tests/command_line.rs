@@ -304,6 +304,8 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
     place.write("m.nn", valid_nn());
     let out = "o.safetensors";
     place.refuses(&["convert", "m.nn", out, "--from", "tf"], 2, &["unknown format", "did you mean 'tf2'"]);
+    place.refuses(&["convert", "m.nn", "o", "--to", "foo"], 2, &["unknown format", "known: nn, safetensors"]);
+    place.refuses(&["convert", "m.nn", "o", "--to", "tf2"], 1, &["can be read, but not written"]);
     place.refuses(&["convert", "m.nn", "o.xyz"], 2, &["does not say its format", "--to"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialekt=a"], 2, &["dialekt", "did you mean 'dialect'"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialect=c"], 2, &["a or b"]);
@@ -409,7 +411,7 @@ fn a_conversion_that_would_change_the_function_stops_until_the_loss_is_allowed()
     let strict = [&["convert", DIGITS, "o.nn", "--strict"][..], &options].concat();
     place.refuses(&strict, 1, &["--strict forbids", "counter-dropped"]);
     let exclude = [&["convert", DIGITS, "o.nn", "--exclude", "*bias"][..], &options].concat();
-    place.refuses(&exclude, 2, &["does not say"]);
+    place.refuses(&exclude, 2, &["does not say", "which is left out"]);
     place.write("m.nn", valid_nn());
     let graph = ["convert", "m.nn", "o.safetensors", "--exclude", "layer0*", "--strict"];
     place.refuses(&graph, 1, &["--strict forbids", "graph-dropped", "layer0.bias"]);

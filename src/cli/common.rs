@@ -73,7 +73,7 @@ impl Reading {
     /// The options that reading knows, for `--set`.
     pub(super) fn specs(&self, registry: &Registry, path: &Path) -> Result<&'static [OptionSpec]> {
         let codec = match &self.from {
-            Some(id) => registry.codec(id)?,
+            Some(id) => registry.reader(id)?,
             None => registry.identify(&Input::open(path)?)?.0,
         };
         Ok(codec.info().options)

@@ -112,7 +112,7 @@ pub(super) fn plan(arguments: &PlanArguments, json: bool) -> Result<Report> {
 fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Planned)> {
     let registry = Registry::builtin();
     let target = match &arguments.to {
-        Some(id) => registry.codec(id)?,
+        Some(id) => registry.writer(id)?,
         None => registry.for_extension(&arguments.output.to_string_lossy())?,
     };
     let to = target.info();
