@@ -3,8 +3,8 @@
 use crate::execute::{Budget, Files, TensorStream};
 use crate::registry::{Evidence, Registry};
 use ckpt_api::{
-    Activation, Architecture, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Limits, Match,
-    Options, Result, Side, TensorId,
+    Architecture, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Limits, Match, Options,
+    Result, Side, TensorId,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -87,7 +87,8 @@ impl Source {
             architecture.apply(&mut contents.checkpoint)?;
         }
         for (_, names) in &activations {
-            specify(&mut contents, names).map_err(|error| error.field(ACTIVATIONS))?;
+            let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+            contents.checkpoint.specify(names).map_err(|error| error.field(ACTIVATIONS))?;
         }
         let files = Files::new(&input, &contents);
         Ok(Source { input, codec, contents, files, evidence })
@@ -170,15 +171,4 @@ fn damage(registry: &Registry, input: &Input, options: &OpenOptions) -> Option<E
 
 fn knows(info: &FormatInfo, key: &str) -> bool {
     info.options.iter().any(|spec| spec.name == key)
-}
-
-/// Fills in activations for a codec that has no such option of its own.
-fn specify(contents: &mut Contents, names: &str) -> Result<()> {
-    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let given = names.map(Activation::from_name).collect::<Result<Vec<_>>>()?;
-    let graph = contents.checkpoint.graph.as_mut().ok_or_else(|| {
-        Error::usage("the source does not say which layers it has, so none can be given an activation")
-            .help("describe the model in an architecture file and give it with --arch")
-    })?;
-    graph.specify(&given)
 }

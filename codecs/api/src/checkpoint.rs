@@ -1,6 +1,6 @@
 //! The intermediate that all codecs share.
 
-use crate::{Error, Graph, Metadata, Result, Tensor, TensorId};
+use crate::{Activation, Error, Graph, Metadata, Result, Tensor, TensorId};
 use std::collections::{BTreeMap, HashMap};
 
 /// A graph, named tensors, metadata. It describes; the bytes stay where the [`crate::Placement`]s say.
@@ -25,6 +25,19 @@ impl Checkpoint {
     pub fn by_name(&self) -> HashMap<&str, TensorId> {
         let pairs = self.tensors.iter().enumerate();
         pairs.map(|(id, tensor)| (tensor.name.as_str(), TensorId(id))).collect()
+    }
+
+    /// Fills in the activations that the graph does not state, in order; `names` as [`Activation::from_name`] takes them.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] without a graph, for an unknown name, or where the numbers differ.
+    pub fn specify<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        let given = names.into_iter().map(Activation::from_name).collect::<Result<Vec<_>>>()?;
+        let graph = self.graph.as_mut().ok_or_else(|| {
+            Error::usage("the source does not say which layers it has, so none can be given an activation")
+                .help("describe the model in an architecture file and give it with --arch")
+        })?;
+        graph.specify(&given)
     }
 
     /// Renames tensors, and the graph's references to them. Names that `names` lacks stay.

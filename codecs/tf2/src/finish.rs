@@ -1,7 +1,7 @@
 //! The last step of reading: names for people, roles, axes, and the graph.
 
 use crate::describe::Description;
-use ckpt_api::{Activation, Contents, Error, Options, Result};
+use ckpt_api::{Contents, Options, Result};
 
 /// Gives the tensors, which until now have their keys as names, what the description says about them.
 pub(crate) fn finish(contents: &mut Contents, description: Description, options: &Options) -> Result<()> {
@@ -20,18 +20,8 @@ pub(crate) fn finish(contents: &mut Contents, description: Description, options:
         }
         contents.checkpoint.rename(&names)?;
     }
-    specify(contents, options)
-}
-
-fn specify(contents: &mut Contents, options: &Options) -> Result<()> {
-    let Some(words) = options.list("activations") else { return Ok(()) };
-    let field = |error: Error| error.field("activations");
-    let given = words.into_iter().map(Activation::from_name).collect::<Result<Vec<_>>>().map_err(field)?;
-    let graph = contents.checkpoint.graph.as_mut().ok_or_else(|| {
-        field(Error::usage(
-            "the checkpoint does not say which layers it has, so none can be given an activation",
-        ))
-        .help("describe the model in an architecture file and give it with --arch")
-    })?;
-    graph.specify(&given).map_err(field)
+    match options.list("activations") {
+        Some(names) => contents.checkpoint.specify(names).map_err(|error| error.field("activations")),
+        None => Ok(()),
+    }
 }
