@@ -1,8 +1,8 @@
 //! Boxes of a tensor, read from wherever its stored extents hold them.
 
-use super::stream::Files;
+use super::stream::{Files, to_usize};
 use super::verify::mismatch;
-use ckpt_api::{Error, Extent, File, Placement, Region, Result, Shape, Tensor};
+use ckpt_api::{Extent, File, Placement, Region, Result, Shape, Tensor};
 
 /// The boxes ("slabs") of at most a given size into which a box is cut, so that each is one contiguous run of the
 /// result: axes before the cut axis are taken one index at a time, the cut axis in runs, those after it whole.
@@ -217,8 +217,4 @@ fn intersection(a: &Region, b: &Region) -> Option<Region> {
         start.push(first);
     }
     Some(Region { start, shape: Shape::new(len).ok()? })
-}
-
-fn to_usize(value: u64) -> Result<usize> {
-    usize::try_from(value).map_err(|_| Error::limit("too large for this machine").found(value.to_string()))
 }

@@ -259,6 +259,6 @@ fn growth(from: &Encoding, to: &Encoding) -> usize {
     usize::try_from(to.max(8).div_ceil(from.max(1))).unwrap_or(1)
 }
 
-fn to_usize(value: u64) -> Result<usize> {
+pub(super) fn to_usize(value: u64) -> Result<usize> {
     usize::try_from(value).map_err(|_| Error::limit("too large for this machine").found(value.to_string()))
 }
