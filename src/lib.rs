@@ -17,6 +17,7 @@ mod execute;
 pub mod inspect;
 pub mod mapping;
 mod plan;
+pub mod recipe;
 mod registry;
 mod select;
 mod source;
