@@ -3,6 +3,7 @@
 use crate::execute::{Output, Progress, Run, Sources, interrupted, run};
 use crate::mapping::Mapping;
 use crate::plan::{Parts, Plan, Policy, Resources};
+use crate::recipe::{Target, rebuild};
 use crate::registry::Registry;
 use crate::select::{Removed, remove, retype, select};
 use crate::source::Source;
@@ -165,8 +166,13 @@ impl Conversion {
         let names: Vec<&str> =
             source.contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let applied = mapping.apply(&names, &self.limits)?;
-        let removed = remove(&mut source.contents, applied.dropped);
-        source.contents.checkpoint.rename(&applied.names)?;
+        let mut removed = remove(&mut source.contents, applied.dropped);
+        let targets: Vec<Target> = applied
+            .names
+            .into_iter()
+            .map(|(source, name)| Target { name, sources: vec![source], recipe: Default::default() })
+            .collect();
+        removed.losses.extend(rebuild(&mut source.contents, &targets)?);
         let unused = applied.unused.iter().map(|rule| format!("of the mapping, nothing matched: {rule}"));
         source.contents.notes.extend(unused);
         Ok(removed)

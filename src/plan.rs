@@ -4,6 +4,7 @@ use crate::execute::{Budget, default_threads, element_size};
 use crate::transform::{Access, Step, steps};
 use ckpt_api::{
     Checkpoint, Contents, Error, FormatInfo, Loss, LossKind, OutputFile, Placed, Placement, Repair, Result,
+    Window,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -213,6 +214,9 @@ fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Resul
     let slices = source.extents.iter().filter(|extent| extent.region.is_some()).count();
     let mut steps =
         steps(&source.encoding, &target.encoding, slices).map_err(|error| error.tensor(&tensor.name))?;
+    if let Some(Window { start, whole }) = source.window.clone() {
+        steps.insert(0, Step::Cut { start, shape: tensor.shape.clone(), whole });
+    }
     let plain = tensor.shape.permuted(&target.encoding.order);
     if let Some(stated) = target.shape.as_ref().filter(|stated| **stated != plain) {
         steps.push(Step::Reshape { from: plain, to: stated.clone() });

@@ -49,18 +49,21 @@ pub(crate) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
             contents.placements.push(placement);
         }
     }
+    let losses = drop_graph_without(contents, &gone, "is left out").into_iter().collect();
+    Removed { losses, names }
+}
+
+/// Takes the graph out where it needs a tensor that is gone; `why` says how it went.
+pub(crate) fn drop_graph_without(contents: &mut Contents, gone: &HashSet<&str>, why: &str) -> Option<Loss> {
     let nodes = contents.checkpoint.graph.iter().flat_map(|graph| &graph.nodes);
     let needed = nodes
         .filter_map(|node| {
             Some((&node.name, node.parameters.values().find(|name| gone.contains(name.as_str()))?))
         })
-        .map(|(layer, tensor)| format!("layer '{layer}' needs '{tensor}', which is left out"))
-        .next();
-    let losses = needed.map(|why| Loss::new(LossKind::GraphDropped, "graph", why));
-    if losses.is_some() {
-        contents.checkpoint.graph = None;
-    }
-    Removed { losses: losses.into_iter().collect(), names }
+        .map(|(layer, tensor)| format!("layer '{layer}' needs '{tensor}', which {why}"))
+        .next()?;
+    contents.checkpoint.graph = None;
+    Some(Loss::new(LossKind::GraphDropped, "graph", needed))
 }
 
 /// Makes every floating-point weight a `dtype`; says what that does to its values.
@@ -131,6 +134,7 @@ mod tests {
             extents: Vec::new(),
             encoding: Encoding::row_major(tensor),
             shape: None,
+            window: None,
         };
         let placements = tensors.iter().enumerate().map(placement).collect();
         let node = Node::new("dense", Op::Gemm).parameter("weight", "b/w");

@@ -95,7 +95,9 @@ pub(super) fn gather(
     let total = to_usize(wanted.shape.elements() * size)?;
     out.clear();
     out.resize(total, 0);
-    let everything = Region { start: vec![0; tensor.shape.rank()], shape: tensor.shape.clone() };
+    let stored_shape = source.window.as_ref().map_or(&tensor.shape, |window| &window.whole);
+    let everything = Region { start: vec![0; stored_shape.rank()], shape: stored_shape.clone() };
+    let wanted = &within_whole(wanted, source);
     for extent in &source.extents {
         let stored = extent.region.as_ref().unwrap_or(&everything);
         let Some(common) = intersection(stored, wanted) else { continue };
@@ -158,6 +160,15 @@ fn read_runs(file: &File, extent: &Extent, runs: &Runs, out: &mut [u8]) -> Resul
         file.read_at(extent.offset + source, &mut out[start..start + len])?;
     }
     Ok(())
+}
+
+/// A box of the tensor, as a box of what its extents hold.
+fn within_whole(region: &Region, source: &Placement) -> Region {
+    let mut region = region.clone();
+    for (start, shift) in region.start.iter_mut().zip(source.window.iter().flat_map(|window| &window.start)) {
+        *start += shift;
+    }
+    region
 }
 
 /// Contiguous runs of bytes that a box has in common in an extent (at the source) and in the gathered box (the target).

@@ -6,7 +6,8 @@ use crate::transform::{Step, apply_elementwise, permute, steps};
 use ckpt_api::{
     Contents, Encoding, Error, File, Input, Packing, Placement, Region, Result, RunningChecksum, Tensor,
 };
-use std::sync::{Arc, OnceLock};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Opens the files of a source when they are first needed, for all threads; keeps some of them open.
 #[derive(Debug)]
@@ -14,13 +15,26 @@ pub(crate) struct Files {
     input: Input,
     names: Vec<String>,
     open: Vec<OnceLock<File>>,
+    /// Extents of which several tensors are parts, and whose checksums were right.
+    verified: Mutex<HashSet<Place>>,
 }
+
+/// File, offset and length of an extent.
+type Place = (ckpt_api::FileId, u64, u64);
 
 impl Files {
     pub(crate) fn new(input: &Input, contents: &Contents) -> Arc<Self> {
         let names = contents.files.clone();
         let open = names.iter().take(KEPT_OPEN).map(|_| OnceLock::new()).collect();
-        Arc::new(Files { input: input.clone(), names, open })
+        Arc::new(Files { input: input.clone(), names, open, verified: Mutex::default() })
+    }
+
+    fn is_verified(&self, place: Place) -> bool {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).contains(&place)
+    }
+
+    fn set_verified(&self, place: Place) {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
     }
 
     pub(crate) fn file(&self, id: ckpt_api::FileId) -> Result<File> {
@@ -118,12 +132,14 @@ impl<'a> TensorStream<'a> {
     ) -> Result<Self> {
         let slices = source.extents.iter().filter(|extent| extent.region.is_some()).count();
         let steps = steps(&source.encoding, target, slices).map_err(|error| error.tensor(&tensor.name))?;
-        let tiled =
-            region.is_some() || slices > 0 || steps.iter().any(|step| matches!(step, Step::Permute { .. }));
+        let tiled = region.is_some()
+            || source.window.is_some()
+            || slices > 0
+            || steps.iter().any(|step| matches!(step, Step::Permute { .. }));
         let mode = if tiled {
             let wanted = region.cloned().unwrap_or_else(|| whole(tensor));
             let size = element_size(&source.encoding, target, tensor)?;
-            let everything = wanted.shape == tensor.shape;
+            let everything = wanted.shape == tensor.shape && source.window.is_none();
             let slabs = Slabs::new(wanted, &target.order, size, budget.slab);
             let whole = everything && slabs.is_one();
             Mode::Slabs { slabs, whole }
@@ -142,8 +158,16 @@ impl<'a> TensorStream<'a> {
     fn verify_first(&mut self) -> Result<()> {
         if let Mode::Slabs { whole: false, .. } = self.mode {
             for extent in &self.source.extents {
+                let place = (extent.file, extent.offset, extent.len);
+                // The parts of what is stored as one share its extents, and one pass over them is enough.
+                if self.source.window.is_some() && self.files.is_verified(place) {
+                    continue;
+                }
                 verify_extent(&self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.bytes)
                     .map_err(|error| error.tensor(&self.tensor.name))?;
+                if self.source.window.is_some() {
+                    self.files.set_verified(place);
+                }
             }
         }
         Ok(())

@@ -77,7 +77,8 @@ impl Case {
             order: self.stored.clone(),
             packing: Packing::Bytes,
         };
-        let placement = Placement { tensor: TensorId(0), name: "t".into(), extents, encoding, shape: None };
+        let placement =
+            Placement { tensor: TensorId(0), name: "t".into(), extents, encoding, shape: None, window: None };
         let checkpoint = Checkpoint { tensors: vec![tensor], ..Checkpoint::default() };
         (
             Contents {
@@ -161,7 +162,8 @@ fn cut_anywhere(tensor: Tensor, encoding: Encoding, bytes: &[u8], cuts: &BTreeSe
         }
     };
     let extents = edges.windows(2).map(extent).collect();
-    let placement = Placement { tensor: TensorId(0), name: "t".into(), extents, encoding, shape: None };
+    let placement =
+        Placement { tensor: TensorId(0), name: "t".into(), extents, encoding, shape: None, window: None };
     let contents = Contents {
         checkpoint: Checkpoint { tensors: vec![tensor], ..Checkpoint::default() },
         files: vec!["f".into()],

@@ -2,6 +2,14 @@
 //!
 //! A mapping names them; nothing here reads a byte. Every recipe has an inverse, or says why not.
 
+mod axes;
+#[cfg(test)]
+#[path = "tests.rs"]
+mod carried_out;
+mod rebuild;
+
+pub(crate) use rebuild::rebuild;
+
 use ckpt_api::{Error, Result};
 use serde::Serialize;
 

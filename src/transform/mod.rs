@@ -33,6 +33,15 @@ pub enum Step {
         /// The permutation.
         order: Vec<usize>,
     },
+    /// Takes one box of what is stored as one. Inverse: putting the parts together, which needs the others.
+    Cut {
+        /// First index on each axis.
+        start: Vec<u64>,
+        /// Length on each axis.
+        shape: Shape,
+        /// Length of the whole on each axis.
+        whole: Shape,
+    },
     /// Puts stored slices together into the whole tensor. Inverse: cutting at the same places.
     Assemble {
         /// How many.
@@ -75,7 +84,7 @@ impl Step {
     /// How this step touches memory.
     pub fn access(&self) -> Access {
         match self {
-            Step::Permute { .. } | Step::Assemble { .. } => Access::Tile,
+            Step::Permute { .. } | Step::Assemble { .. } | Step::Cut { .. } => Access::Tile,
             _ => Access::Stream,
         }
     }
@@ -91,7 +100,7 @@ impl Step {
             Step::Cast { from, to, exact: true } => {
                 Step::Cast { from: *to, to: *from, exact: exact(*to, *from) }
             }
-            Step::Cast { exact: false, .. } | Step::Assemble { .. } => return None,
+            Step::Cast { exact: false, .. } | Step::Assemble { .. } | Step::Cut { .. } => return None,
         })
     }
 
@@ -104,6 +113,7 @@ impl Step {
             Step::Permute { order } if order[..] == [1, 0] => "transpose".to_owned(),
             Step::Permute { order } => format!("permute {order:?}"),
             Step::Reshape { from, to } => format!("reshape {from} to {to}"),
+            Step::Cut { start, shape, whole } => format!("cut {shape} at {start:?} of {whole}"),
             Step::Assemble { slices } => format!("assemble {slices} slices"),
             Step::Cast { from, to, .. } => format!("cast {from} to {to}"),
         }
@@ -193,7 +203,7 @@ pub fn apply_elementwise(steps: &[Step], bytes: &mut Vec<u8>, spare: &mut Vec<u8
                 pack(*dtype, bytes, spare);
                 std::mem::swap(bytes, spare);
             }
-            Step::Permute { .. } | Step::Assemble { .. } | Step::Reshape { .. } => {}
+            Step::Permute { .. } | Step::Assemble { .. } | Step::Cut { .. } | Step::Reshape { .. } => {}
         }
     }
     Ok(())

@@ -71,6 +71,7 @@ impl Codec for Toy {
                 extents: vec![Extent { file: FileId(0), offset: at, len, region: None, checksum: None }],
                 encoding: encoding(tensor.shape.rank()),
                 shape: None,
+                window: None,
             });
             contents.checkpoint.tensors.push(tensor);
             at += len;
@@ -118,6 +119,7 @@ impl Codec for Toy {
                 extents: vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
                 encoding: encoding(tensor.shape.rank()),
                 shape: None,
+                window: None,
             });
             at = offset + len;
         }

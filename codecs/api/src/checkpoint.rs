@@ -60,16 +60,19 @@ impl Checkpoint {
                 tensor.name.clone_from(new);
             }
         }
-        if let Some(graph) = &mut self.graph {
-            for node in &mut graph.nodes {
-                for name in node.parameters.values_mut() {
-                    if let Some(new) = names.get(name.as_str()) {
-                        name.clone_from(new);
-                    }
+        self.follow(names);
+        Ok(())
+    }
+
+    /// Lets the graph refer to tensors by their new names; the tensors themselves keep theirs.
+    pub fn follow(&mut self, names: &BTreeMap<String, String>) {
+        for node in self.graph.iter_mut().flat_map(|graph| &mut graph.nodes) {
+            for name in node.parameters.values_mut() {
+                if let Some(new) = names.get(name.as_str()) {
+                    name.clone_from(new);
                 }
             }
         }
-        Ok(())
     }
 }
 

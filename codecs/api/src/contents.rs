@@ -156,6 +156,7 @@ mod tests {
             extents,
             encoding: Encoding::row_major(&tensor),
             shape: None,
+            window: None,
         };
         Contents {
             checkpoint: Checkpoint { tensors: vec![tensor], ..Checkpoint::default() },

@@ -1,6 +1,6 @@
 //! Whether a placement fits its tensor: the same question when reading and when writing.
 
-use crate::{Encoding, Error, Extent, Placement, Region, Result, Tensor};
+use crate::{Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor};
 
 /// Checks the axis order, the stored sizes, and that regions cover the tensor exactly.
 pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
@@ -10,6 +10,7 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             .found(format!("{:?}", placement.encoding.order))
             .expected(format!("every axis from 0 to {rank} (exclusive) once")));
     }
+    let shape = stored_shape(tensor, placement)?;
     if let Some(stated) = &placement.shape
         && stated.elements() != tensor.shape.elements()
     {
@@ -18,11 +19,11 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             .expected(format!("as many elements as {}", tensor.shape)));
     }
     if placement.extents.iter().any(|extent| extent.region.is_some()) {
-        return check_cover(tensor, placement);
+        return check_cover(shape, placement);
     }
     let stored = placement.extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.len));
     let expected = match tensor.dtype.bytes() {
-        Some(_) => placement.encoding.stored_len(tensor.shape.elements()),
+        Some(_) => placement.encoding.stored_len(shape.elements()),
         None => Some(tensor.value_bytes()),
     };
     if stored.is_some() && stored == expected {
@@ -31,8 +32,8 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
     Err(Error::corrupt("the stored size does not fit the shape")
         .found(stored.map_or("too many bytes".to_owned(), |bytes| format!("{bytes} bytes")))
         .expected(match expected {
-            Some(bytes) => format!("{bytes} bytes for {} of {}", tensor.shape, placement.encoding.dtype),
-            None => format!("a whole number of bytes for {} of {}", tensor.shape, placement.encoding.dtype),
+            Some(bytes) => format!("{bytes} bytes for {shape} of {}", placement.encoding.dtype),
+            None => format!("a whole number of bytes for {shape} of {}", placement.encoding.dtype),
         }))
 }
 
@@ -46,11 +47,11 @@ fn is_permutation(encoding: &Encoding, rank: usize) -> bool {
 }
 
 /// Every element lies in exactly one region: the sizes add up, and no two overlap.
-fn check_cover(tensor: &Tensor, placement: &Placement) -> Result<()> {
+fn check_cover(shape: &Shape, placement: &Placement) -> Result<()> {
     let mut boxes = Vec::with_capacity(placement.extents.len());
     let mut covered = 0u64;
     for extent in &placement.extents {
-        let region = region_of(tensor, extent)?;
+        let region = region_of(shape, extent)?;
         if placement.encoding.stored_len(region.shape.elements()) != Some(extent.len) {
             return Err(Error::corrupt("a slice's stored size does not fit its shape")
                 .offset(extent.offset)
@@ -62,10 +63,10 @@ fn check_cover(tensor: &Tensor, placement: &Placement) -> Result<()> {
             boxes.push(region);
         }
     }
-    if covered != tensor.shape.elements() {
+    if covered != shape.elements() {
         return Err(Error::corrupt("the slices do not cover the tensor exactly")
             .found(format!("{covered} elements in {} slices", placement.extents.len()))
-            .expected(format!("{} elements", tensor.shape.elements())));
+            .expected(format!("{} elements", shape.elements())));
     }
     boxes.sort_by(|a, b| a.start.cmp(&b.start));
     for (i, a) in boxes.iter().enumerate() {
@@ -82,18 +83,31 @@ fn check_cover(tensor: &Tensor, placement: &Placement) -> Result<()> {
     Ok(())
 }
 
-fn region_of<'a>(tensor: &Tensor, extent: &'a Extent) -> Result<&'a Region> {
+fn region_of<'a>(shape: &Shape, extent: &'a Extent) -> Result<&'a Region> {
     let outside = || Error::corrupt("a slice lies outside its tensor").offset(extent.offset);
     let region = extent.region.as_ref().ok_or_else(outside)?;
-    let fits = region.start.len() == tensor.shape.rank()
-        && region.shape.rank() == tensor.shape.rank()
-        && (0..tensor.shape.rank())
-            .all(|k| region.start[k].checked_add(region.shape[k]).is_some_and(|end| end <= tensor.shape[k]));
-    if fits {
+    if is_inside(&region.start, &region.shape, shape) {
         Ok(region)
     } else {
         Err(outside()
             .found(format!("{:?}+{}", region.start, region.shape))
-            .expected(format!("inside {}", tensor.shape)))
+            .expected(format!("inside {shape}")))
     }
+}
+
+/// The shape of what the extents hold: the tensor's own, or that of the whole that it is a window of.
+fn stored_shape<'a>(tensor: &'a Tensor, placement: &'a Placement) -> Result<&'a Shape> {
+    let Some(window) = &placement.window else { return Ok(&tensor.shape) };
+    if tensor.dtype.bytes().is_some() && is_inside(&window.start, &tensor.shape, &window.whole) {
+        return Ok(&window.whole);
+    }
+    Err(Error::corrupt("the tensor is no part of what it is said to be a part of")
+        .found(format!("{:?}+{}", window.start, tensor.shape))
+        .expected(format!("a box inside {}, of elements of one size", window.whole)))
+}
+
+fn is_inside(start: &[u64], shape: &Shape, whole: &Shape) -> bool {
+    start.len() == whole.rank()
+        && shape.rank() == whole.rank()
+        && (0..whole.rank()).all(|k| start[k].checked_add(shape[k]).is_some_and(|end| end <= whole[k]))
 }

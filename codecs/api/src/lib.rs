@@ -50,6 +50,6 @@ pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use placed::{Block, OutputFile, Placed, Written};
 pub use placement::{
     Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, Packing, Placement, Region, RunningChecksum,
-    TensorId,
+    TensorId, Window,
 };
 pub use tensor::{Axis, Quantisation, Role, Shape, Tensor};

@@ -59,6 +59,11 @@ impl Placed {
             if std::mem::replace(seen, true) {
                 return Err(defect("a tensor is placed twice").tensor(&tensor.name));
             }
+            if placement.window.is_some() {
+                return Err(
+                    defect("only what is read can be a part of something larger").tensor(&tensor.name)
+                );
+            }
             check_fit(tensor, placement).map_err(|error| {
                 defect("a tensor's place does not fit it").tensor(&tensor.name).found(error.to_string())
             })?;
@@ -156,6 +161,7 @@ mod tests {
                 extents: vec![extent],
                 encoding,
                 shape: None,
+                window: None,
             }],
             ..Placed::default()
         }

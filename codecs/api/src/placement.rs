@@ -27,6 +27,19 @@ pub struct Placement {
     /// or leaves out axes of length 1. `None` where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shape>,
+    /// The tensor is this box of what the extents hold, whose regions then lie in the whole; `None` for all of it.
+    /// Only for reading.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+/// A box within something larger that is stored as one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Window {
+    /// First index on each axis, in logical axis order.
+    pub start: Vec<u64>,
+    /// Length of the whole on each axis, in logical axis order.
+    pub whole: Shape,
 }
 
 /// A contiguous run of bytes in one file.

@@ -214,6 +214,7 @@ fn placement(id: usize, tensor: &Tensor, offset: u64, checksum: Option<Checksum>
         extents: vec![extent],
         encoding,
         shape: None,
+        window: None,
     }
 }
 

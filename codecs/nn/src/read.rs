@@ -352,6 +352,7 @@ impl<'a> Binding<'a> {
                 extents: vec![extent],
                 encoding: Encoding::row_major(&tensor),
                 shape: None,
+                window: None,
             });
             contents.checkpoint.tensors.push(tensor);
         }

@@ -437,6 +437,7 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
                     packing: Packing::Bytes,
                 },
                 shape: (stated != own).then_some(stated),
+                window: None,
             });
         }
         at = after(offset, len).map_err(on_tensor)?;

@@ -218,7 +218,14 @@ fn describe(id: TensorId, file: FileId, start: u64, name: &str, entry: Entry) ->
     }
     Ok((
         tensor,
-        Placement { tensor: id, name: name.to_owned(), extents: vec![extent], encoding, shape: None },
+        Placement {
+            tensor: id,
+            name: name.to_owned(),
+            extents: vec![extent],
+            encoding,
+            shape: None,
+            window: None,
+        },
     ))
 }
 

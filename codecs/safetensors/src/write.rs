@@ -288,6 +288,7 @@ fn add_file(
             extents: vec![Extent { file, offset, len: tensor.len, region: None, checksum: None }],
             encoding: tensor.encoding.clone(),
             shape: None,
+            window: None,
         });
     }
     placed.files.push(OutputFile { name, len: Some(data.saturating_add(end)) });

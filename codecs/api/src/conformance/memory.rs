@@ -30,6 +30,22 @@ pub fn read(
 }
 
 fn value(input: &Input, contents: &Contents, tensor: &Tensor, placement: &Placement) -> Result<Vec<u8>> {
+    let Some(window) = &placement.window else { return stored_value(input, contents, tensor, placement) };
+    let whole = Tensor { shape: window.whole.clone(), ..tensor.clone() };
+    let value = stored_value(input, contents, &whole, placement)?;
+    let size = to_usize(tensor.dtype.bytes().unwrap_or(1))?;
+    let region = Region { start: window.start.clone(), shape: tensor.shape.clone() };
+    let order: Vec<usize> = (0..tensor.shape.rank()).collect();
+    Ok(logical_indices(&whole, &region, &order).flat_map(|at| &value[at * size..][..size]).copied().collect())
+}
+
+/// The value of what the extents hold.
+fn stored_value(
+    input: &Input,
+    contents: &Contents,
+    tensor: &Tensor,
+    placement: &Placement,
+) -> Result<Vec<u8>> {
     let mut pieces = Vec::new();
     for extent in &placement.extents {
         let file = input.file(&contents.files[extent.file.0])?;
