@@ -1,9 +1,10 @@
 //! A conversion from one format to another.
 
+use crate::diff::are_equal;
 use crate::execute::{Output, Progress, Run, Sources, interrupted, run};
 use crate::mapping::Mapping;
 use crate::plan::{Parts, Plan, Policy, Resources};
-use crate::recipe::{Target, rebuild};
+use crate::recipe::{Join, Target, rebuild};
 use crate::registry::Registry;
 use crate::select::{Removed, remove, retype, select};
 use crate::source::Source;
@@ -172,11 +173,31 @@ impl Conversion {
             .into_iter()
             .map(|(source, name)| Target { name, sources: vec![source], recipe: Default::default() })
             .collect();
+        check_tied(source, &targets)?;
         removed.losses.extend(rebuild(&mut source.contents, &targets)?);
         let unused = applied.unused.iter().map(|rule| format!("of the mapping, nothing matched: {rule}"));
         source.contents.notes.extend(unused);
         Ok(removed)
     }
+}
+
+/// Of tensors that become one, only one is kept: that is no loss where they are equal.
+fn check_tied(source: &Source, targets: &[Target]) -> Result<()> {
+    for target in targets.iter().filter(|target| target.recipe.join == Join::Tied) {
+        let mut ids = target.sources.iter().filter_map(|name| source.checkpoint().tensor(name));
+        let Some((first, tensor)) = ids.next() else { continue };
+        for (other, found) in ids {
+            if !are_equal(source, first, other)? {
+                return Err(Error::mapping(
+                    "tensors that should be equal are not, so one name cannot stand for both",
+                )
+                .tensor(&target.name)
+                .found(format!("'{}' differs from '{}'", found.name, tensor.name))
+                .help("leave one of them out with 'ignore', or give each its own name"));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for Planned {

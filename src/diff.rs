@@ -106,6 +106,15 @@ pub fn diff(a: &Source, b: &Source, tolerance: Tolerance) -> Result<Difference> 
     Ok(Difference { tolerance, only_in_a: missing(a, &names_b), only_in_b: missing(b, &names_a), tensors })
 }
 
+/// Whether two tensors of one checkpoint are equal, bit for bit.
+///
+/// # Errors
+/// Whatever keeps a tensor from being read.
+pub(crate) fn are_equal(source: &Source, a: TensorId, b: TensorId) -> Result<bool> {
+    let difference = compare(source, a, source, b, Tolerance::default())?;
+    Ok(difference.a == difference.b && difference.outcome == Outcome::Equal)
+}
+
 fn compare(
     a: &Source,
     ia: TensorId,

@@ -211,7 +211,10 @@ fn unspoken(checkpoint: &Checkpoint, to: &FormatInfo, losses: &[Loss]) -> Vec<Lo
 
 fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Result<Job> {
     let tensor = &checkpoint.tensors[target.tensor.0];
-    let slices = source.extents.iter().filter(|extent| extent.region.is_some()).count();
+    let kept = source.window.is_none()
+        && source.encoding.order == target.encoding.order
+        && source.extents.iter().map(|extent| &extent.region).eq(target.extents.iter().map(|e| &e.region));
+    let slices = source.extents.iter().filter(|extent| extent.region.is_some() && !kept).count();
     let mut steps =
         steps(&source.encoding, &target.encoding, slices).map_err(|error| error.tensor(&tensor.name))?;
     if let Some(Window { start, whole }) = source.window.clone() {
@@ -221,7 +224,7 @@ fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Resul
     if let Some(stated) = target.shape.as_ref().filter(|stated| **stated != plain) {
         steps.push(Step::Reshape { from: plain, to: stated.clone() });
     }
-    let cut = target.extents.iter().any(|extent| extent.region.is_some());
+    let cut = !kept && target.extents.iter().any(|extent| extent.region.is_some());
     let tiled = cut || steps.iter().any(|step| step.access() == Access::Tile);
     if tiled {
         element_size(&source.encoding, &target.encoding, tensor)?;

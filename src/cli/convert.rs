@@ -54,6 +54,9 @@ pub(super) struct PlanArguments {
     /// Name mapping: a file, or the name of a built-in one
     #[arg(long, value_name = "FILE|NAME")]
     map: Option<String>,
+    /// Apply the mapping backwards
+    #[arg(long, requires = "map")]
+    inverse: bool,
     /// Keep only tensors whose name matches (`*` stands for anything)
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
@@ -133,10 +136,13 @@ fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Pl
     let source = arguments.reading.open(&registry, &arguments.input, read)?;
     let mut policy = Policy { strict: arguments.strict, ..Policy::default() };
     arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
+    let mapping = arguments.map.as_deref().map(read_mapping).transpose()?;
+    let mapping =
+        if arguments.inverse { mapping.map(|mapping| mapping.inverse()).transpose()? } else { mapping };
     let conversion = Conversion {
         to: Some(to.id.to_owned()),
         options,
-        mapping: arguments.map.as_deref().map(read_mapping).transpose()?,
+        mapping,
         include: arguments.include.clone(),
         exclude: arguments.exclude.clone(),
         dtype: arguments.dtype.as_deref().map(dtype).transpose()?,

@@ -4,9 +4,11 @@ use super::gather::{Slabs, gather};
 use super::verify::{mismatch, verify_extent};
 use crate::transform::{Step, apply_elementwise, permute, steps};
 use ckpt_api::{
-    Contents, Encoding, Error, File, Input, Packing, Placement, Region, Result, RunningChecksum, Tensor,
+    Contents, Encoding, Error, Extent, File, Input, Packing, Placement, Region, Result, RunningChecksum,
+    Tensor,
 };
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Opens the files of a source when they are first needed, for all threads; keeps some of them open.
@@ -115,9 +117,16 @@ pub(crate) struct TensorStream<'a> {
 
 enum Mode {
     /// The source's bytes follow each other as the target wants them.
-    Sequence { extent: usize, done: u64, left: u64, checksum: Option<RunningChecksum> },
+    Sequence { extents: Range<usize>, done: u64, left: u64, checksum: Option<RunningChecksum> },
     /// Slabs of the result, gathered.
     Slabs { slabs: Slabs, whole: bool },
+}
+
+impl Mode {
+    fn sequence(source: &Placement, extents: Range<usize>) -> Self {
+        let all = source.extents.get(extents.clone()).unwrap_or_default();
+        Mode::Sequence { extents, done: 0, left: all.iter().map(|extent| extent.len).sum(), checksum: None }
+    }
 }
 
 impl<'a> TensorStream<'a> {
@@ -130,13 +139,17 @@ impl<'a> TensorStream<'a> {
         region: Option<&Region>,
         budget: Budget,
     ) -> Result<Self> {
+        let stored = region.and_then(|region| stored_slice(source, target, region));
         let slices = source.extents.iter().filter(|extent| extent.region.is_some()).count();
+        let slices = if stored.is_some() { 0 } else { slices };
         let steps = steps(&source.encoding, target, slices).map_err(|error| error.tensor(&tensor.name))?;
         let tiled = region.is_some()
             || source.window.is_some()
             || slices > 0
             || steps.iter().any(|step| matches!(step, Step::Permute { .. }));
-        let mode = if tiled {
+        let mode = if let Some(extent) = stored {
+            Mode::sequence(source, extent..extent + 1)
+        } else if tiled {
             let wanted = region.cloned().unwrap_or_else(|| whole(tensor));
             let size = element_size(&source.encoding, target, tensor)?;
             let everything = wanted.shape == tensor.shape && source.window.is_none();
@@ -144,8 +157,7 @@ impl<'a> TensorStream<'a> {
             let whole = everything && slabs.is_one();
             Mode::Slabs { slabs, whole }
         } else {
-            let left = source.extents.iter().map(|extent| extent.len).sum();
-            Mode::Sequence { extent: 0, done: 0, left, checksum: None }
+            Mode::sequence(source, 0..source.extents.len())
         };
         let budget = budget.for_growth(growth(&source.encoding, target));
         let mut stream =
@@ -187,14 +199,13 @@ impl<'a> TensorStream<'a> {
 
     /// Fills a chunk, across extents: an element may begin in one and end in the next.
     fn next_chunk(&mut self) -> Result<bool> {
-        let Mode::Sequence { extent: index, done, left, checksum } = &mut self.mode else { return Ok(false) };
+        let Mode::Sequence { extents, done, left, checksum } = &mut self.mode else { return Ok(false) };
+        let all = self.source.extents.get(..extents.end).unwrap_or_default();
         let len = (self.budget.chunk as u64).min(*left);
         self.bytes.resize(to_usize(len)?, 0);
         let mut rest = &mut self.bytes[..];
         // An empty extent has a checksum all the same.
-        while let Some(extent) =
-            self.source.extents.get(*index).filter(|e| !rest.is_empty() || e.len == *done)
-        {
+        while let Some(extent) = all.get(extents.start).filter(|e| !rest.is_empty() || e.len == *done) {
             let file = self.files.file(extent.file)?;
             if *done == 0 {
                 *checksum = extent.checksum.as_ref().map(|checksum| checksum.start());
@@ -213,7 +224,7 @@ impl<'a> TensorStream<'a> {
                 if let (Some(running), Some(expected)) = (&checksum, &extent.checksum) {
                     mismatch(&file, extent, expected, running)?;
                 }
-                (*index, *done) = (*index + 1, 0);
+                (extents.start, *done) = (extents.start + 1, 0);
             }
         }
         apply_elementwise(&self.steps, &mut self.bytes, &mut self.spare)?;
@@ -253,6 +264,13 @@ impl<'a> TensorStream<'a> {
         }
         Ok(all)
     }
+}
+
+/// The extent that is stored as exactly this box, in the order in which it is wanted.
+fn stored_slice(source: &Placement, target: &Encoding, region: &Region) -> Option<usize> {
+    let ordered = source.window.is_none() && source.encoding.order == target.order;
+    let is_it = |extent: &Extent| extent.region.as_ref() == Some(region);
+    source.extents.iter().position(is_it).filter(|_| ordered)
 }
 
 fn whole(tensor: &Tensor) -> Region {
