@@ -13,7 +13,7 @@ fn main() -> ckpt::Result<()> {
     let mapping = Mapping::from_toml(rules, "inline")?;
     let applied =
         mapping.apply(&["digits/hidden/kernel", "digits/hidden/bias", "save_counter"], &Limits::default())?;
-    for (from, to) in &applied.names {
+    for (from, to) in applied.plain() {
         println!("{from} becomes {to}");
     }
     println!("the way back:\n{}", applied.inverse?.to_toml());

@@ -168,13 +168,8 @@ impl Conversion {
             source.contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let applied = mapping.apply(&names, &self.limits)?;
         let mut removed = remove(&mut source.contents, applied.dropped);
-        let targets: Vec<Target> = applied
-            .names
-            .into_iter()
-            .map(|(source, name)| Target { name, sources: vec![source], recipe: Default::default() })
-            .collect();
-        check_tied(source, &targets)?;
-        removed.losses.extend(rebuild(&mut source.contents, &targets)?);
+        check_tied(source, &applied.targets)?;
+        removed.losses.extend(rebuild(&mut source.contents, &applied.targets)?);
         let unused = applied.unused.iter().map(|rule| format!("of the mapping, nothing matched: {rule}"));
         source.contents.notes.extend(unused);
         Ok(removed)

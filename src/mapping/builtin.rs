@@ -2,13 +2,23 @@
 
 use super::Mapping;
 
-const TABLES: [(&str, &str); 1] =
-    [("gpt2-tf-to-hf", include_str!("../../schemas/mappings/gpt2-tf-to-hf.toml"))];
+/// The files by name.
+macro_rules! tables {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../schemas/mappings/", $name, ".toml")))),*]
+    };
+}
+
+const TABLES: &[(&str, &str)] = tables!["gpt2-tf-to-hf"];
 
 /// The table called `name`. A test loads every table, so none is hidden by its own error.
 pub(super) fn load(name: &str) -> Option<Mapping> {
-    let (name, text) = TABLES.iter().find(|(known, _)| *known == name)?;
-    Mapping::from_toml(text, &format!("built-in mapping {name}")).ok()
+    Mapping::from_toml(text(name)?, &format!("built-in mapping {name}")).ok()
+}
+
+/// The file of the table called `name`.
+pub(super) fn text(name: &str) -> Option<&'static str> {
+    TABLES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 /// The names of all tables.

@@ -1,14 +1,17 @@
-//! The mapping file: TOML to [`Mapping`] and back.
+//! The mapping file: TOML to [`Mapping`].
 
+use super::parse::{Context, Roles, RuleText, line, parse_steps};
 use super::pattern::{Pattern, Separators};
 use super::rule::{Rule, twins};
 use super::{MAX_RULES, Mapping, quote};
-use ckpt_api::{Error, Limits, Result};
-use std::collections::BTreeMap;
+use ckpt_api::{Error, Limits, Result, nearest};
+use std::collections::{BTreeMap, BTreeSet};
+use toml::Spanned;
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MappingFile {
+    title: Option<String>,
     separator: Option<String>,
     target_separator: Option<String>,
     #[serde(default)]
@@ -18,57 +21,108 @@ struct MappingFile {
     #[serde(default)]
     ignore: Vec<String>,
     #[serde(default)]
-    lookup: BTreeMap<String, String>,
+    roles: BTreeMap<String, Spanned<Vec<String>>>,
+    #[serde(default)]
+    lookup: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     rule: Vec<RuleText>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuleText {
-    from: String,
-    to: String,
 }
 
 /// Reads a mapping file.
 pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
     Limits::default().check("header_bytes", length(text))?;
     let raw: MappingFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
-    check_lookup(&raw.lookup)?;
-    check_count("rule", raw.rule.len())?;
-    check_count("ignore", raw.ignore.len())?;
+    check_count("rule", raw.rule.len(), MAX_RULES)?;
+    check_count("ignore", raw.ignore.len(), MAX_RULES)?;
+    check_count("roles", raw.roles.len(), MAX_RULES)?;
+    let lines = raw.lookup.iter().map(|(name, target)| (name.as_str(), line(text, target.span().start)));
+    let lines: BTreeMap<&str, usize> =
+        if raw.lookup.len() > MAX_RULES { BTreeMap::new() } else { lines.collect() };
+    let lookup = raw.lookup.iter().map(|(name, target)| (name.clone(), target.get_ref().clone())).collect();
+    check_lookup(&lookup, |name| lines.get(name).copied())?;
     let source = separator("separator", raw.separator.as_deref())?;
     let target = separator("target_separator", raw.target_separator.as_deref())?;
     let ignore = raw
         .ignore
         .iter()
         .map(|text| Pattern::ignored(text).map_err(|error| error.field(format!("ignore, {}", quote(text)))));
+    let ignore = ignore.collect::<Result<_>>()?;
+    let roles = roles(text, &raw)?;
     let numbered = raw.rule.iter().zip(1..);
-    let rules = numbered.map(|(rule, number)| Rule::parse(number, &rule.from, &rule.to));
-    let rules = rules.collect::<Result<Vec<_>>>()?;
-    if let Some((first, second)) = twins(&rules) {
-        return Err(Error::mapping("two rules match exactly the same names")
-            .field(format!("rules {first} and {second}"))
-            .help("remove one of them"));
-    }
-    Ok(Mapping {
+    let rules = numbered.map(|(rule, number)| rule.parse(&Context { text, number, roles: &roles }));
+    let mapping = Mapping {
         file: Some(file.to_owned()),
+        title: raw.title,
         separators: Separators { source: source.unwrap_or('/'), target: target.or(source).unwrap_or('/') },
         identity: raw.identity,
         ordered: raw.ordered,
-        ignore: ignore.collect::<Result<_>>()?,
-        lookup: raw.lookup,
-        rules,
-    })
+        ignore,
+        lookup,
+        rules: rules.collect::<Result<Vec<Rule>>>()?,
+        roles,
+    };
+    check_dead(&mapping)?;
+    Ok(mapping)
+}
+
+/// The steps of every role; each must be used.
+fn roles(text: &str, raw: &MappingFile) -> Result<Roles> {
+    let used: BTreeSet<&str> = raw.rule.iter().filter_map(RuleText::role).collect();
+    let mut roles = Roles::new();
+    for (name, steps) in &raw.roles {
+        let at = |error: Error| {
+            error.field(format!("line {}, roles, {}", line(text, steps.span().start), quote(name)))
+        };
+        if !used.contains(name.as_str()) {
+            return Err(at(
+                Error::mapping("no rule has this role").help("name it in a rule (role = …), or remove it")
+            ));
+        }
+        roles.insert(name.clone(), parse_steps(steps.get_ref()).map_err(at)?);
+    }
+    Ok(roles)
+}
+
+/// Rules that can never decide anything, whatever the names.
+fn check_dead(mapping: &Mapping) -> Result<()> {
+    if let Some((first, second)) = twins(&mapping.rules) {
+        return Err(Error::mapping("two rules match exactly the same names")
+            .field(format!("rules {first} and {second}"))
+            .found(mapping.describe_rule(second - 1))
+            .help("remove one of them"));
+    }
+    for (index, rule) in mapping.rules.iter().enumerate() {
+        for name in rule.from.iter().filter_map(Pattern::as_literal) {
+            let ignored =
+                mapping.ignore.iter().find(|form| form.matches(name, mapping.separators.source).is_some());
+            let before = match ignored {
+                _ if mapping.lookup.contains_key(name) => format!("{} is in [lookup]", quote(name)),
+                Some(form) => format!("ignore {} drops {}", quote(&form.as_source()), quote(name)),
+                None => continue,
+            };
+            return Err(Error::mapping("a rule can never decide")
+                .field(mapping.describe_rule(index))
+                .found(before)
+                .help("lookup and ignore go before the rules: remove the rule, or narrow what hides it"));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the table's names are names, and its targets are distinct.
-pub(super) fn check_lookup(lookup: &BTreeMap<String, String>) -> Result<()> {
+/// `line` knows where a file gives a source.
+pub(super) fn check_lookup(
+    lookup: &BTreeMap<String, String>,
+    line: impl Fn(&str) -> Option<usize>,
+) -> Result<()> {
     let limits = Limits::default();
     limits.check("tensors", u64::try_from(lookup.len()).unwrap_or(u64::MAX))?;
     let mut sources = BTreeMap::new();
     for (source, target) in lookup {
-        let at = || format!("lookup, {}", quote(source));
+        let at = || {
+            let line = line(source).map(|line| format!("line {line}, ")).unwrap_or_default();
+            format!("{line}lookup, {}", quote(source))
+        };
         for name in [source, target] {
             limits.check("name_bytes", length(name)).map_err(|error| error.field(at()))?;
             if name.is_empty() {
@@ -86,59 +140,13 @@ pub(super) fn check_lookup(lookup: &BTreeMap<String, String>) -> Result<()> {
     Ok(())
 }
 
-/// Writes what [`parse`] reads, without what is default.
-pub(super) fn print(mapping: &Mapping) -> String {
-    let mut text = String::new();
-    let Separators { source, target } = mapping.separators;
-    if source != '/' {
-        text += &format!("separator = {}\n", string(&source.to_string()));
-    }
-    if target != source {
-        text += &format!("target_separator = {}\n", string(&target.to_string()));
-    }
-    for (key, set) in [("identity", mapping.identity), ("ordered", mapping.ordered)] {
-        if set {
-            text += &format!("{key} = true\n");
-        }
-    }
-    if !mapping.ignore.is_empty() {
-        let patterns: Vec<String> = mapping.ignore.iter().map(|one| string(&one.as_source())).collect();
-        text += &format!("ignore = [{}]\n", patterns.join(", "));
-    }
-    if !mapping.lookup.is_empty() {
-        text += "\n[lookup]\n";
-    }
-    for (from, to) in &mapping.lookup {
-        text += &format!("{} = {}\n", string(from), string(to));
-    }
-    for rule in &mapping.rules {
-        let (from, to) = (string(&rule.from.as_source()), string(&rule.to.as_target()));
-        text += &format!("\n[[rule]]\nfrom = {from}\nto = {to}\n");
-    }
-    text
-}
-
-/// A TOML basic string.
-fn string(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => quoted += &format!("\\u{:04X}", u32::from(c)),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 fn length(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX)
 }
 
 fn syntax(text: &str, error: &toml::de::Error) -> Error {
     let wrong = Error::mapping(format!("this is no mapping file: {}", error.message().trim()))
-        .help("keys are separator, target_separator, identity, ordered and ignore, before the first [lookup] or [[rule]]");
+        .help(advice(error.message()));
     let Some(start) = error.span().map(|span| span.start) else { return wrong };
     let before = text.get(..start).unwrap_or_default();
     wrong
@@ -146,14 +154,26 @@ fn syntax(text: &str, error: &toml::de::Error) -> Error {
         .field(format!("line {}", before.matches('\n').count() + 1))
 }
 
-fn check_count(key: &str, count: usize) -> Result<()> {
-    if count <= MAX_RULES {
+/// Says which key was perhaps meant. The parser's message quotes the unknown key, then the known ones.
+fn advice(message: &str) -> String {
+    let place = "keys of the whole file stand before the first [lookup], [roles] or [[rule]]";
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    match quoted.next() {
+        Some(unknown) if message.starts_with("unknown field") => {
+            format!("{}; {place}", nearest(unknown, quoted))
+        }
+        _ => place.to_owned(),
+    }
+}
+
+pub(super) fn check_count(key: &str, count: usize, most: usize) -> Result<()> {
+    if count <= most {
         return Ok(());
     }
     Err(Error::limit(format!("the mapping has too many entries of '{key}'"))
         .field(key)
         .found(count.to_string())
-        .expected(format!("at most {MAX_RULES}"))
+        .expected(format!("at most {most}"))
         .help("say with one pattern what many say, or use [lookup]"))
 }
 

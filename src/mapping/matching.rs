@@ -102,10 +102,10 @@ impl<'n> Text<'n> {
         for (index, entry) in row.iter_mut().enumerate().rev() {
             let behind = reach;
             let end = holds(next, index);
-            reach = std::array::from_fn(|state| {
-                end && accepts(class, state)
-                    || self.step(class, state, index).is_some_and(|state| holds(&behind, state))
-            });
+            for (state, reached) in reach.iter_mut().enumerate().take(states(class)) {
+                *reached = end && accepts(class, state)
+                    || self.step(class, state, index).is_some_and(|state| holds(&behind, state));
+            }
             *entry = holds(&reach, START);
         }
         row
@@ -128,7 +128,7 @@ fn holds(row: &[bool], index: usize) -> bool {
 
 /// How far a class has come; an index into arrays of [`STATES`].
 type State = usize;
-const STATES: usize = 4;
+const STATES: usize = 10;
 /// Nothing taken yet.
 const START: State = 0;
 /// May end here or go on.
@@ -138,7 +138,18 @@ const BEHIND_SEPARATOR: State = 2;
 /// Must end here.
 const DONE: State = 3;
 
+/// How many states a class has; of a padded number, it is how many digits were taken.
+fn states(class: Class) -> usize {
+    match class {
+        Class::Padded(width) => usize::from(width) + 1,
+        _ => DONE + 1,
+    }
+}
+
 fn accepts(class: Class, state: State) -> bool {
+    if let Class::Padded(width) = class {
+        return state == usize::from(width);
+    }
     match state {
         START => matches!(class, Class::Within | Class::Across),
         INSIDE | DONE => true,
@@ -148,6 +159,9 @@ fn accepts(class: Class, state: State) -> bool {
 
 fn step(class: Class, state: State, c: char, separator: char) -> Option<State> {
     let takes = match class {
+        Class::Padded(width) => {
+            return (state < usize::from(width) && c.is_ascii_digit()).then_some(state + 1);
+        }
         Class::Int if state == START && c == '0' => return Some(DONE),
         Class::Int => state != DONE && c.is_ascii_digit(),
         Class::Word => c.is_ascii_alphanumeric() || c == '_',

@@ -1,13 +1,17 @@
-//! Names: which source tensor becomes which target tensor, decided before any tensor byte is read.
+//! Names: what each target tensor is made of, decided before any tensor byte is read.
 //!
 //! A mapping is a TOML file (JSON Schema: `schemas/mapping.schema.json`), a built-in table, or made in code.
 //!
 //! ```toml
+//! title = "These names to those"   # one line, for people
 //! separator = "/"            # of source names; segments are what lies between; default "/"
 //! target_separator = "."     # of target names; default: the same
 //! identity = true            # a name that nothing matches keeps its name; default false: it is an error
 //! ordered = false            # true: the first rule that matches wins; default: two that match are an error
 //! ignore = ["save_counter/**", "optimizer/**"]   # source names that are dropped
+//!
+//! [roles]                    # steps by the role that a tensor plays
+//! kernel = ["transpose"]
 //!
 //! [lookup]                   # exact names
 //! "a/b" = "c.d"
@@ -15,11 +19,12 @@
 //! [[rule]]
 //! from = "model/h{layer:int}/attn/{part}"
 //! to = "h.{layer}.{part}"
+//! role = "kernel"            # or its own: steps = ["transpose"]
 //! ```
 //!
 //! **What decides**, first to last: `lookup`, `ignore`, the rules, `identity`. A lookup's source must exist; a
 //! rule or an ignore pattern that matches nothing is only reported ([`Applied::unused`]), so a rule without
-//! captures is a lookup that may be absent.
+//! captures is a lookup that may be absent. A rule without captures that `lookup` or `ignore` hides is an error.
 //!
 //! **Captures** stand in `from`, each name once; `to` uses them as `{name}`.
 //!
@@ -27,33 +32,60 @@
 //! |---|---|
 //! | `{x}`, `{x:segment}` | one character or more, no separator |
 //! | `{x:int}` | decimal digits without leading zeros |
+//! | `{x:int2}` … `{x:int9}` | exactly so many decimal digits; the value is the number |
 //! | `{x:word}` | one or more of `A-Z a-z 0-9 _` |
 //! | `{x:path}` | one or more non-empty segments with the separators between them, which become `target_separator` in the target |
 //!
 //! `{{` and `}}` are braces. In `ignore`, `*` is any run of characters within a segment and `**` across
 //! segments, both possibly empty; captures are allowed there too. Elsewhere `*` is refused.
 //!
+//! In `to`, `{n}` writes a number plainly, `{n:int3}` padded with zeros to three digits, `{n+1}` and `{n-1}` shifted,
+//! `{n-1:int3}` both. A number that does not fit its padding, or falls below 0, is an error.
+//!
+//! **Steps** ([`crate::recipe::AxisStep`]): `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`.
+//!
+//! **Several tensors** are said by a list, whose names have the same captures:
+//!
+//! | in the rule | `from` | `to` | |
+//! |---|---|---|---|
+//! | `split = 1` | one | a list | cut along that axis of the source, into equal parts or `sizes = [768, 64, 64]`; then steps on each part |
+//! | `merge = 0` | a list | one | steps on each source; then one behind the other along that axis |
+//! | `tie = true` | one | a list | the same tensor under each name |
+//! | `tie = true` | a list | one | tensors that must be equal; the first is taken |
+//!
+//! A rule with a list in `from` matches a name that has any of its forms; for the same captures, all sources must be
+//! there, or none.
+//!
 //! **Matching** covers the whole name. Where captures could divide it in several ways, the first capture takes
 //! the shortest text with which the rest still matches, then the second, and so on. It takes time
 //! proportional to name length × pattern length, whatever they say.
 //!
-//! **Inverse**: a rule whose captures all appear once in `to` is read backwards with the separators exchanged
-//! ([`Mapping::inverse`]); [`Mapping::apply`] then proves on the actual names that it leads back.
+//! **Inverse** ([`Mapping::inverse`]): a rule whose captures all appear once in each name of `to` is read backwards:
+//! separators exchanged, padding and shifts taken back, steps undone from last to first, a split merged, a merge split, a
+//! tie read from its other side. [`Mapping::apply`] then proves on the actual names that it leads back. A rule with
+//! `inverse = false` says that it has none. What `ignore` drops does not come back.
 
 mod builtin;
 mod check;
 mod file;
 mod inverse;
 mod matching;
+mod parse;
 mod pattern;
+mod print;
+mod problems;
 #[cfg(test)]
 mod properties;
+mod relation;
 mod rule;
 #[cfg(test)]
 mod tests;
 
+use crate::recipe::Target;
 use ckpt_api::{Error, Limits, Result};
+use parse::Roles;
 use pattern::{Pattern, Separators};
+use relation::Link;
 use rule::Rule;
 use std::collections::BTreeMap;
 
@@ -63,8 +95,12 @@ pub const MAX_RULES: usize = 1024;
 pub const MAX_PATTERN_BYTES: usize = 4096;
 /// Most captures and wildcards of one pattern.
 pub const MAX_CAPTURES: usize = 32;
+/// Most names in a rule's `from` or `to`.
+pub const MAX_FORMS: usize = 64;
+/// Most steps of a rule or a role.
+pub const MAX_STEPS: usize = 16;
 
-/// Says for every source name what its target name is.
+/// Says for every source name what becomes of it: its target names, and the steps on the way there.
 ///
 /// ```
 /// use ckpt::mapping::Mapping;
@@ -81,21 +117,24 @@ pub const MAX_CAPTURES: usize = 32;
 /// )?;
 /// let names = ["model/wte", "model/h0/attn/bias", "model/h11/attn/bias", "save_counter/value"];
 /// let applied = mapping.apply(&names, &ckpt_api::Limits::default())?;
-/// assert_eq!(applied.names["model/h11/attn/bias"], "h.11.attn.bias");
+/// assert_eq!(applied.targets[1].name, "h.11.attn.bias");
+/// assert_eq!(applied.targets[1].sources, ["model/h11/attn/bias"]);
 /// assert_eq!(applied.dropped, ["save_counter/value"]);
 ///
 /// let back = applied.inverse?.apply(&["h.11.attn.bias", "wte.weight"], &ckpt_api::Limits::default())?;
-/// assert_eq!(back.names["h.11.attn.bias"], "model/h11/attn/bias");
+/// assert_eq!(back.targets[0].name, "model/h11/attn/bias");
 /// # Ok::<(), ckpt_api::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Mapping {
     /// Where it came from, for errors.
     file: Option<String>,
+    title: Option<String>,
     separators: Separators,
     identity: bool,
     ordered: bool,
     ignore: Vec<Pattern>,
+    roles: Roles,
     lookup: BTreeMap<String, String>,
     rules: Vec<Rule>,
 }
@@ -103,15 +142,17 @@ pub struct Mapping {
 /// What a mapping does to actual names.
 #[derive(Debug)]
 pub struct Applied {
-    /// Source name to target name; no two targets are equal.
-    pub names: BTreeMap<String, String>,
+    /// Every target tensor and what it is made of, sorted by name; no two names are equal.
+    pub targets: Vec<Target>,
     /// Source names that `ignore` drops, sorted.
     pub dropped: Vec<String>,
     /// Rules and `ignore` patterns that matched nothing (or, with `ordered`, came too late), in words.
     pub unused: Vec<String>,
     /// The mapping that leads from exactly these target names back to exactly these source names, or why the
-    /// rules give none; [`Applied::inverse_table`] always exists.
+    /// rules give none; [`Applied::inverse_table`] exists even then.
     pub inverse: Result<Mapping>,
+    separators: Separators,
+    links: Vec<Link>,
 }
 
 impl Mapping {
@@ -119,16 +160,18 @@ impl Mapping {
     ///
     /// ```
     /// let same = ckpt::mapping::Mapping::identity().apply(&["a/b"], &ckpt_api::Limits::default())?;
-    /// assert_eq!(same.names["a/b"], "a/b");
+    /// assert_eq!(same.targets[0].name, "a/b");
     /// # Ok::<(), ckpt_api::Error>(())
     /// ```
     pub fn identity() -> Self {
         Mapping {
             file: None,
+            title: None,
             separators: Separators::default(),
             identity: true,
             ordered: false,
             ignore: Vec::new(),
+            roles: Roles::new(),
             lookup: BTreeMap::new(),
             rules: Vec::new(),
         }
@@ -146,7 +189,7 @@ impl Mapping {
                 return Err(Error::mapping("the lookup has one source name twice").field(quote(&source)));
             }
         }
-        file::check_lookup(&lookup)?;
+        file::check_lookup(&lookup, |_| None)?;
         Ok(Mapping { lookup, ..Self::identity() })
     }
 
@@ -161,7 +204,7 @@ impl Mapping {
 
     /// The mapping as a file that [`Mapping::from_toml`] reads as the same mapping.
     pub fn to_toml(&self) -> String {
-        file::print(self)
+        print::print(self)
     }
 
     /// A built-in table by its name.
@@ -169,11 +212,16 @@ impl Mapping {
     /// ```
     /// let gpt2 = ckpt::mapping::Mapping::builtin("gpt2-tf-to-hf").expect("it is built in");
     /// let applied = gpt2.apply(&["model/h0/attn/c_attn/w"], &ckpt_api::Limits::default())?;
-    /// assert_eq!(applied.names["model/h0/attn/c_attn/w"], "h.0.attn.c_attn.weight");
+    /// assert_eq!(applied.targets[0].name, "h.0.attn.c_attn.weight");
     /// # Ok::<(), ckpt_api::Error>(())
     /// ```
     pub fn builtin(name: &str) -> Option<Self> {
         builtin::load(name)
+    }
+
+    /// The file of a built-in table.
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        builtin::text(name)
     }
 
     /// The names that [`Mapping::builtin`] knows.
@@ -181,8 +229,14 @@ impl Mapping {
         builtin::names()
     }
 
-    /// Gives every source name its target, and checks that it is a mapping: every name is mapped or dropped,
-    /// every lookup finds its source, no two sources have one target, and the inverse leads back.
+    /// What it maps, in a line.
+    pub fn title(&self) -> Option<&str> {
+        self.title.as_deref()
+    }
+
+    /// Gives every source name its targets, and checks that it is a mapping: every name is mapped or dropped,
+    /// every lookup finds its source, every merge finds all of its sources, no two targets have one name; and proves
+    /// whether the inverse leads back. Whether steps fit the tensors' shapes is not known here.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] naming the sources, the rules and the nearest names;
@@ -200,6 +254,14 @@ impl Mapping {
         inverse::invert(self).map_err(|error| self.located(error))
     }
 
+    /// `rule 2 at line 7 ('from' -> 'to')`; without the line where there is none.
+    fn describe_rule(&self, index: usize) -> String {
+        let number = index.saturating_add(1);
+        let Some(rule) = self.rules.get(index) else { return format!("rule {number}") };
+        let line = rule.line.map(|line| format!(" at line {line}")).unwrap_or_default();
+        format!("rule {number}{line} ({})", rule.describe())
+    }
+
     fn located(&self, error: Error) -> Error {
         match &self.file {
             Some(file) => error.file(file.as_str()),
@@ -209,10 +271,20 @@ impl Mapping {
 }
 
 impl Applied {
-    /// The inverse as a plain table of these names: it always exists, and holds for no others.
-    pub fn inverse_table(&self) -> Mapping {
-        let lookup = self.names.iter().map(|(source, target)| (target.clone(), source.clone())).collect();
-        Mapping { lookup, identity: false, ..Mapping::identity() }
+    /// (source, target) for every target that is one source tensor as it is. A source that is tied to several names is
+    /// there once for each.
+    pub fn plain(&self) -> impl Iterator<Item = (&str, &str)> {
+        let plain = self.targets.iter().filter(|target| target.recipe.is_plain());
+        plain.filter_map(|target| Some((target.sources.first()?.as_str(), target.name.as_str())))
+    }
+
+    /// The inverse as a plain table of these names: it holds for no others, and exists even where the rules have no
+    /// inverse.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Limit`] where more than [`MAX_RULES`] targets are no mere renamings.
+    pub fn inverse_table(&self) -> Result<Mapping> {
+        inverse::table(&self.links, self.separators)
     }
 }
 

@@ -27,8 +27,8 @@ pub(super) struct Pattern {
 pub(super) enum Part {
     /// Exactly this text.
     Literal(String),
-    /// A named part of the name.
-    Capture { name: String, class: Class },
+    /// A named part of the name; in `to`, an int may be shifted.
+    Capture { name: String, class: Class, shift: i64 },
     /// `*` or `**`.
     Wildcard(Class),
 }
@@ -37,6 +37,8 @@ pub(super) enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Int,
+    /// So many digits, padded with zeros.
+    Padded(u8),
     Word,
     Segment,
     Path,
@@ -46,8 +48,23 @@ pub(super) enum Class {
     Across,
 }
 
-const CLASSES: [(&str, Class); 4] =
-    [("int", Class::Int), ("word", Class::Word), ("segment", Class::Segment), ("path", Class::Path)];
+const CLASSES: [(&str, Class); 12] = [
+    ("int", Class::Int),
+    ("int2", Class::Padded(2)),
+    ("int3", Class::Padded(3)),
+    ("int4", Class::Padded(4)),
+    ("int5", Class::Padded(5)),
+    ("int6", Class::Padded(6)),
+    ("int7", Class::Padded(7)),
+    ("int8", Class::Padded(8)),
+    ("int9", Class::Padded(9)),
+    ("word", Class::Word),
+    ("segment", Class::Segment),
+    ("path", Class::Path),
+];
+
+/// The largest number that `{n+…}` adds or `{n-…}` takes away.
+const MAX_SHIFT: i64 = 1_000_000;
 
 impl Pattern {
     /// Parses a rule's `from`.
@@ -67,39 +84,65 @@ impl Pattern {
         Ok(Pattern { parts })
     }
 
-    /// Parses a rule's `to`; its captures have the types that `source` gives them.
+    /// Parses a rule's `to`; its captures have the types that `source` gives them, an int plain unless it says how
+    /// many digits.
     pub(super) fn target(text: &str, source: &Pattern) -> Result<Self> {
         let parts = lex(text)?.into_iter().map(|token| match token {
             Token::Literal(text) => Ok(Part::Literal(text)),
             Token::Stars(stars) => no_wildcard(stars),
-            Token::Brace(inner) if inner.contains(':') => Err(Error::mapping("a type stands in 'to'")
-                .found(quote(&format!("{{{inner}}}")))
-                .help("types belong into 'from'; here write only the capture's name")),
-            Token::Brace(name) => match source.class_of(&name) {
-                Some(class) => Ok(Part::Capture { name, class }),
-                None => Err(Error::mapping("'to' uses a capture that 'from' does not have")
-                    .found(quote(&format!("{{{name}}}")))
-                    .help(nearest(&name, source.captures().map(|(name, _)| name)))),
-            },
+            Token::Brace(inner) => used(&inner, source),
         });
         Ok(Pattern { parts: parts.collect::<Result<_>>()? })
+    }
+
+    /// A pattern that is this name and nothing else.
+    pub(super) fn literal(name: &str) -> Self {
+        Pattern { parts: vec![Part::Literal(name.to_owned())] }
+    }
+
+    /// The only name that it matches, if there is only one.
+    pub(super) fn as_literal(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [Part::Literal(name)] => Some(name),
+            _ => None,
+        }
     }
 
     /// The named captures, in order.
     pub(super) fn captures(&self) -> impl Iterator<Item = (&str, Class)> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Capture { name, class } => Some((name.as_str(), *class)),
+            Part::Capture { name, class, .. } => Some((name.as_str(), *class)),
             _ => None,
         })
     }
 
-    fn class_of(&self, name: &str) -> Option<Class> {
+    /// How far the capture is shifted; 0 where it does not appear.
+    pub(super) fn shift_of(&self, capture: &str) -> i64 {
+        let shift = self.parts.iter().find_map(|part| match part {
+            Part::Capture { name, shift, .. } if name == capture => Some(*shift),
+            _ => None,
+        });
+        shift.unwrap_or_default()
+    }
+
+    /// The same with every capture's shift as `shift` says.
+    pub(super) fn shifted(&self, shift: impl Fn(&str) -> i64) -> Self {
+        let mut pattern = self.clone();
+        for part in &mut pattern.parts {
+            if let Part::Capture { name, shift: own, .. } = part {
+                *own = shift(name);
+            }
+        }
+        pattern
+    }
+
+    pub(super) fn class_of(&self, name: &str) -> Option<Class> {
         self.captures().find(|(known, _)| *known == name).map(|(_, class)| class)
     }
 
     /// As a file writes it on the matching side, with types.
     pub(super) fn as_source(&self) -> String {
-        self.print(|name, class| match class {
+        self.print(|name, class, _| match class {
             Class::Segment => format!("{{{name}}}"),
             _ => format!("{{{name}:{}}}", class.name()),
         })
@@ -107,18 +150,24 @@ impl Pattern {
 
     /// As a file writes it in `to`.
     pub(super) fn as_target(&self) -> String {
-        self.print(|name, _| format!("{{{name}}}"))
+        self.print(|name, class, shift| {
+            let shift = if shift == 0 { String::new() } else { format!("{shift:+}") };
+            match class {
+                Class::Padded(_) => format!("{{{name}{shift}:{}}}", class.name()),
+                _ => format!("{{{name}{shift}}}"),
+            }
+        })
     }
 
     /// The pattern without its captures' names: two with one shape match the same names.
     pub(super) fn shape(&self) -> String {
-        self.print(|_, class| format!("{{:{}}}", class.name()))
+        self.print(|_, class, _| format!("{{:{}}}", class.name()))
     }
 
-    fn print(&self, capture: impl Fn(&str, Class) -> String) -> String {
+    fn print(&self, capture: impl Fn(&str, Class, i64) -> String) -> String {
         let parts = self.parts.iter().map(|part| match part {
             Part::Literal(text) => text.replace('{', "{{").replace('}', "}}"),
-            Part::Capture { name, class } => capture(name, *class),
+            Part::Capture { name, class, shift } => capture(name, *class, *shift),
             Part::Wildcard(class) => class.name().to_owned(),
         });
         parts.collect()
@@ -126,15 +175,16 @@ impl Pattern {
 }
 
 impl Class {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
-            Class::Int => "int",
-            Class::Word => "word",
-            Class::Segment => "segment",
-            Class::Path => "path",
             Class::Within => "*",
             Class::Across => "**",
+            typed => CLASSES.iter().find(|(_, class)| *class == typed).map_or("", |(name, _)| *name),
         }
+    }
+
+    pub(super) fn is_number(self) -> bool {
+        matches!(self, Class::Int | Class::Padded(_))
     }
 }
 
@@ -167,8 +217,12 @@ fn parse(text: &str, wildcard: impl Fn(usize) -> Result<Part>) -> Result<Vec<Par
 
 fn capture(inner: &str) -> Result<Part> {
     let (name, class) = inner.split_once(':').unwrap_or((inner, "segment"));
-    let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if !letters || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+    if is_name(name.split(['+', '-']).next().unwrap_or_default()) && name.contains(['+', '-']) {
+        return Err(Error::mapping("a capture is shifted where it is matched")
+            .found(quote(&format!("{{{inner}}}")))
+            .help("write the shift in 'to'"));
+    }
+    if !is_name(name) {
         return Err(Error::mapping("a capture has no proper name")
             .found(quote(&format!("{{{inner}}}")))
             .expected("letters, digits and '_', not beginning with a digit, such as {layer:int}"));
@@ -178,7 +232,53 @@ fn capture(inner: &str) -> Result<Part> {
             .found(quote(&format!("{{{inner}}}")))
             .help(nearest(class, CLASSES.iter().map(|(name, _)| *name)))
     })?;
-    Ok(Part::Capture { name: name.to_owned(), class: class.1 })
+    Ok(Part::Capture { name: name.to_owned(), class: class.1, shift: 0 })
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// What stands between braces in `to`: `name`, `name+1`, `name:int3`, `name-1:int3`.
+fn used(inner: &str, source: &Pattern) -> Result<Part> {
+    let found = || quote(&format!("{{{inner}}}"));
+    let (shifted, width) = inner.split_once(':').map_or((inner, None), |(name, width)| (name, Some(width)));
+    let (name, by) = shifted.split_at(shifted.find(['+', '-']).unwrap_or(shifted.len()));
+    let Some(class) = source.class_of(name) else {
+        return Err(Error::mapping("'to' uses a capture that 'from' does not have")
+            .found(found())
+            .help(nearest(name, source.captures().map(|(name, _)| name))));
+    };
+    if !class.is_number() && (width.is_some() || !by.is_empty()) {
+        return Err(Error::mapping("a capture that is no number is shifted or has a type in 'to'")
+            .found(format!("{}, of type {}", found(), class.name()))
+            .help(format!("types belong into 'from': write {{{name}:int}} there, or only {{{name}}} here")));
+    }
+    let class = match width.map(|width| CLASSES.iter().find(|(known, _)| *known == width)) {
+        None if class.is_number() => Class::Int,
+        None => class,
+        Some(Some((_, class @ Class::Padded(_)))) => *class,
+        Some(_) => {
+            return Err(Error::mapping("a type stands in 'to'")
+                .found(found())
+                .help("types belong into 'from'; here only int2 to int9 say how many digits are written"));
+        }
+    };
+    let digits = by.get(1..).unwrap_or_default();
+    let shift = match by.is_empty() {
+        true => Some(0),
+        // `parse` takes another sign.
+        false if digits.starts_with(|c: char| c.is_ascii_digit()) => by.parse().ok(),
+        false => None,
+    };
+    match shift.filter(|shift: &i64| shift.abs() <= MAX_SHIFT) {
+        Some(shift) => Ok(Part::Capture { name: name.to_owned(), class, shift }),
+        None => Err(Error::mapping("a capture is shifted by what is no number")
+            .found(found())
+            .expected(format!("a number up to {MAX_SHIFT}, such as {{{name}+1}}"))),
+    }
 }
 
 fn no_wildcard(_: usize) -> Result<Part> {

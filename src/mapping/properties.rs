@@ -4,6 +4,7 @@ use super::Mapping;
 use super::pattern::{Class, Part, Pattern};
 use ckpt_api::Limits;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// Tries every division, shortest first captures first: exponential, and plainly what the language says.
 fn naive<'n>(parts: &[Part], name: &'n str, separator: char) -> Option<Vec<&'n str>> {
@@ -28,6 +29,7 @@ fn belongs(text: &str, class: Class, separator: char) -> bool {
     let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
     match class {
         Class::Int => digits && (text == "0" || !text.starts_with('0')),
+        Class::Padded(width) => digits && text.len() == usize::from(width),
         Class::Word => !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_'),
         Class::Segment => !text.is_empty() && !text.contains(separator),
         Class::Path => text.split(separator).all(|segment| !segment.is_empty()),
@@ -42,13 +44,13 @@ fn pattern() -> impl Strategy<Value = String> {
         3 => "[a01/é.]{1,2}",
         1 => Just("*".to_owned()),
         1 => Just("**".to_owned()),
-        4 => prop_oneof![Just("int"), Just("word"), Just("segment"), Just("path")].prop_map(str::to_owned),
+        5 => prop_oneof![Just("int"), Just("int2"), Just("word"), Just("segment"), Just("path")].prop_map(str::to_owned),
     ];
     prop::collection::vec(part, 1..5).prop_map(|parts| {
         let mut text = String::new();
         for (index, part) in parts.into_iter().enumerate() {
             match part.as_str() {
-                "int" | "word" | "segment" | "path" => text += &format!("{{c{index}:{part}}}"),
+                "int" | "int2" | "word" | "segment" | "path" => text += &format!("{{c{index}:{part}}}"),
                 star if star.starts_with('*') && text.ends_with('*') => {}
                 other => text += other,
             }
@@ -88,14 +90,15 @@ fn toml_text(head: &str, rules: &[(String, String)]) -> String {
 /// Fails if the mapping is applied, claims an inverse, and the inverse is none.
 fn assert_inverse_is_one(mapping: &Mapping, names: &[&str]) -> Result<(), TestCaseError> {
     let Ok(applied) = mapping.apply(names, &Limits::default()) else { return Ok(()) };
-    prop_assert_eq!(applied.names.len() + applied.dropped.len(), names.len());
-    let targets: Vec<&str> = applied.names.values().map(String::as_str).collect();
-    for inverse in applied.inverse.as_ref().ok().into_iter().chain([&applied.inverse_table()]) {
+    prop_assert_eq!(applied.targets.len() + applied.dropped.len(), names.len());
+    let targets: Vec<&str> = applied.targets.iter().map(|target| target.name.as_str()).collect();
+    for inverse in applied.inverse.as_ref().ok().into_iter().chain([&applied.inverse_table().unwrap()]) {
         let reread = Mapping::from_toml(&inverse.to_toml(), "inverse").unwrap();
         let back = reread.apply(&targets, &Limits::default()).unwrap();
-        prop_assert_eq!(back.names.len(), targets.len());
-        for (source, target) in &applied.names {
-            prop_assert_eq!(&back.names[target], source);
+        prop_assert_eq!(back.targets.len(), targets.len());
+        let back: BTreeMap<&str, &str> = back.plain().collect();
+        for (source, target) in applied.plain() {
+            prop_assert_eq!(back[target], source);
         }
     }
     Ok(())
@@ -168,7 +171,7 @@ proptest! {
         let sides: Vec<(String, String)> = rules.iter().map(|rule| (rule.0.clone(), rule.1.clone())).collect();
         let mapping = Mapping::from_toml(&toml_text("target_separator = '.'", &sides), "random").unwrap();
         let applied = mapping.apply(&names, &Limits::default()).unwrap();
-        prop_assert_eq!(applied.names.len(), 3);
+        prop_assert_eq!(applied.targets.len(), 3);
         prop_assert!(applied.inverse.is_ok(), "{:?}", applied.inverse);
         assert_inverse_is_one(&mapping, &names)?;
         prop_assert_eq!(Mapping::from_toml(&mapping.to_toml(), "again").unwrap().to_toml(), mapping.to_toml());

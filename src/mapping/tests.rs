@@ -1,8 +1,10 @@
 //! The language, rule by rule.
 
+mod steps;
+
 use super::{Applied, MAX_CAPTURES, MAX_PATTERN_BYTES, MAX_RULES, Mapping};
 use ckpt_api::{Error, Kind, Limits};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn mapping(text: &str) -> Mapping {
     Mapping::from_toml(text, "names.toml").unwrap()
@@ -23,6 +25,11 @@ fn apply(mapping: &Mapping, names: &[&str]) -> Applied {
     mapping.apply(names, &Limits::default()).unwrap()
 }
 
+/// Source to target, where that is all.
+fn renamed(applied: &Applied) -> BTreeMap<String, String> {
+    applied.plain().map(|(source, target)| (source.to_owned(), target.to_owned())).collect()
+}
+
 fn fails(mapping: &Mapping, names: &[&str]) -> String {
     let error = mapping.apply(names, &Limits::default()).unwrap_err();
     assert_eq!(error.kind(), Kind::Mapping, "{error}");
@@ -30,7 +37,7 @@ fn fails(mapping: &Mapping, names: &[&str]) -> String {
 }
 
 fn target(mapping: &Mapping, name: &str) -> Option<String> {
-    mapping.apply(&[name], &Limits::default()).ok()?.names.remove(name)
+    renamed(&mapping.apply(&[name], &Limits::default()).ok()?).remove(name)
 }
 
 fn assert_says(text: &str, words: &[&str]) {
@@ -207,8 +214,10 @@ fn lookup_goes_before_ignore_before_rules_before_identity() {
         "identity = true\nignore = ['a/*']\n[lookup]\n'a/1' = 'one'\n[[rule]]\nfrom = '{x}/{y}'\nto = 'r.{y}'",
     );
     let applied = apply(&mapping, &["a/1", "a/2", "b/3", "c"]);
-    let names: Vec<(&str, &str)> = applied.names.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-    assert_eq!(names, [("a/1", "one"), ("b/3", "r.3"), ("c", "c")]);
+    assert_eq!(
+        applied.plain().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(),
+        [("a/1", "one"), ("b/3", "r.3"), ("c", "c")]
+    );
     assert_eq!(applied.dropped, ["a/2"]);
 }
 
@@ -241,7 +250,7 @@ fn two_sources_on_one_target_name_both_and_their_rules() {
     let mapping = mapping("[lookup]\n'q' = 'z.1'\n[[rule]]\nfrom = '{x}/{n:int}'\nto = 'z.{n}'");
     assert_says(
         &fails(&mapping, &["a/1", "q"]),
-        &["tensor z.1", "'a/1' by rule 1 ('{x}/{n:int}' -> 'z.{n}')", "'q' by lookup"],
+        &["tensor z.1", "'a/1' by rule 1 at line 4 ('{x}/{n:int}' -> 'z.{n}')", "'q' by lookup"],
     );
     assert_says(&fails(&mapping, &["q", "a/2", "b/2"]), &["'a/2' by rule 1", "'b/2' by rule 1"]);
 }
@@ -257,15 +266,18 @@ const OVERLAP: &str = "[[rule]]\nfrom = 'a/{x}'\nto = '1.{x}'\n[[rule]]\nfrom = 
 #[test]
 fn two_rules_on_one_name_are_an_error_that_lists_both() {
     let error = fails(&mapping(OVERLAP), &["a/b"]);
-    assert_says(&error, &["tensor a/b", "rule 1 ('a/{x}'", "rule 2 ('{y}/b'", "ordered = true"]);
-    assert_eq!(apply(&mapping(OVERLAP), &["a/c", "c/b"]).names.len(), 2);
+    assert_says(
+        &error,
+        &["tensor a/b", "rule 1 at line 2 ('a/{x}'", "rule 2 at line 5 ('{y}/b'", "ordered = true"],
+    );
+    assert_eq!(apply(&mapping(OVERLAP), &["a/c", "c/b"]).targets.len(), 2);
 }
 
 #[test]
 fn with_ordered_the_first_rule_wins() {
     let applied = apply(&mapping(&format!("ordered = true\n{OVERLAP}")), &["a/b"]);
-    assert_eq!(applied.names["a/b"], "1.b");
-    assert_eq!(applied.unused, ["rule 2 ('{y}/b' -> '2.{y}')"]);
+    assert_eq!(renamed(&applied)["a/b"], "1.b");
+    assert_eq!(applied.unused, ["rule 2 at line 6 ('{y}/b' -> '2.{y}')"]);
 }
 
 #[test]
@@ -278,7 +290,10 @@ fn rules_that_match_exactly_the_same_names_are_refused() {
 fn a_rule_or_ignore_that_matches_nothing_is_told() {
     let mapping =
         mapping("identity = true\nignore = ['opt/**', 'a']\n[[rule]]\nfrom = 'x{n:int}'\nto = 'y{n}'");
-    assert_eq!(apply(&mapping, &["a"]).unused, ["rule 1 ('x{n:int}' -> 'y{n}')", "ignore 'opt/**'"]);
+    assert_eq!(
+        apply(&mapping, &["a"]).unused,
+        ["rule 1 at line 4 ('x{n:int}' -> 'y{n}')", "ignore 'opt/**'"]
+    );
 }
 
 #[test]
@@ -296,7 +311,7 @@ fn two_lookups_with_one_target_are_refused() {
 #[test]
 fn a_lookup_made_in_code_keeps_all_other_names() {
     let applied = apply(&Mapping::lookup([("a", "b"), ("b", "a")]).unwrap(), &["a", "b", "c"]);
-    assert_eq!(applied.names.into_values().collect::<Vec<_>>(), ["b", "a", "c"]);
+    assert_eq!(renamed(&applied).into_values().collect::<Vec<_>>(), ["b", "a", "c"]);
 }
 
 #[test]
@@ -354,11 +369,11 @@ fn the_inverse_leads_from_the_targets_to_the_sources() {
     let text = "identity = true\ntarget_separator = '.'\n[lookup]\n'a/b' = 'q'\n[[rule]]\n\
                 from = 'm{n:int}/{x:path}'\nto = '{x}.at.{n}'";
     let applied = apply(&mapping(text), &["a/b", "m7/u/v", "rest"]);
-    let targets: Vec<&str> = applied.names.values().map(String::as_str).collect();
+    let targets: Vec<&str> = applied.plain().map(|(_, target)| target).collect();
     let inverse = applied.inverse.as_ref().unwrap();
-    for back in [apply(inverse, &targets), apply(&applied.inverse_table(), &targets)] {
-        assert_eq!(back.names.len(), 3);
-        assert!(back.names.iter().all(|(target, source)| applied.names[source] == *target));
+    for back in [apply(inverse, &targets), apply(&applied.inverse_table().unwrap(), &targets)] {
+        assert_eq!(back.targets.len(), 3);
+        assert!(back.plain().all(|(target, source)| renamed(&applied)[source] == *target));
     }
     assert_says(&inverse.to_toml(), &["from = \"{x:path}.at.{n:int}\"", "to = \"m{n}/{x}\""]);
 }
@@ -388,7 +403,7 @@ fn an_inverse_that_does_not_lead_back_is_refused_on_the_actual_names() {
     let applied = apply(&mapping, &["x.y/z"]);
     let error = applied.inverse.as_ref().unwrap_err().to_string();
     assert_says(&error, &["'x/y.z'", "'x.y/z'", "inverse of names.toml"]);
-    assert_eq!(apply(&applied.inverse_table(), &["x.y.z"]).names["x.y.z"], "x.y/z");
+    assert_eq!(target(&applied.inverse_table().unwrap(), "x.y.z").as_deref(), Some("x.y/z"));
 }
 
 #[test]
@@ -426,7 +441,7 @@ fn the_gpt2_table_maps_every_name_of_the_small_model_and_back() {
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let applied = apply(&Mapping::builtin("gpt2-tf-to-hf").unwrap(), &names);
-    assert_eq!((applied.names.len(), applied.unused.len()), (148, 0));
+    assert_eq!((applied.targets.len(), applied.unused.len()), (148, 0));
     assert!(applied.inverse.is_ok());
     for (source, target) in [
         ("model/wpe", "wpe.weight"),
@@ -435,7 +450,7 @@ fn the_gpt2_table_maps_every_name_of_the_small_model_and_back() {
         ("model/h11/attn/c_proj/b", "h.11.attn.c_proj.bias"),
         ("model/h3/mlp/c_fc/w", "h.3.mlp.c_fc.weight"),
     ] {
-        assert_eq!(applied.names[source], target);
+        assert_eq!(renamed(&applied)[source], target);
     }
 }
 

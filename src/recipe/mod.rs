@@ -81,7 +81,7 @@ pub enum AxisStep {
 }
 
 /// Most axes that a step can name.
-const MAX_AXES: usize = 64;
+pub(crate) const MAX_AXES: usize = 64;
 
 impl AxisStep {
     /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0` or `unsqueeze 0`.

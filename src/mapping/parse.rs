@@ -1,0 +1,271 @@
+//! A `[[rule]]` of a mapping file: what it says, and everything that can be wrong with it.
+
+use super::pattern::Pattern;
+use super::relation::Relation;
+use super::rule::Rule;
+use super::{MAX_FORMS, MAX_STEPS, quote};
+use crate::recipe::{AxisStep, MAX_AXES};
+use ckpt_api::{Error, Result, nearest};
+use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// The steps of every role.
+pub(super) type Roles = BTreeMap<String, Vec<AxisStep>>;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleText {
+    from: Spanned<Names>,
+    to: Spanned<Names>,
+    role: Option<Spanned<String>>,
+    steps: Option<Spanned<Vec<String>>>,
+    split: Option<Spanned<u64>>,
+    merge: Option<Spanned<u64>>,
+    sizes: Option<Spanned<Vec<u64>>>,
+    #[serde(default)]
+    tie: bool,
+    #[serde(default = "yes")]
+    inverse: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A rule and where its error lies.
+pub(super) struct Context<'a> {
+    pub(super) text: &'a str,
+    pub(super) number: usize,
+    pub(super) roles: &'a Roles,
+}
+
+impl Context<'_> {
+    fn error(&self, key: &str, start: usize, error: Error) -> Error {
+        error.field(format!("line {}, rule {}, {key}", line(self.text, start), self.number))
+    }
+}
+
+/// The number of the line that this byte lies in.
+pub(super) fn line(text: &str, start: usize) -> usize {
+    text.get(..start).unwrap_or_default().matches('\n').count() + 1
+}
+
+impl RuleText {
+    /// The role that it names.
+    pub(super) fn role(&self) -> Option<&str> {
+        self.role.as_ref().map(|role| role.get_ref().as_str())
+    }
+
+    pub(super) fn parse(&self, context: &Context) -> Result<Rule> {
+        let relation = self.relation(context)?;
+        check_counts(&relation, self.from.get_ref().texts.len(), self.to.get_ref().texts.len())
+            .map_err(|error| context.error("from", self.from.span().start, error))?;
+        let from = self.sources(context)?;
+        let to = self.targets(context, &from)?;
+        Ok(Rule {
+            line: Some(line(context.text, self.from.span().start)),
+            from,
+            to,
+            relation,
+            role: self.role().map(str::to_owned),
+            steps: self.steps(context)?,
+            invertible: self.inverse,
+        })
+    }
+
+    fn sources(&self, context: &Context) -> Result<Vec<Pattern>> {
+        let at = |text: &str, error| {
+            context.error(&format!("from = {}", quote(text)), self.from.span().start, error)
+        };
+        let texts = &self.from.get_ref().texts;
+        let mut forms: Vec<Pattern> = Vec::with_capacity(texts.len());
+        for text in texts {
+            let form = Pattern::source(text).map_err(|error| at(text, error))?;
+            let captures: BTreeMap<_, _> =
+                form.captures().map(|(name, class)| (name, class.name())).collect();
+            let first = forms.first().unwrap_or(&form).captures();
+            let first: BTreeMap<_, _> = first.map(|(name, class)| (name, class.name())).collect();
+            if captures != first {
+                return Err(at(
+                    text,
+                    Error::mapping("the names of 'from' have different captures")
+                        .found(listed(&captures))
+                        .expected(format!("{}, as the first has", listed(&first))),
+                ));
+            }
+            if forms.iter().any(|other| other.shape() == form.shape()) {
+                return Err(at(text, Error::mapping("two names of 'from' match exactly the same names")));
+            }
+            forms.push(form);
+        }
+        Ok(forms)
+    }
+
+    fn targets(&self, context: &Context, from: &[Pattern]) -> Result<Vec<Pattern>> {
+        let at =
+            |text: &str, error| context.error(&format!("to = {}", quote(text)), self.to.span().start, error);
+        let mut forms: Vec<Pattern> = Vec::new();
+        for text in &self.to.get_ref().texts {
+            let Some(source) = from.first() else { break };
+            let form = Pattern::target(text, source).map_err(|error| at(text, error))?;
+            if forms.contains(&form) {
+                return Err(at(text, Error::mapping("'to' has one name twice").help("give each its own")));
+            }
+            forms.push(form);
+        }
+        Ok(forms)
+    }
+
+    fn steps(&self, context: &Context) -> Result<Vec<AxisStep>> {
+        match (&self.role, &self.steps) {
+            (None, None) => Ok(Vec::new()),
+            (Some(role), Some(_)) => Err(context.error(
+                "role",
+                role.span().start,
+                Error::mapping("a rule has both a role and steps")
+                    .help("put the steps into [roles], or name no role"),
+            )),
+            (None, Some(steps)) => parse_steps(steps.get_ref())
+                .map_err(|error| context.error("steps", steps.span().start, error)),
+            (Some(role), None) => context.roles.get(role.get_ref()).cloned().ok_or_else(|| {
+                let known = context.roles.keys().map(String::as_str);
+                let error = Error::mapping("a rule names a role that [roles] does not have")
+                    .found(quote(role.get_ref()))
+                    .help(nearest(role.get_ref(), known));
+                context.error("role", role.span().start, error)
+            }),
+        }
+    }
+
+    fn relation(&self, context: &Context) -> Result<Relation> {
+        let axis = |key: &str, axis: &Spanned<u64>| match usize::try_from(*axis.get_ref()) {
+            Ok(number) if number < MAX_AXES => Ok(number),
+            _ => Err(context.error(
+                key,
+                axis.span().start,
+                Error::mapping("no tensor has such an axis")
+                    .found(axis.get_ref().to_string())
+                    .expected(format!("a number below {MAX_AXES}")),
+            )),
+        };
+        let sizes = self.sizes.as_ref().map(|sizes| sizes.get_ref().clone());
+        let relation = match (&self.split, &self.merge, self.tie) {
+            (None, None, false) => Relation::One,
+            (None, None, true) => Relation::Tie,
+            (Some(split), None, false) => Relation::Split { axis: axis("split", split)?, sizes },
+            (None, Some(merge), false) => Relation::Merge { axis: axis("merge", merge)?, sizes },
+            _ => {
+                let error = Error::mapping("a rule says more than one of split, merge and tie")
+                    .help("write a rule for each, over different names");
+                return Err(context.error("split, merge, tie", self.from.span().start, error));
+            }
+        };
+        if let Some(sizes) = &self.sizes {
+            let forms = match relation {
+                Relation::Split { .. } => Some(self.to.get_ref().texts.len()),
+                Relation::Merge { .. } => Some(self.from.get_ref().texts.len()),
+                _ => None,
+            };
+            check_sizes(sizes.get_ref(), forms)
+                .map_err(|error| context.error("sizes", sizes.span().start, error))?;
+        }
+        Ok(relation)
+    }
+}
+
+/// Parses the steps of a rule or a role.
+pub(super) fn parse_steps(texts: &[String]) -> Result<Vec<AxisStep>> {
+    if texts.len() > MAX_STEPS {
+        return Err(Error::limit("too many steps")
+            .found(texts.len().to_string())
+            .expected(format!("at most {MAX_STEPS}")));
+    }
+    texts.iter().map(|text| AxisStep::parse(text)).collect()
+}
+
+fn check_counts(relation: &Relation, from: usize, to: usize) -> Result<()> {
+    let (several, one) = ("a list of two names or more", "one name");
+    let (what, expected, fits) = match relation {
+        Relation::One => ("a rule", (one, one), from == 1 && to == 1),
+        Relation::Split { .. } => ("a split", (one, several), from == 1 && to > 1),
+        Relation::Merge { .. } => ("a merge", (several, one), from > 1 && to == 1),
+        Relation::Tie => {
+            let fits = from.min(to) == 1 && from.max(to) > 1;
+            ("a tie", (one, "a list of two names or more, or the other way round"), fits)
+        }
+    };
+    if let Some(many) = [from, to].into_iter().find(|count| *count > MAX_FORMS) {
+        return Err(Error::limit("a rule has too many names")
+            .found(many.to_string())
+            .expected(format!("at most {MAX_FORMS}")));
+    }
+    if fits {
+        return Ok(());
+    }
+    let help = match relation {
+        Relation::One => "a list needs split = AXIS, merge = AXIS or tie = true",
+        _ => "a rule that only renames needs neither split, merge nor tie",
+    };
+    Err(Error::mapping(format!("{what} has the wrong number of names"))
+        .found(format!("{from} in 'from', {to} in 'to'"))
+        .expected(format!("from: {}; to: {}", expected.0, expected.1))
+        .help(help))
+}
+
+fn check_sizes(sizes: &[u64], forms: Option<usize>) -> Result<()> {
+    let Some(forms) = forms else {
+        return Err(Error::mapping("sizes without a split or a merge")
+            .help("say along which axis: split = AXIS or merge = AXIS"));
+    };
+    if sizes.len() != forms {
+        return Err(Error::mapping("there is not one size for each part")
+            .found(sizes.len().to_string())
+            .expected(forms.to_string()));
+    }
+    if sizes.contains(&0) || sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size)).is_none() {
+        return Err(Error::mapping("the parts' sizes are no lengths of axes")
+            .found(format!("{sizes:?}"))
+            .expected("numbers from 1"));
+    }
+    Ok(())
+}
+
+fn listed(captures: &BTreeMap<&str, &str>) -> String {
+    match captures.is_empty() {
+        true => "none".to_owned(),
+        false => {
+            captures.iter().map(|(name, class)| format!("{{{name}:{class}}}")).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// One name, or a list of them.
+pub(super) struct Names {
+    texts: Vec<String>,
+}
+
+impl<'de> serde::Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMany;
+
+        impl<'de> Visitor<'de> for OneOrMany {
+            type Value = Names;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a name or a list of names")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Names, E> {
+                Ok(Names { texts: vec![text.to_owned()] })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Names, A::Error> {
+                let texts = serde::Deserialize::deserialize(SeqAccessDeserializer::new(list))?;
+                Ok(Names { texts })
+            }
+        }
+
+        deserializer.deserialize_any(OneOrMany)
+    }
+}

@@ -1,0 +1,96 @@
+//! A mapping as a file.
+
+use super::Mapping;
+use super::pattern::{Pattern, Separators};
+use super::relation::Relation;
+use super::rule::Rule;
+
+/// Writes what [`super::file::parse`] reads, without what is default.
+pub(super) fn print(mapping: &Mapping) -> String {
+    let mut text = String::new();
+    if let Some(title) = &mapping.title {
+        text += &format!("title = {}\n", string(title));
+    }
+    let Separators { source, target } = mapping.separators;
+    if source != '/' {
+        text += &format!("separator = {}\n", string(&source.to_string()));
+    }
+    if target != source {
+        text += &format!("target_separator = {}\n", string(&target.to_string()));
+    }
+    for (key, set) in [("identity", mapping.identity), ("ordered", mapping.ordered)] {
+        if set {
+            text += &format!("{key} = true\n");
+        }
+    }
+    if !mapping.ignore.is_empty() {
+        text += &format!("ignore = {}\n", list(mapping.ignore.iter().map(Pattern::as_source)));
+    }
+    if !mapping.roles.is_empty() {
+        text += "\n[roles]\n";
+    }
+    for (role, steps) in &mapping.roles {
+        text += &format!("{} = {}\n", string(role), list(steps.iter().map(ToString::to_string)));
+    }
+    if !mapping.lookup.is_empty() {
+        text += "\n[lookup]\n";
+    }
+    for (from, to) in &mapping.lookup {
+        text += &format!("{} = {}\n", string(from), string(to));
+    }
+    for rule in &mapping.rules {
+        text += &rule_text(rule);
+    }
+    text
+}
+
+fn rule_text(rule: &Rule) -> String {
+    let from: Vec<String> = rule.from.iter().map(Pattern::as_source).collect();
+    let to: Vec<String> = rule.to.iter().map(Pattern::as_target).collect();
+    let mut text = format!("\n[[rule]]\nfrom = {}\nto = {}\n", names(&from), names(&to));
+    match &rule.relation {
+        Relation::One => {}
+        Relation::Tie => text += "tie = true\n",
+        Relation::Split { axis, sizes } | Relation::Merge { axis, sizes } => {
+            let key = if matches!(rule.relation, Relation::Split { .. }) { "split" } else { "merge" };
+            text += &format!("{key} = {axis}\n");
+            if let Some(sizes) = sizes {
+                text += &format!("sizes = {sizes:?}\n");
+            }
+        }
+    }
+    match &rule.role {
+        Some(role) => text += &format!("role = {}\n", string(role)),
+        None if rule.steps.is_empty() => {}
+        None => text += &format!("steps = {}\n", list(rule.steps.iter().map(ToString::to_string))),
+    }
+    if !rule.invertible {
+        text += "inverse = false\n";
+    }
+    text
+}
+
+fn names(texts: &[String]) -> String {
+    match texts {
+        [one] => string(one),
+        several => list(several.iter().cloned()),
+    }
+}
+
+fn list(texts: impl Iterator<Item = String>) -> String {
+    format!("[{}]", texts.map(|text| string(&text)).collect::<Vec<_>>().join(", "))
+}
+
+/// A TOML basic string.
+pub(super) fn string(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted += &format!("\\u{:04X}", u32::from(c)),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,130 @@
+//! What can be wrong with a mapping over actual names, said with names, rules and what is nearest.
+
+use super::check::Origin;
+use super::pattern::Pattern;
+use super::relation::Link;
+use super::{Mapping, printable, quote};
+use crate::words::count;
+use ckpt_api::{Error, Result, nearest};
+use std::collections::BTreeSet;
+
+/// How many names an error lists.
+const SHOWN: usize = 5;
+
+pub(super) fn describe(mapping: &Mapping, origin: Origin) -> String {
+    match origin {
+        Origin::Lookup => "lookup".to_owned(),
+        Origin::Identity => "identity".to_owned(),
+        Origin::Rule(index) => mapping.describe_rule(index),
+    }
+}
+
+pub(super) fn overlap(mapping: &Mapping, name: &str, first: usize, second: usize) -> Error {
+    Error::mapping("two rules match one name")
+        .tensor(printable(name))
+        .found(format!("{} and {}", mapping.describe_rule(first), mapping.describe_rule(second)))
+        .help("narrow one of them, put the name into [lookup], or set ordered = true to let the first win")
+}
+
+pub(super) fn collision(
+    mapping: &Mapping,
+    target: &str,
+    first: (&str, Origin),
+    second: (&str, Origin),
+) -> Error {
+    let one = |(source, origin)| format!("{} by {}", quote(source), describe(mapping, origin));
+    Error::mapping("two source names become one target name")
+        .tensor(printable(target))
+        .found(format!("{} and {}", one(first), one(second)))
+        .help("change one of them, or list one source in 'ignore'")
+}
+
+pub(super) fn nothing_maps(mapping: &Mapping, unmapped: &[&str]) -> Error {
+    let rules = mapping.rules.iter().zip(1..).flat_map(|(rule, number): (_, usize)| {
+        rule.from
+            .iter()
+            .map(Pattern::as_source)
+            .map(move |text| (format!("nearest: rule {number}, {}", quote(&text)), text))
+    });
+    let rules: Vec<(String, String)> = rules.collect();
+    let one = |name: &&str| {
+        let lookups = mapping.lookup.keys().map(String::as_str);
+        let known = lookups.chain(rules.iter().map(|(_, text)| text.as_str()));
+        match shortlist(name, known, 1).first() {
+            None => quote(name),
+            Some(best) => match rules.iter().find(|(_, text)| text == best) {
+                Some((words, _)) => format!("{} ({words})", quote(name)),
+                None => format!("{} (nearest: lookup {})", quote(name), quote(best)),
+            },
+        }
+    };
+    let listed: Vec<String> = unmapped.iter().take(SHOWN).map(one).collect();
+    Error::mapping(format!("nothing says what becomes of {}", count(unmapped.len(), "source name")))
+        .found(listed.join(", ") + &more(unmapped.len()))
+        .help("map each by a [[rule]] or in [lookup], drop it by 'ignore', or set identity = true to keep its name")
+}
+
+/// A rule with several sources has found some of them.
+pub(super) fn missing_source<'a>(missing: &str, present: impl Iterator<Item = &'a str>) -> Error {
+    let present: Vec<String> = present.take(SHOWN).map(quote).collect();
+    Error::mapping("a rule with several sources lacks one of them")
+        .found(format!("{}, but not {}", present.join(", "), quote(missing)))
+        .expected("all of them, or none")
+        .help("if another rule, the lookup or ignore takes it, or it does not exist, give the others a rule of their own")
+}
+
+/// The inverse makes something else of the targets.
+pub(super) fn no_way_back(expected: &Link, actual: Option<&Link>) -> Error {
+    let list = |names: &[String]| names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(" + ");
+    let found = actual.map_or_else(|| "nothing".to_owned(), |link| list(&link.targets));
+    Error::mapping("the rules read backwards do not lead back")
+        .tensor(expected.sources.first().map(|name| printable(name)).unwrap_or_default())
+        .found(found)
+        .expected(list(&expected.targets))
+        .help("separate the captures of 'to' by text that they cannot contain, or give them narrower types")
+}
+
+/// A lookup that finds no source is a typing error more often than not.
+pub(super) fn check_lookups(mapping: &Mapping, sources: &BTreeSet<&str>) -> Result<()> {
+    let missing = mapping.lookup.keys().filter(|name| !sources.contains(name.as_str()));
+    let missing: Vec<&str> = missing.map(String::as_str).collect();
+    let Some(first) = missing.first() else { return Ok(()) };
+    let listed: Vec<String> = missing.iter().take(SHOWN).map(|name| quote(name)).collect();
+    let near = shortlist(first, sources.iter().copied(), 8);
+    let near: Vec<String> = near.into_iter().map(printable).collect();
+    Err(Error::mapping(format!("the lookup has {} that the source lacks", count(missing.len(), "name")))
+        .field("lookup")
+        .found(listed.join(", ") + &more(missing.len()))
+        .help(format!(
+            "{} is none of the {}; {}",
+            quote(first),
+            count(sources.len(), "source name"),
+            nearest(first, near.iter().map(String::as_str))
+        )))
+}
+
+/// The candidates that share most of their beginning and end with `name`, best first: cheap enough for
+/// millions of long names, which the finer measure behind [`nearest`] is not.
+fn shortlist<'a>(name: &str, candidates: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
+    const COMPARED: usize = 512;
+    let short = candidates.filter(|candidate| candidate.len() <= COMPARED);
+    let mut scored: Vec<(usize, &str)> =
+        short.map(|candidate| (shared(name.bytes(), candidate.bytes()), candidate)).collect();
+    scored.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().take(most).map(|(_, candidate)| candidate).collect()
+}
+
+fn shared(
+    a: impl DoubleEndedIterator<Item = u8> + Clone,
+    b: impl DoubleEndedIterator<Item = u8> + Clone,
+) -> usize {
+    let start = a.clone().zip(b.clone()).take_while(|(a, b)| a == b).count();
+    start + a.rev().zip(b.rev()).take_while(|(a, b)| a == b).count()
+}
+
+fn more(all: usize) -> String {
+    match all.saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    }
+}

@@ -1,0 +1,378 @@
+//! Numbers, roles, steps, and rules over several tensors.
+
+use super::super::{MAX_FORMS, MAX_STEPS};
+use super::{apply, assert_says, fails, mapping, refused, rule, target};
+use crate::mapping::{Applied, Mapping};
+use ckpt_api::Kind;
+
+/// `name = sources: recipe`, one for each target.
+fn shown(applied: &Applied) -> Vec<String> {
+    let one = |target: &crate::recipe::Target| {
+        let words = format!("{} = {}: {}", target.name, target.sources.join(" + "), target.recipe.describe());
+        words.trim_end_matches([':', ' ']).to_owned()
+    };
+    applied.targets.iter().map(one).collect()
+}
+
+/// The inverse leads back, as rules and as a table, also from the files that say them.
+fn leads_back(applied: &Applied, sources: &[&str]) {
+    let targets: Vec<&str> = applied.targets.iter().map(|target| target.name.as_str()).collect();
+    for inverse in [applied.inverse.as_ref().unwrap(), &applied.inverse_table().unwrap()] {
+        let back = apply(&mapping(&inverse.to_toml()), &targets);
+        let names: Vec<&str> = back.targets.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, sources, "{}", inverse.to_toml());
+    }
+}
+
+fn inverse_error(mapping: &Mapping) -> String {
+    mapping.inverse().unwrap_err().to_string()
+}
+
+#[test]
+fn a_padded_int_is_exactly_so_many_digits() {
+    let padded = rule("h{n:int3}", "{n}");
+    for (name, number) in [("h000", "0"), ("h007", "7"), ("h123", "123")] {
+        assert_eq!(target(&padded, name).as_deref(), Some(number));
+    }
+    for name in ["h7", "h07", "h0007", "h", "h-01", "h0x1"] {
+        assert_eq!(target(&padded, name), None, "{name}");
+    }
+    for width in 2..=9 {
+        let name = format!("{:0>width$}", 5);
+        assert_eq!(target(&rule(&format!("{{n:int{width}}}"), "{n}"), &name).as_deref(), Some("5"));
+    }
+    for width in ["int1", "int10", "int0"] {
+        assert_says(
+            &refused(&format!("[[rule]]\nfrom = '{{n:{width}}}'\nto = 'x'")).to_string(),
+            &["unknown type"],
+        );
+    }
+}
+
+#[test]
+fn to_pads_and_shifts_numbers() {
+    let both = rule("h{n:int}/{m:int2}", "{n+1:int3}.{m-2}.{n}");
+    assert_eq!(target(&both, "h9/12").as_deref(), Some("010.10.9"));
+}
+
+#[test]
+fn a_number_that_does_not_fit_its_padding_is_an_error() {
+    let error = fails(&rule("h{n:int}", "{n:int2}"), &["h99", "h100"]);
+    assert_says(
+        &error,
+        &["more digits than its padding", "'n' is 100", "at most 2 digits", "rule 1 at line 2"],
+    );
+    assert_eq!(target(&rule("h{n:int}", "{n:int2}"), "h99").as_deref(), Some("99"));
+}
+
+#[test]
+fn a_shift_below_zero_is_an_error() {
+    let error = fails(&rule("h{n:int}", "{n-1}"), &["h1", "h0"]);
+    assert_says(&error, &["leaves the range", "tensor h0", "'n' is 0", "rule 1 at line 2"]);
+    assert_says(&fails(&rule("h{n:int}", "{n+1}"), &["h18446744073709551615"]), &["leaves the range"]);
+    assert_says(&fails(&rule("h{n:int}", "{n+1}"), &["h18446744073709551616"]), &["too large to be shifted"]);
+}
+
+#[test]
+fn only_numbers_are_padded_or_shifted() {
+    for to in ["{x+1}", "{x:int2}", "{x:word}"] {
+        let error = refused(&format!("[[rule]]\nfrom = '{{x}}'\nto = '{to}'")).to_string();
+        assert_says(&error, &["no number", "of type segment", "line 3, rule 1, to"]);
+    }
+    for to in ["{n+}", "{n+-1}", "{n--1}", "{n+1x}", "{n+1000001}", "{n+99999999999999999999}"] {
+        let error = refused(&format!("[[rule]]\nfrom = '{{n:int}}'\nto = '{to}'")).to_string();
+        assert_says(&error, &["shifted by what is no number"]);
+    }
+    assert_says(&refused("[[rule]]\nfrom = '{n:int}'\nto = '{n:int}'").to_string(), &["int2 to int9"]);
+    assert_says(&refused("[[rule]]\nfrom = '{n+1:int}'\nto = 'x'").to_string(), &["shift in 'to'"]);
+}
+
+#[test]
+fn padding_and_shifts_are_taken_back() {
+    for (from, to, sources) in [
+        ("h{n:int3}", "{n}", ["h007", "h012"]),
+        ("h{n:int}", "{n:int3}", ["h12", "h7"]),
+        ("h{n:int}", "{n-1}", ["h1", "h12"]),
+        ("h{n:int2}", "x{n+5:int4}", ["h00", "h99"]),
+    ] {
+        leads_back(&apply(&rule(from, to), &sources), &sources);
+    }
+    assert_says(
+        &rule("h{n:int3}", "{n-1}").inverse().unwrap().to_toml(),
+        &["from = \"{n:int}\"", "to = \"h{n+1:int3}\""],
+    );
+}
+
+#[test]
+fn a_rule_takes_the_steps_of_its_role_or_its_own() {
+    let text = "[roles]\nkernel = ['permute 3 2 0 1', 'squeeze 0']\n[[rule]]\nfrom = 'k{n:int}'\nto = '{n}.w'\n\
+                role = 'kernel'\n[[rule]]\nfrom = 'v'\nto = 'u'\nsteps = ['transpose']";
+    let applied = apply(&mapping(text), &["k1", "v"]);
+    assert_eq!(shown(&applied), ["1.w = k1: permute 3 2 0 1, squeeze 0", "u = v: transpose"]);
+    assert_eq!(applied.plain().count(), 0);
+    leads_back(&applied, &["k1", "v"]);
+    let inverse = applied.inverse.unwrap();
+    assert_says(
+        &inverse.to_toml(),
+        &["\"kernel\" = [\"unsqueeze 0\", \"permute 2 3 1 0\"]", "role = \"kernel\""],
+    );
+    let back = apply(&inverse, &["1.w", "u"]);
+    assert_eq!(shown(&back), ["k1 = 1.w: unsqueeze 0, permute 2 3 1 0", "v = u: transpose"]);
+}
+
+#[test]
+fn a_role_must_exist_and_be_used_and_stand_alone() {
+    let kernel = "[roles]\nkernel = ['transpose']\n";
+    let with = |line: &str| refused(&format!("{kernel}[[rule]]\nfrom = 'a'\nto = 'b'\n{line}")).to_string();
+    assert_says(&with("role = 'kernal'"), &["line 2, roles, 'kernel'", "no rule has this role"]);
+    let unknown = format!(
+        "{kernel}[[rule]]\nfrom = 'a'\nto = 'b'\nrole = 'kernel'\n[[rule]]\nfrom = 'c'\nto = 'd'\nrole = 'kernal'"
+    );
+    assert_says(
+        &refused(&unknown).to_string(),
+        &["line 10, rule 2, role", "'kernal'", "did you mean 'kernel'"],
+    );
+    assert_says(
+        &with("role = 'kernel'\nsteps = ['transpose']"),
+        &["line 6, rule 1, role", "both a role and steps"],
+    );
+}
+
+#[test]
+fn a_wrong_step_is_refused_with_its_line_and_the_nearest() {
+    let error = refused("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = ['transpoze']").to_string();
+    assert_says(&error, &["line 4, rule 1, steps", "did you mean 'transpose'"]);
+    let error = refused("[roles]\nr = ['squeeze']\n[[rule]]\nfrom = 'a'\nto = 'b'\nrole = 'r'").to_string();
+    assert_says(&error, &["line 2, roles, 'r'", "squeeze 0"]);
+    let many = vec!["'transpose'"; MAX_STEPS + 1].join(",");
+    let error = refused(&format!("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = [{many}]"));
+    assert_eq!(error.kind(), Kind::Limit);
+}
+
+const SPLIT: &str = "[[rule]]\nfrom = 'h{n:int}/qkv'\nto = ['{n}.q', '{n}.k', '{n}.v']\nsplit = 1\n";
+
+#[test]
+fn a_split_makes_each_target_a_part() {
+    let applied = apply(&mapping(&format!("{SPLIT}steps = ['transpose']")), &["h3/qkv"]);
+    let parts = [
+        "3.k = h3/qkv: part 2 of 3 along axis 1, transpose",
+        "3.q = h3/qkv: part 1 of 3 along axis 1, transpose",
+        "3.v = h3/qkv: part 3 of 3 along axis 1, transpose",
+    ];
+    assert_eq!(shown(&applied), parts);
+    leads_back(&applied, &["h3/qkv"]);
+    let back = apply(applied.inverse.as_ref().unwrap(), &["3.k", "3.q", "3.v"]);
+    assert_eq!(shown(&back), ["h3/qkv = 3.q + 3.k + 3.v: transpose, merged along axis 1"]);
+}
+
+const MERGE: &str = "[[rule]]\nfrom = ['l{n:int}/q', 'l{n:int}/k']\nto = '{n}.qk'\nmerge = 0\n";
+
+#[test]
+fn a_merge_takes_its_sources_in_the_order_of_the_rule() {
+    let names = ["l0/k", "l0/q", "l1/k", "l1/q"];
+    let applied = apply(&mapping(MERGE), &names);
+    assert_eq!(
+        shown(&applied),
+        ["0.qk = l0/q + l0/k: merged along axis 0", "1.qk = l1/q + l1/k: merged along axis 0"]
+    );
+    leads_back(&applied, &names);
+}
+
+#[test]
+fn sizes_go_along_with_the_inverse() {
+    let text = format!("{SPLIT}sizes = [768, 64, 64]");
+    let inverse = mapping(&text).inverse().unwrap();
+    assert_says(&inverse.to_toml(), &["merge = 1", "sizes = [768, 64, 64]"]);
+    assert_eq!(inverse.inverse().unwrap().to_toml(), mapping(&text).to_toml());
+}
+
+#[test]
+fn a_merge_that_lacks_a_source_names_it_unless_all_are_missing() {
+    let error = fails(&mapping(MERGE), &["l0/k", "l0/q", "l1/k"]);
+    assert_says(&error, &["lacks one of them", "'l1/k', but not 'l1/q'", "rule 1 at line 2", "names.toml"]);
+    assert!(apply(&mapping(&format!("identity = true\n{MERGE}")), &["other"]).unused.len() == 1);
+}
+
+#[test]
+fn padding_is_kept_in_the_name_of_a_missing_source() {
+    let text = "[[rule]]\nfrom = ['a{n:int3}', 'b{n:int3}']\nto = '{n}'\nmerge = 0";
+    assert_says(&fails(&mapping(text), &["a007"]), &["'a007', but not 'b007'"]);
+}
+
+#[test]
+fn a_tie_gives_one_tensor_several_names_and_reads_the_first_of_them_back() {
+    let tie = mapping("[[rule]]\nfrom = 'wte'\nto = ['wte.weight', 'lm_head.weight']\ntie = true");
+    let applied = apply(&tie, &["wte"]);
+    assert_eq!(shown(&applied), ["lm_head.weight = wte", "wte.weight = wte"]);
+    assert_eq!(applied.plain().count(), 2);
+    leads_back(&applied, &["wte"]);
+    let back = apply(applied.inverse.as_ref().unwrap(), &["lm_head.weight", "wte.weight"]);
+    assert_eq!(shown(&back), ["wte = wte.weight + lm_head.weight: the first of equal ones"]);
+    let error = fails(applied.inverse.as_ref().unwrap(), &["lm_head.weight"]);
+    assert_says(&error, &["but not 'wte.weight'"]);
+}
+
+#[test]
+fn a_target_of_several_collides_as_any_other() {
+    let text = format!("{SPLIT}[[rule]]\nfrom = 'x'\nto = '3.k'");
+    assert_says(
+        &fails(&mapping(&text), &["h3/qkv", "x"]),
+        &["tensor 3.k", "'h3/qkv' by rule 1", "'x' by rule 2"],
+    );
+}
+
+#[test]
+fn the_names_of_from_have_the_same_captures() {
+    for (from, words) in [
+        ("'a{n:int}', 'b'", ["none", "{n:int}"]),
+        ("'a{n:int}', 'b{m:int}'", ["{m:int}", "{n:int}"]),
+        ("'a{n:int}', 'b{n:int3}'", ["{n:int3}", "{n:int}"]),
+        ("'a{n}', 'b{n:word}'", ["{n:word}", "{n:segment}"]),
+    ] {
+        let error = refused(&format!("[[rule]]\nfrom = [{from}]\nto = 'x'\nmerge = 0")).to_string();
+        assert_says(&error, &["different captures", "line 2, rule 1, from", words[0], words[1]]);
+    }
+}
+
+#[test]
+fn the_names_of_a_list_differ() {
+    let error = refused("[[rule]]\nfrom = ['a{n}', 'a{n}']\nto = 'x'\nmerge = 0").to_string();
+    assert_says(&error, &["match exactly the same names", "rule 1, from"]);
+    let error = refused("[[rule]]\nfrom = 'a'\nto = ['x', 'x']\nsplit = 0").to_string();
+    assert_says(&error, &["'to' has one name twice", "line 3, rule 1, to"]);
+    let text = "[[rule]]\nfrom = ['{n}/x', 'y/{n}']\nto = '{n}'\nmerge = 0";
+    assert_says(&fails(&mapping(text), &["y/x"]), &["two forms of one rule", "tensor y/x"]);
+}
+
+#[test]
+fn split_merge_and_tie_need_their_number_of_names() {
+    let list = "['a', 'b']";
+    for (from, to, relation, words) in [
+        (list, "'x'", "", ["a rule has the wrong number", "a list needs split"]),
+        ("'x'", list, "", ["a rule has the wrong number", "2 in 'to'"]),
+        ("'x'", list, "tie = false", ["a rule has the wrong number", "2 in 'to'"]),
+        ("'x'", "'y'", "split = 0", ["a split", "to: a list"]),
+        (list, "'y'", "split = 0", ["a split", "2 in 'from'"]),
+        ("'x'", "'y'", "merge = 0", ["a merge", "from: a list"]),
+        ("'x'", list, "merge = 0", ["a merge", "from: a list"]),
+        ("'x'", "'y'", "tie = true", ["a tie", "1 in 'to'"]),
+        (list, "['x', 'y']", "tie = true", ["a tie", "2 in 'from'"]),
+        ("[]", "'x'", "merge = 0", ["a merge", "0 in 'from'"]),
+        ("'x'", "['y']", "split = 0", ["a split", "1 in 'to'"]),
+    ] {
+        let error = refused(&format!("[[rule]]\nfrom = {from}\nto = {to}\n{relation}")).to_string();
+        assert_says(&error, &["line 2, rule 1", words[0], words[1]]);
+    }
+    let many: Vec<String> = (0..=MAX_FORMS).map(|n| format!("'{n}'")).collect();
+    let error = refused(&format!("[[rule]]\nfrom = 'x'\nto = [{}]\nsplit = 0", many.join(",")));
+    assert_eq!(error.kind(), Kind::Limit);
+}
+
+#[test]
+fn a_rule_is_a_split_or_a_merge_or_a_tie() {
+    for both in ["split = 0\nmerge = 0", "split = 0\ntie = true", "merge = 0\ntie = true"] {
+        let error = refused(&format!("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\n{both}")).to_string();
+        assert_says(&error, &["more than one of split, merge and tie", "line 2, rule 1"]);
+    }
+}
+
+#[test]
+fn an_axis_is_a_small_number() {
+    for axis in ["64", "18446744073709551615"] {
+        let text = format!("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\nsplit = {axis}");
+        refused(&text);
+    }
+    assert_says(
+        &refused("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\nsplit = 64").to_string(),
+        &["line 4, rule 1, split", "below 64"],
+    );
+    assert_says(&refused("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\nsplit = -1").to_string(), &["line 4"]);
+    assert_says(&refused("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\nsplit = 'all'").to_string(), &["line 4"]);
+}
+
+#[test]
+fn sizes_are_one_for_each_part() {
+    let with = |sizes: &str| refused(&format!("{SPLIT}sizes = {sizes}")).to_string();
+    assert_says(&with("[1, 2]"), &["line 5, rule 1, sizes", "found 2, expected 3"]);
+    assert_says(&with("[1, 0, 2]"), &["numbers from 1"]);
+    assert_says(&with("[9223372036854775807, 9223372036854775807, 9223372036854775807]"), &["no lengths"]);
+    let error = refused("[[rule]]\nfrom = 'a'\nto = 'b'\nsizes = [1]").to_string();
+    assert_says(&error, &["sizes without a split or a merge", "line 4"]);
+}
+
+#[test]
+fn a_wrong_type_is_refused_with_its_line() {
+    for (text, words) in [
+        ("identity = 'yes'", ["line 1", "boolean"]),
+        ("[[rule]]\nfrom = 7\nto = 'a'", ["line 2", "a name or a list of names"]),
+        ("[[rule]]\nfrom = 'a'\nto = [7]", ["line 3", "string"]),
+        ("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = 'transpose'", ["line 4", "sequence"]),
+        ("[[rule]]\nfrom = 'a'\nto = 'b'\ntie = 1", ["line 4", "boolean"]),
+        ("[lookup]\na = ['b']", ["line 2", "string"]),
+        ("[roles]\na = 'b'", ["line 2", "sequence"]),
+    ] {
+        assert_says(&refused(text).to_string(), &words);
+    }
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest() {
+    assert_says(&refused("identify = true").to_string(), &["did you mean 'identity'", "line 1"]);
+    let error = refused("[[rule]]\nfrom = 'a'\nto = 'b'\nstep = []").to_string();
+    assert_says(&error, &["did you mean 'steps'", "line 4"]);
+}
+
+#[test]
+fn a_rule_that_can_never_decide_is_refused() {
+    let error = refused("[lookup]\na = 'x'\n[[rule]]\nfrom = 'a'\nto = 'y'").to_string();
+    assert_says(&error, &["can never decide", "rule 1 at line 4", "'a' is in [lookup]"]);
+    let error =
+        refused("ignore = ['opt/**']\n[[rule]]\nfrom = ['a', 'opt/b']\nto = 'y'\nmerge = 0").to_string();
+    assert_says(&error, &["can never decide", "rule 1 at line 3", "ignore 'opt/**' drops 'opt/b'"]);
+}
+
+#[test]
+fn a_lookup_error_says_its_line() {
+    assert_says(&refused("[lookup]\na = 'x'\n\nb = 'x'").to_string(), &["line 4, lookup, 'b'"]);
+}
+
+#[test]
+fn two_names_may_change_places() {
+    let swap = mapping("[lookup]\na = 'b'\nb = 'a'");
+    leads_back(&apply(&swap, &["a", "b"]), &["a", "b"]);
+    let chain = mapping("[lookup]\na = 'b'\nb = 'c'");
+    leads_back(&apply(&chain, &["a", "b"]), &["a", "b"]);
+}
+
+#[test]
+fn rules_that_lead_in_a_circle_have_no_inverse_on_those_names() {
+    let text = "ordered = true\n[[rule]]\nfrom = 'a{x}'\nto = '{x}'\n[[rule]]\nfrom = '{x}'\nto = 'a{x}'";
+    let applied = apply(&mapping(text), &["aa", "b"]);
+    assert_says(&applied.inverse.unwrap_err().to_string(), &["do not lead back", "inverse of names.toml"]);
+}
+
+#[test]
+fn a_rule_may_say_that_it_has_no_inverse() {
+    let text = "[[rule]]\nfrom = '{x}/{n:int}'\nto = '{n}'\ninverse = false";
+    let error = inverse_error(&mapping(text));
+    assert_says(&error, &["rule 1 at line 2", "inverse = false", "names.toml"]);
+    let applied = apply(&mapping(text), &["a/1"]);
+    assert!(applied.inverse.is_err());
+    assert_eq!(target(&applied.inverse_table().unwrap(), "1").as_deref(), Some("a/1"));
+    assert_says(&mapping(text).to_toml(), &["inverse = false"]);
+}
+
+#[test]
+fn every_name_of_to_has_every_capture_or_the_rule_has_no_inverse() {
+    let error = inverse_error(&mapping("[[rule]]\nfrom = '{n:int}'\nto = ['a{n}', 'b']\nsplit = 0"));
+    assert_says(&error, &["'n' does not appear", "rule 1 at line 2", "inverse = false"]);
+    let error = inverse_error(&mapping("[[rule]]\nfrom = '{n:int}'\nto = ['a{n}', 'b{n+1}']\nsplit = 0"));
+    assert_says(&error, &["'n' in different ways"]);
+}
+
+#[test]
+fn a_table_with_a_title_keeps_it() {
+    let titled = mapping("title = \"A \\\"to\\\" B\"\nidentity = true");
+    assert_eq!(titled.title(), Some("A \"to\" B"));
+    assert_eq!(mapping(&titled.to_toml()).title(), titled.title());
+}
