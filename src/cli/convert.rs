@@ -1,9 +1,8 @@
 //! `ckpt convert` and `ckpt plan`.
 
-use super::common::{Reading, pairs, read_text, route};
+use super::common::{Reading, pairs, route};
 use super::{Report, render, to_json};
 use crate::convert::{Conversion, Execution, Planned, Summary};
-use crate::mapping::Mapping;
 use crate::plan::{Plan, Policy, Resources};
 use crate::registry::Registry;
 use crate::words::count;
@@ -11,7 +10,7 @@ use ckpt_api::{DType, Error, Result, parse_size};
 use clap::Args;
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -136,7 +135,7 @@ fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Pl
     let source = arguments.reading.open(&registry, &arguments.input, read)?;
     let mut policy = Policy { strict: arguments.strict, ..Policy::default() };
     arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
-    let mapping = arguments.map.as_deref().map(read_mapping).transpose()?;
+    let mapping = arguments.map.as_deref().map(super::map::read_mapping).transpose()?;
     let mapping =
         if arguments.inverse { mapping.map(|mapping| mapping.inverse()).transpose()? } else { mapping };
     let conversion = Conversion {
@@ -153,21 +152,6 @@ fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Pl
     };
     let planned = conversion.plan_unjudged(&registry, source, &arguments.output)?;
     Ok((conversion, planned))
-}
-
-/// A mapping file, or a built-in mapping where no such file exists.
-pub(super) fn read_mapping(name: &str) -> Result<Mapping> {
-    let path = Path::new(name);
-    match Mapping::builtin(name) {
-        Some(mapping) if !path.exists() => Ok(mapping),
-        None if !path.exists() => {
-            Err(Error::usage("no such mapping file, and no built-in mapping of this name")
-                .field("--map")
-                .found(format!("'{name}'"))
-                .help(ckpt_api::nearest(name, Mapping::builtin_names())))
-        }
-        _ => Mapping::from_toml(&read_text(path)?, name),
-    }
 }
 
 fn dtype(name: &str) -> Result<DType> {

@@ -28,6 +28,23 @@ impl Pattern {
         Some(values)
     }
 
+    /// How many characters of `name` some name of this form begins with.
+    pub(super) fn reach(&self, name: &str, separator: char) -> usize {
+        let text = Text::new(name, separator);
+        let mut starts = vec![false; text.chars.len() + 1];
+        starts.iter_mut().take(1).for_each(|start| *start = true);
+        let mut furthest = 0;
+        for part in &self.parts {
+            let (next, reached) = match part {
+                Part::Literal(literal) => text.literal_reach(literal, &starts),
+                Part::Capture { class, .. } | Part::Wildcard(class) => text.class_reach(*class, &starts),
+            };
+            furthest = furthest.max(reached);
+            starts = next;
+        }
+        furthest
+    }
+
     /// A cheap look that most names fail: the literals occur in order, the first and last at the ends.
     fn may_match(&self, name: &str) -> bool {
         let mut rest = name;
@@ -109,6 +126,39 @@ impl<'n> Text<'n> {
             *entry = holds(&reach, START);
         }
         row
+    }
+
+    /// Where the literal ends that begins at one of `starts`, and how far its beginning comes at most.
+    fn literal_reach(&self, literal: &str, starts: &[bool]) -> (Vec<bool>, usize) {
+        let (mut ends, mut furthest) = (vec![false; starts.len()], 0);
+        for (start, _) in starts.iter().enumerate().filter(|(_, start)| **start) {
+            let here = self.chars.iter().skip(start).map(|(_, c)| *c);
+            let same = here.zip(literal.chars()).take_while(|(a, b)| a == b).count();
+            furthest = furthest.max(start + same);
+            if same == literal.chars().count() {
+                ends.iter_mut().skip(start + same).take(1).for_each(|end| *end = true);
+            }
+        }
+        (ends, furthest)
+    }
+
+    /// Where the class may end that begins at one of `starts`, and how far it comes at most.
+    fn class_reach(&self, class: Class, starts: &[bool]) -> (Vec<bool>, usize) {
+        let (mut ends, mut furthest) = (vec![false; starts.len()], 0);
+        let mut active = [false; STATES];
+        for (index, end) in ends.iter_mut().enumerate() {
+            active[START] |= holds(starts, index);
+            let states: Vec<State> = (0..STATES).filter(|state| holds(&active, *state)).collect();
+            if !states.is_empty() {
+                furthest = index;
+            }
+            *end = states.iter().any(|state| accepts(class, *state));
+            active = [false; STATES];
+            for state in states.iter().filter_map(|state| self.step(class, *state, index)) {
+                active.iter_mut().skip(state).take(1).for_each(|active| *active = true);
+            }
+        }
+        (ends, furthest)
     }
 
     /// The first end at or behind `start` where the class may end and the parts behind it match.

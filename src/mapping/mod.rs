@@ -67,6 +67,7 @@
 
 mod builtin;
 mod check;
+mod explain;
 mod file;
 mod inverse;
 mod matching;
@@ -83,6 +84,7 @@ mod tests;
 
 use crate::recipe::Target;
 use ckpt_api::{Error, Limits, Result};
+pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 use parse::Roles;
 use pattern::{Pattern, Separators};
 use relation::Link;
@@ -252,6 +254,27 @@ impl Mapping {
     /// [`ckpt_api::Kind::Mapping`] naming the rule, and the capture, that has no inverse.
     pub fn inverse(&self) -> Result<Self> {
         inverse::invert(self).map_err(|error| self.located(error))
+    }
+
+    /// Why `name` becomes what it becomes, alone: whether other names collide with it is not looked at.
+    ///
+    /// ```
+    /// let gpt2 = ckpt::mapping::Mapping::builtin("gpt2-tf-to-hf").expect("it is built in");
+    /// let explained = gpt2.explain("model/h3/ln_1/g", &ckpt_api::Limits::default())?;
+    /// assert_eq!(explained.captures["layer"], "3");
+    /// assert_eq!(explained.targets[0].name, "h.3.ln_1.weight");
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Mapping::apply`]: rules that overlap, a number that does not fit, a name that is too long.
+    pub fn explain(&self, name: &str, limits: &Limits) -> Result<Explanation> {
+        explain::explain(self, name, limits).map_err(|error| self.located(error))
+    }
+
+    /// Every rule, and its inverse or why it has none.
+    pub fn rules(&self) -> Vec<RuleReport> {
+        explain::rules(self)
     }
 
     /// `rule 2 at line 7 ('from' -> 'to')`; without the line where there is none.

@@ -1,0 +1,65 @@
+//! `ckpt map check`.
+
+use super::super::common::Looking;
+use super::super::{Report, render, to_json};
+use super::{Chosen, sources};
+use crate::mapping::{Applied, RuleReport};
+use crate::words::count;
+use ckpt_api::Result;
+use clap::Args;
+use std::fmt::Write;
+
+#[derive(Args)]
+pub(in crate::cli) struct Arguments {
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    looking: Looking,
+}
+
+pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+    let mapping = arguments.chosen.read()?;
+    let source = arguments.looking.open()?;
+    let names: Vec<&str> = source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let applied = mapping.apply(&names, &arguments.looking.reading.limits()?)?;
+    let rules = mapping.rules();
+    if !json {
+        return Ok(text(&applied, &rules).into());
+    }
+    let why = applied.inverse.as_ref().err().map(ToString::to_string);
+    Ok(to_json(&serde_json::json!({
+        "targets": applied.targets, "dropped": applied.dropped, "unused": applied.unused, "rules": rules,
+        "invertible": why.is_none(), "why_not": why,
+    }))?
+    .into())
+}
+
+fn text(applied: &Applied, rules: &[RuleReport]) -> String {
+    let rows = applied.targets.iter().map(|target| {
+        vec![sources(target), render::plain(&target.name), render::plain(&target.recipe.describe())]
+    });
+    let mut text = render::table(&["from", "to", "steps"], &[], &rows.collect::<Vec<_>>());
+    for rule in rules {
+        let _ = writeln!(text, "{}", render::plain(&rule.rule));
+        let _ = match (&rule.inverse, &rule.why_not) {
+            (Some(inverse), _) => writeln!(text, "    backwards: {}", render::plain(inverse)),
+            (None, why) => {
+                let why = why.as_deref().unwrap_or_default();
+                writeln!(text, "    no inverse: {}", render::plain(why))
+            }
+        };
+    }
+    for name in &applied.dropped {
+        let _ = writeln!(text, "dropped: {}", render::plain(name));
+    }
+    for rule in &applied.unused {
+        let _ = writeln!(text, "unused: {}", render::plain(rule));
+    }
+    let all = count(applied.targets.len(), "target name");
+    let _ = writeln!(text, "{all}, one to one; {} dropped", count(applied.dropped.len(), "source name"));
+    let _ = match &applied.inverse {
+        Ok(_) => writeln!(text, "the rules have an inverse"),
+        Err(why) => writeln!(text, "the rules have no inverse: {}", render::plain(&why.to_string())),
+    };
+    text
+}

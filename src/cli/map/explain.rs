@@ -1,0 +1,83 @@
+//! `ckpt map explain`.
+
+use super::super::{Report, render, to_json};
+use super::{Chosen, sources};
+use crate::mapping::{Back, Decision, Explanation};
+use crate::recipe::Target;
+use ckpt_api::{Limits, Result};
+use clap::Args;
+use std::fmt::Write;
+
+#[derive(Args)]
+pub(in crate::cli) struct Arguments {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Names of source tensors
+    #[arg(required = true, value_name = "KEY")]
+    keys: Vec<String>,
+}
+
+pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+    let mapping = arguments.chosen.read()?;
+    let limits = Limits::default();
+    let explained = arguments.keys.iter().map(|key| mapping.explain(key, &limits));
+    let explained = explained.collect::<Result<Vec<_>>>()?;
+    if json {
+        return Ok(to_json(&explained)?.into());
+    }
+    Ok(explained.iter().map(text).collect::<String>().into())
+}
+
+fn text(explained: &Explanation) -> String {
+    let mut text = format!("{}\n", render::plain(&explained.name));
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<9} {}", render::plain(value));
+    };
+    match &explained.decision {
+        Decision::Lookup => line("decided", "lookup"),
+        Decision::Identity => line("decided", "identity: nothing matches, so it keeps its name"),
+        Decision::Ignored { pattern } => line("dropped", &format!("ignore '{pattern}'")),
+        Decision::Rule { rule } => line("decided", rule),
+        Decision::Nothing { nearest } => {
+            line("nothing", "no lookup, ignore or rule matches, and identity is not set: an error");
+            if let Some(nearest) = nearest {
+                line("nearest", &nearest.rule);
+                let rest = if nearest.rest.is_empty() {
+                    "then the name ends".to_owned()
+                } else {
+                    format!("then '{}' does not", nearest.rest)
+                };
+                line("fits", &format!("'{}', {rest}", nearest.fits));
+            }
+        }
+    }
+    for (name, value) in &explained.captures {
+        line("capture", &format!("{name} = {value}"));
+    }
+    explained.targets.iter().for_each(|target| line("becomes", &described(target)));
+    match &explained.back {
+        None => {}
+        Some(Back::None(why)) => line("inverse", &format!("none: {why}")),
+        Some(Back::Leads(back)) => {
+            for target in back {
+                let same = target.name == explained.name || explained.targets.len() == 1 && back.len() > 1;
+                let verdict = if same { "" } else { " (not where it came from)" };
+                line("inverse", &format!("{}{verdict}", described(target)));
+            }
+        }
+    }
+    text
+}
+
+/// `name = a + b: transpose`, as far as there is more to say than the name.
+fn described(target: &Target) -> String {
+    let mut text = render::plain(&target.name);
+    if target.sources.len() > 1 {
+        let _ = write!(text, " = {}", sources(target));
+    }
+    let steps = target.recipe.describe();
+    if !steps.is_empty() {
+        let _ = write!(text, ": {steps}");
+    }
+    text
+}

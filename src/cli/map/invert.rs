@@ -1,0 +1,60 @@
+//! `ckpt map invert`.
+
+use super::super::common::{Reading, pairs};
+use super::super::{Report, to_json};
+use super::{Output, read_mapping};
+use crate::mapping::Mapping;
+use crate::registry::Registry;
+use ckpt_api::{Error, Result};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(in crate::cli) struct Arguments {
+    /// Mapping: a file, or the name of a built-in one
+    map: String,
+    #[command(flatten)]
+    output: Output,
+    /// Checkpoint with the source names: where the rules have no inverse that leads back, the inverse becomes a table
+    /// of its names
+    #[arg(long, value_name = "PATH")]
+    of: Option<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
+    /// Option for reading the checkpoint; `ckpt formats` lists them
+    #[arg(long, value_name = "KEY=VALUE", requires = "of")]
+    set: Vec<String>,
+}
+
+pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+    let mapping = read_mapping(&arguments.map)?;
+    let (inverse, why_table) = match &arguments.of {
+        None => {
+            let hint =
+                |error: Error| error.help("with --of CHECKPOINT the inverse becomes a table of its names");
+            (mapping.inverse().map_err(hint)?, None)
+        }
+        Some(path) => inverse_of(&mapping, path, arguments)?,
+    };
+    let text = inverse.to_toml();
+    if json {
+        let value = serde_json::json!({ "toml": text, "table": why_table.is_some(), "why_table": why_table });
+        arguments.output.write(text)?;
+        return Ok(to_json(&value)?.into());
+    }
+    if let Some(why) = why_table {
+        eprintln!("note: a table of these names only: {}", super::render::plain(&why));
+    }
+    Ok(arguments.output.write(text)?.into())
+}
+
+/// The inverse on a checkpoint's names, and why it is a table where it is one.
+fn inverse_of(mapping: &Mapping, path: &Path, arguments: &Arguments) -> Result<(Mapping, Option<String>)> {
+    let source = arguments.reading.open(&Registry::builtin(), path, pairs(&arguments.set)?)?;
+    let names: Vec<&str> = source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let applied = mapping.apply(&names, &arguments.reading.limits()?)?;
+    match applied.inverse {
+        Ok(inverse) => Ok((inverse, None)),
+        Err(ref why) => Ok((applied.inverse_table()?, Some(why.to_string()))),
+    }
+}

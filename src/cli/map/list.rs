@@ -1,0 +1,42 @@
+//! `ckpt map list` and `ckpt map show`.
+
+use super::super::{Report, render, to_json};
+use crate::mapping::Mapping;
+use ckpt_api::Result;
+use clap::Args;
+
+#[derive(Args)]
+pub(in crate::cli) struct ShowArguments {
+    /// Name of the built-in mapping
+    name: String,
+}
+
+pub(super) fn run(json: bool) -> Result<Report> {
+    let tables = Mapping::builtin_names().filter_map(|name| Some((name, Mapping::builtin(name)?)));
+    let tables: Vec<(&str, Mapping)> = tables.collect();
+    if json {
+        let tables = tables.iter().map(|(name, mapping)| {
+            let why = mapping.inverse().err().map(|error| error.to_string());
+            serde_json::json!({
+                "name": name, "title": mapping.title(), "rules": mapping.rules().len(),
+                "invertible": why.is_none(), "why_not": why,
+            })
+        });
+        return Ok(to_json(&tables.collect::<Vec<_>>())?.into());
+    }
+    let rows = tables.iter().map(|(name, mapping)| {
+        let inverse = if mapping.inverse().is_ok() { "yes" } else { "no" };
+        let title = mapping.title().unwrap_or_default().to_owned();
+        vec![(*name).to_owned(), mapping.rules().len().to_string(), inverse.to_owned(), title]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    Ok(render::table(&["name", "rules", "inverse", "title"], &[1], &rows).into())
+}
+
+pub(super) fn show(arguments: &ShowArguments, json: bool) -> Result<Report> {
+    let text = Mapping::builtin_text(&arguments.name).ok_or_else(|| super::unknown(&arguments.name))?;
+    if json {
+        return Ok(to_json(&serde_json::json!({ "name": arguments.name, "toml": text }))?.into());
+    }
+    Ok(text.to_owned().into())
+}

@@ -1,0 +1,102 @@
+//! `ckpt map`.
+
+mod check;
+mod explain;
+mod invert;
+mod list;
+
+use super::common::read_text;
+use super::{Report, render};
+use crate::mapping::Mapping;
+use crate::recipe::Target;
+use ckpt_api::{Error, Result};
+use clap::{Args, Subcommand};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// List the built-in mappings
+    List,
+    /// Print a built-in mapping
+    Show(list::ShowArguments),
+    /// Prove a mapping one to one on the names of a checkpoint, and show what it does
+    Check(check::Arguments),
+    /// Write the mapping that leads back
+    Invert(invert::Arguments),
+    /// Say what becomes of a name, and why
+    Explain(explain::Arguments),
+}
+
+/// Which mapping.
+#[derive(Args)]
+struct Chosen {
+    /// Mapping: a file, or the name of a built-in one
+    map: String,
+    /// Read the mapping backwards
+    #[arg(long)]
+    inverse: bool,
+}
+
+impl Chosen {
+    fn read(&self) -> Result<Mapping> {
+        let mapping = read_mapping(&self.map)?;
+        if self.inverse { mapping.inverse() } else { Ok(mapping) }
+    }
+}
+
+pub(super) fn run(command: &Command, json: bool) -> Result<Report> {
+    match command {
+        Command::List => list::run(json),
+        Command::Show(arguments) => list::show(arguments, json),
+        Command::Check(arguments) => check::run(arguments, json),
+        Command::Invert(arguments) => invert::run(arguments, json),
+        Command::Explain(arguments) => explain::run(arguments, json),
+    }
+}
+
+/// A mapping file, or a built-in mapping where no such file exists.
+pub(super) fn read_mapping(name: &str) -> Result<Mapping> {
+    let path = Path::new(name);
+    match Mapping::builtin(name) {
+        Some(mapping) if !path.exists() => Ok(mapping),
+        None if !path.exists() => Err(unknown(name)),
+        _ => Mapping::from_toml(&read_text(path)?, name),
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::usage("no such mapping file, and no built-in mapping of this name")
+        .found(format!("'{name}'"))
+        .help(ckpt_api::nearest(name, Mapping::builtin_names()))
+}
+
+/// Where a mapping that was made is written.
+#[derive(Args)]
+struct Output {
+    /// File to write, which must not exist; stdout if left out
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Output {
+    /// Writes `text` to the file, or hands it back for stdout.
+    fn write(&self, text: String) -> Result<String> {
+        let Some(path) = &self.output else { return Ok(text) };
+        let shown = path.display().to_string();
+        let failed = |error| Error::io("cannot write the mapping", error).file(shown.as_str());
+        let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+        if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+            // Half a mapping is worse than none; that it cannot be removed either adds nothing.
+            let _ = std::fs::remove_file(path);
+            return Err(failed(error));
+        }
+        Ok(String::new())
+    }
+}
+
+/// `a + b`, for people.
+fn sources(target: &Target) -> String {
+    target.sources.iter().map(|name| render::plain(name)).collect::<Vec<_>>().join(" + ")
+}

@@ -1,0 +1,122 @@
+//! Mappings whose rules do more than rename: the converted values against plain loops, there and back.
+
+mod common;
+
+use ckpt::api::{Kind, Limits};
+use ckpt::mapping::Mapping;
+use ckpt::{Conversion, Registry, Source};
+use common::{convert, floats, open};
+use std::path::{Path, PathBuf};
+
+const MAP: &str = r#"
+target_separator = "."
+[roles]
+kernel = ["transpose"]
+[[rule]]
+from = "h{n:int}/attn/w"
+to = ["h.{n}.q", "h.{n}.k", "h.{n}.v"]
+split = 2
+steps = ["squeeze 0"]
+[[rule]]
+from = ["h{n:int}/mlp/up", "h{n:int}/mlp/gate"]
+to = "h.{n}.mlp"
+merge = 0
+role = "kernel"
+[[rule]]
+from = "wte"
+to = ["wte.weight", "head.weight"]
+tie = true
+"#;
+
+/// A safetensors file of one layer; every element is a number of its own.
+fn source(directory: &Path) -> PathBuf {
+    let tensors = [
+        ("h0/attn/w", vec![1, 4, 6]),
+        ("h0/mlp/gate", vec![4, 3]),
+        ("h0/mlp/up", vec![4, 3]),
+        ("wte", vec![5, 2]),
+    ];
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+    for (number, (name, shape)) in tensors.into_iter().enumerate() {
+        let start = data.len();
+        let count: usize = shape.iter().product();
+        data.extend((0..count).flat_map(|k| ((100 * number + k) as f32).to_le_bytes()));
+        let offsets = [start, data.len()];
+        header.insert(
+            name.into(),
+            serde_json::json!({"dtype": "F32", "shape": shape, "data_offsets": offsets}),
+        );
+    }
+    let header = serde_json::to_vec(&header).unwrap();
+    let path = directory.join("source.safetensors");
+    std::fs::write(&path, [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat()).unwrap();
+    path
+}
+
+fn mapped(text: &str) -> Conversion {
+    let mapping = Some(Mapping::from_toml(text, "map.toml").unwrap());
+    Conversion { mapping, to: Some("safetensors".into()), ..Conversion::default() }
+}
+
+fn value(source: &Source, name: &str) -> (Vec<u64>, Vec<f32>) {
+    let (_, tensor) = source.checkpoint().tensor(name).unwrap_or_else(|| panic!("{name} is not there"));
+    (tensor.shape.to_vec(), floats(&source.value(name).unwrap()))
+}
+
+#[test]
+fn tensors_are_split_merged_and_tied_and_the_inverse_brings_every_byte_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (there, back) =
+        (directory.path().join("there.safetensors"), directory.path().join("back.safetensors"));
+    let path = source(directory.path());
+    convert(open(&path, &[]), &there, &mapped(MAP));
+    let result = open(&there, &[]);
+    let names: Vec<&str> = result.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names.len(), 6, "{names:?}");
+    for (part, name) in ["h.0.q", "h.0.k", "h.0.v"].into_iter().enumerate() {
+        let expected = (0..4).flat_map(|row| (0..2).map(move |column| (6 * row + 2 * part + column) as f32));
+        assert_eq!(value(&result, name), (vec![4, 2], expected.collect()), "{name}");
+    }
+    let transposed =
+        |first: usize| (0..3).flat_map(move |row| (0..4).map(move |k| (first + 3 * k + row) as f32));
+    assert_eq!(value(&result, "h.0.mlp"), (vec![6, 4], transposed(200).chain(transposed(100)).collect()));
+    assert_eq!(value(&result, "head.weight"), value(&result, "wte.weight"));
+    let inverse = Mapping::from_toml(MAP, "map.toml").unwrap().inverse().unwrap();
+    convert(result, &back, &Conversion { mapping: Some(inverse), ..mapped(MAP) });
+    let (source, back) = (open(&path, &[]), open(&back, &[]));
+    assert!(ckpt::diff::diff(&source, &back, Default::default()).unwrap().agrees());
+    assert_eq!(source.checkpoint().tensors.len(), 4);
+}
+
+#[test]
+fn tensors_that_should_be_equal_and_are_not_stop_the_conversion() {
+    let directory = tempfile::tempdir().unwrap();
+    let map = "identity = true\n[[rule]]\nfrom = ['h0/mlp/up', 'h0/mlp/gate']\nto = 'one'\ntie = true";
+    let out = directory.path().join("out.safetensors");
+    let error =
+        mapped(map).plan(&Registry::builtin(), open(&source(directory.path()), &[]), &out).unwrap_err();
+    assert_eq!(error.kind(), Kind::Mapping);
+    assert!(error.to_string().contains("'h0/mlp/gate' differs from 'h0/mlp/up'"), "{error}");
+}
+
+#[test]
+fn a_recipe_that_does_not_fit_the_tensors_stops_the_conversion_and_names_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = source(directory.path());
+    let out = directory.path().join("out.safetensors");
+    let names = open(&path, &[]).checkpoint().tensors.iter().map(|t| t.name.clone()).collect::<Vec<_>>();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (rule, says) in [
+        ("from = 'h0/attn/w'\nto = 'x'\nsteps = ['transpose']", "a matrix"),
+        ("from = 'wte'\nto = ['x', 'y']\nsplit = 0", "a multiple of 2"),
+        ("from = 'wte'\nto = ['x', 'y']\nsplit = 2", "does not have the axis"),
+        ("from = ['wte', 'h0/mlp/up']\nto = 'x'\nmerge = 1", "expected lengths"),
+    ] {
+        let conversion = mapped(&format!("identity = true\n[[rule]]\n{rule}"));
+        // By names alone nothing is wrong.
+        conversion.mapping.as_ref().unwrap().apply(&names, &Limits::default()).unwrap();
+        let error = conversion.plan(&Registry::builtin(), open(&path, &[]), &out).unwrap_err().to_string();
+        assert!(error.contains(says) && error.contains("tensor "), "{rule}: {error}");
+        assert!(!out.exists());
+    }
+}
