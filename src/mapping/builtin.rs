@@ -9,7 +9,18 @@ macro_rules! tables {
     };
 }
 
-const TABLES: &[(&str, &str)] = tables!["gpt2-tf-to-hf"];
+const TABLES: &[(&str, &str)] = tables![
+    "albert-tf-to-hf",
+    "bert-tf-to-hf",
+    "electra-generator-tf-to-hf",
+    "electra-tf-to-hf",
+    "gpt2-swift-paths-to-hf",
+    "gpt2-swift-to-hf",
+    "gpt2-tf-to-hf",
+    "mt5-mesh-to-hf",
+    "resnet-keras-to-torchvision",
+    "t5-mesh-to-hf",
+];
 
 /// The table called `name`. A test loads every table, so none is hidden by its own error.
 pub(super) fn load(name: &str) -> Option<Mapping> {

@@ -414,47 +414,6 @@ fn errors_show_names_on_one_line_and_shortened() {
 }
 
 #[test]
-fn every_builtin_table_loads_and_has_an_inverse() {
-    let names: Vec<&str> = Mapping::builtin_names().collect();
-    assert_eq!(names, ["gpt2-tf-to-hf"]);
-    for name in names {
-        assert!(Mapping::builtin(name).unwrap().inverse().is_ok(), "{name}");
-    }
-    assert!(Mapping::builtin("gpt2").is_none());
-}
-
-#[test]
-fn the_gpt2_table_maps_every_name_of_the_small_model_and_back() {
-    let mut names: Vec<String> =
-        ["model/wte", "model/wpe", "model/ln_f/g", "model/ln_f/b"].map(String::from).to_vec();
-    let parts = ["ln_1/g", "ln_1/b", "attn/c_attn/w", "attn/c_attn/b", "attn/c_proj/w", "attn/c_proj/b"];
-    let parts = parts.into_iter().chain([
-        "ln_2/g",
-        "ln_2/b",
-        "mlp/c_fc/w",
-        "mlp/c_fc/b",
-        "mlp/c_proj/w",
-        "mlp/c_proj/b",
-    ]);
-    for part in parts {
-        names.extend((0..12).map(|layer| format!("model/h{layer}/{part}")));
-    }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let applied = apply(&Mapping::builtin("gpt2-tf-to-hf").unwrap(), &names);
-    assert_eq!((applied.targets.len(), applied.unused.len()), (148, 0));
-    assert!(applied.inverse.is_ok());
-    for (source, target) in [
-        ("model/wpe", "wpe.weight"),
-        ("model/ln_f/b", "ln_f.bias"),
-        ("model/h0/ln_2/g", "h.0.ln_2.weight"),
-        ("model/h11/attn/c_proj/b", "h.11.attn.c_proj.bias"),
-        ("model/h3/mlp/c_fc/w", "h.3.mlp.c_fc.weight"),
-    ] {
-        assert_eq!(renamed(&applied)[source], target);
-    }
-}
-
-#[test]
 fn the_schema_has_exactly_the_keys_that_the_parser_knows() {
     let schema: serde_json::Value =
         serde_json::from_str(include_str!("../../schemas/mapping.schema.json")).unwrap();
