@@ -4,8 +4,10 @@ use super::super::common::Looking;
 use super::super::{Report, render, to_json};
 use super::{Chosen, sources};
 use crate::mapping::{Applied, RuleReport};
+use crate::recipe::rebuild;
+use crate::select::remove;
 use crate::words::count;
-use ckpt_api::Result;
+use ckpt_api::{Checkpoint, Result};
 use clap::Args;
 use std::fmt::Write;
 
@@ -19,12 +21,15 @@ pub(in crate::cli) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let mapping = arguments.chosen.read()?;
-    let source = arguments.looking.open()?;
+    let mut source = arguments.looking.open()?;
     let names: Vec<&str> = source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let applied = mapping.apply(&names, &arguments.looking.reading.limits()?)?;
+    // As a conversion does it: whether the steps fit the shapes shows here.
+    remove(&mut source.contents, applied.dropped.clone());
+    rebuild(&mut source.contents, &applied.targets)?;
     let rules = mapping.rules();
     if !json {
-        return Ok(text(&applied, &rules).into());
+        return Ok(text(&applied, source.checkpoint(), &rules).into());
     }
     let why = applied.inverse.as_ref().err().map(ToString::to_string);
     Ok(to_json(&serde_json::json!({
@@ -34,11 +39,15 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     .into())
 }
 
-fn text(applied: &Applied, rules: &[RuleReport]) -> String {
+/// `made` holds the targets.
+fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport]) -> String {
+    let ids = made.by_name();
     let rows = applied.targets.iter().map(|target| {
-        vec![sources(target), render::plain(&target.name), render::plain(&target.recipe.describe())]
+        let tensor = ids.get(target.name.as_str()).and_then(|id| made.tensors.get(id.0));
+        let shape = tensor.map(|tensor| tensor.shape.to_string()).unwrap_or_default();
+        vec![sources(target), render::plain(&target.name), shape, target.recipe.describe()]
     });
-    let mut text = render::table(&["from", "to", "steps"], &[], &rows.collect::<Vec<_>>());
+    let mut text = render::table(&["from", "to", "shape", "steps"], &[], &rows.collect::<Vec<_>>());
     for rule in rules {
         let _ = writeln!(text, "{}", render::plain(&rule.rule));
         let _ = match (&rule.inverse, &rule.why_not) {
