@@ -29,6 +29,40 @@ impl Looking {
     }
 }
 
+/// Two checkpoints that are only read.
+#[derive(Args)]
+pub(super) struct Two {
+    /// First checkpoint
+    a: PathBuf,
+    /// Second checkpoint
+    b: PathBuf,
+    /// Format of the first checkpoint
+    #[arg(long, value_name = "FORMAT")]
+    a_format: Option<String>,
+    /// Format of the second checkpoint
+    #[arg(long, value_name = "FORMAT")]
+    b_format: Option<String>,
+    /// Option for reading the first checkpoint
+    #[arg(long, value_name = "KEY=VALUE")]
+    a_set: Vec<String>,
+    /// Option for reading the second checkpoint
+    #[arg(long, value_name = "KEY=VALUE")]
+    b_set: Vec<String>,
+}
+
+impl Two {
+    /// Opens both.
+    pub(super) fn open(&self) -> Result<(Source, Source)> {
+        let registry = Registry::builtin();
+        let open = |path: &Path, format: &Option<String>, set: &[String]| {
+            let options =
+                OpenOptions { format: format.clone(), options: pairs(set)?, ..OpenOptions::default() };
+            Source::open(&registry, path, &options)
+        };
+        Ok((open(&self.a, &self.a_format, &self.a_set)?, open(&self.b, &self.b_format, &self.b_set)?))
+    }
+}
+
 /// How to read the input.
 #[derive(Args)]
 pub(super) struct Reading {

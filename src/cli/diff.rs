@@ -1,49 +1,26 @@
 //! `ckpt diff`.
 
-use super::common::pairs;
+use super::common::Two;
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, Tolerance, diff};
-use crate::registry::Registry;
-use crate::source::{OpenOptions, Source};
 use ckpt_api::{Error, Result};
 use clap::Args;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// First checkpoint
-    a: PathBuf,
-    /// Second checkpoint
-    b: PathBuf,
+    #[command(flatten)]
+    two: Two,
     /// Absolute tolerance
     #[arg(long, default_value_t = 0.0)]
     atol: f64,
     /// Tolerance relative to the second checkpoint's values
     #[arg(long, default_value_t = 0.0)]
     rtol: f64,
-    /// Format of the first checkpoint
-    #[arg(long, value_name = "FORMAT")]
-    a_format: Option<String>,
-    /// Format of the second checkpoint
-    #[arg(long, value_name = "FORMAT")]
-    b_format: Option<String>,
-    /// Option for reading the first checkpoint
-    #[arg(long, value_name = "KEY=VALUE")]
-    a_set: Vec<String>,
-    /// Option for reading the second checkpoint
-    #[arg(long, value_name = "KEY=VALUE")]
-    b_set: Vec<String>,
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let registry = Registry::builtin();
-    let open = |path: &PathBuf, format: &Option<String>, set: &[String]| {
-        let options = OpenOptions { format: format.clone(), options: pairs(set)?, ..OpenOptions::default() };
-        Source::open(&registry, path, &options)
-    };
-    let a = open(&arguments.a, &arguments.a_format, &arguments.a_set)?;
-    let b = open(&arguments.b, &arguments.b_format, &arguments.b_set)?;
+    let (a, b) = arguments.two.open()?;
     let tolerance = Tolerance {
         absolute: tolerated("--atol", arguments.atol)?,
         relative: tolerated("--rtol", arguments.rtol)?,

@@ -79,6 +79,7 @@ mod problems;
 mod properties;
 mod relation;
 mod rule;
+pub mod suggest;
 #[cfg(test)]
 mod tests;
 

@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod invert;
 mod list;
+mod suggest;
 
 use super::common::read_text;
 use super::{Report, render};
@@ -27,6 +28,8 @@ pub(super) enum Command {
     Invert(invert::Arguments),
     /// Say what becomes of a name, and why
     Explain(explain::Arguments),
+    /// Propose a mapping from two checkpoints: by shapes, values and names
+    Suggest(suggest::Arguments),
 }
 
 /// Which mapping.
@@ -53,6 +56,7 @@ pub(super) fn run(command: &Command, json: bool) -> Result<Report> {
         Command::Check(arguments) => check::run(arguments, json),
         Command::Invert(arguments) => invert::run(arguments, json),
         Command::Explain(arguments) => explain::run(arguments, json),
+        Command::Suggest(arguments) => suggest::run(arguments, json),
     }
 }
 

@@ -1,0 +1,28 @@
+//! `ckpt map suggest`.
+
+use super::super::common::Two;
+use super::super::{Report, to_json};
+use super::Output;
+use crate::mapping::suggest::suggest;
+use ckpt_api::Result;
+use clap::Args;
+
+#[derive(Args)]
+pub(in crate::cli) struct Arguments {
+    #[command(flatten)]
+    two: Two,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+    let (a, b) = arguments.two.open()?;
+    let suggestion = suggest(&a, &b)?;
+    let text = suggestion.to_toml();
+    if !json {
+        return Ok(arguments.output.write(text)?.into());
+    }
+    let value = to_json(&serde_json::json!({ "toml": text, "suggestion": suggestion }))?;
+    arguments.output.write(text)?;
+    Ok(value.into())
+}

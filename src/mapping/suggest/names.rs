@@ -1,0 +1,136 @@
+//! How alike two names are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Words that name one thing in different frameworks; the first stands for all.
+const SYNONYMS: [&[&str]; 5] = [
+    &["weight", "weights", "w", "kernel", "gamma", "g", "scale", "embeddings"],
+    &["bias", "biases", "b", "beta", "offset"],
+    &["running", "moving"],
+    &["var", "variance"],
+    &["attn", "attention"],
+];
+
+/// A name's words and numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Name {
+    words: BTreeMap<String, usize>,
+    numbers: Vec<String>,
+    /// What stands before the last segment.
+    parent: String,
+    /// The last word.
+    pub(super) last: String,
+}
+
+impl Name {
+    pub(super) fn new(text: &str) -> Self {
+        let mut name = Name { parent: parent(text).to_owned(), ..Name::default() };
+        for token in tokens(text) {
+            if token.starts_with(|c: char| c.is_ascii_digit()) {
+                name.numbers.push(token);
+            } else {
+                name.last.clone_from(&token);
+                *name.words.entry(token).or_default() += 1;
+            }
+        }
+        name
+    }
+}
+
+/// Parents that are known to belong together, from pairs that values decided.
+#[derive(Default)]
+pub(super) struct Parents(BTreeSet<(String, String)>);
+
+impl Parents {
+    pub(super) fn learn(&mut self, a: &Name, b: &Name) {
+        if !a.parent.is_empty() && !b.parent.is_empty() {
+            self.0.insert((a.parent.clone(), b.parent.clone()));
+        }
+    }
+
+    /// How alike two names are: the shared part of their words, more for equal numbers, most for parents that belong
+    /// together; 0 where no word is shared and no parent known.
+    pub(super) fn likeness(&self, a: &Name, b: &Name) -> f64 {
+        let shared: usize =
+            a.words.iter().map(|(word, count)| b.words.get(word).map_or(0, |other| *count.min(other))).sum();
+        let all: usize = a.words.values().chain(b.words.values()).sum();
+        let known = self.0.contains(&(a.parent.clone(), b.parent.clone()));
+        if shared == 0 && !known {
+            return 0.0;
+        }
+        let words = if all == 0 { 0.0 } else { 2.0 * shared as f64 / all as f64 };
+        words + if a.numbers == b.numbers { 1.0 } else { 0.0 } + if known { 2.0 } else { 0.0 }
+    }
+}
+
+fn parent(text: &str) -> &str {
+    text.rfind(['/', '.', ':']).and_then(|at| text.get(..at)).unwrap_or_default()
+}
+
+/// Words in lower case, and numbers without leading zeros.
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens: Vec<String> = Vec::new();
+    let mut before = None;
+    for c in text.chars() {
+        let sort = sort(c, before);
+        match (sort, tokens.last_mut()) {
+            (None, _) => {}
+            (Some(Continues::Yes), Some(token)) => token.extend(c.to_lowercase()),
+            (Some(_), _) => tokens.push(c.to_lowercase().collect()),
+        }
+        before = Some(c);
+    }
+    tokens.into_iter().map(|token| standard(&token)).collect()
+}
+
+/// Whether a character goes on with the token before it.
+enum Continues {
+    Yes,
+    No,
+}
+
+/// `None` for what lies between tokens. `layerNorm12` is three.
+fn sort(c: char, before: Option<char>) -> Option<Continues> {
+    if !c.is_alphanumeric() {
+        return None;
+    }
+    let before = before.filter(|c| c.is_alphanumeric());
+    let goes_on = before.is_some_and(|before| {
+        let digits = before.is_ascii_digit() == c.is_ascii_digit();
+        digits && !(before.is_lowercase() && c.is_uppercase())
+    });
+    Some(if goes_on { Continues::Yes } else { Continues::No })
+}
+
+fn standard(token: &str) -> String {
+    if token.bytes().all(|c| c.is_ascii_digit()) {
+        let number = token.trim_start_matches('0');
+        return if number.is_empty() { "0".to_owned() } else { number.to_owned() };
+    }
+    let known = SYNONYMS.iter().find(|words| words.contains(&token)).and_then(|words| words.first());
+    known.map_or_else(|| token.to_owned(), |word| (*word).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_split_into_words_and_numbers() {
+        assert_eq!(tokens("model/h0/c_attn1/w"), ["model", "h", "0", "c", "attn", "1", "weight"]);
+        assert_eq!(tokens("layerNorm12.LayerNorm.gamma"), ["layer", "norm", "12", "layer", "norm", "weight"]);
+        assert_eq!(tokens("block007"), ["block", "7"]);
+    }
+
+    #[test]
+    fn equal_numbers_and_known_parents_count_more_than_words() {
+        let name = Name::new;
+        let mut parents = Parents::default();
+        let alike = |parents: &Parents, a: &str, b: &str| parents.likeness(&name(a), &name(b));
+        assert!(alike(&parents, "h1/ln/g", "h.1.ln.weight") > alike(&parents, "h1/ln/g", "h.2.ln.weight"));
+        assert!(alike(&parents, "h1/ln/g", "h.1.ln.weight") > alike(&parents, "h1/ln/g", "h.1.ln.bias"));
+        assert_eq!(alike(&parents, "a/x", "c.y"), 0.0);
+        parents.learn(&name("a/w"), &name("c.weight"));
+        assert!(alike(&parents, "a/x", "c.y") > 2.0);
+    }
+}

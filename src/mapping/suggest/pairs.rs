@@ -1,0 +1,221 @@
+//! Which tensor of one checkpoint is which of the other: by values first, by names where those do not decide.
+
+use super::names::{Name, Parents};
+use super::values::{Equal, Groups};
+use super::ways::{Way, ways};
+use super::{Basis, Pair};
+use crate::recipe::AxisStep;
+use crate::source::Source;
+use ckpt_api::TensorId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most comparisons of names; beyond that they decide nothing.
+const MAX_COMPARISONS: usize = 4_000_000;
+
+/// For each tensor of the first checkpoint, which of the second it may be.
+type Candidates = BTreeMap<TensorId, BTreeSet<TensorId>>;
+
+/// Pairs found so far.
+pub(super) struct Pairing<'s> {
+    a: &'s Source,
+    b: &'s Source,
+    names: (Vec<Name>, Vec<Name>),
+    parents: Parents,
+    /// How often the last words of two names went with these steps.
+    usual: BTreeMap<(String, String, Vec<String>), usize>,
+    pub(super) pairs: Vec<Pair>,
+    /// Tensors of the first checkpoint that could be several, or that share one with others.
+    pub(super) ambiguous: Candidates,
+    taken: (BTreeSet<TensorId>, BTreeSet<TensorId>),
+}
+
+impl<'s> Pairing<'s> {
+    pub(super) fn new(a: &'s Source, b: &'s Source) -> Self {
+        let names = |source: &Source| {
+            source.checkpoint().tensors.iter().map(|tensor| Name::new(&tensor.name)).collect()
+        };
+        Pairing {
+            a,
+            b,
+            names: (names(a), names(b)),
+            parents: Parents::default(),
+            usual: BTreeMap::new(),
+            pairs: Vec::new(),
+            ambiguous: Candidates::new(),
+            taken: Default::default(),
+        }
+    }
+
+    /// Pairs all that can be, from what is surest to what is least sure.
+    pub(super) fn decide(&mut self, groups: &Groups, equal: &Equal) {
+        let candidates: Candidates =
+            equal.partners.iter().map(|(a, of_b)| (*a, of_b.keys().copied().collect())).collect();
+        let backwards = reversed(&candidates);
+        let (mut several, mut unsure) = (Vec::new(), Candidates::new());
+        for (a, of_b) in &candidates {
+            let alike: BTreeSet<TensorId> =
+                of_b.iter().filter_map(|b| backwards.get(b)).flatten().copied().collect();
+            let complete = of_b.iter().all(|b| backwards.get(b) == Some(&alike));
+            match (alike.len(), of_b.len()) {
+                (1, 1) => several.push((BTreeSet::from([*a]), of_b.clone())),
+                (1, _) | (_, 1) if complete && !equal.constant.contains(a) => {
+                    if alike.first() == Some(a) {
+                        several.push((alike, of_b.clone()));
+                    }
+                }
+                _ => {
+                    unsure.insert(*a, of_b.clone());
+                }
+            }
+        }
+        // Those with one way teach which steps are usual where there are several.
+        several.sort_by_key(|(of_a, of_b)| self.ways_by_value(equal, of_a, of_b).len() > 1);
+        for (of_a, of_b) in several {
+            let ways = self.ways_by_value(equal, &of_a, &of_b);
+            self.accept(of_a, of_b, ways, Basis::Value);
+        }
+        self.by_name(unsure, Basis::ValueAndName, |a, b| {
+            equal.partners.get(&a).and_then(|of_b| of_b.get(&b)).cloned().unwrap_or_default()
+        });
+        self.open(groups);
+    }
+
+    /// What no value decides: by name among those of one shape, or because there is only one.
+    fn open(&mut self, groups: &Groups) {
+        let (a, b) = (self.a, self.b);
+        for (of_a, of_b) in groups.values() {
+            let free_a: Vec<TensorId> = of_a
+                .iter()
+                .copied()
+                .filter(|id| !self.taken.0.contains(id) && !self.ambiguous.contains_key(id))
+                .collect();
+            let claimed: BTreeSet<TensorId> = self.ambiguous.values().flatten().copied().collect();
+            let free_b =
+                of_b.iter().copied().filter(|id| !self.taken.1.contains(id) && !claimed.contains(id));
+            let free_b: BTreeSet<TensorId> = free_b.collect();
+            if let ([only_a], Some(only_b), 1) = (&free_a[..], free_b.first(), free_b.len()) {
+                let elements = a.shape(*only_a).iter().product::<u64>();
+                if elements > 1 {
+                    let found = ways(a.shape(*only_a), b.shape(*only_b));
+                    self.accept(BTreeSet::from([*only_a]), BTreeSet::from([*only_b]), found, Basis::Shape);
+                    continue;
+                }
+            }
+            let candidates: Candidates = free_a.into_iter().map(|id| (id, free_b.clone())).collect();
+            self.by_name(candidates, Basis::Name, |one, other| ways(a.shape(one), b.shape(other)));
+        }
+        // That no name was like it is not an ambiguity.
+        let alike = |a: &TensorId, b: &TensorId| self.likeness(*a, *b) > 0.0;
+        let ambiguous = self.ambiguous.iter().filter_map(|(id, of_b)| {
+            let of_b: BTreeSet<TensorId> =
+                of_b.iter().copied().filter(|b| !self.taken.1.contains(b) && alike(id, b)).collect();
+            (!of_b.is_empty()).then_some((*id, of_b))
+        });
+        self.ambiguous = ambiguous.collect();
+    }
+
+    /// Pairs those that are each other's most alike, as long as there are any; the rest is ambiguous.
+    fn by_name(&mut self, mut open: Candidates, basis: Basis, ways: impl Fn(TensorId, TensorId) -> Vec<Way>) {
+        let comparisons = open.values().map(BTreeSet::len).fold(0usize, usize::saturating_add);
+        while comparisons <= MAX_COMPARISONS {
+            let backwards = reversed(&open);
+            let best_a =
+                open.iter().filter_map(|(a, of_b)| Some((*a, best(of_b, |b| self.likeness(*a, b))?)));
+            let best_b =
+                backwards.iter().filter_map(|(b, of_a)| Some((*b, best(of_a, |a| self.likeness(a, *b))?)));
+            let best_b: BTreeMap<TensorId, TensorId> = best_b.collect();
+            let mutual: Vec<(TensorId, TensorId)> =
+                best_a.filter(|(a, b)| best_b.get(b) == Some(a)).collect();
+            if mutual.is_empty() {
+                break;
+            }
+            for (a, b) in mutual {
+                open.remove(&a);
+                open.values_mut().for_each(|of_b| {
+                    of_b.remove(&b);
+                });
+                self.accept(BTreeSet::from([a]), BTreeSet::from([b]), ways(a, b), basis);
+            }
+        }
+        self.ambiguous.extend(open.into_iter().filter(|(_, of_b)| !of_b.is_empty()));
+    }
+
+    fn likeness(&self, a: TensorId, b: TensorId) -> f64 {
+        match (self.names.0.get(a.0), self.names.1.get(b.0)) {
+            (Some(a), Some(b)) => self.parents.likeness(a, b),
+            _ => 0.0,
+        }
+    }
+
+    /// The ways that lead from each of these to each of those.
+    fn ways_by_value(&self, equal: &Equal, of_a: &BTreeSet<TensorId>, of_b: &BTreeSet<TensorId>) -> Vec<Way> {
+        let mut all = of_a.iter().flat_map(|a| {
+            let partners = equal.partners.get(a);
+            of_b.iter().map(move |b| partners.and_then(|of_b| of_b.get(b)).cloned().unwrap_or_default())
+        });
+        let first = all.next().unwrap_or_default();
+        all.fold(first, |ways, other| ways.into_iter().filter(|way| other.contains(way)).collect())
+    }
+
+    /// Takes a pair; of several ways, the one that its like have most often taken, and else the first.
+    fn accept(&mut self, of_a: BTreeSet<TensorId>, of_b: BTreeSet<TensorId>, ways: Vec<Way>, basis: Basis) {
+        let last = |names: &[Name], ids: &BTreeSet<TensorId>| {
+            ids.first().and_then(|id| names.get(id.0)).map(|name| name.last.clone()).unwrap_or_default()
+        };
+        let words = (last(&self.names.0, &of_a), last(&self.names.1, &of_b));
+        let key = |steps: &[AxisStep]| {
+            (words.0.clone(), words.1.clone(), steps.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let votes = |way: &&Way| self.usual.get(&key(&way.steps)).copied().unwrap_or_default();
+        let most = ways.iter().map(|way| votes(&way)).max().unwrap_or_default();
+        let Some(way) = ways.iter().find(|way| votes(way) == most) else { return };
+        let steps = way.steps.clone();
+        if ways.len() == 1 {
+            *self.usual.entry(key(&steps)).or_default() += 1;
+        }
+        if basis == Basis::Value
+            && let (Some(a), Some(b)) = (of_a.first(), of_b.first())
+            && let (Some(a), Some(b)) = (self.names.0.get(a.0), self.names.1.get(b.0))
+        {
+            self.parents.learn(a, b);
+        }
+        self.taken.0.extend(&of_a);
+        self.taken.1.extend(&of_b);
+        let unsure_steps = ways.len() > 1;
+        self.pairs.push(Pair {
+            sources: names(self.a, &of_a),
+            targets: names(self.b, &of_b),
+            steps,
+            basis,
+            unsure_steps,
+        });
+    }
+}
+
+fn names(source: &Source, ids: &BTreeSet<TensorId>) -> Vec<String> {
+    ids.iter().filter_map(|id| Some(source.checkpoint().tensors.get(id.0)?.name.clone())).collect()
+}
+
+fn reversed(candidates: &Candidates) -> Candidates {
+    let mut reversed = Candidates::new();
+    for (a, of_b) in candidates {
+        for b in of_b {
+            reversed.entry(*b).or_default().insert(*a);
+        }
+    }
+    reversed
+}
+
+/// The most alike, if no other is as alike.
+fn best(candidates: &BTreeSet<TensorId>, likeness: impl Fn(TensorId) -> f64) -> Option<TensorId> {
+    let (mut best, mut most, mut single) = (None, 0.0, false);
+    for id in candidates {
+        let alike = likeness(*id);
+        if alike > most {
+            (best, most, single) = (Some(*id), alike, true);
+        } else if alike == most {
+            single = false;
+        }
+    }
+    best.filter(|_| single)
+}

@@ -1,0 +1,133 @@
+//! Which tensors have equal values, in whatever order of axes: by hashes, in bounded memory.
+
+use super::ways::{Key, Way, core, ways};
+use crate::execute::{Budget, default_threads, in_parallel};
+use crate::source::Source;
+use ckpt_api::{DType, Result, TensorId};
+use sha2::{Digest as _, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is compared of a value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Fingerprint {
+    dtype: DTypeName,
+    /// The axes longer than 1.
+    shape: Vec<u64>,
+    sha256: [u8; 32],
+}
+
+type DTypeName = &'static str;
+
+/// Tensors of the first checkpoint with tensors of the second that have their values, and how to get there.
+pub(super) struct Equal {
+    pub(super) partners: BTreeMap<TensorId, BTreeMap<TensorId, Vec<Way>>>,
+    /// Of the first checkpoint, those whose elements are all the same.
+    pub(super) constant: BTreeSet<TensorId>,
+}
+
+/// The tensors of each checkpoint that have one key.
+pub(super) type Groups = BTreeMap<Key, (Vec<TensorId>, Vec<TensorId>)>;
+
+/// Finds them among tensors of one key.
+pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
+    let mut found = Equal { partners: BTreeMap::new(), constant: BTreeSet::new() };
+    for (of_a, of_b) in groups.values().filter(|(a, b)| !a.is_empty() && !b.is_empty()) {
+        let hashed = in_parallel(of_a, default_threads(), |id| fingerprint(a, id, None))?;
+        let mut by_value: BTreeMap<Fingerprint, Vec<TensorId>> = BTreeMap::new();
+        let mut layouts = Layouts::new();
+        for (id, (print, constant)) in of_a.iter().zip(hashed) {
+            if constant {
+                found.constant.insert(*id);
+            }
+            layouts.insert((print.dtype, a.shape(*id).to_vec()));
+            by_value.entry(print).or_default().push(*id);
+        }
+        let readings = readings(b, of_b, &layouts);
+        let items: Vec<&(TensorId, Vec<usize>)> = readings.iter().collect();
+        let hashed = in_parallel(&items, default_threads(), |(id, order)| fingerprint(b, *id, Some(order)))?;
+        for ((id, order), (print, _)) in items.into_iter().zip(hashed) {
+            for partner in by_value.get(&print).into_iter().flatten() {
+                let way = ways(a.shape(*partner), b.shape(*id)).into_iter().find(|way| way.order == *order);
+                let ways = found.partners.entry(*partner).or_default().entry(*id).or_default();
+                ways.extend(way);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// dtypes and shapes that the first checkpoint has.
+type Layouts = BTreeSet<(DTypeName, Vec<u64>)>;
+
+/// Which tensors of the second checkpoint to read in which orders of their longer axes.
+fn readings(b: &Source, ids: &[TensorId], layouts: &Layouts) -> BTreeSet<(TensorId, Vec<usize>)> {
+    let mut readings = BTreeSet::new();
+    for id in ids {
+        let same = layouts.iter().filter(|(dtype, _)| *dtype == b.canonical(*id).dtype.name());
+        let orders = same.flat_map(|(_, shape)| ways(shape, b.shape(*id))).map(|way| (*id, way.order));
+        readings.extend(orders);
+    }
+    readings
+}
+
+impl Source {
+    pub(super) fn shape(&self, id: TensorId) -> &[u64] {
+        self.checkpoint().tensors.get(id.0).map_or(&[], |tensor| &tensor.shape)
+    }
+}
+
+/// A value's hash, its longer axes read in `order`, and whether all its elements are the same.
+fn fingerprint(source: &Source, id: TensorId, order: Option<&[usize]>) -> Result<(Fingerprint, bool)> {
+    let mut encoding = source.canonical(id);
+    let shape = source.shape(id);
+    let long: Vec<usize> = (0..shape.len()).filter(|axis| shape.get(*axis) != Some(&1)).collect();
+    let order: Vec<usize> = match order {
+        Some(order) => order.iter().filter_map(|axis| long.get(*axis).copied()).collect(),
+        None => long,
+    };
+    let short = (0..shape.len()).filter(|axis| shape.get(*axis) == Some(&1));
+    encoding.order = order.iter().copied().chain(short).collect();
+    let read: Vec<u64> = order.iter().filter_map(|axis| shape.get(*axis).copied()).collect();
+    let mut hasher = Sha256::new();
+    let lengths = source.checkpoint().tensors.get(id.0).and_then(|tensor| tensor.lengths.as_ref());
+    for len in lengths.into_iter().flatten() {
+        hasher.update(len.to_le_bytes());
+    }
+    let mut constant = Constant::new(encoding.dtype);
+    let mut stream = source.stream(id, &encoding, Budget::default())?;
+    while let Some(bytes) = stream.next()? {
+        hasher.update(bytes);
+        constant.look(bytes);
+    }
+    let print =
+        Fingerprint { dtype: encoding.dtype.name(), shape: core(&read), sha256: hasher.finalize().into() };
+    Ok((print, constant.holds))
+}
+
+/// Whether all elements seen so far are the same.
+struct Constant {
+    size: usize,
+    first: Option<Vec<u8>>,
+    holds: bool,
+}
+
+impl Constant {
+    /// Elements with a length each are never said to be the same.
+    fn new(dtype: DType) -> Self {
+        let size = dtype.bytes().and_then(|size| usize::try_from(size).ok());
+        Constant { size: size.unwrap_or(1), first: None, holds: size.is_some() }
+    }
+
+    /// Streams hand out whole elements.
+    fn look(&mut self, bytes: &[u8]) {
+        if !self.holds {
+            return;
+        }
+        let mut elements = bytes.chunks_exact(self.size);
+        if self.first.is_none() {
+            self.first = elements.next().map(<[u8]>::to_vec);
+        }
+        let first = self.first.as_deref();
+        self.holds = elements.all(|element| Some(element) == first);
+    }
+}
