@@ -140,7 +140,35 @@ fn the_schema_of_mappings_accepts_what_the_program_accepts() {
         ("[[rule]]\nfrom = 'a'", false),
         ("[lookup]\na = ''", false),
         ("separator = ''", false),
+        (
+            "title = 't'\n[roles]\nk = ['transpose', 'permute 3 2 0 1', 'squeeze 0', 'unsqueeze 1']\n[[rule]]\nfrom = 'a'\nto = 'b'\nrole = 'k'",
+            true,
+        ),
+        (
+            "[[rule]]\nfrom = 'a{n:int3}'\nto = ['x{n+1}', 'y{n}']\nsplit = 1\nsizes = [3, 4]\nsteps = ['transpose']",
+            true,
+        ),
+        ("[[rule]]\nfrom = ['x', 'y']\nto = 'a'\nmerge = 1\ninverse = false", true),
+        ("[[rule]]\nfrom = ['x', 'y']\nto = 'a'\ntie = true", true),
+        ("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\ntie = true", true),
+        ("[[rule]]\nfrom = 'a'\nto = 'b'\ntie = false", true),
+        ("[[rule]]\nfrom = 'a'\nto = 'b'\ntie = true", false),
+        ("[[rule]]\nfrom = ['x', 'y']\nto = ['a', 'b']\ntie = true", false),
+        ("[[rule]]\nfrom = ['x', 'y']\nto = 'a'", false),
+        ("[[rule]]\nfrom = ['x', 'y']\nto = 'a'\nsplit = 0", false),
+        ("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\nmerge = 0", false),
+        ("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\nsplit = 0\ntie = true", false),
+        ("[[rule]]\nfrom = 'a'\nto = ['x', 'x']\nsplit = 0", false),
+        ("[[rule]]\nfrom = 'a'\nto = ['x']\nsplit = 0", false),
+        ("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\nsplit = 64", false),
+        ("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\nsplit = 0\nsizes = [0, 1]", false),
+        ("[[rule]]\nfrom = 'a'\nto = 'b'\nsizes = [1, 1]", false),
+        ("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = ['transpoze']", false),
+        ("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = 'transpose'", false),
+        ("[roles]\nk = ['transpose']\n[[rule]]\nfrom = 'a'\nto = 'b'\nrole = 'k'\nsteps = []", false),
+        ("[[rule]]\nfrom = 'a'\nto = 7", false),
     ];
+    let given = own.len();
     let mut seen = 0;
     for (text, valid) in texts.chain(own.map(|(text, valid)| (text.to_owned(), valid))) {
         let value: Value = toml::from_str(&text).unwrap();
@@ -148,7 +176,7 @@ fn the_schema_of_mappings_accepts_what_the_program_accepts() {
         assert_eq!(ckpt::mapping::Mapping::from_toml(&text, "m.toml").is_ok(), valid, "{text}");
         seen += 1;
     }
-    assert_eq!(seen, built_in.len() + 7);
+    assert_eq!(seen, built_in.len() + given);
 }
 
 #[test]

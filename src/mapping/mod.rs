@@ -306,7 +306,8 @@ impl Applied {
     /// inverse.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Limit`] where more than [`MAX_RULES`] targets are no mere renamings.
+    /// [`ckpt_api::Kind::Limit`] where more than [`MAX_RULES`] targets are no mere renamings;
+    /// [`ckpt_api::Kind::Mapping`] where one of these has a `*` in its name, which no rule can say.
     pub fn inverse_table(&self) -> Result<Mapping> {
         inverse::table(&self.links, self.separators)
     }

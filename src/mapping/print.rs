@@ -41,7 +41,7 @@ pub(super) fn print(mapping: &Mapping) -> String {
     for rule in &mapping.rules {
         text += &rule_text(rule);
     }
-    text
+    text.trim_start_matches('\n').to_owned()
 }
 
 fn rule_text(rule: &Rule) -> String {

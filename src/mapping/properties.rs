@@ -82,6 +82,46 @@ fn clear_rule(number: usize) -> impl Strategy<Value = (String, String, Vec<Strin
     })
 }
 
+/// A rule over several tensors, or with steps, over numbers that are padded and shifted, and names for it.
+fn rich_rule(number: usize) -> impl Strategy<Value = (String, Vec<String>)> {
+    let steps =
+        prop::sample::subsequence(vec!["transpose", "permute 2 0 1", "squeeze 0", "unsqueeze 3"], 0..4);
+    // No width is a plain number; the widest number that is written here has three digits.
+    let widths = || (prop::option::of(2usize..5), prop::option::of(3usize..6));
+    let typed = |width: Option<usize>| width.map(|width| format!(":int{width}"));
+    let numbers = prop::collection::btree_set(1usize..100, 1..4);
+    ("split|merge|tie|gather|one", 2usize..4, widths(), -1i64..3, steps, numbers).prop_map(
+        move |(kind, parts, (from_width, to_width), shift, steps, numbers)| {
+            let (sources, targets) = match kind.as_str() {
+                "merge" | "gather" => (parts, 1),
+                "split" | "tie" => (1, parts),
+                _ => (1, 1),
+            };
+            let relation = match kind.as_str() {
+                "split" | "merge" => format!("{kind} = 0"),
+                "tie" | "gather" => "tie = true".to_owned(),
+                _ => String::new(),
+            };
+            let list = |count: usize, form: &dyn Fn(usize) -> String| {
+                let forms: Vec<String> = (0..count).map(|k| format!("'{}'", form(k))).collect();
+                if count == 1 { forms.concat() } else { format!("[{}]", forms.join(", ")) }
+            };
+            let from = list(sources, &|k| {
+                format!("r{number}/{{n{}}}/s{k}", typed(from_width).unwrap_or(":int".into()))
+            });
+            let padding = typed(to_width).unwrap_or_default();
+            let by = if shift == 0 { String::new() } else { format!("{shift:+}") };
+            let to = list(targets, &|k| format!("t{number}.{{n{by}{padding}}}.d{k}"));
+            let rule = format!("[[rule]]\nfrom = {from}\nto = {to}\nsteps = {steps:?}\n{relation}\n");
+            let width = from_width.unwrap_or(1);
+            let names = numbers
+                .into_iter()
+                .flat_map(|n| (0..sources).map(move |k| format!("r{number}/{n:0>width$}/s{k}")));
+            (rule, names.collect())
+        },
+    )
+}
+
 fn toml_text(head: &str, rules: &[(String, String)]) -> String {
     let rules = rules.iter().map(|(from, to)| format!("[[rule]]\nfrom = '{from}'\nto = '{to}'\n"));
     format!("{head}\n{}", rules.collect::<String>())
@@ -141,12 +181,25 @@ proptest! {
     fn text_almost_of_the_language_never_panics(
         words in prop::collection::vec(prop::sample::select(vec![
             "[lookup]", "[[rule]]", "from", "to", "=", "'", "\"", "{", "}", "{x}", ":int", "*", "\n", "separator",
-            "identity", "true", "[", "]", ",", "a/b", "é", "ignore", "ordered", "\u{0}", "#", ".", "1",
+            "identity", "true", "[", "]", ",", "a/b", "é", "ignore", "ordered", "\u{0}", "#", ".", "1", "[roles]",
+            "role", "steps", "'transpose'", "split", "merge", "sizes", "tie", "inverse", "{n:int3}", "{n+1}", "title",
         ]), 0..24),
         name in "\\PC{0,6}",
     ) {
         if let Ok(mapping) = Mapping::from_toml(&words.concat(), "random") {
             let _ = mapping.apply(&[&name], &Limits::default());
+            let _ = mapping.explain(&name, &Limits::default());
+            let _ = mapping.rules();
+        }
+    }
+
+    #[test]
+    fn how_far_a_name_fits_is_all_of_it_where_it_matches(text in pattern(), name in "[a01/é._]{0,8}") {
+        let pattern = Pattern::ignored(&text).unwrap();
+        let (reach, length) = (pattern.reach(&name, '/'), name.chars().count());
+        prop_assert!(reach <= length);
+        if pattern.matches(&name, '/').is_some() {
+            prop_assert_eq!(reach, length);
         }
     }
 
@@ -175,6 +228,32 @@ proptest! {
         prop_assert!(applied.inverse.is_ok(), "{:?}", applied.inverse);
         assert_inverse_is_one(&mapping, &names)?;
         prop_assert_eq!(Mapping::from_toml(&mapping.to_toml(), "again").unwrap().to_toml(), mapping.to_toml());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn rules_over_several_tensors_lead_back(rules in (rich_rule(0), rich_rule(1), rich_rule(2))) {
+        let text = format!("target_separator = '.'\n{}{}{}", rules.0.0, rules.1.0, rules.2.0);
+        let names = [rules.0.1, rules.1.1, rules.2.1].concat();
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        let mapping = Mapping::from_toml(&text, "random").unwrap();
+        prop_assert_eq!(Mapping::from_toml(&mapping.to_toml(), "again").unwrap().to_toml(), mapping.to_toml());
+        prop_assert_eq!(mapping.inverse().unwrap().inverse().unwrap().to_toml(), mapping.to_toml());
+        let applied = mapping.apply(&names, &Limits::default()).unwrap();
+        prop_assert!(applied.inverse.is_ok(), "{:?}", applied.inverse);
+        let targets: Vec<&str> = applied.targets.iter().map(|target| target.name.as_str()).collect();
+        for inverse in [applied.inverse.as_ref().unwrap(), &applied.inverse_table().unwrap()] {
+            let back = Mapping::from_toml(&inverse.to_toml(), "inverse").unwrap();
+            let back = back.apply(&targets, &Limits::default()).unwrap();
+            let sources: Vec<&str> = back.targets.iter().map(|target| target.name.as_str()).collect();
+            prop_assert_eq!(&sources, &names);
+            let again = back.inverse.unwrap().apply(&names, &Limits::default()).unwrap();
+            prop_assert_eq!(&again.targets, &applied.targets);
+        }
     }
 }
 

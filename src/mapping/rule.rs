@@ -8,6 +8,10 @@ use ckpt_api::{Error, Limits, Result};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+/// What is left where a rule has no inverse.
+const TABLE: &str =
+    "change the rule, or take the table of one checkpoint's names: ckpt map invert --of CHECKPOINT";
+
 /// `from` → `to`, over the same captures.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
@@ -81,7 +85,7 @@ impl Rule {
     pub(super) fn invert(&self) -> Result<Self> {
         let none = || Error::mapping("the rule has no inverse");
         if !self.invertible {
-            return Err(none().found("it says so itself: inverse = false"));
+            return Err(none().found("it says so itself: inverse = false").help(TABLE));
         }
         let Some(from) = self.from.first() else { return Err(none()) };
         for (capture, class) in from.captures() {
@@ -94,14 +98,14 @@ impl Rule {
                 return Err(none()
                     .found(format!("the capture '{capture}' {problem}"))
                     .expected("every capture of 'from' once in 'to'")
-                    .help("let it appear, or say inverse = false"));
+                    .help(TABLE));
             }
             let written = |to: &Pattern| (to.class_of(capture), to.shift_of(capture));
             if class.is_number() && self.to.iter().any(|to| Some(written(to)) != self.to.first().map(written))
             {
                 return Err(none()
                     .found(format!("the names of 'to' write the capture '{capture}' in different ways"))
-                    .help("say inverse = false, or write a rule for each"));
+                    .help(TABLE));
             }
         }
         let shift = |name: &str| self.to.first().map_or(0, |to| to.shift_of(name));
@@ -116,12 +120,23 @@ impl Rule {
         })
     }
 
-    /// `'from' -> 'to'`, for people.
+    /// `'from' -> 'to', transpose`, for people.
     pub(super) fn describe(&self) -> String {
         let list = |forms: Vec<String>| forms.iter().map(|form| quote(form)).collect::<Vec<_>>().join(" + ");
         let from = list(self.from.iter().map(Pattern::as_source).collect());
         let to = list(self.to.iter().map(Pattern::as_target).collect());
-        format!("{from} -> {to}")
+        let steps = self.steps.iter().map(ToString::to_string);
+        let joined = match &self.relation {
+            Relation::One => None,
+            Relation::Split { axis, .. } => Some(format!("split along axis {axis}")),
+            Relation::Merge { axis, .. } => Some(format!("merged along axis {axis}")),
+            Relation::Tie => Some("tied".to_owned()),
+        };
+        let words: Vec<String> = match &self.relation {
+            Relation::Merge { .. } => steps.chain(joined).collect(),
+            _ => joined.into_iter().chain(steps).collect(),
+        };
+        [format!("{from} -> {to}")].into_iter().chain(words).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -58,13 +58,13 @@ fn text(explained: &Explanation) -> String {
     match &explained.back {
         None => {}
         Some(Back::None(why)) => line("inverse", &format!("none: {why}")),
-        Some(Back::Leads(back)) => {
-            for target in back {
-                let same = target.name == explained.name || explained.targets.len() == 1 && back.len() > 1;
-                let verdict = if same { "" } else { " (not where it came from)" };
-                line("inverse", &format!("{}{verdict}", described(target)));
+        Some(Back::Leads(back)) => match back.iter().find(|target| target.name == explained.name) {
+            Some(target) => line("inverse", &described(target)),
+            None => {
+                let other: Vec<String> = back.iter().map(described).collect();
+                line("inverse", &format!("{}, which is not where it came from", other.join(", ")));
             }
-        }
+        },
     }
     text
 }

@@ -5,7 +5,7 @@ use super::super::{Report, to_json};
 use super::{Output, read_mapping};
 use crate::mapping::Mapping;
 use crate::registry::Registry;
-use ckpt_api::{Error, Result};
+use ckpt_api::Result;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -29,11 +29,7 @@ pub(in crate::cli) struct Arguments {
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let mapping = read_mapping(&arguments.map)?;
     let (inverse, why_table) = match &arguments.of {
-        None => {
-            let hint =
-                |error: Error| error.help("with --of CHECKPOINT the inverse becomes a table of its names");
-            (mapping.inverse().map_err(hint)?, None)
-        }
+        None => (mapping.inverse()?, None),
         Some(path) => inverse_of(&mapping, path, arguments)?,
     };
     let text = inverse.to_toml();

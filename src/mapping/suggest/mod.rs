@@ -225,12 +225,13 @@ impl Suggestion {
         if !self.mapping.ignore.is_empty() {
             text += "# ignore: what has no partner in the second checkpoint, or no certain one\n";
         }
+        text += "\n";
         text += &print(&self.mapping);
-        let unsure = self.pairs.iter().filter(|pair| pair.basis > Basis::Value);
-        let unsure = unsure.map(|pair| {
-            format!("{} -> {} ({})", list(&pair.sources), list(&pair.targets), pair.basis.words())
-        });
-        comment(&mut text, "Not decided by values alone: look at these", unsure);
+        for basis in [Basis::ValueAndName, Basis::Name, Basis::Shape] {
+            let pairs = self.pairs.iter().filter(|pair| pair.basis == basis);
+            let pairs = pairs.map(|pair| format!("{} -> {}", list(&pair.sources), list(&pair.targets)));
+            comment(&mut text, &format!("Look at these: {}", basis.words()), pairs);
+        }
         let steps = self.pairs.iter().filter(|pair| pair.unsure_steps);
         let steps = steps.map(|pair| {
             let steps: Vec<String> = pair.steps.iter().map(ToString::to_string).collect();

@@ -117,7 +117,8 @@ impl<'s> Pairing<'s> {
     /// Pairs those that are each other's most alike, as long as there are any; the rest is ambiguous.
     fn by_name(&mut self, mut open: Candidates, basis: Basis, ways: impl Fn(TensorId, TensorId) -> Vec<Way>) {
         let comparisons = open.values().map(BTreeSet::len).fold(0usize, usize::saturating_add);
-        while comparisons <= MAX_COMPARISONS {
+        let mut goes_on = comparisons <= MAX_COMPARISONS;
+        while goes_on {
             let backwards = reversed(&open);
             let best_a =
                 open.iter().filter_map(|(a, of_b)| Some((*a, best(of_b, |b| self.likeness(*a, b))?)));
@@ -126,9 +127,7 @@ impl<'s> Pairing<'s> {
             let best_b: BTreeMap<TensorId, TensorId> = best_b.collect();
             let mutual: Vec<(TensorId, TensorId)> =
                 best_a.filter(|(a, b)| best_b.get(b) == Some(a)).collect();
-            if mutual.is_empty() {
-                break;
-            }
+            goes_on = !mutual.is_empty();
             for (a, b) in mutual {
                 open.remove(&a);
                 open.values_mut().for_each(|of_b| {

@@ -365,7 +365,7 @@ fn a_rule_may_say_that_it_has_no_inverse() {
 #[test]
 fn every_name_of_to_has_every_capture_or_the_rule_has_no_inverse() {
     let error = inverse_error(&mapping("[[rule]]\nfrom = '{n:int}'\nto = ['a{n}', 'b']\nsplit = 0"));
-    assert_says(&error, &["'n' does not appear", "rule 1 at line 2", "inverse = false"]);
+    assert_says(&error, &["'n' does not appear", "rule 1 at line 2", "ckpt map invert --of"]);
     let error = inverse_error(&mapping("[[rule]]\nfrom = '{n:int}'\nto = ['a{n}', 'b{n+1}']\nsplit = 0"));
     assert_says(&error, &["'n' in different ways"]);
 }
@@ -375,4 +375,48 @@ fn a_table_with_a_title_keeps_it() {
     let titled = mapping("title = \"A \\\"to\\\" B\"\nidentity = true");
     assert_eq!(titled.title(), Some("A \"to\" B"));
     assert_eq!(mapping(&titled.to_toml()).title(), titled.title());
+}
+
+#[test]
+fn a_rule_in_words_says_its_steps() {
+    let words: Vec<String> = mapping(&format!("{SPLIT}steps = ['transpose']\n{MERGE}steps = ['squeeze 0']"))
+        .rules()
+        .into_iter()
+        .flat_map(|report| [report.rule, report.inverse.unwrap()])
+        .collect();
+    assert_says(&words[0], &["rule 1 at line 2", "'{n}.v', split along axis 1, transpose"]);
+    assert_says(&words[1], &["-> 'h{n}/qkv', transpose, merged along axis 1"]);
+    assert_says(&words[2], &["squeeze 0, merged along axis 0"]);
+    assert_says(&words[3], &["split along axis 0, unsqueeze 0"]);
+}
+
+#[test]
+fn an_explanation_says_what_decided_and_what_the_inverse_answers() {
+    use crate::mapping::{Back, Decision};
+    let text = format!("ignore = ['opt/*']\n[lookup]\na = 'b'\n{SPLIT}");
+    let explain = |name: &str| mapping(&text).explain(name, &ckpt_api::Limits::default()).unwrap();
+    assert_eq!(explain("a").decision, Decision::Lookup);
+    assert_eq!(explain("opt/m").decision, Decision::Ignored { pattern: "opt/*".to_owned() });
+    let split = explain("h12/qkv");
+    assert_eq!((split.captures["n"].as_str(), split.targets.len()), ("12", 3));
+    let Some(Back::Leads(back)) = split.back else { panic!("{:?}", split.back) };
+    assert_eq!((back[0].name.as_str(), back[0].sources.len()), ("h12/qkv", 3));
+    let Decision::Nothing { nearest: Some(nearest) } = explain("h12/qkx").decision else { panic!() };
+    assert_eq!((nearest.fits.as_str(), nearest.rest.as_str()), ("h12/qk", "x"));
+    let Decision::Nothing { nearest: Some(nearest) } = explain("h").decision else { panic!() };
+    assert_eq!((nearest.fits.as_str(), nearest.rest.as_str()), ("h", ""));
+    assert_eq!(explain("zzz").decision, Decision::Nothing { nearest: None });
+}
+
+#[test]
+fn an_explanation_names_all_sources_of_a_merge() {
+    let explained = mapping(MERGE).explain("l3/k", &ckpt_api::Limits::default()).unwrap();
+    assert_eq!(explained.targets[0].sources, ["l3/q", "l3/k"]);
+}
+
+#[test]
+fn a_table_of_names_that_rules_cannot_say_is_refused() {
+    let applied = apply(&mapping("[[rule]]\nfrom = '{x}'\nto = 'b.{x}'\nsteps = ['transpose']"), &["a*"]);
+    let error = applied.inverse_table().unwrap_err().to_string();
+    assert_says(&error, &["a*", "'*'"]);
 }

@@ -1,0 +1,384 @@
+//! `ckpt map`: what its commands print, write and refuse.
+
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+
+/// Names, shapes and values.
+type Tensors = Vec<(String, Vec<usize>, Vec<f32>)>;
+
+struct Workplace(tempfile::TempDir);
+
+impl Workplace {
+    fn new() -> Self {
+        Workplace(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// A safetensors file.
+    fn checkpoint(&self, name: &str, tensors: &Tensors) {
+        let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+        for (name, shape, values) in tensors {
+            assert_eq!(shape.iter().product::<usize>(), values.len(), "{name}");
+            let start = data.len();
+            data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            let entry =
+                serde_json::json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, data.len()] });
+            assert!(header.insert(name.clone(), entry).is_none(), "{name}");
+        }
+        let header = Value::from(header).to_string();
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat();
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    fn ckpt(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(self.0.path()).args(arguments).output().unwrap()
+    }
+
+    /// What a command that must succeed prints.
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.ckpt(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.says(&[arguments, &["--format", "json"]].concat())).unwrap()
+    }
+
+    /// The command must fail so, and say each of these.
+    fn refuses(&self, arguments: &[&str], code: i32, says: &[&str]) {
+        let output = self.ckpt(arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        for text in says {
+            assert!(error.contains(text), "{arguments:?} does not say {text:?}:\n{error}");
+        }
+    }
+}
+
+/// Values that no other tensor has.
+fn values(seed: usize, shape: &[usize]) -> (Vec<usize>, Vec<f32>) {
+    let count = shape.iter().product();
+    (shape.to_vec(), (0..count).map(|k| (seed * 1000 + k) as f32).collect())
+}
+
+fn tensor(name: &str, (shape, values): (Vec<usize>, Vec<f32>)) -> (String, Vec<usize>, Vec<f32>) {
+    (name.to_owned(), shape, values)
+}
+
+fn transposed((shape, values): (Vec<usize>, Vec<f32>)) -> (Vec<usize>, Vec<f32>) {
+    let (rows, columns) = (shape[0], shape[1]);
+    let turned = (0..columns).flat_map(|c| (0..rows).map(move |r| r * columns + c));
+    (vec![columns, rows], turned.map(|k| values[k]).collect())
+}
+
+const DIGITS_MAP: &str = r#"
+ignore = ["adam/**", "save_counter", "_CHECKPOINTABLE_OBJECT_GRAPH"]
+[roles]
+kernel = ["transpose"]
+[[rule]]
+from = "digits/{layer}/kernel"
+to = "{layer}.weight"
+role = "kernel"
+[[rule]]
+from = "digits/hidden/bias"
+to = ["hidden.first", "hidden.second"]
+split = 0
+[[rule]]
+from = "digits/digit/bias"
+to = "digit.bias"
+"#;
+
+#[test]
+fn list_and_show_know_every_built_in_mapping() {
+    let place = Workplace::new();
+    let listed = place.json(&["map", "list"]);
+    let names: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ckpt::mapping::Mapping::builtin_names().collect::<Vec<_>>());
+    let text = place.says(&["map", "list"]);
+    for name in names {
+        assert!(text.contains(name), "{text}");
+        let shown = place.says(&["map", "show", name]);
+        assert_eq!(shown, ckpt::mapping::Mapping::builtin_text(name).unwrap());
+    }
+    place.refuses(&["map", "show", "gpt2"], 2, &["no built-in mapping", "gpt2-tf-to-hf"]);
+}
+
+#[test]
+fn check_shows_targets_with_shapes_and_steps_and_the_inverse_of_every_rule() {
+    let place = Workplace::new();
+    place.write("m.toml", DIGITS_MAP);
+    let text = place.says(&["map", "check", "m.toml", DIGITS]);
+    for words in [
+        "digits/hidden/kernel  hidden.weight  [32, 64]  transpose",
+        "part 2 of 2 along axis 0",
+        "rule 1 at line 6 ('digits/{layer}/kernel' -> '{layer}.weight', transpose)",
+        "backwards: '{layer}.weight' -> 'digits/{layer}/kernel', transpose",
+        "dropped: save_counter",
+        "5 target names, one to one; 12 source names dropped",
+        "the rules have an inverse",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    let json = place.json(&["map", "check", "m.toml", DIGITS]);
+    assert_eq!(json["targets"].as_array().unwrap().len(), 5);
+    assert_eq!(json["rules"].as_array().unwrap().len(), 3);
+    assert_eq!(json["invertible"], true);
+}
+
+#[test]
+fn check_refuses_steps_that_do_not_fit_the_shapes() {
+    let place = Workplace::new();
+    place
+        .checkpoint("a.safetensors", &vec![tensor("w", values(1, &[2, 3])), tensor("v", values(2, &[2, 4]))]);
+    let one = |line: &str| format!("identity = true\n[[rule]]\nfrom = 'w'\n{line}");
+    for (rule, words) in [
+        (one("to = 'x'\nsteps = ['squeeze 0']"), "squeeze 0"),
+        (one("to = 'x'\nsteps = ['permute 0 1 2']"), "permute 0 1 2"),
+        (one("to = ['x', 'y']\nsplit = 1"), "along axis 1"),
+        (one("to = ['x', 'y']\nsplit = 2"), "along axis 2"),
+        (one("to = ['x', 'y']\nsplit = 1\nsizes = [1, 1]"), "along axis 1"),
+        ("[[rule]]\nfrom = ['w', 'v']\nto = 'x'\nmerge = 0".to_owned(), "merged along axis 0"),
+    ] {
+        place.write("m.toml", &rule);
+        place.refuses(&["map", "check", "m.toml", "a.safetensors"], 3, &[words]);
+    }
+    place.write("m.toml", "[[rule]]\nfrom = ['w', 'v']\nto = 'x'\nmerge = 1\nsizes = [3, 4]");
+    let text = place.says(&["map", "check", "m.toml", "a.safetensors"]);
+    assert!(text.contains("w + v  x   [2, 7]"), "{text}");
+}
+
+#[test]
+fn check_backwards_is_the_check_of_the_inverse() {
+    let place = Workplace::new();
+    place.checkpoint(
+        "b.safetensors",
+        &vec![tensor("h.3.x", values(1, &[2])), tensor("h.11.x", values(2, &[2]))],
+    );
+    place.write("m.toml", "[[rule]]\nfrom = 'layer{n:int2}/x'\nto = 'h.{n}.x'");
+    let text = place.says(&["map", "check", "m.toml", "b.safetensors", "--inverse"]);
+    assert!(text.contains("layer03/x") && text.contains("layer11/x"), "{text}");
+}
+
+#[test]
+fn check_says_which_rules_are_unused_and_which_have_no_inverse() {
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &vec![tensor("w", values(1, &[2]))]);
+    place.write("m.toml", "identity = true\n[[rule]]\nfrom = 'q{n:int}'\nto = 'r'\n[[rule]]\nfrom = '{x}w'\nto = 'v'\ninverse = false");
+    let text = place.says(&["map", "check", "m.toml", "a.safetensors"]);
+    for words in [
+        "no inverse: the capture 'n' does not appear in 'to'",
+        "no inverse: it says so itself",
+        "unused: rule 1 at line 3",
+        "the rules have no inverse",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn invert_writes_a_file_that_leads_back() {
+    let place = Workplace::new();
+    place.write("m.toml", DIGITS_MAP);
+    let convert = |input: &str, output: &str, map: &str| {
+        place.says(&[
+            "convert",
+            input,
+            output,
+            "--map",
+            map,
+            "-q",
+            "--no-sync",
+            "--to",
+            "safetensors",
+            "--allow",
+            "all",
+        ]);
+    };
+    convert(DIGITS, "there.safetensors", "m.toml");
+    assert_eq!(place.says(&["map", "invert", "m.toml", "-o", "back.toml"]), "");
+    assert_eq!(
+        fs::read_to_string(place.path("back.toml")).unwrap(),
+        place.says(&["map", "invert", "m.toml"])
+    );
+    convert("there.safetensors", "back.safetensors", "back.toml");
+    place.write(
+        "plain.toml",
+        "ignore = ['adam/**', 'save_counter', '_CHECKPOINTABLE_OBJECT_GRAPH']\nidentity = true",
+    );
+    convert(DIGITS, "plain.safetensors", "plain.toml");
+    let same = place.says(&["diff", "plain.safetensors", "back.safetensors"]);
+    assert!(same.contains("4 of 4 common tensors equal"), "{same}");
+    place.refuses(&["map", "invert", "m.toml", "-o", "back.toml"], 1, &["back.toml"]);
+}
+
+#[test]
+fn invert_makes_a_table_of_a_checkpoints_names_where_the_rules_have_no_inverse() {
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &vec![tensor("a.1", values(1, &[2, 3])), tensor("b", values(2, &[3]))]);
+    place.write(
+        "m.toml",
+        "[[rule]]\nfrom = '{x}.{n:int}'\nto = 'n{n}'\nsteps = ['transpose']\n[[rule]]\nfrom = 'b'\nto = 'c'",
+    );
+    place.refuses(&["map", "invert", "m.toml"], 3, &["rule 1 at line 2", "'x' does not appear", "--of"]);
+    let text = place.says(&["map", "invert", "m.toml", "--of", "a.safetensors"]);
+    assert_eq!(
+        text,
+        "[lookup]\n\"c\" = \"b\"\n\n[[rule]]\nfrom = \"n1\"\nto = \"a.1\"\nsteps = [\"transpose\"]\n"
+    );
+    assert_eq!(place.json(&["map", "invert", "m.toml", "--of", "a.safetensors"])["table"], true);
+}
+
+#[test]
+fn explain_says_what_decided_and_the_way_back() {
+    let place = Workplace::new();
+    place.write("m.toml", DIGITS_MAP);
+    let text =
+        place.says(&["map", "explain", "m.toml", "digits/hidden/kernel", "adam/iteration", "digits/x/gamma"]);
+    for words in [
+        "capture   layer = hidden",
+        "becomes   hidden.weight: transpose",
+        "inverse   digits/hidden/kernel: transpose",
+        "dropped   ignore 'adam/**'",
+        "nearest   rule 1 at line 6",
+        "fits      'digits/x/', then 'gamma' does not",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    let text = place.says(&["map", "explain", "m.toml", "hidden.first", "--inverse"]);
+    assert!(text.contains("digits/hidden/bias = hidden.first + hidden.second"), "{text}");
+    let json = place.json(&["map", "explain", "m.toml", "digits/digit/bias"]);
+    assert_eq!(json[0]["decision"], "rule");
+    place.refuses(&["map", "explain", "m.toml"], 2, &["KEY"]);
+}
+
+#[test]
+fn a_mapping_whose_rule_has_no_inverse_is_not_read_backwards() {
+    let place = Workplace::new();
+    place.write("m.toml", "[[rule]]\nfrom = '{x}/a'\nto = 'b'");
+    place.refuses(
+        &["map", "explain", "m.toml", "b", "--inverse"],
+        3,
+        &["rule 1 at line 2", "no inverse", "m.toml"],
+    );
+}
+
+/// Two checkpoints of one model: `layer_N/kernel` transposed to `h.(N-1).weight`, biases all zero.
+fn models() -> (Tensors, Tensors) {
+    let (mut a, mut b) = (Tensors::new(), Tensors::new());
+    for n in 1..=3 {
+        // Square, so that the shape does not say that it is transposed.
+        let kernel = values(n, &[4, 4]);
+        a.push(tensor(&format!("layer_{n}/kernel"), kernel.clone()));
+        b.push(tensor(&format!("h.{}.weight", n - 1), transposed(kernel)));
+        let zeros = (vec![4], vec![0.0; 4]);
+        a.push(tensor(&format!("layer_{n}/bias"), zeros.clone()));
+        b.push(tensor(&format!("h.{}.bias", n - 1), zeros));
+    }
+    let embedding = values(9, &[7, 4]);
+    a.push(tensor("embedding", embedding.clone()));
+    b.extend([tensor("in.weight", embedding.clone()), tensor("out.weight", embedding)]);
+    a.push(tensor("step", values(7, &[3])));
+    b.push(tensor("extra", values(8, &[5])));
+    (a, b)
+}
+
+#[test]
+fn suggest_finds_names_and_steps_that_make_the_other_checkpoint() {
+    let place = Workplace::new();
+    let (a, b) = models();
+    place.checkpoint("a.safetensors", &a);
+    place.checkpoint("b.safetensors", &b);
+    let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    for words in [
+        "from = \"layer_{n:int}/kernel\"\nto = \"h.{n-1}.weight\"\nsteps = [\"transpose\"]",
+        "from = \"layer_{n:int}/bias\"\nto = \"h.{n-1}.bias\"",
+        "to = [\"in.weight\", \"out.weight\"]\ntie = true",
+        "ignore = [\"step\"]",
+        "# Only in the second checkpoint: nothing becomes:\n#   'extra'",
+        "# Look at these: several have that value",
+        "#   'layer_1/bias' -> 'h.0.bias'",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    assert_eq!(place.says(&["map", "suggest", "a.safetensors", "b.safetensors", "-o", "m.toml"]), "");
+    assert_eq!(fs::read_to_string(place.path("m.toml")).unwrap(), text);
+    let check = place.says(&["map", "check", "m.toml", "a.safetensors"]);
+    assert!(check.contains("8 target names") && check.contains("the rules have an inverse"), "{check}");
+    let convert =
+        ["convert", "a.safetensors", "o.safetensors", "--map", "m.toml", "-q", "--no-sync", "--allow", "all"];
+    place.says(&convert);
+    let same = String::from_utf8(place.ckpt(&["diff", "o.safetensors", "b.safetensors"]).stdout).unwrap();
+    assert!(
+        same.contains("8 of 8 common tensors equal") && same.contains("only in the second: extra"),
+        "{same}"
+    );
+}
+
+#[test]
+fn suggest_never_guesses_between_equal_candidates() {
+    let place = Workplace::new();
+    let zeros = || (vec![4], vec![0.0; 4]);
+    place.checkpoint("a.safetensors", &vec![tensor("p.bias", zeros()), tensor("q.bias", zeros())]);
+    place.checkpoint("b.safetensors", &vec![tensor("x.bias", zeros()), tensor("y.bias", zeros())]);
+    let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    for words in [
+        "ignore = [\"p.bias\", \"q.bias\"]",
+        "# Ambiguous, so ignored: each could be any of:\n#   'p.bias': 'x.bias', 'y.bias'\n#   'q.bias': 'x.bias', 'y.bias'",
+        "nothing becomes:\n#   'x.bias'\n#   'y.bias'",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    let json = place.json(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    assert_eq!(json["suggestion"]["ambiguous"].as_array().unwrap().len(), 2);
+    assert_eq!(json["suggestion"]["pairs"], serde_json::json!([]));
+}
+
+#[test]
+fn suggest_pairs_by_name_and_shape_where_values_differ_and_says_so() {
+    let place = Workplace::new();
+    let of = |prefix: &str, seed: usize, separator: char| -> Tensors {
+        let shapes: [(&str, &[usize]); 3] = [("one", &[2, 3]), ("two", &[2, 3]), ("three", &[6])];
+        let named = shapes.iter().zip(seed..);
+        named
+            .map(|((name, shape), seed)| tensor(&format!("{prefix}{separator}{name}"), values(seed, shape)))
+            .collect()
+    };
+    place.checkpoint("a.safetensors", &of("m", 1, '/'));
+    place.checkpoint("b.safetensors", &of("n", 5, '.'));
+    let json = place.json(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    let pairs = json["suggestion"]["pairs"].as_array().unwrap().iter();
+    let pairs: Vec<Value> = pairs
+        .map(|pair| serde_json::json!([pair["sources"][0], pair["targets"][0], pair["basis"]]))
+        .collect();
+    assert_eq!(
+        Value::from(pairs),
+        serde_json::json!([
+            ["m/one", "n.one", "name"],
+            ["m/three", "n.three", "shape"],
+            ["m/two", "n.two", "name"]
+        ])
+    );
+    assert!(json["toml"].as_str().unwrap().contains("Look at these: the values differ"));
+}
+
+#[test]
+fn suggest_reads_each_side_with_its_own_options() {
+    let place = Workplace::new();
+    let options = ["--a-format", "tf2", "--a-set", "names=key", "--b-format", "tf2"];
+    let text = place.says(&[&["map", "suggest", DIGITS, DIGITS], &options[..]].concat());
+    assert!(text.contains("/.ATTRIBUTES/VARIABLE_VALUE"), "{text}");
+    place.refuses(&["map", "suggest", DIGITS, DIGITS, "--a-set", "nonsense=1"], 2, &["nonsense"]);
+}
