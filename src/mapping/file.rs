@@ -2,8 +2,8 @@
 
 use super::parse::{Context, Roles, RuleText, line, parse_steps};
 use super::pattern::{Pattern, Separators};
-use super::rule::{Rule, twins};
-use super::{MAX_RULES, Mapping, quote};
+use super::rule::Rule;
+use super::{MAX_RULES, Mapping, dead, quote};
 use ckpt_api::{Error, Limits, Result, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
         rules: rules.collect::<Result<Vec<Rule>>>()?,
         roles,
     };
-    check_dead(&mapping)?;
+    dead::check(&mapping)?;
     Ok(mapping)
 }
 
@@ -81,32 +81,6 @@ fn roles(text: &str, raw: &MappingFile) -> Result<Roles> {
         roles.insert(name.clone(), parse_steps(steps.get_ref()).map_err(at)?);
     }
     Ok(roles)
-}
-
-/// Rules that can never decide anything, whatever the names.
-fn check_dead(mapping: &Mapping) -> Result<()> {
-    if let Some((first, second)) = twins(&mapping.rules) {
-        return Err(Error::mapping("two rules match exactly the same names")
-            .field(format!("rules {first} and {second}"))
-            .found(mapping.describe_rule(second - 1))
-            .help("remove one of them"));
-    }
-    for (index, rule) in mapping.rules.iter().enumerate() {
-        for name in rule.from.iter().filter_map(Pattern::as_literal) {
-            let ignored =
-                mapping.ignore.iter().find(|form| form.matches(name, mapping.separators.source).is_some());
-            let before = match ignored {
-                _ if mapping.lookup.contains_key(name) => format!("{} is in [lookup]", quote(name)),
-                Some(form) => format!("ignore {} drops {}", quote(&form.as_source()), quote(name)),
-                None => continue,
-            };
-            return Err(Error::mapping("a rule can never decide")
-                .field(mapping.describe_rule(index))
-                .found(before)
-                .help("lookup and ignore go before the rules: remove the rule, or narrow what hides it"));
-        }
-    }
-    Ok(())
 }
 
 /// Checks that the table's names are names, and its targets are distinct.

@@ -24,7 +24,7 @@
 //!
 //! **What decides**, first to last: `lookup`, `ignore`, the rules, `identity`. A lookup's source must exist; a
 //! rule or an ignore pattern that matches nothing is only reported ([`Applied::unused`]), so a rule without
-//! captures is a lookup that may be absent. A rule without captures that `lookup` or `ignore` hides is an error.
+//! captures is a lookup that may be absent. A rule that what goes before it hides, whatever the names, is an error.
 //!
 //! **Captures** stand in `from`, each name once; `to` uses them as `{name}`.
 //!
@@ -67,6 +67,7 @@
 
 mod builtin;
 mod check;
+mod dead;
 mod explain;
 mod file;
 mod inverse;

@@ -328,7 +328,36 @@ fn a_rule_that_can_never_decide_is_refused() {
     assert_says(&error, &["can never decide", "rule 1 at line 4", "'a' is in [lookup]"]);
     let error =
         refused("ignore = ['opt/**']\n[[rule]]\nfrom = ['a', 'opt/b']\nto = 'y'\nmerge = 0").to_string();
-    assert_says(&error, &["can never decide", "rule 1 at line 3", "ignore 'opt/**' drops 'opt/b'"]);
+    assert_says(&error, &["can never decide", "rule 1 at line 3", "ignore 'opt/**' drops all of 'opt/b'"]);
+}
+
+#[test]
+fn a_rule_is_hidden_by_what_matches_all_its_names_and_by_nothing_less() {
+    let rule = |from: &str| format!("[[rule]]\nfrom = '{from}'\nto = 'y'\n");
+    for (ignore, from) in [
+        ("adam/**", "adam/{x}/m"),
+        ("**", "{p:path}"),
+        ("h{n:int}/*", "h{n:int}/w"),
+        ("{w:word}", "{n:int3}"),
+        ("{p:path}", "a/{x:word}"),
+    ] {
+        let hidden = format!("ignore = ['{ignore}']\n{}", rule(from));
+        assert_says(&refused(&hidden).to_string(), &["can never decide", "ignore '", "rule 1 at line 3"]);
+    }
+    for (ignore, from) in [
+        ("adam/*", "adam/{p:path}"),
+        ("h7/**", "h{n:int}/w"),
+        ("{n:int}", "{n:int3}"),
+        ("{w:word}", "{x}"),
+        ("a*", "{x}"),
+    ] {
+        mapping(&format!("ignore = ['{ignore}']\n{}", rule(from)));
+    }
+    let (wide, narrow) = (rule("{x}/w"), rule("h{n:int}/w"));
+    let error = refused(&format!("ordered = true\n{wide}{narrow}")).to_string();
+    assert_says(&error, &["can never decide", "rule 2 at line 6", "rule 1 at line 3", "goes first"]);
+    mapping(&format!("ordered = true\n{narrow}{wide}"));
+    mapping(&format!("{wide}{narrow}"));
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! Rules that can never decide anything, whatever the names.
+
+use super::pattern::{Class, Part, Pattern};
+use super::rule::{Rule, twins};
+use super::{Mapping, quote};
+use ckpt_api::{Error, Result};
+
+/// Most work, in bytes of names times bytes of patterns, that the search for what hides a rule may take. It is a
+/// help, and must not be a way to keep the program busy.
+const MAX_WORK: usize = 100_000_000;
+
+/// Refuses rules that match what another rule matches, or that are hidden by what goes before them.
+pub(super) fn check(mapping: &Mapping) -> Result<()> {
+    if let Some((first, second)) = twins(&mapping.rules) {
+        return Err(Error::mapping("two rules match exactly the same names")
+            .field(format!("rules {first} and {second}"))
+            .found(mapping.describe_rule(second.saturating_sub(1)))
+            .help("remove one of them"));
+    }
+    let searched = is_small(mapping);
+    for (index, rule) in mapping.rules.iter().enumerate() {
+        for form in &rule.from {
+            let listed = form.as_literal().filter(|name| mapping.lookup.contains_key(*name));
+            let before = match listed {
+                Some(name) => Some(format!("{} is in [lookup]", quote(name))),
+                None if searched => hidden(mapping, index, form),
+                None => None,
+            };
+            if let Some(before) = before {
+                return Err(Error::mapping("a rule can never decide")
+                    .field(mapping.describe_rule(index))
+                    .found(before)
+                    .help("remove the rule, narrow what hides it, or change the order"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What takes every name of this form before the rule can.
+fn hidden(mapping: &Mapping, index: usize, form: &Pattern) -> Option<String> {
+    let separator = mapping.separators.source;
+    let samples = samples(form, separator);
+    let covers = |other: &Pattern| samples.iter().all(|name| other.matches(name, separator).is_some());
+    if let Some(ignore) = mapping.ignore.iter().find(|ignore| covers(ignore)) {
+        let name = quote(&form.as_source());
+        return Some(format!("ignore {} drops all of {name}", quote(&ignore.as_source())));
+    }
+    let earlier = if mapping.ordered { index } else { 0 };
+    let first = mapping.rules.iter().take(earlier).position(|rule| rule.from.iter().any(covers))?;
+    Some(format!(
+        "{} goes first, and matches all of {}",
+        mapping.describe_rule(first),
+        quote(&form.as_source())
+    ))
+}
+
+/// Two names of this form whose captures share no character and no length: a pattern matches both only where its own
+/// captures and wildcards take all that these captures can hold.
+fn samples(form: &Pattern, separator: char) -> [String; 2] {
+    let sample = |second: bool| {
+        let parts = form.parts.iter().map(|part| match part {
+            Part::Literal(text) => text.clone(),
+            Part::Wildcard(_) => String::new(),
+            Part::Capture { class, .. } => match (class, second) {
+                (Class::Int, false) => "7".to_owned(),
+                (Class::Int, true) => "86".to_owned(),
+                (Class::Padded(width), second) => if second { "2" } else { "0" }.repeat(usize::from(*width)),
+                (Class::Word, false) => "q".to_owned(),
+                (Class::Word, true) => "Z_9".to_owned(),
+                // Characters of private use: only what takes any character takes them.
+                (Class::Path, true) => format!("\u{e001}\u{e001}{separator}\u{e001}"),
+                (_, true) => "\u{e001}\u{e001}".to_owned(),
+                (_, false) => "\u{e000}".to_owned(),
+            },
+        });
+        parts.collect()
+    };
+    [sample(false), sample(true)]
+}
+
+fn is_small(mapping: &Mapping) -> bool {
+    let size = |forms: &mut dyn Iterator<Item = &Pattern>| {
+        forms.map(|form| form.as_source().len()).fold(0usize, usize::saturating_add)
+    };
+    let rules = size(&mut mapping.rules.iter().flat_map(|rule: &Rule| &rule.from));
+    let ignored = size(&mut mapping.ignore.iter());
+    rules.saturating_mul(rules.saturating_add(ignored)) <= MAX_WORK
+}
