@@ -157,7 +157,7 @@ def accepted():
     graph = bundle(with_graph(keys)).files()
     yield case("object_graph", "names from the object graph", graph,
                with_graph(("mlp/dense/kernel", "mlp/dense/bias")))
-    yield case("object_graph_keys", "an object graph, and names = key", graph, with_graph(keys), options=["names=key"])
+    yield case("object_graph_keys", "an object graph, and keys = true", graph, with_graph(keys), options=["keys=true"])
 
 
 def rejected():

@@ -4,5 +4,5 @@
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let input = ckpt_fuzz::entries(data);
     ckpt_fuzz::read(&ckpt_tf2::Tf2, &input, &[]);
-    ckpt_fuzz::read(&ckpt_tf2::Tf2, &input, &[("names".to_owned(), "key".to_owned())]);
+    ckpt_fuzz::read(&ckpt_tf2::Tf2, &input, &[("keys".to_owned(), "true".to_owned())]);
 });

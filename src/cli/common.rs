@@ -187,14 +187,14 @@ mod tests {
         OptionSpec { name, kind: OptionKind::Text, side, help: "" }
     }
 
-    const FROM: &[OptionSpec] = &[spec("names", Side::Read), spec("dialect", Side::Both)];
+    const FROM: &[OptionSpec] = &[spec("keys", Side::Read), spec("dialect", Side::Both)];
     const TO: &[OptionSpec] =
         &[spec("dialect", Side::Both), spec("zero_bias", Side::Write), spec("lenient", Side::Read)];
 
     #[test]
     fn an_option_goes_to_the_side_that_knows_it() {
-        let (read, write) = route(&["names=key".into(), "zero_bias=true".into()], FROM, TO).unwrap();
-        assert_eq!((read[0].0.as_str(), write[0].0.as_str()), ("names", "zero_bias"));
+        let (read, write) = route(&["keys=true".into(), "zero_bias=true".into()], FROM, TO).unwrap();
+        assert_eq!((read[0].0.as_str(), write[0].0.as_str()), ("keys", "zero_bias"));
     }
 
     #[test]

@@ -62,22 +62,22 @@ SOURCES = {
 def tensors_arrive_in_safetensors_bit_for_bit(folder, source):
     path, prefix = SOURCES[source](folder)
     out = folder / "out.safetensors"
-    convert(path, out, "--from", "tf2", "--to", "safetensors", "--set", "names=key")
+    convert(path, out, "--from", "tf2", "--to", "safetensors", "--set", "keys=true")
     assert_equal(load(out), make.stored(prefix))
 
 
 @check("ckpt-1", "ckpt-1.index", "ckpt-1.data-00000-of-00001", "checkpoint", "")
 def a_checkpoint_is_found_by_each_of_its_names(folder, name):
     prefix = make.checkpoint(make.mlp(), folder / "in")
-    convert(folder / "in" / name, folder / "out.safetensors", "--set", "names=key")
+    convert(folder / "in" / name, folder / "out.safetensors", "--set", "keys=true")
     assert_equal(load(folder / "out.safetensors"), make.stored(prefix))
 
 
 @check("16m", "64m")
 def a_small_budget_gives_the_same_file(folder, budget):
     prefix = make.shapes(folder)
-    convert(prefix, folder / "a.safetensors", "--set", "names=key")
-    convert(prefix, folder / "b.safetensors", "--set", "names=key", "--max-memory", budget, "-j", "1")
+    convert(prefix, folder / "a.safetensors", "--set", "keys=true")
+    convert(prefix, folder / "b.safetensors", "--set", "keys=true", "--max-memory", budget, "-j", "1")
     assert (folder / "a.safetensors").read_bytes() == (folder / "b.safetensors").read_bytes()
 
 
@@ -85,7 +85,7 @@ def a_small_budget_gives_the_same_file(folder, budget):
 def a_sharded_set_holds_every_tensor_once(folder):
     prefix = make.sharded(folder)
     out = folder / "out.safetensors.index.json"
-    convert(prefix, out, "--to", "safetensors", "--set", "names=key", "--set", "shard_size=1k")
+    convert(prefix, out, "--to", "safetensors", "--set", "keys=true", "--set", "shard_size=1k")
     assert_equal(load_set(out), make.stored(prefix))
 
 

@@ -19,6 +19,37 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
+/// The bytes of a text as [`encode`] makes it; `None` for any other.
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+    let (groups, rest) = text.as_bytes().as_chunks::<4>();
+    let mut bytes = Vec::with_capacity(groups.len() * 3);
+    for (number, group) in groups.iter().enumerate() {
+        let padding = group.iter().rev().take_while(|byte| **byte == b'=').count();
+        if padding > 2 || (padding > 0 && number + 1 < groups.len()) {
+            return None;
+        }
+        let mut value = 0u32;
+        for (position, byte) in group.iter().enumerate() {
+            value = value << 6 | if position + padding < group.len() { digit(*byte)? } else { 0 };
+        }
+        let [_, group @ ..] = value.to_be_bytes();
+        bytes.extend(group.iter().take(3 - padding));
+    }
+    rest.is_empty().then_some(bytes)
+}
+
+fn digit(byte: u8) -> Option<u32> {
+    let (first, value) = match byte {
+        b'A'..=b'Z' => (b'A', 0),
+        b'a'..=b'z' => (b'a', 26),
+        b'0'..=b'9' => (b'0', 52),
+        b'+' => return Some(62),
+        b'/' => return Some(63),
+        _ => return None,
+    };
+    Some(u32::from(byte - first) + value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,6 +59,20 @@ mod tests {
         let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
         for (bytes, text) in cases {
             assert_eq!(encode(bytes.as_bytes()), text);
+            assert_eq!(decode(text).unwrap(), bytes.as_bytes());
+        }
+    }
+
+    #[test]
+    fn every_byte_comes_back() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert_eq!(decode(&encode(&bytes)).unwrap(), bytes);
+    }
+
+    #[test]
+    fn text_that_was_not_made_so_is_no_bytes() {
+        for text in ["Z", "Zg=", "Zg==Zg==", "Z===", "====", "Zm9-", "=Zg="] {
+            assert_eq!(decode(text), None, "{text}");
         }
     }
 }

@@ -12,10 +12,12 @@ pub(crate) fn finish(contents: &mut Contents, description: Description, options:
         tensor.axes = axes.get(&tensor.name).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
     }
     contents.checkpoint.graph = graph;
-    if options.text("names") != Some("key") && !names.is_empty() {
+    if !options.flag("keys") && !names.is_empty() {
         for tensor in &mut contents.checkpoint.tensors {
-            if names.get(&tensor.name).is_some_and(|name| *name != tensor.name) {
+            // The name beside the key tells whether the tensor was renamed since.
+            if let Some(name) = names.get(&tensor.name).filter(|name| **name != tensor.name) {
                 tensor.metadata.insert("tf2", "key", tensor.name.as_str());
+                tensor.metadata.insert("tf2", "name", name.as_str());
             }
         }
         contents.checkpoint.rename(&names)?;

@@ -1,8 +1,10 @@
 //! Constants and structures of the format.
 
+use crate::ordered_code::slice_key;
 use crate::proto;
 use ckpt_api::{Checksum, ChecksumAlgorithm, DType, Endian, Error, Result, Shape};
 use prost::Message;
+use proto::tensor_slice_proto::extent::HasLength;
 
 /// The last eight bytes of a table.
 pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
@@ -20,8 +22,10 @@ pub(crate) const OBJECT_GRAPH: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
 pub(crate) const VARIABLE_VALUE: &str = "/.ATTRIBUTES/VARIABLE_VALUE";
 /// The version that this reader is.
 const CONSUMER: i32 = 1;
+/// The version that bundles have had since 2016.
+const PRODUCER: i32 = 1;
 /// TensorFlow's own limit.
-const MAX_RANK: usize = 254;
+pub(crate) const MAX_RANK: usize = 254;
 /// No entry that TensorFlow writes comes near; a decoded one takes a multiple of this in memory.
 const MAX_ENTRY_BYTES: usize = 8 << 20;
 
@@ -92,6 +96,17 @@ impl Header {
         check_version(&version)?;
         Ok(Header { shards, endian, producer: version.producer })
     }
+
+    /// The header as TensorFlow writes it today for as many shards in this byte order.
+    pub(crate) fn encode(shards: u32, endian: Endian) -> Vec<u8> {
+        let version = proto::VersionDef { producer: PRODUCER, ..proto::VersionDef::default() };
+        let proto = proto::BundleHeaderProto {
+            num_shards: i32::try_from(shards).unwrap_or(i32::MAX),
+            endianness: i32::from(endian == Endian::Big),
+            version: Some(version),
+        };
+        proto.encode_to_vec()
+    }
 }
 
 fn check_version(version: &proto::VersionDef) -> Result<()> {
@@ -151,6 +166,9 @@ pub(crate) struct Entry {
     pub(crate) at: u64,
 }
 
+/// The length of a slice that is as long as its tensor, where it is left out.
+pub(crate) const WHOLE_AXIS: i64 = -1;
+
 /// One axis of a slice, as stored: the key of the slice's own entry is made of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SliceExtent {
@@ -191,6 +209,25 @@ impl Entry {
         })
     }
 
+    /// The entry as TensorFlow writes it.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for numbers that the format cannot say.
+    pub(crate) fn to_proto(&self) -> Result<proto::BundleEntryProto> {
+        let dim =
+            |size: &u64| Ok(proto::tensor_shape_proto::Dim { size: signed(*size)?, ..Default::default() });
+        let dim = self.shape.iter().map(dim).collect::<Result<_>>()?;
+        Ok(proto::BundleEntryProto {
+            dtype: number(self.dtype)?,
+            shape: Some(proto::TensorShapeProto { dim, unknown_rank: false }),
+            shard_id: i32::try_from(self.shard).map_err(|_| too_large())?,
+            offset: signed(self.offset)?,
+            size: signed(self.size)?,
+            crc32c: self.crc,
+            slices: self.slices.iter().map(|extents| slice_proto(extents)).collect(),
+        })
+    }
+
     /// Bytes that the list of slices takes in memory.
     pub(crate) fn slice_bytes(&self) -> u64 {
         let extents = self.slices.iter().map(|extents| size_of_val(&extents[..]));
@@ -200,11 +237,31 @@ impl Entry {
 
 fn slice_extents(slice: &proto::TensorSliceProto) -> Vec<SliceExtent> {
     let extents = slice.extent.iter().map(|extent| {
-        let proto::tensor_slice_proto::extent::HasLength::Length(length) =
-            extent.has_length.unwrap_or(proto::tensor_slice_proto::extent::HasLength::Length(-1));
+        let HasLength::Length(length) = extent.has_length.unwrap_or(HasLength::Length(WHOLE_AXIS));
         SliceExtent { start: extent.start, length }
     });
     extents.collect()
+}
+
+fn slice_proto(extents: &[SliceExtent]) -> proto::TensorSliceProto {
+    let extent = |extent: &SliceExtent| proto::tensor_slice_proto::Extent {
+        start: extent.start,
+        has_length: Some(HasLength::Length(extent.length)).filter(|_| extent.length != WHOLE_AXIS),
+    };
+    proto::TensorSliceProto { extent: extents.iter().map(extent).collect() }
+}
+
+/// The keys of the slices that an entry lists.
+pub(crate) fn slice_keys(key: &[u8], entry: &proto::BundleEntryProto) -> impl Iterator<Item = Vec<u8>> {
+    entry.slices.iter().map(move |slice| slice_key(key, &slice_extents(slice)))
+}
+
+fn signed(number: u64) -> Result<i64> {
+    i64::try_from(number).map_err(|_| too_large())
+}
+
+fn too_large() -> Error {
+    Error::unsupported("a number is larger than a TensorFlow checkpoint can say")
 }
 
 fn unsigned(field: &'static str, value: i64) -> Result<u64> {
@@ -262,6 +319,35 @@ const DTYPES: &[(i32, DType)] = &[
     (32, DType::U2),
     (33, DType::F4E2m1),
 ];
+
+/// The dtypes that can be stored.
+pub(crate) const STORED_DTYPES: &[DType] = &{
+    let mut dtypes = [DType::F32; DTYPES.len()];
+    let mut index = 0;
+    while index < dtypes.len() {
+        dtypes[index] = DTYPES[index].1;
+        index += 1;
+    }
+    dtypes
+};
+
+/// The dtype to store one as: itself, or one that holds every value of it.
+pub(crate) fn holder(dtype: DType) -> DType {
+    match dtype {
+        // Powers of two from 2^-127 to 2^127.
+        DType::F8E8m0 => DType::Bf16,
+        // Values up to 28 in steps of at least 1/16 with at most 3 bits of fraction.
+        DType::F6E2m3 | DType::F6E3m2 => DType::F8E4m3,
+        same => same,
+    }
+}
+
+fn number(dtype: DType) -> Result<i32> {
+    let known = DTYPES.iter().find(|(_, known)| *known == dtype);
+    known
+        .map(|(number, _)| *number)
+        .ok_or_else(|| Error::unsupported("TensorFlow has no such dtype").found(dtype.name()))
+}
 
 /// Numbers of reference types: the type's own plus this.
 const REFERENCE: i32 = 100;
@@ -341,5 +427,30 @@ mod tests {
         }
         assert_eq!(dtype(i32::MIN).unwrap_err().kind(), Kind::Unsupported);
         assert_eq!(dtype(33).unwrap(), DType::F4E2m1);
+    }
+
+    #[test]
+    fn every_dtype_has_a_holder_that_can_be_stored() {
+        assert_eq!(STORED_DTYPES.len(), 32);
+        for dtype in DType::ALL {
+            assert!(STORED_DTYPES.contains(&holder(*dtype)), "{dtype}");
+            assert_eq!(holder(*dtype) == *dtype, STORED_DTYPES.contains(dtype), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_written_as_tensorflow_writes_it() {
+        assert_eq!(Header::encode(1, Endian::Little), [0x08, 0x01, 0x1a, 0x02, 0x08, 0x01]);
+        assert_eq!(Header::encode(0, Endian::Big), [0x10, 0x01, 0x1a, 0x02, 0x08, 0x01]);
+    }
+
+    #[test]
+    fn an_entry_is_written_without_its_zeros_and_with_the_shape_of_a_scalar() {
+        let slices = vec![vec![SliceExtent { start: 0, length: -1 }, SliceExtent { start: 0, length: 1 }]];
+        let shape = Shape::scalar();
+        let entry = Entry { dtype: DType::U8, shape, shard: 0, offset: 0, size: 0, crc: 0, slices, at: 0 };
+        let bytes = entry.to_proto().unwrap().encode_to_vec();
+        assert_eq!(bytes, [0x08, 4, 0x12, 0, 0x3a, 6, 0x0a, 0, 0x0a, 2, 0x10, 1]);
+        assert_eq!(Entry::parse(&bytes, 1, 0).unwrap(), entry);
     }
 }

@@ -22,21 +22,26 @@ mod cursor;
 mod describe;
 mod finish;
 mod format;
+mod kept;
 mod locate;
 mod names;
+mod naming;
+mod object_graph;
 mod ordered_code;
 mod proto;
 mod read;
 mod slices;
 mod state;
+mod stored;
 mod strings;
 mod table;
+mod table_writer;
 mod varint;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, OptionKind, OptionSpec, Options,
-    Placed, Result, Side,
+    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, OptionKind, OptionSpec, Options,
+    Placed, Result, Side, Written,
 };
 
 /// The codec for TensorFlow v2 checkpoints.
@@ -50,10 +55,10 @@ pub fn codec() -> Box<dyn Codec> {
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
-        name: "names",
-        kind: OptionKind::Choice(&["full", "key"]),
+        name: "keys",
+        kind: OptionKind::Flag,
         side: Side::Read,
-        help: "tensor names: full (the variables' own names where the object graph has unique ones; the default) or key (the stored keys)",
+        help: "tensor names are the stored keys, also where the object graph has the variables' own (default false)",
     },
     OptionSpec {
         name: "lenient",
@@ -67,6 +72,54 @@ const OPTIONS: &[OptionSpec] = &[
         side: Side::Read,
         help: "the activations that the checkpoint does not state, first layer to last, such as relu,softmax (linear for none)",
     },
+    OptionSpec {
+        name: "names",
+        kind: OptionKind::Choice(&["stored", "plain"]),
+        side: Side::Write,
+        help: "keys: stored (those that tensors were read with, and the object graph; names for renamed ones; the default) or plain (names, and no object graph)",
+    },
+    OptionSpec {
+        name: "slices",
+        kind: OptionKind::Choice(&["keep", "merge"]),
+        side: Side::Write,
+        help: "partitioned tensors: keep (in the slices that they were read in; the default) or merge (whole)",
+    },
+    OptionSpec {
+        name: "shards",
+        kind: OptionKind::Size,
+        side: Side::Write,
+        help: "number of data files, with as equal parts as whole tensors allow (default 1, or as before)",
+    },
+    OptionSpec {
+        name: "shard_size",
+        kind: OptionKind::Size,
+        side: Side::Write,
+        help: "most bytes in one data file, unless a single tensor has more (default unlimited)",
+    },
+    OptionSpec {
+        name: "alignment",
+        kind: OptionKind::Size,
+        side: Side::Write,
+        help: "what the offset of every tensor is a multiple of (default 1, or as before)",
+    },
+    OptionSpec {
+        name: "compression",
+        kind: OptionKind::Choice(&["none", "snappy"]),
+        side: Side::Write,
+        help: "of the index: none (the default) or snappy",
+    },
+    OptionSpec {
+        name: "endian",
+        kind: OptionKind::Choice(&["little", "big"]),
+        side: Side::Write,
+        help: "byte order of the data files (default little, or as before)",
+    },
+    OptionSpec {
+        name: "state",
+        kind: OptionKind::Flag,
+        side: Side::Write,
+        help: "also write the state file 'checkpoint', which names the output as the latest (default false)",
+    },
 ];
 
 static INFO: FormatInfo = FormatInfo {
@@ -74,8 +127,8 @@ static INFO: FormatInfo = FormatInfo {
     title: "TensorFlow v2 checkpoint",
     extensions: &["index"],
     reads: true,
-    writes: false,
-    dtypes: &[] as &[DType],
+    writes: true,
+    dtypes: format::STORED_DTYPES,
     ops: &[],
     free_names: true,
     free_metadata: false,
@@ -95,7 +148,11 @@ impl Codec for Tf2 {
         read::read(input, options, limits)
     }
 
-    fn place(&self, _: &Checkpoint, _: &str, _: &Options) -> Result<Placed> {
-        write::place()
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+        write::place(checkpoint, name, options)
+    }
+
+    fn seal(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+        write::seal(placed, written)
     }
 }

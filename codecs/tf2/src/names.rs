@@ -26,6 +26,32 @@ pub(crate) fn text(key: &[u8]) -> (String, bool) {
     (text, true)
 }
 
+/// The key that [`text`] escaped; `None` where it escaped none so.
+pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut key = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = match (byte, tail) {
+            (b'\\', [b'\\', tail @ ..]) => {
+                key.push(b'\\');
+                tail
+            }
+            (b'\\', [b'x', high, low, tail @ ..]) => {
+                let digits = [*high, *low];
+                let digits = std::str::from_utf8(&digits).ok()?;
+                key.push(u8::from_str_radix(digits, 16).ok()?);
+                tail
+            }
+            (b'\\', _) => return None,
+            _ => {
+                key.push(*byte);
+                tail
+            }
+        };
+    }
+    Some(key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +60,17 @@ mod tests {
     fn a_key_that_is_no_text_is_escaped_so_that_it_can_be_recovered() {
         assert_eq!(text("n\u{e9}\\x".as_bytes()), ("n\u{e9}\\x".to_owned(), false));
         assert_eq!(text(b"a\\\xff\x00"), ("a\\\\\\xff\0".to_owned(), true));
+    }
+
+    #[test]
+    fn an_escaped_key_comes_back() {
+        for key in [&b"a\\\xff\x00"[..], b"\x80\\x80", b"\xe2\x82 \xe2\x82\xac"] {
+            let (escaped, was_escaped) = text(key);
+            assert!(was_escaped);
+            assert_eq!(unescape(&escaped).unwrap(), key);
+        }
+        for text in ["\\", "\\x", "\\x8", "\\xzz", "\\n"] {
+            assert_eq!(unescape(text), None, "{text}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use crate::base64;
 use crate::bundle::Index;
 use crate::describe::{self, Description, Sources};
 use crate::format::{Entry, Header, OBJECT_GRAPH, shard_name};
+use crate::kept::{self, Bundle};
 use crate::locate::{Location, locate};
 use crate::slices::{self, Joined, Part};
 use crate::strings::{self, Elements, Run};
@@ -22,24 +23,29 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let is_slice = index.slices(limits).map_err(|error| error.file(file.name()))?;
     let mut reader = Reader::new(input, &location, &index, limits);
     let mut contents = Contents { notes: location.notes.clone(), ..Contents::default() };
-    let mut escaped = Vec::new();
     let entries = index.entries.iter().zip(&is_slice).filter(|(_, is_slice)| !**is_slice);
-    for ((key, entry), _) in entries {
+    let entries: Vec<(&[u8], &Entry)> = entries.map(|((key, entry), _)| (&key[..], entry)).collect();
+    for (key, entry) in &entries {
         let (name, was_escaped) = names::text(key);
+        let (mut tensor, placement) =
+            reader
+                .tensor(TensorId(contents.placements.len()), &name, key, entry)
+                .map_err(|error| located(error, &file, entry).tensor(names::shown(key)))?;
         if was_escaped {
-            escaped.push(name.clone());
+            tensor.metadata.insert("tf2", "escaped", name);
         }
-        let (tensor, placement) = reader
-            .tensor(TensorId(contents.placements.len()), &name, key, entry)
-            .map_err(|error| located(error, &file, entry).tensor(names::shown(key)))?;
         contents.checkpoint.tensors.push(tensor);
         contents.placements.push(placement);
     }
     let object_graph = reader.object_graph(&contents)?;
     contents.files = reader.files;
-    contents.checkpoint.metadata = metadata(&location, &index.header, object_graph.as_deref(), escaped);
+    contents.checkpoint.metadata = metadata(&index.header, object_graph.as_deref());
+    let bundle =
+        Bundle { input, prefix: &location.prefix, file: &file, index: &index, entries: &entries, limits };
+    kept::keep(&mut contents, &bundle)?;
     contents.repairs = index.repairs;
     // The tensors have all of it, and what follows takes as much memory again.
+    drop(entries);
     drop(index.entries);
     let description =
         description(input, &location, &contents.checkpoint, object_graph.as_deref(), options, limits)?;
@@ -64,22 +70,13 @@ fn open_index(input: &Input, location: &Location) -> Result<File> {
     })
 }
 
-fn metadata(
-    location: &Location,
-    header: &Header,
-    object_graph: Option<&[u8]>,
-    escaped: Vec<String>,
-) -> Metadata {
+fn metadata(header: &Header, object_graph: Option<&[u8]>) -> Metadata {
     let mut metadata = Metadata::default();
-    metadata.insert("tf2", "prefix", location.prefix.as_str());
     metadata.insert("tf2", "producer", header.producer);
     let endian = if header.endian == Endian::Big { "big" } else { "little" };
     metadata.insert("tf2", "endian", endian);
     if let Some(bytes) = object_graph {
         metadata.insert("tf2", "object_graph", base64::encode(bytes));
-    }
-    if !escaped.is_empty() {
-        metadata.insert("tf2", "escaped", escaped);
     }
     metadata
 }
@@ -99,11 +96,13 @@ fn description(
         file.bytes(0, file.len()).map(Some)
     };
     let (saved_model, keras_metadata) = (read(&location.saved_model)?, read(&location.keras_metadata)?);
-    let entries: Vec<describe::Entry> = checkpoint
+    let mut entries: Vec<describe::Entry> = checkpoint
         .tensors
         .iter()
         .map(|tensor| describe::Entry { key: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape })
         .collect();
+    // Of two that say the same, the first by key is the one that counts.
+    entries.sort_by_key(|entry| entry.key);
     let file = input.display(&location.index);
     let sources = Sources {
         object_graph,

@@ -48,7 +48,8 @@ fn slice<'a>(index: &'a Index, key: &[u8], whole: &Entry, extents: &[SliceExtent
     Ok(Slice { region, entry })
 }
 
-fn region(extents: &[SliceExtent], shape: &Shape) -> Result<Region> {
+/// The box that stored extents name.
+pub(crate) fn region(extents: &[SliceExtent], shape: &Shape) -> Result<Region> {
     if extents.len() != shape.rank() {
         return Err(Error::corrupt("a slice has another number of axes than its tensor")
             .found(extents.len().to_string())
@@ -190,7 +191,7 @@ pub(crate) fn join(
 }
 
 /// Row-major positions in the whole tensor of a box's elements, row-major within the box.
-fn flat_indices(whole: &Shape, region: &Region) -> impl Iterator<Item = u64> {
+pub(crate) fn flat_indices(whole: &Shape, region: &Region) -> impl Iterator<Item = u64> {
     (0..region.shape.elements()).map(|position| {
         let (mut rest, mut flat, mut stride) = (position, 0, 1);
         let axes = region.shape.iter().zip(&region.start).zip(whole.iter());

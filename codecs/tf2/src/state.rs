@@ -24,6 +24,27 @@ pub(crate) fn latest(file: &File) -> Result<String> {
     if path.is_empty() { Err(invalid()) } else { Ok(path) }
 }
 
+/// A state file that names one checkpoint, as TensorFlow writes it but for time stamps.
+pub(crate) fn naming(prefix: &str) -> Vec<u8> {
+    let quoted = quoted(prefix);
+    format!("model_checkpoint_path: \"{quoted}\"\nall_model_checkpoint_paths: \"{quoted}\"\n").into_bytes()
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            b'"' | b'\'' | b'\\' => out.extend(['\\', char::from(byte)]),
+            b' '..=b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    out
+}
+
 /// The path made relative to the state file's directory; `None` for one that leaves it, or is absolute.
 pub(crate) fn inside(path: &str) -> Option<String> {
     if path.starts_with(['/', '\\']) || path.get(1..2) == Some(":") {
@@ -217,5 +238,16 @@ mod tests {
         }
         assert_eq!(file_name("C:\\run\\ckpt-1").unwrap(), "ckpt-1");
         assert_eq!(file_name("/a/../"), None);
+    }
+
+    #[test]
+    fn what_is_written_names_the_checkpoint_that_is_read() {
+        assert_eq!(
+            String::from_utf8(naming("ckpt-1")).unwrap(),
+            "model_checkpoint_path: \"ckpt-1\"\nall_model_checkpoint_paths: \"ckpt-1\"\n"
+        );
+        for prefix in ["a \"b\" 'c' \\d", "\u{e4}1\u{20ac}", "tab\tline\n\u{1}7"] {
+            assert_eq!(path(std::str::from_utf8(&naming(prefix)).unwrap()).unwrap(), prefix);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cursor::Cursor;
 use crate::format::{Entry, checksum, mask, unmask};
+use crate::varint;
 use ckpt_api::{Checksum, DType, Endian, Error, File, Result};
 
 /// Where the elements of a tensor are.
@@ -59,6 +60,46 @@ pub(crate) fn strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elem
         runs.push(Run { offset: cursor.position(), len: total, checksum });
     }
     Ok(Elements { lengths, runs })
+}
+
+/// What is stored before the strings of these lengths, and the checksum of what is hashed before them.
+pub(crate) fn table(lengths: impl Iterator<Item = u64>, endian: Endian) -> (Vec<u8>, u32) {
+    let (mut bytes, mut crc) = (Vec::new(), 0);
+    for length in lengths {
+        varint::write(&mut bytes, length);
+        crc = hash_length(crc, length, endian);
+    }
+    let stored = u32_bytes(mask(crc), endian);
+    bytes.extend(stored);
+    (bytes, crc32c::crc32c_append(crc, &stored))
+}
+
+/// The checksum of a variant tensor, from one element to the next.
+pub(crate) struct VariantChecksum {
+    endian: Endian,
+    crc: u32,
+}
+
+impl VariantChecksum {
+    /// Of no elements.
+    pub(crate) fn new(endian: Endian) -> Self {
+        VariantChecksum { endian, crc: 0 }
+    }
+
+    /// Adds an element of `length` bytes that sum to `crc`; returns the four bytes stored after it.
+    pub(crate) fn add(&mut self, length: u64, crc: u32) -> [u8; 4] {
+        let before = hash_u64(self.crc, length, self.endian);
+        let len = usize::try_from(length).unwrap_or(usize::MAX);
+        let running = crc32c::crc32c_combine(before, crc, len);
+        let stored = u32_bytes(mask(running), self.endian);
+        self.crc = crc32c::crc32c_append(running, &stored);
+        stored
+    }
+
+    /// As the entry has it.
+    pub(crate) fn finish(self) -> u32 {
+        mask(self.crc)
+    }
 }
 
 /// Reads and checks the lengths and the chain of checksums of a variant tensor, and that each element is a
@@ -133,6 +174,13 @@ fn hash_u64(crc: u32, value: u64, endian: Endian) -> u32 {
     match endian {
         Endian::Little => crc32c::crc32c_append(crc, &value.to_le_bytes()),
         Endian::Big => crc32c::crc32c_append(crc, &value.to_be_bytes()),
+    }
+}
+
+fn u32_bytes(value: u32, endian: Endian) -> [u8; 4] {
+    match endian {
+        Endian::Little => value.to_le_bytes(),
+        Endian::Big => value.to_be_bytes(),
     }
 }
 

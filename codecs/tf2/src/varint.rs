@@ -30,6 +30,20 @@ pub(crate) fn varint32(input: &[u8]) -> IResult<&[u8], u32> {
     Ok((rest, value))
 }
 
+/// Appends a number, in as few bytes as it takes.
+pub(crate) fn write(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes that [`write`] takes.
+pub(crate) fn len(value: u64) -> u64 {
+    u64::from((64 - value.leading_zeros()).div_ceil(7).max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +63,17 @@ mod tests {
         assert!(varint64(&[0xff; 11]).is_err());
         assert!(varint64(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]).is_err());
         assert!(varint32(&[0xff, 0xff, 0xff, 0xff, 0x1f]).is_err());
+    }
+
+    #[test]
+    fn a_number_is_written_as_it_is_read() {
+        for shift in 0..64 {
+            for value in [0, (1u64 << shift) - 1, 1 << shift, u64::MAX >> shift] {
+                let mut bytes = Vec::new();
+                write(&mut bytes, value);
+                assert_eq!(varint64(&bytes), Ok((&[][..], value)));
+                assert_eq!(bytes.len() as u64, len(value));
+            }
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! Every case of the corpus that `CKPT_CASES` names, against the values that TensorFlow itself reads.
 
+mod common;
+
 use ckpt_api::{Axis, Codec, Contents, DType, Input, Kind, Limits, Op, Options, Result, conformance};
+use common::cases;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Corrupt cases, each with the error it must end in; `None` where the values must be right instead.
 const BAD: &[(&str, Option<Kind>)] = &[
@@ -188,7 +191,7 @@ fn tensors_have_the_names_that_people_know_and_their_keys_are_kept() {
     let key = &contents.placements[id.0].name;
     assert!(key.ends_with("/.ATTRIBUTES/VARIABLE_VALUE"), "{key}");
     assert_eq!(tensor.metadata.text("tf2", "key"), Some(key.as_str()));
-    let (by_key, same) = read(&[("names", "key")]).unwrap();
+    let (by_key, same) = read(&[("keys", "true")]).unwrap();
     assert_eq!(by_key.checkpoint.tensors[id.0].name, *key);
     assert!(values == same);
     let (given, _) = read(&[("activations", "relu,softmax")]).unwrap();
@@ -208,7 +211,7 @@ struct FoundTensor {
 }
 
 fn key_names() -> Vec<(String, String)> {
-    vec![("names".to_owned(), "key".to_owned())]
+    vec![("keys".to_owned(), "true".to_owned())]
 }
 
 fn read(directory: &Path, expected: &Value) -> Result<Found> {
@@ -367,26 +370,4 @@ fn limits_for_names(bytes: u64) -> Limits {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// All cases: name, directory, expected values; `None` where no corpus is given.
-fn cases() -> Option<Vec<(String, PathBuf, Value)>> {
-    let Some(root) = std::env::var_os("CKPT_CASES") else {
-        eprintln!("skipped: CKPT_CASES is not set");
-        return None;
-    };
-    let root = PathBuf::from(root).join("tf2");
-    let entries = std::fs::read_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
-    let mut cases: Vec<_> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.join("expected.json").is_file())
-        .map(|path| {
-            let text = std::fs::read_to_string(path.join("expected.json")).unwrap();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            (name, path, serde_json::from_str(&text).unwrap())
-        })
-        .collect();
-    cases.sort_by(|a, b| a.0.cmp(&b.0));
-    assert!(!cases.is_empty(), "CKPT_CASES holds no tf2 cases");
-    Some(cases)
 }

@@ -2,7 +2,9 @@
 #![allow(dead_code)]
 
 use ckpt_api::{Contents, Input, Result, conformance};
+use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 pub type Files = BTreeMap<String, Vec<u8>>;
 pub type Values = BTreeMap<String, Vec<u8>>;
@@ -261,4 +263,26 @@ pub fn read(input: &Input, options: &[(&str, &str)]) -> Result<(Contents, Values
     let names = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.clone());
     let values = names.zip(values).collect();
     Ok((contents, values))
+}
+
+/// All cases: name, directory, expected values; `None` where no corpus is given.
+pub fn cases() -> Option<Vec<(String, PathBuf, Value)>> {
+    let Some(root) = std::env::var_os("CKPT_CASES") else {
+        eprintln!("skipped: CKPT_CASES is not set");
+        return None;
+    };
+    let root = PathBuf::from(root).join("tf2");
+    let entries = std::fs::read_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
+    let mut cases: Vec<_> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("expected.json").is_file())
+        .map(|path| {
+            let text = std::fs::read_to_string(path.join("expected.json")).unwrap();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, path, serde_json::from_str(&text).unwrap())
+        })
+        .collect();
+    cases.sort_by(|a, b| a.0.cmp(&b.0));
+    assert!(!cases.is_empty(), "CKPT_CASES holds no tf2 cases");
+    Some(cases)
 }

@@ -1,0 +1,292 @@
+//! What must be remembered of a bundle so that it can be written again byte for byte: the order of the tensors, slices,
+//! and all that a bundle of the same tensors would not have by itself.
+
+use crate::base64;
+use crate::bundle::Index;
+use crate::format::{Entry, OBJECT_GRAPH, shard_name};
+use crate::ordered_code::slice_key;
+use crate::table_writer::Compression;
+use crate::write;
+use ckpt_api::{Contents, File, Input, Limits, Result, TensorId};
+use serde_json::{Value, json};
+
+/// Bytes beside tensors that are kept.
+const MOST_FILLER: u64 = 64 << 10;
+/// Bytes beside tensors that are looked at.
+const MOST_SCANNED: u64 = 64 << 20;
+const CHUNK: u64 = 64 << 10;
+
+/// A run of bytes in a data file: shard, first byte, bytes.
+type Run = (u32, u64, u64);
+
+/// Puts the tensors, which come in the order of their entries, in the order in which their data lies, and notes what
+/// would be written otherwise. `entries` are those of the tensors.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`], [`ckpt_api::Kind::Unsupported`].
+pub(crate) fn keep(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
+    let mut stored: Vec<Stored> = contents
+        .placements
+        .iter()
+        .zip(bundle.entries)
+        .map(|(placement, (key, entry))| Stored {
+            id: placement.tensor,
+            key,
+            entry,
+            runs: runs(bundle.index, key, entry),
+        })
+        .collect();
+    stored.sort_by(|a, b| a.rank().cmp(&b.rank()));
+    reorder(contents, &stored);
+    keep_slices(contents, &stored);
+    let graph = stored.iter().position(|stored| stored.key == OBJECT_GRAPH.as_bytes());
+    if let Some(index) = graph.filter(|index| index + 1 < stored.len()) {
+        contents.checkpoint.metadata.insert("tf2", "object_graph_index", index);
+    }
+    let mut all: Vec<Run> =
+        stored.iter().flat_map(|stored| &stored.runs).copied().filter(|run| run.2 > 0).collect();
+    all.sort_unstable();
+    if overlap(&all) {
+        contents.notes.push(
+            "tensors share bytes of the data files; written as a TensorFlow checkpoint, each has its own"
+                .to_owned(),
+        );
+        return Ok(());
+    }
+    keep_layout(contents, &stored, &all, bundle)?;
+    keep_index(contents, bundle)
+}
+
+/// What was read.
+pub(crate) struct Bundle<'a> {
+    /// The input.
+    pub(crate) input: &'a Input,
+    /// What the names of its data files begin with.
+    pub(crate) prefix: &'a str,
+    /// The index file.
+    pub(crate) file: &'a File,
+    /// What it says.
+    pub(crate) index: &'a Index,
+    /// The entries of tensors, in the order of the placements.
+    pub(crate) entries: &'a [(&'a [u8], &'a Entry)],
+    /// Bounds.
+    pub(crate) limits: &'a Limits,
+}
+
+struct Stored<'a> {
+    id: TensorId,
+    key: &'a [u8],
+    entry: &'a Entry,
+    runs: Vec<Run>,
+}
+
+impl Stored<'_> {
+    /// Where it lies; what has no bytes lies before what begins at the same offset.
+    fn rank(&self) -> (Option<(u32, u64, bool)>, &[u8]) {
+        let first = self.runs.iter().map(|(shard, offset, size)| (*shard, *offset, *size > 0)).min();
+        (first, self.key)
+    }
+}
+
+fn runs(index: &Index, key: &[u8], entry: &Entry) -> Vec<Run> {
+    let run = |entry: &Entry| (entry.shard, entry.offset, entry.size);
+    if entry.slices.is_empty() {
+        return vec![run(entry)];
+    }
+    let find = |slice: &Vec<_>| index.find(&slice_key(key, slice)).and_then(|at| index.entries.get(at));
+    entry.slices.iter().filter_map(|slice| find(slice).map(|(_, entry)| run(entry))).collect()
+}
+
+fn reorder(contents: &mut Contents, stored: &[Stored]) {
+    let mut rank = vec![0; stored.len()];
+    for (position, stored) in stored.iter().enumerate() {
+        if let Some(rank) = rank.get_mut(stored.id.0) {
+            *rank = position;
+        }
+    }
+    let tensors = std::mem::take(&mut contents.checkpoint.tensors);
+    let pairs = tensors.into_iter().zip(std::mem::take(&mut contents.placements));
+    let mut ranked: Vec<_> = rank.into_iter().zip(pairs).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    for (rank, (tensor, mut placement)) in ranked {
+        placement.tensor = TensorId(rank);
+        contents.checkpoint.tensors.push(tensor);
+        contents.placements.push(placement);
+    }
+}
+
+fn keep_slices(contents: &mut Contents, stored: &[Stored]) {
+    for (tensor, Stored { entry, .. }) in contents.checkpoint.tensors.iter_mut().zip(stored) {
+        if !entry.slices.is_empty() {
+            let slice = |slice: &Vec<crate::format::SliceExtent>| -> Value {
+                slice.iter().map(|extent| json!([extent.start, extent.length])).collect()
+            };
+            let slices: Vec<Value> = entry.slices.iter().map(slice).collect();
+            tensor.metadata.insert("tf2", "slices", slices);
+        }
+    }
+}
+
+fn overlap(sorted: &[Run]) -> bool {
+    sorted.windows(2).any(|pair| match pair {
+        [(shard, offset, size), (next, start, _)] => shard == next && offset.saturating_add(*size) > *start,
+        _ => false,
+    })
+}
+
+/// Notes where data lies, unless it lies densely in one file.
+fn keep_layout(contents: &mut Contents, stored: &[Stored], all: &[Run], bundle: &Bundle) -> Result<()> {
+    let shards = bundle.index.header.shards;
+    if bundle.limits.check("files", u64::from(shards)).is_err() {
+        return Ok(());
+    }
+    let mut end = (0, 0);
+    let mut apart = Vec::new();
+    for (position, stored) in stored.iter().enumerate() {
+        let mut dense = true;
+        for (shard, offset, size) in &stored.runs {
+            dense &= end == (*shard, *offset);
+            end = (*shard, offset.saturating_add(*size));
+        }
+        if !dense {
+            apart.push(position);
+        }
+    }
+    let files = file_lengths(bundle, all)?;
+    let bytes = all.iter().fold(0u64, |sum, run| sum.saturating_add(run.2));
+    if apart.is_empty() && files == [Some(bytes)] {
+        return Ok(());
+    }
+    let mut layout = json!({ "files": files, "bytes": bytes });
+    let filler = filler(contents, bundle, all, &files)?;
+    if !filler.is_empty() {
+        layout["filler"] = filler.into();
+    }
+    for position in apart {
+        let Some(stored) = stored.get(position) else { continue };
+        let at: Vec<Value> = stored.runs.iter().map(|(shard, offset, _)| json!([shard, offset])).collect();
+        if let (true, [at]) = (stored.key == OBJECT_GRAPH.as_bytes(), &at[..]) {
+            layout["object_graph"] = at.clone();
+        }
+        if let Some(tensor) = contents.checkpoint.tensors.get_mut(position) {
+            tensor.metadata.insert("tf2", "at", at);
+        }
+    }
+    contents.checkpoint.metadata.insert("tf2", "layout", layout);
+    Ok(())
+}
+
+/// Bytes of every data file; `None` for one that is missing and holds nothing. One that is missing and holds something
+/// ends with that.
+fn file_lengths(bundle: &Bundle, all: &[Run]) -> Result<Vec<Option<u64>>> {
+    let shards = bundle.index.header.shards;
+    let mut files = Vec::new();
+    for shard in 0..shards {
+        let name = shard_name(bundle.prefix, shard, shards);
+        files.push(match bundle.input.has_file(&name) {
+            true => Some(bundle.input.file(&name)?.len()),
+            false => {
+                let runs = all.iter().filter(|run| run.0 == shard);
+                runs.map(|(_, offset, size)| offset.saturating_add(*size)).max()
+            }
+        });
+    }
+    Ok(files)
+}
+
+/// What lies beside tensors, where that is not zero.
+fn filler(
+    contents: &mut Contents,
+    bundle: &Bundle,
+    all: &[Run],
+    files: &[Option<u64>],
+) -> Result<Vec<Value>> {
+    let (mut found, mut kept, mut scanned, mut lost) = (Vec::new(), 0, 0, 0);
+    for (shard, start, end) in gaps(all, files) {
+        let name = shard_name(bundle.prefix, shard, bundle.index.header.shards);
+        if !bundle.input.has_file(&name) {
+            continue;
+        }
+        let file = bundle.input.file(&name)?;
+        let mut at = start;
+        while at < end {
+            let len = (end - at).min(CHUNK);
+            if scanned + len > MOST_SCANNED {
+                lost += end - at;
+                break;
+            }
+            scanned += len;
+            let bytes = file.bytes(at, len)?;
+            if bytes.iter().any(|byte| *byte != 0) {
+                kept += len;
+                if kept > MOST_FILLER {
+                    lost += len;
+                } else {
+                    found.push(json!([shard, at, base64::encode(&bytes)]));
+                }
+            }
+            at += len;
+        }
+    }
+    if lost > 0 {
+        contents.notes.push(format!(
+            "{lost} bytes of the data files belong to no tensor; written as a TensorFlow checkpoint, they are zeros"
+        ));
+    }
+    Ok(found)
+}
+
+/// The runs of bytes that no tensor has: shard, first byte, end.
+fn gaps(all: &[Run], files: &[Option<u64>]) -> Vec<Run> {
+    let mut gaps = Vec::new();
+    let mut runs = all.iter().peekable();
+    for (shard, len) in (0u32..).zip(files) {
+        let mut end = 0;
+        while let Some((_, offset, size)) = runs.next_if(|run| run.0 == shard) {
+            if *offset > end {
+                gaps.push((shard, end, *offset));
+            }
+            end = offset.saturating_add(*size);
+        }
+        if let Some(len) = len.filter(|len| *len > end) {
+            gaps.push((shard, end, len));
+        }
+    }
+    // A data file can be shorter than its index says.
+    let len = |shard: u32| files.get(shard as usize).copied().flatten().unwrap_or(0);
+    gaps.retain(|(shard, _, end)| *end <= len(*shard));
+    gaps
+}
+
+/// Keeps an index that would not be written so.
+fn keep_index(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
+    let Bundle { file, index, limits, .. } = bundle;
+    let protos = index.entries.iter().map(|(key, entry)| Ok((&key[..], entry.to_proto()?)));
+    let protos = protos.collect::<Result<Vec<_>>>()?;
+    let header = &index.header;
+    let written = write::table(header.shards, header.endian, Compression::None, protos.into_iter());
+    if !index.repairs.is_empty() || is_the_same(file, &written)? {
+        return Ok(());
+    }
+    if limits.check("header_bytes", file.len()).is_err() {
+        contents.notes.push("the index is too long to be kept; it is written anew".to_owned());
+        return Ok(());
+    }
+    let bytes = file.bytes(0, file.len())?;
+    contents.checkpoint.metadata.insert("tf2", "index", base64::encode(&bytes));
+    Ok(())
+}
+
+fn is_the_same(file: &File, bytes: &[u8]) -> Result<bool> {
+    if file.len() != bytes.len() as u64 {
+        return Ok(false);
+    }
+    let mut offset = 0;
+    for chunk in bytes.chunks(1 << 20) {
+        if file.bytes(offset, chunk.len() as u64)? != chunk {
+            return Ok(false);
+        }
+        offset += chunk.len() as u64;
+    }
+    Ok(true)
+}

@@ -1,0 +1,154 @@
+//! The object graph as bytes: which keys it names, and the same graph without some of them.
+
+use crate::varint::{self, varint64};
+use nom::bytes::complete::take;
+
+/// Field of `TrackableObjectGraph`: an object.
+const NODES: u64 = 1;
+/// Field of `TrackableObject`: a value that the checkpoint has.
+const ATTRIBUTES: u64 = 2;
+/// Field of `SerializedTensor`: where the index has it.
+const CHECKPOINT_KEY: u64 = 3;
+/// The wire type of what has a length.
+const LENGTH_DELIMITED: u64 = 2;
+
+/// An object graph of which the attributes are left whose keys are known.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Pruned {
+    /// The graph; all else is as it was.
+    pub(crate) bytes: Vec<u8>,
+    /// Attributes left.
+    pub(crate) kept: usize,
+    /// Attributes left out.
+    pub(crate) dropped: usize,
+}
+
+/// Leaves out the attributes whose keys are not known; `None` for bytes that are no message.
+pub(crate) fn prune(graph: &[u8], known: impl Fn(&[u8]) -> bool) -> Option<Pruned> {
+    let mut pruned = Pruned { bytes: Vec::with_capacity(graph.len()), kept: 0, dropped: 0 };
+    let mut rest = graph;
+    while !rest.is_empty() {
+        let field = Field::next(&mut rest)?;
+        match field.message(NODES) {
+            None => pruned.bytes.extend(field.whole),
+            Some(node) => {
+                let before = pruned.dropped;
+                let node = prune_node(node, &known, &mut pruned)?;
+                if pruned.dropped == before {
+                    pruned.bytes.extend(field.whole);
+                } else {
+                    varint::write(&mut pruned.bytes, NODES << 3 | LENGTH_DELIMITED);
+                    varint::write(&mut pruned.bytes, node.len() as u64);
+                    pruned.bytes.extend(node);
+                }
+            }
+        }
+    }
+    Some(pruned)
+}
+
+fn prune_node(node: &[u8], known: impl Fn(&[u8]) -> bool, pruned: &mut Pruned) -> Option<Vec<u8>> {
+    let mut left = Vec::with_capacity(node.len());
+    let mut rest = node;
+    while !rest.is_empty() {
+        let field = Field::next(&mut rest)?;
+        if let Some(attribute) = field.message(ATTRIBUTES) {
+            if !known(key(attribute)?) {
+                pruned.dropped += 1;
+                continue;
+            }
+            pruned.kept += 1;
+        }
+        left.extend(field.whole);
+    }
+    Some(left)
+}
+
+/// The key of an attribute; the last one, if it is repeated.
+fn key(attribute: &[u8]) -> Option<&[u8]> {
+    let (mut key, mut rest) = (&[][..], attribute);
+    while !rest.is_empty() {
+        key = Field::next(&mut rest)?.message(CHECKPOINT_KEY).unwrap_or(key);
+    }
+    Some(key)
+}
+
+/// One field of a message.
+struct Field<'a> {
+    tag: u64,
+    /// With its tag.
+    whole: &'a [u8],
+    /// Of a field that has a length: its bytes.
+    payload: &'a [u8],
+}
+
+impl<'a> Field<'a> {
+    fn next(rest: &mut &'a [u8]) -> Option<Self> {
+        let start = *rest;
+        let (after, tag) = varint64(start).ok()?;
+        let (payload, len) = match tag & 7 {
+            0 => (after, after.len() - varint64(after).ok()?.0.len()),
+            1 => (after, 8),
+            LENGTH_DELIMITED => {
+                let (payload, len) = varint64(after).ok()?;
+                (payload, usize::try_from(len).ok()?)
+            }
+            5 => (after, 4),
+            _ => return None,
+        };
+        let (tail, payload) = take::<_, _, ()>(len)(payload).ok()?;
+        *rest = tail;
+        let whole = start.get(..start.len() - tail.len())?;
+        Some(Field { tag, whole, payload })
+    }
+
+    /// The bytes of the message with this number.
+    fn message(&self, number: u64) -> Option<&'a [u8]> {
+        (self.tag == number << 3 | LENGTH_DELIMITED).then_some(self.payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::TrackableObjectGraph;
+    use crate::proto::trackable_object_graph::TrackableObject;
+    use crate::proto::trackable_object_graph::trackable_object::{ObjectReference, SerializedTensor};
+    use prost::Message;
+
+    fn graph(keys: &[&[&str]]) -> TrackableObjectGraph {
+        let node = |keys: &&[&str]| TrackableObject {
+            children: vec![ObjectReference { node_id: 0, local_name: "child".into() }],
+            attributes: keys
+                .iter()
+                .map(|key| SerializedTensor { checkpoint_key: (*key).into(), ..Default::default() })
+                .collect(),
+            ..TrackableObject::default()
+        };
+        TrackableObjectGraph { nodes: keys.iter().map(node).collect() }
+    }
+
+    #[test]
+    fn attributes_of_unknown_keys_go_and_all_else_stays() {
+        let mut bytes = graph(&[&["a", "b"], &["b"], &[], &["a"]]).encode_to_vec();
+        let unknown_field = [0x78, 0x05];
+        bytes.extend(unknown_field);
+        let mut left = graph(&[&["a"], &[], &[], &["a"]]).encode_to_vec();
+        left.extend(unknown_field);
+        let pruned = prune(&bytes, |key| key == b"a").unwrap();
+        assert_eq!(pruned, Pruned { bytes: left, kept: 2, dropped: 2 });
+    }
+
+    #[test]
+    fn a_graph_whose_keys_are_all_known_stays_as_it_is() {
+        let bytes = graph(&[&["a", "b"], &["b"]]).encode_to_vec();
+        assert_eq!(prune(&bytes, |_| true), Some(Pruned { bytes: bytes.clone(), kept: 3, dropped: 0 }));
+    }
+
+    #[test]
+    fn what_is_no_message_is_not_pruned() {
+        for bytes in [&[0x0a][..], &[0x0a, 5, 1], &[0x0f], &[0x0a, 2, 0x12, 9]] {
+            assert_eq!(prune(bytes, |_| true), None, "{bytes:?}");
+        }
+    }
+}
