@@ -106,9 +106,13 @@ pub fn table_of(blocks: &[(Vec<u8>, Vec<u8>)], kind: u8) -> Vec<u8> {
 
 pub fn table(entries: &[(Vec<u8>, Vec<u8>)], layout: Layout) -> Vec<u8> {
     let chunks = entries.chunks(layout.entries_per_block.min(entries.len().max(1)));
-    let blocks: Vec<_> = chunks
+    let mut blocks: Vec<_> = chunks
         .map(|chunk| (chunk.last().unwrap().0.clone(), block(chunk, layout.restart_interval)))
         .collect();
+    // As TensorFlow shortens it: the keys here begin with a byte that can be raised.
+    if let Some((last, _)) = blocks.last_mut() {
+        *last = last.first().map(|first| first + 1).into_iter().collect();
+    }
     table_of(&blocks, u8::from(layout.snappy))
 }
 
