@@ -101,14 +101,20 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &[(String, String)]) {
     }
     let Ok((contents, values)) = conformance::read(codec, input, options) else { return };
     if info.writes && contents.repairs.is_empty() {
-        round_trip(codec, input, &contents.checkpoint, &values);
+        round_trip(codec, input, options, &contents.checkpoint, &values);
     }
 }
 
-fn round_trip(codec: &dyn Codec, input: &Input, checkpoint: &ckpt_api::Checkpoint, values: &[Vec<u8>]) {
+fn round_trip(
+    codec: &dyn Codec,
+    input: &Input,
+    options: &[(String, String)],
+    checkpoint: &ckpt_api::Checkpoint,
+    values: &[Vec<u8>],
+) {
     let Ok(files) = conformance::write(codec, checkpoint, values, input.entry(), &[]) else { return };
     let written = Input::memory(input.entry(), files.clone());
-    let (again, same) = conformance::read(codec, &written, &[]).expect("what was written can be read");
+    let (again, same) = conformance::read(codec, &written, options).expect("what was written can be read");
     let describe = |checkpoint: &ckpt_api::Checkpoint, values: &[Vec<u8>]| {
         let pairs = checkpoint.tensors.iter().zip(values);
         pairs

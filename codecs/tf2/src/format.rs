@@ -1,7 +1,7 @@
 //! Constants and structures of the format.
 
-use crate::ordered_code::slice_key;
 use crate::proto;
+use crate::varint;
 use ckpt_api::{Checksum, ChecksumAlgorithm, DType, Endian, Error, Result, Shape};
 use prost::Message;
 use proto::tensor_slice_proto::extent::HasLength;
@@ -209,23 +209,51 @@ impl Entry {
         })
     }
 
-    /// The entry as TensorFlow writes it.
+    /// Appends the entry as TensorFlow writes it.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] for numbers that the format cannot say.
-    pub(crate) fn to_proto(&self) -> Result<proto::BundleEntryProto> {
-        let dim =
-            |size: &u64| Ok(proto::tensor_shape_proto::Dim { size: signed(*size)?, ..Default::default() });
-        let dim = self.shape.iter().map(dim).collect::<Result<_>>()?;
-        Ok(proto::BundleEntryProto {
-            dtype: number(self.dtype)?,
-            shape: Some(proto::TensorShapeProto { dim, unknown_rank: false }),
-            shard_id: i32::try_from(self.shard).map_err(|_| too_large())?,
-            offset: signed(self.offset)?,
-            size: signed(self.size)?,
-            crc32c: self.crc,
-            slices: self.slices.iter().map(|extents| slice_proto(extents)).collect(),
-        })
+    /// [`ckpt_api::Kind::Unsupported`] for a dtype that the format lacks.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
+        self.encode_place(out)?;
+        encode_crc(self.crc, out);
+        self.encode_slices(out);
+        Ok(())
+    }
+
+    /// The fields before the checksum.
+    pub(crate) fn encode_place(&self, out: &mut Vec<u8>) -> Result<()> {
+        let dim = |size: &u64| if *size == 0 { 0 } else { 1 + varint::len(*size) };
+        encode_number(1, u64::from(number(self.dtype)?), out);
+        varint::write(out, tag(2, LENGTH_DELIMITED));
+        varint::write(out, self.shape.iter().map(|size| 2 + dim(size)).sum());
+        for size in self.shape.iter() {
+            varint::write(out, tag(2, LENGTH_DELIMITED));
+            varint::write(out, dim(size));
+            encode_number(1, *size, out);
+        }
+        encode_number(3, u64::from(self.shard), out);
+        encode_number(4, self.offset, out);
+        encode_number(5, self.size, out);
+        Ok(())
+    }
+
+    /// The fields after the checksum.
+    pub(crate) fn encode_slices(&self, out: &mut Vec<u8>) {
+        let (mut slice, mut extent) = (Vec::new(), Vec::new());
+        for extents in &self.slices {
+            slice.clear();
+            for SliceExtent { start, length } in extents {
+                extent.clear();
+                encode_number(1, start.cast_unsigned(), &mut extent);
+                if *length != WHOLE_AXIS {
+                    // One of a choice of fields, which is written although it is zero.
+                    varint::write(&mut extent, tag(2, 0));
+                    varint::write(&mut extent, length.cast_unsigned());
+                }
+                encode_message(1, &extent, &mut slice);
+            }
+            encode_message(7, &slice, out);
+        }
     }
 
     /// Bytes that the list of slices takes in memory.
@@ -243,25 +271,33 @@ fn slice_extents(slice: &proto::TensorSliceProto) -> Vec<SliceExtent> {
     extents.collect()
 }
 
-fn slice_proto(extents: &[SliceExtent]) -> proto::TensorSliceProto {
-    let extent = |extent: &SliceExtent| proto::tensor_slice_proto::Extent {
-        start: extent.start,
-        has_length: Some(HasLength::Length(extent.length)).filter(|_| extent.length != WHOLE_AXIS),
-    };
-    proto::TensorSliceProto { extent: extents.iter().map(extent).collect() }
+const LENGTH_DELIMITED: u64 = 2;
+const FIXED_32: u64 = 5;
+
+fn tag(field: u64, wire: u64) -> u64 {
+    field << 3 | wire
 }
 
-/// The keys of the slices that an entry lists.
-pub(crate) fn slice_keys(key: &[u8], entry: &proto::BundleEntryProto) -> impl Iterator<Item = Vec<u8>> {
-    entry.slices.iter().map(move |slice| slice_key(key, &slice_extents(slice)))
+/// A field that is left out where it is zero.
+fn encode_number(field: u64, number: u64, out: &mut Vec<u8>) {
+    if number != 0 {
+        varint::write(out, tag(field, 0));
+        varint::write(out, number);
+    }
 }
 
-fn signed(number: u64) -> Result<i64> {
-    i64::try_from(number).map_err(|_| too_large())
+fn encode_message(field: u64, message: &[u8], out: &mut Vec<u8>) {
+    varint::write(out, tag(field, LENGTH_DELIMITED));
+    varint::write(out, message.len() as u64);
+    out.extend(message);
 }
 
-fn too_large() -> Error {
-    Error::unsupported("a number is larger than a TensorFlow checkpoint can say")
+/// An entry's checksum.
+pub(crate) fn encode_crc(crc: u32, out: &mut Vec<u8>) {
+    if crc != 0 {
+        varint::write(out, tag(6, FIXED_32));
+        out.extend(crc.to_le_bytes());
+    }
 }
 
 fn unsigned(field: &'static str, value: i64) -> Result<u64> {
@@ -342,10 +378,10 @@ pub(crate) fn holder(dtype: DType) -> DType {
     }
 }
 
-fn number(dtype: DType) -> Result<i32> {
+fn number(dtype: DType) -> Result<u32> {
     let known = DTYPES.iter().find(|(_, known)| *known == dtype);
     known
-        .map(|(number, _)| *number)
+        .map(|(number, _)| number.unsigned_abs())
         .ok_or_else(|| Error::unsupported("TensorFlow has no such dtype").found(dtype.name()))
 }
 
@@ -449,8 +485,22 @@ mod tests {
         let slices = vec![vec![SliceExtent { start: 0, length: -1 }, SliceExtent { start: 0, length: 1 }]];
         let shape = Shape::scalar();
         let entry = Entry { dtype: DType::U8, shape, shard: 0, offset: 0, size: 0, crc: 0, slices, at: 0 };
-        let bytes = entry.to_proto().unwrap().encode_to_vec();
+        let mut bytes = Vec::new();
+        entry.encode(&mut bytes).unwrap();
         assert_eq!(bytes, [0x08, 4, 0x12, 0, 0x3a, 6, 0x0a, 0, 0x0a, 2, 0x10, 1]);
         assert_eq!(Entry::parse(&bytes, 1, 0).unwrap(), entry);
+    }
+
+    #[test]
+    fn an_entry_is_the_message_that_it_is_read_as() {
+        let slices = vec![vec![SliceExtent { start: 70, length: 0 }, SliceExtent { start: 0, length: 300 }]];
+        let shape = Shape::new([0, 1, 300]).unwrap();
+        let (dtype, offset, size) = (DType::F4E2m1, 1 << 40, u64::from(u32::MAX));
+        let entry = Entry { dtype, shape, shard: 3, offset, size, crc: 0xa282_ead8, slices, at: 0 };
+        let mut bytes = Vec::new();
+        entry.encode(&mut bytes).unwrap();
+        assert_eq!(Entry::parse(&bytes, 4, 0).unwrap(), entry);
+        // Another writer of the same message has the same bytes.
+        assert_eq!(proto::BundleEntryProto::decode(&bytes[..]).unwrap().encode_to_vec(), bytes);
     }
 }

@@ -4,11 +4,13 @@
 use crate::base64;
 use crate::bundle::Index;
 use crate::format::{Entry, OBJECT_GRAPH, shard_name};
+use crate::object_graph;
 use crate::ordered_code::slice_key;
 use crate::table_writer::Compression;
 use crate::write;
 use ckpt_api::{Contents, File, Input, Limits, Result, TensorId};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Bytes beside tensors that are kept.
 const MOST_FILLER: u64 = 64 << 10;
@@ -43,6 +45,9 @@ pub(crate) fn keep(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
     if let Some(index) = graph.filter(|index| index + 1 < stored.len()) {
         contents.checkpoint.metadata.insert("tf2", "object_graph_index", index);
     }
+    if let Some(bytes) = bundle.object_graph {
+        keep_unknown_keys(contents, bundle.index, bytes);
+    }
     let mut all: Vec<Run> =
         stored.iter().flat_map(|stored| &stored.runs).copied().filter(|run| run.2 > 0).collect();
     all.sort_unstable();
@@ -69,6 +74,8 @@ pub(crate) struct Bundle<'a> {
     pub(crate) index: &'a Index,
     /// The entries of tensors, in the order of the placements.
     pub(crate) entries: &'a [(&'a [u8], &'a Entry)],
+    /// The object graph, where it has one.
+    pub(crate) object_graph: Option<&'a [u8]>,
     /// Bounds.
     pub(crate) limits: &'a Limits,
 }
@@ -124,6 +131,20 @@ fn keep_slices(contents: &mut Contents, stored: &[Stored]) {
             let slices: Vec<Value> = entry.slices.iter().map(slice).collect();
             tensor.metadata.insert("tf2", "slices", slices);
         }
+    }
+}
+
+/// What the graph names although the index has it not: it is not because of a change that it is missing.
+fn keep_unknown_keys(contents: &mut Contents, index: &Index, graph: &[u8]) {
+    let mut unknown = BTreeSet::new();
+    object_graph::prune(graph, |key| {
+        if index.find(key).is_none() {
+            unknown.insert(String::from_utf8_lossy(key).into_owned());
+        }
+        true
+    });
+    if !unknown.is_empty() {
+        contents.checkpoint.metadata.insert("tf2", "unknown_keys", Value::from_iter(unknown));
     }
 }
 
@@ -261,10 +282,15 @@ fn gaps(all: &[Run], files: &[Option<u64>]) -> Vec<Run> {
 /// Keeps an index that would not be written so.
 fn keep_index(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
     let Bundle { file, index, limits, .. } = bundle;
-    let protos = index.entries.iter().map(|(key, entry)| Ok((&key[..], entry.to_proto()?)));
-    let protos = protos.collect::<Result<Vec<_>>>()?;
     let header = &index.header;
-    let written = write::table(header.shards, header.endian, Compression::None, protos.into_iter());
+    let mut table = write::index(header.shards, header.endian, Compression::None);
+    let mut value = Vec::new();
+    for (key, entry) in &index.entries {
+        value.clear();
+        entry.encode(&mut value)?;
+        table.add(key, &value);
+    }
+    let written = table.finish();
     if !index.repairs.is_empty() || is_the_same(file, &written)? {
         return Ok(());
     }

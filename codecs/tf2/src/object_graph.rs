@@ -24,7 +24,7 @@ pub(crate) struct Pruned {
 }
 
 /// Leaves out the attributes whose keys are not known; `None` for bytes that are no message.
-pub(crate) fn prune(graph: &[u8], known: impl Fn(&[u8]) -> bool) -> Option<Pruned> {
+pub(crate) fn prune(graph: &[u8], mut known: impl FnMut(&[u8]) -> bool) -> Option<Pruned> {
     let mut pruned = Pruned { bytes: Vec::with_capacity(graph.len()), kept: 0, dropped: 0 };
     let mut rest = graph;
     while !rest.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn prune(graph: &[u8], known: impl Fn(&[u8]) -> bool) -> Option<Prune
             None => pruned.bytes.extend(field.whole),
             Some(node) => {
                 let before = pruned.dropped;
-                let node = prune_node(node, &known, &mut pruned)?;
+                let node = prune_node(node, &mut known, &mut pruned)?;
                 if pruned.dropped == before {
                     pruned.bytes.extend(field.whole);
                 } else {
@@ -47,7 +47,7 @@ pub(crate) fn prune(graph: &[u8], known: impl Fn(&[u8]) -> bool) -> Option<Prune
     Some(pruned)
 }
 
-fn prune_node(node: &[u8], known: impl Fn(&[u8]) -> bool, pruned: &mut Pruned) -> Option<Vec<u8>> {
+fn prune_node(node: &[u8], mut known: impl FnMut(&[u8]) -> bool, pruned: &mut Pruned) -> Option<Vec<u8>> {
     let mut left = Vec::with_capacity(node.len());
     let mut rest = node;
     while !rest.is_empty() {

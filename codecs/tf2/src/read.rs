@@ -40,8 +40,15 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let object_graph = reader.object_graph(&contents)?;
     contents.files = reader.files;
     contents.checkpoint.metadata = metadata(&index.header, object_graph.as_deref());
-    let bundle =
-        Bundle { input, prefix: &location.prefix, file: &file, index: &index, entries: &entries, limits };
+    let bundle = Bundle {
+        input,
+        prefix: &location.prefix,
+        file: &file,
+        index: &index,
+        entries: &entries,
+        object_graph: object_graph.as_deref(),
+        limits,
+    };
     kept::keep(&mut contents, &bundle)?;
     contents.repairs = index.repairs;
     // The tensors have all of it, and what follows takes as much memory again.

@@ -4,6 +4,7 @@ use crate::format::OBJECT_GRAPH;
 use crate::naming::{Made, Named, Naming};
 use crate::{base64, names, object_graph};
 use ckpt_api::{Checkpoint, DType, Loss, LossKind, Shape, Tensor};
+use serde_json::Value;
 use std::collections::HashSet;
 
 /// Names as keys, and no object graph.
@@ -56,7 +57,9 @@ fn unescaped(tensor: &Tensor, text: &str) -> Vec<u8> {
 /// The graph names keys. Those of tensors that were renamed or left out are not there any more.
 fn keep_object_graph(checkpoint: &Checkpoint, keys: &[Vec<u8>], naming: &mut Naming) {
     let bytes = checkpoint.metadata.text("tf2", "object_graph").and_then(base64::decode);
-    let known: HashSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let unknown = checkpoint.metadata.value("tf2", "unknown_keys").and_then(Value::as_array);
+    let unknown = unknown.into_iter().flatten().filter_map(Value::as_str).map(str::as_bytes);
+    let known: HashSet<&[u8]> = keys.iter().map(Vec::as_slice).chain(unknown).collect();
     let pruned = bytes.and_then(|bytes| object_graph::prune(&bytes, |key| known.contains(key)));
     let Some(pruned) = pruned else { return };
     let position = keys.iter().position(|key| key == OBJECT_GRAPH.as_bytes());

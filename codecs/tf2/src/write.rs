@@ -7,7 +7,7 @@ mod sliced;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use draft::table;
+pub(crate) use draft::index;
 
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard, shard_name};
 use crate::write::draft::{Draft, DraftEntry, Variants};
@@ -45,8 +45,9 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     if options.flag("state") {
         add_state(&mut placed, prefix);
     }
+    let slices = pieces.slice_keys();
     Emitter { placed: &mut placed, draft: &mut draft, layout: &layout, files: &files }.emit(pieces)?;
-    draft.sort()?;
+    draft.sort(&slices)?;
     placed.draft = draft.encode();
     Ok(placed)
 }
@@ -143,7 +144,7 @@ impl Emitter<'_> {
             self.add(piece, parts, *position)?;
         }
         for (key, entry) in wholes {
-            self.draft.entries.push(DraftEntry { key, entry: entry.to_proto()?, ..DraftEntry::default() });
+            self.draft.entries.push(DraftEntry::new(key, &entry)?);
         }
         Ok(())
     }
@@ -186,13 +187,11 @@ impl Emitter<'_> {
             self.add_lengths(file, offset, lengths);
         }
         parts.sort_unstable_by_key(|part| part.offset);
-        self.draft.entries.push(DraftEntry {
-            key,
-            entry: entry.to_proto()?,
-            placement: parts.first().map_or(0, |part| part.placement as u64),
-            extents: parts.iter().map(|part| part.extent as u64).collect(),
-            variants: variants.map(|lengths| Variants { lengths, file: file.0 as u64 }),
-        });
+        let mut draft = DraftEntry::new(key, &entry)?;
+        draft.placement = parts.first().map_or(0, |part| part.placement as u64);
+        draft.extents = parts.iter().map(|part| part.extent as u64).collect();
+        draft.variants = variants.map(|lengths| Variants { lengths, file: file.0 as u64, offset });
+        self.draft.entries.push(draft);
         Ok(())
     }
 

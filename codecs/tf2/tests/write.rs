@@ -305,6 +305,12 @@ fn the_object_graph_names_no_tensor_that_was_renamed_or_left_out() {
 }
 
 #[test]
+fn an_object_graph_that_named_what_was_not_there_comes_back() {
+    let bundle = bundle().floats("a", &[1], &[1.]).strings(GRAPH, &[], &[&object_graph(&["a", "gone"])]);
+    assert_eq!(again(&bundle, &[]), bundle.files("m"));
+}
+
+#[test]
 fn plain_names_are_keys_and_there_is_no_object_graph() {
     let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &with_graph().input(), &[]).unwrap();
     let placed = place(&contents.checkpoint, "m", &[("names", "plain")]).unwrap();

@@ -1,10 +1,9 @@
 //! The index while its checksums are not known: what `place` leaves for `seal`.
 
 use crate::bundle::Index;
-use crate::format::{Header, mask};
+use crate::format::{Entry, Header, encode_crc, mask};
 use crate::names::shown;
 use crate::ordered_code::sliced_name;
-use crate::proto::BundleEntryProto;
 use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use crate::varint;
@@ -41,9 +40,15 @@ pub(crate) struct DraftEntry {
     /// Its key.
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) key: Vec<u8>,
-    /// The entry; complete where nothing is left to be written.
-    #[prost(message, required, tag = "2")]
-    pub(crate) entry: BundleEntryProto,
+    /// The fields of the entry before the checksum.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) place: Vec<u8>,
+    /// The checksum; final where nothing is left to be written.
+    #[prost(fixed32, tag = "6")]
+    pub(crate) crc: u32,
+    /// The fields after it.
+    #[prost(bytes = "vec", tag = "7")]
+    pub(crate) slices: Vec<u8>,
     /// Number of the placement that writes the rest.
     #[prost(uint64, tag = "3")]
     pub(crate) placement: u64,
@@ -64,14 +69,17 @@ pub(crate) struct Variants {
     /// Number of the data file in the list of output files.
     #[prost(uint64, tag = "2")]
     pub(crate) file: u64,
+    /// The tensor's first byte.
+    #[prost(uint64, tag = "3")]
+    pub(crate) offset: u64,
 }
 
 impl Draft {
-    /// Sorts the entries, and refuses what no reader could tell apart.
+    /// Sorts the entries, and refuses what no reader could tell apart. `slices` are the keys of slices.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`], naming the tensor.
-    pub(crate) fn sort(&mut self) -> Result<()> {
+    pub(crate) fn sort(&mut self, slices: &HashSet<Vec<u8>>) -> Result<()> {
         self.entries.sort_by(|a, b| a.key.cmp(&b.key));
         for pair in self.entries.windows(2) {
             if let [a, b] = pair
@@ -94,15 +102,11 @@ impl Draft {
                     .expected(format!("at most {limit}")));
             }
         }
-        self.check_slices()
+        self.check_slices(slices)
     }
 
     /// A key that only looks like a slice of another tensor would be taken for one.
-    fn check_slices(&self) -> Result<()> {
-        let mut slices: HashSet<Vec<u8>> = HashSet::new();
-        for DraftEntry { key, entry, .. } in &self.entries {
-            slices.extend(crate::format::slice_keys(key, entry));
-        }
+    fn check_slices(&self, slices: &HashSet<Vec<u8>>) -> Result<()> {
         let find = |key: &[u8]| self.entries.binary_search_by(|entry| entry.key.as_slice().cmp(key)).is_ok();
         let looks = |entry: &&DraftEntry| {
             !slices.contains(&entry.key) && sliced_name(&entry.key).is_some_and(|name| find(&name))
@@ -150,38 +154,48 @@ impl Draft {
             (header.shards, header.endian) == (self.shards, endian)
                 && entries.len() == self.entries.len()
                 && entries.iter().zip(&self.entries).all(|((key, read), entry)| {
-                    *key == entry.key && read.to_proto().is_ok_and(|read| read == entry.entry)
+                    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+                    entry.encode(&mut ours);
+                    *key == entry.key && read.encode(&mut theirs).is_ok() && theirs == ours
                 })
         })
     }
 
     fn table(&self, endian: Endian) -> Vec<u8> {
         let compression = if self.snappy { Compression::Snappy } else { Compression::None };
-        let entries = self.entries.iter().map(|entry| (&entry.key[..], &entry.entry));
-        table(self.shards, endian, compression, entries)
+        let mut table = index(self.shards, endian, compression);
+        let mut value = Vec::new();
+        for entry in &self.entries {
+            value.clear();
+            entry.encode(&mut value);
+            table.add(&entry.key, &value);
+        }
+        table.finish()
     }
 }
 
-/// An index file of sorted entries.
-pub(crate) fn table<'a>(
-    shards: u32,
-    endian: Endian,
-    compression: Compression,
-    entries: impl Iterator<Item = (&'a [u8], impl std::borrow::Borrow<BundleEntryProto>)>,
-) -> Vec<u8> {
+/// An index that has its header.
+pub(crate) fn index(shards: u32, endian: Endian, compression: Compression) -> TableWriter {
     let mut table = TableWriter::new(compression);
     table.add(&[], &Header::encode(shards, endian));
-    let mut value = Vec::new();
-    for (key, entry) in entries {
-        value.clear();
-        // A vector has room for anything.
-        let _ = entry.borrow().encode(&mut value);
-        table.add(key, &value);
-    }
-    table.finish()
+    table
 }
 
 impl DraftEntry {
+    /// An entry whose checksum is final.
+    pub(crate) fn new(key: Vec<u8>, entry: &Entry) -> Result<Self> {
+        let mut draft = DraftEntry { key, crc: entry.crc, ..DraftEntry::default() };
+        entry.encode_place(&mut draft.place)?;
+        entry.encode_slices(&mut draft.slices);
+        Ok(draft)
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(&self.place);
+        encode_crc(self.crc, out);
+        out.extend(&self.slices);
+    }
+
     fn finish(
         &mut self,
         placed: &Placed,
@@ -199,7 +213,7 @@ impl DraftEntry {
             sums.push((crc, len));
         }
         if let Some(variants) = &self.variants {
-            self.entry.crc32c = self.finish_variants(variants, &sums, endian, blocks)?;
+            self.crc = finish_variants(variants, &sums, endian, blocks)?;
             return Ok(());
         }
         let mut sums = sums.into_iter();
@@ -207,30 +221,29 @@ impl DraftEntry {
             let combine = |crc, (next, len): (u32, u64)| {
                 crc32c::crc32c_combine(crc, next, usize::try_from(len).unwrap_or(usize::MAX))
             };
-            self.entry.crc32c = mask(sums.fold(first, combine));
+            self.crc = mask(sums.fold(first, combine));
         }
         Ok(())
     }
+}
 
-    fn finish_variants(
-        &self,
-        variants: &Variants,
-        sums: &[(u32, u64)],
-        endian: Endian,
-        blocks: &mut Vec<Block>,
-    ) -> Result<u32> {
-        let file = FileId(usize::try_from(variants.file).map_err(|_| foreign())?);
-        let mut offset = u64::try_from(self.entry.offset).map_err(|_| foreign())?;
-        let (mut sums, mut checksum) = (sums.iter(), VariantChecksum::new(endian));
-        for length in &variants.lengths {
-            let crc = if *length > 0 { sums.next().ok_or_else(foreign)?.0 } else { 0 };
-            let bytes = checksum.add(*length, crc).to_vec();
-            let at = offset.saturating_add(varint::len(*length)).saturating_add(*length);
-            offset = at.saturating_add(bytes.len() as u64);
-            blocks.push(Block { file, offset: at, bytes });
-        }
-        Ok(checksum.finish())
+fn finish_variants(
+    variants: &Variants,
+    sums: &[(u32, u64)],
+    endian: Endian,
+    blocks: &mut Vec<Block>,
+) -> Result<u32> {
+    let file = FileId(usize::try_from(variants.file).map_err(|_| foreign())?);
+    let mut offset = variants.offset;
+    let (mut sums, mut checksum) = (sums.iter(), VariantChecksum::new(endian));
+    for length in &variants.lengths {
+        let crc = if *length > 0 { sums.next().ok_or_else(foreign)?.0 } else { 0 };
+        let bytes = checksum.add(*length, crc).to_vec();
+        let at = offset.saturating_add(varint::len(*length)).saturating_add(*length);
+        offset = at.saturating_add(bytes.len() as u64);
+        blocks.push(Block { file, offset: at, bytes });
     }
+    Ok(checksum.finish())
 }
 
 fn refused(message: &str, key: &[u8]) -> Error {

@@ -9,6 +9,7 @@ use ckpt_api::{
     Checkpoint, DType, Encoding, Endian, Error, Loss, LossKind, Region, Result, Shape, Tensor, TensorId,
 };
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// All that is to be stored, in order.
 #[derive(Debug, Default)]
@@ -107,6 +108,14 @@ impl Pieces {
         graph.for_each(|made| pieces.add_made(made, graph_at(checkpoint), endian));
         rest.into_iter().for_each(|made| pieces.add_made(made, None, endian));
         Ok(pieces)
+    }
+
+    /// The keys of all slices.
+    pub(crate) fn slice_keys(&self) -> HashSet<Vec<u8>> {
+        let of = |(key, whole): &(Vec<u8>, Entry)| -> Vec<Vec<u8>> {
+            whole.slices.iter().map(|extents| slice_key(key, extents)).collect()
+        };
+        self.wholes.iter().flat_map(of).collect()
     }
 
     fn add(
