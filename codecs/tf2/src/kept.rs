@@ -6,11 +6,12 @@ use crate::bundle::Index;
 use crate::format::{Entry, OBJECT_GRAPH, shard_name};
 use crate::object_graph;
 use crate::ordered_code::slice_key;
+use crate::slices::slice_text;
 use crate::table_writer::Compression;
 use crate::write;
 use ckpt_api::{Contents, File, Input, Limits, Result, TensorId};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes beside tensors that are kept.
 const MOST_FILLER: u64 = 64 << 10;
@@ -125,10 +126,7 @@ fn reorder(contents: &mut Contents, stored: &[Stored]) {
 fn keep_slices(contents: &mut Contents, stored: &[Stored]) {
     for (tensor, Stored { entry, .. }) in contents.checkpoint.tensors.iter_mut().zip(stored) {
         if !entry.slices.is_empty() {
-            let slice = |slice: &Vec<crate::format::SliceExtent>| -> Value {
-                slice.iter().map(|extent| json!([extent.start, extent.length])).collect()
-            };
-            let slices: Vec<Value> = entry.slices.iter().map(slice).collect();
+            let slices: Vec<String> = entry.slices.iter().map(|slice| slice_text(slice)).collect();
             tensor.metadata.insert("tf2", "slices", slices);
         }
     }
@@ -201,15 +199,14 @@ fn keep_layout(contents: &mut Contents, stored: &[Stored], all: &[Run], bundle: 
 /// ends with that.
 fn file_lengths(bundle: &Bundle, all: &[Run]) -> Result<Vec<Option<u64>>> {
     let shards = bundle.index.header.shards;
+    let ends: BTreeMap<u32, u64> =
+        all.iter().map(|(shard, offset, size)| (*shard, offset.saturating_add(*size))).collect();
     let mut files = Vec::new();
     for shard in 0..shards {
         let name = shard_name(bundle.prefix, shard, shards);
         files.push(match bundle.input.has_file(&name) {
             true => Some(bundle.input.file(&name)?.len()),
-            false => {
-                let runs = all.iter().filter(|run| run.0 == shard);
-                runs.map(|(_, offset, size)| offset.saturating_add(*size)).max()
-            }
+            false => ends.get(&shard).copied(),
         });
     }
     Ok(files)

@@ -1,7 +1,7 @@
 //! Partitioned tensors: boxes stored one by one, put together again.
 
 use crate::bundle::Index;
-use crate::format::{Entry, SliceExtent, checksum, mask};
+use crate::format::{Entry, SliceExtent, WHOLE_AXIS, checksum, mask};
 use crate::names;
 use crate::ordered_code::slice_key;
 use crate::strings::{Elements, Run};
@@ -77,6 +77,33 @@ pub(crate) fn region(extents: &[SliceExtent], shape: &Shape) -> Result<Region> {
         lengths.push(length);
     }
     Ok(Region { start, shape: Shape::new(lengths)? })
+}
+
+/// A slice as TensorFlow shows it: `start,length` by axis, or `-` for the whole axis, joined by colons.
+pub(crate) fn slice_text(extents: &[SliceExtent]) -> String {
+    let mut text = String::new();
+    for (axis, SliceExtent { start, length }) in extents.iter().enumerate() {
+        if axis > 0 {
+            text.push(':');
+        }
+        match (start, *length) {
+            (0, WHOLE_AXIS) => text.push('-'),
+            _ => text.push_str(&format!("{start},{length}")),
+        }
+    }
+    text
+}
+
+/// The slice that [`slice_text`] shows.
+pub(crate) fn slice_of_text(text: &str) -> Option<Vec<SliceExtent>> {
+    let extent = |axis: &str| match axis {
+        "-" => Some(SliceExtent { start: 0, length: WHOLE_AXIS }),
+        _ => {
+            let (start, length) = axis.split_once(',')?;
+            Some(SliceExtent { start: start.parse().ok()?, length: length.parse().ok()? })
+        }
+    };
+    if text.is_empty() { Some(Vec::new()) } else { text.split(':').map(extent).collect() }
 }
 
 /// Checks that slices have as many elements as the tensor. That none overlap is left to
@@ -215,6 +242,19 @@ pub(crate) fn refuse_variants(entry: &Entry) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slice_is_shown_as_tensorflow_shows_it_and_found_again() {
+        let extent = |start, length| SliceExtent { start, length };
+        let slices = [vec![], vec![extent(0, -1)], vec![extent(0, -1), extent(70, 0), extent(0, 5)]];
+        for (slice, text) in slices.iter().zip(["", "-", "-:70,0:0,5"]) {
+            assert_eq!(slice_text(slice), text);
+            assert_eq!(slice_of_text(text).as_ref(), Some(slice));
+        }
+        for text in [":", "1", "1,", "a,1", "-:"] {
+            assert_eq!(slice_of_text(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn a_thousand_columns_of_strings_are_put_together_in_one_pass() {

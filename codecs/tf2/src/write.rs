@@ -200,7 +200,7 @@ impl Emitter<'_> {
         for length in lengths {
             let mut bytes = Vec::new();
             varint::write(&mut bytes, *length);
-            let after = bytes.len() as u64 + length + size_of::<u32>() as u64;
+            let after = length.saturating_add((bytes.len() + size_of::<u32>()) as u64);
             self.placed.blocks.push(Block { file, offset, bytes });
             offset = offset.saturating_add(after);
         }

@@ -225,10 +225,12 @@ fn slices_are_merged_when_asked_for() {
 #[test]
 fn slices_that_no_longer_fit_are_merged() {
     for slices in [
-        json!([[[0, 2], [0, 1]]]),
-        json!([[[0, 2], [0, 1]], [[0, 2], [0, 1]]]),
-        json!([[[0, 2], [0, 1]], [[0, 2], [1, 2]]]),
-        json!([[[0, 2]], [[0, 2]]]),
+        json!(["-:0,1"]),
+        json!(["0,2:0,1", "-:0,1"]),
+        json!(["-:0,1", "-:1,2"]),
+        json!(["-", "-"]),
+        json!(["-:0,-1", "-:0,1"]),
+        json!([1, 2]),
         json!("slices"),
     ] {
         for dtype in [DType::U8, DType::String] {
@@ -406,6 +408,27 @@ fn options() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
         .prop_map(|(a, b, c, d)| [a, b, c, d].into_iter().flatten().collect())
 }
 
+fn stated() -> impl Strategy<Value = serde_json::Value> {
+    prop::sample::select(vec![
+        json!([[0, 0]]),
+        json!([[0, 3]]),
+        json!([[1, 0]]),
+        json!([[0, u64::MAX]]),
+        json!([[u32::MAX, 0]]),
+        json!(["-"]),
+        json!(["0,1", "1,9223372036854775807"]),
+        json!({"bytes": 3, "files": [3]}),
+        json!({"bytes": 3, "files": [9, 9], "filler": [[0, 5, "AQI="]]}),
+        json!({"bytes": 3, "files": [u64::MAX, null], "filler": [[7, 5, "AQI="]]}),
+        json!({"bytes": 3, "files": [], "object_graph": [0, 1]}),
+        json!("CgUSAxoBYQ=="),
+        json!("a"),
+        json!("big"),
+        json!(1),
+        json!(u64::MAX),
+    ])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -426,5 +449,33 @@ proptest! {
         };
         prop_assert_eq!(by_name(&all, &values), by_name(&contents.checkpoint.tensors, &again));
         prop_assert_eq!(write(&contents.checkpoint, &again, &[]).unwrap(), files);
+    }
+
+    #[test]
+    fn metadata_that_anyone_may_have_edited_never_spoils_what_is_written(
+        sizes in prop::collection::vec(0u64..3, 1..4),
+        of_tensors in prop::collection::vec((prop::sample::select(vec!["at", "slices", "key", "name", "escaped"]), stated()), 0..5),
+        of_checkpoint in prop::collection::vec(
+            (prop::sample::select(vec!["layout", "index", "endian", "object_graph", "object_graph_index", "unknown_keys"]), stated()),
+            0..5,
+        ),
+    ) {
+        let tensor = |(number, size): (usize, &u64)| {
+            let mut tensor = Tensor::new(format!("t{number}"), DType::U8, Shape::new([*size]).unwrap());
+            let said = of_tensors.iter().enumerate().filter(|(k, _)| k % sizes.len() == number);
+            said.for_each(|(_, (key, value))| tensor.metadata.insert("tf2", key, value.clone()));
+            tensor
+        };
+        let mut checkpoint = tensors(sizes.iter().enumerate().map(tensor));
+        of_checkpoint.iter().for_each(|(key, value)| checkpoint.metadata.insert("tf2", key, value.clone()));
+        let values: Vec<Vec<u8>> = sizes.iter().map(|size| vec![7; usize::try_from(*size).unwrap()]).collect();
+        match write(&checkpoint, &values, &[]) {
+            Ok(files) => {
+                let (_, found) = read(&Input::memory("m", files), &[]).unwrap();
+                let found: Vec<_> = found.into_iter().filter(|(name, _)| name != GRAPH).map(|(_, value)| value).collect();
+                prop_assert_eq!(found, values);
+            }
+            Err(error) => prop_assert_eq!(error.kind(), Kind::Usage, "{}", error),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Partitioned tensors that are written in the boxes that they were read in.
 
 use crate::format::SliceExtent;
-use crate::slices::{flat_indices, region};
+use crate::slices::{flat_indices, region, slice_of_text};
 use crate::write::pieces::{Part, Piece};
 use ckpt_api::{
     Checkpoint, DType, Encoding, Endian, Extent, FileId, OutputFile, Placed, Placement, Region, Tensor,
@@ -31,11 +31,7 @@ pub(crate) fn of(tensor: &Tensor) -> Option<Vec<Slice>> {
 }
 
 fn parse(tensor: &Tensor, slice: &Value) -> Option<Slice> {
-    let extent = |extent: &Value| match &extent.as_array()?[..] {
-        [start, length] => Some(SliceExtent { start: start.as_i64()?, length: length.as_i64()? }),
-        _ => None,
-    };
-    let extents = slice.as_array()?.iter().map(extent).collect::<Option<Vec<_>>>()?;
+    let extents = slice_of_text(slice.as_str()?)?;
     let region = region(&extents, &tensor.shape).ok()?;
     Some(Slice { extents, region })
 }
@@ -108,7 +104,9 @@ pub(crate) fn split_strings(
     let mut parts: Vec<Part> = Vec::new();
     for (_, piece, offset, len) in elements {
         match parts.last_mut() {
-            Some(part) if part.piece == piece && part.offset + part.len == offset => part.len += len,
+            Some(part) if part.piece == piece && part.offset.saturating_add(part.len) == offset => {
+                part.len = part.len.saturating_add(len);
+            }
             _ => parts.push(Part { piece, offset, len, region: None }),
         }
     }
