@@ -55,6 +55,7 @@ fn cover(tensor: &Tensor, slices: &[Slice]) -> bool {
             extents,
             encoding,
             shape: None,
+            window: None,
         }],
         ..Placed::default()
     };
