@@ -37,13 +37,14 @@ pub(crate) fn select(contents: &mut Contents, include: &[String], exclude: &[Str
     Ok(remove(contents, dropped))
 }
 
-/// Takes tensors out, and the graph where it needs one of them.
+/// Takes tensors out, and the graph where it needs one of them; a slot whose tensor goes belongs to none.
 pub(crate) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
     let gone: HashSet<&str> = names.iter().map(String::as_str).collect();
     let tensors = std::mem::take(&mut contents.checkpoint.tensors);
     let placements = std::mem::take(&mut contents.placements);
-    for (tensor, mut placement) in tensors.into_iter().zip(placements) {
+    for (mut tensor, mut placement) in tensors.into_iter().zip(placements) {
         if !gone.contains(tensor.name.as_str()) {
+            tensor.slot = tensor.slot.filter(|slot| !gone.contains(slot.variable.as_str()));
             placement.tensor = TensorId(contents.checkpoint.tensors.len());
             contents.checkpoint.tensors.push(tensor);
             contents.placements.push(placement);
@@ -162,6 +163,17 @@ mod tests {
         assert!(contents.checkpoint.graph.is_none());
         assert_eq!(removed.losses[0].kind, LossKind::GraphDropped);
         assert!(removed.losses[0].detail.contains("'dense' needs 'b/w'"), "{}", removed.losses[0].detail);
+    }
+
+    #[test]
+    fn a_slot_outlives_its_tensor_as_a_tensor_of_its_own() {
+        let mut contents = contents();
+        let slot = |variable: &str| Some(ckpt_api::Slot { variable: variable.into(), name: "m".into() });
+        contents.checkpoint.tensors[0].slot = slot("b/w");
+        contents.checkpoint.tensors[2].slot = slot("a/w");
+        select(&mut contents, &[], &["b/w".into()]).unwrap();
+        let slots: Vec<_> = contents.checkpoint.tensors.iter().map(|tensor| tensor.slot.clone()).collect();
+        assert_eq!(slots, [None, slot("a/w")]);
     }
 
     #[test]

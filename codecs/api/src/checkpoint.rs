@@ -40,7 +40,7 @@ impl Checkpoint {
         graph.specify(&given)
     }
 
-    /// Renames tensors, and the graph's references to them. Names that `names` lacks stay.
+    /// Renames tensors, and the references of the graph and of slots to them. Names that `names` lacks stay.
     ///
     /// # Errors
     /// [`crate::Kind::Mapping`] when two tensors would get one name.
@@ -58,6 +58,11 @@ impl Checkpoint {
         for tensor in &mut self.tensors {
             if let Some(new) = names.get(&tensor.name) {
                 tensor.name.clone_from(new);
+            }
+            if let Some(slot) = &mut tensor.slot
+                && let Some(new) = names.get(&slot.variable)
+            {
+                slot.variable.clone_from(new);
             }
         }
         self.follow(names);
@@ -90,6 +95,15 @@ mod tests {
     fn renaming_onto_a_name_that_stays_is_an_error() {
         let names = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
         assert_eq!(two().rename(&names).unwrap_err().kind(), crate::Kind::Mapping);
+    }
+
+    #[test]
+    fn a_slot_follows_the_tensor_that_it_belongs_to() {
+        let mut checkpoint = two();
+        checkpoint.tensors[1].slot = Some(crate::Slot { variable: "a".into(), name: "m".into() });
+        checkpoint.rename(&BTreeMap::from([("a".to_owned(), "w".to_owned())])).unwrap();
+        let slot = checkpoint.tensors[1].slot.as_ref().unwrap();
+        assert_eq!((slot.variable.as_str(), slot.name.as_str()), ("w", "m"));
     }
 
     #[test]

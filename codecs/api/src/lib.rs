@@ -52,4 +52,4 @@ pub use placement::{
     Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, Packing, Placement, Region, RunningChecksum,
     TensorId, Window,
 };
-pub use tensor::{Axis, Quantisation, Role, Shape, Tensor};
+pub use tensor::{Axis, Quantisation, Role, Shape, Slot, Tensor};

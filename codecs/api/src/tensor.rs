@@ -27,6 +27,9 @@ pub struct Tensor {
     /// How integers stand for real numbers, where the format says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantisation: Option<Quantisation>,
+    /// Which tensor it is an optimiser's slot of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
     /// What formats say of this tensor alone (its key in another format). Here and not in the checkpoint's metadata,
     /// so that it follows the tensor when a mapping renames it, and goes when the tensor does.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
@@ -44,6 +47,7 @@ impl Tensor {
             role: Role::Weight,
             lengths: None,
             quantisation: None,
+            slot: None,
             metadata: Metadata::default(),
         }
     }
@@ -215,6 +219,17 @@ pub enum Role {
     Bookkeeping,
     /// The same values stored a second time under another name, as Keras 3's export does.
     Duplicate,
+}
+
+/// What an optimiser keeps for one tensor that it trains.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slot {
+    /// Name of the tensor that is trained.
+    pub variable: String,
+    /// What is kept, by one name in all formats: Adam's first and second moment are `m` and `v` (and the greatest
+    /// second moment `vhat`), gradient descent's velocity is `momentum`; others as their format names them.
+    pub name: String,
 }
 
 /// `real = integer / scale`.

@@ -13,7 +13,9 @@
 
 use crate::NAMESPACE;
 use crate::format::holder;
-use ckpt_api::{Axis, Checkpoint, DType, Graph, Metadata, Placement, Quantisation, Role, Shape, Tensor};
+use ckpt_api::{
+    Axis, Checkpoint, DType, Graph, Metadata, Placement, Quantisation, Role, Shape, Slot, Tensor,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
@@ -36,6 +38,8 @@ struct Description {
     role: Option<Role>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     quantisation: Option<Quantisation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    slot: Option<Slot>,
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     metadata: Metadata,
 }
@@ -48,6 +52,7 @@ impl Description {
             axes: tensor.axes.clone(),
             role: Some(tensor.role).filter(|role| *role != Role::Weight),
             quantisation: tensor.quantisation.clone(),
+            slot: tensor.slot.clone(),
             metadata: metadata(tensor),
         }
     }
@@ -78,6 +83,7 @@ pub fn is_described(tensor: &Tensor) -> bool {
     tensor.axes.is_some()
         || tensor.role != Role::Weight
         || tensor.quantisation.is_some()
+        || tensor.slot.is_some()
         || !metadata(tensor).is_empty()
 }
 
@@ -180,7 +186,7 @@ fn part<T: serde::de::DeserializeOwned>(
     }
 }
 
-/// Restores order, axes, roles and quantisation. Tensors that are not described follow those that are.
+/// Restores order, axes, roles, quantisation and slots. Tensors that are not described follow those that are.
 fn restore_tensors(
     described: Vec<Description>,
     checkpoint: &mut Checkpoint,
@@ -216,15 +222,25 @@ fn restore_tensors(
         checkpoint.tensors.push(tensor);
         placements.push(placement);
     }
+    forget_slots(checkpoint);
     note(notes, "no longer have the shape that their axes were said of", changed);
     note(notes, "were added since", new);
     note(notes, "were removed since", gone);
+}
+
+/// Slots of tensors that are gone belong to none.
+fn forget_slots(checkpoint: &mut Checkpoint) {
+    let names: HashSet<String> = checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect();
+    for tensor in &mut checkpoint.tensors {
+        tensor.slot = tensor.slot.take().filter(|slot| names.contains(&slot.variable));
+    }
 }
 
 /// Whether all that is said of the tensor still fits it.
 fn describe(tensor: &mut Tensor, description: Description) -> bool {
     tensor.role = description.role.unwrap_or_default();
     tensor.quantisation = description.quantisation;
+    tensor.slot = description.slot;
     tensor.metadata = description.metadata;
     tensor.metadata = metadata(tensor);
     let fits = description.shape.as_ref().is_none_or(|shape| *shape == tensor.shape)

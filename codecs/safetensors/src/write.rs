@@ -246,7 +246,10 @@ fn leave_out(
         losses.push(Loss::new(LossKind::MetadataDropped, namespace, format!("{count} key(s) {WHY}")));
     }
     let said = |tensor: &&&Tensor| {
-        tensor.axes.is_some() || tensor.role != Role::Weight || !tensor.metadata.is_empty()
+        tensor.axes.is_some()
+            || tensor.role != Role::Weight
+            || tensor.slot.is_some()
+            || !tensor.metadata.is_empty()
     };
     let described = tensors.iter().filter(said).count();
     if described > 0 {

@@ -5,7 +5,7 @@ mod common;
 use ckpt_api::conformance;
 use ckpt_api::{
     Axis, Checkpoint, Codec, DType, Graph, Kind, LossKind, Node, Op, Options, Packing, Placed, Quantisation,
-    Result, Role, Shape, Side, Tensor,
+    Result, Role, Shape, Side, Slot, Tensor,
 };
 use ckpt_safetensors::Safetensors;
 use common::{entry, file, files, pairs, read, read_one};
@@ -191,7 +191,9 @@ fn described() -> Checkpoint {
     scaled.quantisation = Some(Quantisation { scale: 64.try_into().unwrap() });
     let mut weight = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
     weight.metadata.insert("tf2", "key", "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE");
-    let mut checkpoint = with(vec![scaled, weight, tensor("m", DType::F32, &[2]).with_role(Role::Optimizer)]);
+    let mut moment = tensor("m", DType::F32, &[2, 3]).with_role(Role::Optimizer);
+    moment.slot = Some(Slot { variable: "w".into(), name: "m".into() });
+    let mut checkpoint = with(vec![scaled, weight, moment]);
     let node = Node::new("fc", Op::Gemm).parameter("weight", "w");
     checkpoint.graph = Some(Graph::sequential("mlp", vec![None, Some(2)], vec![None, Some(3)], vec![node]));
     checkpoint.metadata.insert("nn", "json", "{}");
@@ -252,11 +254,12 @@ fn what_was_edited_since_is_left_out_with_a_note() {
     let text = r#"{"version":1,
         "graph":{"inputs":[],"outputs":[],"nodes":[{"name":"fc","op":"Gemm","inputs":[],"outputs":[],"parameters":{"weight":"gone"}}]},
         "metadata":{"nn":{"a":1}},
-        "tensors":[{"name":"gone"},{"name":"x","role":"counter"},{"name":"w","shape":[1,2],"axes":["in","out"]}]}"#;
+        "tensors":[{"name":"gone"},{"name":"x","role":"counter","slot":{"variable":"gone","name":"m"}},{"name":"w","shape":[1,2],"axes":["in","out"]}]}"#;
     let (contents, _) = read_one(&carrying(text)).unwrap();
     let names: Vec<&str> = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     assert_eq!(names, ["x", "w"]);
     assert_eq!(contents.checkpoint.tensors[0].role, Role::Counter);
+    assert_eq!(contents.checkpoint.tensors[0].slot, None);
     assert_eq!(contents.checkpoint.tensors[1].axes, None);
     assert!(contents.checkpoint.graph.is_none() && contents.checkpoint.metadata.namespace("nn").is_some());
     assert_eq!(contents.notes.len(), 3, "{:?}", contents.notes);

@@ -5,10 +5,14 @@ use ckpt_api::{Contents, Options, Result};
 
 /// Gives the tensors, which until now have their keys as names, what the description says about them.
 pub(crate) fn finish(contents: &mut Contents, description: Description, options: &Options) -> Result<()> {
-    let Description { names, roles, axes, graph, notes } = description;
+    let Description { names, roles, axes, slots, numbers, graph, notes } = description;
     contents.notes.extend(notes);
     for tensor in &mut contents.checkpoint.tensors {
         tensor.role = roles.get(&tensor.name).copied().unwrap_or_default();
+        tensor.slot = slots.get(&tensor.name).cloned();
+        if let Some(number) = numbers.get(&tensor.name) {
+            tensor.metadata.insert("optimizer", "is", *number);
+        }
         tensor.axes = axes.get(&tensor.name).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
     }
     contents.checkpoint.graph = graph;

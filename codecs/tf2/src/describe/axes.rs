@@ -1,8 +1,8 @@
 //! What axes mean, by the names that TensorFlow's layers give their variables.
 
 use super::objects::Objects;
-use super::{Catalog, Entry, last, path, roles};
-use ckpt_api::Axis;
+use super::{Catalog, Entry, last, path};
+use ckpt_api::{Axis, Slot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Adds to `axes`, which holds what the graph says, what variables' names say; a slot has its variable's axes.
@@ -10,6 +10,7 @@ pub(super) fn label(
     entries: &[Entry],
     catalog: &Catalog,
     objects: Option<&Objects>,
+    slots: &BTreeMap<String, Slot>,
     axes: &mut BTreeMap<String, Vec<Axis>>,
 ) {
     let kernels = objects.map(Kernels::find).unwrap_or_default();
@@ -27,11 +28,11 @@ pub(super) fn label(
             axes.entry(entry.key.to_owned()).or_insert(named);
         }
     }
-    for (slot, variable) in slots(entries, catalog, objects) {
-        let same =
-            catalog.get(slot).map(|entry| entry.shape) == catalog.get(variable).map(|entry| entry.shape);
-        if let Some(named) = axes.get(variable).filter(|_| same).cloned() {
-            axes.insert(slot.to_owned(), named);
+    for (key, slot) in slots {
+        let shape = |key: &String| catalog.get(key.as_str()).map(|entry| entry.shape);
+        let same = shape(key) == shape(&slot.variable);
+        if let Some(named) = axes.get(&slot.variable).filter(|_| same).cloned() {
+            axes.insert(key.clone(), named);
         }
     }
 }
@@ -93,43 +94,4 @@ fn by_name(name: &str, rank: usize, convolution: bool) -> Option<Vec<Axis>> {
         ("embeddings", 2) => vec![Axis::Feature, Axis::Out],
         _ => return None,
     })
-}
-
-/// Optimisers of one checkpoint whose variables are labelled: a bound on work, far above what models have.
-const MOST_OPTIMIZERS: usize = 16;
-
-/// Keys of optimisers' variables with the key of the variable that each trains.
-fn slots<'a>(
-    entries: &[Entry<'a>],
-    catalog: &Catalog,
-    objects: Option<&'a Objects>,
-) -> Vec<(&'a str, &'a str)> {
-    let mut found: Vec<(&str, &str)> =
-        entries.iter().filter_map(|entry| Some((entry.key, roles::slot_of(entry, catalog)?))).collect();
-    let Some(objects) = objects else { return found };
-    let key = |id: usize| objects.variable(id).map(|value| value.key.as_str());
-    for slot in objects.nodes.iter().flat_map(|node| &node.slots) {
-        found.extend(key(slot.slot).zip(key(slot.original)));
-    }
-    // Keras 3: the optimiser's lists run beside the list of what it trains.
-    let mut seen = HashSet::new();
-    let optimizers = roles::optimizers(objects).into_iter().enumerate().filter(|(_, optimizer)| *optimizer);
-    for (id, _) in optimizers.take(MOST_OPTIMIZERS) {
-        let Some(trained) = objects.child(id, "_trainable_variables") else { continue };
-        let trained = objects.numbered(trained, "");
-        let lists =
-            objects.children(id).filter(|(name, _)| name.starts_with('_') && !name.ends_with("variables"));
-        for (_, list) in lists.filter(|(_, list)| seen.insert(*list)) {
-            let items = objects.numbered(list, "");
-            if items.len() == trained.len() {
-                found.extend(
-                    items
-                        .into_iter()
-                        .zip(&trained)
-                        .filter_map(|(slot, variable)| key(slot).zip(key(*variable))),
-                );
-            }
-        }
-    }
-    found
 }

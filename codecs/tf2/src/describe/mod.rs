@@ -12,6 +12,7 @@ mod layers;
 mod names;
 mod objects;
 mod ops;
+mod optimizers;
 mod roles;
 mod saved_model;
 #[cfg(test)]
@@ -20,7 +21,7 @@ mod wire;
 
 use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
 use chain::{Chain, Why};
-use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Shape};
+use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Shape, Slot};
 use objects::Objects;
 use std::collections::{BTreeMap, HashMap};
 
@@ -59,6 +60,10 @@ pub(crate) struct Description {
     pub roles: BTreeMap<String, Role>,
     /// What axes mean.
     pub axes: BTreeMap<String, Vec<Axis>>,
+    /// Optimisers' slots; their variables are keys.
+    pub slots: BTreeMap<String, Slot>,
+    /// Optimisers' numbers: `iteration`, `learning_rate`, `beta_1`, …
+    pub numbers: BTreeMap<String, &'static str>,
     /// The layers, where they form a chain that is fully known; parameters are keys.
     pub graph: Option<Graph>,
     /// What a person should know.
@@ -82,7 +87,10 @@ pub(crate) fn describe(entries: &[Entry], sources: &Sources, limits: &Limits) ->
     let roles = roles::roles(entries, &catalog, objects.as_ref());
     let names = names::names(entries, &catalog, objects.as_ref(), &roles, limits)
         .map_err(|error| error.file(sources.file).field(OBJECT_GRAPH))?;
-    let mut description = Description { names, roles, axes: BTreeMap::new(), graph: None, notes };
+    let slots = optimizers::slots(entries, &catalog, objects.as_ref(), &names, limits)
+        .map_err(|error| error.file(sources.file).field(OBJECT_GRAPH))?;
+    let numbers = optimizers::numbers(entries, &catalog, objects.as_ref());
+    let mut description = Description { names, roles, slots, numbers, notes, ..Description::default() };
     let chain = find_chain(&catalog, objects.as_ref(), sources, limits, &description.names)
         .map_err(|error| error.file(sources.file))?;
     match chain {
@@ -95,7 +103,7 @@ pub(crate) fn describe(entries: &[Entry], sources: &Sources, limits: &Limits) ->
         Found::Nothing => {}
     }
     keep_what_the_graph_needs(&mut description);
-    axes::label(entries, &catalog, objects.as_ref(), &mut description.axes);
+    axes::label(entries, &catalog, objects.as_ref(), &description.slots, &mut description.axes);
     Ok(description)
 }
 

@@ -203,6 +203,62 @@ fn tensorflow_1_names_say_what_the_optimizer_has() {
     assert_eq!(case.description.axes["dense/kernel/Adam_1"], [Axis::In, Axis::Out]);
 }
 
+/// The variable's key and the canonical name of a slot.
+fn slot<'a>(case: &'a Case, key: &str) -> (&'a str, &'a str) {
+    let slot = &case.description.slots[key];
+    (path(&slot.variable), &slot.name)
+}
+
+#[test]
+fn slots_say_which_variable_they_belong_to_in_every_naming() {
+    let Some(cases) = cases() else { return };
+    let read = |name: &str| case(&cases.join(name)).unwrap();
+    let keras3 = read("keras3_mlp_adam");
+    let key = |path: &str| format!("{path}/.ATTRIBUTES/VARIABLE_VALUE");
+    assert_eq!(keras3.description.slots.len(), 8);
+    let kernel = "optimizer/_trainable_variables/0";
+    assert_eq!(slot(&keras3, &key("optimizer/_variables/2")), (kernel, "m"));
+    assert_eq!(slot(&keras3, &key("optimizer/_variables/3")), (kernel, "v"));
+    let keras2 = read("keras2_legacy_adam");
+    assert_eq!(keras2.description.slots.len(), 8);
+    let kernel = "model/layer_with_weights-1/kernel";
+    assert_eq!(slot(&keras2, &key(&format!("{kernel}/.OPTIMIZER_SLOT/optimizer/v"))), (kernel, "v"));
+    let tf1 = read("tf1_saver");
+    assert_eq!(slot(&tf1, "dense/kernel/Adam"), ("dense/kernel", "m"));
+    assert_eq!(slot(&tf1, "dense/kernel/Adam_1"), ("dense/kernel", "v"));
+}
+
+#[test]
+fn the_numbers_of_optimizers_are_known_in_every_naming() {
+    let Some(cases) = cases() else { return };
+    let expected: [(&str, &[(&str, &str)]); 3] = [
+        (
+            "keras3_mlp_adam",
+            &[("optimizer/_iterations", "iteration"), ("optimizer/_learning_rate", "learning_rate")],
+        ),
+        (
+            "keras2_legacy_adam",
+            &[
+                ("optimizer/beta_1", "beta_1"),
+                ("optimizer/beta_2", "beta_2"),
+                ("optimizer/decay", "decay"),
+                ("optimizer/iter", "iteration"),
+                ("optimizer/learning_rate", "learning_rate"),
+            ],
+        ),
+        (
+            "tf1_saver",
+            &[("beta1_power", "beta1_power"), ("beta2_power", "beta2_power"), ("global_step", "global_step")],
+        ),
+    ];
+    for (name, numbers) in expected {
+        let case = case(&cases.join(name)).unwrap();
+        let found: Vec<(&str, &str)> =
+            case.description.numbers.iter().map(|(key, name)| (path(key), *name)).collect();
+        assert_eq!(found, numbers, "{name}");
+    }
+}
+
 #[test]
 fn counters_of_a_bare_checkpoint_are_counters() {
     let Some(case) = with_graph("manager") else { return };

@@ -27,11 +27,17 @@ fn an_object_graph_that_cannot_be_parsed_is_a_note() {
 
 #[test]
 fn one_long_name_that_many_slots_share_is_bounded() {
+    check_long_name(|_| String::new());
+    check_long_name(|key| format!("Adam/{key}"));
+}
+
+/// Many slots, called what `name` says of their keys.
+fn check_long_name(name: impl Fn(&str) -> String) {
     let mut objects = Objects::default();
     let variable = objects.variable(0, "v", &"n".repeat(1000), "v");
     let keys: Vec<String> = (0..20).map(|number| format!("slot{number}")).collect();
     for key in &keys {
-        let slot = objects.variable(0, key, "", key);
+        let slot = objects.variable(0, key, &name(key), key);
         objects.slot(0, variable, key, slot);
     }
     let shapes: Vec<(&str, &[u64])> =

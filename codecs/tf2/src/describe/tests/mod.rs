@@ -130,6 +130,50 @@ fn a_subclassed_model_has_no_order_and_says_so() {
 }
 
 #[test]
+fn keras_words_for_slots_depend_on_the_optimizer() {
+    type Lists = &'static [(&'static str, &'static str)];
+    let kinds: [Lists; 4] = [
+        &[("_momentums", "m"), ("_velocities", "v"), ("_velocity_hats", "vhat")],
+        &[("_momentums", "momentum"), ("_velocities", "rms"), ("_average_gradients", "mg")],
+        &[("momentums", "momentum")],
+        &[("_accumulators", "accumulators")],
+    ];
+    for lists in kinds {
+        let mut objects = Objects::default();
+        let layer = objects.child(0, "layer");
+        let kernel = objects.variable(layer, "kernel", "dense/kernel", "k");
+        let optimizer = objects.child(0, "optimizer");
+        let trained = objects.child(optimizer, "_trainable_variables");
+        objects.link(trained, "0", kernel);
+        for (list, name) in lists {
+            let list = objects.child(optimizer, list);
+            objects.variable(list, "0", "", name);
+        }
+        let shapes: Vec<(&str, &[u64])> =
+            lists.iter().map(|(_, name)| (*name, &[2, 3][..])).chain([("k", &[2, 3][..])]).collect();
+        let slots = run(&shapes, &objects).slots;
+        assert_eq!(slots.len(), lists.len());
+        for (key, slot) in slots {
+            assert_eq!((slot.variable.as_str(), slot.name), ("k", key));
+        }
+    }
+}
+
+#[test]
+fn keras_2_11_names_a_slot_after_its_variable() {
+    let mut objects = Objects::default();
+    let layer = objects.child(0, "layer");
+    objects.variable(layer, "kernel", "dense/kernel", "k");
+    let optimizer = objects.child(0, "optimizer");
+    let list = objects.child(optimizer, "momentums");
+    objects.variable(list, "0", "SGD/m/dense/kernel", "s");
+    objects.variable(list, "1", "SGD/m/dense/bias", "t");
+    let slots = run(&[("k", &[2, 3]), ("s", &[2, 3]), ("t", &[3])], &objects).slots;
+    let slot = &slots["s"];
+    assert_eq!((slot.variable.as_str(), slot.name.as_str(), slots.len()), ("k", "momentum", 1));
+}
+
+#[test]
 fn what_only_the_optimizer_holds_is_the_optimizers_and_its_slots_have_the_variables_axes() {
     let mut objects = Objects::default();
     let layer = objects.child(0, "layer");
