@@ -23,6 +23,7 @@ mod describe;
 mod finish;
 mod format;
 mod kept;
+mod keras;
 mod locate;
 mod names;
 mod naming;

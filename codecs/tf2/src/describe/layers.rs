@@ -95,13 +95,12 @@ enum Held {
     Functional(usize),
 }
 
-/// How the model `id` holds its layers; `None` for what is no model.
+/// How the model `id` holds its layers; `None` for what is no model. What is written here holds them in both of Keras
+/// 3's ways, and only writes chains.
 fn model(objects: &Objects, id: usize) -> Option<Held> {
-    if let Some(list) = objects.child(id, "_operations") {
-        return Some(Held::Functional(list));
-    }
     let functional = objects.child(id, "_functional");
     let list = functional.and_then(|functional| objects.child(functional, "_operations")).map(Held::List);
+    let list = list.or_else(|| objects.child(id, "_operations").map(Held::Functional));
     list.or_else(|| objects.child(id, "layer_with_weights-0").map(|_| Held::Numbered))
 }
 

@@ -163,20 +163,29 @@ fn list_name(objects: &Objects, optimizer: usize, edge: &str) -> String {
     name.to_owned()
 }
 
-/// Keys by the variables' own names; `None` where several share one.
-fn variables_by_name(objects: &Objects) -> HashMap<&str, Option<&str>> {
+/// Keys by the variables' own names, as they are and with `_` for `/`; `None` where several share one.
+fn variables_by_name(objects: &Objects) -> HashMap<String, Option<&str>> {
     let mut named = HashMap::new();
     for (_, value) in objects.values().filter(|(_, value)| !value.full_name.is_empty()) {
-        let key = named.entry(value.full_name.as_str()).or_insert(Some(value.key.as_str()));
-        if *key != Some(value.key.as_str()) {
-            *key = None;
+        let flat = Some(value.full_name.replace('/', "_")).filter(|flat| *flat != value.full_name);
+        for name in flat.into_iter().chain([value.full_name.clone()]) {
+            let key = named.entry(name).or_insert(Some(value.key.as_str()));
+            if *key != Some(value.key.as_str()) {
+                *key = None;
+            }
         }
     }
     named
 }
 
-/// Keras 2.11 and later list no variables, but name a slot after its own: `Adam/m/dense/kernel`.
-fn trained_by_name<'a>(slot: &str, named: &HashMap<&str, Option<&'a str>>) -> Option<&'a str> {
-    let (_, variable) = slot.split_once('/').and_then(|(_, rest)| rest.split_once('/'))?;
+/// Where variables are not listed, a slot is named after its own: `Adam/m/dense/kernel` by Keras 2.11 and later,
+/// `adam/dense_kernel_momentum` by Keras 3.
+fn trained_by_name<'a>(slot: &str, named: &HashMap<String, Option<&'a str>>) -> Option<&'a str> {
+    let (_, rest) = slot.split_once('/')?;
+    if let Some((_, variable)) = rest.split_once('/') {
+        return named.get(variable).copied().flatten();
+    }
+    let suffixes = ["_momentum", "_velocity", "_velocity_hat"];
+    let variable = suffixes.iter().find_map(|suffix| rest.strip_suffix(suffix))?;
     named.get(variable).copied().flatten()
 }
