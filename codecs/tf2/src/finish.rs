@@ -1,6 +1,6 @@
 //! The last step of reading: names for people, roles, axes, and the graph.
 
-use crate::describe::Description;
+use crate::describe::{Description, OPTIMIZER_NUMBER};
 use ckpt_api::{Contents, Options, Result};
 
 /// Gives the tensors, which until now have their keys as names, what the description says about them.
@@ -11,7 +11,7 @@ pub(crate) fn finish(contents: &mut Contents, description: Description, options:
         tensor.role = roles.get(&tensor.name).copied().unwrap_or_default();
         tensor.slot = slots.get(&tensor.name).cloned();
         if let Some(number) = numbers.get(&tensor.name) {
-            tensor.metadata.insert("optimizer", "is", *number);
+            tensor.metadata.insert("tf2", OPTIMIZER_NUMBER, *number);
         }
         tensor.axes = axes.get(&tensor.name).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
     }

@@ -75,9 +75,15 @@ const OPTIONS: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "names",
-        kind: OptionKind::Choice(&["stored", "plain"]),
+        kind: OptionKind::Choice(&["stored", "plain", "keras3", "keras2", "tf1"]),
         side: Side::Write,
-        help: "keys: stored (those that tensors were read with, and the object graph; names for renamed ones; the default) or plain (names, and no object graph)",
+        help: "keys: stored (those that tensors were read with, and the object graph; names for renamed ones; the default), plain (names, and no object graph), or as the layers are called by keras3, keras2 (tf_keras) or tf1 (tf.compat.v1.train.Saver)",
+    },
+    OptionSpec {
+        name: "activation_layers",
+        kind: OptionKind::Flag,
+        side: Side::Write,
+        help: "with names=keras3, keras2 or tf1: activations are layers of the model that restores, not arguments of its dense and convolutional layers (default false)",
     },
     OptionSpec {
         name: "slices",

@@ -10,6 +10,8 @@ mod tests;
 pub(crate) use draft::index;
 
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard, shard_name};
+use crate::keras::{self, Activations, Style};
+use crate::naming::Naming;
 use crate::write::draft::{Draft, DraftEntry, Variants};
 use crate::write::layout::{Layout, lay_out};
 use crate::write::pieces::{Piece, Pieces, Source};
@@ -23,10 +25,7 @@ use ckpt_api::{
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
     let prefix = prefix(name)?;
     let endian = endian(checkpoint, options);
-    let naming = match options.text("names") {
-        Some("plain") => stored::plain(checkpoint),
-        _ => stored::stored(checkpoint),
-    };
+    let naming = naming(checkpoint, options)?;
     let merge = options.text("slices") == Some("merge");
     let mut pieces = Pieces::new(checkpoint, naming, endian, merge)?;
     let layout = lay_out(&pieces.pieces, checkpoint, options)?;
@@ -55,6 +54,19 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
 /// See [`ckpt_api::Codec::seal`].
 pub(crate) fn seal(placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
     Draft::seal(placed, written)
+}
+
+fn naming(checkpoint: &Checkpoint, options: &Options) -> Result<Naming> {
+    let names = options.text("names").unwrap_or_default();
+    match Style::from_name(names) {
+        Some(style) => {
+            let own = options.flag("activation_layers");
+            let activations = if own { Activations::Layers } else { Activations::Arguments };
+            keras::naming(checkpoint, style, activations)
+        }
+        None if names == "plain" => Ok(stored::plain(checkpoint)),
+        None => Ok(stored::stored(checkpoint)),
+    }
 }
 
 /// What the names of all files begin with, from whichever of them the user named.

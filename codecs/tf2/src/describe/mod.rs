@@ -25,6 +25,9 @@ use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Shape, Slot};
 use objects::Objects;
 use std::collections::{BTreeMap, HashMap};
 
+/// In a tensor's metadata: which of an optimiser's numbers it is.
+pub(crate) const OPTIMIZER_NUMBER: &str = "optimizer";
+
 /// One tensor of the index.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {

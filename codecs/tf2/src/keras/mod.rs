@@ -15,6 +15,7 @@ mod optimizer;
 mod tests;
 mod tf1;
 
+use crate::describe::OPTIMIZER_NUMBER;
 use crate::format::VARIABLE_VALUE;
 use crate::naming::{Made, Named, Naming};
 use ckpt_api::{Checkpoint, DType, Error, Loss, LossKind, Result, Role, Shape, Tensor, TensorId};
@@ -31,6 +32,11 @@ pub(crate) enum Style {
 }
 
 impl Style {
+    /// The style that the option `names` calls so.
+    pub(crate) fn from_name(name: &str) -> Option<Style> {
+        [Style::Keras3, Style::Keras2, Style::Tf1].into_iter().find(|style| style.name() == name)
+    }
+
     /// Its name, as the option `names` takes it.
     fn name(self) -> &'static str {
         match self {
@@ -98,7 +104,7 @@ impl Plan<'_> {
 
     /// The source's `global_step`.
     fn global_step(&self) -> Option<TensorId> {
-        let is = |tensor: &Tensor| tensor.metadata.text("optimizer", "is") == Some("global_step");
+        let is = |tensor: &Tensor| tensor.metadata.text("tf2", OPTIMIZER_NUMBER) == Some("global_step");
         self.checkpoint.tensors.iter().position(|tensor| is(tensor) && tensor.shape.rank() == 0).map(TensorId)
     }
 

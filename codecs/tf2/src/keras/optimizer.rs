@@ -1,6 +1,7 @@
 //! What the source says of an optimiser, whatever its naming.
 
 use super::layers::{Model, Variable, permutation};
+use crate::describe::OPTIMIZER_NUMBER;
 use ckpt_api::{Checkpoint, Role, Tensor, TensorId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -54,7 +55,9 @@ pub(super) fn find(checkpoint: &Checkpoint, model: &Model) -> Option<Optimizer> 
         if let Some(slot) = tensor.slot.as_ref().filter(|_| tensor.role == Role::Optimizer) {
             kept.entry(&slot.variable).or_default().entry(&slot.name).or_insert(TensorId(id));
         }
-        if let Some(number) = tensor.metadata.text("optimizer", "is").filter(|_| tensor.shape.rank() == 0) {
+        if let Some(number) =
+            tensor.metadata.text("tf2", OPTIMIZER_NUMBER).filter(|_| tensor.shape.rank() == 0)
+        {
             numbers.entry(number.to_owned()).or_insert(TensorId(id));
         }
     }

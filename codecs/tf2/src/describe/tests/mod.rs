@@ -97,6 +97,7 @@ fn a_functional_model_whose_connections_are_not_stored_is_no_chain() {
     let mut keras3 = keras3();
     let operations = keras3.find(&["model", "_functional", "_operations"]);
     let model = keras3.find(&["model"]);
+    keras3.0.nodes[model].children.clear();
     keras3.link(model, "_operations", operations);
     let mut keras2 = Objects::default();
     keras2.child(0, "layer-0");
@@ -117,6 +118,15 @@ fn a_functional_model_whose_connections_are_not_stored_is_no_chain() {
         let description = describe(&entries, &sources, &Limits::default()).unwrap();
         assert!(description.graph.is_some() && description.notes[0].contains("taken to follow one another"));
     }
+}
+
+#[test]
+fn a_model_that_holds_its_layers_in_both_ways_is_a_chain() {
+    let mut keras3 = keras3();
+    let operations = keras3.find(&["model", "_functional", "_operations"]);
+    let model = keras3.find(&["model"]);
+    keras3.link(model, "_operations", operations);
+    assert!(run(KERAS3, &keras3).graph.is_some());
 }
 
 #[test]

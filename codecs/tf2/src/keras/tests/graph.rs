@@ -150,7 +150,7 @@ fn any_tensor() -> impl Strategy<Value = Tensor> {
             tensor.axes = axes.filter(|axes| axes.len() == dims.len());
             tensor.slot = slot.map(|(variable, name)| Slot { variable, name: name.to_owned() });
             if let Some(number) = number {
-                tensor.metadata.insert("optimizer", "is", number);
+                tensor.metadata.insert("tf2", OPTIMIZER_NUMBER, number);
             }
             tensor
         })

@@ -15,7 +15,7 @@ fn trained(slots: &[&str], numbers: &[&str]) -> Checkpoint {
     }
     for number in numbers {
         let mut tensor = Tensor::new(*number, DType::F32, Shape::scalar()).with_role(Role::Optimizer);
-        tensor.metadata.insert("optimizer", "is", *number);
+        tensor.metadata.insert("tf2", OPTIMIZER_NUMBER, *number);
         checkpoint.tensors.push(tensor);
     }
     checkpoint
@@ -195,7 +195,7 @@ fn what_is_written_is_read_as_the_same_slots_and_numbers() {
             for tensor in &checkpoint.tensors {
                 let slot = tensor.slot.clone().map(|slot| Slot { variable: key(&slot.variable), ..slot });
                 assert_eq!(description.slots.get(&key(&tensor.name)), slot.as_ref(), "{style:?} {slots:?}");
-                let number = tensor.metadata.text("optimizer", "is");
+                let number = tensor.metadata.text("tf2", OPTIMIZER_NUMBER);
                 assert_eq!(description.numbers.get(&key(&tensor.name)).copied(), number, "{style:?}");
             }
         }
