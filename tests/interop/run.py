@@ -12,6 +12,7 @@ import sys
 
 import checkpoints as make
 import keras
+import keras_restore  # registers its checks
 import nn_file
 import numpy as np
 import safetensors

@@ -111,10 +111,12 @@ impl Plan<'_> {
     /// What has no key is a loss.
     fn finish(self, style: Style) -> Naming {
         let Plan { checkpoint, keys, mut naming } = self;
-        for (tensor, _) in checkpoint.tensors.iter().zip(&keys).filter(|(_, key)| key.is_none()) {
+        let without = checkpoint.tensors.iter().zip(&keys).filter(|(_, key)| key.is_none());
+        let lost = without.map(|(tensor, _)| {
             let kind = LossKind::of_dropping(tensor.role);
-            naming.losses.push(Loss::new(kind, &tensor.name, why(tensor.role, style)));
-        }
+            Loss::new(kind, &tensor.name, why(tensor.role, style))
+        });
+        naming.losses.splice(..0, lost);
         naming.tensors = keys;
         naming
     }

@@ -1,0 +1,263 @@
+"""Checkpoints by the names of layers, restored by Keras 3, Keras 2 (tf_keras) and tf.compat.v1.train.Saver."""
+
+import os
+import pathlib
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+CHECKS = []
+# The program under test; run.py sets it.
+convert = None
+
+
+def check(*arguments):
+    def register(function):
+        CHECKS.append((function, arguments))
+        return function
+
+    return register
+
+
+# Models of the same layers, in the ways that people write them.
+
+
+def dense(kit, own_activations=False):
+    layers = []
+    for size, activation in (5, "relu"), (5, "tanh"), (3, "softmax"):
+        layers.append(kit.layers.Dense(size, None if own_activations else activation, bias_initializer="normal"))
+        if own_activations:
+            layers.append(kit.layers.Activation(activation))
+    return (7,), layers
+
+
+def convolutional(kit, own_activations=False):
+    layers = kit.layers
+    return (12, 14, 3), [
+        layers.Conv2D(4, 3, activation="relu"), layers.BatchNormalization(), layers.ReLU(), layers.MaxPooling2D(),
+        layers.Conv2D(6, 3, strides=2, padding="same", use_bias=False), layers.LeakyReLU(0.2), layers.Flatten(),
+        layers.Dense(5, "relu"), layers.Dense(3, "softmax"),
+    ]
+
+
+def pooled(kit, own_activations=False):
+    layers = kit.layers
+    return (12, 14, 3), [layers.Conv2D(4, 3, activation="relu"), layers.GlobalAveragePooling2D(), layers.Dense(3)]
+
+
+LAYERS = {"dense": dense, "convolutional": convolutional, "pooled": pooled}
+
+
+def sequential(kit, layers, **options):
+    shape, layers = LAYERS[layers](kit, **options)
+    return kit.Sequential([kit.Input(shape), *layers])
+
+
+def sequential_without_input(kit, layers, **options):
+    shape, layers = LAYERS[layers](kit, **options)
+    model = kit.Sequential(layers)
+    model(np.zeros((1, *shape), np.float32))
+    return model
+
+
+def functional(kit, layers, **options):
+    shape, layers = LAYERS[layers](kit, **options)
+    inputs = outputs = kit.Input(shape)
+    for layer in layers:
+        outputs = layer(outputs)
+    return kit.Model(inputs, outputs)
+
+
+KINDS = [sequential, sequential_without_input, functional]
+
+
+def randomised(model):
+    random = np.random.default_rng(5)
+    model.set_weights([random.normal(size=weight.shape).astype(np.float32) ** 2 for weight in model.get_weights()])
+    return model
+
+
+def trained(model, optimizer, seed=1):
+    random = np.random.default_rng(seed)
+    model.compile(optimizer, "mse")
+    model.fit(random.normal(size=(20, 7)), random.normal(size=(20, 3)), batch_size=5, verbose=0)
+    return model
+
+
+def assert_same(found, expected) -> None:
+    assert len(found) == len(expected), f"{len(found)} values instead of {len(expected)}"
+    for place, (got, value) in enumerate(zip(map(np.asarray, found), map(np.asarray, expected))):
+        assert (got.shape, got.dtype) == (value.shape, value.dtype), f"value {place}: {got.dtype}{got.shape}"
+        assert got.tobytes() == value.tobytes(), f"value {place}: other bits"
+
+
+def restored(model, prefix):
+    """All ways of restoring a model, each undone before the next."""
+    before = model.get_weights()
+    ways = [
+        tf.train.Checkpoint(model=model).restore,
+        tf.train.Checkpoint(model).restore,
+        tf.train.Checkpoint(model).read,
+    ]
+    if not isinstance(model, keras.Model):
+        ways.append(model.load_weights)
+    for way in ways:
+        model.set_weights(before)
+        way(str(prefix)).assert_existing_objects_matched()
+        yield model
+
+
+def checkpoint(folder: pathlib.Path, **objects) -> pathlib.Path:
+    return pathlib.Path(tf.train.Checkpoint(**objects).save(str(folder / "in" / "ckpt")))
+
+
+def source(folder: pathlib.Path, layers: str):
+    """A Keras 3 model of these layers and its export, which says its activations and strides."""
+    model = randomised(sequential(keras, layers))
+    model.export(str(folder / "model"), verbose=False)
+    return model, folder / "model"
+
+
+@check(*LAYERS)
+def keras_3_restores_every_kind_of_model_from_the_same_files(folder, layers):
+    model, path = source(folder, layers)
+    convert(path, folder / "out", "--to", "tf2", "--set", "names=keras3")
+    for kind in KINDS:
+        for found in restored(kind(keras, layers), folder / "out"):
+            assert_same(found.get_weights(), model.get_weights())
+
+
+@check(*LAYERS)
+def keras_2_restores_every_kind_of_model_from_the_same_files(folder, layers):
+    model, path = source(folder, layers)
+    convert(path, folder / "out", "--to", "tf2", "--set", "names=keras2")
+    for kind in KINDS:
+        for found in restored(kind(tf_keras, layers), folder / "out"):
+            assert_same(found.get_weights(), model.get_weights())
+
+
+@check()
+def keras_2_loads_the_weights_of_a_model_that_is_not_built_yet(folder):
+    model, path = source(folder, "convolutional")
+    convert(path, folder / "out", "--to", "tf2", "--set", "names=keras2")
+    shape, layers = convolutional(tf_keras)
+    found = tf_keras.Sequential(layers)
+    found.load_weights(str(folder / "out"))
+    found(np.zeros((1, *shape), np.float32))
+    assert_same(found.get_weights(), model.get_weights())
+
+
+@check("keras3", "keras2")
+def activations_can_be_layers_of_their_own(folder, names):
+    model, path = source(folder, "dense")
+    convert(path, folder / "out", "--to", "tf2", "--set", f"names={names}", "--set", "activation_layers=true")
+    for kind in KINDS:
+        for found in restored(kind({"keras3": keras, "keras2": tf_keras}[names], "dense", own_activations=True), folder / "out"):
+            assert_same(found.get_weights(), model.get_weights())
+
+
+LEGACY = tf_keras.optimizers.legacy
+# Keras, the naming that it restores, and an optimiser.
+OPTIMIZERS = {
+    "keras 3 Adam": (keras, "keras3", lambda: keras.optimizers.Adam(0.01)),
+    "keras 3 Adam amsgrad": (keras, "keras3", lambda: keras.optimizers.Adam(0.01, amsgrad=True)),
+    "keras 3 momentum": (keras, "keras3", lambda: keras.optimizers.SGD(0.01, momentum=0.9)),
+    "keras 3 SGD": (keras, "keras3", lambda: keras.optimizers.SGD(0.01)),
+    "keras 2 Adam": (tf_keras, "keras2", lambda: tf_keras.optimizers.Adam(0.01)),
+    "keras 2 Adam amsgrad": (tf_keras, "keras2", lambda: tf_keras.optimizers.Adam(0.01, amsgrad=True)),
+    "keras 2 momentum": (tf_keras, "keras2", lambda: tf_keras.optimizers.SGD(0.01, momentum=0.9)),
+    "keras 2 legacy Adam": (tf_keras, "keras2", lambda: LEGACY.Adam(0.01)),
+    "keras 2 legacy Adam amsgrad": (tf_keras, "keras2", lambda: LEGACY.Adam(0.01, amsgrad=True)),
+    "keras 2 legacy momentum": (tf_keras, "keras2", lambda: LEGACY.SGD(0.01, momentum=0.9)),
+}
+ACTIVATIONS = ("--set", "activations=relu,tanh,softmax")
+
+
+def state(optimizer) -> list[np.ndarray]:
+    """All of an optimiser's variables, whatever its generation."""
+    if isinstance(optimizer, LEGACY.Optimizer):
+        return optimizer.get_weights()
+    variables = optimizer.variables
+    return [variable.numpy() for variable in (variables() if callable(variables) else variables)]
+
+
+@check(*OPTIMIZERS)
+def an_optimizer_goes_on_where_it_was(folder, name):
+    kit, names, optimizer = OPTIMIZERS[name]
+    model = trained(sequential(kit, "dense"), optimizer())
+    convert(checkpoint(folder, model=model, optimizer=model.optimizer), folder / "out", "--to", "tf2",
+            "--set", f"names={names}", *ACTIVATIONS)
+    for kind in KINDS:
+        found = trained(kind(kit, "dense"), optimizer(), seed=2)
+        made = tf.train.Checkpoint(model=found, optimizer=found.optimizer)
+        made.restore(str(folder / "out")).assert_existing_objects_matched()
+        assert_same(found.get_weights(), model.get_weights())
+        assert_same(state(found.optimizer), state(model.optimizer))
+
+
+@check("keras 3 Adam", "keras 3 Adam amsgrad", "keras 3 momentum")
+def an_optimizer_that_is_built_after_it_was_restored_goes_on_where_it_was(folder, name):
+    kit, names, optimizer = OPTIMIZERS[name]
+    model = trained(sequential(kit, "dense"), optimizer())
+    convert(checkpoint(folder, model=model), folder / "out", "--to", "tf2", "--set", f"names={names}", *ACTIVATIONS)
+    found = functional(kit, "dense")
+    tf.train.Checkpoint(model=found).restore(str(folder / "out")).assert_existing_objects_matched()
+    found.compile(optimizer(), "mse")
+    found.optimizer.build(found.trainable_variables)
+    assert_same(state(found.optimizer), state(model.optimizer))
+
+
+@check("keras 2 Adam", "keras 2 Adam amsgrad", "keras 2 momentum", "keras 2 legacy Adam", "keras 2 legacy momentum")
+def an_optimizer_goes_from_keras_2_to_keras_3(folder, name):
+    kit, _, optimizer = OPTIMIZERS[name]
+    model = trained(sequential(kit, "dense"), optimizer())
+    prefix = checkpoint(folder, model=model, optimizer=model.optimizer)
+    convert(prefix, folder / "out", "--to", "tf2", "--set", "names=keras3", *ACTIVATIONS)
+    momentum, amsgrad = "momentum" in name, "amsgrad" in name
+    new = keras.optimizers.SGD(momentum=0.9) if momentum else keras.optimizers.Adam(amsgrad=amsgrad)
+    found = trained(functional(keras, "dense"), new)
+    made = tf.train.Checkpoint(model=found, optimizer=found.optimizer)
+    made.restore(str(folder / "out")).assert_existing_objects_matched()
+    assert_same(found.get_weights(), model.get_weights())
+    if isinstance(model.optimizer, LEGACY.Optimizer):
+        slots = [model.optimizer.get_slot(variable, slot).numpy()
+                 for variable in model.trainable_variables for slot in (["momentum"] if momentum else ["m", "v"])]
+        assert_same(state(found.optimizer)[2:], slots)
+    else:
+        steps, *slots = state(model.optimizer)
+        rate = model.optimizer.learning_rate.numpy()
+        assert_same(state(found.optimizer), [steps, rate, *[slot for slot in slots if slot.shape]])
+
+
+@check()
+def a_saver_of_tensorflow_1_restores_layers_slots_and_steps(folder):
+    model = trained(sequential(keras, "dense"), keras.optimizers.Adam(0.01))
+    convert(checkpoint(folder, model=model), folder / "out", "--to", "tf2", "--set", "names=tf1", *ACTIVATIONS)
+    names = [layer.name for layer in model.layers]
+    found = tensorflow_1(folder / "out", names)
+    weights = model.get_weights()
+    optimizer = model.optimizer
+    for place, variable in enumerate(f"{name}/{kind}" for name in names for kind in ("kernel", "bias")):
+        moments = optimizer._momentums[place].numpy(), optimizer._velocities[place].numpy()
+        assert_same([found[variable], found[f"{variable}/Adam"], found[f"{variable}/Adam_1"]], [weights[place], *moments])
+    assert_same([found["global_step"]], [optimizer.iterations.numpy()])
+
+
+def tensorflow_1(prefix: pathlib.Path, names: list[str]) -> dict[str, np.ndarray]:
+    """The variables of such a model with Adam, but for what its source did not know."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        value = tf.ones((1, 7))
+        for name, size in zip(names, (5, 5, 3)):
+            with v1.variable_scope(name):
+                kernel = v1.get_variable("kernel", (value.shape[1], size))
+                value = tf.tanh(value @ kernel + v1.get_variable("bias", (size,)))
+        v1.train.AdamOptimizer().minimize(tf.reduce_sum(value), v1.train.get_or_create_global_step())
+        variables = [variable for variable in v1.global_variables() if "power" not in variable.name]
+        v1.train.Saver(variables).restore(session, str(prefix))
+        return {variable.name.removesuffix(":0"): session.run(variable) for variable in variables}
