@@ -1,5 +1,7 @@
 """Checkpoints by the names of layers, restored by Keras 3, Keras 2 (tf_keras) and tf.compat.v1.train.Saver."""
 
+import gzip
+import json
 import os
 import pathlib
 
@@ -261,3 +263,26 @@ def tensorflow_1(prefix: pathlib.Path, names: list[str]) -> dict[str, np.ndarray
         variables = [variable for variable in v1.global_variables() if "power" not in variable.name]
         v1.train.Saver(variables).restore(session, str(prefix))
         return {variable.name.removesuffix(":0"): session.run(variable) for variable in variables}
+
+
+@check("keras3", "keras2")
+def a_datacode_model_classifies_in_keras_as_it_did(folder, names):
+    if not (cases := os.environ.get("CKPT_CASES")):
+        print(" skipped: CKPT_CASES is not set", end="")
+        return
+    cases = pathlib.Path(cases)
+    convert(cases / "nn" / "real" / "model_mnist.nn", folder / "out", "--to", "tf2", "--set", f"names={names}")
+    kit = {"keras3": keras, "keras2": tf_keras}[names]
+    model = kit.Sequential([kit.Input((784,)), kit.layers.Dense(128, "relu"), kit.layers.Dense(10)])
+    tf.train.Checkpoint(model=model).restore(str(folder / "out")).assert_existing_objects_matched()
+    expected = json.loads((cases / "nn" / "real" / "model_mnist.forward.json").read_text())["logits_f64"]
+    logits = model(np.linspace(0, 1, 784, dtype=np.float32)[None]).numpy()[0]
+    # Sums of 784 and of 128 products, each rounded to float32.
+    bound = 2 * 784 * 2.0**-24 * np.abs(expected).max()
+    assert np.all(np.abs(logits - expected) <= bound), f"{np.abs(logits - expected).max()} is more than {bound}"
+    images, labels = (gzip.decompress((cases / "mnist" / f"t10k-{name}-ubyte.gz").read_bytes())
+                      for name in ("images-idx3", "labels-idx1"))
+    images = np.frombuffer(images[16:], np.uint8).reshape(-1, 784).astype(np.float32) / 255
+    right = np.argmax(model(images).numpy(), 1) == np.frombuffer(labels[8:], np.uint8)
+    assert np.mean(right) == 0.9694, np.mean(right)
+    print(f"    largest difference {np.abs(logits - expected).max():.1e}, bound {bound:.1e}", end="")
