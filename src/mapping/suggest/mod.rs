@@ -240,7 +240,7 @@ impl Suggestion {
         });
         comment(&mut text, "Other steps would do as well; these were taken", steps);
         let ambiguous =
-            self.ambiguous.iter().map(|one| format!("{}: {}", quote(&one.name), list(&one.candidates)));
+            self.ambiguous.iter().map(|one| format!("{}: {}", quote(&one.name), several(&one.candidates)));
         comment(&mut text, "Ambiguous, so ignored: each could be any of", ambiguous);
         comment(
             &mut text,
@@ -269,6 +269,14 @@ impl Basis {
 
 fn list(names: &[String]) -> String {
     names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")
+}
+
+/// The first few of many.
+fn several(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let more = names.len().saturating_sub(SHOWN);
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    list(names.get(..SHOWN).unwrap_or(names)) + &tail
 }
 
 /// Lines of a comment under a heading, if there are any.

@@ -10,7 +10,7 @@ use ckpt_api::TensorId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most comparisons of names; beyond that they decide nothing.
-const MAX_COMPARISONS: usize = 4_000_000;
+const MAX_COMPARISONS: usize = 2_000_000;
 
 /// For each tensor of the first checkpoint, which of the second it may be.
 type Candidates = BTreeMap<TensorId, BTreeSet<TensorId>>;
@@ -53,19 +53,19 @@ impl<'s> Pairing<'s> {
         let backwards = reversed(&candidates);
         let (mut several, mut unsure) = (Vec::new(), Candidates::new());
         for (a, of_b) in &candidates {
-            let alike: BTreeSet<TensorId> =
-                of_b.iter().filter_map(|b| backwards.get(b)).flatten().copied().collect();
-            let complete = of_b.iter().all(|b| backwards.get(b) == Some(&alike));
-            match (alike.len(), of_b.len()) {
-                (1, 1) => several.push((BTreeSet::from([*a]), of_b.clone())),
-                (1, _) | (_, 1) if complete && !equal.constant.contains(a) => {
-                    if alike.first() == Some(a) {
-                        several.push((alike, of_b.clone()));
-                    }
-                }
-                _ => {
-                    unsure.insert(*a, of_b.clone());
-                }
+            let of_a = of_b.first().and_then(|b| backwards.get(b)).cloned().unwrap_or_default();
+            let alone = |a: &TensorId| candidates.get(a).is_some_and(|of_b| of_b.len() == 1);
+            let complete = match (of_a.len(), of_b.len()) {
+                (1, 1) => true,
+                _ if equal.constant.contains(a) => false,
+                (1, _) => of_b.iter().all(|b| backwards.get(b) == Some(&of_a)),
+                (_, 1) => of_a.iter().all(alone),
+                _ => false,
+            };
+            if !complete {
+                unsure.insert(*a, of_b.clone());
+            } else if of_a.first() == Some(a) {
+                several.push((of_a, of_b.clone()));
             }
         }
         // Those with one way teach which steps are usual where there are several.
@@ -117,22 +117,24 @@ impl<'s> Pairing<'s> {
     /// Pairs those that are each other's most alike, as long as there are any; the rest is ambiguous.
     fn by_name(&mut self, mut open: Candidates, basis: Basis, ways: impl Fn(TensorId, TensorId) -> Vec<Way>) {
         let comparisons = open.values().map(BTreeSet::len).fold(0usize, usize::saturating_add);
-        let mut goes_on = comparisons <= MAX_COMPARISONS;
-        while goes_on {
-            let backwards = reversed(&open);
-            let best_a =
-                open.iter().filter_map(|(a, of_b)| Some((*a, best(of_b, |b| self.likeness(*a, b))?)));
-            let best_b =
-                backwards.iter().filter_map(|(b, of_a)| Some((*b, best(of_a, |a| self.likeness(a, *b))?)));
-            let best_b: BTreeMap<TensorId, TensorId> = best_b.collect();
-            let mutual: Vec<(TensorId, TensorId)> =
-                best_a.filter(|(a, b)| best_b.get(b) == Some(a)).collect();
-            goes_on = !mutual.is_empty();
+        let mut scores: Vec<(TensorId, TensorId, f64)> = Vec::new();
+        if comparisons <= MAX_COMPARISONS {
+            let all = open.iter().flat_map(|(a, of_b)| of_b.iter().map(|b| (*a, *b)));
+            scores.extend(all.map(|(a, b)| (a, b, self.likeness(a, b))).filter(|(_, _, score)| *score > 0.0));
+        }
+        loop {
+            let best_b: BTreeMap<TensorId, TensorId> =
+                best(scores.iter().map(|(a, b, score)| (*b, *a, *score)));
+            let mut mutual = best(scores.iter().copied());
+            mutual.retain(|a, b| best_b.get(b) == Some(a));
+            if mutual.is_empty() {
+                break;
+            }
+            let taken: BTreeSet<TensorId> = mutual.values().copied().collect();
+            scores.retain(|(a, b, _)| !mutual.contains_key(a) && !taken.contains(b));
+            open.retain(|a, _| !mutual.contains_key(a));
+            open.values_mut().for_each(|of_b| of_b.retain(|b| !taken.contains(b)));
             for (a, b) in mutual {
-                open.remove(&a);
-                open.values_mut().for_each(|of_b| {
-                    of_b.remove(&b);
-                });
                 self.accept(BTreeSet::from([a]), BTreeSet::from([b]), ways(a, b), basis);
             }
         }
@@ -205,16 +207,16 @@ fn reversed(candidates: &Candidates) -> Candidates {
     reversed
 }
 
-/// The most alike, if no other is as alike.
-fn best(candidates: &BTreeSet<TensorId>, likeness: impl Fn(TensorId) -> f64) -> Option<TensorId> {
-    let (mut best, mut most, mut single) = (None, 0.0, false);
-    for id in candidates {
-        let alike = likeness(*id);
-        if alike > most {
-            (best, most, single) = (Some(*id), alike, true);
-        } else if alike == most {
-            single = false;
+/// For each the one that is most alike, if no other is as alike.
+fn best(scores: impl Iterator<Item = (TensorId, TensorId, f64)>) -> BTreeMap<TensorId, TensorId> {
+    let mut found: BTreeMap<TensorId, (Option<TensorId>, f64)> = BTreeMap::new();
+    for (one, other, score) in scores {
+        let (best, most) = found.entry(one).or_insert((None, 0.0));
+        if score > *most {
+            (*best, *most) = (Some(other), score);
+        } else if score == *most {
+            *best = None;
         }
     }
-    best.filter(|_| single)
+    found.into_iter().filter_map(|(one, (best, _))| Some((one, best?))).collect()
 }

@@ -46,8 +46,13 @@ pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
         let items: Vec<&(TensorId, Vec<usize>)> = readings.iter().collect();
         let hashed = in_parallel(&items, default_threads(), |(id, order)| fingerprint(b, *id, Some(order)))?;
         for ((id, order), (print, _)) in items.into_iter().zip(hashed) {
+            let mut known: BTreeMap<&[u64], Option<Way>> = BTreeMap::new();
             for partner in by_value.get(&print).into_iter().flatten() {
-                let way = ways(a.shape(*partner), b.shape(*id)).into_iter().find(|way| way.order == *order);
+                let shape = a.shape(*partner);
+                let way = known
+                    .entry(shape)
+                    .or_insert_with(|| ways(shape, b.shape(*id)).into_iter().find(|way| way.order == *order));
+                let way = way.clone();
                 let ways = found.partners.entry(*partner).or_default().entry(*id).or_default();
                 ways.extend(way);
             }
