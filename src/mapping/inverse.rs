@@ -4,7 +4,7 @@ use super::Mapping;
 use super::pattern::{Pattern, Separators};
 use super::relation::Link;
 use super::rule::{Rule, inverse_steps, twins};
-use super::{MAX_RULES, file, printable};
+use super::{MAX_RULES, dead, file, printable};
 use ckpt_api::{Error, Result};
 
 /// Exchanges the sides of everything; each rule and capture that cannot is an error that names it.
@@ -17,7 +17,7 @@ pub(super) fn invert(mapping: &Mapping) -> Result<Mapping> {
             .help("give the targets of each rule a form of their own, or say inverse = false in one"));
     }
     let roles = mapping.roles.iter().map(|(name, steps)| (name.clone(), inverse_steps(steps)));
-    Ok(Mapping {
+    let inverse = Mapping {
         file: mapping.file.as_ref().map(|file| format!("inverse of {file}")),
         title: mapping.title.as_ref().map(|title| format!("inverse of {title}")),
         separators: Separators { source: mapping.separators.target, target: mapping.separators.source },
@@ -27,7 +27,10 @@ pub(super) fn invert(mapping: &Mapping) -> Result<Mapping> {
         roles: roles.collect(),
         lookup: mapping.lookup.iter().map(|(source, target)| (target.clone(), source.clone())).collect(),
         rules,
-    })
+    };
+    // What hides a rule backwards does so for all names, so it cannot lead back; nor could a file say it.
+    dead::check(&inverse).map_err(|error| inverse.located(error))?;
+    Ok(inverse)
 }
 
 /// One rule read backwards; the error names it.
