@@ -167,8 +167,7 @@ def transformers_opens_the_file(folder, name):
     reference = REFERENCES[name]()
     prefix = published.write(folder / "model.ckpt", reference.names(reference.tensors))
     reference.config.save_pretrained(folder)
-    # With metadata, transformers asks for a "format" that says which framework made the file.
-    convert(prefix, folder / "model.safetensors", "--from", "tf2", "--map", name.split()[0], "--set", "metadata=none")
+    convert(prefix, folder / "model.safetensors", "--from", "tf2", "--map", name.split()[0], "--set", "format=pt")
     _, said = (reference.opened_by or reference.model).from_pretrained(folder, output_loading_info=True)
     assert not any(said.values()), said
 

@@ -70,6 +70,12 @@ static INFO: FormatInfo = FormatInfo {
             side: Side::Write,
             help: "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools write",
         },
+        OptionSpec {
+            name: "format",
+            kind: OptionKind::Choice(&["pt", "tf", "flax", "mlx"]),
+            side: Side::Write,
+            help: "the framework that the header names as that of the names and layouts; transformers opens no file without one",
+        },
     ],
 };
 

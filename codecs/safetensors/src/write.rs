@@ -24,7 +24,10 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<P
         as_stored: shards.iter().flatten().map(|tensor| tensor.id).eq(order.iter().copied()),
         order,
     };
-    let said = say(checkpoint, &layout, target.set, full, &mut losses);
+    let mut said = say(checkpoint, &layout, target.set, full, &mut losses);
+    if let Some(framework) = options.text("format") {
+        said.pairs.insert("format".to_owned(), framework.to_owned());
+    }
 
     let mut placed = Placed { losses, ..Placed::default() };
     let count = shards.len();

@@ -231,6 +231,20 @@ fn without_metadata_every_part_that_is_left_out_is_a_loss() {
 }
 
 #[test]
+fn the_framework_that_is_asked_for_is_named_in_every_file_and_replaces_another() {
+    let mut checkpoint = with(vec![tensor("a", DType::U8, &[10]), tensor("b", DType::U8, &[10])]);
+    checkpoint.metadata.insert("safetensors", "format", "tf");
+    for (given, count) in [(&[("format", "pt")][..], 1), (&[("format", "pt"), ("shard_size", "10")], 2)] {
+        let placed = place(&checkpoint, given).unwrap();
+        let headers = placed.blocks.iter().filter(|block| block.offset == 0);
+        let named = headers.filter(|block| {
+            String::from_utf8_lossy(&block.bytes).contains(r#""__metadata__":{"format":"pt"}"#)
+        });
+        assert_eq!(named.count(), count);
+    }
+}
+
+#[test]
 fn a_graph_that_cannot_come_back_is_a_loss() {
     let mut dangling = described();
     dangling.tensors[1].dtype = DType::C128;
