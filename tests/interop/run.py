@@ -23,7 +23,7 @@ from harness import assert_equal, check, convert, load, load_set, main
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-# tf2 → safetensors: every tensor, bit for bit.
+# tf2 → safetensors, and tf2 → tf2: every tensor, bit for bit.
 
 
 def keras_checkpoint(folder, model):
@@ -65,6 +65,31 @@ def tensors_arrive_in_safetensors_bit_for_bit(folder, source):
     out = folder / "out.safetensors"
     convert(path, out, "--from", "tf2", "--to", "safetensors", "--set", "keys=true")
     assert_equal(load(out), make.stored(prefix))
+
+
+WRITTEN = {
+    "as_it_was": [],
+    "in_other_shards": ["--set", "shards=3", "--set", "slices=merge"],
+    "by_size_aligned": ["--shard-size", "300", "--set", "alignment=64"],
+    "with_a_compressed_index": ["--set", "compression=snappy", "--set", "names=plain", "--set", "keys=true"],
+}
+
+
+@check(*WRITTEN)
+def tensorflow_reads_what_is_written(folder, way):
+    count = 0
+    for number, (source, make_it) in enumerate(SOURCES.items()):
+        path, prefix = make_it(folder / source)
+        out = folder / f"out{number}" / prefix.name
+        out.parent.mkdir()
+        convert(path, out, "--from", "tf2", "--to", "tf2", *WRITTEN[way])
+        assert_equal(make.stored(out), make.stored(prefix))
+        if way == "as_it_was":
+            for file in prefix.parent.glob(f"{prefix.name}.*"):
+                if file.suffix != ".meta":
+                    assert (out.parent / file.name).read_bytes() == file.read_bytes(), f"{source}: {file.name}"
+                    count += 1
+    assert way != "as_it_was" or count >= 2 * len(SOURCES), count
 
 
 @check("ckpt-1", "ckpt-1.index", "ckpt-1.data-00000-of-00001", "checkpoint", "")
