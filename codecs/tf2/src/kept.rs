@@ -8,13 +8,11 @@ use crate::object_graph;
 use crate::ordered_code::slice_key;
 use crate::slices::slice_text;
 use crate::table_writer::Compression;
-use crate::write;
+use crate::write::{self, MOST_FILLER, is_bounded};
 use ckpt_api::{Contents, File, Input, Limits, Result, TensorId};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes beside tensors that are kept.
-const MOST_FILLER: u64 = 64 << 10;
 /// Bytes beside tensors that are looked at.
 const MOST_SCANNED: u64 = 64 << 20;
 const CHUNK: u64 = 64 << 10;
@@ -174,6 +172,14 @@ fn keep_layout(contents: &mut Contents, stored: &[Stored], all: &[Run], bundle: 
     let files = file_lengths(bundle, all)?;
     let bytes = all.iter().fold(0u64, |sum, run| sum.saturating_add(run.2));
     if apart.is_empty() && files == [Some(bytes)] {
+        return Ok(());
+    }
+    let in_files = files.iter().flatten().fold(0u64, |sum, len| sum.saturating_add(*len));
+    if !is_bounded(in_files, bytes) {
+        contents.notes.push(format!(
+            "{} bytes of the data files belong to no tensor; written as a TensorFlow checkpoint, they are left out",
+            in_files.saturating_sub(bytes)
+        ));
         return Ok(());
     }
     let mut layout = json!({ "files": files, "bytes": bytes });

@@ -8,6 +8,7 @@ mod sliced;
 mod tests;
 
 pub(crate) use draft::index;
+pub(crate) use layout::{MOST_FILLER, is_bounded};
 
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard, shard_name};
 use crate::keras::{self, Activations, Style};

@@ -5,6 +5,13 @@ use crate::write::pieces::Piece;
 use ckpt_api::{Checkpoint, Error, Limits, Options, Result};
 use serde_json::Value;
 
+/// Bytes beside tensors that are kept.
+pub(crate) const MOST_FILLER: u64 = 64 << 10;
+/// Bytes beside tensors that a layout may have, whatever the tensors; else as many as they.
+const MOST_GAPS: u64 = 64 << 20;
+/// Data files without a byte that a layout may have.
+const MOST_EMPTY: usize = 1024;
+
 /// Where everything goes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -125,6 +132,12 @@ fn too_large() -> Error {
     Error::unsupported("the tensors have more bytes than a file can hold")
 }
 
+/// Whether data files of `files` bytes may hold no more than `tensors` bytes of tensors. What a checkpoint says of its
+/// layout comes from a file, and a few bytes there could ask for a full disk.
+pub(crate) fn is_bounded(files: u64, tensors: u64) -> bool {
+    files <= tensors.saturating_add(tensors.max(MOST_GAPS))
+}
+
 /// The layout that the checkpoint was read with; `None` where it says of none, or its tensors are not those of then.
 fn as_before(pieces: &[Piece], checkpoint: &Checkpoint) -> Option<Layout> {
     let stated = checkpoint.metadata.value("tf2", "layout")?;
@@ -132,12 +145,12 @@ fn as_before(pieces: &[Piece], checkpoint: &Checkpoint) -> Option<Layout> {
     if stated.get("bytes")?.as_u64()? != total {
         return None;
     }
-    let files = stated.get("files")?.as_array()?;
-    let mut layout = Layout {
-        files: files.iter().map(Value::as_u64).collect(),
-        filler: filler(stated.get("filler"))?,
-        ..Layout::default()
-    };
+    let files: Vec<Option<u64>> = stated.get("files")?.as_array()?.iter().map(Value::as_u64).collect();
+    let bytes = files.iter().flatten().try_fold(0u64, |sum, len| sum.checked_add(*len))?;
+    if !is_bounded(bytes, total) || files.iter().filter(|len| **len == Some(0)).count() > MOST_EMPTY {
+        return None;
+    }
+    let mut layout = Layout { files, filler: filler(stated.get("filler"))?, ..Layout::default() };
     let (mut shard, mut end) = (0, 0);
     for piece in pieces {
         (shard, end) = piece.at.unwrap_or((shard, end));
@@ -156,7 +169,9 @@ fn filler(stated: Option<&Value>) -> Option<Vec<(u32, u64, Vec<u8>)>> {
         }
         _ => None,
     };
-    stated.as_array()?.iter().map(one).collect()
+    let all = stated.as_array()?.iter().map(one).collect::<Option<Vec<_>>>()?;
+    let bytes = all.iter().map(|(.., bytes)| bytes.len() as u64).sum::<u64>();
+    (bytes <= MOST_FILLER).then(|| all.into_iter().filter(|(.., bytes)| !bytes.is_empty()).collect())
 }
 
 /// Whether nothing overlaps or lies outside its file.
@@ -168,12 +183,12 @@ fn fits(layout: &Layout, pieces: &[Piece]) -> bool {
     let mut end = (0, 0);
     (layout.files.len() as u64) < Limits::default().files
         && runs.iter().all(|(shard, at, size)| {
+            let len = layout.files.get(*shard as usize).copied().flatten();
             if *size == 0 {
-                return (*shard as usize) < layout.files.len() && i64::try_from(*at).is_ok();
+                return (*shard as usize) < layout.files.len() && *at <= len.unwrap_or(0);
             }
             let overlaps = (*shard, *at) < end;
             end = (*shard, at.saturating_add(*size));
-            let len = layout.files.get(*shard as usize).copied().flatten();
             !overlaps && len.is_some_and(|len| end.1 <= len && i64::try_from(len).is_ok())
         })
 }
