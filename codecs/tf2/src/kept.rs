@@ -21,24 +21,17 @@ const CHUNK: u64 = 64 << 10;
 type Run = (u32, u64, u64);
 
 /// Puts the tensors, which come in the order of their entries, in the order in which their data lies, and notes what
-/// would be written otherwise. `entries` are those of the tensors.
+/// would be written otherwise. Gives the tensors' new numbers in the order of their entries.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Io`], [`ckpt_api::Kind::Unsupported`].
-pub(crate) fn keep(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
-    let mut stored: Vec<Stored> = contents
-        .placements
-        .iter()
-        .zip(bundle.entries)
-        .map(|(placement, (key, entry))| Stored {
-            id: placement.tensor,
-            key,
-            entry,
-            runs: runs(bundle.index, key, entry),
-        })
+pub(crate) fn keep(contents: &mut Contents, bundle: &Bundle) -> Result<Vec<usize>> {
+    let pairs = contents.placements.iter().zip(bundle.entries);
+    let mut stored: Vec<Stored> = pairs
+        .map(|(placement, (key, entry))| Stored::new(placement.tensor, key, entry, bundle.index))
         .collect();
-    stored.sort_by(|a, b| a.rank().cmp(&b.rank()));
-    reorder(contents, &stored);
+    stored.sort_unstable_by(|a, b| (a.first, a.key).cmp(&(b.first, b.key)));
+    let numbers = reorder(contents, &stored);
     keep_slices(contents, &stored);
     let graph = stored.iter().position(|stored| stored.key == OBJECT_GRAPH.as_bytes());
     if let Some(index) = graph.filter(|index| index + 1 < stored.len()) {
@@ -55,10 +48,11 @@ pub(crate) fn keep(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
             "tensors share bytes of the data files; written as a TensorFlow checkpoint, each has its own"
                 .to_owned(),
         );
-        return Ok(());
+        return Ok(numbers);
     }
     keep_layout(contents, &stored, &all, bundle)?;
-    keep_index(contents, bundle)
+    keep_index(contents, bundle)?;
+    Ok(numbers)
 }
 
 /// What was read.
@@ -84,13 +78,15 @@ struct Stored<'a> {
     key: &'a [u8],
     entry: &'a Entry,
     runs: Vec<Run>,
+    /// Where it lies; what has no bytes lies before what begins at the same offset.
+    first: Option<(u32, u64, bool)>,
 }
 
-impl Stored<'_> {
-    /// Where it lies; what has no bytes lies before what begins at the same offset.
-    fn rank(&self) -> (Option<(u32, u64, bool)>, &[u8]) {
-        let first = self.runs.iter().map(|(shard, offset, size)| (*shard, *offset, *size > 0)).min();
-        (first, self.key)
+impl<'a> Stored<'a> {
+    fn new(id: TensorId, key: &'a [u8], entry: &'a Entry, index: &Index) -> Self {
+        let runs = runs(index, key, entry);
+        let first = runs.iter().map(|(shard, offset, size)| (*shard, *offset, *size > 0)).min();
+        Stored { id, key, entry, runs, first }
     }
 }
 
@@ -103,22 +99,27 @@ fn runs(index: &Index, key: &[u8], entry: &Entry) -> Vec<Run> {
     entry.slices.iter().filter_map(|slice| find(slice).map(|(_, entry)| run(entry))).collect()
 }
 
-fn reorder(contents: &mut Contents, stored: &[Stored]) {
-    let mut rank = vec![0; stored.len()];
+/// Gives each tensor's new number.
+fn reorder(contents: &mut Contents, stored: &[Stored]) -> Vec<usize> {
+    let mut numbers = vec![0; stored.len()];
     for (position, stored) in stored.iter().enumerate() {
-        if let Some(rank) = rank.get_mut(stored.id.0) {
-            *rank = position;
+        if let Some(number) = numbers.get_mut(stored.id.0) {
+            *number = position;
         }
     }
-    let tensors = std::mem::take(&mut contents.checkpoint.tensors);
-    let pairs = tensors.into_iter().zip(std::mem::take(&mut contents.placements));
-    let mut ranked: Vec<_> = rank.into_iter().zip(pairs).collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
-    for (rank, (tensor, mut placement)) in ranked {
-        placement.tensor = TensorId(rank);
-        contents.checkpoint.tensors.push(tensor);
-        contents.placements.push(placement);
+    // In place: there can be many, and each takes hundreds of bytes.
+    let mut left = numbers.clone();
+    for position in 0..left.len() {
+        while let Some(to) = left.get(position).copied().filter(|to| *to != position) {
+            contents.checkpoint.tensors.swap(position, to);
+            contents.placements.swap(position, to);
+            left.swap(position, to);
+        }
     }
+    for (position, placement) in contents.placements.iter_mut().enumerate() {
+        placement.tensor = TensorId(position);
+    }
+    numbers
 }
 
 fn keep_slices(contents: &mut Contents, stored: &[Stored]) {

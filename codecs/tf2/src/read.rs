@@ -10,8 +10,8 @@ use crate::slices::{self, Joined, Part};
 use crate::strings::{self, Elements, Run};
 use crate::{finish, names};
 use ckpt_api::{
-    Checkpoint, Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limits, Metadata,
-    Options, Placement, Region, Result, Tensor, TensorId,
+    Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limits, Metadata, Options,
+    Placement, Region, Result, Tensor, TensorId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,13 +49,14 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         object_graph: object_graph.as_deref(),
         limits,
     };
-    kept::keep(&mut contents, &bundle)?;
+    let by_key = kept::keep(&mut contents, &bundle)?;
     contents.repairs = index.repairs;
     // The tensors have all of it, and what follows takes as much memory again.
     drop(entries);
     drop(index.entries);
-    let description =
-        description(input, &location, &contents.checkpoint, object_graph.as_deref(), options, limits)?;
+    let tensors: Vec<&Tensor> =
+        by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number)).collect();
+    let description = description(input, &location, &tensors, object_graph.as_deref(), options, limits)?;
     finish::finish(&mut contents, description, options)?;
     Ok(contents)
 }
@@ -88,10 +89,12 @@ fn metadata(header: &Header, object_graph: Option<&[u8]>) -> Metadata {
     metadata
 }
 
+/// What other sources say of `tensors`, which come in the order of their keys: of two that say the same, the first is
+/// the one that counts.
 fn description(
     input: &Input,
     location: &Location,
-    checkpoint: &Checkpoint,
+    tensors: &[&Tensor],
     object_graph: Option<&[u8]>,
     options: &Options,
     limits: &Limits,
@@ -103,13 +106,10 @@ fn description(
         file.bytes(0, file.len()).map(Some)
     };
     let (saved_model, keras_metadata) = (read(&location.saved_model)?, read(&location.keras_metadata)?);
-    let mut entries: Vec<describe::Entry> = checkpoint
-        .tensors
+    let entries: Vec<describe::Entry> = tensors
         .iter()
         .map(|tensor| describe::Entry { key: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape })
         .collect();
-    // Of two that say the same, the first by key is the one that counts.
-    entries.sort_by_key(|entry| entry.key);
     let file = input.display(&location.index);
     let sources = Sources {
         object_graph,

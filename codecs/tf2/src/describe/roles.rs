@@ -171,6 +171,6 @@ pub(super) fn slot_of<'a>(entry: &Entry<'a>, catalog: &Catalog) -> Option<&'a st
             rest.is_empty() || rest.strip_prefix('_').is_some_and(|n| n.parse::<u8>().is_ok())
         })
     });
-    let original = catalog.get(variable)?;
-    (known && original.shape == entry.shape).then_some(variable)
+    // Looked up last: most keys are no slot's.
+    (known && catalog.get(variable)?.shape == entry.shape).then_some(variable)
 }
