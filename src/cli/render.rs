@@ -84,11 +84,22 @@ pub(super) fn losses(losses: &[Loss]) -> String {
     }
     let mut text = String::new();
     for (kind, losses) in kinds {
-        let _ = writeln!(text, "  {} ({}): {}", kind.name(), losses.len(), plain(&losses[0].detail));
-        let names: Vec<String> = losses.iter().take(SHOWN).map(|loss| plain(&loss.subject)).collect();
-        let more = losses.len().saturating_sub(SHOWN);
-        let tail = if more > 0 { format!(", and {more} more") } else { String::new() };
-        let _ = writeln!(text, "      {}{tail}", names.join(", "));
+        let mut reasons: Vec<(&str, Vec<&Loss>)> = Vec::new();
+        for loss in losses {
+            let same = reasons.iter().position(|(reason, _)| *reason == loss.detail);
+            // Where each has a reason of its own, the last of the first ones stands for all others.
+            match same.or((reasons.len() == SHOWN).then_some(SHOWN - 1)) {
+                Some(at) => reasons[at].1.push(loss),
+                None => reasons.push((&loss.detail, vec![loss])),
+            }
+        }
+        for (reason, losses) in reasons {
+            let _ = writeln!(text, "  {} ({}): {}", kind.name(), losses.len(), plain(reason));
+            let names: Vec<String> = losses.iter().take(SHOWN).map(|loss| plain(&loss.subject)).collect();
+            let more = losses.len().saturating_sub(SHOWN);
+            let tail = if more > 0 { format!(", and {more} more") } else { String::new() };
+            let _ = writeln!(text, "      {}{tail}", names.join(", "));
+        }
     }
     text
 }
@@ -115,5 +126,14 @@ mod tests {
             shown,
             "error: cut short [corrupt input]\n  file      a.nn\n  offset    3\n  help      copy it again"
         );
+    }
+
+    #[test]
+    fn losses_of_one_kind_are_told_by_their_reasons() {
+        let loss = |subject: &str, reason: &str| Loss::new(LossKind::MetadataDropped, subject, reason);
+        let shown = losses(&[loss("a", "no place"), loss("b", "not told"), loss("c", "no place")]);
+        let expected =
+            "  metadata-dropped (2): no place\n      a, c\n  metadata-dropped (1): not told\n      b\n";
+        assert_eq!(shown, expected);
     }
 }

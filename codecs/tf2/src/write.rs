@@ -6,6 +6,7 @@ mod pieces;
 mod sliced;
 #[cfg(test)]
 mod tests;
+mod unsaid;
 
 pub(crate) use draft::index;
 pub(crate) use layout::{MOST_FILLER, is_bounded};
@@ -18,8 +19,8 @@ use crate::write::layout::{Layout, lay_out};
 use crate::write::pieces::{Piece, Pieces, Source};
 use crate::{base64, state, stored, varint};
 use ckpt_api::{
-    Block, Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, FileId, Loss, LossKind, Options,
-    OutputFile, Placed, Placement, Result, Written,
+    Block, Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, FileId, Options, OutputFile,
+    Placed, Placement, Result, Written,
 };
 
 /// See [`ckpt_api::Codec::place`].
@@ -27,11 +28,12 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let prefix = prefix(name)?;
     let endian = endian(checkpoint, options);
     let naming = naming(checkpoint, options)?;
+    let unsaid = unsaid::unsaid(checkpoint, &naming);
     let merge = options.text("slices") == Some("merge");
     let mut pieces = Pieces::new(checkpoint, naming, endian, merge)?;
     let layout = lay_out(&pieces.pieces, checkpoint, options)?;
     let mut placed = Placed { losses: std::mem::take(&mut pieces.losses), ..Placed::default() };
-    placed.losses.extend(unsaid(checkpoint));
+    placed.losses.extend(unsaid);
     let files = data_files(&mut placed, prefix, &layout)?;
     let mut draft = Draft {
         shards: u32::try_from(layout.files.len()).unwrap_or(u32::MAX),
@@ -93,24 +95,6 @@ fn endian(checkpoint: &Checkpoint, options: &Options) -> Endian {
 fn index_read(checkpoint: &Checkpoint, options: &Options) -> Vec<u8> {
     let kept = checkpoint.metadata.text("tf2", "index").filter(|_| options.text("compression").is_none());
     kept.and_then(base64::decode).unwrap_or_default()
-}
-
-/// What tensors say that the format has no place for.
-fn unsaid(checkpoint: &Checkpoint) -> Vec<Loss> {
-    let mut losses = Vec::new();
-    let foreign = |tensor: &&ckpt_api::Tensor| tensor.metadata.iter().any(|(name, _)| name != "tf2");
-    let count = checkpoint.tensors.iter().filter(foreign).count();
-    if count > 0 {
-        let detail = format!("what other formats say of {count} tensor(s) has no place");
-        losses.push(Loss::new(LossKind::MetadataDropped, "metadata of tensors", detail));
-    }
-    for tensor in &checkpoint.tensors {
-        if let Some(quantisation) = &tensor.quantisation {
-            let detail = format!("its scale of {} per 1.0 has no place", quantisation.scale);
-            losses.push(Loss::new(LossKind::MetadataDropped, &tensor.name, detail));
-        }
-    }
-    losses
 }
 
 /// Adds the data files; returns the number of each that exists.

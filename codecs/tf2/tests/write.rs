@@ -378,6 +378,40 @@ fn dtypes() -> impl Strategy<Value = DType> {
         .prop_filter("", |d| *d != DType::Variant)
 }
 
+#[test]
+fn what_a_reader_would_not_find_out_or_take_for_something_else_is_said() {
+    use ckpt_api::Axis;
+    let tensor = |name: &str, axes: &[Axis], role: Role| {
+        let shape = Shape::new(vec![2; axes.len()]).unwrap();
+        Tensor { axes: Some(axes.to_vec()), role, ..Tensor::new(name, DType::F32, shape) }
+    };
+    let found = |all: Vec<Tensor>| -> Vec<String> {
+        let placed = place(&tensors(all), "m", &[("names", "plain")]).unwrap();
+        assert!(placed.losses.iter().all(|loss| loss.kind == LossKind::MetadataDropped));
+        placed.losses.iter().map(|loss| format!("{}: {}", loss.subject, loss.detail)).collect()
+    };
+    let told = vec![
+        tensor("d/kernel", &[Axis::In, Axis::Out], Role::Weight),
+        tensor("d/bias", &[Axis::Out], Role::Weight),
+        tensor("weight", &[Axis::Out], Role::Weight),
+        tensor("d/kernel/Adam", &[Axis::In, Axis::Out], Role::Optimizer),
+    ];
+    assert_eq!(found(told), [""; 0]);
+    let untold = vec![
+        tensor("d.weight", &[Axis::Out, Axis::In], Role::Weight),
+        tensor("d/kernel", &[Axis::Out, Axis::In], Role::Weight),
+        tensor("momentum", &[Axis::Out], Role::Optimizer),
+    ];
+    assert_eq!(
+        found(untold),
+        [
+            "d.weight: that its axes are [out, in] has no place, and its name does not tell",
+            "d/kernel: its axes are [out, in], and its name tells [in, out]",
+            "momentum: that it is an optimiser's has no place, and its name tells a weight",
+        ]
+    );
+}
+
 fn arbitrary() -> impl Strategy<Value = (Tensor, Vec<u8>)> {
     let dims = prop::collection::vec(0u64..4, 0..3);
     let bytes = prop::collection::vec(any::<u8>(), 16 * 9);
