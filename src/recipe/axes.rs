@@ -57,6 +57,9 @@ fn no_axis(axis: usize, shape: &Shape) -> Error {
 }
 
 fn permute(mut piece: Piece, order: &[usize]) -> Result<Piece> {
+    if !order.iter().copied().eq(0..order.len()) {
+        of_one_size(&piece, "reordered")?;
+    }
     let Piece { tensor, placement } = &mut piece;
     let moved = inverse_permutation(order);
     let pick =

@@ -6,6 +6,7 @@ mod axes;
 #[cfg(test)]
 #[path = "tests.rs"]
 mod carried_out;
+mod follow;
 mod rebuild;
 
 pub(crate) use rebuild::rebuild;
@@ -25,7 +26,7 @@ pub struct Target {
 }
 
 /// How a target tensor is made of source tensors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Recipe {
     /// How many source tensors, and what of them.
     pub join: Join,
@@ -36,7 +37,7 @@ pub struct Recipe {
 }
 
 /// Which source tensors, and what of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "join", rename_all = "kebab-case")]
 pub enum Join {
     /// One tensor, whole.
@@ -67,7 +68,7 @@ pub enum Join {
 }
 
 /// A reordering of a tensor's axes: the elements stay what they are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AxisStep {
     /// Exchanges the two axes of a matrix.

@@ -1,10 +1,10 @@
 //! Recipes carried out on what a codec said about a checkpoint: placements are rewritten, no byte is read.
 
 use super::axes::{Piece, cut, merge, reorder};
+use super::follow::{graph, slots};
 use super::{Join, Recipe, Target};
-use crate::select::drop_graph_without;
-use ckpt_api::{Contents, Error, Loss, Result, TensorId};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use ckpt_api::{Contents, Error, Loss, Result, Role, TensorId};
+use std::collections::HashMap;
 
 /// Replaces the tensors by the targets, which name each of them at least once; what goes with that is a loss. Targets
 /// lie where their first source lay.
@@ -27,13 +27,14 @@ pub(crate) fn rebuild(contents: &mut Contents, targets: &[Target]) -> Result<Vec
         let part = if let Join::Part { part, .. } = target.recipe.join { part } else { 0 };
         made.push((sources.first().copied(), part, piece));
     }
+    slots(made.iter_mut().map(|(_, _, piece)| &mut piece.tensor), targets, &pieces, &ids);
     made.sort_by(|a, b| (a.0, a.1, &a.2.tensor.name).cmp(&(b.0, b.1, &b.2.tensor.name)));
     for (id, (_, _, mut piece)) in made.into_iter().enumerate() {
         piece.placement.tensor = TensorId(id);
         contents.checkpoint.tensors.push(piece.tensor);
         contents.placements.push(piece.placement);
     }
-    Ok(follow(contents, targets))
+    Ok(graph(contents, targets))
 }
 
 fn take_pieces(contents: &mut Contents) -> Vec<Piece> {
@@ -77,6 +78,10 @@ fn make(target: &Target, sources: &[usize], pieces: &[Piece]) -> Result<Piece> {
         // What formats noted about the tensor as it was stored is not true of this one.
         piece.tensor.metadata = Default::default();
     }
+    if sources.iter().filter_map(|id| pieces.get(*id)).any(|piece| piece.tensor.role == Role::Weight) {
+        // A weight that is tied to its duplicate, or merged with what is none, is still a weight.
+        piece.tensor.role = Role::Weight;
+    }
     piece.tensor.name.clone_from(&target.name);
     Ok(piece)
 }
@@ -91,24 +96,4 @@ fn equal_parts(piece: &Piece, axis: usize, parts: usize) -> Result<Vec<u64>> {
             .help("give the length of each part with 'sizes'"));
     }
     Ok(vec![len / count; parts])
-}
-
-/// Lets the graph follow the tensors that are still whole; without the others it cannot be.
-fn follow(contents: &mut Contents, targets: &[Target]) -> Vec<Loss> {
-    let mut names = BTreeMap::new();
-    let mut gone = HashSet::new();
-    for Target { name, sources, recipe } in targets {
-        match recipe.join {
-            Join::One | Join::Tied => {
-                for source in sources {
-                    names.entry(source.clone()).or_insert_with(|| name.clone());
-                }
-            }
-            Join::Part { .. } | Join::Merged { .. } => gone.extend(sources.iter().map(String::as_str)),
-        }
-    }
-    gone.retain(|name| !names.contains_key(*name));
-    let lost = drop_graph_without(contents, &gone, "is merged or split");
-    contents.checkpoint.follow(&names);
-    lost.into_iter().collect()
 }

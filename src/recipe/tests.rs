@@ -4,7 +4,7 @@ use super::{AxisStep, Join, Recipe, Target, rebuild};
 use crate::execute::{Budget, Files, TensorStream};
 use ckpt_api::{
     Axis, Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Extent, FileId, Graph, Input,
-    Kind, Limits, LossKind, Node, Op, Placement, Region, Result, Shape, Tensor, TensorId,
+    Kind, Limits, LossKind, Node, Op, Placement, Region, Result, Role, Shape, Slot, Tensor, TensorId,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -310,4 +310,84 @@ fn axes_follow_and_the_graph_follows_what_stays_whole() {
     assert!(split.contents.checkpoint.graph.is_none());
     assert_eq!(losses[0].kind, LossKind::GraphDropped);
     assert!(losses[0].detail.contains("'dense' needs 'a', which is merged or split"), "{}", losses[0].detail);
+}
+
+/// Variables `a` and `b` with their slots `a_m` and `b_m`.
+fn trained() -> Memory {
+    let mut memory =
+        ["a", "b", "a_m", "b_m"].iter().zip(0u16..).fold(Memory::default(), |memory, (name, k)| {
+            memory.add(name, &Array::counted(&[2, 2], 10 * k), &[0, 1], false)
+        });
+    for tensor in &mut memory.contents.checkpoint.tensors {
+        if let Some(variable) = tensor.name.strip_suffix("_m") {
+            tensor.slot = Some(Slot { variable: variable.into(), name: "m".into() });
+            tensor.role = Role::Optimizer;
+        }
+    }
+    memory
+}
+
+/// The names of the variables to which the tensors belong then, in the order of the tensors.
+fn owners(memory: &Memory, targets: &[Target]) -> Vec<Option<String>> {
+    let mut contents = memory.contents.clone();
+    rebuild(&mut contents, targets).unwrap();
+    contents.checkpoint.tensors.into_iter().map(|tensor| tensor.slot.map(|slot| slot.variable)).collect()
+}
+
+#[test]
+fn a_slot_follows_the_variable_that_it_belongs_to() {
+    let one = |name: &str, source: &str, steps: &[AxisStep]| target(name, &[source], Join::One, steps);
+    let memory = trained();
+    let turned = [AxisStep::Transpose];
+    let renamed =
+        [one("x", "a", &turned), one("y", "b", &[]), one("a_m", "a_m", &turned), one("y/m", "b_m", &[])];
+    assert_eq!(owners(&memory, &renamed)[2..], [Some("x".to_owned()), Some("y".to_owned())]);
+
+    let join = || Join::Merged { axis: 0, sizes: None };
+    let merged = [target("ab", &["a", "b"], join(), &[]), target("ab_m", &["a_m", "b_m"], join(), &[])];
+    assert_eq!(owners(&memory, &merged), [None, Some("ab".to_owned())]);
+
+    let mut split: Vec<Target> =
+        [0, 1].map(|k| target(["x", "y"][k], &["a"], part(1, k, 2, None), &[])).into();
+    split.extend([0, 1].map(|k| target(["xm", "ym"][k], &["a_m"], part(1, k, 2, None), &[])));
+    split.extend([one("b", "b", &[]), one("b_m", "b_m", &[])]);
+    let made = owners(&memory, &split);
+    assert_eq!(made, [None, None, None, Some("x".into()), Some("y".into()), Some("b".into())]);
+}
+
+#[test]
+fn a_slot_whose_axes_are_not_its_variables_belongs_to_none() {
+    let one = |name: &str, steps: &[AxisStep]| target(name, &[name], Join::One, steps);
+    let mut memory = trained();
+    let variable_alone = [one("a", &[AxisStep::Transpose]), one("b", &[]), one("a_m", &[]), one("b_m", &[])];
+    assert_eq!(owners(&memory, &variable_alone)[2..], [None, Some("b".to_owned())]);
+    for tensor in &mut memory.contents.checkpoint.tensors {
+        tensor.axes = Some(vec![Axis::In, Axis::Out]);
+    }
+    let owned = owners(&memory, &variable_alone);
+    assert_eq!(owned[2], Some("a".to_owned()), "with names, axes can be told apart");
+
+    let mut targets: Vec<Target> =
+        [0, 1].map(|k| target(["x", "y"][k], &["a"], part(1, k, 2, None), &[])).into();
+    targets.extend([one("b", &[]), one("a_m", &[]), one("b_m", &[])]);
+    assert_eq!(owners(&memory, &targets)[3..], [None, Some("b".to_owned())], "its variable was cut");
+}
+
+#[test]
+fn a_weight_that_is_tied_to_its_duplicate_stays_a_weight() {
+    let mut memory = trained();
+    memory.contents.checkpoint.tensors[0].role = Role::Duplicate;
+    rebuild(&mut memory.contents, &[target("x", &["a", "b"], Join::Tied, &[])]).unwrap();
+    assert_eq!(memory.contents.checkpoint.tensors[0].role, Role::Weight);
+}
+
+#[test]
+fn strings_are_not_reordered() {
+    let mut memory = matrix();
+    memory.contents.checkpoint.tensors[0].dtype = DType::String;
+    let step = |step| target("b", &["a"], Join::One, &[step]);
+    let error = memory.contents.clone();
+    let error = rebuild(&mut { error }, &[step(AxisStep::Transpose)]).unwrap_err();
+    assert!(error.kind() == Kind::Mapping && error.to_string().contains("cannot be reordered"), "{error}");
+    rebuild(&mut memory.contents, &[step(AxisStep::Unsqueeze(0))]).unwrap();
 }
