@@ -2,7 +2,7 @@
 
 use super::relation::Link;
 use super::rule::{Matched, Rule};
-use super::{Applied, Mapping, printable, problems, quote};
+use super::{Applied, Mapping, printable, problems};
 use crate::recipe::Target;
 use ckpt_api::{Error, Limits, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,8 +186,8 @@ impl Used {
     fn complement(&self, mapping: &Mapping) -> Vec<String> {
         let rules = self.rules.iter().enumerate().filter(|(_, used)| !**used);
         let rules = rules.map(|(index, _)| mapping.describe_rule(index));
-        let ignore = mapping.ignore.iter().zip(&self.ignore).filter(|(_, used)| !**used);
-        let ignore = ignore.map(|(pattern, _)| format!("ignore {}", quote(&pattern.as_source())));
+        let ignore = self.ignore.iter().enumerate().filter(|(_, used)| !**used);
+        let ignore = ignore.map(|(index, _)| mapping.describe_ignore(index));
         rules.chain(ignore).collect()
     }
 }

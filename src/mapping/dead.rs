@@ -1,5 +1,6 @@
 //! Rules that can never decide anything, whatever the names.
 
+use super::inclusion::includes;
 use super::pattern::{Class, Part, Pattern};
 use super::rule::{Rule, twins};
 use super::{Mapping, quote};
@@ -8,6 +9,8 @@ use ckpt_api::{Error, Result};
 /// Most work, in bytes of names times bytes of patterns, that the search for what hides a rule may take. It is a
 /// help, and must not be a way to keep the program busy.
 const MAX_WORK: usize = 100_000_000;
+/// Most steps of all proofs that a form includes another.
+const MAX_STEPS: usize = 1_000_000;
 
 /// Refuses rules that match what another rule matches, or that are hidden by what goes before them.
 pub(super) fn check(mapping: &Mapping) -> Result<()> {
@@ -18,12 +21,15 @@ pub(super) fn check(mapping: &Mapping) -> Result<()> {
             .help("remove one of them"));
     }
     let searched = is_small(mapping);
+    let mut steps = MAX_STEPS;
     for (index, rule) in mapping.rules.iter().enumerate() {
         for form in &rule.from {
             let listed = form.as_literal().filter(|name| mapping.lookup.contains_key(*name));
             let before = match listed {
-                Some(name) => Some(format!("{} is in [lookup]", quote(name))),
-                None if searched => hidden(mapping, index, form),
+                Some(name) => {
+                    Some(format!("{} is in [lookup]: {}", quote(name), mapping.describe_lookup(name)))
+                }
+                None if searched => hidden(mapping, index, form, &mut steps),
                 None => None,
             };
             if let Some(before) = before {
@@ -38,16 +44,19 @@ pub(super) fn check(mapping: &Mapping) -> Result<()> {
 }
 
 /// What takes every name of this form before the rule can.
-fn hidden(mapping: &Mapping, index: usize, form: &Pattern) -> Option<String> {
+fn hidden(mapping: &Mapping, index: usize, form: &Pattern, steps: &mut usize) -> Option<String> {
     let separator = mapping.separators.source;
     let samples = samples(form, separator);
-    let covers = |other: &Pattern| samples.iter().all(|name| other.matches(name, separator).is_some());
-    if let Some(ignore) = mapping.ignore.iter().find(|ignore| covers(ignore)) {
+    let mut covers = |other: &Pattern| {
+        samples.iter().all(|name| other.matches(name, separator).is_some())
+            && includes(other, form, separator, steps)
+    };
+    if let Some(ignore) = mapping.ignore.iter().position(&mut covers) {
         let name = quote(&form.as_source());
-        return Some(format!("ignore {} drops all of {name}", quote(&ignore.as_source())));
+        return Some(format!("{} drops all of {name}", mapping.describe_ignore(ignore)));
     }
     let earlier = if mapping.ordered { index } else { 0 };
-    let first = mapping.rules.iter().take(earlier).position(|rule| rule.from.iter().any(covers))?;
+    let first = mapping.rules.iter().take(earlier).position(|rule| rule.from.iter().any(&mut covers))?;
     Some(format!(
         "{} goes first, and matches all of {}",
         mapping.describe_rule(first),
@@ -55,8 +64,8 @@ fn hidden(mapping: &Mapping, index: usize, form: &Pattern) -> Option<String> {
     ))
 }
 
-/// Two names of this form whose captures share no character and no length: a pattern matches both only where its own
-/// captures and wildcards take all that these captures can hold.
+/// Two names of this form whose captures share no character and no length. Few patterns match both that do not match
+/// all of this form: only for these it has to be proved.
 fn samples(form: &Pattern, separator: char) -> [String; 2] {
     let sample = |second: bool| {
         let parts = form.parts.iter().map(|part| match part {

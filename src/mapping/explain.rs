@@ -32,11 +32,18 @@ pub struct Explanation {
 #[serde(tag = "decision", rename_all = "kebab-case")]
 pub enum Decision {
     /// The lookup has it.
-    Lookup,
+    Lookup {
+        /// Where a file says so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        line: Option<usize>,
+    },
     /// A pattern of `ignore` drops it.
     Ignored {
         /// The pattern.
         pattern: String,
+        /// Where a file says so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        line: Option<usize>,
     },
     /// A rule matches it.
     Rule {
@@ -121,12 +128,16 @@ type Decided = (Decision, BTreeMap<String, String>, Option<Link>);
 fn decide(mapping: &Mapping, name: &str, limits: &Limits) -> Result<Decided> {
     let plain = |decision, target: &str| (decision, BTreeMap::new(), Some(Link::rename(name, target)));
     Ok(match fate(mapping, name, &mut Used::new(mapping))? {
-        Fate::Becomes(target, Origin::Lookup) => plain(Decision::Lookup, &target),
+        Fate::Becomes(target, Origin::Lookup) => {
+            plain(Decision::Lookup { line: mapping.places.lookup.get(name).copied() }, &target)
+        }
         Fate::Becomes(target, _) => plain(Decision::Identity, &target),
         Fate::Dropped => {
-            let matches = |form: &&Pattern| form.matches(name, mapping.separators.source).is_some();
-            let pattern = mapping.ignore.iter().find(matches).map(Pattern::as_source);
-            (Decision::Ignored { pattern: pattern.unwrap_or_default() }, BTreeMap::new(), None)
+            let matches = |form: &Pattern| form.matches(name, mapping.separators.source).is_some();
+            let index = mapping.ignore.iter().position(matches).unwrap_or_default();
+            let pattern = mapping.ignore.get(index).map(Pattern::as_source).unwrap_or_default();
+            let line = mapping.places.ignore.get(index).copied();
+            (Decision::Ignored { pattern, line }, BTreeMap::new(), None)
         }
         Fate::Unmapped => (Decision::Nothing { nearest: nearest(mapping, name) }, BTreeMap::new(), None),
         Fate::Matched(index, matched) => {

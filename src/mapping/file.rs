@@ -1,6 +1,6 @@
 //! The mapping file: TOML to [`Mapping`].
 
-use super::parse::{Context, Roles, RuleText, line, parse_steps};
+use super::parse::{Context, Lines, Roles, RuleText, parse_steps};
 use super::pattern::{Pattern, Separators};
 use super::rule::Rule;
 use super::{MAX_RULES, Mapping, dead, quote};
@@ -19,13 +19,22 @@ struct MappingFile {
     #[serde(default)]
     ordered: bool,
     #[serde(default)]
-    ignore: Vec<String>,
+    ignore: Vec<Spanned<String>>,
     #[serde(default)]
     roles: BTreeMap<String, Spanned<Vec<String>>>,
     #[serde(default)]
     lookup: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     rule: Vec<RuleText>,
+}
+
+/// The lines of what a mapping says outside its rules; none for one that was made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    /// By source.
+    pub(super) lookup: BTreeMap<String, usize>,
+    /// In the order of the patterns.
+    pub(super) ignore: Vec<usize>,
 }
 
 /// Reads a mapping file.
@@ -35,21 +44,27 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
     check_count("rule", raw.rule.len(), MAX_RULES)?;
     check_count("ignore", raw.ignore.len(), MAX_RULES)?;
     check_count("roles", raw.roles.len(), MAX_RULES)?;
-    let lines = raw.lookup.iter().map(|(name, target)| (name.as_str(), line(text, target.span().start)));
-    let lines: BTreeMap<&str, usize> =
-        if raw.lookup.len() > MAX_RULES { BTreeMap::new() } else { lines.collect() };
+    let lines = Lines::new(text);
+    let places = Places {
+        lookup: raw
+            .lookup
+            .iter()
+            .map(|(name, target)| (name.clone(), lines.of(target.span().start)))
+            .collect(),
+        ignore: raw.ignore.iter().map(|pattern| lines.of(pattern.span().start)).collect(),
+    };
     let lookup = raw.lookup.iter().map(|(name, target)| (name.clone(), target.get_ref().clone())).collect();
-    check_lookup(&lookup, |name| lines.get(name).copied())?;
+    check_lookup(&lookup, |name| places.lookup.get(name).copied())?;
     let source = separator("separator", raw.separator.as_deref())?;
     let target = separator("target_separator", raw.target_separator.as_deref())?;
-    let ignore = raw
-        .ignore
-        .iter()
-        .map(|text| Pattern::ignored(text).map_err(|error| error.field(format!("ignore, {}", quote(text)))));
+    let ignore = raw.ignore.iter().map(|text| {
+        let at = || format!("line {}, ignore, {}", lines.of(text.span().start), quote(text.get_ref()));
+        Pattern::ignored(text.get_ref()).map_err(|error| error.field(at()))
+    });
     let ignore = ignore.collect::<Result<_>>()?;
-    let roles = roles(text, &raw)?;
+    let roles = roles(&lines, &raw)?;
     let numbered = raw.rule.iter().zip(1..);
-    let rules = numbered.map(|(rule, number)| rule.parse(&Context { text, number, roles: &roles }));
+    let rules = numbered.map(|(rule, number)| rule.parse(&Context { lines: &lines, number, roles: &roles }));
     let mapping = Mapping {
         file: Some(file.to_owned()),
         title: raw.title,
@@ -58,6 +73,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
         ordered: raw.ordered,
         ignore,
         lookup,
+        places,
         rules: rules.collect::<Result<Vec<Rule>>>()?,
         roles,
     };
@@ -66,12 +82,12 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
 }
 
 /// The steps of every role; each must be used.
-fn roles(text: &str, raw: &MappingFile) -> Result<Roles> {
+fn roles(lines: &Lines, raw: &MappingFile) -> Result<Roles> {
     let used: BTreeSet<&str> = raw.rule.iter().filter_map(RuleText::role).collect();
     let mut roles = Roles::new();
     for (name, steps) in &raw.roles {
         let at = |error: Error| {
-            error.field(format!("line {}, roles, {}", line(text, steps.span().start), quote(name)))
+            error.field(format!("line {}, roles, {}", lines.of(steps.span().start), quote(name)))
         };
         if !used.contains(name.as_str()) {
             return Err(at(

@@ -1,6 +1,7 @@
 //! A mapping read backwards.
 
 use super::Mapping;
+use super::file::Places;
 use super::pattern::{Pattern, Separators};
 use super::relation::Link;
 use super::rule::{Rule, inverse_steps, twins};
@@ -26,6 +27,14 @@ pub(super) fn invert(mapping: &Mapping) -> Result<Mapping> {
         ignore: Vec::new(),
         roles: roles.collect(),
         lookup: mapping.lookup.iter().map(|(source, target)| (target.clone(), source.clone())).collect(),
+        places: Places {
+            lookup: mapping
+                .lookup
+                .iter()
+                .filter_map(|(source, target)| Some((target.clone(), *mapping.places.lookup.get(source)?)))
+                .collect(),
+            ignore: Vec::new(),
+        },
         rules,
     };
     // What hides a rule backwards does so for all names, so it cannot lead back; nor could a file say it.

@@ -177,10 +177,10 @@ fn holds(row: &[bool], index: usize) -> bool {
 }
 
 /// How far a class has come; an index into arrays of [`STATES`].
-type State = usize;
+pub(super) type State = usize;
 const STATES: usize = 10;
 /// Nothing taken yet.
-const START: State = 0;
+pub(super) const START: State = 0;
 /// May end here or go on.
 const INSIDE: State = 1;
 /// Just behind a separator: must go on.
@@ -196,7 +196,8 @@ fn states(class: Class) -> usize {
     }
 }
 
-fn accepts(class: Class, state: State) -> bool {
+/// Whether the class may end here.
+pub(super) fn accepts(class: Class, state: State) -> bool {
     if let Class::Padded(width) = class {
         return state == usize::from(width);
     }
@@ -207,7 +208,8 @@ fn accepts(class: Class, state: State) -> bool {
     }
 }
 
-fn step(class: Class, state: State, c: char, separator: char) -> Option<State> {
+/// How far the class has come behind `c`, if it takes that.
+pub(super) fn step(class: Class, state: State, c: char, separator: char) -> Option<State> {
     let takes = match class {
         Class::Padded(width) => {
             return (state < usize::from(width) && c.is_ascii_digit()).then_some(state + 1);

@@ -70,6 +70,7 @@ mod check;
 mod dead;
 mod explain;
 mod file;
+mod inclusion;
 mod inverse;
 mod matching;
 mod parse;
@@ -87,6 +88,7 @@ mod tests;
 use crate::recipe::Target;
 use ckpt_api::{Error, Limits, Result};
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
+use file::Places;
 use parse::Roles;
 use pattern::{Pattern, Separators};
 use relation::Link;
@@ -140,6 +142,7 @@ pub struct Mapping {
     ignore: Vec<Pattern>,
     roles: Roles,
     lookup: BTreeMap<String, String>,
+    places: Places,
     rules: Vec<Rule>,
 }
 
@@ -177,6 +180,7 @@ impl Mapping {
             ignore: Vec::new(),
             roles: Roles::new(),
             lookup: BTreeMap::new(),
+            places: Places::default(),
             rules: Vec::new(),
         }
     }
@@ -279,12 +283,29 @@ impl Mapping {
         explain::rules(self)
     }
 
+    /// `lookup at line 3`; without the line where there is none.
+    fn describe_lookup(&self, source: &str) -> String {
+        let line = self.places.lookup.get(source).map(|line| format!(" at line {line}"));
+        format!("lookup{}", line.unwrap_or_default())
+    }
+
+    /// `ignore 'a/**' at line 3`; without the line where there is none.
+    fn describe_ignore(&self, index: usize) -> String {
+        let pattern = self.ignore.get(index).map(Pattern::as_source).unwrap_or_default();
+        let line = self.places.ignore.get(index).map(|line| format!(" at line {line}"));
+        format!("ignore {}{}", quote(&pattern), line.unwrap_or_default())
+    }
+
     /// `rule 2 at line 7 ('from' -> 'to')`; without the line where there is none.
     fn describe_rule(&self, index: usize) -> String {
-        let number = index.saturating_add(1);
-        let Some(rule) = self.rules.get(index) else { return format!("rule {number}") };
-        let line = rule.line.map(|line| format!(" at line {line}")).unwrap_or_default();
-        format!("rule {number}{line} ({})", rule.describe())
+        let words = self.rules.get(index).map(|rule| format!(" ({})", rule.describe()));
+        self.number_rule(index) + &words.unwrap_or_default()
+    }
+
+    /// `rule 2 at line 7`; without the line where there is none.
+    fn number_rule(&self, index: usize) -> String {
+        let line = self.rules.get(index).and_then(|rule| rule.line).map(|line| format!(" at line {line}"));
+        format!("rule {}{}", index.saturating_add(1), line.unwrap_or_default())
     }
 
     fn located(&self, error: Error) -> Error {

@@ -35,20 +35,31 @@ fn yes() -> bool {
 
 /// A rule and where its error lies.
 pub(super) struct Context<'a> {
-    pub(super) text: &'a str,
+    pub(super) lines: &'a Lines,
     pub(super) number: usize,
     pub(super) roles: &'a Roles,
 }
 
 impl Context<'_> {
     fn error(&self, key: &str, start: usize, error: Error) -> Error {
-        error.field(format!("line {}, rule {}, {key}", line(self.text, start), self.number))
+        error.field(format!("line {}, rule {}, {key}", self.lines.of(start), self.number))
     }
 }
 
-/// The number of the line that this byte lies in.
-pub(super) fn line(text: &str, start: usize) -> usize {
-    text.get(..start).unwrap_or_default().matches('\n').count() + 1
+/// Where the lines of a text end.
+pub(super) struct Lines {
+    ends: Vec<usize>,
+}
+
+impl Lines {
+    pub(super) fn new(text: &str) -> Self {
+        Lines { ends: text.match_indices('\n').map(|(at, _)| at).collect() }
+    }
+
+    /// The number of the line that this byte lies in.
+    pub(super) fn of(&self, start: usize) -> usize {
+        self.ends.partition_point(|end| *end < start) + 1
+    }
 }
 
 impl RuleText {
@@ -64,7 +75,7 @@ impl RuleText {
         let from = self.sources(context)?;
         let to = self.targets(context, &from)?;
         Ok(Rule {
-            line: Some(line(context.text, self.from.span().start)),
+            line: Some(context.lines.of(self.from.span().start)),
             from,
             to,
             relation,

@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 /// How many names an error lists.
 const SHOWN: usize = 5;
 
-pub(super) fn describe(mapping: &Mapping, origin: Origin) -> String {
+fn describe(mapping: &Mapping, source: &str, origin: Origin) -> String {
     match origin {
-        Origin::Lookup => "lookup".to_owned(),
+        Origin::Lookup => mapping.describe_lookup(source),
         Origin::Identity => "identity".to_owned(),
         Origin::Rule(index) => mapping.describe_rule(index),
     }
@@ -32,7 +32,7 @@ pub(super) fn collision(
     first: (&str, Origin),
     second: (&str, Origin),
 ) -> Error {
-    let one = |(source, origin)| format!("{} by {}", quote(source), describe(mapping, origin));
+    let one = |(source, origin)| format!("{} by {}", quote(source), describe(mapping, source, origin));
     Error::mapping("two source names become one target name")
         .tensor(printable(target))
         .found(format!("{} and {}", one(first), one(second)))
@@ -40,11 +40,11 @@ pub(super) fn collision(
 }
 
 pub(super) fn nothing_maps(mapping: &Mapping, unmapped: &[&str]) -> Error {
-    let rules = mapping.rules.iter().zip(1..).flat_map(|(rule, number): (_, usize)| {
+    let rules = mapping.rules.iter().enumerate().flat_map(|(index, rule)| {
         rule.from
             .iter()
             .map(Pattern::as_source)
-            .map(move |text| (format!("nearest: rule {number}, {}", quote(&text)), text))
+            .map(move |text| (format!("nearest: {}, {}", mapping.number_rule(index), quote(&text)), text))
     });
     let rules: Vec<(String, String)> = rules.collect();
     let one = |name: &&str| {
@@ -54,7 +54,9 @@ pub(super) fn nothing_maps(mapping: &Mapping, unmapped: &[&str]) -> Error {
             None => quote(name),
             Some(best) => match rules.iter().find(|(_, text)| text == best) {
                 Some((words, _)) => format!("{} ({words})", quote(name)),
-                None => format!("{} (nearest: lookup {})", quote(name), quote(best)),
+                None => {
+                    format!("{} (nearest: {}, {})", quote(name), mapping.describe_lookup(best), quote(best))
+                }
             },
         }
     };
@@ -93,7 +95,7 @@ pub(super) fn check_lookups(mapping: &Mapping, sources: &BTreeSet<&str>) -> Resu
     let near = shortlist(first, sources.iter().copied(), 8);
     let near: Vec<String> = near.into_iter().map(printable).collect();
     Err(Error::mapping(format!("the lookup has {} that the source lacks", count(missing.len(), "name")))
-        .field("lookup")
+        .field(mapping.describe_lookup(first))
         .found(listed.join(", ") + &more(missing.len()))
         .help(format!(
             "{} is none of the {}; {}",

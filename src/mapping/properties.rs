@@ -1,6 +1,7 @@
 //! What must hold for all mappings, names and texts.
 
 use super::Mapping;
+use super::inclusion::includes;
 use super::pattern::{Class, Part, Pattern};
 use ckpt_api::Limits;
 use proptest::prelude::*;
@@ -152,6 +153,21 @@ proptest! {
         let separator = if dot { '.' } else { '/' };
         let pattern = Pattern::ignored(&text).unwrap();
         prop_assert_eq!(pattern.matches(&name, separator), naive(&pattern.parts, &name, separator));
+    }
+
+    #[test]
+    fn a_form_that_includes_another_matches_all_its_names(
+        larger in pattern(), smaller in pattern(), names in prop::collection::vec("[a01/é._]{0,6}", 16),
+    ) {
+        let (larger, smaller) = (Pattern::ignored(&larger).unwrap(), Pattern::ignored(&smaller).unwrap());
+        prop_assert!(includes(&smaller, &smaller, '/', &mut 1_000_000));
+        let included = includes(&larger, &smaller, '/', &mut 1_000_000);
+        let is_counter_example = |name: &&String| {
+            smaller.matches(name, '/').is_some() && larger.matches(name, '/').is_none()
+        };
+        let counter_example = names.iter().find(is_counter_example);
+        prop_assert!(!included || counter_example.is_none(), "{counter_example:?}");
+        prop_assert!(!includes(&larger, &smaller, '/', &mut 0));
     }
 
     #[test]

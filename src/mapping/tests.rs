@@ -225,8 +225,11 @@ fn lookup_goes_before_ignore_before_rules_before_identity() {
 fn a_name_that_nothing_matches_is_an_error_with_what_is_nearest() {
     let mapping = mapping("[lookup]\n'model/wte' = 'w'\n[[rule]]\nfrom = 'model/h{n:int}/b'\nto = '{n}'");
     let error = fails(&mapping, &["model/wte", "model/hx/b", "model/wt"]);
-    assert_says(&error, &["2 source names", "'model/hx/b' (nearest: rule 1, 'model/h{n:int}/b')"]);
-    assert_says(&error, &["'model/wt' (nearest: lookup 'model/wte')", "identity = true", "names.toml"]);
+    assert_says(&error, &["2 source names", "'model/hx/b' (nearest: rule 1 at line 4, 'model/h{n:int}/b')"]);
+    assert_says(
+        &error,
+        &["'model/wt' (nearest: lookup at line 2, 'model/wte')", "identity = true", "names.toml"],
+    );
 }
 
 #[test]
@@ -292,7 +295,7 @@ fn a_rule_or_ignore_that_matches_nothing_is_told() {
         mapping("identity = true\nignore = ['opt/**', 'a']\n[[rule]]\nfrom = 'x{n:int}'\nto = 'y{n}'");
     assert_eq!(
         apply(&mapping, &["a"]).unused,
-        ["rule 1 at line 4 ('x{n:int}' -> 'y{n}')", "ignore 'opt/**'"]
+        ["rule 1 at line 4 ('x{n:int}' -> 'y{n}')", "ignore 'opt/**' at line 2"]
     );
 }
 

@@ -34,9 +34,11 @@ fn text(explained: &Explanation) -> String {
         let _ = writeln!(text, "  {label:<9} {}", render::plain(value));
     };
     match &explained.decision {
-        Decision::Lookup => line("decided", "lookup"),
+        Decision::Lookup { line: at } => line("decided", &format!("lookup{}", place(*at))),
         Decision::Identity => line("decided", "identity: nothing matches, so it keeps its name"),
-        Decision::Ignored { pattern } => line("dropped", &format!("ignore '{pattern}'")),
+        Decision::Ignored { pattern, line: at } => {
+            line("dropped", &format!("ignore '{pattern}'{}", place(*at)));
+        }
         Decision::Rule { rule } => line("decided", rule),
         Decision::Nothing { nearest } => {
             line("nothing", "no lookup, ignore or rule matches, and identity is not set: an error");
@@ -67,6 +69,11 @@ fn text(explained: &Explanation) -> String {
         },
     }
     text
+}
+
+/// ` at line 3`, where there is a line.
+fn place(line: Option<usize>) -> String {
+    line.map(|line| format!(" at line {line}")).unwrap_or_default()
 }
 
 /// `name = a + b: transpose`, as far as there is more to say than the name.

@@ -325,10 +325,13 @@ fn an_unknown_key_names_the_nearest() {
 #[test]
 fn a_rule_that_can_never_decide_is_refused() {
     let error = refused("[lookup]\na = 'x'\n[[rule]]\nfrom = 'a'\nto = 'y'").to_string();
-    assert_says(&error, &["can never decide", "rule 1 at line 4", "'a' is in [lookup]"]);
+    assert_says(&error, &["can never decide", "rule 1 at line 4", "'a' is in [lookup]: lookup at line 2"]);
     let error =
         refused("ignore = ['opt/**']\n[[rule]]\nfrom = ['a', 'opt/b']\nto = 'y'\nmerge = 0").to_string();
-    assert_says(&error, &["can never decide", "rule 1 at line 3", "ignore 'opt/**' drops all of 'opt/b'"]);
+    assert_says(
+        &error,
+        &["can never decide", "rule 1 at line 3", "ignore 'opt/**' at line 1 drops all of 'opt/b'"],
+    );
 }
 
 #[test]
@@ -350,6 +353,9 @@ fn a_rule_is_hidden_by_what_matches_all_its_names_and_by_nothing_less() {
         ("{n:int}", "{n:int3}"),
         ("{w:word}", "{x}"),
         ("a*", "{x}"),
+        // Numbers have no leading zeros, but what is put together of them has.
+        ("{n:int}", "{a:int}{b:int}"),
+        ("h{n:int}", "h{a:int}1"),
     ] {
         mapping(&format!("ignore = ['{ignore}']\n{}", rule(from)));
     }
@@ -374,6 +380,18 @@ fn a_rule_that_is_hidden_backwards_has_no_inverse() {
 #[test]
 fn a_lookup_error_says_its_line() {
     assert_says(&refused("[lookup]\na = 'x'\n\nb = 'x'").to_string(), &["line 4, lookup, 'b'"]);
+}
+
+#[test]
+fn every_entry_of_a_file_has_its_line_in_what_is_said_of_it() {
+    let text = "ignore = [\n  'a',\n  'b',\n]\n[lookup]\nc = 'd'\n[[rule]]\nfrom = '{x}/e'\nto = '{x}'";
+    let mapping = mapping(text);
+    assert_says(&fails(&mapping, &["x"]), &["line 6"]);
+    assert_says(&fails(&mapping, &["c", "d/e"]), &["'c' by lookup at line 6", "rule 1 at line 8"]);
+    assert_says(&fails(&mapping, &["c", "cc"]), &["nearest: lookup at line 6, 'c'"]);
+    assert_eq!(apply(&mapping, &["a", "c"]).unused[1..], ["ignore 'b' at line 3"]);
+    assert_says(&refused("ignore = [\n'a',\n'{b']").to_string(), &["line 3, ignore, '{b'"]);
+    assert_says(&fails(&mapping.inverse().unwrap(), &["e"]), &["lookup at line 6", "inverse of names.toml"]);
 }
 
 #[test]
@@ -436,8 +454,8 @@ fn an_explanation_says_what_decided_and_what_the_inverse_answers() {
     use crate::mapping::{Back, Decision};
     let text = format!("ignore = ['opt/*']\n[lookup]\na = 'b'\n{SPLIT}");
     let explain = |name: &str| mapping(&text).explain(name, &ckpt_api::Limits::default()).unwrap();
-    assert_eq!(explain("a").decision, Decision::Lookup);
-    assert_eq!(explain("opt/m").decision, Decision::Ignored { pattern: "opt/*".to_owned() });
+    assert_eq!(explain("a").decision, Decision::Lookup { line: Some(3) });
+    assert_eq!(explain("opt/m").decision, Decision::Ignored { pattern: "opt/*".to_owned(), line: Some(1) });
     let split = explain("h12/qkv");
     assert_eq!((split.captures["n"].as_str(), split.targets.len()), ("12", 3));
     let Some(Back::Leads(back)) = split.back else { panic!("{:?}", split.back) };
