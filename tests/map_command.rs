@@ -346,6 +346,58 @@ fn suggest_never_guesses_between_equal_candidates() {
     assert_eq!(json["suggestion"]["pairs"], serde_json::json!([]));
 }
 
+/// Every pair of them would be gigabytes.
+#[test]
+fn suggest_takes_thousands_of_equal_tensors_by_the_numbers_in_their_names() {
+    const COUNT: usize = 5000;
+    let place = Workplace::new();
+    let zeros = |name: String| tensor(&name, (vec![4], vec![0.0; 4]));
+    let of = |name: fn(usize) -> String| (0..COUNT).map(|k| zeros(name(k))).collect::<Tensors>();
+    place.checkpoint("a.safetensors", &of(|k| format!("model/layer_{k}/bias")));
+    place.checkpoint("b.safetensors", &of(|k| format!("net.{k}.bias")));
+    let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    let rule = "from = \"model/layer_{n:int}/bias\"\nto = \"net.{n}.bias\"";
+    assert!(text.contains("5000 pairs: several have that value") && text.contains(rule), "{:.400}", text);
+}
+
+/// Rules and patterns are bounded; a lookup before `**` says the same.
+#[test]
+fn suggest_ignores_more_names_than_it_could_list() {
+    let place = Workplace::new();
+    let letters = |k: usize| [k / 676, k / 26 % 26, k % 26].map(|k| char::from(b'a' + k as u8));
+    let of = |prefix: &str| {
+        let name = |k| format!("{prefix}{}", letters(k).iter().collect::<String>());
+        (0..2000).map(|k| tensor(&name(k), (vec![4], vec![0.0; 4]))).collect::<Tensors>()
+    };
+    let (mut a, mut b) = (of("left"), of("right"));
+    a.push(tensor("own", values(3, &[4])));
+    b.push(tensor("other", values(3, &[4])));
+    place.checkpoint("a.safetensors", &a);
+    place.checkpoint("b.safetensors", &b);
+    let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    place.write("map.toml", &text);
+    assert!(text.contains("ignore = [\"**\"]\n\n[lookup]\n\"own\" = \"other\""), "{text:.400}");
+    let checked = place.says(&["map", "check", "map.toml", "a.safetensors"]);
+    assert!(checked.contains("1 target name, one to one; 2000 source names dropped"), "{checked:.400}");
+}
+
+/// A tie has at most 64 names: what is more could not be read back.
+#[test]
+fn suggest_ties_no_more_names_than_a_rule_may_have() {
+    let place = Workplace::new();
+    let copies =
+        |count: usize| (0..count).map(|k| tensor(&format!("copy.{k}"), values(1, &[4]))).collect::<Tensors>();
+    place.checkpoint("one.safetensors", &copies(1));
+    for (count, ties) in [(64, 1), (65, 0)] {
+        place.checkpoint(&format!("{count}.safetensors"), &copies(count));
+        let text = place.says(&["map", "suggest", "one.safetensors", &format!("{count}.safetensors")]);
+        place.write("map.toml", &text);
+        assert_eq!(text.matches("tie = true").count(), ties, "{text}");
+        place.says(&["map", "check", "map.toml", "one.safetensors"]);
+        std::fs::remove_file(place.path("map.toml")).unwrap();
+    }
+}
+
 #[test]
 fn suggest_pairs_by_name_and_shape_where_values_differ_and_says_so() {
     let place = Workplace::new();

@@ -5,7 +5,7 @@ use super::file::Places;
 use super::pattern::{Pattern, Separators};
 use super::relation::Link;
 use super::rule::{Rule, inverse_steps, twins};
-use super::{MAX_RULES, dead, file, printable};
+use super::{MAX_RULES, dead, file};
 use ckpt_api::{Error, Result};
 
 /// Exchanges the sides of everything; each rule and capture that cannot is an error that names it.
@@ -52,14 +52,6 @@ pub(super) fn invert_rule(mapping: &Mapping, index: usize) -> Result<Rule> {
 pub(super) fn table(links: &[Link], separators: Separators) -> Result<Mapping> {
     let (plain, other): (Vec<_>, Vec<_>) = links.iter().partition(|link| link.is_plain());
     file::check_count("rule", other.len(), MAX_RULES)?;
-    // Read back from a file, it would be a wildcard, which rules do not have.
-    if let Some(name) =
-        other.iter().flat_map(|link| link.sources.iter().chain(&link.targets)).find(|name| name.contains('*'))
-    {
-        return Err(
-            Error::mapping("a rule cannot name a tensor whose name has a '*'").tensor(printable(name))
-        );
-    }
     let literals = |names: &[String]| names.iter().map(|name| Pattern::literal(name)).collect();
     let rules = other.iter().map(|link| link.inverse()).map(|link| Rule {
         line: None,

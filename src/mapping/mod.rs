@@ -36,7 +36,7 @@
 //! | `{x:word}` | one or more of `A-Z a-z 0-9 _` |
 //! | `{x:path}` | one or more non-empty segments with the separators between them, which become `target_separator` in the target |
 //!
-//! `{{` and `}}` are braces. In `ignore`, `*` is any run of characters within a segment and `**` across
+//! `{{` and `}}` are braces, `{*}` is a star of the name. In `ignore`, `*` is any run of characters within a segment and `**` across
 //! segments, both possibly empty; captures are allowed there too. Elsewhere `*` is refused.
 //!
 //! In `to`, `{n}` writes a number plainly, `{n:int3}` padded with zeros to three digits, `{n+1}` and `{n-1}` shifted,
@@ -97,7 +97,7 @@ use std::collections::BTreeMap;
 
 /// Most rules of a mapping, and most patterns of its `ignore`.
 pub const MAX_RULES: usize = 1024;
-/// Most bytes of one pattern.
+/// Most bytes of one pattern with captures or wildcards; one without may be as long as a name.
 pub const MAX_PATTERN_BYTES: usize = 4096;
 /// Most captures and wildcards of one pattern.
 pub const MAX_CAPTURES: usize = 32;
@@ -328,8 +328,7 @@ impl Applied {
     /// inverse.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Limit`] where more than [`MAX_RULES`] targets are no mere renamings;
-    /// [`ckpt_api::Kind::Mapping`] where one of these has a `*` in its name, which no rule can say.
+    /// [`ckpt_api::Kind::Limit`] where more than [`MAX_RULES`] targets are no mere renamings.
     pub fn inverse_table(&self) -> Result<Mapping> {
         inverse::table(&self.links, self.separators)
     }

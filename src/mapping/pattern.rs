@@ -1,7 +1,7 @@
 //! Patterns: literals, typed captures and wildcards, and how they are written.
 
 use super::{MAX_CAPTURES, MAX_PATTERN_BYTES, quote};
-use ckpt_api::{Error, Result, nearest};
+use ckpt_api::{Error, Limits, Result, nearest};
 
 /// The characters between the segments of source and target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,9 @@ const CLASSES: [(&str, Class); 12] = [
     ("segment", Class::Segment),
     ("path", Class::Path),
 ];
+
+/// How a pattern writes a star that belongs to the name.
+const STAR: &str = "{*}";
 
 /// The largest number that `{n+…}` adds or `{n-…}` takes away.
 const MAX_SHIFT: i64 = 1_000_000;
@@ -166,7 +169,7 @@ impl Pattern {
 
     fn print(&self, capture: impl Fn(&str, Class, i64) -> String) -> String {
         let parts = self.parts.iter().map(|part| match part {
-            Part::Literal(text) => text.replace('{', "{{").replace('}', "}}"),
+            Part::Literal(text) => text.replace('{', "{{").replace('}', "}}").replace('*', STAR),
             Part::Capture { name, class, shift } => capture(name, *class, *shift),
             Part::Wildcard(class) => class.name().to_owned(),
         });
@@ -293,7 +296,7 @@ fn used(inner: &str, source: &Pattern) -> Result<Part> {
 
 fn no_wildcard(_: usize) -> Result<Part> {
     Err(Error::mapping("'*' stands in a rule")
-        .help("'*' is a wildcard of 'ignore' only; in a rule write a capture, such as {name} or {rest:path}"))
+        .help("'*' is a wildcard of 'ignore' only; in a rule write a capture, such as {name} or {rest:path}, or {*} for a star of the name"))
 }
 
 enum Token {
@@ -309,24 +312,27 @@ fn lex(text: &str) -> Result<Vec<Token>> {
     if text.is_empty() {
         return Err(Error::mapping("a pattern is empty").help("write a name, such as \"dense/kernel\""));
     }
-    if text.len() > MAX_PATTERN_BYTES {
-        return Err(Error::limit("a pattern is too long")
-            .found(format!("{} bytes", text.len()))
-            .expected(format!("at most {MAX_PATTERN_BYTES}")));
-    }
     let (mut tokens, mut literal) = (Vec::new(), String::new());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
         let token = match c {
-            '{' | '}' if chars.next_if_eq(&c).is_some() => {
+            '{' | '}' if chars.next_if(|(_, next)| *next == c).is_some() => {
                 literal.push(c);
                 continue;
             }
-            '{' => Token::Brace(brace(&mut chars).ok_or_else(|| unbalanced(text, "'{' without '}'"))?),
+            '{' if text.get(at..).is_some_and(|rest| rest.starts_with(STAR)) => {
+                chars.nth(STAR.len() - 2);
+                literal.push('*');
+                continue;
+            }
+            '{' => Token::Brace(
+                brace(&mut chars.by_ref().map(|(_, c)| c))
+                    .ok_or_else(|| unbalanced(text, "'{' without '}'"))?,
+            ),
             '}' => return Err(unbalanced(text, "'}' without '{'")),
             '*' => {
                 let mut stars = 1;
-                while chars.next_if_eq(&'*').is_some() {
+                while chars.next_if(|(_, next)| *next == '*').is_some() {
                     stars += 1;
                 }
                 Token::Stars(stars)
@@ -343,6 +349,15 @@ fn lex(text: &str) -> Result<Vec<Token>> {
     }
     if !literal.is_empty() {
         tokens.push(Token::Literal(literal));
+    }
+    // A name may be as long as names are; what costs is a long one with captures.
+    if let [Token::Literal(name)] = tokens.as_slice() {
+        let length = u64::try_from(name.len()).unwrap_or(u64::MAX);
+        Limits::default().check("name_bytes", length)?;
+    } else if text.len() > MAX_PATTERN_BYTES {
+        return Err(Error::limit("a pattern is too long")
+            .found(format!("{} bytes", text.len()))
+            .expected(format!("at most {MAX_PATTERN_BYTES}, or a name without captures and wildcards")));
     }
     Ok(tokens)
 }

@@ -3,6 +3,9 @@
 use super::Mapping;
 use super::inclusion::includes;
 use super::pattern::{Class, Part, Pattern};
+use super::relation::Relation;
+use super::rule::Rule;
+use crate::recipe::AxisStep;
 use ckpt_api::Limits;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -216,6 +219,31 @@ proptest! {
         prop_assert!(reach <= length);
         if pattern.matches(&name, '/').is_some() {
             prop_assert_eq!(reach, length);
+        }
+    }
+
+    #[test]
+    fn rules_for_any_names_are_printed_and_read_as_the_same(
+        names in prop::collection::btree_set("\\PC{1,6}|[*{} /\u{1}\n\"'\\\\#:]{1,5}", 1..5),
+    ) {
+        let literal = |name: &str| vec![Pattern::literal(name)];
+        let rule = |name: &String| Rule {
+            line: None,
+            from: literal(name),
+            to: literal(&format!("{name}t")),
+            relation: Relation::One,
+            role: None,
+            steps: vec![AxisStep::Transpose],
+            invertible: true,
+        };
+        let ignore = vec![Pattern::literal("**"), Pattern::literal("{*}")];
+        prop_assume!(!names.contains("**") && !names.contains("{*}"));
+        let mapping = Mapping { identity: false, ignore, rules: names.iter().map(rule).collect(), ..Mapping::identity() };
+        let reread = Mapping::from_toml(&mapping.to_toml(), "reread").unwrap();
+        prop_assert_eq!(&reread.ignore, &mapping.ignore);
+        prop_assert_eq!(reread.rules.len(), mapping.rules.len());
+        for (read, rule) in reread.rules.iter().zip(&mapping.rules) {
+            prop_assert_eq!((&read.from, &read.to, &read.steps), (&rule.from, &rule.to, &rule.steps));
         }
     }
 

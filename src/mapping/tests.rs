@@ -176,6 +176,14 @@ fn a_star_outside_ignore_is_refused() {
 }
 
 #[test]
+fn a_star_in_braces_is_a_star_of_the_name() {
+    let mapping = mapping("ignore = ['{*}*{*}']\n[[rule]]\nfrom = '{n:int}{*}'\nto = '{*}{{{*}}}{n}'");
+    let applied = apply(&mapping, &["3*", "*ab*"]);
+    assert_eq!((applied.targets[0].name.as_str(), &applied.dropped[..]), ("*{*}3", &["*ab*".to_owned()][..]));
+    assert_eq!(mapping.to_toml().matches("{*}").count(), 5);
+}
+
+#[test]
 fn a_capture_has_a_name_and_a_known_type() {
     for from in ["{}", "{:int}", "{1x}", "{a b}", "{a:}", "{é}"] {
         refused(&format!("[[rule]]\nfrom = '{from}'\nto = 'y'"));
@@ -339,12 +347,12 @@ fn text_that_is_no_toml_is_refused_with_its_line() {
 
 #[test]
 fn sizes_are_bounded() {
-    let long = "x".repeat(MAX_PATTERN_BYTES + 1);
+    let long = format!("{}{{x}}", "x".repeat(MAX_PATTERN_BYTES));
     let many: String = (0..=MAX_RULES).map(|n| format!("[[rule]]\nfrom='{n}'\nto='{n}'\n")).collect();
     let captures: String = (0..=MAX_CAPTURES).map(|n| format!("{{x{n}}}/")).collect();
     for text in [
         format!("[[rule]]\nfrom = '{long}'\nto = 'x'"),
-        format!("[[rule]]\nfrom = 'x'\nto = '{long}'"),
+        format!("[[rule]]\nfrom = '{{x}}'\nto = '{long}'"),
         format!("ignore = ['{long}']"),
         format!("[[rule]]\nfrom = '{captures}'\nto = 'x'"),
         format!("ignore = ['{}']", "*a".repeat(MAX_CAPTURES + 1)),

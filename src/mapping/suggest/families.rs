@@ -4,6 +4,7 @@ use super::Pair;
 use crate::mapping::pattern::{Class, Part, Pattern};
 use crate::mapping::relation::Relation;
 use crate::mapping::rule::Rule;
+use crate::mapping::{MAX_CAPTURES, MAX_PATTERN_BYTES, MAX_RULES};
 use std::collections::BTreeMap;
 
 /// A name cut at its numbers: one more text than numbers.
@@ -58,10 +59,6 @@ pub(super) fn families<'p>(pairs: impl Iterator<Item = &'p Pair>) -> Vec<Family<
     let mut groups: BTreeMap<(Vec<String>, Vec<String>, String), Vec<Member>> = BTreeMap::new();
     for pair in pairs {
         let ([source], [target]) = (&pair.sources[..], &pair.targets[..]) else { continue };
-        // A rule cannot say '*'.
-        if source.contains('*') || target.contains('*') {
-            continue;
-        }
         let (from, to) = (Cut::new(source), Cut::new(target));
         let steps = pair.steps.iter().map(|step| format!("{step};")).collect();
         let key = (from.texts.clone(), to.texts.clone(), steps);
@@ -94,7 +91,7 @@ fn split<'p>(members: &[Member<'p>]) -> Vec<Family<'p>> {
 /// The rule for all of these, if they agree.
 fn family<'p>(members: &[&Member<'p>]) -> Option<Family<'p>> {
     let (first, rest) = members.split_first()?;
-    if rest.is_empty() {
+    if rest.is_empty() || first.from.numbers.len() > MAX_CAPTURES {
         return None;
     }
     let varies = |cut: for<'m> fn(&'m Member<'p>) -> &'m Cut, position: usize| {
@@ -129,10 +126,14 @@ fn family<'p>(members: &[&Member<'p>]) -> Option<Family<'p>> {
         let class = class(members.iter().map(|member| member.to.number(target)))?;
         written.insert(target, Part::Capture { name: name(source), class, shift });
     }
+    let (from, to) = (pattern(&first.from, &captured), pattern(&first.to, &written));
+    if from.as_source().len().max(to.as_target().len()) > MAX_PATTERN_BYTES {
+        return None;
+    }
     let rule = Rule {
         line: None,
-        from: vec![pattern(&first.from, &captured)],
-        to: vec![pattern(&first.to, &written)],
+        from: vec![from],
+        to: vec![to],
         relation: Relation::One,
         role: None,
         steps: first.pair.steps.clone(),
@@ -191,6 +192,7 @@ pub(super) fn ignored(names: &[&str], others: &[&str]) -> Vec<Pattern> {
         groups.entry(Cut::new(name).texts).or_default().push(name);
     }
     let mut patterns = Vec::new();
+    let are_few = groups.len() <= MAX_RULES;
     for group in groups.into_values() {
         let literals = || group.iter().map(|name| Pattern::literal(name));
         let Some(first) = group.first().map(|name| Cut::new(name)) else { continue };
@@ -199,8 +201,10 @@ pub(super) fn ignored(names: &[&str], others: &[&str]) -> Vec<Pattern> {
         });
         let form = pattern(&first, &captures.collect());
         let matches = |name: &&str| form.matches(name, '/').is_some();
-        if group.len() > 1
+        if are_few
+            && group.len() > 1
             && first.numbers.len() <= 8
+            && form.as_source().len() <= MAX_PATTERN_BYTES
             && group.iter().all(matches)
             && !others.iter().any(matches)
         {

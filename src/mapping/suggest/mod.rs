@@ -10,7 +10,7 @@ use super::pattern::{Pattern, Separators};
 use super::print::print;
 use super::relation::Relation;
 use super::rule::Rule;
-use super::{Mapping, quote};
+use super::{MAX_RULES, Mapping, quote};
 use crate::recipe::AxisStep;
 use crate::source::Source;
 use crate::words::count;
@@ -97,10 +97,6 @@ pub fn suggest(a: &Source, b: &Source) -> Result<Suggestion> {
     let mut pairing = Pairing::new(a, b);
     pairing.decide(&groups, &equal);
     let Pairing { mut pairs, ambiguous, .. } = pairing;
-    // A rule cannot say '*'; a lookup can.
-    pairs.retain(|pair| {
-        pair.is_plain() || !pair.sources.iter().chain(&pair.targets).any(|name| name.contains('*'))
-    });
     pairs.sort_by(|a, b| a.sources.cmp(&b.sources));
     let name = |source: &Source, id: TensorId| {
         source.checkpoint().tensors.get(id.0).map(|tensor| tensor.name.clone()).unwrap_or_default()
@@ -143,7 +139,8 @@ fn groups(a: &Source, b: &Source) -> Groups {
 /// same.
 fn mapping(pairs: &[Pair], names: &[String]) -> Result<Mapping> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let general = said(pairs, sound(families(pairs.iter()), pairs), &names)?;
+    let exact = || said(pairs, Vec::new(), &names);
+    let Ok(general) = said(pairs, sound(families(pairs.iter()), pairs), &names) else { return exact() };
     let mut wanted: Vec<(&[String], &[String])> = pairs
         .iter()
         .flat_map(|pair| pair.targets.chunks(1).map(|target| (target, &pair.sources[..])))
@@ -154,11 +151,13 @@ fn mapping(pairs: &[Pair], names: &[String]) -> Result<Mapping> {
             applied.targets.iter().map(|target| (std::slice::from_ref(&target.name), &target.sources[..]));
         made.eq(wanted)
     });
-    if does { Ok(general) } else { said(pairs, Vec::new(), &names) }
+    if does { Ok(general) } else { exact() }
 }
 
-/// Families whose rules match no name of another pair.
+/// Families whose rules match no name of another pair; the largest, where there are too many.
 fn sound<'p>(mut families: Vec<Family<'p>>, pairs: &[Pair]) -> Vec<Family<'p>> {
+    families.sort_by_key(|family| std::cmp::Reverse(family.pairs.len()));
+    families.truncate(MAX_RULES);
     let separator = Separators::default().source;
     families.retain(|family| {
         let own: BTreeSet<&String> = family.pairs.iter().flat_map(|pair| &pair.sources).collect();
@@ -185,16 +184,16 @@ fn said(pairs: &[Pair], families: Vec<Family>, names: &[&str]) -> Result<Mapping
     let paired: BTreeSet<&str> = pairs.iter().flat_map(|pair| &pair.sources).map(String::as_str).collect();
     let (paired, others): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| paired.contains(*name));
     mapping.ignore = ignored(&others, &paired);
-    super::file::check_count("rule", mapping.rules.len(), super::MAX_RULES)?;
-    super::file::check_count("ignore", mapping.ignore.len(), super::MAX_RULES)?;
+    if mapping.ignore.len() > MAX_RULES && mapping.rules.is_empty() {
+        // The lookup goes first.
+        mapping.ignore = vec![Pattern::ignored("**")?];
+    }
+    super::file::check_count("rule", mapping.rules.len(), MAX_RULES)?;
+    super::file::check_count("ignore", mapping.ignore.len(), MAX_RULES)?;
     Ok(mapping)
 }
 
 impl Pair {
-    fn is_plain(&self) -> bool {
-        self.steps.is_empty() && self.sources.len() == 1 && self.targets.len() == 1
-    }
-
     /// The rule that says it and no other.
     fn rule(&self) -> Rule {
         let forms = |names: &[String]| names.iter().map(|name| Pattern::literal(name)).collect();

@@ -1,6 +1,7 @@
 //! How alike two names are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use ckpt_api::TensorId;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Words that name one thing in different frameworks; the first stands for all.
 const SYNONYMS: [&[&str]; 5] = [
@@ -48,6 +49,13 @@ impl Parents {
         }
     }
 
+    /// The second checkpoint's parents that belong to this one of the first.
+    fn of(&self, parent: &str) -> impl Iterator<Item = &str> {
+        let from = (parent.to_owned(), String::new());
+        let own = self.0.range(from..).take_while(move |(a, _)| a == parent);
+        own.map(|(_, b)| b.as_str())
+    }
+
     /// How alike two names are: the shared part of their words, more for equal numbers, most for parents that belong
     /// together; 0 where no word is shared and no parent known.
     pub(super) fn likeness(&self, a: &Name, b: &Name) -> f64 {
@@ -61,6 +69,56 @@ impl Parents {
         let words = if all == 0 { 0.0 } else { 2.0 * shared as f64 / all as f64 };
         words + if a.numbers == b.numbers { 1.0 } else { 0.0 } + if known { 2.0 } else { 0.0 }
     }
+}
+
+/// Names by what they share with those that they could be paired with, for where there are too many to compare each.
+pub(super) struct Index<'n> {
+    by_share: HashMap<Share<'n>, Vec<TensorId>>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Share<'n> {
+    Numbers(&'n [String]),
+    NumbersAndLast(&'n [String], &'n str),
+    Parent(&'n str),
+    ParentAndLast(&'n str, &'n str),
+}
+
+impl<'n> Index<'n> {
+    pub(super) fn new(names: impl Iterator<Item = (TensorId, &'n Name)>) -> Self {
+        let mut by_share: HashMap<Share, Vec<TensorId>> = HashMap::new();
+        for (id, name) in names {
+            for share in shares(&name.numbers, &name.parent, &name.last).into_iter().flatten() {
+                by_share.entry(share).or_default().push(id);
+            }
+        }
+        Index { by_share }
+    }
+
+    /// Those that have the numbers of `name`, and those under a parent that belongs to its own; none of either sort
+    /// where they are many.
+    pub(super) fn near(&self, name: &'n Name, parents: &'n Parents) -> BTreeSet<TensorId> {
+        const MOST: usize = 32;
+        let known = parents.of(&name.parent).take(MOST);
+        let wanted = known.map(|parent| (&[][..], parent)).chain([(&name.numbers[..], "")]);
+        let found = wanted.filter_map(|(numbers, parent)| {
+            let mut shares = shares(numbers, parent, &name.last).into_iter().flatten();
+            shares.find_map(|share| self.by_share.get(&share).filter(|ids| ids.len() <= MOST))
+        });
+        found.flatten().copied().collect()
+    }
+}
+
+/// What may be shared, the wider before the narrower.
+fn shares<'n>(numbers: &'n [String], parent: &'n str, last: &'n str) -> [Option<Share<'n>>; 4] {
+    let (numbers, parent) =
+        ((!numbers.is_empty()).then_some(numbers), (!parent.is_empty()).then_some(parent));
+    [
+        numbers.map(Share::Numbers),
+        numbers.map(|numbers| Share::NumbersAndLast(numbers, last)),
+        parent.map(Share::Parent),
+        parent.map(|parent| Share::ParentAndLast(parent, last)),
+    ]
 }
 
 fn parent(text: &str) -> &str {

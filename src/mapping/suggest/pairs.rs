@@ -1,16 +1,18 @@
 //! Which tensor of one checkpoint is which of the other: by values first, by names where those do not decide.
 
-use super::names::{Name, Parents};
-use super::values::{Equal, Groups};
+use super::names::{Index, Name, Parents};
+use super::values::{Crowd, Equal, Groups};
 use super::ways::{Way, ways};
 use super::{Basis, Pair};
+use crate::mapping::MAX_FORMS;
 use crate::recipe::AxisStep;
 use crate::source::Source;
 use ckpt_api::TensorId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most comparisons of names; beyond that they decide nothing.
-const MAX_COMPARISONS: usize = 2_000_000;
+/// Most comparisons of names of which every one of a number of tensors is compared with every one of others, at once
+/// and in all; beyond that, only names with the same numbers or known parents are compared.
+const MAX_COMPARISONS: (usize, usize) = (250_000, 1_000_000);
 
 /// For each tensor of the first checkpoint, which of the second it may be.
 type Candidates = BTreeMap<TensorId, BTreeSet<TensorId>>;
@@ -27,6 +29,8 @@ pub(super) struct Pairing<'s> {
     /// Tensors of the first checkpoint that could be several, or that share one with others.
     pub(super) ambiguous: Candidates,
     taken: (BTreeSet<TensorId>, BTreeSet<TensorId>),
+    /// How many comparisons are left.
+    comparisons: usize,
 }
 
 impl<'s> Pairing<'s> {
@@ -43,6 +47,7 @@ impl<'s> Pairing<'s> {
             pairs: Vec::new(),
             ambiguous: Candidates::new(),
             taken: Default::default(),
+            comparisons: MAX_COMPARISONS.1,
         }
     }
 
@@ -51,12 +56,15 @@ impl<'s> Pairing<'s> {
         let candidates: Candidates =
             equal.partners.iter().map(|(a, of_b)| (*a, of_b.keys().copied().collect())).collect();
         let backwards = reversed(&candidates);
+        let crowded: BTreeSet<TensorId> = equal.crowds.iter().flat_map(Crowd::of_b).collect();
         let (mut several, mut unsure) = (Vec::new(), Candidates::new());
         for (a, of_b) in &candidates {
             let of_a = of_b.first().and_then(|b| backwards.get(b)).cloned().unwrap_or_default();
             let alone = |a: &TensorId| candidates.get(a).is_some_and(|of_b| of_b.len() == 1);
             let complete = match (of_a.len(), of_b.len()) {
+                _ if of_b.iter().any(|b| crowded.contains(b)) => false,
                 (1, 1) => true,
+                _ if of_a.len().max(of_b.len()) > MAX_FORMS => false,
                 _ if equal.constant.contains(a) => false,
                 (1, _) => of_b.iter().all(|b| backwards.get(b) == Some(&of_a)),
                 (_, 1) => of_a.iter().all(alone),
@@ -77,19 +85,44 @@ impl<'s> Pairing<'s> {
         self.by_name(unsure, Basis::ValueAndName, |a, b| {
             equal.partners.get(&a).and_then(|of_b| of_b.get(&b)).cloned().unwrap_or_default()
         });
-        self.open(groups);
+        for crowd in &equal.crowds {
+            let of_b: BTreeSet<TensorId> = crowd.of_b().filter(|b| !self.taken.1.contains(b)).collect();
+            let candidates = self.comparable(&crowd.of_a, &of_b);
+            let (a, b) = (self.a, self.b);
+            self.by_name(candidates, Basis::ValueAndName, |one, other| {
+                crowd.ways((one, a.shape(one)), (other, b.shape(other)))
+            });
+        }
+        self.open(groups, &equal.crowds);
+    }
+
+    /// Which are compared by name.
+    fn comparable(&mut self, of_a: &[TensorId], of_b: &BTreeSet<TensorId>) -> Candidates {
+        let all = of_a.len().saturating_mul(of_b.len());
+        if let Some(left) = self.comparisons.checked_sub(all).filter(|_| all <= MAX_COMPARISONS.0) {
+            self.comparisons = left;
+            return of_a.iter().map(|id| (*id, of_b.clone())).collect();
+        }
+        let named = of_b.iter().filter_map(|id| Some((*id, self.names.1.get(id.0)?)));
+        let index = Index::new(named);
+        let near =
+            of_a.iter().filter_map(|id| Some((*id, index.near(self.names.0.get(id.0)?, &self.parents))));
+        near.collect()
     }
 
     /// What no value decides: by name among those of one shape, or because there is only one.
-    fn open(&mut self, groups: &Groups) {
+    fn open(&mut self, groups: &Groups, crowds: &[Crowd]) {
         let (a, b) = (self.a, self.b);
+        let crowd_a: BTreeSet<TensorId> = crowds.iter().flat_map(|crowd| &crowd.of_a).copied().collect();
+        let mut claimed: BTreeSet<TensorId> = self.ambiguous.values().flatten().copied().collect();
+        claimed.extend(crowds.iter().flat_map(Crowd::of_b));
         for (of_a, of_b) in groups.values() {
             let free_a: Vec<TensorId> = of_a
                 .iter()
                 .copied()
                 .filter(|id| !self.taken.0.contains(id) && !self.ambiguous.contains_key(id))
+                .filter(|id| !crowd_a.contains(id))
                 .collect();
-            let claimed: BTreeSet<TensorId> = self.ambiguous.values().flatten().copied().collect();
             let free_b =
                 of_b.iter().copied().filter(|id| !self.taken.1.contains(id) && !claimed.contains(id));
             let free_b: BTreeSet<TensorId> = free_b.collect();
@@ -101,7 +134,7 @@ impl<'s> Pairing<'s> {
                     continue;
                 }
             }
-            let candidates: Candidates = free_a.into_iter().map(|id| (id, free_b.clone())).collect();
+            let candidates = self.comparable(&free_a, &free_b);
             self.by_name(candidates, Basis::Name, |one, other| ways(a.shape(one), b.shape(other)));
         }
         // That no name was like it is not an ambiguity.
@@ -116,27 +149,14 @@ impl<'s> Pairing<'s> {
 
     /// Pairs those that are each other's most alike, as long as there are any; the rest is ambiguous.
     fn by_name(&mut self, mut open: Candidates, basis: Basis, ways: impl Fn(TensorId, TensorId) -> Vec<Way>) {
-        let comparisons = open.values().map(BTreeSet::len).fold(0usize, usize::saturating_add);
-        let mut scores: Vec<(TensorId, TensorId, f64)> = Vec::new();
-        if comparisons <= MAX_COMPARISONS {
-            let all = open.iter().flat_map(|(a, of_b)| of_b.iter().map(|b| (*a, *b)));
-            scores.extend(all.map(|(a, b)| (a, b, self.likeness(a, b))).filter(|(_, _, score)| *score > 0.0));
-        }
-        loop {
-            let best_b: BTreeMap<TensorId, TensorId> =
-                best(scores.iter().map(|(a, b, score)| (*b, *a, *score)));
-            let mut mutual = best(scores.iter().copied());
-            mutual.retain(|a, b| best_b.get(b) == Some(a));
-            if mutual.is_empty() {
-                break;
-            }
-            let taken: BTreeSet<TensorId> = mutual.values().copied().collect();
-            scores.retain(|(a, b, _)| !mutual.contains_key(a) && !taken.contains(b));
-            open.retain(|a, _| !mutual.contains_key(a));
-            open.values_mut().for_each(|of_b| of_b.retain(|b| !taken.contains(b)));
-            for (a, b) in mutual {
-                self.accept(BTreeSet::from([a]), BTreeSet::from([b]), ways(a, b), basis);
-            }
+        let all = open.iter().flat_map(|(a, of_b)| of_b.iter().map(|b| (*a, *b)));
+        let scores = all.map(|(a, b)| (a, b, self.likeness(a, b))).filter(|(_, _, score)| *score > 0.0);
+        let matched = most_alike(scores.collect());
+        let taken: BTreeSet<TensorId> = matched.values().copied().collect();
+        open.retain(|a, _| !matched.contains_key(a));
+        open.values_mut().for_each(|of_b| of_b.retain(|b| !taken.contains(b)));
+        for (a, b) in matched {
+            self.accept(BTreeSet::from([a]), BTreeSet::from([b]), ways(a, b), basis);
         }
         self.ambiguous.extend(open.into_iter().filter(|(_, of_b)| !of_b.is_empty()));
     }
@@ -207,16 +227,33 @@ fn reversed(candidates: &Candidates) -> Candidates {
     reversed
 }
 
-/// For each the one that is most alike, if no other is as alike.
-fn best(scores: impl Iterator<Item = (TensorId, TensorId, f64)>) -> BTreeMap<TensorId, TensorId> {
-    let mut found: BTreeMap<TensorId, (Option<TensorId>, f64)> = BTreeMap::new();
-    for (one, other, score) in scores {
-        let (best, most) = found.entry(one).or_insert((None, 0.0));
-        if score > *most {
-            (*best, *most) = (Some(other), score);
-        } else if score == *most {
-            *best = None;
+/// Pairs those that are each other's most alike, then those that are so among the rest, and so on. Who has several that
+/// are equally alike gets none, and nor does who is most like them.
+fn most_alike(mut scores: Vec<(TensorId, TensorId, f64)>) -> BTreeMap<TensorId, TensorId> {
+    scores.sort_by(|one, other| other.2.total_cmp(&one.2));
+    let mut pairs = BTreeMap::new();
+    // Whether they are paired; those that are not have found nobody.
+    let (mut done_a, mut done_b) = (BTreeMap::new(), BTreeMap::new());
+    for level in scores.chunk_by(|one, other| one.2 == other.2) {
+        let open = |(a, b, _): &&(TensorId, TensorId, f64)| {
+            done_a.get(a) != Some(&true) && done_b.get(b) != Some(&true)
+        };
+        let level: Vec<_> = level.iter().filter(open).collect();
+        let (mut of_a, mut of_b): (BTreeMap<_, usize>, BTreeMap<_, usize>) = Default::default();
+        for (a, b, _) in &level {
+            *of_a.entry(*a).or_default() += 1;
+            *of_b.entry(*b).or_default() += 1;
+        }
+        let alone = |a: &TensorId, b: &TensorId| of_a.get(a) == Some(&1) && of_b.get(b) == Some(&1);
+        let stuck = |a: &TensorId, b: &TensorId| done_a.contains_key(a) || done_b.contains_key(b);
+        let found: Vec<bool> = level.iter().map(|(a, b, _)| alone(a, b) && !stuck(a, b)).collect();
+        for ((a, b, _), found) in level.into_iter().zip(found) {
+            done_a.insert(*a, found);
+            done_b.insert(*b, found);
+            if found {
+                pairs.insert(*a, *b);
+            }
         }
     }
-    found.into_iter().filter_map(|(one, (best, _))| Some((one, best?))).collect()
+    pairs
 }

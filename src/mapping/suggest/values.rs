@@ -21,16 +21,42 @@ type DTypeName = &'static str;
 /// Tensors of the first checkpoint with tensors of the second that have their values, and how to get there.
 pub(super) struct Equal {
     pub(super) partners: BTreeMap<TensorId, BTreeMap<TensorId, Vec<Way>>>,
+    /// Those of which so many are equal that not every pair of them is looked at.
+    pub(super) crowds: Vec<Crowd>,
     /// Of the first checkpoint, those whose elements are all the same.
     pub(super) constant: BTreeSet<TensorId>,
 }
+
+/// Many tensors of one value.
+pub(super) struct Crowd {
+    pub(super) of_a: Vec<TensorId>,
+    /// Each with the orders in which it has the value.
+    of_b: BTreeMap<TensorId, Vec<Vec<usize>>>,
+}
+
+impl Crowd {
+    pub(super) fn of_b(&self) -> impl Iterator<Item = TensorId> {
+        self.of_b.keys().copied()
+    }
+
+    /// The ways that lead from the one to the other.
+    pub(super) fn ways(&self, one: (TensorId, &[u64]), other: (TensorId, &[u64])) -> Vec<Way> {
+        let orders = self.of_b.get(&other.0);
+        let has = |way: &Way| orders.is_some_and(|orders| orders.contains(&way.order));
+        ways(one.1, other.1).into_iter().filter(has).collect()
+    }
+}
+
+/// Most pairs of tensors of one value that are all looked at, and most in all.
+const MAX_PAIRS: (usize, usize) = (1 << 14, 1 << 18);
 
 /// The tensors of each checkpoint that have one key.
 pub(super) type Groups = BTreeMap<Key, (Vec<TensorId>, Vec<TensorId>)>;
 
 /// Finds them among tensors of one key.
 pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
-    let mut found = Equal { partners: BTreeMap::new(), constant: BTreeSet::new() };
+    let mut found = Equal { partners: BTreeMap::new(), crowds: Vec::new(), constant: BTreeSet::new() };
+    let mut left = MAX_PAIRS.1;
     for (of_a, of_b) in groups.values().filter(|(a, b)| !a.is_empty() && !b.is_empty()) {
         let hashed = in_parallel(of_a, default_threads(), |id| fingerprint(a, id, None))?;
         let mut by_value: BTreeMap<Fingerprint, Vec<TensorId>> = BTreeMap::new();
@@ -45,20 +71,37 @@ pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
         let readings = readings(b, of_b, &layouts);
         let items: Vec<&(TensorId, Vec<usize>)> = readings.iter().collect();
         let hashed = in_parallel(&items, default_threads(), |(id, order)| fingerprint(b, *id, Some(order)))?;
+        let mut crowds: BTreeMap<Fingerprint, BTreeMap<TensorId, Vec<Vec<usize>>>> = BTreeMap::new();
         for ((id, order), (print, _)) in items.into_iter().zip(hashed) {
-            let mut known: BTreeMap<&[u64], Option<Way>> = BTreeMap::new();
-            for partner in by_value.get(&print).into_iter().flatten() {
-                let shape = a.shape(*partner);
-                let way = known
-                    .entry(shape)
-                    .or_insert_with(|| ways(shape, b.shape(*id)).into_iter().find(|way| way.order == *order));
-                let way = way.clone();
-                let ways = found.partners.entry(*partner).or_default().entry(*id).or_default();
-                ways.extend(way);
+            if by_value.contains_key(&print) {
+                crowds.entry(print).or_default().entry(*id).or_default().push(order.clone());
+            }
+        }
+        for (print, of_b) in crowds {
+            let crowd = Crowd { of_a: by_value.remove(&print).unwrap_or_default(), of_b };
+            let pairs = crowd.of_a.len().saturating_mul(crowd.of_b.len());
+            match left.checked_sub(pairs).filter(|_| pairs <= MAX_PAIRS.0) {
+                None => found.crowds.push(crowd),
+                Some(rest) => {
+                    left = rest;
+                    found.pair(a, b, &crowd);
+                }
             }
         }
     }
     Ok(found)
+}
+
+impl Equal {
+    /// Makes each of the first checkpoint the partner of each of the second.
+    fn pair(&mut self, a: &Source, b: &Source, crowd: &Crowd) {
+        for one in &crowd.of_a {
+            for other in crowd.of_b() {
+                let ways = crowd.ways((*one, a.shape(*one)), (other, b.shape(other)));
+                self.partners.entry(*one).or_default().entry(other).or_default().extend(ways);
+            }
+        }
+    }
 }
 
 /// dtypes and shapes that the first checkpoint has.
