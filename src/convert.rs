@@ -164,13 +164,12 @@ impl Conversion {
     /// Applies the mapping; says what it drops.
     fn rename(&self, source: &mut Source) -> Result<Removed> {
         let Some(mapping) = &self.mapping else { return Ok(Removed::default()) };
-        let names: Vec<&str> =
-            source.contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-        let applied = mapping.apply(&names, &self.limits)?;
+        let applied = mapping.apply_to(&source.contents.checkpoint.tensors, &self.limits)?;
         let mut removed = remove(&mut source.contents, applied.dropped);
         check_tied(source, &applied.targets)?;
         removed.losses.extend(rebuild(&mut source.contents, &applied.targets)?);
-        let unused = applied.unused.iter().map(|rule| format!("of the mapping, nothing matched: {rule}"));
+        let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());
+        let unused = unused.map(|rule| format!("of the mapping, nothing matched: {rule}"));
         source.contents.notes.extend(unused);
         Ok(removed)
     }

@@ -188,6 +188,41 @@ fn check_says_which_rules_are_unused_and_which_have_no_inverse() {
     }
 }
 
+/// What the format says is no weight needs no pattern of names.
+#[test]
+fn ignored_roles_drop_what_is_no_weight_whatever_its_name() {
+    let place = Workplace::new();
+    let rule = "[[rule]]\nfrom = 'digits/{layer}/{part}'\nto = '{layer}.{part}'\n";
+    let lookup = "[lookup]\nsave_counter = 'saves'\n";
+    place.write("m.toml", &format!("ignore_roles = ['optimizer', 'counter', 'bookkeeping']\n{lookup}{rule}"));
+    let json = place.json(&["map", "check", "m.toml", DIGITS]);
+    assert_eq!(
+        (json["targets"].as_array().unwrap().len(), json["dropped"].as_array().unwrap().len()),
+        (5, 11)
+    );
+    let text = place.says(&["map", "explain", "m.toml", "digits/hidden/bias", "adam/x"]);
+    assert_eq!(text.matches("its role is ignored: optimizer, counter, bookkeeping").count(), 2, "{text}");
+    place.says(&["convert", DIGITS, "out.safetensors", "--map", "m.toml"]);
+    place.write("all.toml", rule);
+    place.refuses(&["map", "check", "all.toml", DIGITS], 3, &["12 source names", "'ignore_roles'"]);
+}
+
+/// A built-in table is made for more checkpoints than one.
+#[test]
+fn only_a_table_of_ones_own_is_told_what_of_it_is_unused() {
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &vec![tensor("model/h0/ln_1/g", values(1, &[4]))]);
+    place.write("own.toml", &place.says(&["map", "show", "gpt2-tf-to-hf"]));
+    for (map, is_told) in [("own.toml", true), ("gpt2-tf-to-hf", false)] {
+        let output = place.ckpt(&["convert", "a.safetensors", &format!("{map}.safetensors"), "--map", map]);
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{notes}");
+        assert_eq!(notes.contains("nothing matched"), is_told, "{notes}");
+    }
+    let text = place.says(&["map", "check", "gpt2-tf-to-hf", "a.safetensors"]);
+    assert!(text.contains("unused: rule"), "{text}");
+}
+
 #[test]
 fn invert_writes_a_file_that_leads_back() {
     let place = Workplace::new();

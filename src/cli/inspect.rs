@@ -79,14 +79,7 @@ fn row(tensor: &TensorSummary, stats: bool) -> Vec<String> {
         .axes
         .as_ref()
         .map_or(String::new(), |axes| axes.iter().map(|axis| axis.name()).collect::<Vec<_>>().join(" "));
-    let role = match tensor.role {
-        Role::Weight => "",
-        Role::Optimizer => "optimizer",
-        Role::Counter => "counter",
-        Role::Bookkeeping => "book-keeping",
-        Role::Duplicate => "duplicate",
-        _ => "other",
-    };
+    let role = if tensor.role == Role::Weight { "" } else { tensor.role.name() };
     let mut row = vec![
         render::plain(&tensor.name),
         tensor.dtype.to_string(),

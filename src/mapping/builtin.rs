@@ -24,7 +24,8 @@ const TABLES: &[(&str, &str)] = tables![
 
 /// The table called `name`. A test loads every table, so none is hidden by its own error.
 pub(super) fn load(name: &str) -> Option<Mapping> {
-    Mapping::from_toml(text(name)?, &format!("built-in mapping {name}")).ok()
+    let mapping = Mapping::from_toml(text(name)?, &format!("built-in mapping {name}")).ok()?;
+    Some(Mapping { builtin: true, ..mapping })
 }
 
 /// The file of the table called `name`.

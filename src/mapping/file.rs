@@ -4,7 +4,7 @@ use super::parse::{Context, Lines, Roles, RuleText, parse_steps};
 use super::pattern::{Pattern, Separators};
 use super::rule::Rule;
 use super::{MAX_RULES, Mapping, dead, quote};
-use ckpt_api::{Error, Limits, Result, nearest};
+use ckpt_api::{Error, Limits, Result, Role, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
@@ -20,6 +20,8 @@ struct MappingFile {
     ordered: bool,
     #[serde(default)]
     ignore: Vec<Spanned<String>>,
+    #[serde(default)]
+    ignore_roles: Vec<Spanned<String>>,
     #[serde(default)]
     roles: BTreeMap<String, Spanned<Vec<String>>>,
     #[serde(default)]
@@ -62,6 +64,8 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
         Pattern::ignored(text.get_ref()).map_err(|error| error.field(at()))
     });
     let ignore = ignore.collect::<Result<_>>()?;
+    let ignore_roles = raw.ignore_roles.iter().map(|name| ignored_role(&lines, name));
+    let ignore_roles = ignore_roles.collect::<Result<_>>()?;
     let roles = roles(&lines, &raw)?;
     let numbered = raw.rule.iter().zip(1..);
     let rules = numbered.map(|(rule, number)| rule.parse(&Context { lines: &lines, number, roles: &roles }));
@@ -72,6 +76,8 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
         identity: raw.identity,
         ordered: raw.ordered,
         ignore,
+        ignore_roles,
+        builtin: false,
         lookup,
         places,
         rules: rules.collect::<Result<Vec<Rule>>>()?,
@@ -79,6 +85,20 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
     };
     dead::check(&mapping)?;
     Ok(mapping)
+}
+
+/// A role whose tensors may be dropped without changing what the model computes.
+fn ignored_role(lines: &Lines, name: &Spanned<String>) -> Result<Role> {
+    let known = || Role::ALL.into_iter().filter(|role| *role != Role::Weight);
+    known().find(|role| role.name() == name.get_ref()).ok_or_else(|| {
+        let error = Error::mapping("no tensors of this role can be ignored")
+            .field(format!("line {}, ignore_roles", lines.of(name.span().start)))
+            .found(quote(name.get_ref()));
+        match name.get_ref() == Role::Weight.name() {
+            true => error.help("weights are dropped by their names: list them in 'ignore'"),
+            false => error.help(nearest(name.get_ref(), known().map(Role::name))),
+        }
+    })
 }
 
 /// The steps of every role; each must be used.

@@ -25,6 +25,8 @@ pub(super) fn invert(mapping: &Mapping) -> Result<Mapping> {
         identity: mapping.identity,
         ordered: mapping.ordered,
         ignore: Vec::new(),
+        ignore_roles: Vec::new(),
+        builtin: mapping.builtin,
         roles: roles.collect(),
         lookup: mapping.lookup.iter().map(|(source, target)| (target.clone(), source.clone())).collect(),
         places: Places {

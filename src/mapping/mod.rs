@@ -9,6 +9,7 @@
 //! identity = true            # a name that nothing matches keeps its name; default false: it is an error
 //! ordered = false            # true: the first rule that matches wins; default: two that match are an error
 //! ignore = ["save_counter/**", "optimizer/**"]   # source names that are dropped
+//! ignore_roles = ["optimizer", "counter", "bookkeeping", "duplicate"]   # and what the format says is no weight
 //!
 //! [roles]                    # steps by the role that a tensor plays
 //! kernel = ["transpose"]
@@ -22,7 +23,7 @@
 //! role = "kernel"            # or its own: steps = ["transpose"]
 //! ```
 //!
-//! **What decides**, first to last: `lookup`, `ignore`, the rules, `identity`. A lookup's source must exist; a
+//! **What decides**, first to last: `lookup`, `ignore` and `ignore_roles`, the rules, `identity`. A lookup's source must exist; a
 //! rule or an ignore pattern that matches nothing is only reported ([`Applied::unused`]), so a rule without
 //! captures is a lookup that may be absent. A rule that what goes before it hides, whatever the names, is an error.
 //!
@@ -86,7 +87,7 @@ pub mod suggest;
 mod tests;
 
 use crate::recipe::Target;
-use ckpt_api::{Error, Limits, Result};
+use ckpt_api::{Error, Limits, Result, Role, Tensor};
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 use file::Places;
 use parse::Roles;
@@ -140,6 +141,9 @@ pub struct Mapping {
     identity: bool,
     ordered: bool,
     ignore: Vec<Pattern>,
+    /// Tensors that are dropped whatever their names.
+    ignore_roles: Vec<Role>,
+    builtin: bool,
     roles: Roles,
     lookup: BTreeMap<String, String>,
     places: Places,
@@ -178,6 +182,8 @@ impl Mapping {
             identity: true,
             ordered: false,
             ignore: Vec::new(),
+            ignore_roles: Vec::new(),
+            builtin: false,
             roles: Roles::new(),
             lookup: BTreeMap::new(),
             places: Places::default(),
@@ -237,6 +243,17 @@ impl Mapping {
         builtin::names()
     }
 
+    /// Whether it came with the program: then it is made for more checkpoints than one, and what of it is unused says
+    /// nothing.
+    pub fn is_builtin(&self) -> bool {
+        self.builtin
+    }
+
+    /// The roles whose tensors [`Mapping::apply_to`] drops.
+    pub fn ignored_roles(&self) -> &[Role] {
+        &self.ignore_roles
+    }
+
     /// What it maps, in a line.
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
@@ -251,6 +268,22 @@ impl Mapping {
     /// [`ckpt_api::Kind::Limit`] for too many names or one that is too long.
     pub fn apply(&self, names: &[&str], limits: &Limits) -> Result<Applied> {
         check::apply(self, names, limits).map_err(|error| self.located(error))
+    }
+
+    /// As [`Mapping::apply`], to the names of tensors; drops those whose roles it ignores.
+    ///
+    /// # Errors
+    /// As [`Mapping::apply`].
+    pub fn apply_to(&self, tensors: &[Tensor], limits: &Limits) -> Result<Applied> {
+        let ignored = |tensor: &&Tensor| {
+            self.ignore_roles.contains(&tensor.role) && !self.lookup.contains_key(&tensor.name)
+        };
+        let names: Vec<&str> =
+            tensors.iter().filter(|tensor| !ignored(tensor)).map(|tensor| tensor.name.as_str()).collect();
+        let mut applied = self.apply(&names, limits)?;
+        applied.dropped.extend(tensors.iter().filter(ignored).map(|tensor| tensor.name.clone()));
+        applied.dropped.sort();
+        Ok(applied)
     }
 
     /// The mapping read backwards. What `ignore` drops does not come back. That it leads back is certain only

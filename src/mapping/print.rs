@@ -26,6 +26,10 @@ pub(super) fn print(mapping: &Mapping) -> String {
     if !mapping.ignore.is_empty() {
         text += &format!("ignore = {}\n", list(mapping.ignore.iter().map(Pattern::as_source)));
     }
+    if !mapping.ignore_roles.is_empty() {
+        let roles = mapping.ignore_roles.iter().map(|role| role.name().to_owned());
+        text += &format!("ignore_roles = {}\n", list(roles));
+    }
     if !mapping.roles.is_empty() {
         text += "\n[roles]\n";
     }

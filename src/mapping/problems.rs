@@ -63,7 +63,7 @@ pub(super) fn nothing_maps(mapping: &Mapping, unmapped: &[&str]) -> Error {
     let listed: Vec<String> = unmapped.iter().take(SHOWN).map(one).collect();
     Error::mapping(format!("nothing says what becomes of {}", count(unmapped.len(), "source name")))
         .found(listed.join(", ") + &more(unmapped.len()))
-        .help("map each by a [[rule]] or in [lookup], drop it by 'ignore', or set identity = true to keep its name")
+        .help("map each by a [[rule]] or in [lookup], drop it by 'ignore' or 'ignore_roles', or set identity = true to keep its name")
 }
 
 /// A rule with several sources has found some of them.

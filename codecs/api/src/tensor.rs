@@ -221,6 +221,23 @@ pub enum Role {
     Duplicate,
 }
 
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 5] =
+        [Role::Weight, Role::Optimizer, Role::Counter, Role::Bookkeeping, Role::Duplicate];
+
+    /// The name used in JSON, in mappings and shown to people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Weight => "weight",
+            Role::Optimizer => "optimizer",
+            Role::Counter => "counter",
+            Role::Bookkeeping => "bookkeeping",
+            Role::Duplicate => "duplicate",
+        }
+    }
+}
+
 /// What an optimiser keeps for one tensor that it trains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -253,6 +270,13 @@ mod tests {
     #[test]
     fn a_shape_from_json_is_checked() {
         assert!(serde_json::from_str::<Shape>("[4294967296, 4294967296]").is_err());
+    }
+
+    #[test]
+    fn a_role_has_one_name_everywhere() {
+        for role in Role::ALL {
+            assert_eq!(serde_json::to_string(&role).unwrap(), format!("\"{}\"", role.name()));
+        }
     }
 
     #[test]

@@ -22,8 +22,7 @@ pub(in crate::cli) struct Arguments {
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let mapping = arguments.chosen.read()?;
     let mut source = arguments.looking.open()?;
-    let names: Vec<&str> = source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-    let applied = mapping.apply(&names, &arguments.looking.reading.limits()?)?;
+    let applied = mapping.apply_to(&source.checkpoint().tensors, &arguments.looking.reading.limits()?)?;
     // As a conversion does it: whether the steps fit the shapes shows here.
     remove(&mut source.contents, applied.dropped.clone());
     rebuild(&mut source.contents, &applied.targets)?;

@@ -25,10 +25,12 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     if json {
         return Ok(to_json(&explained)?.into());
     }
-    Ok(explained.iter().map(text).collect::<String>().into())
+    let roles: Vec<&str> = mapping.ignored_roles().iter().map(|role| role.name()).collect();
+    Ok(explained.iter().map(|explained| text(explained, &roles)).collect::<String>().into())
 }
 
-fn text(explained: &Explanation) -> String {
+/// `roles` are those that are ignored, which a name alone does not show.
+fn text(explained: &Explanation, roles: &[&str]) -> String {
     let mut text = format!("{}\n", render::plain(&explained.name));
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<9} {}", render::plain(value));
@@ -52,6 +54,10 @@ fn text(explained: &Explanation) -> String {
                 line("fits", &format!("'{}', {rest}", nearest.fits));
             }
         }
+    }
+    if !roles.is_empty() && !matches!(explained.decision, Decision::Lookup { .. } | Decision::Ignored { .. })
+    {
+        line("unless", &format!("its role is ignored: {}", roles.join(", ")));
     }
     for (name, value) in &explained.captures {
         line("capture", &format!("{name} = {value}"));

@@ -47,8 +47,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
 /// The inverse on a checkpoint's names, and why it is a table where it is one.
 fn inverse_of(mapping: &Mapping, path: &Path, arguments: &Arguments) -> Result<(Mapping, Option<String>)> {
     let source = arguments.reading.open(&Registry::builtin(), path, pairs(&arguments.set)?)?;
-    let names: Vec<&str> = source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-    let applied = mapping.apply(&names, &arguments.reading.limits()?)?;
+    let applied = mapping.apply_to(&source.checkpoint().tensors, &arguments.reading.limits()?)?;
     match applied.inverse {
         Ok(inverse) => Ok((inverse, None)),
         Err(ref why) => Ok((applied.inverse_table()?, Some(why.to_string()))),

@@ -395,6 +395,21 @@ fn every_entry_of_a_file_has_its_line_in_what_is_said_of_it() {
 }
 
 #[test]
+fn only_what_is_no_weight_is_ignored_by_its_role() {
+    use ckpt_api::{DType, Role, Shape, Tensor};
+    let tensor = |(name, role)| Tensor::new(name, DType::F32, Shape::scalar()).with_role(role);
+    let tensors = [("a", Role::Weight), ("m", Role::Optimizer), ("n", Role::Counter)].map(tensor);
+    let mapping = mapping("identity = true\nignore_roles = ['optimizer']\n");
+    let applied = mapping.apply_to(&tensors, &ckpt_api::Limits::default()).unwrap();
+    assert_eq!((applied.targets.len(), &applied.dropped[..]), (2, &["m".to_owned()][..]));
+    let error = refused("ignore_roles = [\n'counter',\n'optimiser']").to_string();
+    assert_says(&error, &["line 3, ignore_roles", "'optimiser'", "did you mean 'optimizer'"]);
+    assert_says(&refused("ignore_roles = ['weight']").to_string(), &["list them in 'ignore'"]);
+    assert_says(&mapping.to_toml(), &["ignore_roles = [\"optimizer\"]"]);
+    assert!(mapping.inverse().unwrap().ignored_roles().is_empty(), "what is dropped does not come back");
+}
+
+#[test]
 fn two_names_may_change_places() {
     let swap = mapping("[lookup]\na = 'b'\nb = 'a'");
     leads_back(&apply(&swap, &["a", "b"]), &["a", "b"]);
