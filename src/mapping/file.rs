@@ -164,7 +164,8 @@ fn syntax(text: &str, error: &toml::de::Error) -> Error {
         .field(format!("line {}", before.matches('\n').count() + 1))
 }
 
-/// Says which key was perhaps meant. The parser's message quotes the unknown key, then the known ones.
+/// Says what should perhaps stand there. The parser's message quotes an unknown key, then the known ones; of a wrong
+/// type, it says the expected one last.
 fn advice(message: &str) -> String {
     let place = "keys of the whole file stand before the first [lookup], [roles] or [[rule]]";
     let mut quoted = message.split('`').skip(1).step_by(2);
@@ -172,6 +173,22 @@ fn advice(message: &str) -> String {
         Some(unknown) if message.starts_with("unknown field") => {
             format!("{}; {place}", nearest(unknown, quoted))
         }
+        _ if message.starts_with("missing field") => {
+            "a [[rule]] has at least from = \"…\" and to = \"…\"".to_owned()
+        }
+        _ if message.starts_with("duplicate key") => "each key stands once: remove one of them".to_owned(),
+        _ if message.starts_with("invalid type") => match message.rsplit_once("expected ") {
+            Some((_, "a string")) => "write text in quotation marks: \"…\"".to_owned(),
+            Some((_, "a boolean")) => "write true or false, without quotation marks".to_owned(),
+            Some((_, "a sequence")) => {
+                "write a list in brackets, [\"…\", \"…\"]; each rule begins with [[rule]]".to_owned()
+            }
+            Some((_, "a map")) => {
+                "write a table: its heading in brackets, then lines of key = value".to_owned()
+            }
+            Some((_, expected)) => format!("write {expected}"),
+            None => place.to_owned(),
+        },
         _ => place.to_owned(),
     }
 }

@@ -229,6 +229,8 @@ fn parse(text: &str, wildcard: impl Fn(usize) -> Result<Part>) -> Result<Vec<Par
 }
 
 fn capture(inner: &str) -> Result<Part> {
+    // Eight widths would hide what was probably meant.
+    let is_plain = |(_, class): &&(&str, Class)| !matches!(class, Class::Padded(_));
     let (name, class) = inner.split_once(':').unwrap_or((inner, "segment"));
     if is_name(name.split(['+', '-']).next().unwrap_or_default()) && name.contains(['+', '-']) {
         return Err(Error::mapping("a capture is shifted where it is matched")
@@ -243,7 +245,7 @@ fn capture(inner: &str) -> Result<Part> {
     let class = CLASSES.iter().find(|(known, _)| *known == class).ok_or_else(|| {
         Error::mapping("a capture has an unknown type")
             .found(quote(&format!("{{{inner}}}")))
-            .help(nearest(class, CLASSES.iter().map(|(name, _)| *name)))
+            .help(nearest(class, CLASSES.iter().filter(is_plain).map(|(name, _)| *name)) + ", int2 to int9")
     })?;
     Ok(Part::Capture { name: name.to_owned(), class: class.1, shift: 0 })
 }

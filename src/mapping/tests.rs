@@ -334,13 +334,17 @@ fn an_unknown_key_is_refused_with_its_line() {
         &refused("[[rule]]\nfrom = 'a'\nto = 'b'\nignore = []").to_string(),
         &["ignore", "before the first"],
     );
-    assert_says(&refused("[[rule]]\nfrom = 'a'").to_string(), &["`to`"]);
+    assert_says(&refused("[[rule]]\nfrom = 'a'").to_string(), &["`to`", "has at least from"]);
 }
 
 #[test]
 fn text_that_is_no_toml_is_refused_with_its_line() {
     assert_says(&refused("\n\nidentity = maybe").to_string(), &["line 3", "offset"]);
-    refused("[lookup]\na = 'x'\na = 'y'");
+    assert_says(&refused("[lookup]\na = 'x'\na = 'y'").to_string(), &["line 3", "each key stands once"]);
+    assert_says(
+        &refused("[[rule]]\nfrom = '{n:ints}'\nto = 'a'").to_string(),
+        &["did you mean 'int'?", "int2 to int9"],
+    );
     refused(&"[".repeat(100_000));
     refused(&format!("ignore = {}", "[".repeat(100_000)));
 }

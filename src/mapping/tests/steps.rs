@@ -303,13 +303,17 @@ fn sizes_are_one_for_each_part() {
 #[test]
 fn a_wrong_type_is_refused_with_its_line() {
     for (text, words) in [
-        ("identity = 'yes'", ["line 1", "boolean"]),
-        ("[[rule]]\nfrom = 7\nto = 'a'", ["line 2", "a name or a list of names"]),
-        ("[[rule]]\nfrom = 'a'\nto = [7]", ["line 3", "string"]),
-        ("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = 'transpose'", ["line 4", "sequence"]),
-        ("[[rule]]\nfrom = 'a'\nto = 'b'\ntie = 1", ["line 4", "boolean"]),
-        ("[lookup]\na = ['b']", ["line 2", "string"]),
-        ("[roles]\na = 'b'", ["line 2", "sequence"]),
+        ("identity = 'yes'", vec!["line 1", "boolean", "true or false"]),
+        ("lookup = 3", vec!["line 1", "write a table"]),
+        ("[[rule]]\nfrom = 7\nto = 'a'", vec!["line 2", "write a name or a list of names"]),
+        ("[[rule]]\nfrom = 'a'\nto = [7]", vec!["line 3", "string", "quotation marks"]),
+        (
+            "[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = 'transpose'",
+            vec!["line 4", "sequence", "a list in brackets"],
+        ),
+        ("[[rule]]\nfrom = 'a'\nto = 'b'\ntie = 1", vec!["line 4", "boolean"]),
+        ("[lookup]\na = ['b']", vec!["line 2", "string"]),
+        ("[roles]\na = 'b'", vec!["line 2", "sequence"]),
     ] {
         assert_says(&refused(text).to_string(), &words);
     }
