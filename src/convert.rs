@@ -157,7 +157,8 @@ impl Conversion {
             resources: self.resources,
         };
         let plan = Plan::new(parts)?;
-        contents.check_data(&source.input, plan.jobs.iter().map(|job| job.to.tensor))?;
+        let read = plan.jobs.iter().flat_map(|job| [&job.from].into_iter().chain(&job.added));
+        contents.check_data(&source.input, read.map(|placement| placement.tensor))?;
         Ok(Planned { source, codec, placed, plan, directory, overwrite: self.overwrite })
     }
 
@@ -255,11 +256,9 @@ impl Planned {
 
     /// The codec knows its placements, not the order in which they were written.
     fn in_placement_order(&self, written: Vec<ckpt_api::Written>) -> Vec<ckpt_api::Written> {
-        let mut by_tensor: Vec<_> = self.plan.jobs.iter().map(|job| job.to.tensor).zip(written).collect();
-        let position: std::collections::HashMap<_, _> =
-            self.placed.placements.iter().enumerate().map(|(k, placement)| (placement.tensor, k)).collect();
-        by_tensor.sort_by_key(|(tensor, _)| position.get(tensor).copied());
-        by_tensor.into_iter().map(|(_, written)| written).collect()
+        let mut numbered: Vec<_> = self.plan.jobs.iter().map(|job| job.number).zip(written).collect();
+        numbered.sort_by_key(|(number, _)| *number);
+        numbered.into_iter().map(|(_, written)| written).collect()
     }
 }
 

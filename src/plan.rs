@@ -49,12 +49,18 @@ pub struct Job {
     pub tensor: String,
     /// Where its bytes are.
     pub from: Placement,
+    /// Where the bytes are of what is added, parallel to `to.added`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<Placement>,
     /// What happens to them.
     pub steps: Vec<Step>,
     /// How the steps touch memory.
     pub access: Access,
     /// Where they go.
     pub to: Placement,
+    /// Position of `to` among the codec's placements.
+    #[serde(skip)]
+    pub(crate) number: usize,
 }
 
 /// What may be used.
@@ -156,7 +162,8 @@ impl Plan {
         let mut jobs = placed
             .placements
             .iter()
-            .map(|target| job(&contents.checkpoint, &contents.placements[target.tensor.0], target))
+            .enumerate()
+            .map(|(number, target)| job(contents, number, target))
             .collect::<Result<Vec<_>>>()?;
         // In the order of the source's bytes: another order costs many times as much on a cold cache.
         jobs.sort_by_key(|job| job.from.extents.first().map(|extent| (extent.file, extent.offset)));
@@ -209,14 +216,17 @@ fn unspoken(checkpoint: &Checkpoint, to: &FormatInfo, losses: &[Loss]) -> Vec<Lo
     found
 }
 
-fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Result<Job> {
-    let tensor = &checkpoint.tensors[target.tensor.0];
+fn job(contents: &Contents, number: usize, target: &Placement) -> Result<Job> {
+    let (tensor, source) = contents.tensor_at(target.tensor)?;
+    let added = target.added.iter().map(|added| contents.tensor_at(added.tensor));
+    let added = added.collect::<Result<Vec<_>>>()?;
+    let names: Vec<String> = added.iter().map(|(tensor, _)| tensor.name.clone()).collect();
     let kept = source.window.is_none()
         && source.encoding.order == target.encoding.order
         && source.extents.iter().map(|extent| &extent.region).eq(target.extents.iter().map(|e| &e.region));
     let slices = source.extents.iter().filter(|extent| extent.region.is_some() && !kept).count();
-    let mut steps =
-        steps(&source.encoding, &target.encoding, slices).map_err(|error| error.tensor(&tensor.name))?;
+    let mut steps = steps(&source.encoding, &target.encoding, slices, &names)
+        .map_err(|error| error.tensor(&tensor.name))?;
     if let Some(Window { start, whole }) = source.window.clone() {
         steps.insert(0, Step::Cut { start, shape: tensor.shape.clone(), whole });
     }
@@ -230,7 +240,15 @@ fn job(checkpoint: &Checkpoint, source: &Placement, target: &Placement) -> Resul
         element_size(&source.encoding, &target.encoding, tensor)?;
     }
     let access = if tiled { Access::Tile } else { Access::Stream };
-    Ok(Job { tensor: tensor.name.clone(), from: source.clone(), steps, access, to: target.clone() })
+    Ok(Job {
+        tensor: tensor.name.clone(),
+        from: source.clone(),
+        added: added.into_iter().map(|(_, placement)| placement.clone()).collect(),
+        steps,
+        access,
+        to: target.clone(),
+        number,
+    })
 }
 
 /// What the process holds before the first worker starts: code, stacks, allocator.

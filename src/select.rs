@@ -129,13 +129,8 @@ mod tests {
     fn contents() -> Contents {
         let tensors: Vec<Tensor> =
             ["a/w", "b/w", "c"].map(|name| Tensor::new(name, DType::F32, Shape::scalar())).into();
-        let placement = |(id, tensor): (usize, &Tensor)| Placement {
-            tensor: TensorId(id),
-            name: tensor.name.clone(),
-            extents: Vec::new(),
-            encoding: Encoding::row_major(tensor),
-            shape: None,
-            window: None,
+        let placement = |(id, tensor): (usize, &Tensor)| {
+            Placement::new(TensorId(id), tensor.name.clone(), Vec::new(), Encoding::row_major(tensor))
         };
         let placements = tensors.iter().enumerate().map(placement).collect();
         let node = Node::new("dense", Op::Gemm).parameter("weight", "b/w");

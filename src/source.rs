@@ -145,7 +145,10 @@ impl Source {
     /// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes.
     pub(crate) fn canonical(&self, id: TensorId) -> Encoding {
         let mut encoding = Encoding::row_major(&self.contents.checkpoint.tensors[id.0]);
-        encoding.dtype = self.contents.placements[id.0].encoding.dtype;
+        let stored = &self.contents.placements[id.0].encoding;
+        if stored.scaling.is_none() {
+            encoding.dtype = stored.dtype;
+        }
         encoding
     }
 

@@ -1,5 +1,6 @@
 //! The executor: moves bytes as a plan says, in parallel, within a budget, all or nothing.
 
+mod add;
 mod each;
 mod gather;
 mod output;

@@ -1,5 +1,6 @@
 //! Carries out the jobs of a plan.
 
+use super::add::Addend;
 use super::each::in_parallel;
 use super::output::Output;
 use super::stream::{Files, TensorStream};
@@ -48,7 +49,17 @@ fn write_extents(
 ) -> Result<()> {
     let tensor = &run.checkpoint.tensors[job.to.tensor.0];
     let region = extents.first().and_then(|extent| extent.region.as_ref());
-    let mut stream = TensorStream::new(run.files, tensor, &job.from, &job.to.encoding, region, plan.budget)?;
+    let pairs = job.to.added.iter().zip(&job.added);
+    let addends: Vec<Addend> = pairs
+        .map(|(added, source)| Addend {
+            tensor: &run.checkpoint.tensors[added.tensor.0],
+            source,
+            axes: &added.axes,
+        })
+        .collect();
+    let encoding = &job.to.encoding;
+    let mut stream =
+        TensorStream::sum(run.files, tensor, &job.from, &addends, encoding, region, plan.budget)?;
     let mut running: Vec<_> =
         extents.iter().map(|extent| extent.checksum.as_ref().map(|checksum| checksum.start())).collect();
     let (mut index, mut done) = (0, 0);

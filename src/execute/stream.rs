@@ -1,8 +1,9 @@
 //! One tensor's bytes, in the encoding and order that someone wants them, a chunk at a time.
 
+use super::add::{Addend, add};
 use super::gather::{Slabs, gather};
 use super::verify::{mismatch, verify_extent};
-use crate::transform::{Step, apply_elementwise, permute, steps};
+use crate::transform::{Access, Step, apply_elementwise, permute, steps};
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, Input, Packing, Placement, Region, Result, RunningChecksum,
     Tensor,
@@ -108,9 +109,15 @@ pub(crate) struct TensorStream<'a> {
     files: &'a Files,
     tensor: &'a Tensor,
     source: &'a Placement,
+    order: &'a [usize],
+    addends: &'a [Addend<'a>],
     steps: Vec<Step>,
     budget: Budget,
     mode: Mode,
+    /// Elements handed out.
+    position: u64,
+    /// Whether other streams read the same extents.
+    shared: bool,
     bytes: Vec<u8>,
     spare: Vec<u8>,
 }
@@ -139,14 +146,34 @@ impl<'a> TensorStream<'a> {
         region: Option<&Region>,
         budget: Budget,
     ) -> Result<Self> {
-        let stored = region.and_then(|region| stored_slice(source, target, region));
+        Self::sum(files, tensor, source, &[], target, region, budget)
+    }
+
+    /// As [`TensorStream::new`], of the tensor and what is added to it.
+    pub(crate) fn sum(
+        files: &'a Files,
+        tensor: &'a Tensor,
+        source: &'a Placement,
+        addends: &'a [Addend<'a>],
+        target: &'a Encoding,
+        region: Option<&Region>,
+        budget: Budget,
+    ) -> Result<Self> {
+        let added: Vec<String> = addends.iter().map(|addend| addend.tensor.name.clone()).collect();
+        let whole_slice = region.filter(|_| addends.is_empty());
+        let stored = whole_slice.and_then(|region| stored_slice(source, target, region));
         let slices = source.extents.iter().filter(|extent| extent.region.is_some()).count();
         let slices = if stored.is_some() { 0 } else { slices };
-        let steps = steps(&source.encoding, target, slices).map_err(|error| error.tensor(&tensor.name))?;
+        let steps =
+            steps(&source.encoding, target, slices, &added).map_err(|error| error.tensor(&tensor.name))?;
         let tiled = region.is_some()
             || source.window.is_some()
-            || slices > 0
-            || steps.iter().any(|step| matches!(step, Step::Permute { .. }));
+            || steps.iter().any(|step| step.access() == Access::Tile);
+        let mut budget = budget.for_growth(growth(&source.encoding, target));
+        if !addends.is_empty() {
+            // A box of the addend is held beside that of the tensor.
+            budget.slab /= 2;
+        }
         let mode = if let Some(extent) = stored {
             Mode::sequence(source, extent..extent + 1)
         } else if tiled {
@@ -159,9 +186,20 @@ impl<'a> TensorStream<'a> {
         } else {
             Mode::sequence(source, 0..source.extents.len())
         };
-        let budget = budget.for_growth(growth(&source.encoding, target));
-        let mut stream =
-            TensorStream { files, tensor, source, steps, budget, mode, bytes: vec![], spare: vec![] };
+        let mut stream = TensorStream {
+            files,
+            tensor,
+            source,
+            order: &target.order,
+            addends,
+            steps,
+            budget,
+            mode,
+            position: 0,
+            shared: source.window.is_some() || region.is_some(),
+            bytes: vec![],
+            spare: vec![],
+        };
         stream.verify_first()?;
         Ok(stream)
     }
@@ -171,13 +209,13 @@ impl<'a> TensorStream<'a> {
         if let Mode::Slabs { whole: false, .. } = self.mode {
             for extent in &self.source.extents {
                 let place = (extent.file, extent.offset, extent.len);
-                // The parts of what is stored as one share its extents, and one pass over them is enough.
-                if self.source.window.is_some() && self.files.is_verified(place) {
+                // Parts of what is stored as one share its extents, and one pass over them is enough.
+                if self.shared && self.files.is_verified(place) {
                     continue;
                 }
                 verify_extent(&self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.bytes)
                     .map_err(|error| error.tensor(&self.tensor.name))?;
-                if self.source.window.is_some() {
+                if self.shared {
                     self.files.set_verified(place);
                 }
             }
@@ -227,7 +265,8 @@ impl<'a> TensorStream<'a> {
                 (extents.start, *done) = (extents.start + 1, 0);
             }
         }
-        apply_elementwise(&self.steps, &mut self.bytes, &mut self.spare)?;
+        apply_elementwise(&self.steps, self.position, &mut self.bytes, &mut self.spare)?;
+        self.position += elements_in(&self.source.encoding, len);
         Ok(len > 0)
     }
 
@@ -244,9 +283,18 @@ impl<'a> TensorStream<'a> {
                     permute(&self.bytes, &shape, order, size, &mut self.spare);
                     std::mem::swap(&mut self.bytes, &mut self.spare);
                 }
-                other => apply_elementwise(std::slice::from_ref(other), &mut self.bytes, &mut self.spare)?,
+                Step::Add { .. } => {
+                    for addend in self.addends {
+                        add(self.files, addend, &region, self.order, self.budget, &mut self.bytes)?;
+                    }
+                }
+                other => {
+                    let one = std::slice::from_ref(other);
+                    apply_elementwise(one, self.position, &mut self.bytes, &mut self.spare)?;
+                }
             }
         }
+        self.position += region.shape.elements();
         Ok(true)
     }
 
@@ -266,6 +314,15 @@ impl<'a> TensorStream<'a> {
     }
 }
 
+/// How many elements so many stored bytes hold; 0 for those that have a length each.
+fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
+    match (encoding.packing, encoding.dtype.bytes(), encoding.dtype.bits()) {
+        (Packing::Bits, _, Some(bits)) => bytes.saturating_mul(8) / u64::from(bits.max(1)),
+        (_, Some(size), _) => bytes / size.max(1),
+        _ => 0,
+    }
+}
+
 /// The extent that is stored as exactly this box, in the order in which it is wanted.
 fn stored_slice(source: &Placement, target: &Encoding, region: &Region) -> Option<usize> {
     let ordered = source.window.is_none() && source.encoding.order == target.order;
@@ -282,8 +339,9 @@ pub(crate) fn element_size(from: &Encoding, to: &Encoding, tensor: &Tensor) -> R
     let sizes = (from.dtype.bytes(), to.dtype.bytes());
     let packed =
         [from, to].iter().any(|e| e.packing == Packing::Bits && e.dtype.bits().is_some_and(|b| b < 8));
+    let float = if from.scaling.is_some() || to.scaling.is_some() { 4 } else { 1 };
     match sizes {
-        (Some(from), Some(to)) if !packed => Ok(from.max(to)),
+        (Some(from), Some(to)) if !packed => Ok(from.max(to).max(float)),
         _ => Err(Error::unsupported("the elements cannot be reordered")
             .tensor(&tensor.name)
             .found(format!("{} to {}, or slices of it", from.dtype, to.dtype))
@@ -297,8 +355,9 @@ fn growth(from: &Encoding, to: &Encoding) -> usize {
         Packing::Bits => encoding.dtype.bits(),
         Packing::Bytes => encoding.dtype.bytes().and_then(|bytes| u32::try_from(bytes * 8).ok()),
     };
+    let float = if from.scaling.is_some() || to.scaling.is_some() { 32 } else { 8 };
     let (Some(from), Some(to)) = (bits(from), bits(to)) else { return 1 };
-    usize::try_from(to.max(8).div_ceil(from.max(1))).unwrap_or(1)
+    usize::try_from(to.max(float).div_ceil(from.max(1))).unwrap_or(1)
 }
 
 pub(super) fn to_usize(value: u64) -> Result<usize> {

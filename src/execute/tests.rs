@@ -1,10 +1,11 @@
 //! Whatever the slices, the orders and the budget: a stream yields what naive loops yield.
 
+use super::add::Addend;
 use super::gather::Slabs;
 use super::{Budget, Files, TensorStream};
 use ckpt_api::{
-    Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Endian, Extent, FileId, Input, Kind,
-    Limits, Packing, Placement, Region, Shape, Tensor, TensorId,
+    AddedAxis, Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Endian, Extent, FileId,
+    Input, Kind, Limits, Packing, Placement, Region, Rounding, Scaling, Shape, Tensor, TensorId,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,9 +77,9 @@ impl Case {
             endian: self.endian,
             order: self.stored.clone(),
             packing: Packing::Bytes,
+            scaling: None,
         };
-        let placement =
-            Placement { tensor: TensorId(0), name: "t".into(), extents, encoding, shape: None, window: None };
+        let placement = Placement::new(TensorId(0), "t", extents, encoding);
         let checkpoint = Checkpoint { tensors: vec![tensor], ..Checkpoint::default() };
         (
             Contents {
@@ -99,6 +100,7 @@ impl Case {
             endian: Endian::Little,
             order: self.wanted.clone(),
             packing: Packing::Bytes,
+            scaling: None,
         };
         let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
         TensorStream::new(&files, tensor, source, &target, None, budget)?.read_all()
@@ -162,8 +164,7 @@ fn cut_anywhere(tensor: Tensor, encoding: Encoding, bytes: &[u8], cuts: &BTreeSe
         }
     };
     let extents = edges.windows(2).map(extent).collect();
-    let placement =
-        Placement { tensor: TensorId(0), name: "t".into(), extents, encoding, shape: None, window: None };
+    let placement = Placement::new(TensorId(0), "t", extents, encoding);
     let contents = Contents {
         checkpoint: Checkpoint { tensors: vec![tensor], ..Checkpoint::default() },
         files: vec!["f".into()],
@@ -187,7 +188,7 @@ fn stream(contents: &Contents, file: &[u8], target: &Encoding, budget: Budget) -
 }
 
 fn encoding(dtype: DType, endian: Endian, packing: Packing) -> Encoding {
-    Encoding { dtype, endian, order: vec![0], packing }
+    Encoding { dtype, endian, order: vec![0], packing, scaling: None }
 }
 
 /// Every budget must give the same.
@@ -303,5 +304,67 @@ proptest! {
         for budget in [Budget { chunk: 48, slab }, Budget::default()] {
             prop_assert_eq!(case.read(&contents, &file, budget).unwrap_err().kind(), Kind::Corrupt);
         }
+    }
+}
+
+/// A matrix of floats, row-major, and its values.
+fn floats(contents: &mut Contents, file: &mut Vec<u8>, name: &str, shape: &[u64], from: f32) -> Vec<f32> {
+    let tensor = Tensor::new(name, DType::F32, Shape::new(shape).unwrap());
+    let values: Vec<f32> = (0..tensor.shape.elements()).map(|k| from + k as f32).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let extent = Extent {
+        file: FileId(0),
+        offset: file.len() as u64,
+        len: bytes.len() as u64,
+        region: None,
+        checksum: None,
+    };
+    file.extend(bytes);
+    let id = TensorId(contents.placements.len());
+    contents.placements.push(Placement::new(id, name, vec![extent], Encoding::row_major(&tensor)));
+    contents.checkpoint.tensors.push(tensor);
+    contents.files = vec!["f".into()];
+    values
+}
+
+proptest! {
+    #[test]
+    fn what_is_added_lands_where_plain_loops_put_it(
+        (a, b, c) in (1u64..5, 1u64..6, 1u64..7), order in Just(vec![0usize, 1, 2]).prop_shuffle(),
+        which in Just(vec![0usize, 1, 2]).prop_shuffle(), kinds in prop::collection::vec(0u8..3, 3), at in 0u64..7,
+        slab in 16u64..400,
+    ) {
+        let shape = [a, b, c];
+        // Which axes of the added tensor lie along which axes, and in which order it has them.
+        let own: Vec<usize> = which.iter().copied().filter(|axis| kinds[*axis] == 0).collect();
+        let axes: Vec<AddedAxis> = (0..3).map(|axis| match kinds[axis] {
+            0 => AddedAxis::Along(own.iter().position(|other| *other == axis).unwrap()),
+            1 => AddedAxis::Every,
+            _ => AddedAxis::At(at % shape[axis]),
+        }).collect();
+        let (mut contents, mut file) = (Contents::default(), Vec::new());
+        let main = floats(&mut contents, &mut file, "main", &shape, 0.0);
+        let own_shape: Vec<u64> = own.iter().map(|axis| shape[*axis]).collect();
+        let extra = floats(&mut contents, &mut file, "extra", &own_shape, 1000.0);
+        let mut sums = Vec::new();
+        for (k, value) in main.iter().enumerate() {
+            let k = k as u64;
+            let index = [k / (b * c), k / c % b, k % c];
+            let hit = (0..3).all(|axis| !matches!(axes[axis], AddedAxis::At(at) if at != index[axis]));
+            let flat = own.iter().fold(0, |flat, axis| flat * shape[*axis] + index[*axis]);
+            sums.push(if hit { value + extra[flat as usize] } else { *value });
+        }
+        let whole = Region { start: vec![0; 3], shape: Shape::new(shape).unwrap() };
+        let expected: Vec<u8> = numbers(&shape, &whole, &order).iter()
+            .flat_map(|number| (sums[*number as usize] as i16).to_le_bytes()).collect();
+        let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
+        let files = Files::new(&input, &contents);
+        let scaling = Some(Scaling { scale: 1.try_into().unwrap(), rounding: Rounding::Truncate });
+        let target = Encoding { order, scaling, ..encoding(DType::I16, Endian::Little, Packing::Bytes) };
+        let addend = [Addend { tensor: &contents.checkpoint.tensors[1], source: &contents.placements[1], axes: &axes }];
+        let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
+        let budget = Budget { chunk: 48, slab };
+        let mut stream = TensorStream::sum(&files, tensor, source, &addend, &target, None, budget).unwrap();
+        prop_assert_eq!(stream.read_all().unwrap(), expected);
     }
 }

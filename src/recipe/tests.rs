@@ -110,8 +110,7 @@ impl Memory {
         let extents = extents.collect();
         let id = TensorId(self.contents.placements.len());
         let encoding = Encoding { order: order.to_vec(), ..Encoding::row_major(&tensor) };
-        let placement =
-            Placement { tensor: id, name: name.into(), extents, encoding, shape: None, window: None };
+        let placement = Placement::new(id, name, extents, encoding);
         self.contents.placements.push(placement);
         self.contents.checkpoint.tensors.push(tensor);
         self.contents.files = vec!["f".into()];

@@ -6,12 +6,14 @@
 mod cast;
 mod pack;
 mod permute;
+mod quantise;
 
 pub use cast::{cast, castable, exact, for_each_number};
 pub use pack::{pack, unpack};
 pub use permute::permute;
+pub use quantise::{dequantise, quantisable, quantise};
 
-use ckpt_api::{DType, Encoding, Endian, Error, Packing, Result, Shape};
+use ckpt_api::{DType, Encoding, Endian, Error, Packing, Result, Scaling, Shape};
 use serde::Serialize;
 
 /// One transformation of a tensor's elements or their order.
@@ -56,6 +58,29 @@ pub enum Step {
         /// Whether every value survives.
         exact: bool,
     },
+    /// Adds other tensors, in 32-bit floats. Its inverse needs them.
+    Add {
+        /// Their names.
+        tensors: Vec<String>,
+    },
+    /// Stores numbers as integers; an integer that does not fit is an error. Inverse: [`Step::Dequantise`], off by less
+    /// than one unit of the scale.
+    Quantise {
+        /// Integer type.
+        to: DType,
+        /// Scale and rounding.
+        #[serde(flatten)]
+        scaling: Scaling,
+    },
+    /// Reads integers as the numbers that they stand for. Inverse: [`Step::Quantise`], exact when it rounds to nearest
+    /// and the integers have 16 bits or fewer.
+    Dequantise {
+        /// Integer type.
+        from: DType,
+        /// Scale and rounding.
+        #[serde(flatten)]
+        scaling: Scaling,
+    },
     /// States another shape for the same elements in the same order: no byte changes. Inverse: with the shapes swapped.
     Reshape {
         /// Stored shape before.
@@ -84,7 +109,9 @@ impl Step {
     /// How this step touches memory.
     pub fn access(&self) -> Access {
         match self {
-            Step::Permute { .. } | Step::Assemble { .. } | Step::Cut { .. } => Access::Tile,
+            Step::Permute { .. } | Step::Assemble { .. } | Step::Cut { .. } | Step::Add { .. } => {
+                Access::Tile
+            }
             _ => Access::Stream,
         }
     }
@@ -100,7 +127,11 @@ impl Step {
             Step::Cast { from, to, exact: true } => {
                 Step::Cast { from: *to, to: *from, exact: exact(*to, *from) }
             }
-            Step::Cast { exact: false, .. } | Step::Assemble { .. } | Step::Cut { .. } => return None,
+            Step::Quantise { to, scaling } => Step::Dequantise { from: *to, scaling: *scaling },
+            Step::Dequantise { from, scaling } => Step::Quantise { to: *from, scaling: *scaling },
+            Step::Cast { exact: false, .. } | Step::Assemble { .. } | Step::Cut { .. } | Step::Add { .. } => {
+                return None;
+            }
         })
     }
 
@@ -114,6 +145,9 @@ impl Step {
             Step::Permute { order } => format!("permute {order:?}"),
             Step::Reshape { from, to } => format!("reshape {from} to {to}"),
             Step::Cut { start, shape, whole } => format!("cut {shape} at {start:?} of {whole}"),
+            Step::Add { tensors } => format!("add {}", tensors.join(", ")),
+            Step::Quantise { to, scaling } => format!("quantise to {to} at {}", scaling.scale),
+            Step::Dequantise { from, scaling } => format!("dequantise {from} at {}", scaling.scale),
             Step::Assemble { slices } => format!("assemble {slices} slices"),
             Step::Cast { from, to, .. } => format!("cast {from} to {to}"),
         }
@@ -130,17 +164,17 @@ pub fn inverse_permutation(order: &[usize]) -> Vec<usize> {
 }
 
 /// The steps that lead from one encoding to another, in the order in which they are applied. `slices` is the number of
-/// stored pieces of the source that have regions; 0 for none.
+/// stored pieces of the source that have regions, 0 for none; `added` names what is added.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where no cast exists between the dtypes.
-pub fn steps(from: &Encoding, to: &Encoding, slices: usize) -> Result<Vec<Step>> {
+/// [`ckpt_api::Kind::Unsupported`] where no conversion exists between the dtypes.
+pub fn steps(from: &Encoding, to: &Encoding, slices: usize, added: &[String]) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
-    let raw = from.dtype == to.dtype && from.packing == to.packing;
-    if raw && from.packing == Packing::Bits && from.order == to.order && slices == 0 {
+    let same = from.dtype == to.dtype && from.scaling == to.scaling && added.is_empty();
+    let raw = same && from.packing == to.packing && from.packing == Packing::Bits;
+    if raw && from.order == to.order && slices == 0 {
         return Ok(steps);
     }
-    let component = from.dtype.component_bytes();
     if slices > 0 {
         steps.push(Step::Assemble { slices });
     }
@@ -151,30 +185,56 @@ pub fn steps(from: &Encoding, to: &Encoding, slices: usize) -> Result<Vec<Step>>
     if permuted.iter().enumerate().any(|(k, axis)| k != *axis) {
         steps.push(Step::Permute { order: permuted });
     }
-    if from.dtype == to.dtype {
-        if from.endian != to.endian && component > 1 {
-            steps.push(Step::SwapBytes { component });
-        }
-    } else {
-        if !castable(from.dtype, to.dtype) {
-            return Err(Error::unsupported(format!(
-                "no conversion from {} to {} exists",
-                from.dtype, to.dtype
-            )));
-        }
-        if from.endian == Endian::Big && component > 1 {
-            steps.push(Step::SwapBytes { component });
-        }
-        steps.push(Step::Cast { from: from.dtype, to: to.dtype, exact: exact(from.dtype, to.dtype) });
-        let component = to.dtype.component_bytes();
-        if to.endian == Endian::Big && component > 1 {
-            steps.push(Step::SwapBytes { component });
-        }
+    if !same || from.endian != to.endian {
+        convert(from, to, same, added, &mut steps)?;
     }
     if to.packing == Packing::Bits && to.dtype.bits().is_some_and(|bits| bits < 8) {
         steps.push(Step::Pack { dtype: to.dtype });
     }
     Ok(steps)
+}
+
+/// The steps that change elements: to numbers of this machine's kind, from type to type, and to the target's kind.
+fn convert(
+    from: &Encoding,
+    to: &Encoding,
+    same: bool,
+    added: &[String],
+    steps: &mut Vec<Step>,
+) -> Result<()> {
+    let swap = |encoding: &Encoding| {
+        let component = encoding.dtype.component_bytes();
+        (component > 1 && (same || encoding.endian == Endian::Big)).then_some(Step::SwapBytes { component })
+    };
+    if same {
+        steps.extend(swap(from));
+        return Ok(());
+    }
+    let cast = |from: DType, to: DType| match castable(from, to) {
+        _ if from == to => Ok(None),
+        true => Ok(Some(Step::Cast { from, to, exact: exact(from, to) })),
+        false => Err(Error::unsupported(format!("no conversion from {from} to {to} exists"))),
+    };
+    steps.extend(swap(from));
+    let mut dtype = from.dtype;
+    if let Some(scaling) = from.scaling {
+        steps.push(Step::Dequantise { from: dtype, scaling });
+        dtype = DType::F32;
+    }
+    if !added.is_empty() {
+        steps.extend(cast(dtype, DType::F32)?);
+        steps.push(Step::Add { tensors: added.to_vec() });
+        dtype = DType::F32;
+    }
+    match to.scaling {
+        Some(scaling) => {
+            steps.extend(cast(dtype, DType::F32)?);
+            steps.push(Step::Quantise { to: to.dtype, scaling });
+        }
+        None => steps.extend(cast(dtype, to.dtype)?),
+    }
+    steps.extend(swap(to));
+    Ok(())
 }
 
 /// Axis `k` of the result, `to[k]`, is which axis of `from`?
@@ -183,11 +243,12 @@ fn relative_order(from: &[usize], to: &[usize]) -> Vec<usize> {
     to.iter().map(|axis| position[*axis]).collect()
 }
 
-/// Applies the elementwise steps of `steps` to a chunk of whole elements, in place of `bytes`.
+/// Applies the elementwise steps of `steps` to a chunk of whole elements, in place of `bytes`; `first` is the position
+/// of its first element, for errors.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] from a cast.
-pub fn apply_elementwise(steps: &[Step], bytes: &mut Vec<u8>, spare: &mut Vec<u8>) -> Result<()> {
+/// [`ckpt_api::Kind::Unsupported`] from a cast, [`ckpt_api::Kind::Lossy`] for a number that cannot be quantised.
+pub fn apply_elementwise(steps: &[Step], first: u64, bytes: &mut Vec<u8>, spare: &mut Vec<u8>) -> Result<()> {
     for step in steps {
         match step {
             Step::SwapBytes { component } => swap_bytes(bytes, *component),
@@ -203,7 +264,19 @@ pub fn apply_elementwise(steps: &[Step], bytes: &mut Vec<u8>, spare: &mut Vec<u8
                 pack(*dtype, bytes, spare);
                 std::mem::swap(bytes, spare);
             }
-            Step::Permute { .. } | Step::Assemble { .. } | Step::Cut { .. } | Step::Reshape { .. } => {}
+            Step::Quantise { to, scaling } => {
+                quantise(*to, *scaling, first, bytes, spare)?;
+                std::mem::swap(bytes, spare);
+            }
+            Step::Dequantise { from, scaling } => {
+                dequantise(*from, *scaling, bytes, spare)?;
+                std::mem::swap(bytes, spare);
+            }
+            Step::Permute { .. }
+            | Step::Assemble { .. }
+            | Step::Cut { .. }
+            | Step::Add { .. }
+            | Step::Reshape { .. } => {}
         }
     }
     Ok(())
@@ -223,20 +296,20 @@ mod tests {
     use super::*;
 
     fn encoding(dtype: DType, endian: Endian, order: &[usize], packing: Packing) -> Encoding {
-        Encoding { dtype, endian, order: order.to_vec(), packing }
+        Encoding { dtype, endian, order: order.to_vec(), packing, scaling: None }
     }
 
     #[test]
     fn equal_encodings_need_no_step() {
         let e = encoding(DType::F4E2m1, Endian::Little, &[1, 0], Packing::Bits);
-        assert_eq!(steps(&e, &e, 0).unwrap(), []);
+        assert_eq!(steps(&e, &e, 0, &[]).unwrap(), []);
     }
 
     #[test]
     fn a_big_endian_transposed_cast_takes_three_steps_in_order() {
         let from = encoding(DType::F64, Endian::Big, &[0, 1], Packing::Bytes);
         let to = encoding(DType::F32, Endian::Little, &[1, 0], Packing::Bytes);
-        let names: Vec<String> = steps(&from, &to, 0).unwrap().iter().map(Step::describe).collect();
+        let names: Vec<String> = steps(&from, &to, 0, &[]).unwrap().iter().map(Step::describe).collect();
         assert_eq!(names, ["transpose", "swap bytes", "cast f64 to f32"]);
     }
 
@@ -244,7 +317,7 @@ mod tests {
     fn a_permutation_is_relative_to_the_stored_order() {
         let from = encoding(DType::U8, Endian::Little, &[2, 0, 1], Packing::Bytes);
         let to = encoding(DType::U8, Endian::Little, &[0, 1, 2], Packing::Bytes);
-        assert_eq!(steps(&from, &to, 0).unwrap(), [Step::Permute { order: vec![1, 2, 0] }]);
+        assert_eq!(steps(&from, &to, 0, &[]).unwrap(), [Step::Permute { order: vec![1, 2, 0] }]);
     }
 
     #[test]
@@ -260,9 +333,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_added_is_added_as_floats_between_reading_and_storing_integers() {
+        let scaling = |scale: u32| {
+            Some(Scaling { scale: scale.try_into().unwrap(), rounding: ckpt_api::Rounding::Nearest })
+        };
+        let plain = encoding(DType::I16, Endian::Little, &[0], Packing::Bytes);
+        let from = Encoding { scaling: scaling(255), ..plain.clone() };
+        let to = Encoding { scaling: scaling(64), dtype: DType::I8, ..plain };
+        let words = |from: &Encoding, to: &Encoding, added: &[&str]| {
+            let added: Vec<String> = added.iter().map(|name| (*name).to_owned()).collect();
+            steps(from, to, 0, &added).unwrap().iter().map(Step::describe).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(words(&from, &to, &["l0f"]), "dequantise i16 at 255, add l0f, quantise to i8 at 64");
+        assert_eq!(words(&from, &from, &[]), "");
+        assert_eq!(words(&from, &from, &["b"]), "dequantise i16 at 255, add b, quantise to i16 at 255");
+        let half = encoding(DType::F16, Endian::Big, &[0], Packing::Bytes);
+        assert_eq!(words(&half, &to, &[]), "swap bytes, cast f16 to f32, quantise to i8 at 64");
+        assert_eq!(
+            words(&half, &half, &["b"]),
+            "swap bytes, cast f16 to f32, add b, cast f32 to f16, swap bytes"
+        );
+    }
+
+    #[test]
     fn strings_have_no_cast() {
         let from = encoding(DType::String, Endian::Little, &[], Packing::Bytes);
         let to = encoding(DType::F32, Endian::Little, &[], Packing::Bytes);
-        assert_eq!(steps(&from, &to, 0).unwrap_err().kind(), ckpt_api::Kind::Unsupported);
+        assert_eq!(steps(&from, &to, 0, &[]).unwrap_err().kind(), ckpt_api::Kind::Unsupported);
     }
 }

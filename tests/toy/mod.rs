@@ -33,6 +33,7 @@ fn encoding(rank: usize) -> Encoding {
         endian: Endian::Big,
         order: (0..rank).rev().collect(),
         packing: Packing::Bytes,
+        scaling: None,
     }
 }
 
@@ -65,14 +66,12 @@ impl Codec for Toy {
             let dims = axes.chunks(2).map(|axis| u64::from(u16::from_le_bytes([axis[0], axis[1]])));
             let tensor = Tensor::new(&name, DType::F32, Shape::new(dims.collect::<Vec<_>>())?);
             let len = tensor.value_bytes();
-            contents.placements.push(Placement {
-                tensor: TensorId(id),
+            contents.placements.push(Placement::new(
+                TensorId(id),
                 name,
-                extents: vec![Extent { file: FileId(0), offset: at, len, region: None, checksum: None }],
-                encoding: encoding(tensor.shape.rank()),
-                shape: None,
-                window: None,
-            });
+                vec![Extent { file: FileId(0), offset: at, len, region: None, checksum: None }],
+                encoding(tensor.shape.rank()),
+            ));
             contents.checkpoint.tensors.push(tensor);
             at += len;
         }
@@ -113,14 +112,12 @@ impl Codec for Toy {
             }
             let (offset, len) = (at + header.len() as u64, tensor.value_bytes());
             placed.blocks.push(Block { file: FileId(0), offset: at, bytes: std::mem::take(&mut header) });
-            placed.placements.push(Placement {
-                tensor: TensorId(id),
-                name: tensor.name.clone(),
-                extents: vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
-                encoding: encoding(tensor.shape.rank()),
-                shape: None,
-                window: None,
-            });
+            placed.placements.push(Placement::new(
+                TensorId(id),
+                tensor.name.clone(),
+                vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
+                encoding(tensor.shape.rank()),
+            ));
             at = offset + len;
         }
         if !header.is_empty() {

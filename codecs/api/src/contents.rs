@@ -30,6 +30,15 @@ pub struct Repair {
 }
 
 impl Contents {
+    /// A tensor and where its bytes are.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Mismatch`] for one that does not exist: a defect of whoever asks.
+    pub fn tensor_at(&self, id: TensorId) -> Result<(&Tensor, &Placement)> {
+        let pair = self.checkpoint.tensors.get(id.0).zip(self.placements.get(id.0));
+        pair.ok_or_else(|| Error::mismatch("no such tensor").found(id.0.to_string()))
+    }
+
     /// Checks what no codec should have to check again: every tensor has a fitting placement, names are unique,
     /// slices cover their tensor exactly, the graph can run in its order and names tensors that exist.
     ///
@@ -150,14 +159,7 @@ mod tests {
                 checksum: None,
             })
             .collect();
-        let placement = Placement {
-            tensor: TensorId(0),
-            name: "v".into(),
-            extents,
-            encoding: Encoding::row_major(&tensor),
-            shape: None,
-            window: None,
-        };
+        let placement = Placement::new(TensorId(0), "v", extents, Encoding::row_major(&tensor));
         Contents {
             checkpoint: Checkpoint { tensors: vec![tensor], ..Checkpoint::default() },
             files: vec!["f".into()],

@@ -49,7 +49,7 @@ pub use metadata::Metadata;
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use placed::{Block, OutputFile, Placed, Written};
 pub use placement::{
-    Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, Packing, Placement, Region, RunningChecksum,
-    TensorId, Window,
+    Added, AddedAxis, Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, Packing, Placement, Region,
+    Rounding, RunningChecksum, Scaling, TensorId, Window,
 };
 pub use tensor::{Axis, Quantisation, Role, Shape, Slot, Tensor};

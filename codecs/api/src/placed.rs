@@ -1,7 +1,7 @@
 //! What a codec says when it writes.
 
 use crate::fit::check_fit;
-use crate::{Checkpoint, Error, FileId, Loss, Placement, Result};
+use crate::{Checkpoint, Error, FileId, Loss, Placement, Result, Tensor};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ pub struct Placed {
 
 impl Placed {
     /// Checks what the engine relies on: names of files stay below the output's directory and are unique; every
-    /// tensor is placed once or named in a loss; placements fit their tensors; no two pieces overlap or lie outside
+    /// tensor is placed, added to one that is, or named in a loss; placements fit their tensors; no two pieces overlap or lie outside
     /// their file.
     ///
     /// # Errors
@@ -51,14 +51,18 @@ impl Placed {
 
     fn check_tensors(&self, checkpoint: &Checkpoint) -> Result<()> {
         let mut placed = vec![false; checkpoint.tensors.len()];
+        let mut names = HashSet::with_capacity(self.placements.len());
         for placement in &self.placements {
             let id = placement.tensor.0;
             let (Some(seen), Some(tensor)) = (placed.get_mut(id), checkpoint.tensors.get(id)) else {
                 return Err(defect("a tensor is placed that does not exist").tensor(&placement.name));
             };
-            if std::mem::replace(seen, true) {
-                return Err(defect("a tensor is placed twice").tensor(&tensor.name));
+            *seen = true;
+            let file = placement.extents.first().map(|extent| extent.file);
+            if !names.insert((file, placement.name.as_str())) {
+                return Err(defect("two tensors are stored under one name").tensor(&tensor.name));
             }
+            check_added(checkpoint, tensor, placement, &mut placed)?;
             if placement.window.is_some() {
                 return Err(
                     defect("only what is read can be a part of something larger").tensor(&tensor.name)
@@ -99,6 +103,27 @@ impl Placed {
         }
         Ok(())
     }
+}
+
+fn check_added(
+    checkpoint: &Checkpoint,
+    tensor: &Tensor,
+    placement: &Placement,
+    placed: &mut [bool],
+) -> Result<()> {
+    for added in &placement.added {
+        let unfit = || defect("what is added to a tensor does not fit it").tensor(&tensor.name);
+        let (Some(seen), Some(other)) =
+            (placed.get_mut(added.tensor.0), checkpoint.tensors.get(added.tensor.0))
+        else {
+            return Err(defect("a tensor is added that does not exist").tensor(&tensor.name));
+        };
+        *seen = true;
+        if !added.fits(tensor, other) {
+            return Err(unfit().found(format!("{:?} of '{}'", added.axes, other.name)));
+        }
+    }
+    Ok(())
 }
 
 fn defect(message: &str) -> Error {
@@ -142,7 +167,7 @@ pub struct Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Encoding, Extent, Shape, Tensor, TensorId};
+    use crate::{Added, AddedAxis, DType, Encoding, Extent, Shape, Tensor, TensorId};
 
     fn checkpoint() -> Checkpoint {
         let tensor = Tensor::new("w", DType::F32, Shape::new(vec![2]).unwrap());
@@ -155,16 +180,23 @@ mod tests {
         Placed {
             files: vec![OutputFile { name: "sub/f".into(), len: Some(12) }],
             blocks: vec![Block { file: FileId(0), offset: 0, bytes: b"head".to_vec() }],
-            placements: vec![Placement {
-                tensor: TensorId(0),
-                name: "w".into(),
-                extents: vec![extent],
-                encoding,
-                shape: None,
-                window: None,
-            }],
+            placements: vec![Placement::new(TensorId(0), "w", vec![extent], encoding)],
             ..Placed::default()
         }
+    }
+
+    fn added(tensor: usize, axes: &[AddedAxis]) -> Added {
+        Added { tensor: TensorId(tensor), axes: axes.to_vec() }
+    }
+
+    #[test]
+    fn a_tensor_may_be_stored_several_times_and_added_to_another() {
+        let mut placed = placed();
+        placed.placements[0].added = vec![added(0, &[AddedAxis::Along(0)])];
+        let mut again = placed.placements[0].clone();
+        (again.name, again.extents[0].offset) = ("again".into(), 12);
+        (placed.files[0].len, placed.placements) = (Some(20), vec![placed.placements[0].clone(), again]);
+        placed.check(&checkpoint()).unwrap();
     }
 
     #[test]
@@ -176,11 +208,16 @@ mod tests {
             ("same name", |p| p.files.push(p.files[0].clone())),
             ("lost silently", |p| p.placements.clear()),
             ("does not exist", |p| p.placements[0].tensor = TensorId(1)),
-            ("placed twice", |p| p.placements.push(p.placements[0].clone())),
+            ("under one name", |p| p.placements.push(p.placements[0].clone())),
             ("does not fit it", |p| p.placements[0].encoding.order = vec![1]),
             ("does not fit it", |p| p.placements[0].extents[0].len = 4),
             ("a file that does not exist", |p| p.placements[0].extents[0].file = FileId(1)),
             ("a file that does not exist", |p| p.blocks[0].file = FileId(1)),
+            ("added that does not exist", |p| p.placements[0].added = vec![added(1, &[AddedAxis::Along(0)])]),
+            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[])]),
+            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::Every])]),
+            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::At(9)])]),
+            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::Along(1)])]),
             ("outside their file", |p| p.placements[0].extents[0].offset = 5),
             ("outside their file", |p| p.placements[0].extents[0].offset = u64::MAX),
             ("overlap", |p| p.placements[0].extents[0].offset = 3),

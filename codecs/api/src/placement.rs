@@ -2,6 +2,7 @@
 
 use crate::{DType, Endian, Shape, Tensor};
 use serde::Serialize;
+use std::num::NonZeroU32;
 
 /// Index of a tensor in [`crate::Checkpoint::tensors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -31,6 +32,67 @@ pub struct Placement {
     /// Only for reading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
+    /// Other tensors that are added to this one, in 32-bit floats and in this order, before it is stored: a bias that
+    /// has no place of its own, a matrix that several parts share. Only for writing; both are [`DType::F32`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<Added>,
+}
+
+impl Placement {
+    /// The whole tensor in these extents, with the shape that its axes in stored order have.
+    pub fn new(tensor: TensorId, name: impl Into<String>, extents: Vec<Extent>, encoding: Encoding) -> Self {
+        Placement {
+            tensor,
+            name: name.into(),
+            extents,
+            encoding,
+            shape: None,
+            window: None,
+            added: Vec::new(),
+        }
+    }
+}
+
+/// A tensor that is added to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Added {
+    /// Which tensor of the checkpoint.
+    pub tensor: TensorId,
+    /// For each axis of the tensor that it is added to, where on it the values go; every axis of the added tensor is
+    /// named once.
+    pub axes: Vec<AddedAxis>,
+}
+
+impl Added {
+    /// Whether `other`, the added tensor, fits `tensor`: both hold 32-bit floats, every axis of the added one lies along
+    /// one axis of the same length, and indices lie on their axes.
+    pub(crate) fn fits(&self, tensor: &Tensor, other: &Tensor) -> bool {
+        let mut used = vec![false; other.shape.rank()];
+        let mut axis_fits = |(axis, len): (&AddedAxis, &u64)| match *axis {
+            AddedAxis::Every => true,
+            AddedAxis::At(index) => index < *len,
+            AddedAxis::Along(own) => {
+                other.shape.get(own) == Some(len)
+                    && used.get_mut(own).is_some_and(|used| !std::mem::replace(used, true))
+            }
+        };
+        self.axes.len() == tensor.shape.rank()
+            && self.axes.iter().zip(tensor.shape.iter()).all(&mut axis_fits)
+            && used.iter().all(|used| *used)
+            && [tensor, other].iter().all(|tensor| tensor.dtype == DType::F32)
+    }
+}
+
+/// Where on an axis the values of an added tensor go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AddedAxis {
+    /// This axis of the added tensor lies along it; both have one length.
+    Along(usize),
+    /// The same values at every index.
+    Every,
+    /// At this index only.
+    At(u64),
 }
 
 /// A box within something larger that is stored as one.
@@ -80,6 +142,30 @@ pub struct Encoding {
     pub order: Vec<usize>,
     /// How elements smaller than a byte are stored.
     pub packing: Packing,
+    /// What stored integers stand for, where they stand for other numbers than themselves: then the tensor's dtype is
+    /// [`DType::F32`] and `dtype` an integer's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
+}
+
+/// Stored integers that stand for numbers: `number = integer / scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Scaling {
+    /// Integer units per 1.0.
+    pub scale: NonZeroU32,
+    /// What becomes of a fraction when numbers are stored.
+    pub rounding: Rounding,
+}
+
+/// What becomes of a fraction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rounding {
+    /// Towards zero.
+    #[default]
+    Truncate,
+    /// To the nearest integer, halves away from zero.
+    Nearest,
 }
 
 /// How elements smaller than a byte are stored.
@@ -101,6 +187,7 @@ impl Encoding {
             endian: Endian::Little,
             order: (0..tensor.shape.rank()).collect(),
             packing: Packing::Bytes,
+            scaling: None,
         }
     }
 
@@ -186,8 +273,13 @@ mod tests {
 
     #[test]
     fn bits_that_do_not_fill_bytes_have_no_length() {
-        let mut encoding =
-            Encoding { dtype: DType::F4E2m1, endian: Endian::Little, order: vec![0], packing: Packing::Bits };
+        let mut encoding = Encoding {
+            dtype: DType::F4E2m1,
+            endian: Endian::Little,
+            order: vec![0],
+            packing: Packing::Bits,
+            scaling: None,
+        };
         assert_eq!(encoding.stored_len(4), Some(2));
         assert_eq!(encoding.stored_len(3), None);
         encoding.packing = Packing::Bytes;

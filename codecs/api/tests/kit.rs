@@ -208,14 +208,7 @@ fn checksum(value: Option<u32>) -> Checksum {
 fn placement(id: usize, tensor: &Tensor, offset: u64, checksum: Option<Checksum>) -> Placement {
     let extent = Extent { file: FileId(0), offset, len: tensor.value_bytes(), region: None, checksum };
     let encoding = Encoding::row_major(tensor);
-    Placement {
-        tensor: TensorId(id),
-        name: tensor.name.clone(),
-        extents: vec![extent],
-        encoding,
-        shape: None,
-        window: None,
-    }
+    Placement::new(TensorId(id), tensor.name.clone(), vec![extent], encoding)
 }
 
 fn sample() -> Sample {

@@ -346,14 +346,12 @@ impl<'a> Binding<'a> {
                 region: None,
                 checksum: None,
             };
-            contents.placements.push(Placement {
-                tensor: TensorId(index),
-                name: tensor.name.clone(),
-                extents: vec![extent],
-                encoding: Encoding::row_major(&tensor),
-                shape: None,
-                window: None,
-            });
+            contents.placements.push(Placement::new(
+                TensorId(index),
+                tensor.name.clone(),
+                vec![extent],
+                Encoding::row_major(&tensor),
+            ));
             contents.checkpoint.tensors.push(tensor);
         }
         self.record_order(&mut contents.checkpoint);

@@ -435,9 +435,11 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
                     endian: Endian::Little,
                     order: slot.order.clone(),
                     packing: Packing::Bytes,
+                    scaling: None,
                 },
                 shape: (stated != own).then_some(stated),
                 window: None,
+                added: vec![],
             });
         }
         at = after(offset, len).map_err(on_tensor)?;

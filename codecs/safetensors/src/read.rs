@@ -216,17 +216,7 @@ fn describe(id: TensorId, file: FileId, start: u64, name: &str, entry: Entry) ->
     if dtype.bits().is_some_and(|bits| bits < 8) {
         encoding.packing = Packing::Bits;
     }
-    Ok((
-        tensor,
-        Placement {
-            tensor: id,
-            name: name.to_owned(),
-            extents: vec![extent],
-            encoding,
-            shape: None,
-            window: None,
-        },
-    ))
+    Ok((tensor, Placement::new(id, name.to_owned(), vec![extent], encoding)))
 }
 
 fn restore(contents: &mut Contents, carried: Option<Carried>) {

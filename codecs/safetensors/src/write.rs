@@ -71,7 +71,7 @@ fn store<'a>(checkpoint: &'a Checkpoint, full: bool, losses: &mut Vec<Loss>) -> 
         };
         let packing = if holder.bits().is_some_and(|bits| bits < 8) { Packing::Bits } else { Packing::Bytes };
         let order = (0..tensor.shape.rank()).collect();
-        let encoding = Encoding { dtype: holder, endian: Endian::Little, order, packing };
+        let encoding = Encoding { dtype: holder, endian: Endian::Little, order, packing, scaling: None };
         let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);
         let native = format::native(holder).ok_or_else(unfit)?;
         let len = encoding.stored_len(elements).ok_or_else(unfit)?;
@@ -288,14 +288,12 @@ fn add_file(
     let data = bytes.len() as u64;
     for (tensor, (_, entry)) in tensors.iter().zip(&header.tensors) {
         let offset = data.saturating_add(entry.data_offsets.0);
-        placed.placements.push(Placement {
-            tensor: tensor.id,
-            name: tensor.tensor.name.clone(),
-            extents: vec![Extent { file, offset, len: tensor.len, region: None, checksum: None }],
-            encoding: tensor.encoding.clone(),
-            shape: None,
-            window: None,
-        });
+        placed.placements.push(Placement::new(
+            tensor.id,
+            tensor.tensor.name.clone(),
+            vec![Extent { file, offset, len: tensor.len, region: None, checksum: None }],
+            tensor.encoding.clone(),
+        ));
     }
     placed.files.push(OutputFile { name, len: Some(data.saturating_add(end)) });
     placed.blocks.push(Block { file, offset: 0, bytes });

@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
         };
         let encoding = Encoding { endian: self.index.header.endian, ..Encoding::row_major(&tensor) };
         let name = name.to_owned();
-        Ok((tensor, Placement { tensor: id, name, extents, encoding, shape: None, window: None }))
+        Ok((tensor, Placement::new(id, name, extents, encoding)))
     }
 
     /// Extents for runs of bytes in the entry's data file; none for a run without bytes.

@@ -1,8 +1,8 @@
 //! A plain executor that holds everything in memory: slow, short, and independent of the engine's.
 
 use crate::{
-    Checkpoint, Codec, Contents, Encoding, Endian, Error, Extent, Input, Limits, Options, Packing, Placed,
-    Placement, Region, Result, Side, Tensor, Written,
+    AddedAxis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, Input, Limits, Options,
+    Packing, Placed, Placement, Region, Result, Rounding, Scaling, Side, Tensor, Written,
 };
 use std::collections::BTreeMap;
 
@@ -66,6 +66,8 @@ fn stored_value(
         let region = region.unwrap_or_else(|| whole(tensor));
         let elements = to_usize(region.shape.elements())?;
         let bytes = normalise(encoding, &bytes, elements);
+        let bytes =
+            encoding.scaling.map_or(bytes.clone(), |scaling| dequantise(encoding.dtype, scaling, &bytes));
         let size = to_usize(size)?;
         for (k, index) in logical_indices(tensor, &region, &encoding.order).enumerate() {
             out[index * size..][..size].copy_from_slice(&bytes[k * size..][..size]);
@@ -103,7 +105,8 @@ pub fn write(
     let mut written = Vec::new();
     for placement in &placed.placements {
         let tensor = &checkpoint.tensors[placement.tensor.0];
-        written.push(store(tensor, &values[placement.tensor.0], placement, &mut files)?);
+        let sum = with_added(checkpoint, values, placement);
+        written.push(store(tensor, &sum, placement, &mut files)?);
     }
     let sealed = codec.seal(&placed, &written)?;
     for block in placed.blocks.iter().chain(&sealed) {
@@ -127,9 +130,12 @@ pub(super) fn place(
 
 fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<u8>]) -> Result<Written> {
     let encoding = &placement.encoding;
-    if encoding.dtype != tensor.dtype {
+    if encoding.dtype != tensor.dtype && encoding.scaling.is_none() {
         return Err(Error::unsupported("the conformance kit does not convert dtypes").tensor(&tensor.name));
     }
+    let scaled =
+        encoding.scaling.map(|scaling| quantise(tensor, value, encoding.dtype, scaling)).transpose()?;
+    let value = scaled.as_deref().unwrap_or(value);
     let mut checksums = Vec::new();
     let mut taken = 0;
     for extent in &placement.extents {
@@ -139,7 +145,8 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
                 taken += to_usize(extent.len)?;
                 value[start..taken].to_vec()
             }
-            Some(size) => {
+            Some(own) => {
+                let size = encoding.dtype.bytes().unwrap_or(own);
                 let region = extent.region.clone().unwrap_or_else(|| whole(tensor));
                 let size = to_usize(size)?;
                 let indices = logical_indices(tensor, &region, &encoding.order);
@@ -158,6 +165,61 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
         put(&mut files[extent.file.0], extent.offset, &bytes)?;
     }
     Ok(Written { checksums })
+}
+
+/// The tensor's value and what is added to it.
+fn with_added(checkpoint: &Checkpoint, values: &[Vec<u8>], placement: &Placement) -> Vec<u8> {
+    let mut sum = values[placement.tensor.0].clone();
+    let shape = &checkpoint.tensors[placement.tensor.0].shape;
+    for added in &placement.added {
+        let other = &checkpoint.tensors[added.tensor.0].shape;
+        for (k, number) in sum.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let (mut rest, mut index) = (k as u64, vec![0; shape.rank()]);
+            for (i, len) in index.iter_mut().zip(shape.iter()).rev() {
+                (*i, rest) = (rest % len, rest / len);
+            }
+            let mut own = vec![0; other.rank()];
+            let hit = added.axes.iter().zip(&index).all(|(axis, i)| match *axis {
+                AddedAxis::Every => true,
+                AddedAxis::At(at) => at == *i,
+                AddedAxis::Along(axis) => {
+                    own[axis] = *i;
+                    true
+                }
+            });
+            let flat = own.iter().zip(other.iter()).fold(0, |flat, (i, len)| flat * len + i) as usize;
+            if hit {
+                let term = f32::from_le_bytes(values[added.tensor.0].as_chunks::<4>().0[flat]);
+                *number = (f32::from_le_bytes(*number) + term).to_le_bytes();
+            }
+        }
+    }
+    sum
+}
+
+fn quantise(tensor: &Tensor, value: &[u8], dtype: DType, scaling: Scaling) -> Result<Vec<u8>> {
+    let bits = dtype.bits().unwrap_or(32);
+    let each = value.as_chunks::<4>().0.iter().map(|bytes| {
+        let scaled = f64::from(scaling.scale.get()) * f64::from(f32::from_le_bytes(*bytes));
+        let integer = if scaling.rounding == Rounding::Nearest { scaled.round() } else { scaled.trunc() };
+        let limit = 2f64.powi(bits.cast_signed() - 1);
+        if !(-limit..limit).contains(&integer) {
+            return Err(Error::lossy("a number does not fit").tensor(&tensor.name).found(scaled.to_string()));
+        }
+        Ok((integer as i64).to_le_bytes()[..bits as usize / 8].to_vec())
+    });
+    Ok(each.collect::<Result<Vec<_>>>()?.concat())
+}
+
+fn dequantise(dtype: DType, scaling: Scaling, integers: &[u8]) -> Vec<u8> {
+    let bits = dtype.bits().unwrap_or(32);
+    let each = integers.chunks(bits as usize / 8).map(|bytes| {
+        let mut wide = [0; 8];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        let integer = i64::from_le_bytes(wide) << (64 - bits) >> (64 - bits);
+        (integer as f64 / f64::from(scaling.scale.get())) as f32
+    });
+    each.flat_map(f32::to_le_bytes).collect()
 }
 
 fn put(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) -> Result<()> {

@@ -1,0 +1,101 @@
+//! Tensors added to another, box by box.
+
+use super::stream::{Budget, Files, TensorStream, to_usize};
+use ckpt_api::{AddedAxis, DType, Encoding, Placement, Region, Result, Shape, Tensor};
+
+/// A tensor that is added to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addend<'a> {
+    pub(crate) tensor: &'a Tensor,
+    pub(crate) source: &'a Placement,
+    /// For each axis of the tensor that it is added to, where on it the values go.
+    pub(crate) axes: &'a [AddedAxis],
+}
+
+/// Adds what of `addend` falls into `region` to `floats`, which hold that box of the tensor with its axes in `order`.
+pub(super) fn add(
+    files: &Files,
+    addend: &Addend,
+    region: &Region,
+    order: &[usize],
+    budget: Budget,
+    floats: &mut [u8],
+) -> Result<()> {
+    let Some(wanted) = needed(addend, region) else { return Ok(()) };
+    let target = Encoding { dtype: DType::F32, ..Encoding::row_major(addend.tensor) };
+    let mut stream = TensorStream::new(files, addend.tensor, addend.source, &target, Some(&wanted), budget)?;
+    let values = stream.read_all()?;
+    let (values, floats) = (values.as_chunks::<4>().0, floats.as_chunks_mut::<4>().0);
+    for (at, from) in Walk::new(addend, region, order, &wanted.shape)?.pairs() {
+        if let (Some(sum), Some(value)) = (floats.get_mut(at), values.get(from)) {
+            *sum = (f32::from_le_bytes(*sum) + f32::from_le_bytes(*value)).to_le_bytes();
+        }
+    }
+    Ok(())
+}
+
+/// The box of the addend that is added within `region`; `None` where nothing is.
+fn needed(addend: &Addend, region: &Region) -> Option<Region> {
+    let rank = addend.tensor.shape.rank();
+    let (mut start, mut len) = (vec![0; rank], vec![0; rank]);
+    for (axis, (first, count)) in addend.axes.iter().zip(region.start.iter().zip(region.shape.iter())) {
+        match *axis {
+            AddedAxis::Along(own) => {
+                *start.get_mut(own)? = *first;
+                *len.get_mut(own)? = *count;
+            }
+            AddedAxis::At(index) if index < *first || index - first >= *count => return None,
+            AddedAxis::At(_) | AddedAxis::Every => {}
+        }
+    }
+    Some(Region { start, shape: Shape::new(len).ok()? })
+}
+
+/// Positions in the box and in the addend that belong together.
+struct Walk {
+    /// For each axis, slowest first: how many steps, and how far each goes in the box and in the addend.
+    axes: Vec<[usize; 3]>,
+    /// The first position in the box.
+    base: usize,
+}
+
+impl Walk {
+    fn new(addend: &Addend, region: &Region, order: &[usize], wanted: &Shape) -> Result<Self> {
+        let mut strides = vec![1u64; wanted.rank()];
+        for own in (1..wanted.rank()).rev() {
+            strides[own - 1] = strides[own] * wanted[own];
+        }
+        let (mut axes, mut base, mut step) = (Vec::with_capacity(order.len()), 0, 1u64);
+        for axis in order.iter().rev() {
+            let count = region.shape[*axis];
+            let (steps, far) = match addend.axes[*axis] {
+                AddedAxis::Along(own) => (count, strides[own]),
+                AddedAxis::Every => (count, 0),
+                AddedAxis::At(index) => {
+                    base += to_usize((index - region.start[*axis]) * step)?;
+                    (1, 0)
+                }
+            };
+            axes.push([to_usize(steps)?, to_usize(step)?, to_usize(far)?]);
+            step *= count;
+        }
+        axes.reverse();
+        Ok(Walk { axes, base })
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let (inner, outer) =
+            self.axes.split_last().map_or(([1, 0, 0], &[][..]), |(inner, outer)| (*inner, outer));
+        let count: usize = outer.iter().map(|[count, ..]| count).product();
+        (0..count).flat_map(move |mut rest| {
+            let (mut at, mut from) = (self.base, 0);
+            for [count, step, far] in outer.iter().rev() {
+                at += rest % count * step;
+                from += rest % count * far;
+                rest /= count;
+            }
+            let [count, step, far] = inner;
+            (0..count).map(move |k| (at + k * step, from + k * far))
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! Numbers stored as integers: `integer = scale · number`, and back.
+
+use ckpt_api::{DType, Error, Result, Rounding, Scaling};
+
+/// Whether numbers can be stored as this type's integers.
+pub fn quantisable(dtype: DType) -> bool {
+    limits(dtype).is_some()
+}
+
+/// Stores little-endian 32-bit floats as `dtype`'s integers, in double precision. `first` is the position of the first
+/// element in its tensor, for errors.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Lossy`] for a number that does not fit, NaN and infinities among them, naming the element, its
+/// value and the largest that fits; [`ckpt_api::Kind::Unsupported`] for a dtype that is no integer of 8, 16 or 32 bits.
+pub fn quantise(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let (low, high, bytes) = limits(dtype).ok_or_else(|| unsupported(dtype))?;
+    let scale = f64::from(scaling.scale.get());
+    out.clear();
+    for (k, number) in source.as_chunks::<4>().0.iter().enumerate() {
+        let number = f32::from_le_bytes(*number);
+        let scaled = scale * f64::from(number);
+        let integer = match scaling.rounding {
+            Rounding::Truncate => scaled.trunc(),
+            Rounding::Nearest => scaled.round(),
+        };
+        if !(integer >= low && integer <= high) {
+            return Err(Error::lossy("a number does not fit the integers that it is to be stored as")
+                .field(format!("element {}", first + k as u64))
+                .found(format!("{number}, which is {scaled} at a scale of {scale}"))
+                .expected(format!("{} to {} ({low} to {high} as {dtype})", low / scale, high / scale))
+                .help("choose a smaller scale or a larger dtype, or clip the weights"));
+        }
+        // Exact: the integer lies within the type's range.
+        out.extend_from_slice(&(integer as i64).to_le_bytes()[..bytes]);
+    }
+    Ok(())
+}
+
+/// Reads little-endian integers as the 32-bit floats that they stand for.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for a dtype that is no integer of 8, 16 or 32 bits.
+pub fn dequantise(dtype: DType, scaling: Scaling, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let (_, _, bytes) = limits(dtype).ok_or_else(|| unsupported(dtype))?;
+    let scale = f64::from(scaling.scale.get());
+    out.clear();
+    for element in source.chunks_exact(bytes) {
+        let mut wide = [0; 4];
+        wide[4 - bytes..].copy_from_slice(element);
+        let integer = i32::from_le_bytes(wide) >> (32 - 8 * bytes);
+        // One rounding: the quotient of doubles is closer to the true one than any two floats are to each other.
+        let number = (f64::from(integer) / scale) as f32;
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    Ok(())
+}
+
+/// Smallest and largest integer, and bytes.
+fn limits(dtype: DType) -> Option<(f64, f64, usize)> {
+    match dtype {
+        DType::I8 => Some((f64::from(i8::MIN), f64::from(i8::MAX), 1)),
+        DType::I16 => Some((f64::from(i16::MIN), f64::from(i16::MAX), 2)),
+        DType::I32 => Some((f64::from(i32::MIN), f64::from(i32::MAX), 4)),
+        _ => None,
+    }
+}
+
+fn unsupported(dtype: DType) -> Error {
+    Error::unsupported("numbers cannot be stored as this type's integers")
+        .found(dtype.name())
+        .expected("i8, i16 or i32")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::Kind;
+    use proptest::prelude::*;
+
+    fn scaling(scale: u32, rounding: Rounding) -> Scaling {
+        Scaling { scale: scale.try_into().unwrap(), rounding }
+    }
+
+    fn stored(dtype: DType, scale: u32, rounding: Rounding, numbers: &[f32]) -> Result<Vec<u8>> {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let mut out = Vec::new();
+        quantise(dtype, scaling(scale, rounding), 10, &bytes, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn fractions_are_cut_off_or_rounded_halves_away_from_zero() {
+        let numbers = [0.5f32, -0.5, 0.4375, -0.4375, 0.5625];
+        assert_eq!(stored(DType::I8, 4, Rounding::Truncate, &numbers).unwrap(), [2, 254, 1, 255, 2]);
+        let numbers = [0.125f32, -0.125, 0.375, -0.375, 0.1];
+        assert_eq!(stored(DType::I8, 4, Rounding::Nearest, &numbers).unwrap(), [1, 255, 2, 254, 0]);
+    }
+
+    #[test]
+    fn the_largest_and_smallest_integers_fit_and_the_next_do_not() {
+        for (dtype, high) in [(DType::I8, 127.0f32), (DType::I16, 32767.0)] {
+            stored(dtype, 1, Rounding::Nearest, &[high, -high - 1.0]).unwrap();
+            for number in [high + 1.0, -high - 2.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let error = stored(dtype, 1, Rounding::Nearest, &[0.0, number]).unwrap_err();
+                assert_eq!(error.kind(), Kind::Lossy);
+                let text = error.to_string();
+                assert!(text.contains("element 11") && text.contains(&high.to_string()), "{text}");
+            }
+        }
+        // Truncation brings back what lies less than one outside.
+        assert_eq!(stored(DType::I8, 1, Rounding::Truncate, &[127.9, -128.9]).unwrap(), [127, 128]);
+    }
+
+    #[test]
+    fn other_types_are_refused() {
+        for dtype in [DType::F32, DType::U8, DType::I64, DType::I4, DType::String] {
+            assert_eq!(stored(dtype, 1, Rounding::Truncate, &[]).unwrap_err().kind(), Kind::Unsupported);
+            assert!(!quantisable(dtype));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_i16_comes_back_exactly_at_any_scale(scale in 1u32..70_000, from in any::<i16>()) {
+            let integers: Vec<u8> = (0..200).flat_map(|k| from.wrapping_add(k).to_le_bytes()).collect();
+            let (mut numbers, mut back) = (Vec::new(), Vec::new());
+            dequantise(DType::I16, scaling(scale, Rounding::Nearest), &integers, &mut numbers).unwrap();
+            quantise(DType::I16, scaling(scale, Rounding::Nearest), 0, &numbers, &mut back).unwrap();
+            prop_assert_eq!(back, integers);
+        }
+
+        #[test]
+        fn what_is_stored_is_off_by_less_than_one_unit_or_half_of_one(number in -100f32..100.0, scale in 1u32..300) {
+            for (rounding, most) in [(Rounding::Truncate, 1.0), (Rounding::Nearest, 0.5)] {
+                let bytes = stored(DType::I32, scale, rounding, &[number]).unwrap();
+                let integer = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                let off = (f64::from(integer) - f64::from(scale) * f64::from(number)).abs();
+                prop_assert!(off <= most, "{} at {}: {}", number, scale, off);
+            }
+        }
+    }
+}
