@@ -59,8 +59,8 @@ impl Placed {
             };
             *seen = true;
             let file = placement.extents.first().map(|extent| extent.file);
-            if !names.insert((file, placement.name.as_str())) {
-                return Err(defect("two tensors are stored under one name").tensor(&tensor.name));
+            if !names.insert((id, file, placement.name.as_str())) {
+                return Err(defect("a tensor is stored twice under one name").tensor(&tensor.name));
             }
             check_added(checkpoint, tensor, placement, &mut placed)?;
             if placement.window.is_some() {
@@ -208,7 +208,7 @@ mod tests {
             ("same name", |p| p.files.push(p.files[0].clone())),
             ("lost silently", |p| p.placements.clear()),
             ("does not exist", |p| p.placements[0].tensor = TensorId(1)),
-            ("under one name", |p| p.placements.push(p.placements[0].clone())),
+            ("twice under one name", |p| p.placements.push(p.placements[0].clone())),
             ("does not fit it", |p| p.placements[0].encoding.order = vec![1]),
             ("does not fit it", |p| p.placements[0].extents[0].len = 4),
             ("a file that does not exist", |p| p.placements[0].extents[0].file = FileId(1)),

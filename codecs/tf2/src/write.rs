@@ -163,14 +163,7 @@ impl Emitter<'_> {
             let of_piece = written.get_mut(part.piece).ok_or_else(misplaced)?;
             of_piece.push(Part { offset, placement, extent });
         }
-        self.placed.placements.push(Placement {
-            tensor: id,
-            name,
-            extents,
-            encoding,
-            shape: None,
-            window: None,
-        });
+        self.placed.placements.push(Placement::new(id, name, extents, encoding));
         Ok(())
     }
 

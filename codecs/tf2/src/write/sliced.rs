@@ -50,14 +50,7 @@ fn cover(tensor: &Tensor, slices: &[Slice]) -> bool {
     }
     let placed = Placed {
         files: vec![OutputFile { name: "slices".to_owned(), len: None }],
-        placements: vec![Placement {
-            tensor: TensorId(0),
-            name: String::new(),
-            extents,
-            encoding,
-            shape: None,
-            window: None,
-        }],
+        placements: vec![Placement::new(TensorId(0), "", extents, encoding)],
         ..Placed::default()
     };
     placed.check(&Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() }).is_ok()
