@@ -99,6 +99,13 @@ ops! {
     /// Convolution (cross-correlation) with ONNX's `strides`, `pads`, `dilations`, `group`; `weight` has axes
     /// out, in, kernel_y, kernel_x in any order.
     Conv = "Conv";
+    /// Values one after the other along `axis`, in the order of the inputs.
+    Concat = "Concat";
+    /// Values around a value: `pads`, all begins before all ends, as an attribute; `mode` as ONNX has it (`edge` repeats
+    /// the nearest), or `unspecified` where the source does not state it.
+    Pad = "Pad";
+    /// `min(max(x, min), max)`; `min` and `max` are attributes.
+    Clip = "Clip";
     /// `max(x, 0)`.
     Relu = "Relu";
     /// `x < 0 ? alpha·x : x`, `alpha` 0.01 unless given.
@@ -300,7 +307,8 @@ impl Graph {
     /// Fills in the activations that are not stated, in order. [`Activation::Linear`] removes the node.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] where the numbers differ, or the graph is no chain.
+    /// [`crate::Kind::Usage`] where the numbers differ; [`crate::Kind::Unsupported`] where such a node has not one input
+    /// and one output.
     pub fn specify(&mut self, activations: &[Activation]) -> Result<()> {
         let open: Vec<String> = self.unspecified().into_iter().map(str::to_owned).collect();
         if open.len() != activations.len() {
@@ -308,9 +316,16 @@ impl Graph {
                 .found(activations.len().to_string())
                 .expected(format!("{}, for: {}", open.len(), open.join(", "))));
         }
-        self.chain()?;
+        let mut nodes = self.nodes.iter().filter(|node| node.op == Op::Unspecified);
+        if let Some(node) = nodes.find(|node| node.inputs.len() != 1 || node.outputs.len() != 1) {
+            return Err(
+                Error::unsupported("an activation has not one input and one output").field(&node.name)
+            );
+        }
         let mut given = activations.iter();
+        let mut removed: HashMap<String, String> = HashMap::new();
         self.nodes.retain_mut(|node| {
+            node.inputs.iter_mut().for_each(|input| follow(&removed, input));
             if node.op != Op::Unspecified {
                 return true;
             }
@@ -320,11 +335,21 @@ impl Graph {
                     node.attributes.clear();
                     true
                 }
-                None => false,
+                None => {
+                    removed.extend(node.outputs.pop().zip(node.inputs.pop()));
+                    false
+                }
             }
         });
-        self.rewire();
+        self.outputs.iter_mut().for_each(|output| follow(&removed, &mut output.name));
         Ok(())
+    }
+}
+
+/// The value that a removed node passed on.
+fn follow(removed: &HashMap<String, String>, name: &mut String) {
+    if let Some(before) = removed.get(name) {
+        name.clone_from(before);
     }
 }
 
@@ -371,6 +396,20 @@ mod tests {
             let error = graph.check().unwrap_err().to_string();
             assert!(error.contains(message), "{message}: {error}");
         }
+    }
+
+    #[test]
+    fn activations_can_be_given_where_the_graph_branches() {
+        let mut graph = open_chain();
+        let mut join = Node::new("join", Op::Concat);
+        join.inputs = vec!["b/activation".into(), "input".into()];
+        join.outputs = vec!["join".into()];
+        graph.nodes.push(join);
+        graph.specify(&[Activation::Linear, Activation::Linear]).unwrap();
+        graph.check().unwrap();
+        assert_eq!(graph.nodes[1].inputs, ["a"]);
+        assert_eq!(graph.nodes[2].inputs, ["b", "input"]);
+        assert_eq!(graph.outputs[0].name, "b");
     }
 
     #[test]
