@@ -29,6 +29,8 @@ impl Registry {
     pub fn builtin() -> Self {
         Registry {
             codecs: vec![
+                #[cfg(feature = "cnn2")]
+                Arc::new(ckpt_cnn2::Cnn2),
                 #[cfg(feature = "nn")]
                 Arc::new(ckpt_nn::Nn),
                 #[cfg(feature = "safetensors")]

@@ -304,7 +304,11 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
     place.write("m.nn", valid_nn());
     let out = "o.safetensors";
     place.refuses(&["convert", "m.nn", out, "--from", "tf"], 2, &["unknown format", "did you mean 'tf2'"]);
-    place.refuses(&["convert", "m.nn", "o", "--to", "foo"], 2, &["unknown format", "known: nn, safetensors"]);
+    place.refuses(
+        &["convert", "m.nn", "o", "--to", "foo"],
+        2,
+        &["unknown format", "known: cnn2, nn, safetensors"],
+    );
     place.refuses(&["convert", "m.nn", "o.xyz"], 2, &["does not say its format", "--to"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialekt=a"], 2, &["dialekt", "did you mean 'dialect'"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialect=c"], 2, &["a or b"]);
