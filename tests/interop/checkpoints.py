@@ -34,6 +34,14 @@ def mlp(activations=("relu", "softmax"), sizes=(7, 5, 3), functional=False, seed
     return keras.Sequential([keras.Input((sizes[0],)), *layers])
 
 
+def cnn(layers, bias=False) -> keras.Model:
+    """Convolutions of the same size, `(filters, kernel, activation)` each, on images of 15 channels."""
+    keras.utils.set_random_seed(1)
+    layers = [keras.layers.Conv2D(filters, kernel, padding="same", activation=activation, use_bias=bias)
+              for filters, kernel, activation in layers]
+    return keras.Sequential([keras.Input((None, None, 15)), *layers])
+
+
 def trained(model: keras.Model) -> keras.Model:
     """After two steps of Adam, so that the slots hold something."""
     model.compile(keras.optimizers.Adam(0.01), "mse")

@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 import checkpoints as make
+import cnn2_file
 import keras
 import keras_restore  # registers its checks
 import nn_file
@@ -230,6 +231,50 @@ def nn_survives_a_stay_in_safetensors(folder):
     assert (folder / "a.nn").read_bytes() == (folder / "c.nn").read_bytes()
     _, tensors = nn_file.read((folder / "a.nn").read_bytes())
     assert_equal(safetensors.numpy.load_file(folder / "b.safetensors"), tensors)
+
+
+# tf2 → cnn2: the convolutions compute the same.
+
+
+CNN = [(8, 1, "sigmoid"), (4, 3, "relu"), (3, 5, "tanh")]
+
+
+def assert_same_cnn(path: pathlib.Path, model) -> None:
+    x = make.values((1, 9, 7, 15), 15)
+    y = model(x, training=False).numpy()[0]
+    found = cnn2_file.forward(path.read_bytes(), x[0], [activation for _, _, activation in CNN])
+    # Weights are rounded to 11 bits in each of 3 layers; that these errors add up no worse than this is seen, not proven.
+    bound = 8 * 2.0**-11 * np.abs(y).max()
+    difference = np.abs(found - y).max()
+    assert found.shape == y.shape and difference <= bound, f"largest difference {difference}, bound {bound}"
+    print(f"    largest difference {difference:.1e}, bound {bound:.1e}", end="")
+
+
+@check()
+def an_exported_cnn_computes_the_same_as_cnn2(folder):
+    model = make.cnn(CNN)
+    source = make.export(model, folder / "model")
+    said = convert(source, folder / "out.bin", fails=True)
+    assert "--allow narrowed" in said, said
+    said = convert(source, folder / "out.bin", "--allow", "narrowed")
+    assert "zero border of 'conv2d_1', relu of 'conv2d_1'" in said, said
+    assert_same_cnn(folder / "out.bin", model)
+
+
+@check()
+def a_bare_cnn_can_be_mapped_to_cnn2(folder):
+    model = make.cnn(CNN)
+    names = "".join(f'"{variable.path}" = "layer{n}.weight"\n' for n, variable in enumerate(model.variables, 1))
+    rules = f'ignore = ["_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter"]\n[lookup]\n{names}'
+    (folder / "map.toml").write_text(rules)
+    convert(make.checkpoint(model, folder), folder / "out.bin", "--map", folder / "map.toml", "--allow", "narrowed")
+    assert_same_cnn(folder / "out.bin", model)
+
+
+@check()
+def a_cnn_with_biases_is_refused_by_cnn2(folder):
+    said = convert(make.export(make.cnn(CNN, bias=True), folder / "model"), folder / "out.bin", fails=True)
+    assert "a bias" in said and "conv2d" in said, said
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ fn from_names(checkpoint: &Checkpoint) -> Result<Model<'_>> {
     if model.layers.is_empty() {
         return Err(Error::usage("the source does not say which layers it has")
             .expected("a graph, or tensors called layer1.weight, layer2.weight, … of [out, in, k, k]")
-            .help("name them so with --map"));
+            .help("name them so with --map, or take a source that states its layers, such as a SavedModel"));
     }
     Ok(model)
 }
