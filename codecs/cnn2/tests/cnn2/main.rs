@@ -2,6 +2,7 @@
 
 mod build;
 mod conformance;
+mod graphs;
 mod properties;
 mod reading;
 mod rules;
