@@ -8,7 +8,7 @@ use crate::recipe::{Join, Target, rebuild};
 use crate::registry::Registry;
 use crate::select::{Removed, remove, retype, select};
 use crate::source::Source;
-use ckpt_api::{Codec, DType, Error, Limits, LossKind, Options, Placed, Result, Side};
+use ckpt_api::{ArchitectureFile, Codec, DType, Error, Limits, LossKind, Options, Placed, Result, Side};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub struct Conversion {
     pub to: Option<String>,
     /// Options for the codec that writes.
     pub options: Vec<(String, String)>,
+    /// An architecture file of the target's format, which says what the source does not.
+    pub architecture: Option<ArchitectureFile>,
     /// New names for the tensors.
     pub mapping: Option<Mapping>,
     /// Patterns of the tensors to keep; all where it is empty. `*` stands for anything.
@@ -130,7 +132,9 @@ impl Conversion {
             None => registry.for_extension(&name)?,
         };
         let info = codec.info();
-        let options = Options::parse(info.id, info.options, Side::Write, &self.options)?;
+        let architecture = self.architecture.clone().filter(|file| file.format() == Some(info.id));
+        let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
+            .with_architecture(architecture);
         let Removed { names: mut excluded, mut losses } =
             select(&mut source.contents, &self.include, &self.exclude)?;
         let ignored = self.rename(&mut source)?;

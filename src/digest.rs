@@ -22,7 +22,7 @@ pub struct Digest {
 pub struct TensorDigest {
     /// The tensor's name.
     pub name: String,
-    /// Its stored dtype.
+    /// Its dtype: the stored one, or that of the numbers that stored integers stand for.
     pub dtype: DType,
     /// Its shape.
     pub shape: Shape,
@@ -54,7 +54,7 @@ pub fn digest(source: &Source, threads: usize) -> Result<Digest> {
     let mut list = Vec::with_capacity(ids.len());
     for (id, value) in ids.iter().zip(values) {
         let tensor = &tensors[id.0];
-        let dtype = source.contents.placements[id.0].encoding.dtype;
+        let dtype = source.canonical(*id).dtype;
         for text in [tensor.name.as_str(), dtype.name()] {
             total.update((text.len() as u64).to_le_bytes());
             total.update(text);

@@ -3,8 +3,8 @@
 use crate::execute::{Budget, Files, TensorStream};
 use crate::registry::{Evidence, Registry};
 use ckpt_api::{
-    Architecture, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Limits, Match, Options,
-    Result, Side, TensorId,
+    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Limits, Match,
+    Options, Result, Side, TensorId,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct OpenOptions {
     /// the layers whose activation the source does not state.
     pub options: Vec<(String, String)>,
     /// What the format does not say about its graph.
-    pub architecture: Option<Architecture>,
+    pub architecture: Option<ArchitectureFile>,
     /// Bounds on what the input may make the process do.
     pub limits: Limits,
 }
@@ -78,13 +78,13 @@ impl Source {
         let (activations, own): (Vec<_>, Vec<_>) =
             options.options.iter().cloned().partition(|(key, _)| key == ACTIVATIONS && !knows(info, key));
         let checked = Options::parse(info.id, info.options, Side::Read, &own)?
-            .with_architecture(options.architecture.clone());
+            .with_architecture(own_architecture(info, options)?);
         let shown = input.display(input.entry());
         let mut contents =
             codec.read(&input, &checked, &options.limits).map_err(|error| error.file(shown.as_str()))?;
         contents.check(&options.limits).map_err(|error| error.file(shown.as_str()))?;
-        if let Some(architecture) = &options.architecture {
-            architecture.apply(&mut contents.checkpoint)?;
+        if let Some(file) = options.architecture.as_ref().filter(|file| file.format().is_none()) {
+            file.layers()?.apply(&mut contents.checkpoint)?;
         }
         for (_, names) in &activations {
             let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -170,6 +170,25 @@ fn damage(registry: &Registry, input: &Input, options: &OpenOptions) -> Option<E
     let (Some(codec), None) = (possible.next(), possible.next()) else { return None };
     let shown = input.display(input.entry());
     codec.read(input, &Options::default(), &options.limits).err().map(|error| error.file(shown))
+}
+
+/// The architecture file, where it is for the codec itself.
+fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<ArchitectureFile>> {
+    let Some((file, format)) = options.architecture.as_ref().and_then(|file| Some((file, file.format()?)))
+    else {
+        return Ok(None);
+    };
+    if format == info.id {
+        return Ok(Some(file.clone()));
+    }
+    let error = Error::usage("the architecture file is for another format")
+        .field("format")
+        .found(format!("'{format}'"))
+        .expected(format!("'{}', or none with layers for any format", info.id));
+    Err(match &file.name {
+        Some(name) => error.file(name),
+        None => error,
+    })
 }
 
 fn knows(info: &FormatInfo, key: &str) -> bool {

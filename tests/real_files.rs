@@ -103,7 +103,7 @@ fn a_graph_given_by_an_architecture_file_computes_the_same() {
         {"type":"dense","weight":"dense/kernel","bias":"dense/bias","activation":"relu"},
         {"type":"dense","weight":"dense_1/kernel","bias":"dense_1/bias","activation":"softmax"}]}"#;
     let options = ckpt::OpenOptions {
-        architecture: Some(ckpt_api::Architecture::from_json(json).unwrap()),
+        architecture: Some(ckpt_api::ArchitectureFile::from_json(json).unwrap()),
         ..ckpt::OpenOptions::default()
     };
     let source = ckpt::Source::open(&ckpt::Registry::builtin(), &case, &options).unwrap();

@@ -2,10 +2,11 @@
 
 use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, OpenOptions, Source};
-use ckpt_api::{Architecture, Error, Input, Limits, OptionSpec, Result, Side, nearest};
+use ckpt_api::{ArchitectureFile, Codec, Error, Input, Limits, OptionSpec, Result, Side, nearest};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The largest architecture or mapping file that is read.
 const TEXT_LIMIT: u64 = 16 << 20;
@@ -72,7 +73,7 @@ pub(super) struct Reading {
     /// Option for reading the input; `ckpt formats` lists them
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) from_set: Vec<String>,
-    /// Architecture file (JSON): what the format does not say about the model
+    /// Architecture file (JSON, or TOML by its name): what the format does not say about the model
     #[arg(long, value_name = "FILE")]
     pub(super) arch: Option<PathBuf>,
     /// Raise or lower a bound on hostile input
@@ -88,12 +89,27 @@ impl Reading {
         path: &Path,
         more: Vec<(String, String)>,
     ) -> Result<Source> {
+        self.open_with(registry, path, more, self.architecture()?)
+    }
+
+    /// As [`Reading::open`], with this architecture file in place of its own.
+    pub(super) fn open_with(
+        &self,
+        registry: &Registry,
+        path: &Path,
+        more: Vec<(String, String)>,
+        architecture: Option<ArchitectureFile>,
+    ) -> Result<Source> {
         let mut options = pairs(&self.from_set)?;
         options.extend(more);
-        let architecture = self.arch.as_deref().map(read_architecture).transpose()?;
         let options =
             OpenOptions { format: self.from.clone(), options, architecture, limits: self.limits()? };
         Source::open(registry, path, &options)
+    }
+
+    /// The architecture file, if one was given.
+    pub(super) fn architecture(&self) -> Result<Option<ArchitectureFile>> {
+        self.arch.as_deref().map(read_architecture).transpose()
     }
 
     pub(super) fn limits(&self) -> Result<Limits> {
@@ -104,21 +120,27 @@ impl Reading {
         Ok(limits)
     }
 
-    /// The options that reading knows, for `--set`.
-    pub(super) fn specs(&self, registry: &Registry, path: &Path) -> Result<&'static [OptionSpec]> {
-        let codec = match &self.from {
-            Some(id) => registry.reader(id)?,
-            None => registry.identify(&Input::open(path)?)?.0,
-        };
-        Ok(codec.info().options)
+    /// The format of the input.
+    pub(super) fn codec(&self, registry: &Registry, path: &Path) -> Result<Arc<dyn Codec>> {
+        match &self.from {
+            Some(id) => registry.reader(id),
+            None => Ok(registry.identify(&Input::open(path)?)?.0),
+        }
     }
 }
 
-fn read_architecture(path: &Path) -> Result<Architecture> {
-    let file = path.display().to_string();
-    let architecture =
-        Architecture::from_json(&read_text(path)?).map_err(|error| error.file(file.as_str()))?;
-    Ok(Architecture { file: Some(file), ..architecture })
+/// JSON, or TOML where the name says so.
+fn read_architecture(path: &Path) -> Result<ArchitectureFile> {
+    let name = path.display().to_string();
+    let text = read_text(path)?;
+    let file = match path.extension().is_some_and(|extension| extension == "toml") {
+        true => toml::from_str(&text)
+            .map(|document| ArchitectureFile { name: None, document })
+            .map_err(|error| Error::usage("the architecture file is not valid").found(error.to_string())),
+        false => ArchitectureFile::from_json(&text),
+    };
+    let file = file.map_err(|error| error.file(name.as_str()))?;
+    Ok(ArchitectureFile { name: Some(name), ..file })
 }
 
 /// A text file of bounded size.

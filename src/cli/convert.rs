@@ -121,8 +121,8 @@ fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Pl
     let mut read = Vec::new();
     let mut options = pairs(&arguments.to_set)?;
     if !arguments.set.is_empty() {
-        let from = arguments.reading.specs(&registry, &arguments.input)?;
-        let (reading, writing) = route(&arguments.set, from, to.options)?;
+        let from = arguments.reading.codec(&registry, &arguments.input)?;
+        let (reading, writing) = route(&arguments.set, from.info().options, to.options)?;
         read = reading;
         options.extend(writing);
     }
@@ -132,7 +132,14 @@ fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Pl
         }
         options.push(("shard_size".to_owned(), size.clone()));
     }
-    let source = arguments.reading.open(&registry, &arguments.input, read)?;
+    let given = arguments.reading.architecture()?;
+    let for_target = given.clone().filter(|file| file.format() == Some(to.id));
+    // What is the target's own is the source's, too, only where both have one format.
+    let for_source = match &for_target {
+        Some(_) if arguments.reading.codec(&registry, &arguments.input)?.info().id != to.id => None,
+        _ => given,
+    };
+    let source = arguments.reading.open_with(&registry, &arguments.input, read, for_source)?;
     let mut policy = Policy { strict: arguments.strict, ..Policy::default() };
     arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
     let mapping = arguments.map.as_deref().map(super::map::read_mapping).transpose()?;
@@ -141,6 +148,7 @@ fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Pl
     let conversion = Conversion {
         to: Some(to.id.to_owned()),
         options,
+        architecture: for_target,
         mapping,
         include: arguments.include.clone(),
         exclude: arguments.exclude.clone(),

@@ -1,10 +1,67 @@
 //! The architecture file: what a checkpoint's own format does not say about its graph.
 //!
-//! Its JSON Schema is `schemas/architecture.schema.json`.
+//! A file that describes a chain of layers is an [`Architecture`]; its JSON Schema is
+//! `schemas/architecture.schema.json`. A file whose `format` names a format is that codec's own
+//! ([`Options::architecture`](crate::Options::architecture)).
 
 use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, TensorId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::HashMap;
+
+/// The file that the user gave with `--arch`, not yet understood.
+///
+/// ```
+/// let file = ckpt_api::ArchitectureFile::from_json(r#"{ "format": "bullet", "input": {} }"#)?;
+/// assert_eq!(file.format(), Some("bullet"));
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArchitectureFile {
+    /// Where it was read from, for errors.
+    pub name: Option<String>,
+    /// What it says.
+    pub document: Value,
+}
+
+impl ArchitectureFile {
+    /// Parses JSON.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] with the line and column.
+    pub fn from_json(json: &str) -> Result<Self> {
+        let document = serde_json::from_str(json).map_err(|error| invalid(&error))?;
+        Ok(ArchitectureFile { name: None, document })
+    }
+
+    /// The id of the format whose codec understands it; `None` for a chain of layers.
+    pub fn format(&self) -> Option<&str> {
+        self.document.get("format")?.as_str()
+    }
+
+    /// The chain of layers that it describes.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`], naming the file.
+    pub fn layers(&self) -> Result<Architecture> {
+        self.parse().map(|architecture| Architecture { file: self.name.clone(), ..architecture })
+    }
+
+    /// What it describes, as a type of its codec's.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`], naming the file.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
+        T::deserialize(&self.document).map_err(|error| match &self.name {
+            Some(name) => invalid(&error).file(name),
+            None => invalid(&error),
+        })
+    }
+}
+
+fn invalid(error: &serde_json::Error) -> Error {
+    Error::usage("the architecture file is not valid").found(error.to_string())
+}
 
 /// A chain of layers, given by the user with `--arch`.
 ///
@@ -152,8 +209,7 @@ impl Architecture {
     /// [`crate::Kind::Usage`] with the line and column.
     pub fn from_json(json: &str) -> Result<Self> {
         serde_json::from_str(json).map_err(|error| {
-            Error::usage("the architecture file is not valid")
-                .found(error.to_string())
+            invalid(&error)
                 .help("it looks like { \"layers\": [{ \"type\": \"dense\", \"activation\": \"relu\" }] }")
         })
     }

@@ -67,7 +67,7 @@ pub enum Attribute {
 
 macro_rules! ops {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// An operator. Names and semantics are ONNX's, but for the two at the end.
+        /// An operator. Names and semantics are ONNX's, but for those at the end whose names begin with `ckpt.`.
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(from = "String", into = "String")]
         #[non_exhaustive]
@@ -136,6 +136,25 @@ ops! {
     GlobalAveragePool = "GlobalAveragePool";
     /// Inference-time batch normalisation; parameters `scale`, `bias`, `mean`, `variance`, attribute `epsilon`.
     BatchNormalization = "BatchNormalization";
+    /// `min(max(x, min), max)`, with `min` and `max` as attributes.
+    Clip = "Clip";
+    /// Elementwise sum.
+    Add = "Add";
+    /// Elementwise product.
+    Mul = "Mul";
+    /// The inputs one behind the other along `axis`.
+    Concat = "Concat";
+    /// As many equal parts along `axis` as there are outputs.
+    Split = "Split";
+    /// Not ONNX: the sum of a sparse input's columns. The input lists the indices of the active features, of shape
+    /// `[N, K]`, padded with −1; `y = b + Σ weight[f]` over them. `weight` has axes out and feature, and bucket
+    /// where the features come in several sets: then `f = bucket · features + feature`. `factoriser`, which may be
+    /// absent, has axes out and feature and is added to every bucket's weight. `bias` may be absent. A second input
+    /// chooses the bias's bucket where that has this axis.
+    FeatureTransformer = "ckpt.FeatureTransformer";
+    /// Not ONNX: a Gemm whose parameters are chosen for each example. Inputs `x` of shape `[N, in]` and `k` of shape
+    /// `[N]`; `y = x · weight[k] + bias[k]`. `weight` has axes bucket, in and out, `bias` bucket and out.
+    BucketedGemm = "ckpt.BucketedGemm";
     /// Not ONNX: an elementwise activation that the source does not state. Attribute `layer` names the layer
     /// it belongs to. A target that stores a graph refuses it.
     Unspecified = "ckpt.Unspecified";

@@ -1,6 +1,6 @@
 //! Options of a codec: typed, documented, and never silently ignored.
 
-use crate::{Architecture, Error, Result};
+use crate::{ArchitectureFile, Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -53,11 +53,11 @@ impl Side {
     }
 }
 
-/// Checked option values, and the architecture file if one was given.
+/// Checked option values, and the architecture file if one of the codec's own was given.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     values: BTreeMap<&'static str, String>,
-    architecture: Option<Architecture>,
+    architecture: Option<ArchitectureFile>,
 }
 
 impl Options {
@@ -87,15 +87,15 @@ impl Options {
         Ok(Options { values, architecture: None })
     }
 
-    /// The same options with an architecture.
+    /// The same options with an architecture file of the codec's own.
     #[must_use]
-    pub fn with_architecture(mut self, architecture: Option<Architecture>) -> Self {
+    pub fn with_architecture(mut self, architecture: Option<ArchitectureFile>) -> Self {
         self.architecture = architecture;
         self
     }
 
-    /// The architecture file, if one was given.
-    pub fn architecture(&self) -> Option<&Architecture> {
+    /// The architecture file, if one was given whose [`format`](ArchitectureFile::format) is the codec's.
+    pub fn architecture(&self) -> Option<&ArchitectureFile> {
         self.architecture.as_ref()
     }
 
