@@ -1,0 +1,458 @@
+//! Reading: which files there are, what each of them is, and where its tensors lie.
+
+use crate::architecture::Architecture;
+use crate::format::{
+    Form, ID, KEY_ARCHITECTURE, KEY_ID, KEY_PADDING, KEY_PARTS, KEY_QUANTISED, KEY_RECORDS, KEY_ROWS,
+    KEY_STEP, MOMENTUM, PARAMS, Padding, Part, QUANTISED, RAW, SLOTS, SLOW, STATE, STEP, Section, State,
+    VELOCITY, WEIGHTS, padded, sections,
+};
+use crate::records::{self, Record};
+use crate::{graph, preset, propose, step};
+use ckpt_api::{
+    Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limits, Match, Options, Packing,
+    Placement, Quantisation, Result, Role, Shape, Slot, Tensor, TensorId,
+};
+use std::num::NonZeroU32;
+
+/// Certain where a file is records to its end, or ends with bullet's name; possible where files are called as bullet
+/// calls them.
+pub(crate) fn probe(input: &Input) -> Result<Match> {
+    if !input.is_directory() {
+        return if input.is_file() { probe_file(input, input.entry()) } else { Ok(Match::No) };
+    }
+    let mut verdict = Match::No;
+    for name in [&format!("{STATE}{}", WEIGHTS.file), WEIGHTS.file, QUANTISED, RAW] {
+        if !input.has_file(name) {
+            continue;
+        }
+        match probe_file(input, name)? {
+            certain @ Match::Certain(_) => return Ok(certain),
+            Match::Possible(why) if verdict == Match::No => verdict = Match::Possible(why),
+            _ => {}
+        }
+    }
+    let params = [format!("{STATE}{}", PARAMS.file), PARAMS.file.to_owned()];
+    match params.iter().find(|name| input.has_file(name)) {
+        Some(name) if verdict == Match::No => Ok(Match::Possible(format!("it has a file '{name}'"))),
+        _ => Ok(verdict),
+    }
+}
+
+fn probe_file(input: &Input, name: &str) -> Result<Match> {
+    let file = input.file(name)?;
+    if let Some(count) = records::count(&file) {
+        return Ok(Match::Certain(format!("{name} is {count} records to its last byte")));
+    }
+    if ends_with_name(&file)? {
+        return Ok(Match::Certain(format!("{name} is filled up to a multiple of 64 bytes with 'bullet'")));
+    }
+    let base = base(name);
+    let known = [RAW, QUANTISED, WEIGHTS.file, PARAMS.file, MOMENTUM.file, VELOCITY.file, SLOW.file];
+    Ok(match known.contains(&base) {
+        true => Match::Possible(format!("bullet calls a file '{base}'")),
+        false => Match::No,
+    })
+}
+
+fn base(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// Whether the file is filled up with at least one whole `bullet`.
+fn ends_with_name(file: &File) -> Result<bool> {
+    let whole = padded(1);
+    if file.len() < whole || !file.len().is_multiple_of(whole) {
+        return Ok(false);
+    }
+    let tail = file.bytes(file.len() - whole, whole)?;
+    Ok((6..whole).any(|len| {
+        let filler = Padding::Name.bytes(whole - len);
+        tail.ends_with(&filler)
+    }))
+}
+
+/// Reads everything but the numbers.
+pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+    let mut reader = Reader {
+        input,
+        limits,
+        integers: options.flag("integers"),
+        form: options.text("records").and_then(Form::from_name),
+        optimiser: options.text("optimiser"),
+        architecture: Architecture::given(options)?,
+        contents: Contents::default(),
+        parts: Vec::new(),
+    };
+    match input.is_directory() {
+        true => reader.read_directory()?,
+        false => reader.read_single(options.text("content"))?,
+    }
+    reader.finish()
+}
+
+struct Reader<'a> {
+    input: &'a Input,
+    limits: &'a Limits,
+    integers: bool,
+    form: Option<Form>,
+    optimiser: Option<&'a str>,
+    architecture: Option<Architecture>,
+    contents: Contents,
+    parts: Vec<Part>,
+}
+
+impl Reader<'_> {
+    /// The optimiser's weights where there are any, for only they are complete; else raw.bin; else quantised.bin.
+    fn read_directory(&mut self) -> Result<()> {
+        let holds = |folder: &str, state: State| self.input.has_file(&format!("{folder}{}", state.file));
+        let folders = [STATE, ""].into_iter().flat_map(|folder| [(folder, WEIGHTS), (folder, PARAMS)]);
+        let state = folders.into_iter().find(|(folder, weights)| holds(folder, *weights));
+        let orphans =
+            [STATE, ""].into_iter().find(|folder| SLOTS.into_iter().any(|slot| holds(folder, slot)));
+        if let (None, Some(folder)) = (state, orphans) {
+            return Err(Error::corrupt("the optimiser's files are there, and the weights are not")
+                .file(self.input.display(&format!("{folder}{}", WEIGHTS.file)))
+                .help("copy the whole folder again, or name raw.bin or quantised.bin itself"));
+        }
+        let (raw, quantised) = (self.input.has_file(RAW), self.input.has_file(QUANTISED));
+        if let Some((folder, weights)) = state {
+            self.read_state(folder, weights)?;
+            if raw {
+                self.check_beside(Part::Raw)?;
+            }
+            if quantised {
+                self.check_beside(Part::Quantised)?;
+            }
+        } else if raw {
+            self.read_sections(RAW, Part::Raw)?;
+            if quantised {
+                self.check_beside(Part::Quantised)?;
+            }
+        } else if quantised {
+            self.read_sections(QUANTISED, Part::Quantised)?;
+        } else {
+            return Err(Error::usage("the directory is no checkpoint of bullet's")
+                .file(self.input.display(""))
+                .expected(format!("{STATE}{}, {RAW} or {QUANTISED}", WEIGHTS.file)));
+        }
+        Ok(())
+    }
+
+    fn read_single(&mut self, content: Option<&str>) -> Result<()> {
+        let name = self.input.entry().to_owned();
+        let file = self.input.main()?;
+        let state = [WEIGHTS, PARAMS].into_iter().chain(SLOTS).find(|state| state.file == base(&name));
+        let part = match (content.and_then(Part::from_name), base(&name), state) {
+            (Some(part), ..) => part,
+            (None, RAW, _) => Part::Raw,
+            (None, QUANTISED, _) => Part::Quantised,
+            (None, _, Some(_)) => Part::State,
+            (None, ..) if records::count(&file).is_some() => Part::State,
+            (None, ..) => self.by_size(&file)?,
+        };
+        match part {
+            Part::State => {
+                let state = state.unwrap_or(WEIGHTS);
+                let (form, records) = self.records(&file, state == PARAMS)?;
+                self.keep_form(form);
+                self.add_records(&name, state, &records)?;
+                self.parts.push(Part::State);
+                Ok(())
+            }
+            part => self.read_sections(&name, part),
+        }
+    }
+
+    /// What a file must be that has neither a telling name nor records.
+    fn by_size(&self, file: &File) -> Result<Part> {
+        let Some(architecture) = &self.architecture else { return Err(needs_architecture(file)) };
+        let raw = sections(architecture, false)?.1;
+        let (_, payload) = sections(architecture, true)?;
+        let help = "say which with the option content";
+        match (file.len() == raw, file.len() == padded(payload)) {
+            (true, false) => Ok(Part::Raw),
+            (false, true) => Ok(Part::Quantised),
+            (true, true) => Err(Error::usage("the file may be a raw.bin as well as a quantised.bin")
+                .file(file.name())
+                .help(help)),
+            (false, false) => Err(Error::usage("the architecture does not fit the file")
+                .file(file.name())
+                .found(format!("{} bytes", file.len()))
+                .expected(format!("{raw} bytes for a {RAW}, or {} for a {QUANTISED}", padded(payload)))
+                .help(help)),
+        }
+    }
+
+    /// The optimiser's files in a folder: the weights, and what else it keeps for each of them.
+    fn read_state(&mut self, folder: &str, weights: State) -> Result<()> {
+        let name = |file: &str| format!("{folder}{file}");
+        let (form, own) = self.records(&self.input.file(&name(weights.file))?, weights == PARAMS)?;
+        self.keep_form(form);
+        self.add_records(&name(weights.file), weights, &own)?;
+        let there = |state: &State| self.input.has_file(&name(state.file));
+        let moments = self.optimiser.is_some() || there(&MOMENTUM) || there(&VELOCITY);
+        let slow = self.optimiser == Some("ranger");
+        let wanted: Vec<State> = SLOTS
+            .into_iter()
+            .filter(|state| there(state) || if *state == SLOW { slow } else { moments })
+            .collect();
+        self.form = Some(form);
+        for state in wanted {
+            let file = self.input.file(&name(state.file)).map_err(|error| {
+                error.help("the optimiser's files belong together, and bullet loads none without the others")
+            })?;
+            let (_, records) = self.records(&file, form == Form::Headerless)?;
+            same_weights(&own, &records).map_err(|error| error.file(file.name()))?;
+            self.add_records(&name(state.file), state, &records)?;
+        }
+        if self.optimiser == Some("radam") || self.input.has_file(&name(STEP)) {
+            let file = self.input.file(&name(STEP))?;
+            let text = step::read(&file, &own, self.limits).map_err(|error| error.file(file.name()))?;
+            self.contents.checkpoint.metadata.insert(ID, KEY_STEP, text);
+        }
+        self.parts.push(Part::State);
+        Ok(())
+    }
+
+    /// The records of a file, which fit the architecture if there is one.
+    fn records(&self, file: &File, headerless: bool) -> Result<(Form, Vec<Record>)> {
+        let named = |error: Error| error.file(file.name());
+        if headerless || self.form == Some(Form::Headerless) {
+            let architecture = self.architecture.as_ref().ok_or_else(|| needs_architecture(file))?;
+            return Ok((Form::Headerless, records::headerless(file, architecture)?));
+        }
+        match (records::read(file, self.architecture.as_ref(), self.form, self.limits), &self.architecture) {
+            (Ok((form, records)), Some(architecture)) => {
+                records::check(&records, architecture).map_err(named)?;
+                Ok((form, records))
+            }
+            (Ok(found), None) => Ok(found),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    fn keep_form(&mut self, form: Form) {
+        if form != Form::Current {
+            self.contents.checkpoint.metadata.insert(ID, KEY_RECORDS, form.name());
+        }
+    }
+
+    fn add_records(&mut self, name: &str, state: State, records: &[Record]) -> Result<()> {
+        let file = self.add_file(name);
+        for record in records {
+            let parameter = match &self.architecture {
+                Some(architecture) => Some(architecture.parameter(&record.id)?),
+                None => None,
+            };
+            let name = format!("{}{}", state.prefix, record.id);
+            let (mut tensor, order) = match (parameter, record.rows) {
+                (Some(parameter), _) => (parameter.tensor(name), parameter.order(false)),
+                (None, Some(rows)) => {
+                    let columns = record.count.checked_div(rows).unwrap_or(0);
+                    (Tensor::new(name, DType::F32, Shape::new(vec![rows, columns])?), vec![1, 0])
+                }
+                (None, None) => (Tensor::new(name, DType::F32, Shape::new(vec![record.count])?), vec![0]),
+            };
+            if let Some(rows) = record.rows {
+                tensor.metadata.insert(ID, KEY_ROWS, rows);
+            }
+            match state.slot {
+                Some(slot) => {
+                    tensor.role = Role::Optimizer;
+                    tensor.slot = Some(Slot { variable: record.id.clone(), name: slot.to_owned() });
+                }
+                None => tensor.metadata.insert(ID, KEY_ID, record.id.as_str()),
+            }
+            let len = record.count.saturating_mul(4);
+            let extent = Extent { file, offset: record.offset, len, region: None, checksum: None };
+            self.add(tensor, &record.id, extent, encoding(order));
+        }
+        Ok(())
+    }
+
+    /// The tensors of raw.bin or quantised.bin.
+    fn read_sections(&mut self, name: &str, part: Part) -> Result<()> {
+        let source = self.input.file(name)?;
+        let quantised = part != Part::Raw;
+        if quantised && source.is_empty() {
+            return Err(without_bytes(&source));
+        }
+        let Some(architecture) = self.architecture.take() else { return Err(needs_architecture(&source)) };
+        let sections = self.check_sections(&architecture, &source, quantised)?;
+        let file = self.add_file(name);
+        for Section { entry, offset, len } in sections {
+            let Some(entry) = architecture.net.saved.get(entry) else { continue };
+            let parameter = architecture.parameter(&entry.id)?;
+            let mut tensor = parameter.tensor(&entry.id);
+            tensor.metadata.insert(ID, KEY_ID, entry.id.as_str());
+            let mut encoding = encoding(parameter.order(quantised && entry.transpose));
+            if quantised {
+                encoding.dtype = entry.kind.dtype();
+                match entry.scale.filter(|_| self.integers) {
+                    Some(scale) => {
+                        tensor.dtype = entry.kind.dtype();
+                        tensor.quantisation = Some(Quantisation { scale });
+                    }
+                    None => encoding.scaling = entry.scaling(),
+                }
+                if entry.scale.is_some() || entry.merge.is_some() {
+                    tensor.metadata.insert(ID, KEY_QUANTISED, entry.scale.map_or(0, NonZeroU32::get));
+                }
+            }
+            let extent = Extent { file, offset, len, region: None, checksum: None };
+            self.add(tensor, &entry.id, extent, encoding);
+        }
+        self.architecture = Some(architecture);
+        self.parts.push(part);
+        Ok(())
+    }
+
+    /// Checks a file that holds in another form what was read already.
+    fn check_beside(&mut self, part: Part) -> Result<()> {
+        let file = self.input.file(if part == Part::Raw { RAW } else { QUANTISED })?;
+        if part == Part::Quantised && file.is_empty() {
+            self.contents.notes.push(format!(
+                "{QUANTISED} has no bytes: bullet leaves it so when a number does not fit its integers"
+            ));
+            self.parts.push(Part::Failed);
+            return Ok(());
+        }
+        if let Some(architecture) = self.architecture.take() {
+            self.check_sections(&architecture, &file, part == Part::Quantised)?;
+            self.architecture = Some(architecture);
+        }
+        self.parts.push(part);
+        Ok(())
+    }
+
+    /// Whether the file ends where its last entry does; what fills quantised.bin up is kept.
+    fn check_sections(
+        &mut self,
+        architecture: &Architecture,
+        file: &File,
+        quantised: bool,
+    ) -> Result<Vec<Section>> {
+        let (sections, end) = sections(architecture, quantised)?;
+        if let Some(section) = sections.iter().find(|section| section.offset + section.len > file.len()) {
+            let entry = architecture.net.saved.get(section.entry).map(|entry| entry.id.as_str());
+            let parameter = architecture.parameter(entry.unwrap_or_default())?;
+            let elements = parameter.elements();
+            let size = section.len.checked_div(elements).unwrap_or(1).max(1);
+            let found = file.len().saturating_sub(section.offset) / size;
+            return Err(records::disagrees(&parameter.id, found, elements, &parameter.describe())
+                .file(file.name())
+                .offset(section.offset)
+                .help("the file is cut short, or the architecture is that of another net"));
+        }
+        let expected = if quantised { padded(end) } else { end };
+        if file.len() > expected {
+            return Err(records::too_long(file, end));
+        }
+        if file.len() < expected {
+            return Err(Error::corrupt("the file is not filled up to a multiple of 64 bytes")
+                .file(file.name())
+                .offset(end)
+                .found(format!("{} bytes", file.len()))
+                .expected(format!("{expected} bytes")));
+        }
+        let filler = file.bytes(end, expected - end)?;
+        let padding = [Padding::Name, Padding::Zero].into_iter().find(|padding| padding.bytes(end) == filler);
+        match padding.filter(|_| quantised) {
+            Some(Padding::Zero) => {
+                self.contents.checkpoint.metadata.insert(ID, KEY_PADDING, Padding::Zero.name());
+            }
+            Some(Padding::Name) => {}
+            None if filler.is_empty() => {}
+            None => {
+                return Err(Error::corrupt("what follows the last entry is not bullet's filler")
+                    .file(file.name())
+                    .offset(end)
+                    .found(format!("\"{}\"", filler.escape_ascii()))
+                    .expected("the text bullet, again and again, or zeros")
+                    .help("the architecture may be that of another net"));
+            }
+        }
+        Ok(sections)
+    }
+
+    fn add_file(&mut self, name: &str) -> FileId {
+        self.contents.files.push(name.to_owned());
+        FileId(self.contents.files.len() - 1)
+    }
+
+    fn add(&mut self, tensor: Tensor, stored: &str, extent: Extent, encoding: Encoding) {
+        let id = TensorId(self.contents.checkpoint.tensors.len());
+        self.contents.placements.push(Placement::new(id, stored, vec![extent], encoding));
+        self.contents.checkpoint.tensors.push(tensor);
+    }
+
+    /// Adds what is known of the whole.
+    fn finish(self) -> Result<Contents> {
+        let Reader { mut contents, architecture, mut parts, integers, .. } = self;
+        self.limits.check("tensors", contents.checkpoint.tensors.len() as u64)?;
+        parts.sort_unstable();
+        let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+        contents.checkpoint.metadata.insert(ID, KEY_PARTS, names);
+        match architecture {
+            Some(architecture) => {
+                match graph::build(&architecture, &contents.checkpoint) {
+                    Ok(graph) if !integers => contents.checkpoint.graph = Some(graph),
+                    Ok(_) => {}
+                    Err(why) => contents.notes.push(why),
+                }
+                let document = serde_json::to_value(&architecture.net);
+                let document = document.map_err(|error| Error::unsupported(error.to_string()))?;
+                contents.checkpoint.metadata.insert(ID, KEY_ARCHITECTURE, document);
+            }
+            None => contents.notes.extend(propose::propose(&contents.checkpoint.tensors)),
+        }
+        Ok(contents)
+    }
+}
+
+/// 32-bit floats in this order.
+fn encoding(order: Vec<usize>) -> Encoding {
+    Encoding { dtype: DType::F32, endian: Endian::Little, order, packing: Packing::Bytes, scaling: None }
+}
+
+/// What the optimiser keeps, it keeps for every weight.
+fn same_weights(weights: &[Record], records: &[Record]) -> Result<()> {
+    for record in records {
+        match weights.iter().find(|weight| weight.id == record.id) {
+            None => {
+                return Err(Error::corrupt("a record belongs to no weight").tensor(&record.id));
+            }
+            Some(weight) if weight.count != record.count => {
+                return Err(Error::corrupt("a record does not have as many numbers as the weight has")
+                    .tensor(&record.id)
+                    .offset(record.offset)
+                    .found(record.count.to_string())
+                    .expected(weight.count.to_string()));
+            }
+            Some(_) => {}
+        }
+    }
+    match weights.iter().find(|weight| records.iter().all(|record| record.id != weight.id)) {
+        Some(weight) => Err(Error::corrupt("a weight has no record")
+            .tensor(&weight.id)
+            .help("bullet itself would load the file silently and keep its initial values")),
+        None => Ok(()),
+    }
+}
+
+fn needs_architecture(file: &File) -> Error {
+    Error::usage("the file holds numbers alone: it does not say what they are")
+        .file(file.name())
+        .found(format!("{} bytes", file.len()))
+        .help(format!(
+            "describe the net in an architecture file (--arch), or name a preset, such as --set arch={}",
+            preset::SYNTAX
+        ))
+}
+
+fn without_bytes(file: &File) -> Error {
+    Error::corrupt("bullet could not quantise the net, and left the file without bytes")
+        .file(file.name())
+        .found("0 bytes")
+        .help("a number did not fit its integers: clip the weights or choose smaller scales; raw.bin and optimiser_state of the same checkpoint are whole")
+}

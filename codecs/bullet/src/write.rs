@@ -1,0 +1,440 @@
+//! Writing: which files there will be, and where every tensor goes in each of them.
+
+use crate::architecture::{Architecture, Entry};
+use crate::bind::{Bindings, Bound};
+use crate::format::{
+    Form, ID, KEY_PADDING, KEY_PARTS, KEY_RECORDS, KEY_STEP, MOMENTUM, PARAMS, Padding, Part, QUANTISED, RAW,
+    SLOTS, SLOW, STATE, STEP, State, VELOCITY, WEIGHTS, padded, sections,
+};
+use crate::{graph, step};
+use ckpt_api::{
+    Added, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Loss, LossKind, Options,
+    OutputFile, Packing, Placed, Placement, Result, Rounding, Scaling,
+};
+
+/// Says where every tensor goes. See [`ckpt_api::Codec::place`].
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    let architecture = match Architecture::given(options)? {
+        Some(architecture) => Some(architecture),
+        None => Architecture::kept(checkpoint),
+    };
+    let mut losses = Vec::new();
+    let bindings = Bindings::new(checkpoint, architecture.as_ref(), &mut losses)?;
+    let target = Target::new(checkpoint, name, options, architecture.is_some())?;
+    let mut writer = Writer {
+        checkpoint,
+        architecture: architecture.as_ref(),
+        bindings,
+        target,
+        padding: choice(checkpoint, options, "padding", KEY_PADDING, Padding::from_name),
+        form: choice(checkpoint, options, "records", KEY_RECORDS, Form::from_name),
+        placed: Placed { losses, ..Placed::default() },
+    };
+    writer.write()?;
+    writer.tell_losses();
+    Ok(writer.placed)
+}
+
+/// What an option says, or else what reading left in the metadata.
+fn choice<T: Default>(
+    checkpoint: &Checkpoint,
+    options: &Options,
+    option: &str,
+    key: &str,
+    parse: fn(&str) -> Option<T>,
+) -> T {
+    let asked = options.text(option).or_else(|| checkpoint.metadata.text(ID, key));
+    asked.and_then(parse).unwrap_or_default()
+}
+
+/// What is to be written.
+struct Target {
+    /// What the names of the files begin with, for a directory; the name of the one file.
+    name: String,
+    single: bool,
+    parts: Vec<Part>,
+    /// Whether the source says itself which parts it has.
+    kept: bool,
+    /// Of a single file of the optimiser's, which.
+    state: State,
+}
+
+impl Target {
+    fn new(checkpoint: &Checkpoint, name: &str, options: &Options, has_architecture: bool) -> Result<Self> {
+        let kept = checkpoint.metadata.value(ID, KEY_PARTS).and_then(|parts| parts.as_array());
+        let kept: Option<Vec<Part>> =
+            kept.map(|parts| parts.iter().filter_map(|part| Part::from_name(part.as_str()?)).collect());
+        let content = options.text("content").and_then(Part::from_name);
+        let state = [WEIGHTS, PARAMS].into_iter().chain(SLOTS).find(|state| state.file == name);
+        let single =
+            content.is_some() || state.is_some() || name.ends_with(".bin") || name.ends_with(".nnue");
+        let parts = match (options.list("parts"), kept.as_deref()) {
+            (Some(_), _) if single => {
+                return Err(Error::usage("a single file has no parts")
+                    .field("parts")
+                    .help("say what it holds with the option content, or name a directory as the output"));
+            }
+            (Some(words), _) => words.into_iter().map(part).collect::<Result<Vec<Part>>>()?,
+            (None, kept) if single => {
+                let named = match (state, name) {
+                    (Some(_), _) => Some(Part::State),
+                    (None, RAW) => Some(Part::Raw),
+                    (None, QUANTISED) => Some(Part::Quantised),
+                    _ => None,
+                };
+                let own = || kept.and_then(|kept| if let [own] = kept { Some(*own) } else { None });
+                vec![content.or(named).or_else(own).unwrap_or(Part::Quantised)]
+            }
+            (None, Some(kept)) => kept.to_vec(),
+            (None, None) if has_architecture => vec![Part::Raw, Part::Quantised, Part::State],
+            (None, None) => vec![Part::State],
+        };
+        let name = if single || name.is_empty() { name.to_owned() } else { format!("{name}/") };
+        Ok(Target { name, single, parts, kept: kept.is_some(), state: state.unwrap_or(WEIGHTS) })
+    }
+
+    /// The path of a file.
+    fn file(&self, folder: &str, name: &str) -> String {
+        if self.single { self.name.clone() } else { format!("{}{folder}{name}", self.name) }
+    }
+}
+
+fn part(word: &str) -> Result<Part> {
+    let known = [Part::Raw, Part::Quantised, Part::State];
+    known.into_iter().find(|part| part.name() == word).ok_or_else(|| {
+        Error::usage("a directory has no such part")
+            .field("parts")
+            .found(format!("'{word}'"))
+            .help(ckpt_api::nearest(word, known.iter().map(|part| part.name())))
+    })
+}
+
+struct Writer<'a> {
+    checkpoint: &'a Checkpoint,
+    architecture: Option<&'a Architecture>,
+    bindings: Bindings<'a>,
+    target: Target,
+    padding: Padding,
+    form: Form,
+    placed: Placed,
+}
+
+impl<'a> Writer<'a> {
+    fn write(&mut self) -> Result<()> {
+        let mut parts = self.target.parts.clone();
+        parts.sort_unstable();
+        parts.dedup();
+        for part in parts {
+            match (part, self.architecture) {
+                (Part::Failed, _) => {
+                    let name = self.target.file("", QUANTISED);
+                    self.placed.files.push(OutputFile { name, len: Some(0) });
+                }
+                (Part::State, _) if self.target.single => {
+                    self.write_records(self.target.state, self.target.name.clone())?;
+                }
+                // Last, for bullet itself reads nothing else.
+                (Part::State, _) => self.write_state()?,
+                (Part::Raw | Part::Quantised, Some(architecture)) => {
+                    self.write_sections(part, architecture)?
+                }
+                (Part::Raw | Part::Quantised, None)
+                    if self.target.kept && self.target.parts.contains(&Part::State) =>
+                {
+                    let name = if part == Part::Raw { RAW } else { QUANTISED };
+                    let why = "not written, for it can be made of the weights only with an architecture";
+                    self.placed.losses.push(Loss::new(LossKind::MetadataDropped, name, why));
+                }
+                (Part::Raw | Part::Quantised, None) => {
+                    return Err(Error::usage("how the net is saved is not known")
+                        .help("describe it in an architecture file, or name a preset, such as --set arch=simple:768x32x1; parts=state needs neither"));
+                }
+            }
+        }
+        if self.placed.files.is_empty() {
+            return Err(Error::usage("nothing is to be written").field("parts"));
+        }
+        Ok(())
+    }
+
+    /// raw.bin or quantised.bin.
+    fn write_sections(&mut self, part: Part, architecture: &'a Architecture) -> Result<()> {
+        let quantised = part == Part::Quantised;
+        let (sections, end) = sections(architecture, quantised)?;
+        let name = self.target.file("", if quantised { QUANTISED } else { RAW });
+        let file = self.add_file(name, if quantised { padded(end) } else { end });
+        for section in sections {
+            let Some(entry) = architecture.net.saved.get(section.entry) else { continue };
+            let bound = self.weight(&entry.id)?;
+            let (encoding, added) = match quantised {
+                true => self.quantised(bound, entry)?,
+                false => (plain(bound)?, Vec::new()),
+            };
+            let extent =
+                Extent { file, offset: section.offset, len: section.len, region: None, checksum: None };
+            let mut placement = Placement::new(bound.tensor, entry.id.as_str(), vec![extent], encoding);
+            placement.added = added;
+            self.placed.placements.push(placement);
+        }
+        if quantised {
+            let bytes = self.padding.bytes(end);
+            if !bytes.is_empty() {
+                self.placed.blocks.push(Block { file, offset: end, bytes });
+            }
+        }
+        Ok(())
+    }
+
+    /// How a weight is stored in quantised.bin, and what is added to it first.
+    fn quantised(&self, bound: &Bound<'a>, entry: &Entry) -> Result<(Encoding, Vec<Added>)> {
+        let (source, stored) = (bound.source, entry.kind.dtype());
+        let mut encoding = Encoding {
+            dtype: stored,
+            endian: Endian::Little,
+            order: bound.order(entry.transpose)?,
+            packing: Packing::Bytes,
+            scaling: None,
+        };
+        let scale = source.quantisation.as_ref().map(|quantisation| quantisation.scale);
+        if source.dtype == stored && entry.scale.is_some() && scale == entry.scale {
+            return Ok((encoding, Vec::new()));
+        }
+        bound.require_f32()?;
+        encoding.scaling = entry.scaling().map(|scaling| match bound.is_quantised_as(entry) {
+            // Truncation would take one from what lies a rounding error below its integer.
+            true => Scaling { rounding: Rounding::Nearest, ..scaling },
+            false => scaling,
+        });
+        let merged = entry.merge.as_deref();
+        let added = match merged.map(|id| (id, self.bindings.weight(id))) {
+            None => Vec::new(),
+            Some((_, Some(other))) => {
+                other.require_f32()?;
+                vec![Added { tensor: other.tensor, axes: bound.along(other)? }]
+            }
+            // It is in there already.
+            Some((_, None)) if bound.quantised().is_some() => Vec::new(),
+            Some((id, None)) => return Err(missing(id)),
+        };
+        Ok((encoding, added))
+    }
+
+    /// The folder that bullet resumes training from.
+    fn write_state(&mut self) -> Result<()> {
+        let weights = if self.form == Form::Headerless { PARAMS } else { WEIGHTS };
+        let moments = [MOMENTUM, VELOCITY].iter().any(|state| self.bindings.of(*state).next().is_some());
+        // bullet loads no weights without moments; a source of bullet's that has none is kept as it is.
+        let is_state =
+            self.target.kept && self.checkpoint.metadata.value(ID, KEY_PARTS).is_some_and(has_state);
+        if moments || !is_state {
+            for state in [MOMENTUM, VELOCITY] {
+                self.write_records(state, self.target.file(STATE, state.file))?;
+            }
+        }
+        if self.bindings.of(SLOW).next().is_some() {
+            self.write_records(SLOW, self.target.file(STATE, SLOW.file))?;
+        }
+        if let Some(text) = self.checkpoint.metadata.text(ID, KEY_STEP) {
+            self.write_steps(text);
+        }
+        self.write_records(weights, self.target.file(STATE, weights.file))
+    }
+
+    fn write_steps(&mut self, text: &str) {
+        let ids = self.bindings.of(WEIGHTS).map(|bound| bound.id.as_str());
+        if step::check(text, ids).is_err() {
+            let why = "not written, for the weights are not those that it counts the steps of";
+            self.placed.losses.push(Loss::new(LossKind::CounterDropped, STEP, why));
+            return;
+        }
+        let bytes = text.as_bytes().to_vec();
+        let file = self.add_file(self.target.file(STATE, STEP), bytes.len() as u64);
+        if !bytes.is_empty() {
+            self.placed.blocks.push(Block { file, offset: 0, bytes });
+        }
+    }
+
+    /// One of the optimiser's files.
+    fn write_records(&mut self, state: State, name: String) -> Result<()> {
+        let file = self.add_file(name, 0);
+        let mut end = 0u64;
+        for record in self.records(state)? {
+            let head = record.head(self.form);
+            let offset = end.checked_add(head.len() as u64);
+            let len = record.elements.checked_mul(4);
+            let after = offset.zip(len).and_then(|(offset, len)| offset.checked_add(len));
+            let (Some(offset), Some(len), Some(after)) = (offset, len, after) else {
+                return Err(crate::format::too_large(&record.id));
+            };
+            if !head.is_empty() {
+                self.placed.blocks.push(Block { file, offset: end, bytes: head });
+            }
+            match &record.bound {
+                Some(bound) => {
+                    let extent = Extent { file, offset, len, region: None, checksum: None };
+                    let placement =
+                        Placement::new(bound.tensor, record.id.as_str(), vec![extent], plain(bound)?);
+                    self.placed.placements.push(placement);
+                }
+                None => {
+                    let why = "the source has none: zeros are written";
+                    let subject = format!("{}{}", state.prefix, record.id);
+                    self.placed.losses.push(Loss::new(LossKind::Filled, subject, why));
+                }
+            }
+            end = after;
+        }
+        if let Some(output) = self.placed.files.get_mut(file.0) {
+            output.len = Some(end);
+        }
+        Ok(())
+    }
+
+    /// What a file of the optimiser's holds, in order.
+    fn records(&self, state: State) -> Result<Vec<Record<'a>>> {
+        let mut records: Vec<Record<'a>> = self.bindings.of(state).cloned().map(Record::of).collect();
+        if self.form == Form::Headerless && self.architecture.is_none() {
+            return Err(Error::usage(
+                "files without ids need an architecture, for their order is that of its layers",
+            )
+            .field("records"));
+        }
+        let every: Vec<(&str, u64, u64)> = match self.architecture {
+            Some(architecture) => {
+                let all = architecture.parameters.iter();
+                all.map(|parameter| {
+                    (parameter.id.as_str(), parameter.elements(), parameter.rows_and_columns().0)
+                })
+                .collect()
+            }
+            None => {
+                let all = self.bindings.of(WEIGHTS);
+                all.map(|bound| (bound.id.as_str(), bound.source.shape.elements(), bound.rows())).collect()
+            }
+        };
+        for (id, elements, rows) in &every {
+            if records.iter().any(|record| record.id == *id) {
+                continue;
+            }
+            let bound = match state.slot {
+                None if self.is_merged(id) => None,
+                None => return Err(missing(id)),
+                // What is slow begins as what is fast.
+                Some(_) if state == SLOW => self.bindings.weight(id).cloned(),
+                Some(_) => None,
+            };
+            records.push(Record { id: (*id).to_owned(), elements: *elements, rows: *rows, bound });
+        }
+        if self.form == Form::Headerless {
+            let place = |record: &Record<'_>| every.iter().position(|(id, ..)| *id == record.id);
+            records.sort_by_key(place);
+        }
+        Ok(records)
+    }
+
+    /// Whether the weight is one that others hold already, so that zeros in its place change nothing.
+    fn is_merged(&self, id: &str) -> bool {
+        let entries =
+            self.architecture.map(|architecture| architecture.net.saved.as_slice()).unwrap_or_default();
+        let mut into = entries.iter().filter(|entry| entry.merge.as_deref() == Some(id)).peekable();
+        into.peek().is_some()
+            && into
+                .all(|entry| self.bindings.weight(&entry.id).is_some_and(|bound| bound.quantised().is_some()))
+    }
+
+    fn weight(&self, id: &str) -> Result<&Bound<'a>> {
+        self.bindings.weight(id).ok_or_else(|| missing(id))
+    }
+
+    fn add_file(&mut self, name: String, len: u64) -> FileId {
+        self.placed.files.push(OutputFile { name, len: Some(len) });
+        FileId(self.placed.files.len() - 1)
+    }
+
+    /// What no file that is written holds.
+    fn tell_losses(&mut self) {
+        let Placed { placements, losses, .. } = &mut self.placed;
+        for bound in &self.bindings.all {
+            let own = || placements.iter().filter(|placement| placement.tensor == bound.tensor);
+            let added = placements.iter().flat_map(|placement| &placement.added);
+            if own().next().is_none() && added.clone().all(|added| added.tensor != bound.tensor) {
+                let why = "the files that are written do not hold it";
+                losses.push(Loss::new(LossKind::of_dropping(bound.source.role), &bound.source.name, why));
+            } else if own().next().is_some() && own().all(|placement| rounds(placement, bound)) {
+                let why = "stored as scaled integers";
+                losses.push(Loss::new(LossKind::Quantised, &bound.source.name, why));
+            }
+            for (namespace, _) in bound.source.metadata.iter().filter(|(namespace, _)| *namespace != ID) {
+                losses.push(Loss::new(
+                    LossKind::MetadataDropped,
+                    &bound.source.name,
+                    format!("its metadata of '{namespace}'"),
+                ));
+            }
+        }
+        let Some(own) = &self.checkpoint.graph else { return };
+        let built =
+            self.architecture.and_then(|architecture| graph::build(architecture, self.checkpoint).ok());
+        if built.as_ref() != Some(own) {
+            let name = if own.name.is_empty() { "graph" } else { &own.name };
+            let why = "bullet's files do not say what the net computes: keep the architecture file";
+            losses.push(Loss::new(LossKind::GraphDropped, name, why));
+        }
+    }
+}
+
+/// Whether storing the values so changes them.
+fn rounds(placement: &Placement, bound: &Bound<'_>) -> bool {
+    let scale = placement.encoding.scaling.map(|scaling| u64::from(scaling.scale.get()));
+    scale.is_some() && bound.quantised() != scale
+}
+
+fn has_state(parts: &serde_json::Value) -> bool {
+    parts.as_array().is_some_and(|parts| parts.iter().any(|part| part == Part::State.name()))
+}
+
+/// One record to be written.
+struct Record<'a> {
+    id: String,
+    elements: u64,
+    rows: u64,
+    /// `None` for zeros.
+    bound: Option<Bound<'a>>,
+}
+
+impl<'a> Record<'a> {
+    fn of(bound: Bound<'a>) -> Self {
+        Record {
+            id: bound.id.clone(),
+            elements: bound.source.shape.elements(),
+            rows: bound.rows(),
+            bound: Some(bound),
+        }
+    }
+
+    /// What comes before the numbers.
+    fn head(&self, form: Form) -> Vec<u8> {
+        let columns = self.elements.checked_div(self.rows).unwrap_or(0);
+        let numbers: &[u64] = match form {
+            Form::Headerless => return Vec::new(),
+            Form::Current => &[self.elements],
+            Form::Rows => &[self.rows, columns],
+        };
+        let mut head = format!("{}\n", self.id).into_bytes();
+        numbers.iter().for_each(|number| head.extend(number.to_le_bytes()));
+        head
+    }
+}
+
+/// 32-bit floats, column-major.
+fn plain(bound: &Bound<'_>) -> Result<Encoding> {
+    bound.require_f32()?;
+    let order = bound.order(false)?;
+    Ok(Encoding { dtype: DType::F32, endian: Endian::Little, order, packing: Packing::Bytes, scaling: None })
+}
+
+fn missing(id: &str) -> Error {
+    Error::usage("the source has not all weights of the net")
+        .tensor(id)
+        .help("raw.bin lacks what is only merged into others: read weights.bin or quantised.bin; rename tensors with --map where they are called differently")
+}

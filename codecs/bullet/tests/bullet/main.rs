@@ -1,0 +1,9 @@
+//! The codec's promises, on files built here and (with `CKPT_CASES`) on bullet's own.
+
+mod build;
+mod cases;
+mod conformance;
+mod nets;
+mod properties;
+mod reading;
+mod writing;

@@ -1,0 +1,219 @@
+//! Architecture files and presets.
+
+use crate::build::{self, Files, PRESET, one, read, read_with, refused};
+use ckpt_api::{ArchitectureFile, Axis, Kind};
+use serde_json::{Value, json};
+
+fn net() -> Value {
+    json!({
+        "format": "bullet", "input": { "features": 3 },
+        "layers": [{ "size": 2, "activation": "screlu" }, { "size": 1 }],
+        "output_buckets": { "count": 2 },
+        "saved": [{ "id": "l0w" }, { "id": "l0b" }, { "id": "l1w" }, { "id": "l1b" }],
+    })
+}
+
+fn check(net: &Value) -> ckpt_api::Result<()> {
+    ckpt_bullet::check_architecture(&ArchitectureFile::from_json(&net.to_string()).unwrap())
+}
+
+fn weights() -> Files {
+    one("weights.bin", build::records(&build::net()))
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_place() {
+    type Damage = fn(&mut Value);
+    let damages: &[(&str, &str, Damage)] = &[
+        ("no layers", "", |net| net["layers"] = json!([])),
+        ("size is not usable", "layers[1].size", |net| net["layers"][1]["size"] = json!(0)),
+        ("size is not usable", "input.features", |net| net["input"]["features"] = json!(1u64 << 32)),
+        ("size is not usable", "output_buckets.count", |net| net["output_buckets"]["count"] = json!(0)),
+        ("one perspective or two", "input.perspectives", |net| net["input"]["perspectives"] = json!(3)),
+        ("has no halves", "layers[0]", |net| net["layers"][0] = json!({ "size": 3, "pairwise": true })),
+        ("stands alone", "layers[0]", |net| net["layers"][0]["dual"] = json!(true)),
+        ("no output buckets", "layers[1]", |net| {
+            net["output_buckets"] = Value::Null;
+            net["layers"][1]["bucketed"] = json!(true);
+        }),
+        ("for every square", "input.buckets.layout", |net| {
+            net["input"]["buckets"] = json!({ "count": 2, "layout": [0, 1] });
+        }),
+        ("does not exist", "input.buckets.layout", |net| {
+            net["input"]["buckets"] = json!({ "count": 2, "layout": vec![2; 64] });
+        }),
+        ("no layer has a tensor", "saved[0]", |net| net["saved"][0]["id"] = json!("l0x")),
+        ("saved twice", "saved[1]", |net| net["saved"][1]["id"] = json!("l0w")),
+        ("has a scale", "saved[0]", |net| net["saved"][0]["scale"] = json!(255)),
+        ("has no scale", "saved[0]", |net| net["saved"][0]["type"] = json!("i16")),
+        ("merged does not fit", "saved[0]", |net| net["saved"][0]["merge"] = json!("l1w")),
+        ("merged does not fit", "saved[0]", |net| net["saved"][0]["merge"] = json!("l0w")),
+        ("another's, too", "tensors", |net| net["tensors"] = json!([{ "id": "l0w", "rows": 2 }])),
+        ("id is not usable", "tensors", |net| net["tensors"] = json!([{ "id": "a\nb", "rows": 2 }])),
+        ("too large", "", |net| {
+            net["input"] = json!({ "features": u32::MAX, "buckets": { "count": u32::MAX } });
+        }),
+        ("not valid", "", |net| net["layer"] = json!([])),
+        ("not valid", "", |net| net["saved"][0]["scale"] = json!(0)),
+        ("not valid", "", |net| net["input"]["features"] = json!(-1)),
+    ];
+    check(&net()).unwrap();
+    for (message, place, damage) in damages {
+        let mut damaged = net();
+        damage(&mut damaged);
+        let error = refused(check(&damaged));
+        assert_eq!(error.kind(), Kind::Usage, "{error}");
+        assert!(
+            error.to_string().contains(message) && error.to_string().contains(place),
+            "{message}: {error}"
+        );
+    }
+}
+
+#[test]
+fn the_greatest_sizes_overflow_nothing() {
+    let mut large = net();
+    large["layers"] = json!(vec![json!({ "size": u32::MAX, "dual": true, "activation": "crelu" }); 9]);
+    assert!(refused(check(&large)).to_string().contains("too large"));
+    large["layers"] = json!([{ "size": 1 }]);
+    large["tensors"] = json!(
+        (0..200)
+            .map(|k| json!({ "id": format!("t{k}"), "rows": 1 << 29, "columns": 1 << 29 }))
+            .collect::<Vec<_>>()
+    );
+    large["saved"] = json!((0..200).map(|k| json!({ "id": format!("t{k}") })).collect::<Vec<_>>());
+    check(&large).unwrap();
+    let error = refused(read_with("raw.bin", &one("raw.bin", vec![0; 64]), &large.to_string()));
+    assert_eq!(error.kind(), Kind::Usage, "{error}");
+}
+
+#[test]
+fn axes_are_named_bucket_out_in_and_stored_by_columns() {
+    let contents = read_with("weights.bin", &weights(), &net().to_string()).unwrap();
+    let found = |name: &str| {
+        let (id, tensor) = contents.checkpoint.tensor(name).unwrap();
+        (
+            tensor.shape.to_vec(),
+            tensor.axes.clone().unwrap(),
+            contents.placements[id.0].encoding.order.clone(),
+        )
+    };
+    assert_eq!(found("l0w"), (vec![2, 3], vec![Axis::Out, Axis::Feature], vec![1, 0]));
+    assert_eq!(found("l0b"), (vec![2], vec![Axis::Out], vec![0]));
+    assert_eq!(found("l1w"), (vec![2, 1, 4], vec![Axis::Bucket, Axis::Out, Axis::In], vec![2, 0, 1]));
+    assert_eq!(found("l1b"), (vec![2, 1], vec![Axis::Bucket, Axis::Out], vec![0, 1]));
+}
+
+#[test]
+fn layers_take_what_the_ones_before_give() {
+    let mut net = net();
+    net["input"] = json!({ "features": 3, "buckets": { "count": 5 }, "factoriser": true });
+    net["layers"] = json!([
+        { "size": 4, "pairwise": true, "bucketed": true },
+        { "size": 6, "activation": "crelu", "dual": true },
+        { "size": 7, "bucketed": false },
+        { "size": 1 },
+    ]);
+    net["psqt"] = json!(true);
+    net["saved"] = json!([]);
+    let ids: [(&str, &[u64]); 10] = [
+        ("pst", &[5, 1, 3]),
+        ("l0w", &[5, 4, 3]),
+        ("l0f", &[4, 3]),
+        ("l0b", &[2, 4]),
+        ("l1w", &[2, 6, 4]),
+        ("l1b", &[2, 6]),
+        ("l2w", &[7, 12]),
+        ("l2b", &[7]),
+        ("l3w", &[2, 1, 7]),
+        ("l3b", &[2, 1]),
+    ];
+    let all: Vec<_> =
+        ids.iter().map(|(id, dims)| (*id, 1, vec![0.0; dims.iter().product::<u64>() as usize])).collect();
+    let contents =
+        read_with("weights.bin", &one("weights.bin", build::records(&all)), &net.to_string()).unwrap();
+    for ((id, dims), tensor) in ids.iter().zip(&contents.checkpoint.tensors) {
+        assert_eq!((tensor.name.as_str(), &tensor.shape.to_vec()[..]), (*id, *dims));
+    }
+    let graph = contents.checkpoint.graph.unwrap();
+    graph.check().unwrap();
+    let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.name()).collect();
+    let side = ["ckpt.FeatureTransformer", "Split", "Mul"];
+    let rest = [
+        "Concat",
+        "ckpt.BucketedGemm",
+        "Mul",
+        "Concat",
+        "Clip",
+        "Gemm",
+        "ckpt.BucketedGemm",
+        "ckpt.FeatureTransformer",
+        "Add",
+    ];
+    assert_eq!(ops, [&side[..], &side, &rest].concat());
+}
+
+#[test]
+fn a_preset_is_the_architecture_that_it_stands_for() {
+    let (by_preset, _) = read("weights.bin", &weights(), &[("arch", PRESET)]).unwrap();
+    let kept = by_preset.checkpoint.metadata.value("bullet", "architecture").unwrap();
+    let by_file = read_with("weights.bin", &weights(), &kept.to_string()).unwrap();
+    assert_eq!(by_preset, by_file);
+    assert_eq!(
+        kept["saved"][2],
+        json!({ "id": "l1w", "type": "i16", "scale": 64, "round": true, "transpose": true })
+    );
+}
+
+#[test]
+fn a_preset_that_says_nothing_known_lists_what_is() {
+    for (text, message) in [
+        ("simpel:3x2x1", "did you mean 'simple'"),
+        ("simple:3x2", "wrong number of sizes"),
+        ("multi:3x2x1", "wrong number of sizes"),
+        ("simple:3x2x1,bucket=2", "did you mean 'buckets'"),
+        ("simple:3x2x1,buckets=two", "'two' is not a number"),
+        ("simple:3x2x1,round=1", "true or false"),
+        ("simple:3x2x1,qa=0", "positive number"),
+        ("simple:3x2x99999999999999999999", "not a number"),
+        ("", "multi"),
+    ] {
+        let error = refused(read("weights.bin", &weights(), &[("arch", text)]));
+        assert_eq!(error.kind(), Kind::Usage, "{text}");
+        assert!(error.to_string().contains(message), "{text}: {error}");
+    }
+    let zero = refused(read("weights.bin", &weights(), &[("arch", "simple:3x0x1")]));
+    assert!(zero.to_string().contains("layers[0].size"), "{zero}");
+}
+
+#[test]
+fn sizes_that_disagree_name_the_entry_and_by_how_many_elements() {
+    let check = |entry: &str, files: Files, arch: &str, expected: [&str; 2]| {
+        let error = refused(read(entry, &files, &[("arch", arch)])).to_string();
+        assert!(expected.iter().all(|part| error.contains(part)), "{error}");
+    };
+    check("weights.bin", weights(), "simple:3x3x1,buckets=2", ["tensor l0w", "3 too few"]);
+    check("weights.bin", weights(), "simple:2x2x1,buckets=2", ["tensor l0w", "2 too many"]);
+    let raw = || one("raw.bin", build::headerless(&build::net()));
+    check("raw.bin", raw(), "simple:3x2x1,buckets=3", ["tensor l1w", "2 too few"]);
+    check("raw.bin", raw(), "simple:3x2x1", ["20 bytes", "5 numbers"]);
+    let quantised = || one("quantised.bin", build::quantised(b"bullet"));
+    check("quantised.bin", quantised(), "simple:3x12x1,buckets=2", ["tensor l0w", "4 too few"]);
+    check("quantised.bin", quantised(), "simple:3x2x1", ["not bullet's filler", "another net"]);
+}
+
+#[test]
+fn a_net_whose_files_are_not_explained_by_layers_is_read_without_a_graph() {
+    let mut net = net();
+    net["tensors"] = json!([{ "id": "extra", "rows": 2, "columns": 3 }]);
+    let mut records = build::net();
+    records.push(("extra", 2, vec![1.0; 6]));
+    let contents =
+        read_with("weights.bin", &one("weights.bin", build::records(&records)), &net.to_string()).unwrap();
+    assert_eq!(contents.checkpoint.tensor("extra").unwrap().1.axes, None);
+    assert!(
+        contents.checkpoint.graph.is_none() && contents.notes[0].contains("no layer explains"),
+        "{:?}",
+        contents.notes
+    );
+}

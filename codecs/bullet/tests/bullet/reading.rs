@@ -1,0 +1,334 @@
+//! One test per rule of reading.
+
+use crate::build::{
+    self, Files, PRESET, directory, headerless, net, numbers, old_records, one, quantised, read, records,
+    refused, state, times, within,
+};
+use ckpt_api::{Codec, DType, Input, Kind, Match, Role, Slot};
+use ckpt_bullet::Bullet;
+
+const ARCH: [(&str, &str); 1] = [("arch", PRESET)];
+
+fn probe(entry: &str, files: &Files) -> Match {
+    Bullet.probe(&Input::memory(entry, files.clone())).unwrap()
+}
+
+#[test]
+fn records_and_filler_are_certain_and_names_are_not() {
+    assert!(matches!(probe("", &directory()), Match::Certain(why) if why.contains("4 records")));
+    assert!(matches!(probe("x", &one("x", records(&net()))), Match::Certain(_)));
+    assert!(
+        matches!(probe("x", &one("x", quantised(b"bullet"))), Match::Certain(why) if why.contains("'bullet'"))
+    );
+    for name in ["raw.bin", "quantised.bin", "params.bin", "velocity.bin"] {
+        assert!(matches!(probe(name, &one(name, headerless(&net()))), Match::Possible(_)), "{name}");
+        assert!(
+            matches!(probe("", &one(name, headerless(&net()))), Match::Possible(_)) || name == "velocity.bin"
+        );
+    }
+    assert_eq!(probe("x", &one("x", headerless(&net()))), Match::No);
+    assert_eq!(probe("", &one("model.index", vec![0; 64])), Match::No);
+}
+
+#[test]
+fn values_are_the_logical_ones_whichever_file_they_are_read_from() {
+    let expected = [
+        ("l0w", vec![0.5, 0.1, 0.7, -0.25, -0.1, 1.3]),
+        ("l0b", vec![0.01, -0.02]),
+        // [bucket][out][in] of what is stored [in][bucket][out].
+        ("l1w", vec![0.9, 0.3, 0.6, -0.6, -0.9, -0.3, 0.2, -0.2]),
+        ("l1b", vec![0.001, -0.002]),
+    ];
+    let sources = [
+        ("", directory()),
+        ("raw.bin", one("raw.bin", headerless(&net()))),
+        ("weights.bin", one("weights.bin", old_records(&net()))),
+        ("quantised.bin", one("quantised.bin", quantised(b"bullet"))),
+    ];
+    for (entry, files) in sources {
+        let (contents, values) = read(entry, &files, &ARCH).unwrap();
+        for (name, expected) in &expected {
+            // Half a unit of the coarsest scale, where they were rounded.
+            let tolerance = if entry == "quantised.bin" { 0.5 / 64.0 } else { 0.0 };
+            let found = numbers(&contents, &values, name);
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found - expected).abs() <= tolerance, "{entry} {name}: {found} {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_quantised_is_its_integers_divided_by_their_scale_or_the_integers_themselves() {
+    let files = one("quantised.bin", quantised(b"bullet"));
+    let (contents, values) = read("quantised.bin", &files, &ARCH).unwrap();
+    assert_eq!(contents.checkpoint.tensor("l0w").unwrap().1.dtype, DType::F32);
+    assert_eq!(numbers(&contents, &values, "l0b"), [3.0 / 255.0, -5.0 / 255.0]);
+    let (contents, values) =
+        read("quantised.bin", &files, &[("arch", PRESET), ("integers", "true")]).unwrap();
+    let (id, tensor) = contents.checkpoint.tensor("l0b").unwrap();
+    assert_eq!((tensor.dtype, tensor.quantisation.as_ref().unwrap().scale.get()), (DType::I16, 255));
+    assert_eq!(values[id.0], [3i16.to_le_bytes(), (-5i16).to_le_bytes()].concat());
+    assert!(contents.checkpoint.graph.is_none());
+}
+
+#[test]
+fn a_directory_is_read_from_the_optimisers_weights_before_raw_before_quantised() {
+    let mut files = directory();
+    for (gone, read_from) in
+        [("", "optimiser_state/weights.bin"), ("optimiser_state/", "raw.bin"), ("raw", "quantised.bin")]
+    {
+        files.retain(|name, _| gone.is_empty() || !name.starts_with(gone));
+        let (contents, _) = read("", &files, &ARCH).unwrap();
+        assert_eq!(contents.files[0], read_from);
+    }
+    let error = refused(read("", &one("log.txt", vec![1]), &ARCH));
+    assert_eq!(error.kind(), Kind::Usage, "{error}");
+}
+
+#[test]
+fn the_folder_of_the_optimiser_can_be_named_itself() {
+    let (contents, _) = read("", &state(records, "weights.bin"), &ARCH).unwrap();
+    assert_eq!(contents.files, ["weights.bin", "momentum.bin", "velocity.bin"]);
+}
+
+#[test]
+fn moments_say_whose_they_are() {
+    let (contents, values) = read("", &directory(), &ARCH).unwrap();
+    let (_, moment) = contents.checkpoint.tensor("velocity/l1w").unwrap();
+    assert_eq!(moment.role, Role::Optimizer);
+    assert_eq!(moment.slot, Some(Slot { variable: "l1w".into(), name: "v".into() }));
+    assert_eq!(moment.axes, contents.checkpoint.tensor("l1w").unwrap().1.axes);
+    assert_eq!(numbers(&contents, &values, "momentum/l0b"), [0.005, -0.01]);
+}
+
+#[test]
+fn the_optimisers_files_belong_together() {
+    for (option, missing) in [
+        (None, "momentum.bin"),
+        (None, "velocity.bin"),
+        (None, "weights.bin"),
+        (Some("adamw"), "velocity.bin"),
+        (Some("radam"), "step.txt"),
+        (Some("ranger"), "slow.bin"),
+    ] {
+        let mut files = directory();
+        files.remove(&format!("optimiser_state/{missing}"));
+        let options: Vec<_> = ARCH.into_iter().chain(option.map(|name| ("optimiser", name))).collect();
+        let error = refused(read("", &files, &options)).to_string();
+        assert!(error.contains(missing), "{error}");
+    }
+}
+
+#[test]
+fn weights_without_moments_are_read() {
+    let files = within("optimiser_state/", one("weights.bin", records(&net())));
+    assert_eq!(read("", &files, &ARCH).unwrap().0.checkpoint.tensors.len(), 4);
+}
+
+#[test]
+fn a_record_that_bullet_would_leave_out_silently_is_asked_for() {
+    let without = |id: &str| records(&net().into_iter().filter(|(own, ..)| *own != id).collect::<Vec<_>>());
+    let error = refused(read("w", &one("w", without("l1b")), &ARCH));
+    assert!(error.to_string().contains("no record (file w, tensor l1b)"), "{error}");
+    let mut files = directory();
+    files.insert("optimiser_state/velocity.bin".into(), without("l0b"));
+    for options in [&ARCH[..], &[]] {
+        let error = refused(read("", &files, options)).to_string();
+        assert!(error.contains("velocity.bin") && error.contains("l0b"), "{error}");
+    }
+    files.insert("optimiser_state/velocity.bin".into(), Vec::new());
+    let error = refused(read("", &files, &ARCH));
+    assert!(error.to_string().contains("keep its initial values"), "{error}");
+}
+
+#[test]
+fn moments_of_other_weights_are_refused() {
+    let mut files = directory();
+    files.insert("optimiser_state/momentum.bin".into(), records(&[("l0w", 1, vec![0.0; 7])]));
+    assert!(refused(read("", &files, &[])).to_string().contains("as many numbers"));
+    files.insert("optimiser_state/momentum.bin".into(), records(&[("l9w", 1, vec![0.0; 7])]));
+    assert!(refused(read("", &files, &[])).to_string().contains("belongs to no weight"));
+}
+
+#[test]
+fn old_records_state_rows_and_columns() {
+    let files = one("weights.bin", old_records(&net()));
+    let (contents, values) = read("weights.bin", &files, &[]).unwrap();
+    assert_eq!(contents.checkpoint.metadata.text("bullet", "records"), Some("rows"));
+    assert_eq!(contents.checkpoint.tensor("l0w").unwrap().1.shape.to_vec(), [2, 3]);
+    assert_eq!(numbers(&contents, &values, "l0w"), [0.5, 0.1, 0.7, -0.25, -0.1, 1.3]);
+    let mut wrong = net();
+    wrong[0].1 = 3;
+    let error = refused(read("weights.bin", &one("weights.bin", old_records(&wrong)), &ARCH));
+    assert!(error.to_string().contains("2 rows and 3 columns"), "{error}");
+}
+
+#[test]
+fn records_that_fit_both_forms_are_not_guessed() {
+    // Current: two numbers, which begin like a 2, and a record `bcd` of one. Old: two rows of two.
+    let bytes =
+        [b"a\n", &2u64.to_le_bytes()[..], &2u64.to_le_bytes(), b"bcd\n", &1u64.to_le_bytes(), &[0; 4]]
+            .concat();
+    let of = |options: &[(&str, &str)]| read("w", &one("w", bytes.clone()), options);
+    let error = refused(of(&[]));
+    assert!(error.kind() == Kind::Usage && error.to_string().contains("option records"), "{error}");
+    let count = |form| of(&[("records", form)]).unwrap().0.checkpoint.tensors.len();
+    assert_eq!((count("current"), count("rows")), (2, 1));
+}
+
+#[test]
+fn files_of_before_2024_10_are_read_in_the_order_of_the_layers() {
+    for folder in ["", "optimiser_state/"] {
+        let files = within(folder, state(headerless, "params.bin"));
+        let (contents, values) = read("", &files, &ARCH).unwrap();
+        assert_eq!(numbers(&contents, &values, "velocity/l1b"), [0.001 * 0.25, -0.002 * 0.25]);
+        assert_eq!(contents.checkpoint.tensors.len(), 12);
+        assert!(refused(read("", &files, &[])).to_string().contains("--arch"));
+    }
+    let alone = one("momentum.bin", headerless(&net()));
+    let options = [("arch", PRESET), ("records", "headerless")];
+    assert_eq!(read("momentum.bin", &alone, &options).unwrap().0.checkpoint.tensors.len(), 4);
+    let error = refused(read("momentum.bin", &alone, &ARCH)).to_string();
+    assert!(error.contains("records=headerless"), "{error}");
+}
+
+#[test]
+fn steps_are_one_line_for_every_weight() {
+    let with = |text: &str| {
+        let mut files = directory();
+        files.insert("optimiser_state/step.txt".into(), text.as_bytes().to_vec());
+        read("", &files, &ARCH)
+    };
+    let text = "l0b,7\nl0w,7\nl1w,7\nl1b,8\n";
+    let (contents, _) = with(text).unwrap();
+    assert_eq!(contents.checkpoint.metadata.text("bullet", "step"), Some(text));
+    for wrong in [
+        "",
+        "l0b,7\n",
+        "l0b,7\nl0w,7\nl1w,7\nl1b,8",
+        "l0b,7\nl0b,7\n",
+        "l0b;7\n",
+        "l0b,-7\n",
+        "x,1\n",
+        "\u{7f}\n",
+    ] {
+        let error = refused(with(wrong));
+        assert_eq!(error.kind(), Kind::Corrupt, "{wrong:?}");
+        assert!(error.to_string().contains("step.txt"), "{error}");
+    }
+}
+
+#[test]
+fn quantised_files_are_filled_up_with_bullets_name_or_zeros() {
+    for (filler, kept) in [(&b"bullet"[..], None), (&[0], Some("zero"))] {
+        let (contents, _) = read("quantised.bin", &one("quantised.bin", quantised(filler)), &ARCH).unwrap();
+        assert_eq!(contents.checkpoint.metadata.text("bullet", "padding"), kept);
+    }
+    let error = refused(read("quantised.bin", &one("quantised.bin", quantised(b"bulleT")), &ARCH));
+    assert!(error.to_string().contains("not bullet's filler (file quantised.bin, offset 36)"), "{error}");
+    let mut unfilled = quantised(b"bullet");
+    unfilled.truncate(36);
+    let error = refused(read("quantised.bin", &one("quantised.bin", unfilled), &ARCH));
+    assert!(error.to_string().contains("filled up"), "{error}");
+}
+
+#[test]
+fn an_empty_quantised_file_is_no_reason_to_refuse_the_weights_beside_it() {
+    let mut files = directory();
+    files.insert("quantised.bin".into(), Vec::new());
+    let (contents, _) = read("", &files, &ARCH).unwrap();
+    assert!(contents.notes[0].contains("no bytes"), "{:?}", contents.notes);
+}
+
+#[test]
+fn a_file_of_any_name_is_told_by_its_size_or_asked_for() {
+    let arch = ("arch", "simple:3x2x1,buckets=2");
+    let of = |bytes: Vec<u8>, options: &[(&str, &str)]| read("net.nnue", &one("net.nnue", bytes), options);
+    let parts = |contents: &ckpt_api::Contents| {
+        contents.checkpoint.metadata.value("bullet", "parts").unwrap()[0].clone()
+    };
+    assert_eq!(parts(&of(headerless(&net()), &[arch]).unwrap().0), "raw");
+    assert_eq!(parts(&of(quantised(b"bullet"), &[arch]).unwrap().0), "quantised");
+    assert!(refused(of(vec![1; 7], &[arch])).to_string().contains("72 bytes for a raw.bin, or 64"));
+    assert!(refused(of(vec![1; 7], &[])).to_string().contains("--arch"));
+    // Sixteen floats are 64 bytes, and sixteen integers filled up.
+    let both = ("arch", "simple:2x3x1,qa=1,qb=1");
+    let bytes = vec![0; 64];
+    assert!(refused(of(bytes.clone(), &[both])).to_string().contains("option content"));
+    assert!(of(bytes, &[both, ("content", "raw")]).is_ok());
+}
+
+#[test]
+fn files_beside_the_weights_must_fit_the_architecture() {
+    for (name, len) in [("raw.bin", 71), ("raw.bin", 73), ("quantised.bin", 63), ("quantised.bin", 128)] {
+        let mut files = directory();
+        files.get_mut(name).unwrap().resize(len, 0);
+        let error = refused(read("", &files, &ARCH)).to_string();
+        assert!(error.contains(name), "{error}");
+        read("", &files, &[]).unwrap();
+    }
+}
+
+#[test]
+fn raw_values_that_lack_what_is_merged_say_so() {
+    let arch = ("arch", "simple:3x2x1,inputs=2,factoriser=true");
+    let raw = one("raw.bin", vec![0; 4 * (12 + 2 + 4 + 1)]);
+    let (contents, _) = read("raw.bin", &raw, &[arch]).unwrap();
+    assert!(
+        contents.checkpoint.graph.is_none() && contents.notes[0].contains("'l0f'"),
+        "{:?}",
+        contents.notes
+    );
+    let integers = one("quantised.bin", build::filled(2 * (12 + 2 + 4 + 1)));
+    let (contents, _) = read("quantised.bin", &integers, &[arch]).unwrap();
+    assert!(contents.checkpoint.graph.is_some(), "{:?}", contents.notes);
+}
+
+#[test]
+fn hostile_records_are_errors_before_anything_is_allocated() {
+    let number = |n: u64| n.to_le_bytes().to_vec();
+    let cases: [(&str, Vec<u8>); 9] = [
+        ("huge count", [b"a\n".to_vec(), number(u64::MAX)].concat()),
+        ("huge rows", [b"a\n".to_vec(), number(u64::MAX), number(u64::MAX), vec![0; 4]].concat()),
+        ("no numbers", [b"a\n".to_vec(), number(0)].concat()),
+        ("no id", [b"\n".to_vec(), number(1), vec![0; 4]].concat()),
+        ("id that is no text", [b"\xff\n".to_vec(), number(1), vec![0; 4]].concat()),
+        ("id without end", vec![b'a'; 1 << 20]),
+        ("id too long", [vec![b'a'; (1 << 20) + 1], b"\n".to_vec(), number(1), vec![0; 4]].concat()),
+        ("twice the same", [records(&net()), records(&net())].concat()),
+        ("rest of a record", [records(&net()), b"b".to_vec()].concat()),
+    ];
+    for (what, bytes) in cases {
+        let error = refused(read("weights.bin", &one("weights.bin", bytes), &[]));
+        assert!(matches!(error.kind(), Kind::Corrupt | Kind::Limit), "{what}: {error}");
+        assert!(error.to_string().contains("file weights.bin"), "{what}: {error}");
+    }
+}
+
+#[test]
+fn without_an_architecture_the_notes_say_what_is_not_known() {
+    let (contents, _) = read("", &directory(), &[]).unwrap();
+    let notes = contents.notes.join("\n");
+    assert!(
+        notes.contains("neither shapes nor activations") && notes.contains("arch=simple:3x2x1,buckets=2"),
+        "{notes}"
+    );
+    let (contents, _) = read("w", &one("w", records(&times(&net()[..2], 1.0))), &[]).unwrap();
+    assert_eq!(contents.notes.len(), 1, "{:?}", contents.notes);
+}
+
+#[test]
+fn a_file_and_a_preset_together_are_refused() {
+    let options = ckpt_api::Options::parse(
+        "bullet",
+        Bullet.info().options,
+        ckpt_api::Side::Read,
+        &[("arch".into(), PRESET.into())],
+    );
+    let file = ckpt_api::ArchitectureFile::from_json(r#"{"format":"bullet"}"#).unwrap();
+    let options = options.unwrap().with_architecture(Some(file));
+    let error = refused(Bullet.read(&Input::memory("", directory()), &options, &Default::default()));
+    assert!(error.to_string().contains("not both"), "{error}");
+}

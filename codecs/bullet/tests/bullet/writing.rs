@@ -1,0 +1,363 @@
+//! One test per rule of writing.
+
+use crate::build::{
+    self, Files, PRESET, directory, headerless, net, numbers, old_records, one, place, quantised, read,
+    records, refused, state, within, write,
+};
+use ckpt_api::{
+    Axis, Checkpoint, DType, Graph, Kind, LossKind, Placed, Quantisation, Role, Rounding, Shape, Slot, Tensor,
+};
+
+const ARCH: [(&str, &str); 1] = [("arch", PRESET)];
+
+fn kinds(placed: &Placed) -> Vec<LossKind> {
+    let mut kinds: Vec<LossKind> = placed.losses.iter().map(|loss| loss.kind).collect();
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
+
+/// Reads and writes again.
+fn rewrite(
+    entry: &str,
+    files: &Files,
+    name: &str,
+    read_options: &[(&str, &str)],
+    options: &[(&str, &str)],
+) -> Files {
+    let (contents, values) = read(entry, files, read_options).unwrap();
+    write(&contents.checkpoint, &values, name, options).unwrap()
+}
+
+/// The net as a format without bullet's ways would hold it: row-major, axes in another order, other names of nothing.
+fn foreign() -> (Checkpoint, Vec<Vec<u8>>) {
+    let (contents, values) = read("", &directory(), &ARCH).unwrap();
+    let mut checkpoint = Checkpoint::default();
+    let mut moved = Vec::new();
+    for (tensor, value) in contents.checkpoint.tensors.into_iter().zip(values) {
+        if tensor.role != Role::Weight {
+            continue;
+        }
+        let mut bare = Tensor::new(tensor.name, DType::F32, tensor.shape);
+        bare.axes = tensor.axes;
+        let mut value = value;
+        if bare.axes == Some(vec![Axis::Out, Axis::Feature]) {
+            // [out, feature] to [feature, in].
+            let (rows, columns) = (bare.shape[0] as usize, bare.shape[1] as usize);
+            value = (0..columns)
+                .flat_map(|c| (0..rows).map(move |r| r * columns + c))
+                .flat_map(|k| value[k * 4..][..4].to_vec())
+                .collect();
+            bare.shape = bare.shape.permuted(&[1, 0]);
+            bare.axes = Some(vec![Axis::In, Axis::Out]);
+        }
+        checkpoint.tensors.push(bare);
+        moved.push(value);
+    }
+    (checkpoint, moved)
+}
+
+#[test]
+fn a_directory_comes_back_byte_for_byte_in_every_form() {
+    let mut radam = directory();
+    radam.insert("optimiser_state/step.txt".into(), b"l1b,7\nl0w,7\nl1w,7\nl0b,8\n".to_vec());
+    let mut ranger = radam.clone();
+    ranger.insert("optimiser_state/slow.bin".into(), records(&net()));
+    let mut zeros = directory();
+    zeros.insert("quantised.bin".into(), quantised(&[0]));
+    let mut failed = directory();
+    failed.insert("quantised.bin".into(), Vec::new());
+    let sources = [
+        directory(),
+        radam,
+        ranger,
+        zeros,
+        failed,
+        within("optimiser_state/", one("weights.bin", records(&net()))),
+        within("optimiser_state/", state(old_records, "weights.bin")),
+        within("optimiser_state/", state(headerless, "params.bin")),
+    ];
+    for (number, files) in sources.iter().enumerate() {
+        assert!(rewrite("", files, "", &ARCH, &[]) == *files, "source {number}");
+    }
+}
+
+#[test]
+fn the_files_of_a_directory_lie_in_it_and_the_weights_come_last() {
+    let (contents, _) = read("", &directory(), &ARCH).unwrap();
+    let placed = place(&contents.checkpoint, "out", &[]).unwrap();
+    let names: Vec<&str> = placed.files.iter().map(|file| file.name.as_str()).collect();
+    let state =
+        ["momentum.bin", "velocity.bin", "weights.bin"].map(|name| format!("out/optimiser_state/{name}"));
+    assert_eq!(names, ["out/raw.bin", "out/quantised.bin", &state[0], &state[1], &state[2]]);
+    assert_eq!(kinds(&placed), []);
+}
+
+#[test]
+fn axes_are_put_into_bullets_order_whatever_order_they_come_in() {
+    let (checkpoint, values) = foreign();
+    let files = write(&checkpoint, &values, "", &ARCH).unwrap();
+    assert_eq!(files["raw.bin"], headerless(&net()));
+    assert_eq!(files["quantised.bin"], quantised(b"bullet"));
+}
+
+#[test]
+fn moments_that_a_source_lacks_are_zeros_and_a_loss_that_harms_nothing() {
+    let (checkpoint, values) = foreign();
+    let placed = place(&checkpoint, "out", &ARCH).unwrap();
+    assert_eq!(kinds(&placed), [LossKind::Filled]);
+    let files = write(&checkpoint, &values, "", &ARCH).unwrap();
+    let (again, moments) = read("", &files, &ARCH).unwrap();
+    assert!(numbers(&again, &moments, "momentum/l1w").iter().all(|number| *number == 0.0));
+}
+
+#[test]
+fn moments_from_another_format_find_their_weight() {
+    let (mut checkpoint, mut values) = foreign();
+    let mut slot = checkpoint.tensors[0].clone();
+    slot.name = "adam/first".into();
+    slot.role = Role::Optimizer;
+    slot.slot = Some(Slot { variable: checkpoint.tensors[0].name.clone(), name: "m".into() });
+    let weight = checkpoint.tensors[0].name.clone();
+    checkpoint.tensors.push(slot);
+    values.push(values[0].clone());
+    let files = write(&checkpoint, &values, "", &ARCH).unwrap();
+    let (again, read_values) = read("", &files, &ARCH).unwrap();
+    assert_eq!(
+        numbers(&again, &read_values, &format!("momentum/{weight}")),
+        numbers(&again, &read_values, &weight)
+    );
+}
+
+#[test]
+fn moments_that_do_not_say_what_they_are_are_known_by_their_names() {
+    let (mut contents, values) = read("", &directory(), &ARCH).unwrap();
+    contents.checkpoint.metadata = Default::default();
+    for tensor in &mut contents.checkpoint.tensors {
+        (tensor.slot, tensor.role) = (None, Role::Weight);
+    }
+    assert!(write(&contents.checkpoint, &values, "", &ARCH).unwrap() == directory());
+}
+
+#[test]
+fn slow_weights_that_are_missing_begin_as_the_fast_ones() {
+    let mut files = directory();
+    files.insert("optimiser_state/slow.bin".into(), records(&build::times(&net(), 2.0)));
+    let (mut contents, mut values) = read("", &files, &ARCH).unwrap();
+    let (id, _) = contents.checkpoint.tensor("slow/l0b").unwrap();
+    contents.checkpoint.tensors.remove(id.0);
+    values.remove(id.0);
+    let written = write(&contents.checkpoint, &values, "", &[]).unwrap();
+    let (again, values) = read("", &written, &ARCH).unwrap();
+    assert_eq!(numbers(&again, &values, "slow/l0b"), [0.01, -0.02]);
+    assert_eq!(numbers(&again, &values, "slow/l1b"), [0.002, -0.004]);
+}
+
+#[test]
+fn a_single_file_is_named_by_its_ending() {
+    let (contents, values) = read("", &directory(), &ARCH).unwrap();
+    let alone = |name: &str, options: &[(&str, &str)]| {
+        let files = write(&contents.checkpoint, &values, name, options).unwrap();
+        assert_eq!(files.len(), 1, "{name}");
+        files[name].clone()
+    };
+    assert_eq!(alone("raw.bin", &[]), headerless(&net()));
+    assert_eq!(alone("net.nnue", &[]), quantised(b"bullet"));
+    assert_eq!(alone("velocity.bin", &[]), directory()["optimiser_state/velocity.bin"]);
+    assert_eq!(alone("net.bin", &[("content", "raw")]), headerless(&net()));
+    assert_eq!(alone("net", &[("content", "state")]), directory()["optimiser_state/weights.bin"]);
+    assert_eq!(alone("net.bin", &[("padding", "zero")]), quantised(&[0]));
+    let error = refused(place(&contents.checkpoint, "net.bin", &[("parts", "raw")]));
+    assert!(error.to_string().contains("option content"), "{error}");
+}
+
+#[test]
+fn the_parts_of_a_directory_can_be_chosen() {
+    let (contents, values) = read("", &directory(), &ARCH).unwrap();
+    let names = |parts: &str| -> Vec<String> {
+        write(&contents.checkpoint, &values, "", &[("parts", parts)]).unwrap().into_keys().collect()
+    };
+    assert_eq!(names("raw,quantised"), ["quantised.bin", "raw.bin"]);
+    assert_eq!(names("state").len(), 3);
+    let error = refused(place(&contents.checkpoint, "out", &[("parts", "weights")]));
+    assert_eq!(error.kind(), Kind::Usage, "{error}");
+    assert!(refused(place(&contents.checkpoint, "out", &[("parts", "")])).to_string().contains("nothing"));
+}
+
+#[test]
+fn quantising_is_a_loss_only_where_no_file_keeps_the_numbers() {
+    let (contents, _) = read("", &directory(), &ARCH).unwrap();
+    let lost = |name: &str| kinds(&place(&contents.checkpoint, name, &[]).unwrap());
+    assert_eq!(lost("out"), []);
+    assert_eq!(lost("quantised.bin"), [LossKind::Quantised, LossKind::OptimizerDropped]);
+    let (contents, _) = read("quantised.bin", &one("quantised.bin", quantised(b"bullet")), &ARCH).unwrap();
+    assert_eq!(kinds(&place(&contents.checkpoint, "quantised.bin", &[]).unwrap()), []);
+}
+
+#[test]
+fn integers_come_back_exactly_even_where_the_net_truncates() {
+    let truncating = format!("{PRESET},round=false");
+    let options = [("arch", truncating.as_str())];
+    let file = one("quantised.bin", quantised(b"bullet"));
+    assert!(rewrite("quantised.bin", &file, "quantised.bin", &options, &[]) == file);
+    let (contents, _) = read("quantised.bin", &file, &options).unwrap();
+    let scaled = place(&contents.checkpoint, "quantised.bin", &[]).unwrap();
+    assert_eq!(scaled.placements[0].encoding.scaling.unwrap().rounding, Rounding::Nearest);
+    // Another scale makes other integers of them.
+    let other = format!("{truncating},qa=181");
+    let scaled = place(&contents.checkpoint, "quantised.bin", &[("arch", &other)]).unwrap();
+    assert_eq!(scaled.placements[0].encoding.scaling.unwrap().rounding, Rounding::Truncate);
+    assert!(kinds(&scaled).contains(&LossKind::Quantised));
+}
+
+#[test]
+fn integers_that_were_kept_are_written_as_they_are() {
+    let file = one("quantised.bin", quantised(b"bullet"));
+    let (contents, values) = read("quantised.bin", &file, &[ARCH[0], ("integers", "true")]).unwrap();
+    assert_eq!(write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap(), file);
+    let error = refused(place(&contents.checkpoint, "raw.bin", &[]));
+    assert!(error.to_string().contains("integers=true"), "{error}");
+}
+
+#[test]
+fn what_is_quantised_becomes_weights_that_bullet_resumes_from() {
+    let file = one("quantised.bin", quantised(b"bullet"));
+    let (contents, values) = read("quantised.bin", &file, &ARCH).unwrap();
+    let files = write(&contents.checkpoint, &values, "", &[("parts", "raw,quantised,state")]).unwrap();
+    assert_eq!(files.len(), 5);
+    assert_eq!(files["quantised.bin"], file["quantised.bin"]);
+}
+
+#[test]
+fn a_factoriser_is_added_to_every_bucket_before_quantising() {
+    let arch = ("arch", "simple:2x1x1,inputs=2,factoriser=true,qa=4,qb=4");
+    let net = [
+        ("l0w", 1, vec![0.25, 0.5, 0.75, 1.0]),
+        ("l0f", 1, vec![10.0, 20.0]),
+        ("l0b", 1, vec![0.0]),
+        ("l1w", 1, vec![0.0; 2]),
+        ("l1b", 1, vec![0.0]),
+    ];
+    let files = within("optimiser_state/", one("weights.bin", records(&net)));
+    let written = rewrite("", &files, "", &[arch], &[("parts", "raw,quantised,state")]);
+    let integers: Vec<i16> = written["quantised.bin"].as_chunks::<2>().0[..4]
+        .iter()
+        .map(|bytes| i16::from_le_bytes(*bytes))
+        .collect();
+    assert_eq!(integers, [41, 82, 43, 84]);
+    assert_eq!(
+        written["raw.bin"],
+        headerless(&[net[0].clone(), net[2].clone(), net[3].clone(), net[4].clone()])
+    );
+    // The way back: the sum is in l0w, and zeros in the place of l0f change nothing.
+    let alone = one("quantised.bin", written["quantised.bin"].clone());
+    let (contents, values) = read("quantised.bin", &alone, &[arch]).unwrap();
+    let back = write(&contents.checkpoint, &values, "", &[("parts", "quantised,state")]).unwrap();
+    assert_eq!(back["quantised.bin"], alone["quantised.bin"]);
+    let (again, values) = read("", &back, &[arch]).unwrap();
+    assert_eq!(
+        (numbers(&again, &values, "l0w"), numbers(&again, &values, "l0f")),
+        (vec![10.25, 20.5, 10.75, 21.0], vec![0.0, 0.0])
+    );
+    // raw.bin has neither the sum nor l0f.
+    let (contents, _) = read("raw.bin", &one("raw.bin", written["raw.bin"].clone()), &[arch]).unwrap();
+    for name in ["quantised.bin", "weights.bin"] {
+        assert!(refused(place(&contents.checkpoint, name, &[])).to_string().contains("tensor l0f"), "{name}");
+    }
+}
+
+#[test]
+fn tensors_that_have_no_place_are_losses_of_their_kind() {
+    let (mut checkpoint, _) = foreign();
+    let other =
+        |name: &str, role| Tensor::new(name, DType::F32, Shape::new(vec![3]).unwrap()).with_role(role);
+    checkpoint.tensors.push(other("more", Role::Weight));
+    checkpoint.tensors.push(other("rate", Role::Optimizer));
+    checkpoint.tensors.push(other("epoch", Role::Counter));
+    checkpoint.tensors[0].metadata.insert("tf2", "key", "a/b");
+    checkpoint.graph = Some(Graph::sequential("m", vec![], vec![], vec![]));
+    let found = kinds(&place(&checkpoint, "raw.bin", &ARCH).unwrap());
+    let expected = [
+        LossKind::WeightDropped,
+        LossKind::OptimizerDropped,
+        LossKind::CounterDropped,
+        LossKind::GraphDropped,
+        LossKind::MetadataDropped,
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_tensor() {
+    type Damage = fn(&mut Checkpoint);
+    let damages: &[(&str, &str, Damage)] = &[
+        ("has not all weights", "l1b", |checkpoint| checkpoint.tensors.retain(|tensor| tensor.name != "l1b")),
+        ("does not fit the architecture", "bucket 2 × out 1", |checkpoint| {
+            let l1w = checkpoint.tensors.iter_mut().find(|tensor| tensor.name == "l1w").unwrap();
+            l1w.axes = Some(vec![Axis::Out, Axis::Bucket, Axis::In]);
+        }),
+        ("32-bit floats", "--dtype f32", |checkpoint| checkpoint.tensors[0].dtype = DType::F16),
+        ("32-bit floats", "integers=true", |checkpoint| {
+            checkpoint.tensors[0].dtype = DType::I16;
+            checkpoint.tensors[0].quantisation = Some(Quantisation { scale: 3.try_into().unwrap() });
+        }),
+        ("under one id", "l0b", |checkpoint| {
+            let mut again = checkpoint.tensors[0].clone();
+            again.name = "again".into();
+            again.metadata.insert("bullet", "id", checkpoint.tensors[0].name.as_str());
+            checkpoint.tensors.push(again);
+        }),
+        ("to be transposed", "l1w", |checkpoint| {
+            let l1w = checkpoint.tensors.iter_mut().find(|tensor| tensor.name == "l1w").unwrap();
+            (l1w.axes, l1w.shape) = (None, Shape::new(vec![8]).unwrap());
+        }),
+    ];
+    for (message, place_of, damage) in damages {
+        let (mut checkpoint, _) = foreign();
+        damage(&mut checkpoint);
+        let error = refused(place(&checkpoint, "out", &ARCH)).to_string();
+        assert!(error.contains(message) && error.contains(place_of), "{message}: {error}");
+    }
+}
+
+#[test]
+fn without_an_architecture_only_the_optimisers_files_are_written() {
+    let (checkpoint, values) = foreign();
+    let files = write(&checkpoint, &values, "", &[]).unwrap();
+    assert_eq!(files.len(), 3);
+    let (again, read_values) = read("", &files, &ARCH).unwrap();
+    assert_eq!(numbers(&again, &read_values, "l0w"), [0.5, 0.1, 0.7, -0.25, -0.1, 1.3]);
+    assert_eq!(numbers(&again, &read_values, "l1w"), [0.9, 0.3, 0.6, -0.6, -0.9, -0.3, 0.2, -0.2]);
+    let error = refused(place(&checkpoint, "raw.bin", &[]));
+    assert!(error.to_string().contains("--set arch="), "{error}");
+    let (contents, _) = read("", &directory(), &[]).unwrap();
+    let placed = place(&contents.checkpoint, "out", &[]).unwrap();
+    let lost: Vec<&str> = placed.losses.iter().map(|loss| loss.subject.as_str()).collect();
+    assert_eq!(lost, ["raw.bin", "quantised.bin"]);
+}
+
+#[test]
+fn a_name_that_is_no_id_is_refused() {
+    let mut checkpoint = foreign().0;
+    checkpoint.tensors[0].name = "a\nb".into();
+    checkpoint.tensors[0].axes = None;
+    assert!(refused(place(&checkpoint, "weights.bin", &[])).to_string().contains("printable ASCII"));
+}
+
+#[test]
+fn steps_of_other_weights_are_not_written() {
+    let mut files = directory();
+    files.insert("optimiser_state/step.txt".into(), b"l0b,7\nl0w,7\nl1w,7\nl1b,8\n".to_vec());
+    let (mut contents, _) = read("", &files, &[]).unwrap();
+    contents.checkpoint.tensors.retain(|tensor| !tensor.name.ends_with("l1b"));
+    let placed = place(&contents.checkpoint, "out", &[]).unwrap();
+    assert!(kinds(&placed).contains(&LossKind::CounterDropped));
+    assert!(placed.files.iter().all(|file| !file.name.ends_with("step.txt")));
+}
+
+#[test]
+fn a_tensor_that_was_renamed_keeps_its_id() {
+    let (mut contents, values) = read("weights.bin", &one("weights.bin", records(&net())), &ARCH).unwrap();
+    contents.checkpoint.rename(&[("l0w".to_owned(), "features".to_owned())].into()).unwrap();
+    assert_eq!(write(&contents.checkpoint, &values, "raw.bin", &[]).unwrap()["raw.bin"], headerless(&net()));
+}
