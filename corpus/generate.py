@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import sys
 
+import make_bullet
 import make_cnn2
 import make_nn
 import make_safetensors
@@ -18,7 +19,7 @@ import make_tf2
 from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
-MAKERS = {"cnn2": make_cnn2, "nn": make_nn, "safetensors": make_safetensors, "tf2": make_tf2}
+MAKERS = {"bullet": make_bullet, "cnn2": make_cnn2, "nn": make_nn, "safetensors": make_safetensors, "tf2": make_tf2}
 HEAD = """\
 # Made by generate.py: what each file of the corpus is, and what reading it must give.
 # Paths are relative to this file. `path` is a file, or a folder in which `entry` is what the user names ("" = all of it).

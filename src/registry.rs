@@ -29,6 +29,8 @@ impl Registry {
     pub fn builtin() -> Self {
         Registry {
             codecs: vec![
+                #[cfg(feature = "bullet")]
+                Arc::new(ckpt_bullet::Bullet),
                 #[cfg(feature = "cnn2")]
                 Arc::new(ckpt_cnn2::Cnn2),
                 #[cfg(feature = "nn")]

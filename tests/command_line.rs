@@ -307,7 +307,7 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
     place.refuses(
         &["convert", "m.nn", "o", "--to", "foo"],
         2,
-        &["unknown format", "known: cnn2, nn, safetensors"],
+        &["unknown format", "known: bullet, cnn2, nn, safetensors"],
     );
     place.refuses(&["convert", "m.nn", "o.xyz"], 2, &["does not say its format", "--to"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialekt=a"], 2, &["dialekt", "did you mean 'dialect'"]);

@@ -1,7 +1,7 @@
 //! Replays the corpus: every file that a codec must accept gives the digest that its maker computed, and every file
 //! that it must refuse gives the documented kind of error. `corpus/generate.py` makes both.
 
-#![cfg(all(feature = "cnn2", feature = "nn", feature = "safetensors", feature = "tf2"))]
+#![cfg(all(feature = "bullet", feature = "cnn2", feature = "nn", feature = "safetensors", feature = "tf2"))]
 
 use ckpt_api::{Codec, Contents, Error, Input, Kind, Match, conformance};
 use serde::Deserialize;
@@ -31,7 +31,8 @@ struct Case {
     sha256: BTreeMap<String, String>,
 }
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 4] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 5] = [
+    ("bullet", &ckpt_bullet::Bullet, 10, 32),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("safetensors", &ckpt_safetensors::Safetensors, 12, 33),

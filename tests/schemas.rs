@@ -124,6 +124,25 @@ fn the_schema_of_architecture_files_accepts_what_the_program_accepts() {
     assert_eq!(seen, 6);
 }
 
+#[cfg(feature = "bullet")]
+#[test]
+fn the_schema_of_bullets_architecture_files_accepts_what_the_program_accepts() {
+    let schema = schema("bullet.schema.json");
+    let mut seen = 0;
+    for (folder, valid) in [("valid", true), ("invalid", false)] {
+        for path in files(&format!("examples/data/architecture/bullet/{folder}"), "json") {
+            let file = ckpt::api::ArchitectureFile::from_json(&fs::read_to_string(&path).unwrap()).unwrap();
+            let checked = ckpt_bullet::check_architecture(&file);
+            let errors: Vec<String> =
+                schema.iter_errors(&json(&path)).map(|error| error.to_string()).collect();
+            assert_eq!(errors.is_empty(), valid, "{}: {errors:?}", path.display());
+            assert_eq!(checked.is_ok(), valid, "{}: {checked:?}", path.display());
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 13);
+}
+
 #[test]
 fn the_schema_of_mappings_accepts_what_the_program_accepts() {
     let schema = schema("mapping.schema.json");

@@ -136,14 +136,10 @@ ops! {
     GlobalAveragePool = "GlobalAveragePool";
     /// Inference-time batch normalisation; parameters `scale`, `bias`, `mean`, `variance`, attribute `epsilon`.
     BatchNormalization = "BatchNormalization";
-    /// `min(max(x, min), max)`, with `min` and `max` as attributes.
-    Clip = "Clip";
     /// Elementwise sum.
     Add = "Add";
     /// Elementwise product.
     Mul = "Mul";
-    /// The inputs one behind the other along `axis`.
-    Concat = "Concat";
     /// As many equal parts along `axis` as there are outputs.
     Split = "Split";
     /// Not ONNX: the sum of a sparse input's columns. The input lists the indices of the active features, of shape

@@ -323,14 +323,9 @@ fn describe(entries: &[Entry], header: &Header) -> Result<Contents> {
             region: None,
             checksum: None,
         };
-        contents.placements.push(Placement {
-            tensor: TensorId(entry.index),
-            name: tensor.name.clone(),
-            extents: vec![extent],
-            encoding: Encoding::row_major(&tensor),
-            shape: None,
-            window: None,
-        });
+        let id = TensorId(entry.index);
+        let encoding = Encoding::row_major(&tensor);
+        contents.placements.push(Placement::new(id, tensor.name.clone(), vec![extent], encoding));
         contents.checkpoint.tensors.push(tensor);
     }
     Ok(contents)

@@ -163,25 +163,21 @@ fn layout(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Place
             put(&mut entries, number).map_err(on_layer)?;
         }
         let start = weights.checked_mul(WEIGHT_BYTES).and_then(|start| start.checked_add(data));
-        placements.push(Placement {
-            tensor: layer.id,
-            name: weight_name(index),
-            extents: vec![Extent {
-                file: FileId(0),
-                offset: start.ok_or_else(too_large)?,
-                len: count.checked_mul(WEIGHT_BYTES).ok_or_else(too_large)?,
-                region: None,
-                checksum: None,
-            }],
-            encoding: Encoding {
-                dtype: DType::F16,
-                endian: Endian::Little,
-                order: layer.order.clone(),
-                packing: Packing::Bytes,
-            },
-            shape: None,
-            window: None,
-        });
+        let extent = Extent {
+            file: FileId(0),
+            offset: start.ok_or_else(too_large)?,
+            len: count.checked_mul(WEIGHT_BYTES).ok_or_else(too_large)?,
+            region: None,
+            checksum: None,
+        };
+        let encoding = Encoding {
+            dtype: DType::F16,
+            endian: Endian::Little,
+            order: layer.order.clone(),
+            packing: Packing::Bytes,
+            scaling: None,
+        };
+        placements.push(Placement::new(layer.id, weight_name(index), vec![extent], encoding));
         weights = weights.checked_add(count).ok_or_else(too_large)?;
     }
     let mut header = MAGIC.to_vec();

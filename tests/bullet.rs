@@ -1,0 +1,147 @@
+//! Whole conversions of bullet's checkpoints, by the engine. `CKPT_CASES` names the folder that holds real ones.
+
+#![cfg(all(feature = "bullet", feature = "cli", feature = "safetensors"))]
+
+mod common;
+
+use ckpt::Conversion;
+use common::{cases, convert, open};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const CASES: [(&str, &str); 6] = [
+    ("simple", "simple:768x32x1"),
+    ("simple_failquant", "simple:768x32x1"),
+    ("buckets8", "simple:768x32x1,buckets=8"),
+    ("multi", "multi:768x32x8x16x1,buckets=8,inputs=4,factoriser=true"),
+    ("tb_simple", "builder:768x32x1"),
+    ("tb_buckets8_notranspose", "builder:768x32x1,buckets=8,qa=181,transpose=false"),
+];
+
+fn to(format: &str, options: &[(&str, &str)]) -> Conversion {
+    let options = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Conversion { to: Some(format.to_owned()), options, ..Conversion::default() }
+}
+
+/// Every file below a directory.
+fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for folder in ["", "optimiser_state"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                found.insert(
+                    path.strip_prefix(root).unwrap().to_string_lossy().into_owned(),
+                    std::fs::read(&path).unwrap(),
+                );
+            }
+        }
+    }
+    assert!(!found.is_empty());
+    found
+}
+
+#[test]
+fn directories_survive_the_engine_and_safetensors_byte_for_byte() {
+    let Some(directory) = cases("bullet") else { return };
+    for (name, preset) in CASES {
+        let case = directory.join(name);
+        let work = tempfile::tempdir().unwrap();
+        let (middle, out, back) =
+            (work.path().join("m.safetensors"), work.path().join("out"), work.path().join("back"));
+        convert(open(&case, &[("arch", preset)]), &out, &to("bullet", &[]));
+        assert!(tree(&out) == tree(&case), "{name}");
+        convert(open(&case, &[("arch", preset)]), &middle, &to("safetensors", &[]));
+        convert(open(&middle, &[]), &back, &to("bullet", &[]));
+        assert!(tree(&back) == tree(&case), "{name} by way of safetensors");
+    }
+}
+
+fn ckpt(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(directory).args(arguments).output().unwrap()
+}
+
+/// One input, one hidden neuron of one side, as a TOML architecture file.
+const TINY: &str = r#"
+format = "bullet"
+input = { features = 2, perspectives = 1 }
+layers = [{ size = 1 }]
+saved = [{ id = "l0w", type = "i8", scale = 100 }, { id = "l0b" }]
+"#;
+
+fn tiny(weight: f32) -> tempfile::TempDir {
+    let work = tempfile::tempdir().unwrap();
+    std::fs::write(work.path().join("net.toml"), TINY).unwrap();
+    let raw: Vec<u8> = [0.5, weight, 0.25f32].into_iter().flat_map(f32::to_le_bytes).collect();
+    std::fs::write(work.path().join("raw.bin"), raw).unwrap();
+    work
+}
+
+const QUANTISE: [&str; 8] =
+    ["convert", "--from", "bullet", "--to", "bullet", "--arch", "net.toml", "--allow=quantised"];
+
+#[test]
+fn an_architecture_file_of_toml_tells_both_sides_what_the_net_is() {
+    let work = tiny(-1.25);
+    let output = ckpt(work.path(), &[&QUANTISE[..], &["raw.bin", "quantised.bin"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let written = std::fs::read(work.path().join("quantised.bin")).unwrap();
+    assert_eq!(written[..6], [&[50, 131][..], &0.25f32.to_le_bytes()].concat());
+    assert_eq!(written.len(), 64);
+}
+
+#[test]
+fn an_overflow_names_the_weight_the_value_and_the_largest_that_fits_and_writes_nothing() {
+    let work = tiny(1.5);
+    let output = ckpt(work.path(), &[&QUANTISE[..], &["raw.bin", "quantised.bin"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(["l0w", "1.5", "1.27"].iter().all(|part| error.contains(part)), "{error}");
+    assert!(!work.path().join("quantised.bin").exists());
+}
+
+#[test]
+fn an_architecture_file_of_another_format_is_refused() {
+    let work = tiny(0.0);
+    std::fs::write(work.path().join("net.json"), r#"{"format":"cnn2"}"#).unwrap();
+    let output = ckpt(work.path(), &["inspect", "--from", "bullet", "--arch", "net.json", "raw.bin"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && error.contains("another format") && error.contains("net.json"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_source_of_another_format_needs_the_architecture_for_the_target_only() {
+    let work = tiny(0.0);
+    let run = |arguments: &[&str]| {
+        let output = ckpt(work.path(), arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&[
+        "convert",
+        "--from",
+        "bullet",
+        "--arch",
+        "net.toml",
+        "--to-set",
+        "metadata=none",
+        "raw.bin",
+        "m.safetensors",
+    ]);
+    run(&[
+        "convert",
+        "--to",
+        "bullet",
+        "--arch",
+        "net.toml",
+        "m.safetensors",
+        "again.bin",
+        "--set",
+        "content=raw",
+    ]);
+    let read = |name: &str| std::fs::read(work.path().join(name)).unwrap();
+    assert_eq!(read("again.bin"), read("raw.bin"));
+}
