@@ -42,29 +42,3 @@ fn a_bare_checkpoint_with_given_activations_computes_the_same() {
 fn a_saved_model_needs_nothing_and_computes_the_same() {
     check("digits_saved_model", &[]);
 }
-
-#[test]
-fn the_matrix_in_the_readme_is_what_the_codecs_can_do() {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
-    let mut lines = readme.lines().skip_while(|line| !line.starts_with("| from \\ to"));
-    let cells = |line: &str| -> Vec<String> {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).collect()
-    };
-    let targets = cells(lines.next().unwrap());
-    let registry = ckpt::Registry::builtin();
-    let mut seen = 0;
-    for line in lines.skip(1).take_while(|line| line.starts_with('|')) {
-        let row = cells(line);
-        let source = registry.codec(&row[0]).unwrap();
-        for (target, cell) in targets.iter().zip(&row).skip(1) {
-            let target = registry.codec(target).unwrap();
-            let (from, to) = (source.info(), target.info());
-            // Formats that say which layers they hold have to share one.
-            let shared =
-                from.ops.is_empty() || to.ops.is_empty() || to.ops.iter().any(|op| from.ops.contains(op));
-            assert_eq!(cell == "yes", from.reads && to.writes && shared, "{} to {}", from.id, to.id);
-            seen += 1;
-        }
-    }
-    assert_eq!(seen, registry.codecs().count().pow(2));
-}
