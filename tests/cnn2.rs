@@ -4,6 +4,9 @@
 
 mod common;
 
+use ckpt::api::{
+    Attribute, Axis, Checkpoint, DType, Graph, LossKind, Node, Op, Shape, Tensor, Value, conformance,
+};
 use ckpt::{Conversion, Kind, Policy, Registry};
 use common::{convert, open};
 use std::path::{Path, PathBuf};
@@ -56,6 +59,96 @@ fn f32_is_rounded_to_nearest_even_and_only_if_narrowing_is_allowed() {
     let found: Vec<u16> =
         written[36..].chunks_exact(2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]])).collect();
     assert_eq!(found, halves);
+}
+
+/// Two layers with biases, `[ky, kx, in, out]` as Keras stores them; the second takes the static features, too.
+fn biased() -> (Checkpoint, Vec<Vec<f32>>) {
+    let image =
+        |name: &str, channels| Value { name: name.into(), shape: vec![None, Some(channels), None, None] };
+    let node = |name: &str, op, inputs: [&str; 2]| {
+        let mut node = Node::new(name, op);
+        node.inputs = inputs.iter().filter(|input| !input.is_empty()).map(|input| (*input).into()).collect();
+        node.outputs = vec![name.into()];
+        node
+    };
+    let conv = |name: &str, input: &str, pad: i64| {
+        node(name, Op::Conv, [input, ""])
+            .parameter("weight", format!("{name}/kernel"))
+            .parameter("bias", format!("{name}/bias"))
+            .attribute("pads", Attribute::Ints(vec![pad; 4]))
+    };
+    let join = node("join", Op::Concat, ["a", "x"]).attribute("axis", Attribute::Int(1));
+    let graph = Graph {
+        name: String::new(),
+        inputs: vec![image("x", 8)],
+        outputs: vec![image("b", 3)],
+        nodes: vec![conv("a", "x", 1), join, conv("b", "join", 0)],
+    };
+    let axes = [Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out];
+    let kernel =
+        |name: &str, dims: [u64; 4]| Tensor::new(name, DType::F32, Shape::new(dims).unwrap()).with_axes(axes);
+    let bias = |name: &str, len| Tensor::new(name, DType::F32, Shape::new([len]).unwrap());
+    let tensors = vec![
+        kernel("a/kernel", [3, 3, 8, 2]),
+        bias("a/bias", 2),
+        kernel("b/kernel", [1, 1, 10, 3]),
+        bias("b/bias", 3),
+    ];
+    // Sums that f16 holds exactly.
+    let values = tensors.iter().enumerate().map(|(n, tensor)| {
+        (0..tensor.shape.elements()).map(|k| (1 + k) as f32 * 0.5 + 100.0 * n as f32).collect()
+    });
+    let values = values.collect();
+    (Checkpoint { graph: Some(graph), tensors, ..Checkpoint::default() }, values)
+}
+
+/// A half that is zero or normal.
+fn half(bits: u16) -> f32 {
+    let magnitude = f32::from(bits & 0x3ff | 0x400) * 2f32.powi(i32::from(bits >> 10 & 0x1f) - 25);
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    if bits & 0x7fff == 0 { 0.0 } else { sign * magnitude }
+}
+
+#[test]
+fn biases_become_the_centre_taps_of_the_constant_channel() {
+    let work = tempfile::tempdir().unwrap();
+    let (input, output) = (work.path().join("in.safetensors"), work.path().join("out.bin"));
+    let (checkpoint, values) = biased();
+    let bytes: Vec<Vec<u8>> =
+        values.iter().map(|floats| floats.iter().flat_map(|value| value.to_le_bytes()).collect()).collect();
+    let registry = Registry::builtin();
+    let codec = registry.codec("safetensors").unwrap();
+    let files = conformance::write(&*codec, &checkpoint, &bytes, "in.safetensors", &[]).unwrap();
+    std::fs::write(&input, &files["in.safetensors"]).unwrap();
+
+    let mut policy = Policy::default();
+    policy.accept("narrowed").unwrap();
+    let conversion = Conversion { to: Some("cnn2".into()), policy, ..Conversion::default() };
+    let planned = conversion.plan(&registry, open(&input, &[]), &output).unwrap();
+    let losses = planned.plan().losses.iter();
+    let merged: Vec<&str> =
+        losses.filter(|loss| loss.kind == LossKind::Merged).map(|loss| &*loss.subject).collect();
+    assert_eq!(merged, ["a/bias", "b/bias"]);
+    convert(open(&input, &[]), &output, &conversion);
+
+    let written = open(&output, &[]);
+    for (name, weight, bias, [kernel, inputs, outputs], constant) in [
+        ("layer1.weight", &values[0], &values[1], [3, 8, 2], 7),
+        ("layer2.weight", &values[2], &values[3], [1, 10, 3], 9),
+    ] {
+        let mut expected = Vec::new();
+        for (o, i) in (0..outputs).flat_map(|o| (0..inputs).map(move |i| (o, i))) {
+            for (y, x) in (0..kernel).flat_map(|y| (0..kernel).map(move |x| (y, x))) {
+                let is_constant = i == constant && y == kernel / 2 && x == kernel / 2;
+                let added = if is_constant { bias[o] } else { 0.0 };
+                expected.push(weight[((y * kernel + x) * inputs + i) * outputs + o] + added);
+            }
+        }
+        let found = written.value(name).unwrap();
+        let found: Vec<f32> =
+            found.chunks_exact(2).map(|bytes| half(u16::from_le_bytes([bytes[0], bytes[1]]))).collect();
+        assert_eq!(found, expected, "{name}");
+    }
 }
 
 #[test]

@@ -34,11 +34,14 @@ def mlp(activations=("relu", "softmax"), sizes=(7, 5, 3), functional=False, seed
     return keras.Sequential([keras.Input((sizes[0],)), *layers])
 
 
-def cnn(layers, bias=False) -> keras.Model:
-    """Convolutions of the same size, `(filters, kernel, activation)` each, on images of 15 channels."""
+def cnn(layers, biases=0) -> keras.Model:
+    """Convolutions of the same size, `(filters, kernel, activation)` each, on images of 15 channels.
+
+    The first `biases` of them have a bias."""
     keras.utils.set_random_seed(1)
-    layers = [keras.layers.Conv2D(filters, kernel, padding="same", activation=activation, use_bias=bias)
-              for filters, kernel, activation in layers]
+    layers = [keras.layers.Conv2D(filters, kernel, padding="same", activation=activation,
+                                  use_bias=index < biases, bias_initializer="random_normal")
+              for index, (filters, kernel, activation) in enumerate(layers)]
     return keras.Sequential([keras.Input((None, None, 15)), *layers])
 
 

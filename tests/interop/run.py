@@ -241,6 +241,7 @@ CNN = [(8, 1, "sigmoid"), (4, 3, "relu"), (3, 5, "tanh")]
 
 def assert_same_cnn(path: pathlib.Path, model) -> None:
     x = make.values((1, 9, 7, 15), 15)
+    x[..., 7] = 1  # the last static feature, which takes the bias
     y = model(x, training=False).numpy()[0]
     found = cnn2_file.forward(path.read_bytes(), x[0], [activation for _, _, activation in CNN])
     # Weights are rounded to 11 bits in each of 3 layers; that these errors add up no worse than this is seen, not proven.
@@ -272,9 +273,18 @@ def a_bare_cnn_can_be_mapped_to_cnn2(folder):
 
 
 @check()
-def a_cnn_with_biases_is_refused_by_cnn2(folder):
-    said = convert(make.export(make.cnn(CNN, bias=True), folder / "model"), folder / "out.bin", fails=True)
-    assert "a bias" in said and "conv2d" in said, said
+def a_bias_without_a_constant_channel_is_refused_by_cnn2(folder):
+    said = convert(make.export(make.cnn(CNN, biases=3), folder / "model"), folder / "out.bin", fails=True)
+    assert "'conv2d_1'" in said and "a bias" in said and "static features" in said, said
+
+
+@check()
+def a_bias_of_the_first_layer_is_folded_by_cnn2(folder):
+    model = make.cnn(CNN, biases=1)
+    source = make.export(model, folder / "model")
+    said = convert(source, folder / "out.bin", "--allow", "narrowed")
+    assert "merged" in said, said
+    assert_same_cnn(folder / "out.bin", model)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,8 @@ loss_kinds! {
     Filled = "filled", false;
     /// The same values stored a second time, kept once.
     DuplicateDropped = "duplicate-dropped", false;
+    /// A tensor added to another, which computes the same, and no longer there by itself.
+    Merged = "merged", false;
     /// An optimiser's slots and hyper-parameters.
     OptimizerDropped = "optimizer-dropped", false;
     /// Step, epoch and save counters.

@@ -2,7 +2,7 @@
 
 use crate::format::{AXES, LayerShape, layer_name, weight_name};
 use crate::walk;
-use ckpt_api::{Axis, Checkpoint, Error, Result, Tensor, TensorId};
+use ckpt_api::{Added, AddedAxis, Axis, Checkpoint, DType, Error, Result, Tensor, TensorId};
 
 /// The layers to be written.
 pub(crate) struct Model<'a> {
@@ -20,6 +20,53 @@ pub(crate) struct Layer<'a> {
     /// Stored axis `k` is axis `order[k]` of the weight.
     pub(crate) order: Vec<usize>,
     pub(crate) shape: LayerShape,
+    pub(crate) bias: Option<Bias<'a>>,
+}
+
+/// A bias, which becomes a part of the weight.
+pub(crate) struct Bias<'a> {
+    pub(crate) id: TensorId,
+    pub(crate) tensor: &'a Tensor,
+    /// The input channel that is always 1.0: its centre tap takes the bias.
+    pub(crate) channel: u64,
+}
+
+impl<'a> Layer<'a> {
+    /// What is added to the weight, and where.
+    pub(crate) fn added(&self) -> Vec<Added> {
+        let taps = |bias: &Bias<'_>| {
+            let centre = AddedAxis::At(self.shape.kernel / 2);
+            let stored = [AddedAxis::Along(0), AddedAxis::At(bias.channel), centre, centre];
+            let mut axes = stored.to_vec();
+            for (axis, place) in self.order.iter().zip(stored) {
+                if let Some(own) = axes.get_mut(*axis) {
+                    *own = place;
+                }
+            }
+            Added { tensor: bias.id, axes }
+        };
+        self.bias.iter().map(taps).collect()
+    }
+
+    /// Takes the bias, where the layer has the channel that can stand for one. `previous` is what the layer before makes.
+    pub(crate) fn fold(&mut self, (id, bias): (TensorId, &'a Tensor), previous: Option<u64>) -> Result<()> {
+        let refuse = |found: &str, expected: &str| unsayable(&self.name, found, expected).tensor(&bias.name);
+        let channel = self.shape.constant_channel(previous).ok_or_else(|| {
+            refuse("a bias", "weights alone")
+                .help("the layer does not take the static features, whose last, 1.0, would be the bias")
+        })?;
+        if bias.shape[..] != [self.shape.outputs] {
+            let expected = format!("[{}], one number for each output", self.shape.outputs);
+            return Err(refuse(&format!("a bias of shape {}", bias.shape), &expected));
+        }
+        if [self.weight, bias].iter().any(|tensor| tensor.dtype != DType::F32) {
+            let found = format!("a weight of {} and a bias of {}", self.weight.dtype, bias.dtype);
+            return Err(refuse(&found, "f32 for both: the bias becomes a part of the weight")
+                .help("convert with --dtype f32"));
+        }
+        self.bias = Some(Bias { id, tensor: bias, channel });
+        Ok(())
+    }
 }
 
 impl<'a> Model<'a> {
@@ -55,7 +102,7 @@ impl<'a> Model<'a> {
             let found = format!("{}: {} {}", breach.rule, breach.field, breach.found);
             return Err(unsayable(&name, &found, &breach.expected).tensor(&weight.name));
         }
-        self.layers.push(Layer { name, id, weight, order, shape });
+        self.layers.push(Layer { name, id, weight, order, shape, bias: None });
         Ok(shape)
     }
 }

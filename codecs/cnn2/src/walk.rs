@@ -183,7 +183,11 @@ impl<'a> Walk<'a> {
         let (id, weight) = self.weight(node)?;
         let order = named_order(&node.name, weight)?;
         let shape = self.model.push(node.name.clone(), (id, weight), order)?;
-        refuse_bias(node, &shape, previous)?;
+        if let Some(bias) = self.parameter(node, "bias")?
+            && let Some(layer) = self.model.layers.last_mut()
+        {
+            layer.fold(bias, previous)?;
+        }
         let mut pad = conv_pad(node, shape.kernel)?;
         let mut border = Border::Zero;
         if let Some((before, width, mode)) = self.padded.get(input).copied().filter(|_| pad == 0) {
@@ -210,11 +214,17 @@ impl<'a> Walk<'a> {
         if let Some(role) = node.parameters.keys().find(|role| !matches!(role.as_str(), "weight" | "bias")) {
             return Err(unsayable(&node.name, &format!("a parameter '{role}'"), "weights alone"));
         }
-        let name = node.parameters.get("weight").ok_or_else(|| unsayable(&node.name, "no weight", "one"))?;
+        self.parameter(node, "weight")?.ok_or_else(|| unsayable(&node.name, "no weight", "one"))
+    }
+
+    /// The tensor that plays this role for the node, where one does.
+    fn parameter(&self, node: &Node, role: &str) -> Result<Option<(TensorId, &'a ckpt_api::Tensor)>> {
+        let Some(name) = node.parameters.get(role) else { return Ok(None) };
         let id = self.by_name.get(name.as_str()).copied();
-        id.and_then(|id| Some((id, self.checkpoint.tensors.get(id.0)?))).ok_or_else(|| {
+        let found = id.and_then(|id| Some((id, self.checkpoint.tensors.get(id.0)?)));
+        found.map(Some).ok_or_else(|| {
             Error::mapping(format!("layer '{}' needs a tensor that is not there", node.name))
-                .field("weight")
+                .field(role)
                 .tensor(name)
                 .help("do not exclude or drop it")
         })
@@ -256,21 +266,6 @@ impl<'a> Walk<'a> {
         };
         Err(unsayable(&node.name, &format!("{} channels of something else", shape.inputs), expected))
     }
-}
-
-/// CNN2 has no biases. Where a channel is always 1.0, its centre tap is one: this is where a bias would be folded.
-fn refuse_bias(node: &Node, shape: &LayerShape, previous: Option<u64>) -> Result<()> {
-    let Some(bias) = node.parameters.get("bias") else { return Ok(()) };
-    let error = unsayable(&node.name, "a bias", "weights alone").tensor(bias);
-    Err(match shape.constant_channel(previous) {
-        Some(channel) => {
-            let tap = shape.kernel / 2;
-            error.help(format!(
-                "input channel {channel} is always 1.0: add the bias to the weights [out, {channel}, {tap}, {tap}] and leave it out"
-            ))
-        }
-        None => error.help("the layer does not take the static features, whose last, 1.0, would be the bias"),
-    })
 }
 
 /// Zeros on each side; refuses strides, dilations, groups and sides that differ.

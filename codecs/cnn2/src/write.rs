@@ -4,7 +4,7 @@ use crate::format::{
     self, KEY_MIP, KEY_PAD, KEY_VERSION, LAYER_BYTES, MAGIC, Pad, Version, WEIGHT_BYTES, layer_name,
     weight_name,
 };
-use crate::model::{Layer, Model};
+use crate::model::{Bias, Layer, Model};
 use ckpt_api::{
     Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Loss, LossKind, Options, OutputFile,
     Packing, Placed, Placement, Result, Tensor,
@@ -17,6 +17,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let settings = Settings::of(checkpoint, options, &mut losses);
     for layer in &model.layers {
         losses.extend(dtype_loss(layer.weight)?);
+        losses.extend(layer.bias.as_ref().map(|bias| folded(layer, bias)));
     }
     tensor_losses(checkpoint, &model, &mut losses)?;
     losses.extend(unsaid_loss(&model.unsaid));
@@ -87,6 +88,15 @@ impl Own {
     }
 }
 
+fn folded(layer: &Layer<'_>, bias: &Bias<'_>) -> Loss {
+    let (tap, channel) = (layer.shape.kernel / 2, bias.channel);
+    let detail = format!(
+        "added to '{}' at [out, {channel}, {tap}, {tap}]: input {channel} is always 1.0",
+        layer.weight.name
+    );
+    Loss::new(LossKind::Merged, &bias.tensor.name, detail)
+}
+
 fn dtype_loss(weight: &Tensor) -> Result<Option<Loss>> {
     if weight.quantisation.is_some() || !weight.dtype.is_float() {
         let found = if weight.quantisation.is_some() { "scaled integers" } else { weight.dtype.name() };
@@ -114,6 +124,9 @@ fn tensor_losses(checkpoint: &Checkpoint, model: &Model<'_>, losses: &mut Vec<Lo
             return Err(Error::unsupported("two layers share a weight, which a CNN2 file cannot say")
                 .field(&layer.name)
                 .tensor(&layer.weight.name));
+        }
+        if let Some(used) = layer.bias.as_ref().and_then(|bias| used.get_mut(bias.id.0)) {
+            *used = true;
         }
     }
     for (tensor, _) in checkpoint.tensors.iter().zip(&used).filter(|(_, used)| !**used) {
@@ -177,7 +190,8 @@ fn layout(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Place
             packing: Packing::Bytes,
             scaling: None,
         };
-        placements.push(Placement::new(layer.id, weight_name(index), vec![extent], encoding));
+        let placement = Placement::new(layer.id, weight_name(index), vec![extent], encoding);
+        placements.push(Placement { added: layer.added(), ..placement });
         weights = weights.checked_add(count).ok_or_else(too_large)?;
     }
     let mut header = MAGIC.to_vec();

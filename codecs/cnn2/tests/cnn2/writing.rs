@@ -1,7 +1,10 @@
 //! What can be written, what is refused, and what is lost aloud.
 
 use crate::build::{EXAMPLE, MIXED, Parts, place, read, write};
-use ckpt_api::{Attribute, Axis, Checkpoint, DType, Graph, Kind, LossKind, Node, Op, Shape, Tensor, Value};
+use ckpt_api::{
+    Added, AddedAxis, Attribute, Axis, Checkpoint, DType, Graph, Kind, Loss, LossKind, Node, Op, Shape,
+    Tensor, TensorId, Value,
+};
 
 const OIHW: [Axis; 4] = [Axis::Out, Axis::In, Axis::KernelY, Axis::KernelX];
 const HWIO: [Axis; 4] = [Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out];
@@ -125,24 +128,41 @@ fn dtypes_that_f16_holds_exactly_are_no_narrowing_and_integers_are_refused() {
     refused(|net| net.tensors[0].dtype = DType::I16, Kind::Unsupported, &["a/kernel", "i16", "f16"]);
 }
 
+fn add_bias(net: &mut Checkpoint, layer: &str, dims: &[u64]) {
+    let name = format!("{layer}/bias");
+    net.tensors.push(Tensor::new(&name, DType::F32, Shape::new(dims).unwrap()).with_axes([Axis::Out]));
+    node(net, layer).parameters.insert("bias".to_owned(), name);
+}
+
 #[test]
-fn a_bias_is_refused_with_the_layer_and_where_it_would_go() {
-    refused(
-        |net| {
-            net.tensors
-                .push(Tensor::new("a/bias", DType::F32, Shape::new([4]).unwrap()).with_axes([Axis::Out]));
-            node(net, "a").parameters.insert("bias".to_owned(), "a/bias".to_owned());
-        },
-        Kind::Lossy,
-        &["layer 'a'", "a/bias", "[out, 7, 1, 1]"],
-    );
-    refused(
-        |net| {
-            node(net, "b").parameters.insert("bias".to_owned(), "b/bias".to_owned());
-        },
-        Kind::Lossy,
-        &["layer 'b'", "b/bias", "does not take the static features"],
-    );
+fn a_bias_is_folded_into_the_centre_tap_of_the_channel_that_is_always_1() {
+    let mut checkpoint = keras();
+    add_bias(&mut checkpoint, "a", &[4]);
+    let placed = place(&checkpoint, &[]).unwrap();
+    let [a, b] = &placed.placements[..] else { panic!("two layers") };
+    // The weight's own order is [ky, kx, in, out].
+    let axes = vec![AddedAxis::At(1), AddedAxis::At(1), AddedAxis::At(7), AddedAxis::Along(0)];
+    assert_eq!((&a.added[..], &b.added[..]), (&[Added { tensor: TensorId(2), axes }][..], &[][..]));
+    let told: Vec<&Loss> = placed.losses.iter().filter(|loss| loss.kind == LossKind::Merged).collect();
+    let [loss] = &told[..] else { panic!("one bias") };
+    assert_eq!(loss.subject, "a/bias");
+    assert!(loss.detail.contains("'a/kernel' at [out, 7, 1, 1]"), "{}", loss.detail);
+}
+
+#[test]
+fn a_bias_that_has_no_place_is_refused_with_the_layer_and_the_reason() {
+    let words = ["layer 'b'", "b/bias", "does not take the static features"];
+    refused(|net| add_bias(net, "b", &[2]), Kind::Lossy, &words);
+    refused(|net| add_bias(net, "a", &[1]), Kind::Lossy, &["layer 'a'", "a/bias", "shape [1]", "[4]"]);
+    let half = |net: &mut Checkpoint| {
+        add_bias(net, "a", &[4]);
+        net.tensors[0].dtype = DType::F16;
+    };
+    refused(half, Kind::Lossy, &["layer 'a'", "weight of f16 and a bias of f32", "--dtype f32"]);
+    let absent = |net: &mut Checkpoint| {
+        node(net, "a").parameters.insert("bias".to_owned(), "a/bias".to_owned());
+    };
+    refused(absent, Kind::Mapping, &["'a'", "a/bias"]);
 }
 
 #[test]
