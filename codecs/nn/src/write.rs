@@ -4,7 +4,7 @@ use crate::description::{Description, Rules};
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
     Attribute, Axis, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Loss,
-    LossKind, Node, Options, OutputFile, Packing, Placed, Placement, Result, Shape, Tensor, TensorId,
+    LossKind, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Shape, Tensor, TensorId,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -80,11 +80,12 @@ struct Parameters<'a> {
 
 impl<'a> Model<'a> {
     fn from_graph(checkpoint: &'a Checkpoint, graph: &'a Graph) -> Result<Self> {
+        refuse_foreign_layers(graph)?;
         graph.require_activations()?;
         let by_name = checkpoint.by_name();
         let mut model = Model { layers: Vec::new(), parameters: BTreeMap::new() };
         // Identity computes nothing, so that leaving it out loses nothing.
-        for node in graph.chain()?.iter().filter(|node| node.op != ckpt_api::Op::Identity) {
+        for node in graph.chain()?.iter().filter(|node| node.op != Op::Identity) {
             let kind = LayerKind::from_op(&node.op).ok_or_else(|| unsayable(node, node.op.name()))?;
             refuse_attributes(node, kind)?;
             let layer = if kind == LayerKind::Linear {
@@ -311,6 +312,20 @@ fn linear_layer(parameters: &Parameters<'_>) -> Result<Layer> {
             .found(format!("shape {}", weight.shape)));
     }
     Ok(Layer { kind: LayerKind::Linear, inputs, outputs })
+}
+
+/// Whether the format has such layers at all comes before what the source leaves open. What has weights comes first: it
+/// is what people call a layer.
+fn refuse_foreign_layers(graph: &Graph) -> Result<()> {
+    let is_foreign = |node: &&Node| {
+        !matches!(node.op, Op::Identity | Op::Unspecified) && LayerKind::from_op(&node.op).is_none()
+    };
+    let mut foreign = graph.nodes.iter().filter(is_foreign);
+    let layer = foreign.clone().find(|node| !node.parameters.is_empty());
+    match layer.or_else(|| foreign.next()) {
+        Some(node) => Err(unsayable(node, node.op.name())),
+        None => Ok(()),
+    }
 }
 
 /// An attribute changes what a node computes, and the format has none: only those that say the usual pass.
