@@ -1,13 +1,14 @@
 //! A conversion from one format to another.
 
 use crate::diff::are_equal;
-use crate::execute::{Output, Progress, Run, Sources, interrupted, run};
+use crate::execute::{Done, Output, Progress, Run, Sources, interrupted, run};
 use crate::mapping::Mapping;
-use crate::plan::{Parts, Plan, Policy, Resources};
+use crate::plan::{Job, Parts, Plan, Policy, Resources};
 use crate::recipe::{Join, Target, rebuild};
 use crate::registry::Registry;
 use crate::select::{Removed, remove, retype, select};
 use crate::source::Source;
+use crate::transform::Step;
 use ckpt_api::{ArchitectureFile, Codec, DType, Error, Limits, LossKind, Options, Placed, Result, Side};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,25 @@ pub struct Summary {
     pub tensors: usize,
     /// Bytes in all files.
     pub bytes: u64,
+    /// How far off the values are that were rounded, in the order of the plan's jobs; empty where none was cast to a
+    /// dtype that does not hold all values.
+    pub rounding: Vec<Rounded>,
+}
+
+/// A tensor whose values were cast to a dtype that does not hold all of them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rounded {
+    /// Its name, as in the plan.
+    pub tensor: String,
+    /// The largest absolute difference between a value and what is stored for it; 0 where all were kept.
+    pub largest_error: f64,
+}
+
+impl Summary {
+    /// The tensor with the largest rounding error, the first of equals.
+    pub fn largest_rounding(&self) -> Option<&Rounded> {
+        self.rounding.iter().rev().max_by(|a, b| a.largest_error.total_cmp(&b.largest_error))
+    }
 }
 
 impl Conversion {
@@ -242,7 +262,9 @@ impl Planned {
             progress,
             cancelled: &execution.cancelled,
         };
-        let written = self.in_placement_order(run(&self.plan, &job)?);
+        let done = run(&self.plan, &job)?;
+        let rounding = self.rounded(&done);
+        let written = self.in_placement_order(done);
         let sealed = self.codec.seal(&self.placed, &written)?;
         for block in self.placed.blocks.iter().chain(&sealed) {
             output.write_at(block.file, block.offset, &block.bytes)?;
@@ -255,14 +277,22 @@ impl Planned {
             return Err(interrupted());
         }
         let files = output.commit(execution.sync)?;
-        Ok(Summary { files, tensors: self.plan.jobs.len(), bytes })
+        Ok(Summary { files, tensors: self.plan.jobs.len(), bytes, rounding })
     }
 
     /// The codec knows its placements, not the order in which they were written.
-    fn in_placement_order(&self, written: Vec<ckpt_api::Written>) -> Vec<ckpt_api::Written> {
-        let mut numbered: Vec<_> = self.plan.jobs.iter().map(|job| job.number).zip(written).collect();
+    fn in_placement_order(&self, done: Vec<Done>) -> Vec<ckpt_api::Written> {
+        let mut numbered: Vec<_> = self.plan.jobs.iter().map(|job| job.number).zip(done).collect();
         numbered.sort_by_key(|(number, _)| *number);
-        numbered.into_iter().map(|(_, written)| written).collect()
+        numbered.into_iter().map(|(_, done)| done.written).collect()
+    }
+
+    fn rounded(&self, done: &[Done]) -> Vec<Rounded> {
+        let rounds = |job: &Job| job.steps.iter().any(|step| matches!(step, Step::Cast { exact: false, .. }));
+        let pairs = self.plan.jobs.iter().zip(done).filter(|(job, _)| rounds(job));
+        pairs
+            .map(|(job, done)| Rounded { tensor: job.tensor.clone(), largest_error: done.rounding })
+            .collect()
     }
 }
 

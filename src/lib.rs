@@ -26,7 +26,7 @@ mod words;
 
 pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};
-pub use convert::{Conversion, Execution, Planned, Summary};
+pub use convert::{Conversion, Execution, Planned, Rounded, Summary};
 pub use execute::Progress;
 pub use plan::{Job, Plan, Policy, Resources};
 pub use registry::{Evidence, Registry};

@@ -7,7 +7,7 @@ mod common;
 use ckpt::api::{
     Attribute, Axis, Checkpoint, DType, Graph, LossKind, Node, Op, Shape, Tensor, Value, conformance,
 };
-use ckpt::{Conversion, Kind, Policy, Registry};
+use ckpt::{Conversion, Execution, Kind, Policy, Registry, Rounded};
 use common::{convert, open};
 use std::path::{Path, PathBuf};
 
@@ -27,13 +27,32 @@ fn a_file_comes_back_byte_for_byte_by_way_of_safetensors() {
     let files: Vec<PathBuf> = accepted().into_iter().filter(|path| is_strict(path)).collect();
     for path in &files {
         for options in [&[][..], &[("border", "clamp"), ("activation", "relu")]] {
-            let again = Conversion { overwrite: true, ..Conversion::default() };
-            convert(open(path, options), &between, &again);
-            convert(open(&between, &[]), &back, &again);
+            let to = |format: &str| Conversion {
+                to: Some(format.to_owned()),
+                overwrite: true,
+                ..Conversion::default()
+            };
+            convert(open(path, options), &between, &to("safetensors"));
+            convert(open(&between, &[]), &back, &to("cnn2"));
             assert_eq!(std::fs::read(&back).unwrap(), std::fs::read(path).unwrap(), "{}", path.display());
         }
     }
     assert_eq!(files.len(), 9);
+}
+
+/// `layer1.weight` of one 1×1 layer.
+fn one_layer(path: &Path, values: [f32; 8]) {
+    let header = r#"{"layer1.weight":{"dtype":"F32","shape":[1,8,1,1],"data_offsets":[0,32]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn narrowing() -> Conversion {
+    let mut policy = Policy::default();
+    policy.accept("narrowed").unwrap();
+    Conversion { to: Some("cnn2".to_owned()), policy, ..Conversion::default() }
 }
 
 #[test]
@@ -43,22 +62,35 @@ fn f32_is_rounded_to_nearest_even_and_only_if_narrowing_is_allowed() {
     // Half way between two halves, a little off, the smallest subnormal and half of it, −0, the largest.
     let values = [1.000_488_3f32, 1.001_464_8, 1.000_489, 5.960_464_5e-8, 2.980_232_2e-8, -0.0, 65504.0, 0.1];
     let halves: [u16; 8] = [0x3c00, 0x3c02, 0x3c01, 0x0001, 0x0000, 0x8000, 0x7bff, 0x2e66];
-    let header = r#"{"layer1.weight":{"dtype":"F32","shape":[1,8,1,1],"data_offsets":[0,32]}}"#;
-    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-    bytes.extend_from_slice(header.as_bytes());
-    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    std::fs::write(&input, bytes).unwrap();
+    one_layer(&input, values);
 
-    let refused = Conversion::default().plan(&Registry::builtin(), open(&input, &[]), &output);
+    let unasked = Conversion { to: Some("cnn2".to_owned()), ..Conversion::default() };
+    let refused = unasked.plan(&Registry::builtin(), open(&input, &[]), &output);
     let error = refused.expect_err("narrowing is not allowed unasked");
     assert!(error.to_string().contains("--allow narrowed"), "{error}");
-    let mut policy = Policy::default();
-    policy.accept("narrowed").unwrap();
-    convert(open(&input, &[]), &output, &Conversion { policy, ..Conversion::default() });
+    let planned = narrowing().plan(&Registry::builtin(), open(&input, &[]), &output).unwrap();
+    let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
     let written = std::fs::read(&output).unwrap();
     let found: Vec<u16> =
         written[36..].chunks_exact(2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]])).collect();
     assert_eq!(found, halves);
+    // The second value lies just below the middle of 1.0009765625 and 1.001953125.
+    let largest_error = f64::from(1.001_953_1 - values[1]);
+    assert_eq!(summary.rounding, [Rounded { tensor: "layer1.weight".to_owned(), largest_error }]);
+}
+
+#[test]
+fn a_weight_that_f16_cannot_hold_stops_the_conversion() {
+    let work = tempfile::tempdir().unwrap();
+    let (input, output) = (work.path().join("a.safetensors"), work.path().join("b.bin"));
+    one_layer(&input, [1.0, 2.0, 3.0, -70_000.5, f32::INFINITY, f32::NAN, 7.0, 65_520.0]);
+    let planned = narrowing().plan(&Registry::builtin(), open(&input, &[]), &output).unwrap();
+    let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Lossy);
+    for word in ["layer1.weight", "element 3", "-70000.5", "65504"] {
+        assert!(error.to_string().contains(word), "'{word}' is not in: {error}");
+    }
+    assert!(!output.exists());
 }
 
 /// Two layers with biases, `[ky, kx, in, out]` as Keras stores them; the second takes the static features, too.
@@ -121,9 +153,7 @@ fn biases_become_the_centre_taps_of_the_constant_channel() {
     let files = conformance::write(&*codec, &checkpoint, &bytes, "in.safetensors", &[]).unwrap();
     std::fs::write(&input, &files["in.safetensors"]).unwrap();
 
-    let mut policy = Policy::default();
-    policy.accept("narrowed").unwrap();
-    let conversion = Conversion { to: Some("cnn2".into()), policy, ..Conversion::default() };
+    let conversion = narrowing();
     let planned = conversion.plan(&registry, open(&input, &[]), &output).unwrap();
     let losses = planned.plan().losses.iter();
     let merged: Vec<&str> =
@@ -154,16 +184,19 @@ fn biases_become_the_centre_taps_of_the_constant_channel() {
 #[test]
 fn formats_without_a_common_layer_refuse_each_other_with_the_reason() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    let refusal = |input: &str, options: &[(&str, &str)], output: &str| {
-        let planned =
-            Conversion::default().plan(&Registry::builtin(), open(&root.join(input), options), output);
+    let refusal = |input: &str, options: &[(&str, &str)], to: &str| {
+        let conversion = Conversion { to: Some(to.to_owned()), ..Conversion::default() };
+        let planned = conversion.plan(&Registry::builtin(), open(&root.join(input), options), "o");
         planned.expect_err("one holds convolutions, the other none")
     };
-    let dense = refusal("nn/accept/b_mlp.nn", &[], "o.bin");
+    let dense = refusal("nn/accept/b_mlp.nn", &[], "cnn2");
     assert_eq!(dense.kind(), Kind::Lossy, "{dense}");
     assert!(dense.to_string().contains("'layer0'") && dense.to_string().contains("Gemm"), "{dense}");
     let stated = [("activation", "relu"), ("border", "zero")];
-    let convolution = refusal("cnn2/accept/version_2_mip_0.bin", &stated, "o.nn");
+    let convolution = refusal("cnn2/accept/version_2_mip_0.bin", &stated, "nn");
     assert_eq!(convolution.kind(), Kind::Lossy, "{convolution}");
     assert!(convolution.to_string().contains("'layer1'") && convolution.to_string().contains("Conv"));
+    // What the format cannot say comes before what the source does not say.
+    let unstated = refusal("cnn2/accept/version_2_mip_0.bin", &[], "nn");
+    assert_eq!(unstated.to_string(), convolution.to_string());
 }

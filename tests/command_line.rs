@@ -421,7 +421,9 @@ fn a_conversion_that_would_change_the_function_stops_until_the_loss_is_allowed()
     let narrow = ["convert", DIGITS, "o.safetensors", "--dtype", "f16"];
     let output = place.ckpt(&narrow);
     assert!(output.status.success());
-    assert!(String::from_utf8(output.stderr).unwrap().contains("narrowed"), "an asked-for loss is told, too");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("narrowed"), "an asked-for loss is told, too");
+    assert!(told.contains("largest rounding error ") && told.contains("e-"), "{told}");
 }
 
 #[test]

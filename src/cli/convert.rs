@@ -96,6 +96,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         let files: Vec<_> = summary.files.iter().map(|file| file.to_string_lossy()).collect();
         return Ok(to_json(&serde_json::json!({
             "files": files, "tensors": summary.tensors, "bytes": summary.bytes,
+            "rounding": summary.rounding,
             "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs, "notes": plan.notes,
         }))?
         .into());
@@ -219,6 +220,10 @@ fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
         count(summary.tensors, "tensor"),
         render::bytes(summary.bytes)
     );
+    if let Some(worst) = summary.largest_rounding() {
+        let tensor = render::plain(&worst.tensor);
+        let _ = writeln!(text, "largest rounding error {:.1e} in {tensor}", worst.largest_error);
+    }
     text + &remarks(plan)
 }
 

@@ -14,6 +14,6 @@ mod verify;
 pub(crate) use each::{default_threads, in_parallel};
 pub(crate) use output::Output;
 pub use run::Progress;
-pub(crate) use run::{Run, interrupted, run};
+pub(crate) use run::{Done, Run, interrupted, run};
 pub(crate) use sources::Sources;
 pub(crate) use stream::{Budget, Files, TensorStream, element_size};

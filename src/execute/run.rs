@@ -21,32 +21,41 @@ pub(crate) struct Run<'a> {
     pub(crate) cancelled: &'a AtomicBool,
 }
 
+/// What carrying out a job came to.
+pub(crate) struct Done {
+    pub(crate) written: Written,
+    /// The largest absolute rounding error of a cast.
+    pub(crate) rounding: f64,
+}
+
 /// Runs all jobs, several at a time; the results are in the order of the plan's jobs.
-pub(crate) fn run(plan: &Plan, run: &Run) -> Result<Vec<Written>> {
+pub(crate) fn run(plan: &Plan, run: &Run) -> Result<Vec<Done>> {
     let jobs: Vec<&Job> = plan.jobs.iter().collect();
     in_parallel(&jobs, plan.threads, |job| run_job(plan, job, run))
 }
 
-fn run_job(plan: &Plan, job: &Job, run: &Run) -> Result<Written> {
+fn run_job(plan: &Plan, job: &Job, run: &Run) -> Result<Done> {
     let mut checksums = vec![None; job.to.extents.len()];
+    let mut rounding = 0f64;
     if job.to.extents.iter().any(|extent| extent.region.is_some()) {
         for (index, extent) in job.to.extents.iter().enumerate() {
-            write_extents(plan, job, run, std::slice::from_ref(extent), &mut checksums[index..=index])?;
+            let one = std::slice::from_ref(extent);
+            rounding = rounding.max(write_extents(plan, job, run, one, &mut checksums[index..=index])?);
         }
     } else {
-        write_extents(plan, job, run, &job.to.extents, &mut checksums)?;
+        rounding = write_extents(plan, job, run, &job.to.extents, &mut checksums)?;
     }
-    Ok(Written { checksums })
+    Ok(Done { written: Written { checksums }, rounding })
 }
 
-/// Streams the tensor (or the one box that `extents` names) into consecutive extents.
+/// Streams the tensor (or the one box that `extents` names) into consecutive extents; returns its largest rounding error.
 fn write_extents(
     plan: &Plan,
     job: &Job,
     run: &Run,
     extents: &[Extent],
     checksums: &mut [Option<u32>],
-) -> Result<()> {
+) -> Result<f64> {
     let tensor = &run.checkpoint.tensors[job.to.tensor.0];
     let region = extents.first().and_then(|extent| extent.region.as_ref());
     let pairs = job.to.added.iter().zip(&job.added);
@@ -94,7 +103,7 @@ fn write_extents(
     for (checksum, running) in checksums.iter_mut().zip(running) {
         *checksum = running.map(|running| running.finish());
     }
-    Ok(())
+    Ok(stream.rounding())
 }
 
 /// Larger writes are erratic on some systems.

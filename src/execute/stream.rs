@@ -116,6 +116,8 @@ pub(crate) struct TensorStream<'a> {
     mode: Mode,
     /// Elements handed out.
     position: u64,
+    /// The largest absolute rounding error of a cast so far.
+    rounding: f64,
     /// Whether other streams read the same extents.
     shared: bool,
     bytes: Vec<u8>,
@@ -196,6 +198,7 @@ impl<'a> TensorStream<'a> {
             budget,
             mode,
             position: 0,
+            rounding: 0.0,
             shared: source.window.is_some() || region.is_some(),
             bytes: vec![],
             spare: vec![],
@@ -265,7 +268,8 @@ impl<'a> TensorStream<'a> {
                 (extents.start, *done) = (extents.start + 1, 0);
             }
         }
-        apply_elementwise(&self.steps, self.position, &mut self.bytes, &mut self.spare)?;
+        let rounding = apply_elementwise(&self.steps, self.position, &mut self.bytes, &mut self.spare)?;
+        self.rounding = self.rounding.max(rounding);
         self.position += elements_in(&self.source.encoding, len);
         Ok(len > 0)
     }
@@ -290,12 +294,18 @@ impl<'a> TensorStream<'a> {
                 }
                 other => {
                     let one = std::slice::from_ref(other);
-                    apply_elementwise(one, self.position, &mut self.bytes, &mut self.spare)?;
+                    let rounding = apply_elementwise(one, self.position, &mut self.bytes, &mut self.spare)?;
+                    self.rounding = self.rounding.max(rounding);
                 }
             }
         }
         self.position += region.shape.elements();
         Ok(true)
+    }
+
+    /// The largest absolute rounding error of a cast among the elements handed out.
+    pub(crate) fn rounding(&self) -> f64 {
+        self.rounding
     }
 
     /// Bytes of its buffers.

@@ -255,7 +255,7 @@ proptest! {
             cut_anywhere(tensor(), as_bytes.clone(), &values, &cuts),
         );
         let mut wide = Vec::new();
-        crate::transform::cast(dtype, DType::F64, &values, &mut wide).unwrap();
+        crate::transform::cast(dtype, DType::F64, 0, &values, &mut wide).unwrap();
         for budget in budgets() {
             prop_assert_eq!(&stream(&from_bits, &packed, &as_bytes, budget), &values);
             prop_assert_eq!(&stream(&from_bits, &packed, &as_bits, budget), &packed);

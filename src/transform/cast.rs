@@ -88,37 +88,96 @@ fn range(dtype: DType) -> Option<Range> {
     }
 }
 
-/// Converts little-endian whole-byte elements of `source` into `out`.
+/// Converts little-endian whole-byte elements of `source` into `out`, and returns the largest absolute rounding error
+/// among them: 0 where the target holds every value. `first` is the position of the first element in its tensor, for
+/// errors. NaN and infinities stay what they are.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] for a pair that [`castable`] refuses.
-pub fn cast(from: DType, to: DType, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
+/// [`ckpt_api::Kind::Unsupported`] for a pair that [`castable`] refuses; [`ckpt_api::Kind::Lossy`] for a finite number
+/// beyond the target's largest, naming the element, its value and the largest that fits.
+pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>) -> Result<f64> {
     out.clear();
-    match (from, to) {
-        _ if from == to => out.extend_from_slice(source),
-        (DType::F32, DType::F16) => map(source, out, |b| f16::from_f32(f32::from_le_bytes(b)).to_le_bytes()),
-        (DType::F32, DType::Bf16) => {
-            map(source, out, |b| bf16::from_f32(f32::from_le_bytes(b)).to_le_bytes())
+    let error = match (from, to) {
+        _ if from == to => {
+            out.extend_from_slice(source);
+            0.0
         }
         (DType::F16, DType::F32) => map(source, out, |b| f16::from_le_bytes(b).to_f32().to_le_bytes()),
         (DType::Bf16, DType::F32) => map(source, out, |b| bf16::from_le_bytes(b).to_f32().to_le_bytes()),
         (DType::F32, DType::F64) => map(source, out, |b| f64::from(f32::from_le_bytes(b)).to_le_bytes()),
-        (DType::F64, DType::F32) => map(source, out, |b| to_f32(f64::from_le_bytes(b)).to_le_bytes()),
-        _ => return cast_any(from, to, source, out),
+        (DType::F32, DType::F16) => narrow(source, out, |b| {
+            let (number, stored) = (f32::from_le_bytes(b), f16::from_f32(f32::from_le_bytes(b)));
+            (stored.to_le_bytes(), f64::from(number - stored.to_f32()))
+        }),
+        (DType::F32, DType::Bf16) => narrow(source, out, |b| {
+            let (number, stored) = (f32::from_le_bytes(b), bf16::from_f32(f32::from_le_bytes(b)));
+            (stored.to_le_bytes(), f64::from(number - stored.to_f32()))
+        }),
+        (DType::F64, DType::F32) => narrow(source, out, |b| {
+            let (number, stored) = (f64::from_le_bytes(b), to_f32(f64::from_le_bytes(b)));
+            (stored.to_le_bytes(), number - f64::from(stored))
+        }),
+        _ => cast_any(from, to, source, out)?,
+    };
+    match error.is_infinite() {
+        true => Err(overflow(from, to, first, source, out)),
+        false => Ok(error),
     }
-    Ok(())
 }
 
 fn map<const A: usize, const B: usize>(
     source: &[u8],
     out: &mut Vec<u8>,
     convert: impl Fn([u8; A]) -> [u8; B],
-) {
+) -> f64 {
+    narrow(source, out, |element| (convert(element), 0.0))
+}
+
+/// `convert` returns what is stored and how far off it is. The difference of a number and what it is rounded to is exact;
+/// it is infinite where a finite number became infinite, and NaN, which `max` ignores, where nothing was finite.
+fn narrow<const A: usize, const B: usize>(
+    source: &[u8],
+    out: &mut Vec<u8>,
+    convert: impl Fn([u8; A]) -> ([u8; B], f64),
+) -> f64 {
     let elements = source.as_chunks::<A>().0;
     out.reserve(elements.len() * B);
+    let mut worst = 0f64;
     for element in elements {
-        out.extend_from_slice(&convert(*element));
+        let (stored, error) = convert(*element);
+        out.extend_from_slice(&stored);
+        worst = worst.max(error.abs());
     }
+    worst
+}
+
+/// The error for the first finite number of `source` that is not finite in `out`.
+fn overflow(from: DType, to: DType, first: u64, source: &[u8], out: &[u8]) -> Error {
+    let error = Error::lossy("a number is too large for the dtype that it is to be stored as");
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for_each_number(from, source, |number| before.push(number));
+    for_each_number(to, out, |number| after.push(number));
+    let mut pairs = before.iter().zip(&after).enumerate();
+    let found = pairs.find(|(_, (before, after))| before.is_finite() && !after.is_finite());
+    let Some((k, (number, _))) = found else { return error };
+    let error = error.field(format!("element {}", first.saturating_add(k as u64))).found(number.to_string());
+    let error = match largest(to) {
+        Some(largest) => error.expected(format!("at most {largest} and at least -{largest}, as {to}")),
+        None => error,
+    };
+    error.help("choose a larger dtype, or clip the weights")
+}
+
+/// The largest finite value of a float that is written.
+fn largest(dtype: DType) -> Option<f64> {
+    Some(match dtype {
+        DType::F64 => f64::MAX,
+        DType::F32 => f64::from(f32::MAX),
+        DType::F16 => f16::MAX.to_f64(),
+        DType::Bf16 => bf16::MAX.to_f64(),
+        DType::F8E4m3 => small_float(0x7e, 3, 7, false),
+        _ => return None,
+    })
 }
 
 /// Calls `each` with every element of `source` as the nearest f64; `false` for a dtype that has no numbers.
@@ -141,14 +200,26 @@ fn size_of_element(dtype: DType) -> usize {
     usize::try_from(dtype.bytes().unwrap_or(1)).unwrap_or(1)
 }
 
-fn cast_any(from: DType, to: DType, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let (Some(read), Some(write), true) = (reader(from), writer(to), castable(from, to)) else {
+fn cast_any(from: DType, to: DType, source: &[u8], out: &mut Vec<u8>) -> Result<f64> {
+    let (Some(read), Some(write), Some(back), true) =
+        (reader(from), writer(to), reader(to), castable(from, to))
+    else {
         return Err(Error::unsupported(format!("no conversion from {from} to {to} exists")));
     };
+    let rounds = !exact(from, to);
+    let mut worst = 0f64;
     for element in source.chunks_exact(size_of_element(from)) {
-        write(read(element), out);
+        let (number, start) = (read(element), out.len());
+        write(number, out);
+        if let (true, Number::Float(number)) = (rounds, number)
+            && let Number::Float(stored) = back(out.get(start..).unwrap_or_default())
+            && number.is_finite()
+        {
+            // What is too large for a type without infinities is NaN there.
+            worst = worst.max(if stored.is_finite() { (number - stored).abs() } else { f64::INFINITY });
+        }
     }
-    Ok(())
+    Ok(worst)
 }
 
 /// An element on its way from one type to another.
@@ -325,7 +396,7 @@ mod tests {
                 DType::ALL.iter().filter(|to| *to != from && castable(*from, **to) && exact(*from, **to))
             {
                 let (source, mut out) = (codes(*from), Vec::new());
-                cast(*from, *to, &source, &mut out).unwrap();
+                assert_eq!(cast(*from, *to, 0, &source, &mut out).unwrap(), 0.0);
                 let (before, after) = (values(*from, &source), values(*to, &out));
                 for (a, b) in before.iter().zip(&after) {
                     let same =
@@ -344,17 +415,23 @@ mod tests {
         for (from, to) in [(DType::F16, DType::Bf16), (DType::Bf16, DType::F16), (DType::F16, DType::F8E4m3)]
         {
             assert!(castable(from, to) && !exact(from, to));
-            cast(from, to, &codes(from), &mut out).unwrap();
-            assert_ne!(values(from, &codes(from)), values(to, &out));
+            let size = bytes_of(from);
+            let fits = |code: &&[u8]| values(from, code)[0].abs() <= largest(to).unwrap();
+            let fitting: Vec<u8> = codes(from).chunks(size).filter(fits).flatten().copied().collect();
+            let error = cast(from, to, 0, &fitting, &mut out).unwrap();
+            let (before, after) = (values(from, &fitting), values(to, &out));
+            let differences = before.iter().zip(&after).map(|(a, b)| (a - b).abs());
+            assert_eq!(error, differences.fold(0.0, f64::max));
+            assert!(error > 0.0 && before.len() > 1000, "{from} to {to}: {error}");
         }
     }
 
     #[test]
     fn narrowing_rounds_to_nearest_even() {
         let mut out = Vec::new();
-        cast(DType::F32, DType::F16, &(1.0 + 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
+        cast(DType::F32, DType::F16, 0, &(1.0 + 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
         assert_eq!(out, f16::from_f32(1.0).to_le_bytes());
-        cast(DType::F32, DType::F16, &(1.0 + 3.0 * 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
+        cast(DType::F32, DType::F16, 0, &(1.0 + 3.0 * 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
         assert_eq!(out, f16::from_f32(1.0 + 2f32.powi(-9)).to_le_bytes());
     }
 
@@ -368,16 +445,77 @@ mod tests {
                 (middle + little, 1.0 + 2f64.powi(1 - bits)),
                 (middle - little, 1.0),
                 (-middle - little, -1.0 - 2f64.powi(1 - bits)),
-                (f64::MAX, f64::INFINITY),
                 (f64::NEG_INFINITY, f64::NEG_INFINITY),
                 (f64::MIN_POSITIVE / 4.0, 0.0),
             ] {
-                cast(DType::F64, to, &value.to_le_bytes(), &mut out).unwrap();
+                cast(DType::F64, to, 0, &value.to_le_bytes(), &mut out).unwrap();
                 assert_eq!(values(to, &out), [expected], "{value:e} to {to}");
             }
-            cast(DType::F64, to, &f64::NAN.to_le_bytes(), &mut out).unwrap();
+            cast(DType::F64, to, 0, &f64::NAN.to_le_bytes(), &mut out).unwrap();
             assert!(values(to, &out)[0].is_nan());
         }
+    }
+
+    fn stored(from: DType, number: f64) -> Vec<u8> {
+        let mut out = Vec::new();
+        cast(DType::F64, from, 0, &number.to_le_bytes(), &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_finite_number_beyond_the_largest_is_an_error_that_says_where_and_how_large() {
+        // The largest number that is rounded down to the largest of the type, and the next step above.
+        let cases = [
+            (DType::F32, DType::F16, 65504.0, 65519.0, 65520.0),
+            (DType::Bf16, DType::F16, 65504.0, 65280.0, 65536.0),
+            (DType::F64, DType::F16, 65504.0, 65519.9, 65520.0),
+            (DType::F32, DType::F8E4m3, 448.0, 463.0, 464.0),
+            (DType::F16, DType::F8E4m3, 448.0, 463.0, 464.0),
+            (DType::F64, DType::F32, f64::from(f32::MAX), f64::from(f32::MAX), f64::MAX),
+            (DType::F32, DType::Bf16, bf16::MAX.to_f64(), 3.39e38, f64::from(f32::MAX)),
+        ];
+        for (from, to, largest, fits, beyond) in cases {
+            let mut out = Vec::new();
+            for sign in [1.0, -1.0] {
+                cast(from, to, 0, &stored(from, sign * fits), &mut out).unwrap();
+                let source = [stored(from, 1.0), stored(from, sign * beyond)].concat();
+                let error = cast(from, to, 40, &source, &mut out).unwrap_err();
+                assert_eq!(error.kind(), ckpt_api::Kind::Lossy);
+                let said = error.to_string();
+                let found = values(from, &stored(from, sign * beyond))[0];
+                for word in ["element 41".to_owned(), format!("found {found}"), format!("at most {largest} ")]
+                {
+                    assert!(said.contains(&word), "{from} to {to}: '{word}' is not in: {said}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_what_it_is() {
+        let mut out = Vec::new();
+        for (from, to) in [
+            (DType::F32, DType::F16),
+            (DType::F32, DType::Bf16),
+            (DType::F64, DType::F32),
+            (DType::F64, DType::F16),
+            (DType::Bf16, DType::F16),
+        ] {
+            let source =
+                [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].map(|number| stored(from, number)).concat();
+            assert_eq!(cast(from, to, 0, &source, &mut out).unwrap(), 0.0);
+            let found = values(to, &out);
+            assert!(found[0].is_nan() && found[1..] == [f64::INFINITY, f64::NEG_INFINITY], "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn the_largest_rounding_error_is_returned() {
+        let source: Vec<u8> =
+            [1.0f32, 0.1, 1000.3, f32::NAN, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let mut out = Vec::new();
+        let error = cast(DType::F32, DType::F16, 0, &source, &mut out).unwrap();
+        assert_eq!(error, 1000.5 - f64::from(1000.3f32));
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub enum Step {
         /// How many.
         slices: usize,
     },
-    /// Converts every element; round to nearest even. The inverse is exact where `exact`.
+    /// Converts every element; round to nearest even. A finite number that would not be finite is an error. The inverse is
+    /// exact where `exact`.
     Cast {
         /// Element type before.
         from: DType,
@@ -244,16 +245,22 @@ fn relative_order(from: &[usize], to: &[usize]) -> Vec<usize> {
 }
 
 /// Applies the elementwise steps of `steps` to a chunk of whole elements, in place of `bytes`; `first` is the position
-/// of its first element, for errors.
+/// of its first element, for errors. Returns the largest absolute rounding error of a cast.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] from a cast, [`ckpt_api::Kind::Lossy`] for a number that cannot be quantised.
-pub fn apply_elementwise(steps: &[Step], first: u64, bytes: &mut Vec<u8>, spare: &mut Vec<u8>) -> Result<()> {
+/// [`ckpt_api::Kind::Unsupported`] from a cast, [`ckpt_api::Kind::Lossy`] for a number that does not fit its new dtype.
+pub fn apply_elementwise(
+    steps: &[Step],
+    first: u64,
+    bytes: &mut Vec<u8>,
+    spare: &mut Vec<u8>,
+) -> Result<f64> {
+    let mut rounding = 0f64;
     for step in steps {
         match step {
             Step::SwapBytes { component } => swap_bytes(bytes, *component),
             Step::Cast { from, to, .. } => {
-                cast(*from, *to, bytes, spare)?;
+                rounding = rounding.max(cast(*from, *to, first, bytes, spare)?);
                 std::mem::swap(bytes, spare);
             }
             Step::Unpack { dtype } => {
@@ -279,7 +286,7 @@ pub fn apply_elementwise(steps: &[Step], first: u64, bytes: &mut Vec<u8>, spare:
             | Step::Reshape { .. } => {}
         }
     }
-    Ok(())
+    Ok(rounding)
 }
 
 fn swap_bytes(bytes: &mut [u8], component: usize) {
