@@ -104,12 +104,18 @@ impl Registry {
             let info = codec.info();
             info.writes && extension.as_deref().is_some_and(|e| info.extensions.contains(&e))
         };
-        let mut claiming = self.codecs().filter(claims);
-        match (claiming.next(), claiming.next()) {
-            (Some(codec), None) => Ok(codec.clone()),
-            _ => Err(Error::usage("the output's name does not say its format")
-                .found(format!("'{name}'"))
-                .help("say it with --to; `ckpt formats` lists them")),
+        let claiming: Vec<&Arc<dyn Codec>> = self.codecs().filter(claims).collect();
+        let error = || Error::usage("the output's name does not say its format").found(format!("'{name}'"));
+        match &claiming[..] {
+            [codec] => Ok(Arc::clone(codec)),
+            [] => Err(error().help("say it with --to; `ckpt formats` lists them")),
+            several => {
+                let ids: Vec<&str> = several.iter().map(|codec| codec.info().id).collect();
+                let ways: Vec<String> = ids.iter().map(|id| format!("--to {id}")).collect();
+                Err(error()
+                    .expected(format!("one format, but {} share the extension", ids.join(" and ")))
+                    .help(format!("say which with {}", ways.join(" or "))))
+            }
         }
     }
 

@@ -145,3 +145,12 @@ fn a_source_of_another_format_needs_the_architecture_for_the_target_only() {
     let read = |name: &str| std::fs::read(work.path().join(name)).unwrap();
     assert_eq!(read("again.bin"), read("raw.bin"));
 }
+
+#[cfg(feature = "cnn2")]
+#[test]
+fn an_extension_that_two_formats_share_is_refused_with_both() {
+    let registry = ckpt::Registry::builtin();
+    let error = registry.for_extension("net.bin").err().expect("bullet and CNN2 both have it");
+    let said = error.to_string();
+    assert!(said.contains("--to bullet or --to cnn2"), "{said}");
+}

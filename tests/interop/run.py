@@ -255,9 +255,9 @@ def assert_same_cnn(path: pathlib.Path, model) -> None:
 def an_exported_cnn_computes_the_same_as_cnn2(folder):
     model = make.cnn(CNN)
     source = make.export(model, folder / "model")
-    said = convert(source, folder / "out.bin", fails=True)
+    said = convert(source, folder / "out.bin", "--to", "cnn2", fails=True)
     assert "--allow narrowed" in said, said
-    said = convert(source, folder / "out.bin", "--allow", "narrowed")
+    said = convert(source, folder / "out.bin", "--to", "cnn2", "--allow", "narrowed")
     assert "zero border of 'conv2d_1', relu of 'conv2d_1'" in said, said
     assert_same_cnn(folder / "out.bin", model)
 
@@ -268,21 +268,22 @@ def a_bare_cnn_can_be_mapped_to_cnn2(folder):
     names = "".join(f'"{variable.path}" = "layer{n}.weight"\n' for n, variable in enumerate(model.variables, 1))
     rules = f'ignore = ["_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter"]\n[lookup]\n{names}'
     (folder / "map.toml").write_text(rules)
-    convert(make.checkpoint(model, folder), folder / "out.bin", "--map", folder / "map.toml", "--allow", "narrowed")
+    convert(make.checkpoint(model, folder), folder / "out.bin", "--to", "cnn2", "--map", folder / "map.toml", "--allow", "narrowed")
     assert_same_cnn(folder / "out.bin", model)
 
 
 @check()
 def a_bias_without_a_constant_channel_is_refused_by_cnn2(folder):
-    said = convert(make.export(make.cnn(CNN, biases=3), folder / "model"), folder / "out.bin", fails=True)
-    assert "'conv2d_1'" in said and "a bias" in said and "static features" in said, said
+    model = make.cnn(CNN, biases=3)
+    said = convert(make.export(model, folder / "model"), folder / "out.bin", "--to", "cnn2", fails=True)
+    assert f"'{model.layers[1].name}'" in said and "a bias" in said and "static features" in said, said
 
 
 @check()
 def a_bias_of_the_first_layer_is_folded_by_cnn2(folder):
     model = make.cnn(CNN, biases=1)
     source = make.export(model, folder / "model")
-    said = convert(source, folder / "out.bin", "--allow", "narrowed")
+    said = convert(source, folder / "out.bin", "--to", "cnn2", "--allow", "narrowed")
     assert "merged" in said, said
     assert_same_cnn(folder / "out.bin", model)
 

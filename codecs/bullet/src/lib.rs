@@ -39,7 +39,7 @@ pub struct Bullet;
 static INFO: FormatInfo = FormatInfo {
     id: format::ID,
     title: "bullet checkpoint or network",
-    extensions: &[],
+    extensions: &["bin"],
     reads: true,
     writes: true,
     dtypes: &[DType::F32, DType::I8, DType::I16, DType::I32],
