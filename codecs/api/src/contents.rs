@@ -29,6 +29,40 @@ pub struct Repair {
     pub detail: String,
 }
 
+/// How strictly a codec keeps its format's rules, and what it mended so far.
+///
+/// ```
+/// use ckpt_api::{Error, Rules};
+/// let odd = || Error::corrupt("the padding is not zero");
+/// assert!(Rules::default().mend("padding", "it is read as zero", odd()).is_err());
+/// let mut rules = Rules { lenient: true, ..Rules::default() };
+/// rules.mend("padding", "it is read as zero", odd())?;
+/// assert_eq!(rules.repairs[0].detail, "the padding is not zero: it is read as zero");
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Rules {
+    /// Whether deviations that leave a sense are accepted: the option `lenient`.
+    pub lenient: bool,
+    /// What was mended, for [`Contents::repairs`].
+    pub repairs: Vec<Repair>,
+}
+
+impl Rules {
+    /// A deviation of `subject`: `error` when strict, else a repair that says what is `assumed` instead.
+    ///
+    /// # Errors
+    /// `error`, with the option that would accept it.
+    pub fn mend(&mut self, subject: impl Into<String>, assumed: &str, error: Error) -> Result<()> {
+        if !self.lenient {
+            return Err(error.help(format!("option lenient=true accepts it: {assumed}")));
+        }
+        let detail = format!("{}: {assumed}", error.message());
+        self.repairs.push(Repair { subject: subject.into(), detail });
+        Ok(())
+    }
+}
+
 impl Contents {
     /// A tensor and where its bytes are.
     ///

@@ -38,7 +38,7 @@ mod tensor;
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer};
 pub use checkpoint::Checkpoint;
 pub use codec::{Codec, FormatInfo, Match};
-pub use contents::{Contents, Repair};
+pub use contents::{Contents, Repair, Rules};
 pub use dtype::{DType, Endian};
 pub use error::{Error, Kind, Result};
 pub use graph::{Attribute, Graph, Node, Op, Value};

@@ -1,6 +1,6 @@
 //! The format's constants, structures and rules.
 
-use ckpt_api::{Axis, Error, Op, Repair, Result};
+use ckpt_api::{Axis, Op};
 
 /// Id of the format and its namespace in the metadata.
 pub(crate) const ID: &str = "cnn2";
@@ -230,25 +230,6 @@ impl LayerShape {
             breaches.push(Breach { rule, field: "in_channels", found, expected, fatal: false });
         }
         breaches
-    }
-}
-
-/// Whether deviations are accepted, and what was mended so far.
-#[derive(Debug, Default)]
-pub(crate) struct Rules {
-    pub(crate) lenient: bool,
-    pub(crate) repairs: Vec<Repair>,
-}
-
-impl Rules {
-    /// A deviation: `error` when strict, else a repair that says what is `assumed` instead.
-    pub(crate) fn mend(&mut self, subject: impl Into<String>, assumed: &str, error: Error) -> Result<()> {
-        if !self.lenient {
-            return Err(error.help(format!("option lenient=true accepts it: {assumed}")));
-        }
-        let detail = format!("{}: {assumed}", error.message());
-        self.repairs.push(Repair { subject: subject.into(), detail });
-        Ok(())
     }
 }
 

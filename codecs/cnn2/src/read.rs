@@ -1,13 +1,13 @@
 //! Reading: header and layer table; whether the weights of each layer lie where they must.
 
 use crate::format::{
-    self, AXES, KEY_MIP, KEY_PAD, KEY_VERSION, LAYER_BYTES, LayerShape, MAGIC, Pad, Rules, Version,
-    WEIGHT_BYTES, weight_name,
+    self, AXES, KEY_MIP, KEY_PAD, KEY_VERSION, LAYER_BYTES, LayerShape, MAGIC, Pad, Version, WEIGHT_BYTES,
+    weight_name,
 };
 use crate::graph::{self, Stated};
 use ckpt_api::{
     Contents, DType, Encoding, Error, Extent, File, FileId, Input, Limits, Match, Options, Placement, Result,
-    Shape, Tensor, TensorId,
+    Rules, Shape, Tensor, TensorId,
 };
 
 /// Certain where magic number, version and number of layers fit; a magic number alone could be four bytes of weights.

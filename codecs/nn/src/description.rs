@@ -2,7 +2,7 @@
 
 use crate::format::{self, Dialect, Layer, LayerKind};
 use crate::training;
-use ckpt_api::{Error, Loss, LossKind, Repair, Result};
+use ckpt_api::{Error, Loss, LossKind, Result, Rules};
 use serde_json::{Map, Value, json};
 
 /// The JSON block, parsed.
@@ -10,25 +10,6 @@ use serde_json::{Map, Value, json};
 pub(crate) struct Description {
     pub(crate) layers: Vec<Layer>,
     json: Map<String, Value>,
-}
-
-/// Whether what DataCode's loader accepts is accepted, and what was mended so far.
-#[derive(Debug, Default)]
-pub(crate) struct Rules {
-    pub(crate) lenient: bool,
-    pub(crate) repairs: Vec<Repair>,
-}
-
-impl Rules {
-    /// A deviation: `error` when strict, else a repair that says what is `assumed` instead.
-    pub(crate) fn mend(&mut self, subject: impl Into<String>, assumed: &str, error: Error) -> Result<()> {
-        if !self.lenient {
-            return Err(error.help(format!("option lenient=true accepts it: {assumed}")));
-        }
-        let detail = format!("{}: {assumed}", error.message());
-        self.repairs.push(Repair { subject: subject.into(), detail });
-        Ok(())
-    }
 }
 
 impl Description {

@@ -1,6 +1,6 @@
 //! Reading: header, JSON block, the tensors' headers; then which layer each tensor belongs to.
 
-use crate::description::{Description, Rules};
+use crate::description::Description;
 use crate::dialect;
 use crate::format::{
     self, Dialect, JSON_OFFSET, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, LayerKind, Linear, Part,
@@ -8,7 +8,7 @@ use crate::format::{
 use crate::training;
 use ckpt_api::{
     Axis, Checkpoint, Contents, DType, Encoding, Error, Extent, File, FileId, Graph, Input, Limits, Match,
-    Node, Options, Placement, Result, Shape, Tensor, TensorId,
+    Node, Options, Placement, Result, Rules, Shape, Tensor, TensorId,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 

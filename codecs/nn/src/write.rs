@@ -1,10 +1,11 @@
 //! Writing: which layer each tensor belongs to, the JSON block, and where everything goes.
 
-use crate::description::{Description, Rules};
+use crate::description::Description;
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
     Attribute, Axis, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Loss,
-    LossKind, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Shape, Tensor, TensorId,
+    LossKind, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Rules, Shape, Tensor,
+    TensorId,
 };
 use std::collections::{BTreeMap, HashMap};
 
