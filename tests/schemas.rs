@@ -121,7 +121,7 @@ fn the_schema_of_architecture_files_accepts_what_the_program_accepts() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 6);
+    assert_eq!(seen, 8);
 }
 
 #[cfg(feature = "bullet")]

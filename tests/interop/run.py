@@ -272,6 +272,22 @@ def a_bare_cnn_can_be_mapped_to_cnn2(folder):
     assert_same_cnn(folder / "out.bin", model)
 
 
+@check("name", "axes")
+def a_bare_cnn_with_an_architecture_file_computes_the_same_as_cnn2(folder, axes):
+    model = make.cnn(CNN, biases=1)
+    layers = []
+    for layer, (_, _, activation) in zip(model.layers, CNN, strict=True):
+        known = {"type": "conv", "weight": layer.kernel.path, "padding": "same", "activation": activation}
+        if axes == "axes":
+            known["weight_axes"] = ["kernel_y", "kernel_x", "in", "out"]
+        layers.append(known | ({"bias": layer.bias.path} if layer.use_bias else {}))
+    (folder / "net.json").write_text(json.dumps({"layers": layers}))
+    said = convert(make.checkpoint(model, folder), folder / "out.bin", "--to", "cnn2", "--arch", folder / "net.json",
+                   "--allow", "narrowed")
+    assert "merged" in said and "largest rounding error" in said, said
+    assert_same_cnn(folder / "out.bin", model)
+
+
 @check()
 def a_bias_without_a_constant_channel_is_refused_by_cnn2(folder):
     model = make.cnn(CNN, biases=3)

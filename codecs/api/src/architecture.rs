@@ -4,10 +4,12 @@
 //! `schemas/architecture.schema.json`. A file whose `format` names a format is that codec's own
 //! ([`Options::architecture`](crate::Options::architecture)).
 
-use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, TensorId};
+mod bind;
+
+use crate::{Attribute, Axis, Checkpoint, Error, Op, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 /// The file that the user gave with `--arch`, not yet understood.
 ///
@@ -110,6 +112,39 @@ pub enum ArchitectureLayer {
         #[serde(default)]
         activation: Activation,
     },
+    /// A convolution of images, `[N, C, H, W]`, as ONNX's Conv: the kernel is not flipped.
+    Conv {
+        /// The layer's name; the source's own where it is left out.
+        #[serde(default)]
+        name: Option<String>,
+        /// Name of the weight tensor; where it is left out, the tensors are those of the source's own n-th convolution.
+        #[serde(default)]
+        weight: Option<String>,
+        /// Name of the bias tensor.
+        #[serde(default)]
+        bias: Option<String>,
+        /// Meaning of the weight's axes, where the source does not say it: `out`, `in`, `kernel_y`, `kernel_x` in its order.
+        #[serde(default)]
+        weight_axes: Option<Vec<Axis>>,
+        /// Rows and columns from one output pixel to the next.
+        #[serde(default = "ones")]
+        strides: [NonZeroU32; 2],
+        /// Zeros around the image, by what they are for; [`Padding::Valid`] where neither this nor `pads` is given.
+        #[serde(default)]
+        padding: Option<Padding>,
+        /// Zeros around the image: top, left, bottom, right.
+        #[serde(default)]
+        pads: Option<[u32; 4]>,
+        /// Rows and columns from one tap of the kernel to the next.
+        #[serde(default = "ones")]
+        dilations: [NonZeroU32; 2],
+        /// Into how many parts, independent of each other, the channels are divided.
+        #[serde(default = "one")]
+        group: NonZeroU32,
+        /// Applied to the result; softmax over the channels.
+        #[serde(default)]
+        activation: Activation,
+    },
     /// `[N, …]` to `[N, ∏]`.
     Flatten {},
     /// An activation as a layer of its own.
@@ -117,6 +152,26 @@ pub enum ArchitectureLayer {
         /// Which one.
         activation: Activation,
     },
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn ones() -> [NonZeroU32; 2] {
+    [one(), one()]
+}
+
+/// How a convolution pads the image, by Keras's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Padding {
+    /// With zeros, so that the output has the size of the input divided by the strides, rounded up; where the zeros are
+    /// odd in number, one more at the bottom and on the right.
+    Same,
+    /// Not at all.
+    Valid,
 }
 
 /// An activation by the name that people use for it.
@@ -219,114 +274,11 @@ impl Architecture {
     /// # Errors
     /// [`crate::Kind::Usage`] for tensors that are missing or do not fit.
     pub fn apply(&self, checkpoint: &mut Checkpoint) -> Result<()> {
-        self.bind(checkpoint).map_err(|error| match &self.file {
+        bind::bind(self, checkpoint).map_err(|error| match &self.file {
             Some(file) => error.file(file),
             None => error,
         })
     }
-
-    fn bind(&self, checkpoint: &mut Checkpoint) -> Result<()> {
-        let names: Index = checkpoint.by_name().into_iter().map(|(name, id)| (name.to_owned(), id)).collect();
-        let own = dense_layers(checkpoint);
-        let mut own = own.into_iter();
-        let mut nodes = Vec::new();
-        for (index, layer) in self.layers.iter().enumerate() {
-            match layer {
-                ArchitectureLayer::Flatten {} => {
-                    nodes.push(Node::new(format!("flatten{index}"), Op::Flatten))
-                }
-                ArchitectureLayer::Activation { activation } => {
-                    nodes.extend(activation.op().map(|op| Node::new(format!("activation{index}"), op)));
-                }
-                ArchitectureLayer::Dense { name, weight, bias, weight_axes, activation } => {
-                    let source = own.next();
-                    let mut node =
-                        source.clone().unwrap_or_else(|| Node::new(format!("dense{index}"), Op::Gemm));
-                    if let Some(name) = name {
-                        node.name.clone_from(name);
-                    }
-                    if let Some(weight) = weight {
-                        node.parameters.clear();
-                        node = node.parameter("weight", weight.as_str());
-                    }
-                    if let Some(bias) = bias {
-                        node = node.parameter("bias", bias.as_str());
-                    }
-                    bind_dense(checkpoint, &names, &node, weight_axes.as_deref(), index)?;
-                    let activation_name = format!("{}/activation", node.name);
-                    nodes.push(node);
-                    nodes.extend(activation.op().map(|op| Node::new(activation_name, op)));
-                }
-            }
-        }
-        let features = |checkpoint: &Checkpoint, node: Option<&Node>, axis| {
-            let weight = node.and_then(|node| node.parameters.get("weight"));
-            let tensor = weight.and_then(|name| checkpoint.tensor(name)).map(|(_, tensor)| tensor);
-            vec![None, tensor.and_then(|tensor| Some(tensor.shape[tensor.axis(axis)?]))]
-        };
-        let mut dense = nodes.iter().filter(|node| node.op == Op::Gemm);
-        let (first, last) = (dense.clone().next(), dense.next_back());
-        let (input, output) = (features(checkpoint, first, Axis::In), features(checkpoint, last, Axis::Out));
-        checkpoint.graph = Some(Graph::sequential(self.name.as_str(), input, output, nodes));
-        Ok(())
-    }
-}
-
-fn dense_layers(checkpoint: &Checkpoint) -> Vec<Node> {
-    let nodes = checkpoint.graph.iter().flat_map(|graph| &graph.nodes);
-    nodes.filter(|node| node.op == Op::Gemm).cloned().collect()
-}
-
-type Index = HashMap<String, TensorId>;
-
-fn bind_dense(
-    checkpoint: &mut Checkpoint,
-    index: &Index,
-    node: &Node,
-    axes: Option<&[Axis]>,
-    layer: usize,
-) -> Result<()> {
-    let field = format!("layers[{layer}]");
-    let Some(weight) = node.parameters.get("weight") else {
-        return Err(Error::usage("the architecture's layer has no weight, and the source names none for it")
-            .field(field)
-            .help("add \"weight\": \"NAME\" and \"bias\": \"NAME\"; `ckpt inspect` lists the names"));
-    };
-    for name in node.parameters.values() {
-        if !index.contains_key(name) {
-            let names = checkpoint.tensors.iter().map(|tensor| tensor.name.as_str());
-            return Err(Error::usage("the architecture names a tensor that the source has not")
-                .field(field)
-                .tensor(name.as_str())
-                .help(crate::nearest(name, names)));
-        }
-    }
-    let Some(id) = index.get(weight) else { return Ok(()) };
-    let tensor = &mut checkpoint.tensors[id.0];
-    if let Some(axes) = axes {
-        let mut sorted = axes.to_vec();
-        sorted.sort_unstable();
-        if sorted != [Axis::In, Axis::Out] || tensor.shape.rank() != 2 {
-            return Err(Error::usage("weight_axes do not fit the tensor")
-                .field(field)
-                .tensor(weight.as_str())
-                .found(format!("{} axes for shape {}", axes.len(), tensor.shape))
-                .expected("\"in\" and \"out\" for a tensor of rank 2"));
-        }
-        tensor.axes = Some(axes.to_vec());
-    } else if tensor.axes.is_none() {
-        return Err(Error::usage("the source does not say what the weight's axes mean")
-            .field(field)
-            .tensor(weight.as_str())
-            .help("add \"weight_axes\": [\"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \"in\"] (PyTorch, DataCode)"));
-    }
-    if let Some(id) = node.parameters.get("bias").and_then(|bias| index.get(bias)) {
-        let bias = &mut checkpoint.tensors[id.0];
-        if bias.axes.is_none() && bias.shape.rank() == 1 {
-            bias.axes = Some(vec![Axis::Out]);
-        }
-    }
-    Ok(())
 }
 
 impl From<Activation> for Attribute {
@@ -342,7 +294,8 @@ mod tests {
 
     fn checkpoint() -> Checkpoint {
         let tensor = |name: &str, dims: &[u64]| Tensor::new(name, DType::F32, Shape::new(dims).unwrap());
-        Checkpoint { tensors: vec![tensor("w", &[4, 2]), tensor("b", &[2])], ..Checkpoint::default() }
+        let tensors = vec![tensor("w", &[4, 2]), tensor("b", &[2]), tensor("k", &[3, 3, 4, 2])];
+        Checkpoint { tensors, ..Checkpoint::default() }
     }
 
     fn apply(json: &str) -> Result<Checkpoint> {
@@ -376,5 +329,58 @@ mod tests {
     #[test]
     fn an_unknown_field_is_an_error() {
         assert!(apply(r#"{"layers":[{"type":"dense","wieght":"w"}]}"#).is_err());
+    }
+
+    const HWIO: &str = r#""weight":"k","weight_axes":["kernel_y","kernel_x","in","out"]"#;
+
+    fn conv(rest: &str) -> Result<Checkpoint> {
+        apply(&format!(r#"{{"layers":[{{"type":"conv",{HWIO}{rest}}}]}}"#))
+    }
+
+    #[test]
+    fn a_convolution_takes_images_and_says_how_it_slides() {
+        let rest = r#","bias":"b","strides":[2,1],"padding":"same","dilations":[1,2],"group":2,"activation":"softmax""#;
+        let checkpoint = conv(rest).unwrap();
+        let graph = checkpoint.graph.as_ref().unwrap();
+        let node = &graph.nodes[0];
+        assert_eq!((&node.op, &graph.nodes[1].op), (&Op::Conv, &Op::Softmax));
+        let ints = |values: &[i64]| Some(Attribute::Ints(values.to_vec()));
+        assert_eq!(node.attributes.get("strides").cloned(), ints(&[2, 1]));
+        assert_eq!(node.attributes.get("dilations").cloned(), ints(&[1, 2]));
+        assert_eq!(node.attributes.get("group"), Some(&Attribute::Int(2)));
+        assert_eq!(node.attributes.get("auto_pad"), Some(&Attribute::Text("SAME_UPPER".into())));
+        assert_eq!(graph.nodes[1].attributes.get("axis"), Some(&Attribute::Int(1)));
+        assert_eq!(graph.inputs[0].shape, [None, Some(8), None, None]);
+        assert_eq!(graph.outputs[0].shape, [None, Some(2), None, None]);
+        let axes = vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out];
+        assert_eq!(checkpoint.tensor("k").unwrap().1.axes, Some(axes));
+        assert_eq!(checkpoint.tensor("b").unwrap().1.axes, Some(vec![Axis::Out]));
+        let padded = conv(r#","pads":[1,2,3,4]"#).unwrap();
+        let pads = padded.graph.as_ref().unwrap().nodes[0].attributes.get("pads").cloned();
+        assert_eq!(pads, ints(&[1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn a_convolution_that_makes_no_sense_is_refused_with_the_layer() {
+        for rest in [r#","strides":[0,1]"#, r#","dilations":[1,0]"#, r#","group":0"#, r#","pads":[-1,0,0,0]"#]
+        {
+            assert_eq!(conv(rest).unwrap_err().kind(), crate::Kind::Usage, "{rest}");
+        }
+        let both = conv(r#","padding":"same","pads":[1,1,1,1]"#).unwrap_err().to_string();
+        assert!(both.contains("layers[0]") && both.contains("padding or pads"), "{both}");
+        for axes in [r#"["in","out"]"#, r#"["in","in","kernel_y","kernel_x"]"#] {
+            let json = format!(r#"{{"layers":[{{"type":"conv","weight":"k","weight_axes":{axes}}}]}}"#);
+            assert!(apply(&json).unwrap_err().to_string().contains("do not fit"), "{axes}");
+        }
+        let error = apply(r#"{"layers":[{"type":"conv","weight":"k"}]}"#).unwrap_err();
+        assert!(error.to_string().contains("weight_axes"), "{error}");
+    }
+
+    #[test]
+    fn what_follows_a_convolution_must_take_images() {
+        for next in [r#"{"type":"flatten"}"#, r#"{"type":"dense","weight":"w","weight_axes":["in","out"]}"#] {
+            let error = apply(&format!(r#"{{"layers":[{{"type":"conv",{HWIO}}},{next}]}}"#)).unwrap_err();
+            assert!(error.to_string().contains("layers[1]"), "{error}");
+        }
     }
 }

@@ -35,7 +35,7 @@ mod placed;
 mod placement;
 mod tensor;
 
-pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer};
+pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
 pub use checkpoint::Checkpoint;
 pub use codec::{Codec, FormatInfo, Match};
 pub use contents::{Contents, Repair, Rules};

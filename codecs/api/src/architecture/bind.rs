@@ -1,0 +1,225 @@
+//! A chain of layers, bound to a checkpoint's tensors.
+
+use super::{Activation, Architecture, ArchitectureLayer, Padding};
+use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, TensorId};
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+/// Gives the checkpoint the graph that the architecture describes, and its tensors their axes.
+pub(super) fn bind(architecture: &Architecture, checkpoint: &mut Checkpoint) -> Result<()> {
+    let own = |op: &Op| -> Vec<Node> {
+        let nodes = checkpoint.graph.iter().flat_map(|graph| &graph.nodes);
+        nodes.filter(|node| node.op == *op).cloned().collect()
+    };
+    let mut binder = Binder {
+        names: checkpoint.by_name().into_iter().map(|(name, id)| (name.to_owned(), id)).collect(),
+        dense: own(&Op::Gemm).into_iter(),
+        conv: own(&Op::Conv).into_iter(),
+        nodes: Vec::new(),
+        image: false,
+        checkpoint,
+    };
+    for (index, layer) in architecture.layers.iter().enumerate() {
+        binder.layer(index, layer).map_err(|error| error.field(format!("layers[{index}]")))?;
+    }
+    let (input, output) = (binder.shape(End::First), binder.shape(End::Last));
+    let nodes = binder.nodes;
+    checkpoint.graph = Some(Graph::sequential(architecture.name.as_str(), input, output, nodes));
+    Ok(())
+}
+
+struct Binder<'a> {
+    checkpoint: &'a mut Checkpoint,
+    names: HashMap<String, TensorId>,
+    /// The source's own layers that are not taken yet.
+    dense: std::vec::IntoIter<Node>,
+    conv: std::vec::IntoIter<Node>,
+    nodes: Vec<Node>,
+    /// Whether the layer before makes images.
+    image: bool,
+}
+
+/// What an architecture file says of any layer with a weight.
+struct Named<'a> {
+    name: &'a Option<String>,
+    weight: &'a Option<String>,
+    bias: &'a Option<String>,
+    axes: Option<&'a [Axis]>,
+}
+
+/// Which end of the chain.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    First,
+    Last,
+}
+
+impl Binder<'_> {
+    fn layer(&mut self, index: usize, layer: &ArchitectureLayer) -> Result<()> {
+        match layer {
+            ArchitectureLayer::Flatten {} => {
+                self.refuse_images()?;
+                self.nodes.push(Node::new(format!("flatten{index}"), Op::Flatten));
+            }
+            ArchitectureLayer::Activation { activation } => {
+                self.activate(format!("activation{index}"), *activation);
+            }
+            ArchitectureLayer::Dense { name, weight, bias, weight_axes, activation } => {
+                self.refuse_images()?;
+                let node = self.dense.next().unwrap_or_else(|| Node::new(format!("dense{index}"), Op::Gemm));
+                let node = self.named(node, &Named { name, weight, bias, axes: weight_axes.as_deref() })?;
+                self.push(node, *activation);
+            }
+            ArchitectureLayer::Conv { name, weight, bias, weight_axes, activation, .. } => {
+                let mut node =
+                    self.conv.next().unwrap_or_else(|| Node::new(format!("conv{index}"), Op::Conv));
+                node.attributes.clear();
+                let node = self.named(node, &Named { name, weight, bias, axes: weight_axes.as_deref() })?;
+                self.image = true;
+                self.push(slide(node, layer)?, *activation);
+            }
+        }
+        Ok(())
+    }
+
+    /// Frameworks flatten `[H, W, C]` or `[C, H, W]`, and the file does not say which.
+    fn refuse_images(&self) -> Result<()> {
+        if !self.image {
+            return Ok(());
+        }
+        Err(Error::unsupported(
+            "an architecture file cannot say how the pixels of a convolution are flattened",
+        )
+        .expected("a conv or activation layer after a conv layer"))
+    }
+
+    fn push(&mut self, node: Node, activation: Activation) {
+        let name = format!("{}/activation", node.name);
+        self.nodes.push(node);
+        self.activate(name, activation);
+    }
+
+    fn activate(&mut self, name: String, activation: Activation) {
+        let node = activation.op().map(|op| Node::new(name, op));
+        let over_channels = self.image && matches!(activation, Activation::Softmax | Activation::LogSoftmax);
+        self.nodes.extend(match over_channels {
+            true => node.map(|node| node.attribute("axis", Attribute::Int(1))),
+            false => node,
+        });
+    }
+
+    /// Gives the node its name and its tensors, and these their axes.
+    fn named(&mut self, mut node: Node, named: &Named<'_>) -> Result<Node> {
+        if let Some(name) = named.name {
+            node.name.clone_from(name);
+        }
+        if let Some(weight) = named.weight {
+            node.parameters.clear();
+            node = node.parameter("weight", weight.as_str());
+        }
+        if let Some(bias) = named.bias {
+            node = node.parameter("bias", bias.as_str());
+        }
+        let Some(weight) = node.parameters.get("weight") else {
+            return Err(Error::usage(
+                "the architecture's layer has no weight, and the source names none for it",
+            )
+            .help("add \"weight\": \"NAME\" and \"bias\": \"NAME\"; `ckpt inspect` lists the names"));
+        };
+        for name in node.parameters.values() {
+            if !self.names.contains_key(name) {
+                let names = self.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str());
+                return Err(Error::usage("the architecture names a tensor that the source has not")
+                    .tensor(name.as_str())
+                    .help(crate::nearest(name, names)));
+            }
+        }
+        self.label(weight, named.axes, &node.op)?;
+        let bias = node.parameters.get("bias").and_then(|bias| self.names.get(bias));
+        if let Some(bias) = bias.and_then(|id| self.checkpoint.tensors.get_mut(id.0))
+            && bias.axes.is_none()
+            && bias.shape.rank() == 1
+        {
+            bias.axes = Some(vec![Axis::Out]);
+        }
+        Ok(node)
+    }
+
+    fn label(&mut self, weight: &str, axes: Option<&[Axis]>, op: &Op) -> Result<()> {
+        let id = self.names.get(weight);
+        let Some(tensor) = id.and_then(|id| self.checkpoint.tensors.get_mut(id.0)) else { return Ok(()) };
+        let (kinds, help): (&[Axis], _) = match op {
+            Op::Conv => (
+                &[Axis::In, Axis::Out, Axis::KernelY, Axis::KernelX],
+                "add \"weight_axes\": [\"kernel_y\", \"kernel_x\", \"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \"in\", \"kernel_y\", \"kernel_x\"] (PyTorch)",
+            ),
+            _ => (
+                &[Axis::In, Axis::Out],
+                "add \"weight_axes\": [\"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \"in\"] (PyTorch, DataCode)",
+            ),
+        };
+        let Some(axes) = axes else {
+            return match tensor.axes {
+                Some(_) => Ok(()),
+                None => Err(Error::usage("the source does not say what the weight's axes mean")
+                    .tensor(weight)
+                    .help(help)),
+            };
+        };
+        let mut sorted = axes.to_vec();
+        sorted.sort_unstable();
+        if sorted != kinds || tensor.shape.rank() != kinds.len() {
+            let names: Vec<String> = kinds.iter().map(|axis| format!("\"{}\"", axis.name())).collect();
+            return Err(Error::usage("weight_axes do not fit the tensor")
+                .tensor(weight)
+                .found(format!("{} axes for shape {}", axes.len(), tensor.shape))
+                .expected(format!("{} for a tensor of rank {}", names.join(", "), kinds.len())));
+        }
+        tensor.axes = Some(axes.to_vec());
+        Ok(())
+    }
+
+    /// What the chain takes, or what it makes.
+    fn shape(&self, end: End) -> Vec<Option<u64>> {
+        let mut weighted = self.nodes.iter().filter(|node| matches!(node.op, Op::Gemm | Op::Conv));
+        let (node, axis) = match end {
+            End::First => (weighted.next(), Axis::In),
+            End::Last => (weighted.next_back(), Axis::Out),
+        };
+        let weight = node.and_then(|node| node.parameters.get("weight"));
+        let tensor = weight.and_then(|name| self.checkpoint.tensor(name)).map(|(_, tensor)| tensor);
+        let channels = tensor.and_then(|tensor| tensor.shape.get(tensor.axis(axis)?).copied());
+        let group = match node.and_then(|node| node.attributes.get("group")) {
+            Some(Attribute::Int(group)) if end == End::First => u64::try_from(*group).unwrap_or(1),
+            _ => 1,
+        };
+        let channels = channels.and_then(|channels| channels.checked_mul(group));
+        match node.is_some_and(|node| node.op == Op::Conv) {
+            true => vec![None, channels, None, None],
+            false => vec![None, channels],
+        }
+    }
+}
+
+/// Says how a convolution slides over the image.
+fn slide(node: Node, layer: &ArchitectureLayer) -> Result<Node> {
+    let ArchitectureLayer::Conv { strides, padding, pads, dilations, group, .. } = layer else {
+        return Ok(node);
+    };
+    let ints = |numbers: &[u32]| Attribute::Ints(numbers.iter().copied().map(i64::from).collect());
+    let node = node
+        .attribute("strides", ints(&strides.map(NonZeroU32::get)))
+        .attribute("dilations", ints(&dilations.map(NonZeroU32::get)));
+    let node = match group.get() {
+        1 => node,
+        group => node.attribute("group", Attribute::Int(i64::from(group))),
+    };
+    match (padding, pads) {
+        (Some(_), Some(_)) => Err(Error::usage("a layer has padding or pads, not both")),
+        (Some(Padding::Same), None) => {
+            Ok(node.attribute("auto_pad", Attribute::Text("SAME_UPPER".to_owned())))
+        }
+        (Some(Padding::Valid), None) => Ok(node.attribute("pads", ints(&[0; 4]))),
+        (None, pads) => Ok(node.attribute("pads", ints(&pads.unwrap_or_default()))),
+    }
+}
