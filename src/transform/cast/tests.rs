@@ -1,0 +1,210 @@
+//! What a cast keeps, rounds and refuses.
+
+use super::*;
+
+fn bytes_of(dtype: DType) -> usize {
+    usize::try_from(dtype.bytes().unwrap()).unwrap()
+}
+
+/// Every code of a type of at most 16 bits.
+fn codes(dtype: DType) -> Vec<u8> {
+    let bits = dtype.bits().unwrap();
+    (0..1u32 << bits).flat_map(|code| code.to_le_bytes()[..bytes_of(dtype)].to_vec()).collect()
+}
+
+fn values(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+    let read = reader(dtype).unwrap();
+    bytes
+        .chunks(bytes_of(dtype))
+        .map(|element| match read(element) {
+            Number::Float(value) => value,
+            Number::Int(value) => value as f64,
+        })
+        .collect()
+}
+
+#[test]
+fn a_cast_that_is_called_exact_keeps_every_value() {
+    let mut pairs = 0;
+    for from in DType::ALL.iter().filter(|dtype| dtype.bits().is_some_and(|bits| bits <= 16)) {
+        for to in DType::ALL.iter().filter(|to| *to != from && castable(*from, **to) && exact(*from, **to)) {
+            let (source, mut out) = (codes(*from), Vec::new());
+            assert_eq!(cast(*from, *to, 0, &source, &mut out).unwrap(), 0.0);
+            let (before, after) = (values(*from, &source), values(*to, &out));
+            for (a, b) in before.iter().zip(&after) {
+                let same = a == b && a.is_sign_negative() == b.is_sign_negative() || a.is_nan() && b.is_nan();
+                assert!(same, "{from} {a} became {to} {b}");
+            }
+            pairs += 1;
+        }
+    }
+    assert!(pairs > 60, "only {pairs} pairs");
+}
+
+#[test]
+fn a_cast_that_is_not_called_exact_loses_some_value() {
+    let mut out = Vec::new();
+    for (from, to) in [(DType::F16, DType::Bf16), (DType::Bf16, DType::F16), (DType::F16, DType::F8E4m3)] {
+        assert!(castable(from, to) && !exact(from, to));
+        let size = bytes_of(from);
+        let fits = |code: &&[u8]| values(from, code)[0].abs() <= largest(to).unwrap();
+        let fitting: Vec<u8> = codes(from).chunks(size).filter(fits).flatten().copied().collect();
+        let error = cast(from, to, 0, &fitting, &mut out).unwrap();
+        let (before, after) = (values(from, &fitting), values(to, &out));
+        let differences = before.iter().zip(&after).map(|(a, b)| (a - b).abs());
+        assert_eq!(error, differences.fold(0.0, f64::max));
+        assert!(error > 0.0 && before.len() > 1000, "{from} to {to}: {error}");
+    }
+}
+
+#[test]
+fn narrowing_rounds_to_nearest_even() {
+    let mut out = Vec::new();
+    cast(DType::F32, DType::F16, 0, &(1.0 + 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
+    assert_eq!(out, f16::from_f32(1.0).to_le_bytes());
+    cast(DType::F32, DType::F16, 0, &(1.0 + 3.0 * 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
+    assert_eq!(out, f16::from_f32(1.0 + 2f32.powi(-9)).to_le_bytes());
+}
+
+#[test]
+fn narrowing_from_f64_rounds_once_not_twice() {
+    let mut out = Vec::new();
+    for (to, bits) in [(DType::F16, 11), (DType::Bf16, 8)] {
+        let (middle, little) = (1.0 + 2f64.powi(-bits), 2f64.powi(-45));
+        for (value, expected) in [
+            (middle, 1.0),
+            (middle + little, 1.0 + 2f64.powi(1 - bits)),
+            (middle - little, 1.0),
+            (-middle - little, -1.0 - 2f64.powi(1 - bits)),
+            (f64::NEG_INFINITY, f64::NEG_INFINITY),
+            (f64::MIN_POSITIVE / 4.0, 0.0),
+        ] {
+            cast(DType::F64, to, 0, &value.to_le_bytes(), &mut out).unwrap();
+            assert_eq!(values(to, &out), [expected], "{value:e} to {to}");
+        }
+        cast(DType::F64, to, 0, &f64::NAN.to_le_bytes(), &mut out).unwrap();
+        assert!(values(to, &out)[0].is_nan());
+    }
+}
+
+fn stored(from: DType, number: f64) -> Vec<u8> {
+    let mut out = Vec::new();
+    cast(DType::F64, from, 0, &number.to_le_bytes(), &mut out).unwrap();
+    out
+}
+
+#[test]
+fn a_finite_number_beyond_the_largest_is_an_error_that_says_where_and_how_large() {
+    // The largest number that is rounded down to the largest of the type, and the next step above.
+    let cases = [
+        (DType::F32, DType::F16, 65504.0, 65519.0, 65520.0),
+        (DType::Bf16, DType::F16, 65504.0, 65280.0, 65536.0),
+        (DType::F64, DType::F16, 65504.0, 65519.9, 65520.0),
+        (DType::F32, DType::F8E4m3, 448.0, 463.0, 464.0),
+        (DType::F16, DType::F8E4m3, 448.0, 463.0, 464.0),
+        (DType::F64, DType::F32, f64::from(f32::MAX), f64::from(f32::MAX), f64::MAX),
+        (DType::F32, DType::Bf16, bf16::MAX.to_f64(), 3.39e38, f64::from(f32::MAX)),
+    ];
+    for (from, to, largest, fits, beyond) in cases {
+        let mut out = Vec::new();
+        for sign in [1.0, -1.0] {
+            cast(from, to, 0, &stored(from, sign * fits), &mut out).unwrap();
+            let source = [stored(from, 1.0), stored(from, sign * beyond)].concat();
+            let error = cast(from, to, 40, &source, &mut out).unwrap_err();
+            assert_eq!(error.kind(), ckpt_api::Kind::Lossy);
+            let said = error.to_string();
+            let found = values(from, &stored(from, sign * beyond))[0];
+            for word in ["element 41".to_owned(), format!("found {found}"), format!("at most {largest} ")] {
+                assert!(said.contains(&word), "{from} to {to}: '{word}' is not in: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_stays_what_it_is() {
+    let mut out = Vec::new();
+    for (from, to) in [
+        (DType::F32, DType::F16),
+        (DType::F32, DType::Bf16),
+        (DType::F64, DType::F32),
+        (DType::F64, DType::F16),
+        (DType::Bf16, DType::F16),
+    ] {
+        let source = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].map(|number| stored(from, number)).concat();
+        assert_eq!(cast(from, to, 0, &source, &mut out).unwrap(), 0.0);
+        let found = values(to, &out);
+        assert!(found[0].is_nan() && found[1..] == [f64::INFINITY, f64::NEG_INFINITY], "{from} to {to}");
+    }
+}
+
+#[test]
+fn the_largest_rounding_error_is_returned() {
+    let source: Vec<u8> =
+        [1.0f32, 0.1, 1000.3, f32::NAN, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+    let mut out = Vec::new();
+    let error = cast(DType::F32, DType::F16, 0, &source, &mut out).unwrap();
+    assert_eq!(error, 1000.5 - f64::from(1000.3f32));
+}
+
+#[test]
+fn blocks_are_converted_as_single_numbers_are() {
+    let numbers: Vec<f32> = (0..200u32).map(|k| (k as f32 - 77.7) * 1.001f32.powi(k.cast_signed())).collect();
+    let source: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let mut out = Vec::new();
+    for len in [1, 63, 64, 65, 200] {
+        let error = cast(DType::F32, DType::F16, 0, &source[..4 * len], &mut out).unwrap();
+        let singly: Vec<f16> = numbers[..len].iter().map(|number| f16::from_f32(*number)).collect();
+        let bytes: Vec<u8> = singly.iter().flat_map(|half| half.to_le_bytes()).collect();
+        assert_eq!(out, bytes, "{len}");
+        let differences = singly.iter().zip(&numbers).map(|(half, number)| (half.to_f32() - number).abs());
+        assert_eq!(error, f64::from(differences.fold(0.0, f32::max)), "{len}");
+    }
+    let mut far = source;
+    far[4 * 150..][..4].copy_from_slice(&1e9f32.to_le_bytes());
+    let error = cast(DType::F32, DType::F16, 0, &far, &mut out).unwrap_err();
+    assert!(error.to_string().contains("element 150"), "{error}");
+}
+
+#[test]
+fn f8_e4m3_takes_the_nearest_code_and_of_two_the_even_one() {
+    let nearest = |value: f64| {
+        let distance = |code: u8| (small_float(code, 3, 7, false) - value.abs()).abs();
+        let better = |a: &u8, b: &u8| distance(*a).total_cmp(&distance(*b)).then((a & 1).cmp(&(b & 1)));
+        u8::from(value.is_sign_negative()) << 7 | (0..0x7f).min_by(better).unwrap()
+    };
+    let finite = values(DType::F16, &codes(DType::F16)).into_iter().filter(|value| value.abs() < 464.0);
+    let mut checked = 0;
+    for value in finite.flat_map(|value| [value, value * (1.0 + f64::EPSILON)]) {
+        assert_eq!(small_bits(value), nearest(value), "{value:e}");
+        checked += 1;
+    }
+    assert!(checked > 90_000, "only {checked}");
+    assert_eq!(small_bits(464.0), 0x7f);
+    assert_eq!(small_bits(463.9), 0x7e);
+}
+
+#[test]
+fn integers_and_floats_do_not_mix_unless_exact() {
+    assert!(!castable(DType::F32, DType::I8));
+    assert!(!castable(DType::I64, DType::F32));
+    assert!(castable(DType::I8, DType::F32));
+    assert!(!castable(DType::String, DType::F32));
+}
+
+#[test]
+fn the_small_floats_have_their_published_extremes() {
+    let largest = [
+        (DType::F8E4m3, 448.0),
+        (DType::F8E4m3fnuz, 240.0),
+        (DType::F8E4m3b11fnuz, 30.0),
+        (DType::F8E5m2fnuz, 57344.0),
+        (DType::F6E2m3, 7.5),
+        (DType::F6E3m2, 28.0),
+        (DType::F4E2m1, 6.0),
+    ];
+    for (dtype, expected) in largest {
+        let all = values(dtype, &codes(dtype));
+        assert_eq!(all.iter().copied().fold(0.0, f64::max), expected, "{dtype}");
+    }
+}
