@@ -252,7 +252,7 @@ impl Planned {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the output exists or is the input, [`ckpt_api::Kind::Corrupt`] for a checksum
-    /// that differs, [`ckpt_api::Kind::Io`].
+    /// that differs, [`ckpt_api::Kind::Lossy`] for a number that its new dtype cannot hold, [`ckpt_api::Kind::Io`].
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
         let output = Output::create(&self.directory, &self.placed.files, self.overwrite, &self.sources())?;
         let job = Run {

@@ -424,6 +424,11 @@ fn a_conversion_that_would_change_the_function_stops_until_the_loss_is_allowed()
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("narrowed"), "an asked-for loss is told, too");
     assert!(told.contains("largest rounding error ") && told.contains("e-"), "{told}");
+    let output = place.ckpt(&[&narrow[..], &["--force", "--format", "json"]].concat());
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rounding = summary["rounding"].as_array().unwrap();
+    assert_eq!(rounding.len(), 4);
+    assert!(rounding.iter().all(|tensor| tensor["largest_error"].as_f64().is_some_and(|error| error < 1e-3)));
 }
 
 #[test]

@@ -9,8 +9,11 @@ use std::path::{Path, PathBuf};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Checkpoints of the formats that hold one kind of network, with what must be said to read and to write one.
-const NETWORKS: [(&str, &str, &[(&str, &str)]); 3] = [
+/// A format, a checkpoint of it, and what must be said to read and to write it.
+type Network = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+/// Formats that hold one kind of network each.
+const NETWORKS: [Network; 3] = [
     ("bullet", "corpus/bullet/accept/adamw", &[("arch", "simple:3x2x1,buckets=2")]),
     ("cnn2", "corpus/cnn2/accept/example.bin", &[]),
     ("tf2", "examples/data/digits_saved_model", &[]),
