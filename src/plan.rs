@@ -1,10 +1,10 @@
 //! The plan of a conversion: plain data, made before any tensor byte is read.
 
-use crate::execute::{Budget, default_threads, element_size};
+use crate::execute::{Addend, Budget, default_threads, element_size, untile};
 use crate::transform::{Access, Step, steps};
 use ckpt_api::{
-    Checkpoint, Contents, Error, FormatInfo, Loss, LossKind, OutputFile, Placed, Placement, Repair, Result,
-    Window,
+    Checkpoint, Contents, Encoding, Error, FormatInfo, Loss, LossKind, OutputFile, Placed, Placement, Repair,
+    Result, Tensor, Window,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -220,20 +220,33 @@ fn job(contents: &Contents, number: usize, target: &Placement) -> Result<Job> {
     let (tensor, source) = contents.tensor_at(target.tensor)?;
     let added = target.added.iter().map(|added| contents.tensor_at(added.tensor));
     let added = added.collect::<Result<Vec<_>>>()?;
-    let names: Vec<String> = added.iter().map(|(tensor, _)| tensor.name.clone()).collect();
-    let kept = source.window.is_none()
-        && source.encoding.order == target.encoding.order
-        && source.extents.iter().map(|extent| &extent.region).eq(target.extents.iter().map(|e| &e.region));
-    let slices = source.extents.iter().filter(|extent| extent.region.is_some() && !kept).count();
-    let mut steps = steps(&source.encoding, &target.encoding, slices, &names)
-        .map_err(|error| error.tensor(&tensor.name))?;
-    if let Some(Window { start, whole }) = source.window.clone() {
-        steps.insert(0, Step::Cut { start, shape: tensor.shape.clone(), whole });
+    let pairs = added.iter().zip(&target.added);
+    let addends: Vec<Addend> =
+        pairs.map(|((tensor, source), added)| Addend::new(tensor, source, &added.axes)).collect();
+    let way = untile(tensor, source, &addends, &target.encoding, None)?;
+    let mut steps = match &way {
+        Some(way) => way_steps(&way.tensor, &way.source, &way.target, target, &added)?,
+        None => way_steps(tensor, source, &target.encoding, target, &added)?,
+    };
+    let stored = |encoding: &Encoding| {
+        let expanded = encoding.expanded(&tensor.shape).unwrap_or_default();
+        expanded.permuted(&encoding.order)
+    };
+    if let Some(way) = &way {
+        let whole = source.window.is_none();
+        let (own, parts) = (stored(&source.encoding), way.tensor.shape.permuted(&way.source.encoding.order));
+        if whole && own != parts {
+            steps.insert(0, Step::Reshape { from: own, to: parts });
+        }
     }
-    let plain = tensor.shape.permuted(&target.encoding.order);
-    if let Some(stated) = target.shape.as_ref().filter(|stated| **stated != plain) {
-        steps.push(Step::Reshape { from: plain, to: stated.clone() });
+    let last = way
+        .as_ref()
+        .map_or_else(|| stored(&target.encoding), |way| way.tensor.shape.permuted(&way.target.order));
+    let stated = target.shape.clone().unwrap_or_else(|| stored(&target.encoding));
+    if stated != last {
+        steps.push(Step::Reshape { from: last, to: stated });
     }
+    let kept = keeps_slices(source, target);
     let cut = !kept && target.extents.iter().any(|extent| extent.region.is_some());
     let tiled = cut || steps.iter().any(|step| step.access() == Access::Tile);
     if tiled {
@@ -249,6 +262,33 @@ fn job(contents: &Contents, number: usize, target: &Placement) -> Result<Job> {
         to: target.clone(),
         number,
     })
+}
+
+/// The steps from a source to an encoding, neither of which has tiles.
+fn way_steps(
+    tensor: &Tensor,
+    source: &Placement,
+    encoding: &Encoding,
+    target: &Placement,
+    added: &[(&Tensor, &Placement)],
+) -> Result<Vec<Step>> {
+    let names: Vec<String> = added.iter().map(|(tensor, _)| tensor.name.clone()).collect();
+    let kept = keeps_slices(source, target);
+    let slices = source.extents.iter().filter(|extent| extent.region.is_some() && !kept).count();
+    let mut steps =
+        steps(&source.encoding, encoding, slices, &names).map_err(|error| error.tensor(&tensor.name))?;
+    if let Some(Window { start, whole }) = source.window.clone() {
+        steps.insert(0, Step::Cut { start, shape: tensor.shape.clone(), whole });
+    }
+    Ok(steps)
+}
+
+/// Whether the target's slices are the source's.
+fn keeps_slices(source: &Placement, target: &Placement) -> bool {
+    source.window.is_none()
+        && source.encoding.order == target.encoding.order
+        && source.encoding.tiles == target.encoding.tiles
+        && source.extents.iter().map(|extent| &extent.region).eq(target.extents.iter().map(|e| &e.region))
 }
 
 /// What the process holds before the first worker starts: code, stacks, allocator.

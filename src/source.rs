@@ -156,7 +156,7 @@ impl Source {
     pub(crate) fn stream<'a>(
         &'a self,
         id: TensorId,
-        target: &'a Encoding,
+        target: &Encoding,
         budget: Budget,
     ) -> Result<TensorStream<'a>> {
         let tensor = &self.contents.checkpoint.tensors[id.0];

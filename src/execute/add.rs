@@ -2,14 +2,21 @@
 
 use super::stream::{Budget, Files, TensorStream, to_usize};
 use ckpt_api::{AddedAxis, DType, Encoding, Placement, Region, Result, Shape, Tensor};
+use std::borrow::Cow;
 
 /// A tensor that is added to another.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Addend<'a> {
-    pub(crate) tensor: &'a Tensor,
-    pub(crate) source: &'a Placement,
+    pub(crate) tensor: Cow<'a, Tensor>,
+    pub(crate) source: Cow<'a, Placement>,
     /// For each axis of the tensor that it is added to, where on it the values go.
-    pub(crate) axes: &'a [AddedAxis],
+    pub(crate) axes: Cow<'a, [AddedAxis]>,
+}
+
+impl<'a> Addend<'a> {
+    pub(crate) fn new(tensor: &'a Tensor, source: &'a Placement, axes: &'a [AddedAxis]) -> Self {
+        Addend { tensor: Cow::Borrowed(tensor), source: Cow::Borrowed(source), axes: Cow::Borrowed(axes) }
+    }
 }
 
 /// Adds what of `addend` falls into `region` to `floats`, which hold that box of the tensor with its axes in `order`.
@@ -22,8 +29,9 @@ pub(super) fn add(
     floats: &mut [u8],
 ) -> Result<()> {
     let Some(wanted) = needed(addend, region) else { return Ok(()) };
-    let target = Encoding { dtype: DType::F32, ..Encoding::row_major(addend.tensor) };
-    let mut stream = TensorStream::new(files, addend.tensor, addend.source, &target, Some(&wanted), budget)?;
+    let target = Encoding { dtype: DType::F32, ..Encoding::row_major(&addend.tensor) };
+    let mut stream =
+        TensorStream::new(files, &addend.tensor, &addend.source, &target, Some(&wanted), budget)?;
     let values = stream.read_all()?;
     let (values, floats) = (values.as_chunks::<4>().0, floats.as_chunks_mut::<4>().0);
     for (at, from) in Walk::new(addend, region, order, &wanted.shape)?.pairs() {

@@ -9,11 +9,14 @@ mod sources;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod untile;
 mod verify;
 
+pub(crate) use add::Addend;
 pub(crate) use each::{default_threads, in_parallel};
 pub(crate) use output::Output;
 pub use run::Progress;
 pub(crate) use run::{Done, Run, interrupted, run};
 pub(crate) use sources::Sources;
 pub(crate) use stream::{Budget, Files, TensorStream, element_size};
+pub(crate) use untile::untile;

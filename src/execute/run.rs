@@ -60,15 +60,10 @@ fn write_extents(
     let region = extents.first().and_then(|extent| extent.region.as_ref());
     let pairs = job.to.added.iter().zip(&job.added);
     let addends: Vec<Addend> = pairs
-        .map(|(added, source)| Addend {
-            tensor: &run.checkpoint.tensors[added.tensor.0],
-            source,
-            axes: &added.axes,
-        })
+        .map(|(added, source)| Addend::new(&run.checkpoint.tensors[added.tensor.0], source, &added.axes))
         .collect();
     let encoding = &job.to.encoding;
-    let mut stream =
-        TensorStream::sum(run.files, tensor, &job.from, &addends, encoding, region, plan.budget)?;
+    let mut stream = TensorStream::sum(run.files, tensor, &job.from, addends, encoding, region, plan.budget)?;
     let mut running: Vec<_> =
         extents.iter().map(|extent| extent.checksum.as_ref().map(|checksum| checksum.start())).collect();
     let (mut index, mut done) = (0, 0);

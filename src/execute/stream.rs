@@ -2,12 +2,14 @@
 
 use super::add::{Addend, add};
 use super::gather::{Slabs, gather};
+use super::untile::untile;
 use super::verify::{mismatch, verify_extent};
 use crate::transform::{Access, Step, apply_elementwise, permute, steps};
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, Input, Packing, Placement, Region, Result, RunningChecksum,
     Tensor,
 };
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -107,10 +109,10 @@ impl Budget {
 /// Yields a tensor's bytes as `target` encodes them, from first to last, verifying the source's checksums.
 pub(crate) struct TensorStream<'a> {
     files: &'a Files,
-    tensor: &'a Tensor,
-    source: &'a Placement,
-    order: &'a [usize],
-    addends: &'a [Addend<'a>],
+    tensor: Cow<'a, Tensor>,
+    source: Cow<'a, Placement>,
+    order: Vec<usize>,
+    addends: Vec<Addend<'a>>,
     steps: Vec<Step>,
     budget: Budget,
     mode: Mode,
@@ -144,11 +146,11 @@ impl<'a> TensorStream<'a> {
         files: &'a Files,
         tensor: &'a Tensor,
         source: &'a Placement,
-        target: &'a Encoding,
+        target: &Encoding,
         region: Option<&Region>,
         budget: Budget,
     ) -> Result<Self> {
-        Self::sum(files, tensor, source, &[], target, region, budget)
+        Self::sum(files, tensor, source, Vec::new(), target, region, budget)
     }
 
     /// As [`TensorStream::new`], of the tensor and what is added to it.
@@ -156,14 +158,40 @@ impl<'a> TensorStream<'a> {
         files: &'a Files,
         tensor: &'a Tensor,
         source: &'a Placement,
-        addends: &'a [Addend<'a>],
-        target: &'a Encoding,
+        addends: Vec<Addend<'a>>,
+        target: &Encoding,
+        region: Option<&Region>,
+        budget: Budget,
+    ) -> Result<Self> {
+        if let Some(way) = untile(tensor, source, &addends, target, region)? {
+            let (tensor, source) = (Cow::Owned(way.tensor), Cow::Owned(way.source));
+            return Self::of_axes(
+                files,
+                tensor,
+                source,
+                way.addends,
+                &way.target,
+                way.region.as_ref(),
+                budget,
+            );
+        }
+        let (tensor, source) = (Cow::Borrowed(tensor), Cow::Borrowed(source));
+        Self::of_axes(files, tensor, source, addends, target, region, budget)
+    }
+
+    /// As [`TensorStream::sum`], where neither side has tiles.
+    fn of_axes(
+        files: &'a Files,
+        tensor: Cow<'a, Tensor>,
+        source: Cow<'a, Placement>,
+        addends: Vec<Addend<'a>>,
+        target: &Encoding,
         region: Option<&Region>,
         budget: Budget,
     ) -> Result<Self> {
         let added: Vec<String> = addends.iter().map(|addend| addend.tensor.name.clone()).collect();
         let whole_slice = region.filter(|_| addends.is_empty());
-        let stored = whole_slice.and_then(|region| stored_slice(source, target, region));
+        let stored = whole_slice.and_then(|region| stored_slice(&source, target, region));
         let slices = source.extents.iter().filter(|extent| extent.region.is_some()).count();
         let slices = if stored.is_some() { 0 } else { slices };
         let steps =
@@ -177,29 +205,29 @@ impl<'a> TensorStream<'a> {
             budget.slab /= 2;
         }
         let mode = if let Some(extent) = stored {
-            Mode::sequence(source, extent..extent + 1)
+            Mode::sequence(&source, extent..extent + 1)
         } else if tiled {
-            let wanted = region.cloned().unwrap_or_else(|| whole(tensor));
-            let size = element_size(&source.encoding, target, tensor)?;
+            let wanted = region.cloned().unwrap_or_else(|| whole(&tensor));
+            let size = element_size(&source.encoding, target, &tensor)?;
             let everything = wanted.shape == tensor.shape && source.window.is_none();
             let slabs = Slabs::new(wanted, &target.order, size, budget.slab);
             let whole = everything && slabs.is_one();
             Mode::Slabs { slabs, whole }
         } else {
-            Mode::sequence(source, 0..source.extents.len())
+            Mode::sequence(&source, 0..source.extents.len())
         };
         let mut stream = TensorStream {
             files,
+            shared: source.window.is_some() || region.is_some(),
             tensor,
             source,
-            order: &target.order,
+            order: target.order.clone(),
             addends,
             steps,
             budget,
             mode,
             position: 0,
             rounding: 0.0,
-            shared: source.window.is_some() || region.is_some(),
             bytes: vec![],
             spare: vec![],
         };
@@ -277,7 +305,7 @@ impl<'a> TensorStream<'a> {
     fn next_slab(&mut self) -> Result<bool> {
         let Mode::Slabs { slabs, whole } = &mut self.mode else { return Ok(false) };
         let Some(region) = slabs.next() else { return Ok(false) };
-        gather(self.files, self.tensor, self.source, &region, *whole, &mut self.bytes, &mut self.spare)?;
+        gather(self.files, &self.tensor, &self.source, &region, *whole, &mut self.bytes, &mut self.spare)?;
         let stored = region.shape.permuted(&self.source.encoding.order);
         let shape = stored.iter().map(|len| to_usize(*len)).collect::<Result<Vec<_>>>()?;
         for step in &self.steps {
@@ -288,8 +316,8 @@ impl<'a> TensorStream<'a> {
                     std::mem::swap(&mut self.bytes, &mut self.spare);
                 }
                 Step::Add { .. } => {
-                    for addend in self.addends {
-                        add(self.files, addend, &region, self.order, self.budget, &mut self.bytes)?;
+                    for addend in &self.addends {
+                        add(self.files, addend, &region, &self.order, self.budget, &mut self.bytes)?;
                     }
                 }
                 other => {

@@ -78,6 +78,7 @@ impl Case {
             order: self.stored.clone(),
             packing: Packing::Bytes,
             scaling: None,
+            tiles: Vec::new(),
         };
         let placement = Placement::new(TensorId(0), "t", extents, encoding);
         let checkpoint = Checkpoint { tensors: vec![tensor], ..Checkpoint::default() };
@@ -101,6 +102,7 @@ impl Case {
             order: self.wanted.clone(),
             packing: Packing::Bytes,
             scaling: None,
+            tiles: Vec::new(),
         };
         let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
         TensorStream::new(&files, tensor, source, &target, None, budget)?.read_all()
@@ -188,7 +190,7 @@ fn stream(contents: &Contents, file: &[u8], target: &Encoding, budget: Budget) -
 }
 
 fn encoding(dtype: DType, endian: Endian, packing: Packing) -> Encoding {
-    Encoding { dtype, endian, order: vec![0], packing, scaling: None }
+    Encoding { dtype, endian, order: vec![0], packing, scaling: None, tiles: Vec::new() }
 }
 
 /// Every budget must give the same.
@@ -361,10 +363,10 @@ proptest! {
         let files = Files::new(&input, &contents);
         let scaling = Some(Scaling { scale: 1.try_into().unwrap(), rounding: Rounding::Truncate });
         let target = Encoding { order, scaling, ..encoding(DType::I16, Endian::Little, Packing::Bytes) };
-        let addend = [Addend { tensor: &contents.checkpoint.tensors[1], source: &contents.placements[1], axes: &axes }];
+        let addend = vec![Addend::new(&contents.checkpoint.tensors[1], &contents.placements[1], &axes)];
         let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
         let budget = Budget { chunk: 48, slab };
-        let mut stream = TensorStream::sum(&files, tensor, source, &addend, &target, None, budget).unwrap();
+        let mut stream = TensorStream::sum(&files, tensor, source, addend, &target, None, budget).unwrap();
         prop_assert_eq!(stream.read_all().unwrap(), expected);
     }
 }

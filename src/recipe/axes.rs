@@ -2,7 +2,7 @@
 
 use super::AxisStep;
 use crate::transform::inverse_permutation;
-use ckpt_api::{Axis, Error, Placement, Region, Result, Shape, Tensor, Window};
+use ckpt_api::{Axis, AxisPart, Encoding, Error, Placement, Region, Result, Shape, Tensor, Tile, Window};
 
 /// A tensor and where its bytes are.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,9 +68,7 @@ fn permute(mut piece: Piece, order: &[usize]) -> Result<Piece> {
     if let Some(axes) = &mut tensor.axes {
         *axes = order.iter().filter_map(|axis| axes.get(*axis).copied()).collect();
     }
-    for axis in &mut placement.encoding.order {
-        *axis = moved.get(*axis).copied().unwrap_or(*axis);
-    }
+    renumber(&mut placement.encoding, order.len(), order.len(), |axis| moved.get(axis).copied());
     each_box(placement, |start, shape| {
         *start = pick(start);
         *shape = shape.permuted(order);
@@ -99,8 +97,9 @@ fn squeeze(mut piece: Piece, axis: usize, step: &AxisStep) -> Result<Piece> {
     placement
         .extents
         .retain(|extent| extent.region.as_ref().is_none_or(|region| region.shape.elements() > 0));
-    placement.encoding.order.retain(|stored| *stored != axis);
-    placement.encoding.order.iter_mut().filter(|stored| **stored > axis).for_each(|stored| *stored -= 1);
+    let rank = tensor.shape.rank();
+    let without_it = |stored| (stored != axis).then_some(if stored > axis { stored - 1 } else { stored });
+    renumber(&mut placement.encoding, rank + 1, rank, without_it);
     each_box(placement, |start, shape| {
         start.remove(axis);
         *shape = without(shape)?;
@@ -120,17 +119,35 @@ fn unsqueeze(mut piece: Piece, axis: usize) -> Result<Piece> {
     if let Some(axes) = &mut tensor.axes {
         axes.insert(axis, Axis::Unit);
     }
-    let order = &mut placement.encoding.order;
-    order.iter_mut().filter(|stored| **stored >= axis).for_each(|stored| *stored += 1);
+    let rank = tensor.shape.rank();
+    let with_it = |stored| Some(if stored >= axis { stored + 1 } else { stored });
+    renumber(&mut placement.encoding, rank - 1, rank, with_it);
     // Where it does not matter, it stays in order: then nothing has to be moved.
-    let place = order.iter().position(|stored| *stored == axis + 1).unwrap_or(order.len());
-    order.insert(place, axis);
+    let number = placement.encoding.parts(rank).iter().position(|part| part.axis == axis).unwrap_or(axis);
+    let order = &mut placement.encoding.order;
+    let place = order.iter().position(|stored| *stored == number + 1).unwrap_or(order.len());
+    order.insert(place, number);
     each_box(placement, |start, shape| {
         start.insert(axis, 0);
         *shape = with(shape)?;
         Ok(())
     })?;
     Ok(piece)
+}
+
+/// Gives the logical axes of a stored order, of which there were `before` and will be `after`, other numbers; those
+/// without one are gone. The numbers leave room for axes that are stored nowhere yet.
+fn renumber(encoding: &mut Encoding, before: usize, after: usize, number: impl Fn(usize) -> Option<usize>) {
+    let parts = encoding.parts(before);
+    let renamed = |part: &AxisPart| number(part.axis).map(|axis| AxisPart { axis, ..*part });
+    let stored = encoding.order.iter().filter_map(|stored| parts.get(*stored).and_then(renamed));
+    let stored: Vec<AxisPart> = stored.collect();
+    let tiles = encoding
+        .tiles
+        .iter()
+        .filter_map(|tile| Some(Tile { axis: number(tile.axis)?, lens: tile.lens.clone() }));
+    let tiles = tiles.collect();
+    *encoding = encoding.clone().with_stored(after, tiles, &stored);
 }
 
 /// Changes every box of a placement: the slices', and that of the tensor within something larger.

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     fn encoding(dtype: DType, endian: Endian, order: &[usize], packing: Packing) -> Encoding {
-        Encoding { dtype, endian, order: order.to_vec(), packing, scaling: None }
+        Encoding { dtype, endian, order: order.to_vec(), packing, scaling: None, tiles: Vec::new() }
     }
 
     #[test]

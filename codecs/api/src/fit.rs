@@ -4,7 +4,9 @@ use crate::{Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor};
 
 /// Checks the axis order, the stored sizes, and that regions cover the tensor exactly.
 pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
-    let rank = tensor.shape.rank();
+    check_tiles(tensor, placement)?;
+    let rank =
+        tensor.shape.rank() + placement.encoding.tiles.iter().map(|tile| tile.lens.len()).sum::<usize>();
     if !is_permutation(&placement.encoding, rank) {
         return Err(Error::corrupt("the stored axis order does not fit the tensor")
             .found(format!("{:?}", placement.encoding.order))
@@ -35,6 +37,21 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             Some(bytes) => format!("{bytes} bytes for {shape} of {}", placement.encoding.dtype),
             None => format!("a whole number of bytes for {shape} of {}", placement.encoding.dtype),
         }))
+}
+
+/// Every tile divides its axis, and what is stored is the whole tensor, of elements that can be moved.
+fn check_tiles(tensor: &Tensor, placement: &Placement) -> Result<()> {
+    let Placement { encoding, window, extents, .. } = placement;
+    if encoding.tiles.is_empty() {
+        return Ok(());
+    }
+    let whole = window.is_none() && extents.iter().all(|extent| extent.region.is_none());
+    if whole && tensor.dtype.bytes().is_some() && encoding.expanded(&tensor.shape).is_some() {
+        return Ok(());
+    }
+    Err(Error::corrupt("the tiles do not fit the tensor").found(format!("{:?}", encoding.tiles)).expected(
+        format!("parts that divide the axes of {}, stored whole, of elements of one size", tensor.shape),
+    ))
 }
 
 fn is_permutation(encoding: &Encoding, rank: usize) -> bool {

@@ -34,6 +34,7 @@ mod options;
 mod placed;
 mod placement;
 mod tensor;
+mod tiles;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
 pub use checkpoint::Checkpoint;
@@ -53,3 +54,4 @@ pub use placement::{
     Rounding, RunningChecksum, Scaling, TensorId, Window,
 };
 pub use tensor::{Axis, Quantisation, Role, Shape, Slot, Tensor};
+pub use tiles::{AxisPart, Tile};

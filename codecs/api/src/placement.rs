@@ -1,6 +1,6 @@
 //! Where a tensor's bytes are, or go.
 
-use crate::{DType, Endian, Shape, Tensor};
+use crate::{DType, Endian, Shape, Tensor, Tile};
 use serde::Serialize;
 use std::num::NonZeroU32;
 
@@ -138,8 +138,11 @@ pub struct Encoding {
     /// Stored byte order.
     pub endian: Endian,
     /// Stored axis order: stored axis `k`, slowest first, is logical axis `order[k]`. Row-major is `0..rank`,
-    /// column-major is `0..rank` reversed.
+    /// column-major is `0..rank` reversed. Where there are tiles it numbers the parts, see [`Encoding::parts`].
     pub order: Vec<usize>,
+    /// Axes that are stored as several, in logical order, one for an axis; then extents have no regions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tiles: Vec<Tile>,
     /// How elements smaller than a byte are stored.
     pub packing: Packing,
     /// What stored integers stand for, where they stand for other numbers than themselves: then the tensor's dtype is
@@ -186,6 +189,7 @@ impl Encoding {
             dtype: tensor.dtype,
             endian: Endian::Little,
             order: (0..tensor.shape.rank()).collect(),
+            tiles: Vec::new(),
             packing: Packing::Bytes,
             scaling: None,
         }
@@ -277,6 +281,7 @@ mod tests {
             dtype: DType::F4E2m1,
             endian: Endian::Little,
             order: vec![0],
+            tiles: Vec::new(),
             packing: Packing::Bits,
             scaling: None,
         };

@@ -412,7 +412,14 @@ impl Reader<'_> {
 
 /// 32-bit floats in this order.
 fn encoding(order: Vec<usize>) -> Encoding {
-    Encoding { dtype: DType::F32, endian: Endian::Little, order, packing: Packing::Bytes, scaling: None }
+    Encoding {
+        dtype: DType::F32,
+        endian: Endian::Little,
+        order,
+        packing: Packing::Bytes,
+        scaling: None,
+        tiles: Vec::new(),
+    }
 }
 
 /// What the optimiser keeps, it keeps for every weight.

@@ -194,6 +194,7 @@ impl<'a> Writer<'a> {
             order: bound.order(entry.transpose)?,
             packing: Packing::Bytes,
             scaling: None,
+            tiles: Vec::new(),
         };
         let scale = source.quantisation.as_ref().map(|quantisation| quantisation.scale);
         if source.dtype == stored && entry.scale.is_some() && scale == entry.scale {
@@ -430,7 +431,14 @@ impl<'a> Record<'a> {
 fn plain(bound: &Bound<'_>) -> Result<Encoding> {
     bound.require_f32()?;
     let order = bound.order(false)?;
-    Ok(Encoding { dtype: DType::F32, endian: Endian::Little, order, packing: Packing::Bytes, scaling: None })
+    Ok(Encoding {
+        dtype: DType::F32,
+        endian: Endian::Little,
+        order,
+        packing: Packing::Bytes,
+        scaling: None,
+        tiles: Vec::new(),
+    })
 }
 
 fn missing(id: &str) -> Error {

@@ -189,6 +189,7 @@ fn layout(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Place
             order: layer.order.clone(),
             packing: Packing::Bytes,
             scaling: None,
+            tiles: Vec::new(),
         };
         let placement = Placement::new(layer.id, weight_name(index), vec![extent], encoding);
         placements.push(Placement { added: layer.added(), ..placement });

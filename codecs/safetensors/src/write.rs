@@ -71,7 +71,14 @@ fn store<'a>(checkpoint: &'a Checkpoint, full: bool, losses: &mut Vec<Loss>) -> 
         };
         let packing = if holder.bits().is_some_and(|bits| bits < 8) { Packing::Bits } else { Packing::Bytes };
         let order = (0..tensor.shape.rank()).collect();
-        let encoding = Encoding { dtype: holder, endian: Endian::Little, order, packing, scaling: None };
+        let encoding = Encoding {
+            dtype: holder,
+            endian: Endian::Little,
+            order,
+            packing,
+            scaling: None,
+            tiles: Vec::new(),
+        };
         let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);
         let native = format::native(holder).ok_or_else(unfit)?;
         let len = encoding.stored_len(elements).ok_or_else(unfit)?;

@@ -35,7 +35,7 @@ fn value(input: &Input, contents: &Contents, tensor: &Tensor, placement: &Placem
     let value = stored_value(input, contents, &whole, placement)?;
     let size = to_usize(tensor.dtype.bytes().unwrap_or(1))?;
     let region = Region { start: window.start.clone(), shape: tensor.shape.clone() };
-    let order: Vec<usize> = (0..tensor.shape.rank()).collect();
+    let order = Encoding::row_major(tensor);
     Ok(logical_indices(&whole, &region, &order).flat_map(|at| &value[at * size..][..size]).copied().collect())
 }
 
@@ -69,7 +69,7 @@ fn stored_value(
         let bytes =
             encoding.scaling.map_or(bytes.clone(), |scaling| dequantise(encoding.dtype, scaling, &bytes));
         let size = to_usize(size)?;
-        for (k, index) in logical_indices(tensor, &region, &encoding.order).enumerate() {
+        for (k, index) in logical_indices(tensor, &region, encoding).enumerate() {
             out[index * size..][..size].copy_from_slice(&bytes[k * size..][..size]);
         }
     }
@@ -149,7 +149,7 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
                 let size = encoding.dtype.bytes().unwrap_or(own);
                 let region = extent.region.clone().unwrap_or_else(|| whole(tensor));
                 let size = to_usize(size)?;
-                let indices = logical_indices(tensor, &region, &encoding.order);
+                let indices = logical_indices(tensor, &region, encoding);
                 let bytes: Vec<u8> = indices.flat_map(|i| &value[i * size..][..size]).copied().collect();
                 encode(encoding, &bytes)
             }
@@ -291,16 +291,23 @@ fn whole(tensor: &Tensor) -> Region {
 fn logical_indices<'a>(
     tensor: &'a Tensor,
     region: &'a Region,
-    order: &'a [usize],
+    encoding: &'a Encoding,
 ) -> impl Iterator<Item = usize> + 'a {
-    let stored = region.shape.permuted(order);
+    let parts = encoding.parts(region.shape.rank());
+    let expanded = encoding.expanded(&region.shape).unwrap_or_default();
+    let stored = expanded.permuted(&encoding.order);
     (0..stored.elements()).map(move |mut k| {
-        let mut index = region.start.clone();
-        for (axis, len) in order.iter().zip(stored.iter()).rev() {
-            index[*axis] += k % len;
+        let mut digits = vec![0; parts.len()];
+        for (number, len) in encoding.order.iter().zip(stored.iter()).rev() {
+            digits[*number] = k % len;
             k /= len;
         }
-        let flat = index.iter().zip(tensor.shape.iter()).fold(0, |flat, (i, len)| flat * len + i);
+        let mut index = vec![0; region.start.len()];
+        for ((part, digit), len) in parts.iter().zip(digits).zip(expanded.iter()) {
+            index[part.axis] = index[part.axis] * len + digit;
+        }
+        let index = index.iter().zip(&region.start).map(|(own, start)| start + own);
+        let flat = index.zip(tensor.shape.iter()).fold(0, |flat, (i, len)| flat * len + i);
         usize::try_from(flat).unwrap_or(usize::MAX)
     })
 }

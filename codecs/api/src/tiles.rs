@@ -1,0 +1,102 @@
+//! Logical axes that are stored as several: numbers within numbers, as engines lay them out for their instructions.
+
+use crate::{Encoding, Shape};
+use serde::Serialize;
+
+/// A logical axis that is stored as several: an index on it is written as digits, the slowest first.
+///
+/// An axis of length 32 with `lens` 2 and 4 is stored as three axes of lengths 4, 2 and 4: index 23 is 2, 1, 3.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tile {
+    /// The logical axis.
+    pub axis: usize,
+    /// Lengths of all parts but the slowest, which takes what is left: their product divides the axis's length.
+    pub lens: Vec<u64>,
+}
+
+/// Which part, the slowest being 0, of which logical axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AxisPart {
+    /// The logical axis.
+    pub axis: usize,
+    /// The part.
+    pub part: usize,
+}
+
+impl Encoding {
+    /// Stores the tensor of `rank` axes with these parts of its axes, slowest first, of which `tiles` says the lengths.
+    #[must_use]
+    pub fn with_stored(mut self, rank: usize, mut tiles: Vec<Tile>, stored: &[AxisPart]) -> Self {
+        tiles.sort_by_key(|tile| tile.axis);
+        self.tiles = tiles;
+        let parts = self.parts(rank);
+        // A part that does not exist becomes a number that fits no tensor.
+        let number = |wanted: &AxisPart| parts.iter().position(|part| part == wanted);
+        self.order = stored.iter().map(|part| number(part).unwrap_or(parts.len())).collect();
+        self
+    }
+
+    /// What [`Encoding::order`] numbers, for a tensor of `rank` axes: the axes in logical order, each that has a tile
+    /// replaced by its parts, the slowest first.
+    pub fn parts(&self, rank: usize) -> Vec<AxisPart> {
+        let of = |axis| (0..=self.tile(axis).len()).map(move |part| AxisPart { axis, part });
+        (0..rank).flat_map(of).collect()
+    }
+
+    /// The lengths of an axis's parts but the slowest; none where it is stored as one.
+    pub fn tile(&self, axis: usize) -> &[u64] {
+        self.tiles.iter().find(|tile| tile.axis == axis).map_or(&[], |tile| &tile.lens)
+    }
+
+    /// The lengths of what [`Encoding::order`] numbers, for a tensor of this shape; `None` where a tile does not fit it.
+    pub fn expanded(&self, shape: &Shape) -> Option<Shape> {
+        let mut lens = Vec::new();
+        for (axis, len) in shape.iter().enumerate() {
+            let tile = self.tile(axis);
+            let inner = tile.iter().try_fold(1u64, |product, len| product.checked_mul(*len))?;
+            lens.push(len.checked_div(inner).filter(|_| len.is_multiple_of(inner))?);
+            lens.extend(tile);
+        }
+        let ordered = self.tiles.is_sorted_by(|a, b| a.axis < b.axis);
+        let real = self.tiles.iter().all(|tile| tile.axis < shape.rank() && !tile.lens.is_empty());
+        Shape::new(lens).ok().filter(|_| ordered && real)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Tensor};
+
+    fn encoding(shape: &[u64], tiles: &[(usize, &[u64])]) -> (Encoding, Shape) {
+        let tensor = Tensor::new("t", DType::I16, Shape::new(shape).unwrap());
+        let tiles = tiles.iter().map(|(axis, lens)| Tile { axis: *axis, lens: lens.to_vec() }).collect();
+        (Encoding { tiles, ..Encoding::row_major(&tensor) }, tensor.shape)
+    }
+
+    #[test]
+    fn order_numbers_the_parts_in_logical_order() {
+        let (encoding, shape) = encoding(&[8, 16, 32], &[(2, &[4])]);
+        assert_eq!(encoding.expanded(&shape).unwrap().to_vec(), [8, 16, 8, 4]);
+        let part = |axis, part| AxisPart { axis, part };
+        let stored = [part(0, 0), part(2, 0), part(1, 0), part(2, 1)];
+        let packed = encoding.clone().with_stored(3, encoding.tiles.clone(), &stored);
+        assert_eq!(packed.order, [0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn a_tile_that_does_not_fit_its_tensor_has_no_shape() {
+        let wrong: [(&[u64], &[(usize, &[u64])]); 6] = [
+            (&[6], &[(0, &[4])]),
+            (&[8], &[(0, &[0])]),
+            (&[8], &[(0, &[])]),
+            (&[8], &[(1, &[2])]),
+            (&[8], &[(0, &[2]), (0, &[2])]),
+            (&[8], &[(0, &[1 << 40, 1 << 40])]),
+        ];
+        for (shape, tiles) in wrong {
+            let (encoding, shape) = encoding(shape, tiles);
+            assert_eq!(encoding.expanded(&shape), None, "{tiles:?}");
+        }
+    }
+}
