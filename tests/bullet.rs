@@ -58,6 +58,39 @@ fn directories_survive_the_engine_and_safetensors_byte_for_byte() {
     }
 }
 
+#[test]
+fn an_engines_file_is_made_by_the_engine_and_leads_back_to_weights_that_make_it_again() {
+    let Some(directory) = cases("bullet") else { return };
+    let work = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let both =
+            ["convert", "--from", "bullet", "--to", "bullet", "--allow", "quantised", "--allow", "clipped"];
+        let output = ckpt(work.path(), &[&both[..], arguments].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    for (name, profile) in [("simple", "plain"), ("buckets8", "plain"), ("multi", "multi-avx2")] {
+        let (case, (_, preset)) = (directory.join(name), CASES.iter().find(|case| case.0 == name).unwrap());
+        let (arch, profile) = (format!("arch={preset}"), format!("profile={profile}"));
+        let names = [".nnue", "", "-again.nnue"].map(|ending| format!("{name}{ending}"));
+        let [net, back, again] = names.each_ref().map(String::as_str);
+        run(&["--from-set", &arch, "--to-set", &profile, case.to_str().unwrap(), net]);
+        run(&["--from-set", &arch, "--from-set", &profile, "--from-set", "content=engine", net, back]);
+        run(&["--from-set", &arch, "--to-set", &profile, "--max-memory", "8m", back, again]);
+        let read = |file: &str| std::fs::read(work.path().join(file)).unwrap();
+        assert!(read(net) == read(again), "{name}");
+        if name == "multi" {
+            assert_eq!(read(net)[..64], [b"NNUE\x01\0\0\0".as_slice(), &[0; 56]].concat());
+            continue;
+        }
+        // Every member but the last is a multiple of 64 bytes, so that this is bullet's own file with another filler.
+        let mut own = std::fs::read(case.join("quantised.bin")).unwrap();
+        let last = if name == "simple" { 2 } else { 16 };
+        let end = own.len() - 64 + last;
+        own[end..].fill(0);
+        assert!(read(net) == own, "{name}");
+    }
+}
+
 fn ckpt(directory: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(directory).args(arguments).output().unwrap()
 }

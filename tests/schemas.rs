@@ -140,7 +140,14 @@ fn the_schema_of_bullets_architecture_files_accepts_what_the_program_accepts() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 13);
+    assert_eq!(seen, 18);
+    let profiles = files("schemas/profiles", "toml");
+    assert_eq!(profiles.len(), 3);
+    let mut net = json(&Path::new(ROOT).join("examples/data/architecture/bullet/valid/simple.json"));
+    for path in profiles {
+        net["engine"] = toml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        accepts(&schema, &net, &path.display().to_string());
+    }
 }
 
 #[test]

@@ -361,7 +361,7 @@ proptest! {
             .flat_map(|number| (sums[*number as usize] as i16).to_le_bytes()).collect();
         let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
         let files = Files::new(&input, &contents);
-        let scaling = Some(Scaling { scale: 1.try_into().unwrap(), rounding: Rounding::Truncate });
+        let scaling = Some(Scaling { scale: 1.try_into().unwrap(), rounding: Rounding::Truncate, limit: None });
         let target = Encoding { order, scaling, ..encoding(DType::I16, Endian::Little, Packing::Bytes) };
         let addend = vec![Addend::new(&contents.checkpoint.tensors[1], &contents.placements[1], &axes)];
         let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);

@@ -65,7 +65,7 @@ pub enum Step {
         tensors: Vec<String>,
     },
     /// Stores numbers as integers; an integer that does not fit is an error. Inverse: [`Step::Dequantise`], off by less
-    /// than one unit of the scale.
+    /// than one unit of the scale (half of one where it rounds to nearest), but for numbers that a limit clips.
     Quantise {
         /// Integer type.
         to: DType,
@@ -147,6 +147,9 @@ impl Step {
             Step::Reshape { from, to } => format!("reshape {from} to {to}"),
             Step::Cut { start, shape, whole } => format!("cut {shape} at {start:?} of {whole}"),
             Step::Add { tensors } => format!("add {}", tensors.join(", ")),
+            Step::Quantise { to, scaling: Scaling { scale, limit: Some(limit), .. } } => {
+                format!("quantise to {to} at {scale}, clipped at ±{limit}")
+            }
             Step::Quantise { to, scaling } => format!("quantise to {to} at {}", scaling.scale),
             Step::Dequantise { from, scaling } => format!("dequantise {from} at {}", scaling.scale),
             Step::Assemble { slices } => format!("assemble {slices} slices"),
@@ -342,7 +345,11 @@ mod tests {
     #[test]
     fn what_is_added_is_added_as_floats_between_reading_and_storing_integers() {
         let scaling = |scale: u32| {
-            Some(Scaling { scale: scale.try_into().unwrap(), rounding: ckpt_api::Rounding::Nearest })
+            Some(Scaling {
+                scale: scale.try_into().unwrap(),
+                rounding: ckpt_api::Rounding::Nearest,
+                limit: None,
+            })
         };
         let plain = encoding(DType::I16, Endian::Little, &[0], Packing::Bytes);
         let from = Encoding { scaling: scaling(255), ..plain.clone() };

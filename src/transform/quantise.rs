@@ -24,6 +24,12 @@ pub fn quantise(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: 
             Rounding::Truncate => scaled.trunc(),
             Rounding::Nearest => scaled.round(),
         };
+        let integer = match scaling.limit {
+            Some(limit) if number.is_finite() => {
+                integer.clamp(-f64::from(limit.get()), f64::from(limit.get()))
+            }
+            _ => integer,
+        };
         if !(integer >= low && integer <= high) {
             return Err(Error::lossy("a number does not fit the integers that it is to be stored as")
                 .field(format!("element {}", first + k as u64))
@@ -77,9 +83,10 @@ mod tests {
     use super::*;
     use ckpt_api::Kind;
     use proptest::prelude::*;
+    use std::num::NonZeroU32;
 
     fn scaling(scale: u32, rounding: Rounding) -> Scaling {
-        Scaling { scale: scale.try_into().unwrap(), rounding }
+        Scaling { scale: scale.try_into().unwrap(), rounding, limit: None }
     }
 
     fn stored(dtype: DType, scale: u32, rounding: Rounding, numbers: &[f32]) -> Result<Vec<u8>> {
@@ -109,6 +116,20 @@ mod tests {
         }
         // Truncation brings back what lies less than one outside.
         assert_eq!(stored(DType::I8, 1, Rounding::Truncate, &[127.9, -128.9]).unwrap(), [127, 128]);
+    }
+
+    #[test]
+    fn what_lies_outside_a_limit_is_stored_as_the_limit_and_what_is_no_number_is_refused() {
+        let scaling = Scaling { limit: NonZeroU32::new(100), ..scaling(64, Rounding::Nearest) };
+        let stored = |numbers: &[f32]| {
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            let mut out = Vec::new();
+            quantise(DType::I8, scaling, 0, &bytes, &mut out).map(|()| out)
+        };
+        assert_eq!(stored(&[1.5, 1.5625, 1.6, 1e30, -1.6, -1e30]).unwrap(), [96, 100, 100, 100, 156, 156]);
+        for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            assert_eq!(stored(&[number]).unwrap_err().kind(), Kind::Lossy);
+        }
     }
 
     #[test]

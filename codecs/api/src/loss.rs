@@ -51,6 +51,8 @@ loss_kinds! {
     Narrowed = "narrowed", true;
     /// Real numbers stored as scaled integers.
     Quantised = "quantised", true;
+    /// Values outside a bound stored as that bound.
+    Clipped = "clipped", true;
     /// A layer that the target cannot say.
     LayerDropped = "layer-dropped", true;
     /// Values stored in another dtype that holds every one of them exactly.

@@ -158,6 +158,10 @@ pub struct Scaling {
     pub scale: NonZeroU32,
     /// What becomes of a fraction when numbers are stored.
     pub rounding: Rounding,
+    /// Numbers further from 0 than this many units are stored as it: clipped; `None` where they are refused if they do
+    /// not fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<NonZeroU32>,
 }
 
 /// What becomes of a fraction.

@@ -3,12 +3,16 @@
 //! Its JSON Schema is `schemas/bullet.schema.json`. Parsing it checks everything, so that nothing later has to:
 //! ids are unique and known, sizes are positive and cannot overflow, layers fit each other.
 
+use crate::engine::{self, Engine};
 use crate::parameter::{Parameter, parameters};
 use crate::preset;
 use ckpt_api::{ArchitectureFile, Checkpoint, DType, Error, Options, Result, Rounding, Scaling};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+
+/// What errors call an engine's members.
+const ENGINE: &str = "engine.members";
 
 /// Longest list that an architecture file may have.
 const MOST: usize = 256;
@@ -42,6 +46,9 @@ pub(crate) struct Net {
     pub(crate) eval_scale: Option<NonZeroU32>,
     /// The entries of raw.bin and quantised.bin, in their order.
     pub(crate) saved: Vec<Entry>,
+    /// The file that an engine reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) engine: Option<Engine>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,7 +139,7 @@ pub(crate) struct Matrix {
     pub(crate) columns: u64,
 }
 
-/// One entry of raw.bin and quantised.bin.
+/// One entry of raw.bin and quantised.bin, or of an engine's file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
@@ -151,6 +158,12 @@ pub(crate) struct Entry {
     /// The weights that are added to these in quantised.bin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) merge: Option<String>,
+    /// The engine's order; see [`crate::layout::Layout`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) layout: Vec<String>,
+    /// Numbers further from 0 are stored as this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) clip: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,7 +191,16 @@ impl Entry {
     /// How its numbers become integers; `None` where they stay numbers.
     pub(crate) fn scaling(&self) -> Option<Scaling> {
         let rounding = if self.round { Rounding::Nearest } else { Rounding::Truncate };
-        self.scale.map(|scale| Scaling { scale, rounding })
+        self.scale.map(|scale| Scaling { scale, rounding, limit: self.limit() })
+    }
+
+    /// The units that the bound to clip at becomes; `None` where there is none, or it is not usable.
+    pub(crate) fn limit(&self) -> Option<NonZeroU32> {
+        // Clipping comes first, but neither scaling nor rounding changes which number is the larger.
+        let units = self.clip? * f64::from(self.scale?.get());
+        let units = if self.round { units.round() } else { units.trunc() };
+        // Exact: a whole number within the range.
+        (units >= 1.0 && units <= f64::from(u32::MAX)).then_some(units as u32).and_then(NonZeroU32::new)
     }
 }
 
@@ -204,6 +226,21 @@ impl Architecture {
         })
     }
 
+    /// The architecture with the engine's file that the user names.
+    pub(crate) fn with_profile(architecture: Option<Self>, options: &Options) -> Result<Option<Self>> {
+        let Some(name) = options.text("profile") else { return Ok(architecture) };
+        let field = |error: Error| error.field("profile").found(format!("'{name}'"));
+        let engine = engine::profile(name)?;
+        let Some(Architecture { mut net, .. }) = architecture else {
+            return Err(field(
+                invalid("a profile says how a net is stored, and not which net it is")
+                    .help("give the net's architecture, too"),
+            ));
+        };
+        net.engine = Some(engine);
+        Self::new(net).map(Some)
+    }
+
     /// The one that reading left in the checkpoint's metadata.
     pub(crate) fn kept(checkpoint: &Checkpoint) -> Option<Self> {
         let document = checkpoint.metadata.value(crate::format::ID, crate::format::KEY_ARCHITECTURE)?;
@@ -224,15 +261,19 @@ impl Architecture {
             }
         }
         let architecture = Architecture { net, parameters };
-        architecture.check_saved()?;
+        architecture.check_entries("saved", &architecture.net.saved)?;
+        if let Some(engine) = &architecture.net.engine {
+            architecture.check_entries(ENGINE, &engine.members)?;
+        }
         Ok(architecture)
     }
 
-    fn check_saved(&self) -> Result<()> {
+    fn check_entries(&self, list: &str, entries: &[Entry]) -> Result<()> {
         let mut seen = BTreeSet::new();
-        for (index, entry) in self.net.saved.iter().enumerate() {
-            let field = |error: Error| error.field(format!("saved[{index}]")).tensor(&entry.id);
+        for (index, entry) in entries.iter().enumerate() {
+            let field = |error: Error| error.field(format!("{list}[{index}]")).tensor(&entry.id);
             let parameter = self.parameter(&entry.id).map_err(field)?;
+            entry.check_engine(list == ENGINE, parameter).map_err(field)?;
             if !seen.insert(&entry.id) {
                 return Err(field(invalid("a tensor is saved twice")));
             }
@@ -277,7 +318,8 @@ pub(crate) fn invalid(message: &str) -> Error {
 }
 
 fn check_sizes(net: &Net) -> Result<()> {
-    let lists = [net.layers.len(), net.tensors.len(), net.saved.len()];
+    let members = net.engine.as_ref().map_or(0, |engine| engine.members.len());
+    let lists = [net.layers.len(), net.tensors.len(), net.saved.len(), members];
     if net.layers.is_empty() || lists.iter().any(|len| *len > MOST) {
         return Err(invalid("the architecture has no layers, or too many parts")
             .found(format!("{} layers, {} tensors, {} saved entries", lists[0], lists[1], lists[2]))

@@ -2,8 +2,11 @@
 
 use crate::architecture::{Architecture, Entry};
 use crate::format::{ID, KEY_ID, KEY_QUANTISED, KEY_ROWS, SLOTS, State};
+use crate::layout::Layout;
 use crate::parameter::Parameter;
-use ckpt_api::{AddedAxis, Axis, Checkpoint, DType, Error, Loss, LossKind, Result, Role, Tensor, TensorId};
+use ckpt_api::{
+    AddedAxis, Axis, Checkpoint, DType, Encoding, Error, Loss, LossKind, Result, Role, Tensor, TensorId,
+};
 use std::collections::HashMap;
 
 /// A tensor that has a place.
@@ -178,6 +181,14 @@ impl Bound<'_> {
                 .collect()),
             _ if transposed => Err(self.is_a_list("transposed")),
             _ => Ok(by_columns(self.source)),
+        }
+    }
+
+    /// An encoding in an engine's order.
+    pub(crate) fn lay_out(&self, encoding: Encoding, layout: &Layout) -> Result<Encoding> {
+        match &self.axes {
+            Some(axes) => Ok(layout.apply(encoding, axes)),
+            None => Err(self.is_a_list("laid out for an engine")),
         }
     }
 

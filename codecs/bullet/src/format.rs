@@ -1,6 +1,6 @@
 //! The format's names and constants, and the metadata that this codec keeps.
 
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, Entry};
 use ckpt_api::{Error, Result};
 
 /// The format's id, and the namespace of its metadata.
@@ -92,10 +92,12 @@ pub(crate) enum Part {
     Failed,
     /// Files of optimiser_state.
     State,
+    /// An engine's file.
+    Engine,
 }
 
 impl Part {
-    pub(crate) const ALL: [Part; 4] = [Part::Raw, Part::Quantised, Part::Failed, Part::State];
+    pub(crate) const ALL: [Part; 5] = [Part::Raw, Part::Quantised, Part::Failed, Part::State, Part::Engine];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -103,6 +105,7 @@ impl Part {
             Part::Quantised => "quantised",
             Part::Failed => "failed",
             Part::State => "state",
+            Part::Engine => "engine",
         }
     }
 
@@ -151,26 +154,39 @@ pub(crate) fn padded(payload: u64) -> u64 {
 /// One entry of raw.bin or quantised.bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
-    /// Index in the architecture's list of saved entries.
+    /// Index in the list of entries.
     pub(crate) entry: usize,
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
 
-/// Where the entries lie, of raw.bin or quantised.bin, and where the last one ends.
-pub(crate) fn sections(architecture: &Architecture, quantised: bool) -> Result<(Vec<Section>, u64)> {
+/// What a file of this part's holds, in its order.
+pub(crate) fn entries(architecture: &Architecture, part: Part) -> &[Entry] {
+    match (part, &architecture.net.engine) {
+        (Part::Engine, Some(engine)) => &engine.members,
+        (Part::Engine, None) => &[],
+        _ => &architecture.net.saved,
+    }
+}
+
+/// Where the entries lie, of raw.bin, quantised.bin or an engine's file, and where the last one ends; an engine's file ends
+/// at a multiple of its alignment.
+pub(crate) fn sections(architecture: &Architecture, part: Part) -> Result<(Vec<Section>, u64)> {
+    let engine = architecture.net.engine.as_ref().filter(|_| part == Part::Engine);
+    let align = engine.map(|engine| engine.align).unwrap_or_default();
     let mut sections = Vec::new();
-    let mut end = 0u64;
-    for (index, entry) in architecture.net.saved.iter().enumerate() {
-        let size = if quantised { entry.kind.dtype().bytes() } else { Some(4) };
+    let mut end = engine.map_or(0, |engine| engine.header.0.len() as u64);
+    for (index, entry) in entries(architecture, part).iter().enumerate() {
+        let size = if part == Part::Raw { Some(4) } else { entry.kind.dtype().bytes() };
         let elements = architecture.parameter(&entry.id)?.elements();
         let len = size.and_then(|size| elements.checked_mul(size));
-        let (len, after) =
-            len.and_then(|len| Some((len, end.checked_add(len)?))).ok_or_else(|| too_large(&entry.id))?;
-        sections.push(Section { entry: index, offset: end, len });
+        let place = align.up(end).zip(len);
+        let place = place.and_then(|(offset, len)| Some((offset, len, offset.checked_add(len)?)));
+        let (offset, len, after) = place.ok_or_else(|| too_large(&entry.id))?;
+        sections.push(Section { entry: index, offset, len });
         end = after;
     }
-    Ok((sections, end))
+    Ok((sections, align.up(end).ok_or_else(|| too_large("the last member"))?))
 }
 
 /// A file that no computer can hold.

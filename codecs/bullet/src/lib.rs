@@ -7,8 +7,10 @@
 
 mod architecture;
 mod bind;
+mod engine;
 mod format;
 mod graph;
+mod layout;
 mod parameter;
 mod preset;
 mod propose;
@@ -64,10 +66,16 @@ static INFO: FormatInfo = FormatInfo {
             help: "a preset in place of an architecture file, such as simple:768x32x1,buckets=8 (default: as read, or none)",
         },
         OptionSpec {
-            name: "content",
-            kind: OptionKind::Choice(&["raw", "quantised", "state"]),
+            name: "profile",
+            kind: OptionKind::Text,
             side: Side::Both,
-            help: "what a single file holds (default: by its name, its records, or its size; written: quantised)",
+            help: "what the engine's file is like, in place of the architecture's 'engine': plain, multi-avx2 or multi-avx512",
+        },
+        OptionSpec {
+            name: "content",
+            kind: OptionKind::Choice(&["raw", "quantised", "state", "engine"]),
+            side: Side::Both,
+            help: "what a single file holds (default: by its name, its records, or its size; written: quantised, and an engine's file for .nnue where the architecture has one)",
         },
         OptionSpec {
             name: "integers",

@@ -51,6 +51,11 @@ impl Parameter {
         self.meant.then(|| self.axes.iter().map(|(axis, _)| *axis).collect())
     }
 
+    /// What an axis is called.
+    pub(crate) fn axis_name(&self, axis: usize) -> &'static str {
+        self.axes.get(axis).map_or("", |(axis, _)| axis.name())
+    }
+
     pub(crate) fn elements(&self) -> u64 {
         self.shape.elements()
     }

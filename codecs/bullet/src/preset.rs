@@ -142,6 +142,7 @@ impl Preset {
             tensors: Vec::new(),
             eval_scale: NonZeroU32::new(400),
             saved,
+            engine: None,
         }
     }
 
@@ -166,6 +167,8 @@ impl Preset {
                 round: self.round && stored.is_some(),
                 transpose: false,
                 merge: None,
+                layout: Vec::new(),
+                clip: None,
             };
             entries.push(Entry {
                 transpose: index > 0 && self.transpose && buckets,

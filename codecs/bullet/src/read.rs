@@ -4,10 +4,10 @@ use crate::architecture::Architecture;
 use crate::format::{
     Form, ID, KEY_ARCHITECTURE, KEY_ID, KEY_PADDING, KEY_PARTS, KEY_QUANTISED, KEY_RECORDS, KEY_ROWS,
     KEY_STEP, MOMENTUM, PARAMS, Padding, Part, QUANTISED, RAW, SLOTS, SLOW, STATE, STEP, Section, State,
-    VELOCITY, WEIGHTS, padded, sections,
+    VELOCITY, WEIGHTS, entries, padded, sections,
 };
 use crate::records::{self, Record};
-use crate::{graph, preset, propose, step};
+use crate::{engine, graph, preset, propose, step};
 use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limits, Match, Options, Packing,
     Placement, Quantisation, Result, Role, Shape, Slot, Tensor, TensorId,
@@ -79,7 +79,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         integers: options.flag("integers"),
         form: options.text("records").and_then(Form::from_name),
         optimiser: options.text("optimiser"),
-        architecture: Architecture::given(options)?,
+        architecture: Architecture::with_profile(Architecture::given(options)?, options)?,
         contents: Contents::default(),
         parts: Vec::new(),
     };
@@ -166,19 +166,28 @@ impl Reader<'_> {
     /// What a file must be that has neither a telling name nor records.
     fn by_size(&self, file: &File) -> Result<Part> {
         let Some(architecture) = &self.architecture else { return Err(needs_architecture(file)) };
-        let raw = sections(architecture, false)?.1;
-        let (_, payload) = sections(architecture, true)?;
+        let mut sizes = vec![
+            (Part::Raw, RAW, sections(architecture, Part::Raw)?.1),
+            (Part::Quantised, QUANTISED, padded(sections(architecture, Part::Quantised)?.1)),
+        ];
+        if architecture.net.engine.is_some() {
+            sizes.push((Part::Engine, "file of the engine's", sections(architecture, Part::Engine)?.1));
+        }
+        let fitting: Vec<Part> =
+            sizes.iter().filter(|(.., size)| *size == file.len()).map(|(part, ..)| *part).collect();
         let help = "say which with the option content";
-        match (file.len() == raw, file.len() == padded(payload)) {
-            (true, false) => Ok(Part::Raw),
-            (false, true) => Ok(Part::Quantised),
-            (true, true) => Err(Error::usage("the file may be a raw.bin as well as a quantised.bin")
-                .file(file.name())
-                .help(help)),
-            (false, false) => Err(Error::usage("the architecture does not fit the file")
+        let sizes: Vec<String> =
+            sizes.iter().map(|(_, what, size)| format!("{size} bytes for a {what}")).collect();
+        match fitting[..] {
+            [part] => Ok(part),
+            [] => Err(Error::usage("the architecture does not fit the file")
                 .file(file.name())
                 .found(format!("{} bytes", file.len()))
-                .expected(format!("{raw} bytes for a {RAW}, or {} for a {QUANTISED}", padded(payload)))
+                .expected(sizes.join(", or "))
+                .help(help)),
+            _ => Err(Error::usage("the file may be a raw.bin as well as a quantised.bin or an engine's")
+                .file(file.name())
+                .found(format!("{} bytes", file.len()))
                 .help(help)),
         }
     }
@@ -270,23 +279,30 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The tensors of raw.bin or quantised.bin.
+    /// The tensors of raw.bin, quantised.bin or an engine's file.
     fn read_sections(&mut self, name: &str, part: Part) -> Result<()> {
         let source = self.input.file(name)?;
         let quantised = part != Part::Raw;
-        if quantised && source.is_empty() {
+        if part == Part::Quantised && source.is_empty() {
             return Err(without_bytes(&source));
         }
         let Some(architecture) = self.architecture.take() else { return Err(needs_architecture(&source)) };
-        let sections = self.check_sections(&architecture, &source, quantised)?;
+        let sections = match part {
+            Part::Engine => check_engine(&architecture, &source)?,
+            _ => self.check_sections(&architecture, &source, part)?,
+        };
         let file = self.add_file(name);
         for Section { entry, offset, len } in sections {
-            let Some(entry) = architecture.net.saved.get(entry) else { continue };
+            let Some(entry) = entries(&architecture, part).get(entry) else { continue };
             let parameter = architecture.parameter(&entry.id)?;
             let mut tensor = parameter.tensor(&entry.id);
             tensor.metadata.insert(ID, KEY_ID, entry.id.as_str());
             let mut encoding = encoding(parameter.order(quantised && entry.transpose));
             if quantised {
+                if let Some(layout) = entry.layout(parameter)? {
+                    let axes: Vec<usize> = (0..parameter.shape.rank()).collect();
+                    encoding = layout.apply(encoding, &axes);
+                }
                 encoding.dtype = entry.kind.dtype();
                 match entry.scale.filter(|_| self.integers) {
                     Some(scale) => {
@@ -318,7 +334,7 @@ impl Reader<'_> {
             return Ok(());
         }
         if let Some(architecture) = self.architecture.take() {
-            self.check_sections(&architecture, &file, part == Part::Quantised)?;
+            self.check_sections(&architecture, &file, part)?;
             self.architecture = Some(architecture);
         }
         self.parts.push(part);
@@ -330,20 +346,11 @@ impl Reader<'_> {
         &mut self,
         architecture: &Architecture,
         file: &File,
-        quantised: bool,
+        part: Part,
     ) -> Result<Vec<Section>> {
-        let (sections, end) = sections(architecture, quantised)?;
-        if let Some(section) = sections.iter().find(|section| section.offset + section.len > file.len()) {
-            let entry = architecture.net.saved.get(section.entry).map(|entry| entry.id.as_str());
-            let parameter = architecture.parameter(entry.unwrap_or_default())?;
-            let elements = parameter.elements();
-            let size = section.len.checked_div(elements).unwrap_or(1).max(1);
-            let found = file.len().saturating_sub(section.offset) / size;
-            return Err(records::disagrees(&parameter.id, found, elements, &parameter.describe())
-                .file(file.name())
-                .offset(section.offset)
-                .help("the file is cut short, or the architecture is that of another net"));
-        }
+        let quantised = part == Part::Quantised;
+        let (sections, end) = sections(architecture, part)?;
+        check_lengths(architecture, part, file, &sections)?;
         let expected = if quantised { padded(end) } else { end };
         if file.len() > expected {
             return Err(records::too_long(file, end));
@@ -408,6 +415,49 @@ impl Reader<'_> {
         }
         Ok(contents)
     }
+}
+
+/// Whether the file is long enough for every entry; an error names the first for which it is not.
+fn check_lengths(architecture: &Architecture, part: Part, file: &File, sections: &[Section]) -> Result<()> {
+    let Some(section) = sections.iter().find(|section| section.offset + section.len > file.len()) else {
+        return Ok(());
+    };
+    let entry = entries(architecture, part).get(section.entry).map(|entry| entry.id.as_str());
+    let parameter = architecture.parameter(entry.unwrap_or_default())?;
+    let elements = parameter.elements();
+    let size = section.len.checked_div(elements).unwrap_or(1).max(1);
+    let found = file.len().saturating_sub(section.offset) / size;
+    Err(records::disagrees(&parameter.id, found, elements, &parameter.describe())
+        .file(file.name())
+        .offset(section.offset)
+        .help("the file is cut short, or the architecture is that of another net"))
+}
+
+/// Whether an engine's file begins with its header, ends where it should, and has nothing between its members.
+fn check_engine(architecture: &Architecture, file: &File) -> Result<Vec<Section>> {
+    let engine = architecture.net.engine.as_ref().ok_or_else(|| {
+        Error::usage("what the engine's file is like is not known").file(file.name()).help(
+            "describe it under 'engine' in the architecture file, or name a profile: --set profile=plain",
+        )
+    })?;
+    let (sections, end) = sections(architecture, Part::Engine)?;
+    let header = engine.header.0.len() as u64;
+    engine::check_header(file.name(), &engine.header, &file.bytes(0, header.min(file.len()))?)?;
+    check_lengths(architecture, Part::Engine, file, &sections)?;
+    if file.len() != end {
+        return Err(Error::usage("the architecture does not fit the file")
+            .file(file.name())
+            .found(format!("{} bytes", file.len()))
+            .expected(format!("{end} bytes, with members aligned to {}", u64::from(engine.align)))
+            .help("correct the members, or 'align', in the architecture file"));
+    }
+    let mut before = header;
+    let ends = sections.iter().map(|section| (section.offset, section.offset + section.len));
+    for (start, after) in ends.chain([(end, end)]) {
+        engine::check_gap(file.name(), before, &file.bytes(before, start - before)?)?;
+        before = after;
+    }
+    Ok(sections)
 }
 
 /// 32-bit floats in this order.

@@ -4,7 +4,7 @@ use crate::architecture::{Architecture, Entry};
 use crate::bind::{Bindings, Bound};
 use crate::format::{
     Form, ID, KEY_PADDING, KEY_PARTS, KEY_RECORDS, KEY_STEP, MOMENTUM, PARAMS, Padding, Part, QUANTISED, RAW,
-    SLOTS, SLOW, STATE, STEP, State, VELOCITY, WEIGHTS, padded, sections,
+    SLOTS, SLOW, STATE, STEP, State, VELOCITY, WEIGHTS, entries, padded, sections,
 };
 use crate::{graph, step};
 use ckpt_api::{
@@ -18,9 +18,10 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         Some(architecture) => Some(architecture),
         None => Architecture::kept(checkpoint),
     };
+    let architecture = Architecture::with_profile(architecture, options)?;
     let mut losses = Vec::new();
     let bindings = Bindings::new(checkpoint, architecture.as_ref(), &mut losses)?;
-    let target = Target::new(checkpoint, name, options, architecture.is_some())?;
+    let target = Target::new(checkpoint, name, options, architecture.as_ref())?;
     let mut writer = Writer {
         checkpoint,
         architecture: architecture.as_ref(),
@@ -60,7 +61,12 @@ struct Target {
 }
 
 impl Target {
-    fn new(checkpoint: &Checkpoint, name: &str, options: &Options, has_architecture: bool) -> Result<Self> {
+    fn new(
+        checkpoint: &Checkpoint,
+        name: &str,
+        options: &Options,
+        architecture: Option<&Architecture>,
+    ) -> Result<Self> {
         let kept = checkpoint.metadata.value(ID, KEY_PARTS).and_then(|parts| parts.as_array());
         let kept: Option<Vec<Part>> =
             kept.map(|parts| parts.iter().filter_map(|part| Part::from_name(part.as_str()?)).collect());
@@ -76,18 +82,20 @@ impl Target {
             }
             (Some(words), _) => words.into_iter().map(part).collect::<Result<Vec<Part>>>()?,
             (None, kept) if single => {
+                let engine = architecture.is_some_and(|architecture| architecture.net.engine.is_some());
                 let named = match (state, name) {
                     (Some(_), _) => Some(Part::State),
                     (None, RAW) => Some(Part::Raw),
                     (None, QUANTISED) => Some(Part::Quantised),
+                    (None, _) if engine && name.ends_with(".nnue") => Some(Part::Engine),
                     _ => None,
                 };
                 let own = || kept.and_then(|kept| if let [own] = kept { Some(*own) } else { None });
                 vec![content.or(named).or_else(own).unwrap_or(Part::Quantised)]
             }
-            (None, Some(kept)) => kept.to_vec(),
-            (None, None) if has_architecture => vec![Part::Raw, Part::Quantised, Part::State],
-            (None, None) => vec![Part::State],
+            (None, Some(kept)) if !kept.contains(&Part::Engine) => kept.to_vec(),
+            (None, _) if architecture.is_some() => vec![Part::Raw, Part::Quantised, Part::State],
+            (None, _) => vec![Part::State],
         };
         let name = if single || name.is_empty() { name.to_owned() } else { format!("{name}/") };
         Ok(Target { name, single, parts, kept: kept.is_some(), state: state.unwrap_or(WEIGHTS) })
@@ -135,7 +143,7 @@ impl<'a> Writer<'a> {
                 }
                 // Last, for bullet itself reads nothing else.
                 (Part::State, _) => self.write_state()?,
-                (Part::Raw | Part::Quantised, Some(architecture)) => {
+                (Part::Raw | Part::Quantised | Part::Engine, Some(architecture)) => {
                     self.write_sections(part, architecture)?
                 }
                 (Part::Raw | Part::Quantised, None)
@@ -145,7 +153,7 @@ impl<'a> Writer<'a> {
                     let why = "not written, for it can be made of the weights only with an architecture";
                     self.placed.losses.push(Loss::new(LossKind::MetadataDropped, name, why));
                 }
-                (Part::Raw | Part::Quantised, None) => {
+                (Part::Raw | Part::Quantised | Part::Engine, None) => {
                     return Err(Error::usage("how the net is saved is not known")
                         .help("describe it in an architecture file, or name a preset, such as --set arch=simple:768x32x1; parts=state needs neither"));
                 }
@@ -157,18 +165,28 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// raw.bin or quantised.bin.
+    /// raw.bin, quantised.bin or an engine's file.
     fn write_sections(&mut self, part: Part, architecture: &'a Architecture) -> Result<()> {
         let quantised = part == Part::Quantised;
-        let (sections, end) = sections(architecture, quantised)?;
+        let (sections, end) = sections(architecture, part)?;
         let name = self.target.file("", if quantised { QUANTISED } else { RAW });
         let file = self.add_file(name, if quantised { padded(end) } else { end });
+        if part == Part::Engine {
+            let engine = architecture.net.engine.as_ref().ok_or_else(|| {
+                Error::usage("what the engine's file is like is not known")
+                    .help("describe it under 'engine' in the architecture file, or name a profile: --set profile=plain")
+            })?;
+            let bytes = engine.header.0.clone();
+            if !bytes.is_empty() {
+                self.placed.blocks.push(Block { file, offset: 0, bytes });
+            }
+        }
         for section in sections {
-            let Some(entry) = architecture.net.saved.get(section.entry) else { continue };
+            let Some(entry) = entries(architecture, part).get(section.entry) else { continue };
             let bound = self.weight(&entry.id)?;
-            let (encoding, added) = match quantised {
-                true => self.quantised(bound, entry)?,
-                false => (plain(bound)?, Vec::new()),
+            let (encoding, added) = match part {
+                Part::Raw => (plain(bound)?, Vec::new()),
+                _ => self.quantised(bound, entry)?,
             };
             let extent =
                 Extent { file, offset: section.offset, len: section.len, region: None, checksum: None };
@@ -185,7 +203,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// How a weight is stored in quantised.bin, and what is added to it first.
+    /// How a weight is stored in quantised.bin or an engine's file, and what is added to it first.
     fn quantised(&self, bound: &Bound<'a>, entry: &Entry) -> Result<(Encoding, Vec<Added>)> {
         let (source, stored) = (bound.source, entry.kind.dtype());
         let mut encoding = Encoding {
@@ -196,6 +214,11 @@ impl<'a> Writer<'a> {
             scaling: None,
             tiles: Vec::new(),
         };
+        if let Some(parameter) = bound.parameter
+            && let Some(layout) = entry.layout(parameter)?
+        {
+            encoding = bound.lay_out(encoding, &layout)?;
+        }
         let scale = source.quantisation.as_ref().map(|quantisation| quantisation.scale);
         if source.dtype == stored && entry.scale.is_some() && scale == entry.scale {
             return Ok((encoding, Vec::new()));
@@ -203,7 +226,8 @@ impl<'a> Writer<'a> {
         bound.require_f32()?;
         encoding.scaling = entry.scaling().map(|scaling| match bound.is_quantised_as(entry) {
             // Truncation would take one from what lies a rounding error below its integer.
-            true => Scaling { rounding: Rounding::Nearest, ..scaling },
+            // What lies outside a bound to clip at lies there on purpose.
+            true => Scaling { rounding: Rounding::Nearest, limit: None, ..scaling },
             false => scaling,
         });
         let merged = entry.merge.as_deref();
@@ -335,9 +359,12 @@ impl<'a> Writer<'a> {
 
     /// Whether the weight is one that others hold already, so that zeros in its place change nothing.
     fn is_merged(&self, id: &str) -> bool {
-        let entries =
-            self.architecture.map(|architecture| architecture.net.saved.as_slice()).unwrap_or_default();
-        let mut into = entries.iter().filter(|entry| entry.merge.as_deref() == Some(id)).peekable();
+        let of = |part| self.architecture.map(|architecture| entries(architecture, part)).unwrap_or_default();
+        let mut into = of(Part::Quantised)
+            .iter()
+            .chain(of(Part::Engine))
+            .filter(|entry| entry.merge.as_deref() == Some(id))
+            .peekable();
         into.peek().is_some()
             && into
                 .all(|entry| self.bindings.weight(&entry.id).is_some_and(|bound| bound.quantised().is_some()))
@@ -364,6 +391,17 @@ impl<'a> Writer<'a> {
             } else if own().next().is_some() && own().all(|placement| rounds(placement, bound)) {
                 let why = "stored as scaled integers";
                 losses.push(Loss::new(LossKind::Quantised, &bound.source.name, why));
+            }
+            let limits = || own().filter_map(|placement| placement.encoding.scaling);
+            if own().next().is_some()
+                && own().all(|placement| {
+                    placement.encoding.scaling.is_some_and(|scaling| scaling.limit.is_some())
+                })
+                && let Some((limit, scale)) =
+                    limits().find_map(|scaling| Some((scaling.limit?, scaling.scale)))
+            {
+                let why = format!("what is further from 0 than {limit}/{scale} is stored as that");
+                losses.push(Loss::new(LossKind::Clipped, &bound.source.name, why));
             }
             for (namespace, _) in bound.source.metadata.iter().filter(|(namespace, _)| *namespace != ID) {
                 losses.push(Loss::new(

@@ -202,6 +202,8 @@ fn quantise(tensor: &Tensor, value: &[u8], dtype: DType, scaling: Scaling) -> Re
     let each = value.as_chunks::<4>().0.iter().map(|bytes| {
         let scaled = f64::from(scaling.scale.get()) * f64::from(f32::from_le_bytes(*bytes));
         let integer = if scaling.rounding == Rounding::Nearest { scaled.round() } else { scaled.trunc() };
+        let clip = scaling.limit.map_or(f64::INFINITY, |limit| f64::from(limit.get()));
+        let integer = if integer.is_finite() { integer.clamp(-clip, clip) } else { integer };
         let limit = 2f64.powi(bits.cast_signed() - 1);
         if !(-limit..limit).contains(&integer) {
             return Err(Error::lossy("a number does not fit").tensor(&tensor.name).found(scaled.to_string()));

@@ -42,7 +42,7 @@ fn files(root: &Path) -> Files {
     files
 }
 
-fn each(check: impl Fn(&str, &str, &Files, &Path)) {
+pub fn each(check: impl Fn(&str, &str, &Files, &Path)) {
     let Some(folder) = folder() else { return };
     for (name, preset) in CASES {
         check(name, preset, &files(&folder.join(name)), &folder);

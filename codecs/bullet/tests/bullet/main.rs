@@ -3,6 +3,7 @@
 mod build;
 mod cases;
 mod conformance;
+mod engine;
 mod nets;
 mod properties;
 mod reading;
