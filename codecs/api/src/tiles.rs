@@ -68,7 +68,10 @@ mod tests {
     use super::*;
     use crate::{DType, Tensor};
 
-    fn encoding(shape: &[u64], tiles: &[(usize, &[u64])]) -> (Encoding, Shape) {
+    /// Axes and the lengths of their parts.
+    type Tiles<'a> = &'a [(usize, &'a [u64])];
+
+    fn encoding(shape: &[u64], tiles: Tiles<'_>) -> (Encoding, Shape) {
         let tensor = Tensor::new("t", DType::I16, Shape::new(shape).unwrap());
         let tiles = tiles.iter().map(|(axis, lens)| Tile { axis: *axis, lens: lens.to_vec() }).collect();
         (Encoding { tiles, ..Encoding::row_major(&tensor) }, tensor.shape)
@@ -86,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_tile_that_does_not_fit_its_tensor_has_no_shape() {
-        let wrong: [(&[u64], &[(usize, &[u64])]); 6] = [
+        let wrong: [(&[u64], Tiles<'_>); 6] = [
             (&[6], &[(0, &[4])]),
             (&[8], &[(0, &[0])]),
             (&[8], &[(0, &[])]),
