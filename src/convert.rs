@@ -4,7 +4,7 @@ use crate::diff::are_equal;
 use crate::execute::{Done, Output, Progress, Run, Sources, interrupted, run};
 use crate::mapping::Mapping;
 use crate::plan::{Job, Parts, Plan, Policy, Resources};
-use crate::recipe::{Join, Target, rebuild};
+use crate::recipe::{Join, Target, Transform, rebuild, transform};
 use crate::registry::Registry;
 use crate::select::{Removed, remove, retype, select};
 use crate::source::Source;
@@ -41,6 +41,8 @@ pub struct Conversion {
     pub architecture: Option<ArchitectureFile>,
     /// New names for the tensors.
     pub mapping: Option<Mapping>,
+    /// What happens to the axes of tensors, by their names after mapping.
+    pub transforms: Vec<Transform>,
     /// Patterns of the tensors to keep; all where it is empty. `*` stands for anything.
     pub include: Vec<String>,
     /// Patterns of tensors to leave out.
@@ -160,6 +162,7 @@ impl Conversion {
         let ignored = self.rename(&mut source)?;
         excluded.extend(ignored.names);
         losses.extend(ignored.losses);
+        losses.extend(transform(&mut source.contents, &self.transforms)?);
         if let Some(dtype) = self.dtype {
             losses.extend(retype(&mut source.contents, dtype)?);
         }

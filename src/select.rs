@@ -99,7 +99,7 @@ pub(crate) fn retype(contents: &mut Contents, dtype: DType) -> Result<Vec<Loss>>
 }
 
 /// `*` stands for any characters, `?` for one.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {

@@ -120,3 +120,37 @@ fn a_recipe_that_does_not_fit_the_tensors_stops_the_conversion_and_names_them() 
         assert!(!out.exists());
     }
 }
+
+#[test]
+fn a_transform_reorders_what_its_pattern_matches_and_its_inverse_brings_the_file_back() {
+    let work = tempfile::tempdir().unwrap();
+    let original = source(work.path());
+    let transformed = |from: &Path, to: &str, transforms: &[&str]| {
+        let transforms =
+            transforms.iter().map(|text| ckpt::recipe::Transform::parse(text).unwrap()).collect();
+        let out = work.path().join(to);
+        convert(open(from, &[]), &out, &Conversion { transforms, ..Conversion::default() });
+        out
+    };
+    let there =
+        transformed(&original, "there.safetensors", &["h0/mlp/*: transpose", "h0/attn/w: permute 2 0 1"]);
+    let opened = open(&there, &[]);
+    for (name, shape) in [("h0/mlp/up", vec![3, 4]), ("h0/attn/w", vec![6, 1, 4]), ("wte", vec![5, 2])] {
+        assert_eq!(opened.checkpoint().tensor(name).unwrap().1.shape.to_vec(), shape, "{name}");
+    }
+    // Element (i, j) of the result is element (j, i), number 3j + i, of the third tensor.
+    let expected: Vec<f32> = (0..12).map(|k| (200 + k % 4 * 3 + k / 4) as f32).collect();
+    assert_eq!(floats(&opened.value("h0/mlp/up").unwrap()), expected);
+    let back = transformed(&there, "back.safetensors", &["h0/mlp/*: transpose", "h0/attn/w: permute 1 2 0"]);
+    let plain = transformed(&original, "plain.safetensors", &[]);
+    assert_eq!(std::fs::read(back).unwrap(), std::fs::read(plain).unwrap());
+
+    let refused = |text: &str| {
+        let transforms = vec![ckpt::recipe::Transform::parse(text).unwrap()];
+        let conversion = Conversion { transforms, ..Conversion::default() };
+        let out = work.path().join("never.safetensors");
+        conversion.plan(&Registry::builtin(), open(&original, &[]), &out).unwrap_err().kind()
+    };
+    assert_eq!(refused("h1/*: transpose"), Kind::Usage);
+    assert_eq!(refused("h0/attn/w: transpose"), Kind::Mapping);
+}

@@ -4,6 +4,7 @@ use super::common::{Reading, pairs, route};
 use super::{Report, render, to_json};
 use crate::convert::{Conversion, Execution, Planned, Summary};
 use crate::plan::{Plan, Policy, Resources};
+use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::words::count;
 use ckpt_api::{DType, Error, Result, parse_size};
@@ -56,6 +57,9 @@ pub(super) struct PlanArguments {
     /// Apply the mapping backwards
     #[arg(long, requires = "map")]
     inverse: bool,
+    /// Reorder the axes of tensors: transpose, permute 3 2 0 1, squeeze 0, unsqueeze 0; by the names after mapping
+    #[arg(long, value_name = "PATTERN: STEP")]
+    transform: Vec<String>,
     /// Keep only tensors whose name matches (`*` stands for anything)
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
@@ -151,6 +155,7 @@ fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Pl
         options,
         architecture: for_target,
         mapping,
+        transforms: transforms(&arguments.transform)?,
         include: arguments.include.clone(),
         exclude: arguments.exclude.clone(),
         dtype: arguments.dtype.as_deref().map(dtype).transpose()?,
@@ -161,6 +166,11 @@ fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Pl
     };
     let planned = conversion.plan_unjudged(&registry, source, &arguments.output)?;
     Ok((conversion, planned))
+}
+
+fn transforms(given: &[String]) -> Result<Vec<Transform>> {
+    let parse = |text: &String| Transform::parse(text).map_err(|error| error.field("--transform"));
+    given.iter().map(parse).collect()
 }
 
 fn dtype(name: &str) -> Result<DType> {

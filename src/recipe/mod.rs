@@ -8,8 +8,11 @@ mod axes;
 mod carried_out;
 mod follow;
 mod rebuild;
+mod transform;
 
 pub(crate) use rebuild::rebuild;
+pub use transform::Transform;
+pub(crate) use transform::transform;
 
 use ckpt_api::{Error, Result};
 use serde::Serialize;

@@ -26,7 +26,14 @@ fn the_codec_keeps_the_contract() {
     headerless.headerless = true;
     let mut params = sample("before 2024-10", "", state(build::headerless, "params.bin"), &[arch]);
     params.headerless = true;
+    let plain = [("profile", "plain"), ("content", "engine")];
+    let (read, values) = build::read("", &directory(), &[arch]).unwrap();
+    let made = build::write(&read.checkpoint, &values, "quantised.bin", &plain).unwrap();
+    let mut engine = sample("an engine's", "quantised.bin", made, &[&[arch][..], &plain].concat());
+    engine.headerless = true;
+    engine.write = vec![("content".to_owned(), "engine".to_owned())];
     let samples = [
+        engine,
         sample("AdamW", "", whole, &[arch]),
         sample("RAdam", "", radam, &[arch, ("optimiser", "radam")]),
         sample("Ranger", "", ranger, &[arch, ("optimiser", "ranger")]),
