@@ -91,6 +91,51 @@ fn an_engines_file_is_made_by_the_engine_and_leads_back_to_weights_that_make_it_
     }
 }
 
+/// Two layers of which the second lies in groups of 2 inputs, behind a header.
+const PACKED: &str = r#"
+format = "bullet"
+input = { features = 3, perspectives = 1 }
+layers = [{ size = 4 }, { size = 2 }]
+output_buckets = { count = 3 }
+saved = [{ id = "l0w" }, { id = "l0b" }, { id = "l1w" }, { id = "l1b" }]
+[engine]
+header = "454e47"
+align = 4
+members = [
+  { id = "l0b" },
+  { id = "l1w", layout = ["bucket", "in/2", "out", "in%2"] },
+  { id = "l0w", layout = ["out%2", "feature", "out/2"] },
+  { id = "l1b" },
+]
+"#;
+
+#[test]
+fn axes_of_what_is_stored_in_parts_are_reordered_as_those_of_what_is_not() {
+    let work = tempfile::tempdir().unwrap();
+    std::fs::write(work.path().join("net.toml"), PACKED).unwrap();
+    let numbers = |count: u16| (0..count).flat_map(|k| f32::from(k).to_le_bytes());
+    let file: Vec<u8> = b"ENG\0".iter().copied().chain(numbers(4 + 24 + 12 + 6)).collect();
+    std::fs::write(work.path().join("net.nnue"), file).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = ckpt(work.path(), &[&["convert", "--to-set", "metadata=none"], arguments].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let from = ["--from", "bullet", "--arch", "net.toml", "net.nnue"];
+    let steps = ["l1w: permute 2 0 1", "l1w: unsqueeze 1", "l0w: transpose", "l0b: unsqueeze 0"];
+    let steps: Vec<&str> = steps.iter().flat_map(|step| ["--transform", step]).collect();
+    run(&[&from[..], &["plain.safetensors"]].concat());
+    run(&[&from[..], &steps, &["at-once.safetensors"]].concat());
+    run(&[&["plain.safetensors", "then.safetensors"], &steps[..]].concat());
+    let read = |file: &str| open(&work.path().join(file), &[]);
+    let (once, then) = (read("at-once.safetensors"), read("then.safetensors"));
+    assert!(ckpt::diff::diff(&once, &then, Default::default()).unwrap().agrees());
+    let plain = read("plain.safetensors");
+    // Bucket 0, output 1: inputs 0 and 1 lie behind those of output 0, 2 and 3 behind the next group's.
+    assert_eq!(common::floats(&plain.value("l1w").unwrap())[4..8], [6.0, 7.0, 10.0, 11.0]);
+    // Output 1, features 0 to 2: the second half, every other number.
+    assert_eq!(common::floats(&plain.value("l0w").unwrap())[3..6], [34.0, 36.0, 38.0]);
+}
+
 fn ckpt(directory: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(directory).args(arguments).output().unwrap()
 }
