@@ -29,6 +29,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         target,
         padding: choice(checkpoint, options, "padding", KEY_PADDING, Padding::from_name),
         form: choice(checkpoint, options, "records", KEY_RECORDS, Form::from_name),
+        clipped: clipped_before(checkpoint),
         placed: Placed { losses, ..Placed::default() },
     };
     writer.write()?;
@@ -124,6 +125,8 @@ struct Writer<'a> {
     target: Target,
     padding: Padding,
     form: Form,
+    /// Entries beyond whose bounds to clip at nothing lies, or lies on purpose.
+    clipped: Vec<Entry>,
     placed: Placed,
 }
 
@@ -220,15 +223,18 @@ impl<'a> Writer<'a> {
             encoding = bound.lay_out(encoding, &layout)?;
         }
         let scale = source.quantisation.as_ref().map(|quantisation| quantisation.scale);
-        if source.dtype == stored && entry.scale.is_some() && scale == entry.scale {
+        let limit = entry.limit().filter(|_| {
+            let mut before = self.clipped.iter().filter(|other| other.id == entry.id);
+            !before.any(|other| other.limit() == entry.limit() && other.scale == entry.scale)
+        });
+        if source.dtype == stored && entry.scale.is_some() && scale == entry.scale && limit.is_none() {
             return Ok((encoding, Vec::new()));
         }
         bound.require_f32()?;
         encoding.scaling = entry.scaling().map(|scaling| match bound.is_quantised_as(entry) {
             // Truncation would take one from what lies a rounding error below its integer.
-            // What lies outside a bound to clip at lies there on purpose.
-            true => Scaling { rounding: Rounding::Nearest, limit: None, ..scaling },
-            false => scaling,
+            true => Scaling { rounding: Rounding::Nearest, limit, ..scaling },
+            false => Scaling { limit, ..scaling },
         });
         let merged = entry.merge.as_deref();
         let added = match merged.map(|id| (id, self.bindings.weight(id))) {
@@ -392,15 +398,8 @@ impl<'a> Writer<'a> {
                 let why = "stored as scaled integers";
                 losses.push(Loss::new(LossKind::Quantised, &bound.source.name, why));
             }
-            let limits = || own().filter_map(|placement| placement.encoding.scaling);
-            if own().next().is_some()
-                && own().all(|placement| {
-                    placement.encoding.scaling.is_some_and(|scaling| scaling.limit.is_some())
-                })
-                && let Some((limit, scale)) =
-                    limits().find_map(|scaling| Some((scaling.limit?, scaling.scale)))
-            {
-                let why = format!("what is further from 0 than {limit}/{scale} is stored as that");
+            let clipped = own().map(clips).collect::<Option<Vec<String>>>();
+            if let Some(why) = clipped.and_then(|all| all.into_iter().next()) {
                 losses.push(Loss::new(LossKind::Clipped, &bound.source.name, why));
             }
             for (namespace, _) in bound.source.metadata.iter().filter(|(namespace, _)| *namespace != ID) {
@@ -420,6 +419,20 @@ impl<'a> Writer<'a> {
             losses.push(Loss::new(LossKind::GraphDropped, name, why));
         }
     }
+}
+
+/// What a limit does to the values that are stored so.
+fn clips(placement: &Placement) -> Option<String> {
+    let Scaling { scale, limit, .. } = placement.encoding.scaling?;
+    limit.map(|limit| format!("what is further from 0 than {limit}/{scale} is stored as that"))
+}
+
+/// What an engine's file held that was read, which was clipped when it was written.
+fn clipped_before(checkpoint: &Checkpoint) -> Vec<Entry> {
+    let parts = checkpoint.metadata.value(ID, KEY_PARTS).and_then(|parts| parts.as_array());
+    let is_engine = parts.is_some_and(|parts| parts.iter().any(|part| part == Part::Engine.name()));
+    let kept = Architecture::kept(checkpoint).filter(|_| is_engine);
+    kept.and_then(|architecture| architecture.net.engine).map(|engine| engine.members).unwrap_or_default()
 }
 
 /// Whether storing the values so changes them.

@@ -245,6 +245,26 @@ fn clipping_is_told_once_and_not_again_for_what_was_clipped_before() {
     assert_eq!(kinds(&back), []);
 }
 
+#[test]
+fn what_was_read_from_quantised_bin_is_clipped_for_an_engine_too() {
+    let engine = |clip: &str| {
+        let member = format!(r#"{{ "id": "l0w", "type": "i16", "scale": 255, "round": true{clip} }}"#);
+        json(&format!(r#"{{ "members": [{member}, {{ "id": "l0b" }}] }}"#))
+    };
+    // l0w of 1.3 and more, l0b; filled up.
+    let mut bytes: Vec<u8> =
+        [128i16, -64, 26, -26, 178, 332].into_iter().flat_map(i16::to_le_bytes).collect();
+    bytes.resize(64, 0);
+    let contents =
+        read_with("quantised.bin", &one("quantised.bin", bytes), &engine(r#", "clip": 1"#)).unwrap();
+    let placed = place(&contents.checkpoint, "net.nnue", &[]).unwrap();
+    let limit = |placed: &ckpt_api::Placed| placed.placements[0].encoding.scaling.unwrap().limit;
+    assert_eq!(limit(&placed).map(std::num::NonZeroU32::get), Some(255));
+    assert!(placed.losses.iter().any(|loss| loss.kind == LossKind::Clipped && loss.subject == "l0w"));
+    let contents = read_with("net.nnue", &one("net.nnue", vec![0; 20]), &engine(r#", "clip": 1"#)).unwrap();
+    assert_eq!(limit(&place(&contents.checkpoint, "net.nnue", &[]).unwrap()), None);
+}
+
 fn directory_without_networks() -> Files {
     let mut files = directory();
     files.retain(|name, _| name.starts_with("optimiser_state/"));
