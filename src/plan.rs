@@ -232,10 +232,10 @@ fn job(contents: &Contents, number: usize, target: &Placement) -> Result<Job> {
         let expanded = encoding.expanded(&tensor.shape).unwrap_or_default();
         expanded.permuted(&encoding.order)
     };
-    if let Some(way) = &way {
-        let whole = source.window.is_none();
+    // What is cut out of a whole has no stored shape of its own.
+    if let Some(way) = way.as_ref().filter(|_| source.window.is_none()) {
         let (own, parts) = (stored(&source.encoding), way.tensor.shape.permuted(&way.source.encoding.order));
-        if whole && own != parts {
+        if own != parts {
             steps.insert(0, Step::Reshape { from: own, to: parts });
         }
     }

@@ -129,6 +129,21 @@ fn axes_of_what_is_stored_in_parts_are_reordered_as_those_of_what_is_not() {
     let read = |file: &str| open(&work.path().join(file), &[]);
     let (once, then) = (read("at-once.safetensors"), read("then.safetensors"));
     assert!(ckpt::diff::diff(&once, &then, Default::default()).unwrap().agrees());
+    // Parts that end where the stored parts end are cut out; others are refused.
+    let map = |sizes: &str| {
+        let rule = format!("from = 'l1w'\nto = ['a', 'b']\nsplit = 2\nsizes = {sizes}");
+        std::fs::write(work.path().join("m.toml"), format!("identity = true\n[[rule]]\n{rule}")).unwrap();
+    };
+    let cut = ["--map", "m.toml"];
+    map("[2, 2]");
+    run(&[&from[..], &cut, &["cut.safetensors"]].concat());
+    run(&[&["plain.safetensors", "cut-then.safetensors"], &cut[..]].concat());
+    let (once, then) = (read("cut.safetensors"), read("cut-then.safetensors"));
+    assert!(ckpt::diff::diff(&once, &then, Default::default()).unwrap().agrees());
+    map("[1, 3]");
+    let refused = ckpt(work.path(), &[&["convert"], &from[..], &cut, &["never.safetensors"]].concat());
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && error.contains("ends within a part"), "{error}");
     let plain = read("plain.safetensors");
     // Bucket 0, output 1: inputs 0 and 1 lie behind those of output 0, 2 and 3 behind the next group's.
     assert_eq!(common::floats(&plain.value("l1w").unwrap())[4..8], [6.0, 7.0, 10.0, 11.0]);
