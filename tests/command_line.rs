@@ -418,6 +418,10 @@ fn a_conversion_that_would_change_the_function_stops_until_the_loss_is_allowed()
     place.write("m.nn", valid_nn());
     let graph = ["convert", "m.nn", "o.safetensors", "--exclude", "layer0*", "--strict"];
     place.refuses(&graph, 1, &["--strict forbids", "graph-dropped", "layer0.bias"]);
+    // What comes back byte for byte loses nothing; activations have no place beside it.
+    assert!(place.ckpt(&["convert", DIGITS, "same", "--to", "tf2", "--strict"]).status.success());
+    let said = [&["convert", DIGITS, "o", "--to", "tf2", "--strict"][..], &options].concat();
+    place.refuses(&said, 1, &["--strict forbids", "graph-dropped"]);
     let narrow = ["convert", DIGITS, "o.safetensors", "--dtype", "f16"];
     let output = place.ckpt(&narrow);
     assert!(output.status.success());

@@ -41,8 +41,8 @@ mod varint;
 mod write;
 
 use ckpt_api::{
-    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, OptionKind, OptionSpec, Options,
-    Placed, Result, Side, Written,
+    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Op, OptionKind, OptionSpec,
+    Options, Placed, Result, Side, Written,
 };
 
 /// The codec for TensorFlow v2 checkpoints.
@@ -136,7 +136,7 @@ static INFO: FormatInfo = FormatInfo {
     reads: true,
     writes: true,
     dtypes: format::STORED_DTYPES,
-    ops: &[],
+    ops: &[Op::Gemm],
     free_names: true,
     free_metadata: false,
     options: OPTIONS,

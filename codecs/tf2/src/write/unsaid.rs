@@ -4,7 +4,7 @@ use crate::describe::{self, Description, Sources};
 use crate::format::{OBJECT_GRAPH, holder};
 use crate::naming::{Made, Named, Naming};
 use crate::{base64, names};
-use ckpt_api::{Axis, Checkpoint, Limits, Loss, LossKind, Role, Shape, Tensor};
+use ckpt_api::{Axis, Checkpoint, Graph, Limits, Loss, LossKind, Op, Role, Shape, Tensor};
 
 /// A loss for each thing that is not told by the file when `checkpoint` is stored under these names.
 pub(crate) fn unsaid(checkpoint: &Checkpoint, naming: &Naming) -> Vec<Loss> {
@@ -25,17 +25,28 @@ pub(crate) fn unsaid(checkpoint: &Checkpoint, naming: &Naming) -> Vec<Loss> {
     losses
 }
 
-/// Roles and axes that a reader would not find out, or would take for others.
+/// Roles, axes and layers that a reader would not find out, or would take for others.
 fn meanings(checkpoint: &Checkpoint, naming: &Naming) -> Vec<Loss> {
     let says = |tensor: &Tensor| tensor.role != Role::Weight || axes(tensor).is_some();
-    if !checkpoint.tensors.iter().any(says) {
+    if checkpoint.graph.is_none() && !checkpoint.tensors.iter().any(says) {
         return Vec::new();
     }
     let stored = checkpoint.tensors.iter().zip(&naming.tensors);
     let stored: Vec<Stored> =
         stored.filter_map(|(tensor, named)| Some(Stored::new(tensor, named.as_ref()?))).collect();
     let told = read_again(checkpoint, naming, &stored);
-    stored.iter().filter_map(|stored| stored.loss(&told)).collect()
+    let tensors = stored.iter().filter_map(|stored| stored.loss(&told));
+    tensors.chain(layers(checkpoint, &told)).collect()
+}
+
+/// The layers, unless a reader finds the same ones: objects say which dense layers there are, and no activations.
+fn layers(checkpoint: &Checkpoint, told: &Description) -> Option<Loss> {
+    let ops = |graph: &Graph| graph.nodes.iter().map(|node| node.op.clone()).collect::<Vec<Op>>();
+    let graph = checkpoint.graph.as_ref()?;
+    let same = told.graph.as_ref().is_some_and(|told| ops(told) == ops(graph));
+    (!same).then(|| {
+        Loss::new(LossKind::GraphDropped, "graph", "a checkpoint does not say what its layers compute")
+    })
 }
 
 /// What the axes of a weight mean, where there are several.
