@@ -1,0 +1,82 @@
+//! Values on the host.
+
+use serde::{Deserialize, Serialize};
+
+/// What one element of a buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Element {
+    /// binary32.
+    F32,
+    /// binary64.
+    F64,
+    /// 32-bit integer: an index, or a quantised number.
+    I32,
+}
+
+/// Elements of one type, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Array {
+    /// binary32.
+    F32(Vec<f32>),
+    /// binary64.
+    F64(Vec<f64>),
+    /// 32-bit integers.
+    I32(Vec<i32>),
+}
+
+impl Array {
+    /// Zeros.
+    pub fn zeros(element: Element, len: usize) -> Self {
+        match element {
+            Element::F32 => Array::F32(vec![0.0; len]),
+            Element::F64 => Array::F64(vec![0.0; len]),
+            Element::I32 => Array::I32(vec![0; len]),
+        }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            Array::F32(values) => values.len(),
+            Array::F64(values) => values.len(),
+            Array::I32(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What one element is.
+    pub fn element(&self) -> Element {
+        match self {
+            Array::F32(_) => Element::F32,
+            Array::F64(_) => Element::F64,
+            Array::I32(_) => Element::I32,
+        }
+    }
+
+    /// Every element as binary64, which holds all of them exactly.
+    pub fn to_f64(&self) -> Vec<f64> {
+        match self {
+            Array::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
+            Array::F64(values) => values.clone(),
+            Array::I32(values) => values.iter().map(|value| f64::from(*value)).collect(),
+        }
+    }
+
+    /// Numbers as `element`; binary64 is rounded to nearest even. Integers stay what they are.
+    #[must_use]
+    pub fn into_real(self, element: Element) -> Self {
+        match (self, element) {
+            (Array::F32(values), Element::F64) => Array::F64(values.into_iter().map(f64::from).collect()),
+            #[expect(clippy::cast_possible_truncation, reason = "rounding to binary32 is what is asked for")]
+            (Array::F64(values), Element::F32) => {
+                Array::F32(values.into_iter().map(|value| value as f32).collect())
+            }
+            (array, _) => array,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The reference: every kernel as its documentation states it, on one thread, with the transcendental functions of `libm`.
+
+mod moves;
+mod number;
+mod reals;
+mod sums;
+
+use crate::kernel::Function;
+use crate::{Arithmetic, Array, Backend, BufferId, DeviceInfo, Element, Kernel, MathMode};
+use ckpt_api::{Error, Result};
+use number::{Real, Stored};
+use std::collections::BTreeMap;
+
+/// The CPU.
+pub struct Cpu {
+    info: DeviceInfo,
+    buffers: BTreeMap<BufferId, Array>,
+    next: u64,
+}
+
+impl Cpu {
+    /// A device without buffers.
+    pub fn new(arithmetic: Arithmetic) -> Self {
+        let info = DeviceInfo {
+            api: "cpu".into(),
+            device: "reference".into(),
+            software: true,
+            math: MathMode::Strict,
+            arithmetic,
+        };
+        Cpu { info, buffers: BTreeMap::new(), next: 0 }
+    }
+
+    fn hold(&mut self, array: Array) -> BufferId {
+        let id = BufferId(self.next);
+        self.next += 1;
+        self.buffers.insert(id, array);
+        id
+    }
+}
+
+impl Backend for Cpu {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn arithmetic(&self) -> Arithmetic {
+        self.info.arithmetic
+    }
+
+    fn upload(&mut self, values: &Array) -> Result<BufferId> {
+        Ok(self.hold(values.clone()))
+    }
+
+    fn zeros(&mut self, element: Element, len: usize) -> Result<BufferId> {
+        Ok(self.hold(Array::zeros(element, len)))
+    }
+
+    fn run(&mut self, kernel: &Kernel, operands: &[BufferId], output: BufferId) -> Result<()> {
+        let mut y = self.buffers.remove(&output).ok_or_else(|| unknown(output))?;
+        let operands = operands.iter().map(|id| self.buffers.get(id).ok_or_else(|| unknown(*id)));
+        let result = operands
+            .collect::<Result<Vec<_>>>()
+            .and_then(|operands| compute(self.info.arithmetic, kernel, &operands, &mut y));
+        self.buffers.insert(output, y);
+        result
+    }
+
+    fn download(&mut self, buffer: BufferId) -> Result<Array> {
+        self.buffers.get(&buffer).cloned().ok_or_else(|| unknown(buffer))
+    }
+
+    fn free(&mut self, buffer: BufferId) {
+        self.buffers.remove(&buffer);
+    }
+}
+
+fn unknown(buffer: BufferId) -> Error {
+    Error::unsupported("the device has no such buffer").found(buffer.0.to_string())
+}
+
+fn compute(arithmetic: Arithmetic, kernel: &Kernel, operands: &[&Array], y: &mut Array) -> Result<()> {
+    match (arithmetic, y) {
+        (_, Array::I32(y)) => integers(kernel, operands, y),
+        (_, Array::F64(y)) => reals::<f64, f64>(kernel, operands, y),
+        (Arithmetic::F32InF64, Array::F32(y)) => reals::<f32, f64>(kernel, operands, y),
+        (_, Array::F32(y)) => reals::<f32, f32>(kernel, operands, y),
+    }
+}
+
+/// Slices of the arrays that hold elements of one type.
+trait Slices: Sized + 'static {
+    fn slice(array: &Array) -> Option<&[Self]>;
+}
+
+macro_rules! slices {
+    ($($t:ty = $variant:ident),*) => {
+        $(impl Slices for $t {
+            fn slice(array: &Array) -> Option<&[Self]> {
+                match array {
+                    Array::$variant(values) => Some(values),
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+
+slices!(f32 = F32, f64 = F64, i32 = I32);
+
+/// The operands of a kernel, taken one after the other.
+struct Operands<'a> {
+    kernel: &'a Kernel,
+    left: std::slice::Iter<'a, &'a Array>,
+}
+
+impl<'a> Operands<'a> {
+    fn take<T: Slices>(&mut self) -> Result<&'a [T]> {
+        self.left.next().and_then(|array| T::slice(array)).ok_or_else(|| {
+            Error::unsupported("a kernel got other operands than it states").field(self.kernel.name())
+        })
+    }
+
+    fn take_if<T: Slices>(&mut self, is_there: bool) -> Result<Option<&'a [T]>> {
+        is_there.then(|| self.take()).transpose()
+    }
+}
+
+fn too_large(kernel: &Kernel) -> Error {
+    Error::unsupported("an integer leaves 32 bits").field(kernel.name()).help(
+        "the network's quantisation overflows in integer arithmetic; no engine would compute this exactly",
+    )
+}
+
+fn no_integers(kernel: &Kernel) -> Error {
+    Error::unsupported("this is computed with real numbers only, not with integers").field(kernel.name())
+}
+
+/// What integers have in common with real numbers; `Ok(None)` for a kernel that they do not share.
+fn shared<T, A>(kernel: &Kernel, operands: &mut Operands, y: &mut [T]) -> Result<Option<()>>
+where
+    T: Slices + Stored<A> + Default,
+    A: number::Number,
+{
+    let done = match kernel {
+        Kernel::Copy(copy) => {
+            moves::copy(copy, operands.take()?, y);
+            Some(())
+        }
+        Kernel::Pad(pad) => {
+            moves::pad(pad, operands.take()?, y);
+            Some(())
+        }
+        Kernel::Gather(gather) => moves::gather(gather, operands.take()?, operands.take()?, y),
+        Kernel::Binary(binary) => sums::binary(binary, operands.take()?, operands.take()?, y),
+        Kernel::Gemm(gemm) => sums::gemm(
+            gemm,
+            operands.take()?,
+            operands.take()?,
+            operands.take_if(gemm.bias.is_some())?,
+            operands.take_if(gemm.buckets > 0)?,
+            y,
+        ),
+        Kernel::Conv(conv) => {
+            sums::conv(conv, operands.take()?, operands.take()?, operands.take_if(conv.bias)?, y)
+        }
+        Kernel::SparseSum(sum) => {
+            let from = sums::Sparse {
+                index: operands.take()?,
+                weight: operands.take()?,
+                factoriser: operands.take_if(sum.factoriser.is_some())?,
+                bias: operands.take_if(sum.bias.is_some())?,
+                bucket: operands.take_if(sum.bias_buckets > 0)?,
+            };
+            sums::sparse_sum(sum, &from, y)
+        }
+        _ => return Ok(None),
+    };
+    done.map(Some).ok_or_else(|| too_large(kernel))
+}
+
+fn integers(kernel: &Kernel, operands: &[&Array], y: &mut [i32]) -> Result<()> {
+    let mut operands = Operands { kernel, left: operands.iter() };
+    if let Kernel::Unary(unary) = kernel {
+        for (x, y) in operands.take::<i32>()?.iter().zip(y) {
+            let value = sums::integer(unary.function, *x).ok_or_else(|| no_integers(kernel))?;
+            *y = value.ok_or_else(|| too_large(kernel))?;
+        }
+        return Ok(());
+    }
+    shared::<i32, i64>(kernel, &mut operands, y)?.ok_or_else(|| no_integers(kernel))
+}
+
+fn reals<T, A>(kernel: &Kernel, operands: &[&Array], y: &mut [T]) -> Result<()>
+where
+    T: Slices + Stored<A> + Default,
+    A: Real,
+{
+    let mut operands = Operands { kernel, left: operands.iter() };
+    if shared::<T, A>(kernel, &mut operands, y)?.is_some() {
+        return Ok(());
+    }
+    let done = match kernel {
+        Kernel::Unary(unary) => elementwise(unary.function, &mut operands, y)?,
+        Kernel::Pool(pool) => reals::pool(pool, operands.take()?, y),
+        Kernel::Affine(affine) => {
+            let x = operands.take()?;
+            let by = [operands.take()?, operands.take()?, operands.take()?, operands.take()?];
+            reals::affine(affine, x, by, y)
+        }
+        Kernel::LayerNorm(norm) => {
+            reals::layer_norm(norm, operands.take()?, operands.take()?, operands.take_if(norm.bias)?, y)
+        }
+        Kernel::Softmax(softmax) => reals::softmax(softmax, operands.take()?, y),
+        Kernel::Mean(mean) => reals::mean(mean, operands.take()?, y),
+        Kernel::StaticFeatures(image) => reals::static_features(image, operands.take()?, y),
+        _ => None,
+    };
+    done.ok_or_else(|| Error::unsupported("a kernel was given sizes that do not fit").field(kernel.name()))
+}
+
+fn elementwise<T, A>(function: Function, operands: &mut Operands, y: &mut [T]) -> Result<Option<()>>
+where
+    T: Slices + Stored<A>,
+    A: Real,
+{
+    if let Function::Dequantise { divide } = function {
+        for (x, y) in operands.take::<i32>()?.iter().zip(y) {
+            let Some(value) = T::narrow(A::constant(f64::from(*x)).div(A::constant(divide))) else {
+                return Ok(None);
+            };
+            *y = value;
+        }
+        return Ok(Some(()));
+    }
+    for (x, y) in operands.take::<T>()?.iter().zip(y) {
+        let Some(value) = reals::function(function, x.widen()).and_then(T::narrow) else { return Ok(None) };
+        *y = value;
+    }
+    Ok(Some(()))
+}

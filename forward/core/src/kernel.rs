@@ -1,0 +1,438 @@
+//! The kernels: every operator of a graph is one or a few of them, and they are all that a backend implements.
+//!
+//! A kernel is plain data: sizes and strides, in elements, row-major where nothing is said. Every output element is
+//! computed on its own, by the operations written here and in their order: no reassociation, and no fused
+//! multiply-add. So a backend that computes strictly agrees with the CPU bit for bit wherever no transcendental function
+//! takes part.
+//!
+//! `T` is the type of the numbers in buffers, `A` that of sums and functions ([`Arithmetic`](crate::Arithmetic)); a
+//! result is rounded from `A` to `T` once. Sizes may be 0. Strides may be 0 (broadcast). Indices are in range: the
+//! runner checks them before they reach a backend.
+
+use serde::Serialize;
+
+/// The most axes of a [`Copy`], [`Pad`] or [`Binary`]; the runner joins axes before it refuses more.
+pub const MAX_RANK: usize = 8;
+
+/// One computation; its operands come in the order that each kernel states.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kernel {
+    /// See [`Copy`].
+    Copy(Copy),
+    /// See [`Pad`].
+    Pad(Pad),
+    /// See [`Unary`].
+    Unary(Unary),
+    /// See [`Binary`].
+    Binary(Binary),
+    /// See [`Gemm`].
+    Gemm(Gemm),
+    /// See [`Conv`].
+    Conv(Conv),
+    /// See [`Pool`].
+    Pool(Pool),
+    /// See [`Affine`].
+    Affine(Affine),
+    /// See [`LayerNorm`].
+    LayerNorm(LayerNorm),
+    /// See [`Softmax`].
+    Softmax(Softmax),
+    /// See [`Mean`].
+    Mean(Mean),
+    /// See [`Gather`].
+    Gather(Gather),
+    /// See [`SparseSum`].
+    SparseSum(SparseSum),
+    /// See [`StaticFeatures`].
+    StaticFeatures(StaticFeatures),
+}
+
+/// Moves elements of any type. Operand: `x`. For every index `i` of `shape`:
+/// `y[to.offset + Σ iₐ·to.stridesₐ] = x[from.offset + Σ iₐ·from.stridesₐ]`. Other elements of `y` stay as they are (a
+/// concatenation is several copies into one output). A transpose, a slice, a split are copies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Copy {
+    /// Length of each axis; at most [`MAX_RANK`].
+    pub shape: Vec<usize>,
+    /// Where elements are read.
+    pub from: View,
+    /// Where they are written.
+    pub to: View,
+}
+
+/// A strided view of a buffer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct View {
+    /// First element.
+    pub offset: usize,
+    /// Elements from one index to the next on each axis.
+    pub strides: Vec<usize>,
+}
+
+/// Puts elements around a tensor. Operand: `x` of shape `input`. On each axis, output index `i` stands for input index
+/// `i − before`; outside of the input it is 0, or the nearest input element where `edge` is set (then no input axis is
+/// empty unless its output is).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pad {
+    /// Lengths of the input; at most [`MAX_RANK`] axes.
+    pub input: Vec<usize>,
+    /// Lengths of the output.
+    pub output: Vec<usize>,
+    /// Elements put before the first on each axis; negative ones are cut off.
+    pub before: Vec<i64>,
+    /// Repeat the nearest element instead of 0.
+    pub edge: bool,
+}
+
+/// An elementwise function. Operand: `x` of `len` elements.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unary {
+    /// Elements.
+    pub len: usize,
+    /// Which function.
+    pub function: Function,
+}
+
+/// A function of one number, computed in `A`. NaN gives NaN in every function but those on integers. Functions marked (T) are
+/// transcendental: backends may differ by a few ULP.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Function {
+    /// `x > 0 ? x : 0` (so −0 gives 0).
+    Relu,
+    /// `x < 0 ? alpha·x : x`.
+    LeakyRelu {
+        /// Slope below 0.
+        alpha: f64,
+    },
+    /// (T) `x < 0 ? alpha·(eˣ − 1) : x`, with `eˣ − 1` computed as one function.
+    Elu {
+        /// Factor below 0.
+        alpha: f64,
+    },
+    /// (T) `0.5·x·(1 + erf(x / √2))`, or with `tanh`: `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`.
+    Gelu {
+        /// The approximation by tanh.
+        tanh: bool,
+    },
+    /// (T) `max(x, 0) + ln(1 + e^−|x|)`.
+    Softplus,
+    /// (T) `x < 0 ? eˣ / (1 + eˣ) : 1 / (1 + e⁻ˣ)`.
+    Sigmoid,
+    /// (T) hyperbolic tangent.
+    Tanh,
+    /// `x < min ? min : x > max ? max : x`; of integers, too.
+    Clip {
+        /// Lower bound; −∞ for none.
+        min: f64,
+        /// Upper bound; ∞ for none.
+        max: f64,
+    },
+    /// `x·x`; of integers, too.
+    Square,
+    /// Integers: `x·multiply / divide`, the division towards zero.
+    Scale {
+        /// Factor.
+        multiply: i32,
+        /// Divisor, not 0.
+        divide: i32,
+    },
+    /// Integers to numbers: `x / divide`.
+    Dequantise {
+        /// Divisor, not 0.
+        divide: f64,
+    },
+}
+
+/// A function of two numbers, or integers. Operands: `a`, `b`, each of any strides over `shape`; the output is
+/// row-major in `shape`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Binary {
+    /// Lengths of the output; at most [`MAX_RANK`] axes.
+    pub shape: Vec<usize>,
+    /// Strides of `a` and of `b`.
+    pub strides: [Vec<usize>; 2],
+    /// Which function.
+    pub function: Pairwise,
+}
+
+/// A function of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairwise {
+    /// `a + b`.
+    Add,
+    /// `a · b`.
+    Multiply,
+}
+
+/// A matrix product, also of integers. Operands: `x` `[rows, inner]`; `weight`; `bias` where it has strides; `bucket`, one
+/// integer for each row, where `buckets` is not 0. `s = 0`, then `s = s + x[r, k]·weight[…]` for ascending `k`; `y[r, o] = s`
+/// or `s + bias[…]`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gemm {
+    /// Rows of `x` and of `y`.
+    pub rows: usize,
+    /// What is summed over.
+    pub inner: usize,
+    /// Columns of `y`.
+    pub outputs: usize,
+    /// Strides of the weight.
+    pub weight: GemmStrides,
+    /// Strides of the bias (its `inner` is 0), where there is one.
+    pub bias: Option<GemmStrides>,
+    /// Parameter sets, of which each row's `bucket` chooses one; 0 where there is one set and no such operand.
+    pub buckets: usize,
+}
+
+/// Strides of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct GemmStrides {
+    /// From one parameter set to the next; 0 where all share one.
+    pub bucket: usize,
+    /// From one summand to the next.
+    pub inner: usize,
+    /// From one output to the next.
+    pub output: usize,
+}
+
+/// A two-dimensional cross-correlation. Operands: `x` `[batch, inputs, height, width]`, `weight`, `bias` (one for each
+/// output) where `bias` is set. `s = 0`; for ascending input channel of the output's group, then kernel row, then kernel column, whose
+/// place lies within the image: `s = s + x·w`; `y = s` or `s + bias`. Padding is 0 and adds nothing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Conv {
+    /// Images.
+    pub batch: usize,
+    /// Groups: `inputs` and `outputs` are divided evenly.
+    pub groups: usize,
+    /// Input channels, of all groups.
+    pub inputs: usize,
+    /// Output channels, of all groups.
+    pub outputs: usize,
+    /// The window.
+    pub window: Window,
+    /// Strides of the weight: output channel, input channel within the group, kernel row, kernel column.
+    pub weight: [usize; 4],
+    /// Whether there is a bias.
+    pub bias: bool,
+}
+
+/// A window that moves over an image: `[rows, columns]` each. Output place `p` covers input places
+/// `p·stride − before + k·dilation` for `k` in `0..kernel`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Window {
+    /// Input lengths.
+    pub input: [usize; 2],
+    /// Output lengths.
+    pub output: [usize; 2],
+    /// Kernel lengths.
+    pub kernel: [usize; 2],
+    /// Steps.
+    pub stride: [usize; 2],
+    /// Distance between kernel elements.
+    pub dilation: [usize; 2],
+    /// Padding before the first element.
+    pub before: [usize; 2],
+}
+
+/// Pooling over a window. Operand: `x` `[images, height, width]`. Every window covers at least one place of the image.
+/// `Maximum`: the greatest, NaN if one is NaN. Else the sum in ascending row, then column, divided by the number of places that
+/// count.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pool {
+    /// Batch times channels.
+    pub images: usize,
+    /// The window.
+    pub window: Window,
+    /// What is computed.
+    pub kind: PoolKind,
+}
+
+/// What a pooling computes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolKind {
+    /// The greatest.
+    Maximum,
+    /// The mean over places within the image.
+    Average,
+    /// The mean over places within the padded image, whose lengths behind `before` are these (a last window may reach beyond them).
+    AveragePadded {
+        /// `[rows, columns]`, counted from the first padded element.
+        padded: [usize; 2],
+    },
+}
+
+/// Inference-time batch normalisation. Operands: `x` `[outer, channels, inner]`, then `scale`, `bias`, `mean`,
+/// `variance`, one for each channel. `y = ((x − mean) / √(variance + epsilon))·scale + bias`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Affine {
+    /// Axes before the channels, joined.
+    pub outer: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Axes behind the channels, joined.
+    pub inner: usize,
+    /// Added to the variance.
+    pub epsilon: f64,
+}
+
+/// Layer normalisation. Operands: `x` `[rows, len]`, `scale` `[len]`, `bias` `[len]` where `bias` is set.
+/// `m = (Σ x)/len`, `v = (Σ (x − m)·(x − m))/len`, both in ascending order; `y = ((x − m) / √(v + epsilon))·scale + bias`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LayerNorm {
+    /// Rows.
+    pub rows: usize,
+    /// Elements of a row.
+    pub len: usize,
+    /// Whether there is a bias.
+    pub bias: bool,
+    /// Added to the variance.
+    pub epsilon: f64,
+}
+
+/// (T) Softmax over the middle axis. Operand: `x` `[outer, len, inner]`. `m` is the greatest, `s = Σ e^(x − m)` in ascending
+/// order; `y = e^(x − m)/s`, or with `log`: `(x − m) − ln s`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Softmax {
+    /// Axes before, joined.
+    pub outer: usize,
+    /// Length of the axis.
+    pub len: usize,
+    /// Axes behind, joined.
+    pub inner: usize,
+    /// The logarithm.
+    pub log: bool,
+}
+
+/// The mean of each row, in ascending order. Operand: `x` `[rows, len]`; `len` is not 0.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Mean {
+    /// Rows.
+    pub rows: usize,
+    /// Elements of a row.
+    pub len: usize,
+}
+
+/// Rows of a table. Operands: `table`, `index` (integers). `y[r, c] = table[index[r]·strides[0] + c·strides[1]]`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gather {
+    /// Indices.
+    pub rows: usize,
+    /// Elements of a row.
+    pub columns: usize,
+    /// Rows of the table.
+    pub table: usize,
+    /// Strides of the table: row, column.
+    pub strides: [usize; 2],
+}
+
+/// A sum of columns, chosen by index; also of integers. Operands: `index` `[rows, slots]` (integers; negative: none),
+/// `weight`, `factoriser` and `bias` where they have strides, `bucket` (one integer for each row) where `bias_buckets` is not 0.
+/// `s = bias[…]` or 0; for ascending slot: `s = s + w`, where `w` is `weight[…]`, or `weight[…] + factoriser[…]` computed first.
+/// Index `f` is feature `f mod features` of set `f div features`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SparseSum {
+    /// Rows.
+    pub rows: usize,
+    /// Indices of a row.
+    pub slots: usize,
+    /// Columns of `y`.
+    pub outputs: usize,
+    /// Features of one set.
+    pub features: usize,
+    /// Sets; an index is less than `sets · features`.
+    pub sets: usize,
+    /// Strides of the weight: set, feature, output.
+    pub weight: [usize; 3],
+    /// Strides of the factoriser, which all sets share: feature, output.
+    pub factoriser: Option<[usize; 2]>,
+    /// Strides of the bias: bucket, output.
+    pub bias: Option<[usize; 2]>,
+    /// Biases of which `bucket` chooses one; 0 where there is no such operand.
+    pub bias_buckets: usize,
+}
+
+/// The features that CNN2 computes from an image. Operand: `x` `[batch, 4, height, width]` (red, green, blue, depth).
+/// `y` `[batch, 8, height, width]`: the four, then `u = (column + 0.5)/width`, `v = (row + 0.5)/height`, (T) `sin(10·u)`, and 1.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StaticFeatures {
+    /// Images.
+    pub batch: usize,
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+impl Kernel {
+    /// The kernel's name, as backends call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kernel::Copy(_) => "copy",
+            Kernel::Pad(_) => "pad",
+            Kernel::Unary(_) => "unary",
+            Kernel::Binary(_) => "binary",
+            Kernel::Gemm(_) => "gemm",
+            Kernel::Conv(_) => "conv",
+            Kernel::Pool(_) => "pool",
+            Kernel::Affine(_) => "affine",
+            Kernel::LayerNorm(_) => "layer_norm",
+            Kernel::Softmax(_) => "softmax",
+            Kernel::Mean(_) => "mean",
+            Kernel::Gather(_) => "gather",
+            Kernel::SparseSum(_) => "sparse_sum",
+            Kernel::StaticFeatures(_) => "static_features",
+        }
+    }
+
+    /// Elements that one run computes, which is also the number of threads that a GPU needs.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Kernel::Copy(copy) => copy.shape.iter().product(),
+            Kernel::Pad(pad) => pad.output.iter().product(),
+            Kernel::Unary(unary) => unary.len,
+            Kernel::Binary(binary) => binary.shape.iter().product(),
+            Kernel::Gemm(gemm) => gemm.rows * gemm.outputs,
+            Kernel::Conv(conv) => conv.batch * conv.outputs * conv.window.places(),
+            Kernel::Pool(pool) => pool.images * pool.window.places(),
+            Kernel::Affine(affine) => affine.outer * affine.channels * affine.inner,
+            Kernel::LayerNorm(norm) => norm.rows * norm.len,
+            Kernel::Softmax(softmax) => softmax.outer * softmax.len * softmax.inner,
+            Kernel::Mean(mean) => mean.rows,
+            Kernel::Gather(gather) => gather.rows * gather.columns,
+            Kernel::SparseSum(sum) => sum.rows * sum.outputs,
+            Kernel::StaticFeatures(image) => image.batch * 8 * image.height * image.width,
+        }
+    }
+
+    /// Whether backends may differ in the last places.
+    pub fn is_transcendental(&self) -> bool {
+        match self {
+            Kernel::Unary(unary) => matches!(
+                unary.function,
+                Function::Elu { .. }
+                    | Function::Gelu { .. }
+                    | Function::Softplus
+                    | Function::Sigmoid
+                    | Function::Tanh
+            ),
+            Kernel::Softmax(_) | Kernel::StaticFeatures(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Window {
+    /// Places of the output.
+    pub fn places(&self) -> usize {
+        self.output.iter().product()
+    }
+
+    /// The input place that kernel element `k` covers for output place `p` on `axis`; `None` in the padding.
+    pub fn place(&self, axis: usize, p: usize, k: usize) -> Option<usize> {
+        let place = (p * self.stride[axis] + k * self.dilation[axis]).checked_sub(self.before[axis])?;
+        (place < self.input[axis]).then_some(place)
+    }
+}
