@@ -1,11 +1,14 @@
 //! A backend that runs `kernels.cu` as host C++: the launches are those of the GPU, word for word.
 
+mod compile;
+
 use ckpt_api::{Error, Result};
 use ckpt_cuda::{Launch, Operand};
 use ckpt_forward::{Arithmetic, Array, Backend, BufferId, DeviceInfo, Element, Kernel, MathMode};
+use compile::compile;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
@@ -119,41 +122,7 @@ fn shape(array: &Array) -> Operand {
 }
 
 fn build() -> Option<PathBuf> {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let driver = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-host-{}", std::process::id()));
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
-    let built = Command::new(&compiler)
-        .args([
-            "-std=c++14",
-            "-O1",
-            "-g",
-            "-ffp-contract=off",
-            "-Wall",
-            "-Wextra",
-            "-Wno-unknown-pragmas",
-            "-Werror",
-        ])
-        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
-        .arg("-I")
-        .arg(package.join("kernels"))
-        .arg("-o")
-        .arg(&driver)
-        .arg(package.join("tests/host/driver.cpp"))
-        .status();
-    match built {
-        Ok(status) => {
-            assert!(status.success(), "{compiler} did not compile kernels.cu");
-            Some(driver)
-        }
-        Err(error) => {
-            assert!(
-                std::env::var_os("CKPT_REQUIRE_CXX").is_none(),
-                "CKPT_REQUIRE_CXX is set, and {compiler} is not here: {error}"
-            );
-            println!("skipped: no {compiler} here ({error}), so the kernels do not run as host C++");
-            None
-        }
-    }
+    compile("driver.cpp", "driver", &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
 }
 
 fn put(request: &mut Vec<u8>, bytes: &[u8]) {
