@@ -21,7 +21,9 @@ __device__ inline float from_bits(unsigned x) { return __uint_as_float(x); }
 // The upper 32 bits: sign, exponent, the first bits of the fraction.
 __device__ inline unsigned high(double x) { return (unsigned)(bits(x) >> 32); }
 __device__ inline unsigned high(float x) { return bits(x); }
-__device__ inline double with_high(double x, unsigned high) { return from_bits((u64)high << 32 | (bits(x) & 0xffffffffu)); }
+__device__ inline double with_high(double x, unsigned high) {
+    return from_bits((u64)high << 32 | (bits(x) & 0xffffffffu));
+}
 __device__ inline float with_high(float, unsigned high) { return from_bits(high); }
 
 __device__ inline float sqrt_(float x) { return __fsqrt_rn(x); }
@@ -41,7 +43,8 @@ template <> struct Float<double> {
     static constexpr unsigned INFINITE = 0x7ff00000;
     static constexpr double HUGE_POWER = 8.98846567431157953865e307;  // 2^1023
 
-    static constexpr unsigned HALF_LN2 = 0x3fd62e42, EXP_SPECIAL = 0x4086232b, EXP_GENERAL = 0x3ff0a2b2, EXP_TINY = 0x3e300000;
+    static constexpr unsigned HALF_LN2 = 0x3fd62e42, EXP_SPECIAL = 0x4086232b, EXP_GENERAL = 0x3ff0a2b2,
+                              EXP_TINY = 0x3e300000;
     static constexpr double EXP_MAX = 709.782712893383973096, EXP_MIN = -745.13321910194110842;
     static constexpr double EXP_LN2_HI = 6.93147180369123816490e-01, EXP_LN2_LO = 1.90821492927058770002e-10;
     static constexpr double LN2_HI = EXP_LN2_HI, LN2_LO = EXP_LN2_LO, INV_LN2 = 1.44269504088896338700e+00;
@@ -74,8 +77,8 @@ template <> struct Float<double> {
     static constexpr unsigned TANH_HALF_LN3 = 0x3fe193ea, TANH_LARGE = 0x40340000, TANH_HALF_LN53 = 0x3fd058ae,
                               NORMAL = 0x00100000;
 
-    static constexpr unsigned ERF_SMALL = 0x3feb0000, ERF_TINY = 0x3e300000, ERF_ONE = 0x40180000, ERF_125 = 0x3ff40000,
-                              ERF_286 = 0x4006db6d;
+    static constexpr unsigned ERF_SMALL = 0x3feb0000, ERF_TINY = 0x3e300000, ERF_ONE = 0x40180000,
+                              ERF_125 = 0x3ff40000, ERF_286 = 0x4006db6d;
     static constexpr double ERX = 8.45062911510467529297e-01, EFX8 = 1.02703333676410069053e+00;
     static __device__ double truncated(double x) { return from_bits(bits(x) & ~(u64)0xffffffff); }
     static __device__ double erf_small(double z) {
@@ -119,7 +122,8 @@ template <> struct Float<float> {
     static constexpr unsigned INFINITE = 0x7f800000;
     static constexpr float HUGE_POWER = 1.70141183460469231732e38f;  // 2^127
 
-    static constexpr unsigned HALF_LN2 = 0x3eb17218, EXP_SPECIAL = 0x42aeac50, EXP_GENERAL = 0x3f851593, EXP_TINY = 0x39000000;
+    static constexpr unsigned HALF_LN2 = 0x3eb17218, EXP_SPECIAL = 0x42aeac50, EXP_GENERAL = 0x3f851593,
+                              EXP_TINY = 0x39000000;
     static constexpr float EXP_MAX = 11629079.0f / 131072, EXP_MIN = -13627828.0f / 131072;
     static constexpr float EXP_LN2_HI = 6.9314575195e-01f, EXP_LN2_LO = 1.4286067653e-06f;
     static constexpr float LN2_HI = 6.9313812256e-01f, LN2_LO = 9.0580006145e-06f, INV_LN2 = 1.4426950216e+00f;
@@ -145,8 +149,8 @@ template <> struct Float<float> {
     static constexpr unsigned TANH_HALF_LN3 = 0x3f0c9f54, TANH_LARGE = 0x41200000, TANH_HALF_LN53 = 0x3e82c578,
                               NORMAL = 0x00800000;
 
-    static constexpr unsigned ERF_SMALL = 0x3f580000, ERF_TINY = 0x31800000, ERF_ONE = 0x40c00000, ERF_125 = 0x3fa00000,
-                              ERF_286 = 0x4036db6d;
+    static constexpr unsigned ERF_SMALL = 0x3f580000, ERF_TINY = 0x31800000, ERF_ONE = 0x40c00000,
+                              ERF_125 = 0x3fa00000, ERF_286 = 0x4036db6d;
     static constexpr float ERX = 8.4506291151e-01f, EFX8 = 1.0270333290e+00f;
     static __device__ float truncated(float x) { return from_bits(bits(x) & 0xffffe000u); }
     static __device__ float erf_small(float z) {

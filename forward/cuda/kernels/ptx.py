@@ -1,7 +1,7 @@
 """Compiles kernels.cu to kernels.ptx with the NVRTC of requirements.txt; needs no GPU and no CUDA toolkit.
 
     python ptx.py            writes kernels.ptx
-    python ptx.py --check    fails where kernels.ptx is not what would be written, and compiles for real architectures, too
+    python ptx.py --check    fails where kernels.ptx is not what would be written; also compiles for real GPUs
 """
 
 import ctypes

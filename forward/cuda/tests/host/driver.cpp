@@ -1,7 +1,8 @@
 // Runs launches that come on standard input, and answers on standard output; numbers are of this machine's byte order.
 //
-// Launch: length of the entry's name (u32), its bytes; WORDS words; five operands and the output, each its length in bytes
-// (i64, -1 for none) and its bytes. Answer: 1 or 0, whether there is such an entry (u32); the faults (2 x u32); the output.
+// Launch: length of the entry's name (u32), its bytes; WORDS words; five operands and the output, each its length in
+// bytes (i64, -1 for none) and its bytes. Answer: 1 or 0, whether there is such an entry (u32); the faults (2 x u32);
+// the output.
 
 #include "shim.h"
 

@@ -1,5 +1,6 @@
-// A driver in software: the functions of libcuda.so that the backend calls, and launches that run kernels.cu as host C++.
-// It is stricter than NVIDIA's where that costs nothing: memory is filled with rubbish, and what is wrong is not forgiven.
+// A driver in software: the functions of libcuda.so that the backend calls, and launches that run kernels.cu as host
+// C++. It is stricter than NVIDIA's where that costs nothing: memory is filled with rubbish, and what is wrong is not
+// forgiven.
 
 #include "shim.h"
 
@@ -9,7 +10,14 @@
 #include <cstring>
 #include <set>
 
-enum Result { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_IMAGE = 200, NOT_FOUND = 500 };
+enum Result {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    INVALID_IMAGE = 200,
+    NOT_FOUND = 500,
+};
 typedef unsigned long long Pointer;
 
 static const size_t MEMORY = 1 << 30;
@@ -111,10 +119,10 @@ Result cuEventRecord(void *, void *) { return SUCCESS; }
 Result cuEventDestroy_v2(void *) { return SUCCESS; }
 
 // Parameters are pointers to: five operands, the output, the faults, the launch's number, the words.
-Result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                      unsigned block_z, unsigned shared, void *, void **params, void **extra) {
-    if (!grid_x || !block_x || block_x > 1024 || grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1) return INVALID_VALUE;
-    if (shared || extra) return INVALID_VALUE;
+Result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                      unsigned block_y, unsigned block_z, unsigned shared, void *, void **params, void **extra) {
+    if (!grid_x || !block_x || block_x > 1024) return INVALID_VALUE;
+    if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared || extra) return INVALID_VALUE;
     const void *operands[5];
     for (int i = 0; i < 7; i++) {
         Pointer pointer = *(Pointer *)params[i];

@@ -28,7 +28,7 @@ static float __uint_as_float(unsigned x) { return same_bits<float>(x); }
 static double __dsqrt_rn(double x) { return std::sqrt(x); }
 static float __fsqrt_rn(float x) { return std::sqrt(x); }
 
-// An entry that takes its parameters as the driver of CUDA does: as many bytes as they have, from where the host put them.
+// An entry that takes its parameters as CUDA's driver does: as many bytes as they have, from where the host put them.
 typedef void (*Entry)(const void *const *operands, void *y, unsigned *first, unsigned launch, const void *params);
 static std::map<std::string, Entry> &entries() {
     static std::map<std::string, Entry> all;
