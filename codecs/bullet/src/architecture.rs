@@ -4,7 +4,8 @@
 //! ids are unique and known, sizes are positive and cannot overflow, layers fit each other.
 
 use crate::engine::{self, Engine};
-use crate::parameter::{Parameter, parameters};
+use crate::format::Part;
+use crate::parameter::{Parameter, Stored, parameters};
 use crate::preset;
 use ckpt_api::{ArchitectureFile, Checkpoint, DType, Error, Options, Result, Rounding, Scaling};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ use std::num::NonZeroU32;
 
 /// What errors call an engine's members.
 const ENGINE: &str = "engine.members";
+
+/// What a factoriser is that lies in the first columns of others.
+const COLUMNS: &str = "columns";
 
 /// Longest list that an architecture file may have.
 const MOST: usize = 256;
@@ -64,12 +68,47 @@ pub(crate) struct Input {
     pub(crate) features: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) buckets: Option<InputBuckets>,
-    /// Whether weights `l0f` are added to those of every bucket.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) factoriser: bool,
+    pub(crate) factoriser: Factoriser,
     /// How many sides' accumulators the first layer's output consists of: 2, or 1.
     #[serde(default = "two", skip_serializing_if = "is_two")]
     pub(crate) perspectives: u64,
+}
+
+/// Where the weights lie that are added to those of every bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "serde_json::Value", into = "serde_json::Value")]
+pub(crate) enum Factoriser {
+    /// There are none.
+    #[default]
+    None,
+    /// In a tensor of their own, `l0f`.
+    Own,
+    /// In the first columns of `l0w`, and of `pst`, as `TrainerBuilder` had it.
+    Columns,
+}
+
+impl TryFrom<serde_json::Value> for Factoriser {
+    type Error = &'static str;
+
+    fn try_from(value: serde_json::Value) -> std::result::Result<Self, Self::Error> {
+        match value {
+            serde_json::Value::Bool(false) => Ok(Factoriser::None),
+            serde_json::Value::Bool(true) => Ok(Factoriser::Own),
+            serde_json::Value::String(text) if text == COLUMNS => Ok(Factoriser::Columns),
+            _ => Err("a factoriser is true, false or \"columns\""),
+        }
+    }
+}
+
+impl From<Factoriser> for serde_json::Value {
+    fn from(factoriser: Factoriser) -> Self {
+        match factoriser {
+            Factoriser::None => false.into(),
+            Factoriser::Own => true.into(),
+            Factoriser::Columns => COLUMNS.into(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -286,7 +325,15 @@ impl Architecture {
                 }
                 _ => {}
             }
-            let Some(merged) = &entry.merge else { continue };
+            let Some(merged) = &entry.merge else {
+                if list != ENGINE && self.stored(&entry.id).map_err(field)?.is_several() && entry.transpose {
+                    return Err(field(
+                        invalid("a tensor that begins with the factoriser's columns is transposed")
+                            .help("merge them: bullet transposes none that does not"),
+                    ));
+                }
+                continue;
+            };
             let added = self.parameter(merged).map_err(field)?;
             if merged == &entry.id || parameter.along(added).is_none() {
                 return Err(field(invalid("the tensor that is merged does not fit"))
@@ -306,9 +353,37 @@ impl Architecture {
         })
     }
 
-    /// The entry that is saved under this id.
-    pub(crate) fn entry(&self, id: &str) -> Option<&Entry> {
-        self.net.saved.iter().find(|entry| entry.id == id)
+    /// The entries, of bullet's files and of the engine's, into which this tensor is merged.
+    pub(crate) fn merging<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Entry> {
+        let members = self.net.engine.iter().flat_map(|engine| &engine.members);
+        self.net.saved.iter().chain(members).filter(move |entry| entry.merge.as_deref() == Some(id))
+    }
+
+    /// What bullet stores under this id.
+    pub(crate) fn stored(&self, id: &str) -> Result<Stored<'_>> {
+        let own = self.parameter(id)?;
+        if let Some(whole) = own.begins {
+            return Err(invalid("the tensor is not stored by itself")
+                .found(format!("'{id}'"))
+                .expected(format!("'{whole}', of which it is the first columns")));
+        }
+        Ok(Stored::new(self.parameters.iter().filter(|other| other.begins == Some(id)), own))
+    }
+
+    /// Everything that bullet stores, in the order of the layers.
+    pub(crate) fn all_stored(&self) -> impl Iterator<Item = Stored<'_>> {
+        let own = self.parameters.iter().filter(|parameter| parameter.begins.is_none());
+        own.filter_map(|parameter| self.stored(&parameter.id).ok())
+    }
+
+    /// What a file of this part's stores as an entry: what is merged into it is no longer in front of it.
+    pub(crate) fn stored_as(&self, entry: &Entry, part: Part) -> Result<Stored<'_>> {
+        let alone = part == Part::Engine || (part != Part::Raw && entry.merge.is_some());
+        if alone {
+            Ok(Stored::new(std::iter::empty(), self.parameter(&entry.id)?))
+        } else {
+            self.stored(&entry.id)
+        }
     }
 }
 

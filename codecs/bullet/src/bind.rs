@@ -240,10 +240,7 @@ impl Bound<'_> {
     }
 
     /// The rows that an old record states.
-    pub(crate) fn rows(&self) -> u64 {
-        let elements = self.source.shape.elements();
-        let kept = self.source.metadata.value(ID, KEY_ROWS).and_then(serde_json::Value::as_u64);
-        let kept = kept.filter(|rows| *rows > 0 && elements.is_multiple_of(*rows));
-        kept.or(self.parameter.map(|parameter| parameter.rows_and_columns().0)).unwrap_or(elements)
+    pub(crate) fn kept_rows(&self) -> Option<u64> {
+        self.source.metadata.value(ID, KEY_ROWS)?.as_u64()
     }
 }

@@ -14,6 +14,8 @@ pub(crate) const KEY_PARTS: &str = "parts";
 pub(crate) const KEY_PADDING: &str = "padding";
 /// Metadata: the text of step.txt.
 pub(crate) const KEY_STEP: &str = "step";
+/// Metadata: the text of log.txt.
+pub(crate) const KEY_LOG: &str = "log";
 /// Metadata: the form of the optimiser's records, where that is not the current one.
 pub(crate) const KEY_RECORDS: &str = "records";
 /// Metadata of a tensor: its id, under which the net knows it.
@@ -27,6 +29,8 @@ pub(crate) const KEY_QUANTISED: &str = "quantised";
 pub(crate) const RAW: &str = "raw.bin";
 pub(crate) const QUANTISED: &str = "quantised.bin";
 pub(crate) const STEP: &str = "step.txt";
+/// The losses of the training so far: superbatch, batch, loss.
+pub(crate) const LOG: &str = "log.txt";
 /// The folder of the optimiser's files.
 pub(crate) const STATE: &str = "optimiser_state/";
 
@@ -178,8 +182,8 @@ pub(crate) fn sections(architecture: &Architecture, part: Part) -> Result<(Vec<S
     let mut end = engine.map_or(0, |engine| engine.header.0.len() as u64);
     for (index, entry) in entries(architecture, part).iter().enumerate() {
         let size = if part == Part::Raw { Some(4) } else { entry.kind.dtype().bytes() };
-        let elements = architecture.parameter(&entry.id)?.elements();
-        let len = size.and_then(|size| elements.checked_mul(size));
+        let elements = architecture.stored_as(entry, part)?.elements();
+        let len = size.zip(elements).and_then(|(size, elements)| elements.checked_mul(size));
         let place = align.up(end).zip(len);
         let place = place.and_then(|(offset, len)| Some((offset, len, offset.checked_add(len)?)));
         let (offset, len, after) = place.ok_or_else(|| too_large(&entry.id))?;

@@ -2,7 +2,7 @@
 
 use crate::architecture::{Activation, Architecture, Layer, OutputBucketKind};
 use crate::format::{ID, KEY_QUANTISED};
-use crate::parameter::{FACTORISER, PSQT};
+use crate::parameter::{FACTORISER, PSQT, PSQT_FACTORISER};
 use ckpt_api::{Attribute, Checkpoint, Graph, Node, Op, Value};
 
 /// The graph over the checkpoint's tensors, or why there is none.
@@ -15,9 +15,11 @@ pub(crate) fn build(architecture: &Architecture, checkpoint: &Checkpoint) -> Res
         );
     }
     let merged = |id: &str| {
-        let into = architecture.entry("l0w").filter(|entry| entry.merge.as_deref() == Some(id));
-        let weight = into.and_then(|entry| checkpoint.tensor(&entry.id));
-        weight.is_some_and(|(_, tensor)| tensor.metadata.value(ID, KEY_QUANTISED).is_some())
+        let mut into = architecture.merging(id);
+        into.any(|entry| {
+            let weight = checkpoint.tensor(&entry.id);
+            weight.is_some_and(|(_, tensor)| tensor.metadata.value(ID, KEY_QUANTISED).is_some())
+        })
     };
     for parameter in &architecture.parameters {
         if checkpoint.tensor(&parameter.id).is_none() && !merged(&parameter.id) {
@@ -27,13 +29,15 @@ pub(crate) fn build(architecture: &Architecture, checkpoint: &Checkpoint) -> Res
             ));
         }
     }
-    let factoriser = checkpoint.tensor(FACTORISER).is_some();
-    Ok(Builder { architecture, factoriser, nodes: Vec::new() }.build())
+    let there = |id: &'static str| checkpoint.tensor(id).map(|_| id);
+    let factorisers = [there(FACTORISER), there(PSQT_FACTORISER)];
+    Ok(Builder { architecture, factorisers, nodes: Vec::new() }.build())
 }
 
 struct Builder<'a> {
     architecture: &'a Architecture,
-    factoriser: bool,
+    /// The weights that every input bucket shares, of the first layer and of the way around the layers.
+    factorisers: [Option<&'static str>; 2],
     nodes: Vec<Node>,
 }
 
@@ -96,12 +100,13 @@ impl Builder<'_> {
         let mut inputs = vec![side.to_owned()];
         if let Some(layer) = layer {
             node = node.parameter("bias", "l0b");
-            if self.factoriser {
-                node = node.parameter("factoriser", FACTORISER);
-            }
             if layer.bucketed == Some(true) {
                 inputs.push("bucket".into());
             }
+        }
+        let [first, around] = self.factorisers;
+        if let Some(factoriser) = if layer.is_some() { first } else { around } {
+            node = node.parameter("factoriser", factoriser);
         }
         node.inputs = inputs;
         self.push(node)

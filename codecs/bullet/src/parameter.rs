@@ -1,12 +1,14 @@
 //! What is trained: matrices with named axes, and the orders in which bullet stores them.
 
-use crate::architecture::{Net, invalid};
+use crate::architecture::{Factoriser, Net, invalid};
 use ckpt_api::{AddedAxis, Axis, Result, Shape, Tensor};
 
 /// The id of the weights that every input bucket shares.
 pub(crate) const FACTORISER: &str = "l0f";
 /// The id of the weights from the inputs to the output.
 pub(crate) const PSQT: &str = "pst";
+/// What the weights are called that every input bucket shares on this way.
+pub(crate) const PSQT_FACTORISER: &str = "pstf";
 
 /// A matrix, or a vector, which is a matrix of one column.
 ///
@@ -20,6 +22,43 @@ pub(crate) struct Parameter {
     axes: Vec<(Axis, Part)>,
     /// Whether the axes mean what they are called; not for tensors that the layers do not explain.
     meant: bool,
+    /// The id of the tensor whose first columns it is; `None` where it is stored by itself.
+    pub(crate) begins: Option<&'static str>,
+}
+
+/// What bullet stores under one id: a parameter, perhaps behind others that its first columns are.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) parts: Vec<&'a Parameter>,
+}
+
+impl<'a> Stored<'a> {
+    pub(crate) fn new(before: impl Iterator<Item = &'a Parameter>, own: &'a Parameter) -> Self {
+        Stored { id: &own.id, parts: before.chain([own]).collect() }
+    }
+
+    /// Whether it is more than the parameter itself.
+    pub(crate) fn is_several(&self) -> bool {
+        self.parts.len() > 1
+    }
+
+    /// `None` where no file can hold them.
+    pub(crate) fn elements(&self) -> Option<u64> {
+        self.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.elements()))
+    }
+
+    /// Rows and columns, as bullet counts them.
+    pub(crate) fn rows_and_columns(&self) -> (u64, u64) {
+        let all = self.parts.iter().map(|part| part.rows_and_columns());
+        all.fold((0, 0), |(_, sum), (rows, columns)| (rows, columns.saturating_add(sum)))
+    }
+
+    /// Its axes and their lengths, for people.
+    pub(crate) fn describe(&self) -> String {
+        let parts: Vec<String> = self.parts.iter().map(|part| part.describe()).collect();
+        parts.join(", then ")
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +73,7 @@ impl Parameter {
         let shape = Shape::new(axes.iter().map(|(.., len)| *len).collect::<Vec<_>>())
             .map_err(|error| invalid("a tensor is too large").tensor(&id).found(error.to_string()))?;
         let axes = axes.iter().map(|(axis, part, _)| (*axis, *part)).collect();
-        Ok(Parameter { id, shape, axes, meant: true })
+        Ok(Parameter { id, shape, axes, meant: true, begins: None })
     }
 
     /// The tensor, of 32-bit floats.
@@ -107,8 +146,16 @@ pub(crate) fn parameters(net: &Net) -> Result<Vec<Parameter>> {
     let input = |len: Option<u64>| len.map(|len| (Axis::Bucket, Part::Column, len));
     let features = (Axis::Feature, Part::Column, net.input.features);
     let buckets = input(net.input.buckets.as_ref().map(|buckets| buckets.count));
+    let factoriser = |id, out, whole| {
+        let own = Parameter::new(id, &axes(None, out, Some(features)))?;
+        Ok(Parameter { begins: (net.input.factoriser == Factoriser::Columns).then_some(whole), ..own })
+    };
     if net.psqt {
-        found.push(Parameter::new(PSQT, &axes(buckets, (Axis::Out, Part::Row, 1), Some(features)))?);
+        let out = (Axis::Out, Part::Row, 1);
+        found.push(Parameter::new(PSQT, &axes(buckets, out, Some(features)))?);
+        if net.input.factoriser == Factoriser::Columns {
+            found.push(factoriser(PSQT_FACTORISER, out, PSQT)?);
+        }
     }
     let mut width = 0;
     for (index, layer) in net.layers.iter().enumerate() {
@@ -118,8 +165,8 @@ pub(crate) fn parameters(net: &Net) -> Result<Vec<Parameter>> {
         let choice = choice.map(|buckets| (Axis::Bucket, Part::Row, buckets.count));
         if index == 0 {
             found.push(Parameter::new("l0w", &axes(buckets, out, Some(features)))?);
-            if net.input.factoriser {
-                found.push(Parameter::new(FACTORISER, &axes(None, out, Some(features)))?);
+            if net.input.factoriser != Factoriser::None {
+                found.push(factoriser(FACTORISER, out, "l0w")?);
             }
         } else {
             let weights = axes(choice, out, Some((Axis::In, Part::Column, width)));

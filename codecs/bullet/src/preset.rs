@@ -7,7 +7,7 @@
 //! | `multi` | several hidden layers, as bullet's `4_multi_layer` example | `l0` i16, `l1w` i8, the rest f32; rounded, weights transposed |
 
 use crate::architecture::{
-    Activation, Entry, EntryType, Format, Input, InputBuckets, Layer, Net, OutputBuckets, invalid,
+    Activation, Entry, EntryType, Factoriser, Format, Input, InputBuckets, Layer, Net, OutputBuckets, invalid,
 };
 use crate::parameter::FACTORISER;
 use ckpt_api::{Error, Result, nearest};
@@ -130,7 +130,11 @@ impl Preset {
             input: Input {
                 features: self.features,
                 buckets: self.inputs.map(|count| InputBuckets { count, layout: Vec::new(), mirrored: false }),
-                factoriser: self.factoriser,
+                factoriser: match (self.factoriser, self.family) {
+                    (false, _) => Factoriser::None,
+                    (true, Family::Builder) => Factoriser::Columns,
+                    (true, _) => Factoriser::Own,
+                },
                 perspectives: 2,
             },
             layers: self.sizes.iter().enumerate().map(layer).collect(),

@@ -14,8 +14,8 @@ pub(crate) fn propose(tensors: &[Tensor]) -> Vec<String> {
     let fits = |text: &String| {
         let net = preset::parse(text).and_then(Architecture::new);
         net.is_ok_and(|net| {
-            weights().count() == net.parameters.len()
-                && net.parameters.iter().all(|parameter| count(&parameter.id) == Some(parameter.elements()))
+            weights().count() == net.all_stored().count()
+                && net.all_stored().all(|stored| count(stored.id) == stored.elements())
         })
     };
     let mut notes = vec![
@@ -28,7 +28,7 @@ pub(crate) fn propose(tensors: &[Tensor]) -> Vec<String> {
             _ => format!(" (or arch={})", found[1..].join(", arch=")),
         };
         notes.push(format!(
-            "ids and counts fit --set arch={first}{others}; they cannot tell the activations, the types and scales of quantised.bin, what is transposed, or output buckets from outputs"
+            "ids and counts fit --set arch={first}{others}; they cannot tell the activations, the types and scales of quantised.bin, what is transposed, output buckets from outputs, or a factoriser in the first columns from a bucket"
         ));
     }
     notes
@@ -58,12 +58,19 @@ fn candidates(count: &dyn Fn(&str) -> Option<u64>) -> Vec<String> {
     if buckets > 1 {
         keys += &format!(",buckets={buckets}");
     }
+    let outputs = keys.clone();
     if let Some(inputs) = columns.checked_div(features).filter(|inputs| *inputs > 1) {
         keys += &format!(",inputs={inputs}");
     }
     if shared.is_some() {
         keys += ",factoriser=true";
     }
+    let columns =
+        columns.checked_div(features).and_then(|sets| sets.checked_sub(1)).filter(|_| shared.is_none());
+    let columns = columns
+        .filter(|inputs| *inputs > 0)
+        .map(|inputs| format!("{outputs},inputs={inputs},factoriser=true"));
+    let columns = columns.map(|keys| format!("builder:{features}x{}{keys}", sizes.join("x")));
     let sizes = format!("{features}x{}{keys}", sizes.join("x"));
     match biases.len() {
         1 => {
@@ -72,6 +79,7 @@ fn candidates(count: &dyn Fn(&str) -> Option<u64>) -> Vec<String> {
                 format!("builder:{sizes}"),
                 format!("simple:{sizes},pairwise=true"),
             ]);
+            found.extend(columns);
         }
         _ => found.extend([format!("multi:{sizes}"), format!("multi:{sizes},pairwise=false")]),
     }

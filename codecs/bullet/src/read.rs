@@ -1,11 +1,12 @@
 //! Reading: which files there are, what each of them is, and where its tensors lie.
 
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, Entry};
 use crate::format::{
-    Form, ID, KEY_ARCHITECTURE, KEY_ID, KEY_PADDING, KEY_PARTS, KEY_QUANTISED, KEY_RECORDS, KEY_ROWS,
-    KEY_STEP, MOMENTUM, PARAMS, Padding, Part, QUANTISED, RAW, SLOTS, SLOW, STATE, STEP, Section, State,
-    VELOCITY, WEIGHTS, entries, padded, sections,
+    Form, ID, KEY_ARCHITECTURE, KEY_ID, KEY_LOG, KEY_PADDING, KEY_PARTS, KEY_QUANTISED, KEY_RECORDS,
+    KEY_ROWS, KEY_STEP, LOG, MOMENTUM, PARAMS, Padding, Part, QUANTISED, RAW, SLOTS, SLOW, STATE, STEP,
+    Section, State, VELOCITY, WEIGHTS, entries, padded, sections,
 };
+use crate::parameter::Parameter;
 use crate::records::{self, Record};
 use crate::{engine, graph, preset, propose, step};
 use ckpt_api::{
@@ -115,6 +116,7 @@ impl Reader<'_> {
                 .help("copy the whole folder again, or name raw.bin or quantised.bin itself"));
         }
         let (raw, quantised) = (self.input.has_file(RAW), self.input.has_file(QUANTISED));
+        self.read_log()?;
         if let Some((folder, weights)) = state {
             self.read_state(folder, weights)?;
             if raw {
@@ -134,6 +136,21 @@ impl Reader<'_> {
             return Err(Error::usage("the directory is no checkpoint of bullet's")
                 .file(self.input.display(""))
                 .expected(format!("{STATE}{}, {RAW} or {QUANTISED}", WEIGHTS.file)));
+        }
+        Ok(())
+    }
+
+    /// The training's log, which some checkpoints have beside their files.
+    fn read_log(&mut self) -> Result<()> {
+        if !self.input.has_file(LOG) {
+            return Ok(());
+        }
+        let file = self.input.file(LOG)?;
+        let fits = self.limits.check("header_bytes", file.len()).is_ok();
+        let text = if fits { String::from_utf8(file.bytes(0, file.len())?).ok() } else { None };
+        match text {
+            Some(text) => self.contents.checkpoint.metadata.insert(ID, KEY_LOG, text),
+            None => self.contents.notes.push(format!("{LOG} is too long, or no text: it is not kept")),
         }
         Ok(())
     }
@@ -249,32 +266,14 @@ impl Reader<'_> {
     fn add_records(&mut self, name: &str, state: State, records: &[Record]) -> Result<()> {
         let file = self.add_file(name);
         for record in records {
-            let parameter = match &self.architecture {
-                Some(architecture) => Some(architecture.parameter(&record.id)?),
-                None => None,
-            };
-            let name = format!("{}{}", state.prefix, record.id);
-            let (mut tensor, order) = match (parameter, record.rows) {
-                (Some(parameter), _) => (parameter.tensor(name), parameter.order(false)),
-                (None, Some(rows)) => {
-                    let columns = record.count.checked_div(rows).unwrap_or(0);
-                    (Tensor::new(name, DType::F32, Shape::new(vec![rows, columns])?), vec![1, 0])
-                }
-                (None, None) => (Tensor::new(name, DType::F32, Shape::new(vec![record.count])?), vec![0]),
-            };
-            if let Some(rows) = record.rows {
-                tensor.metadata.insert(ID, KEY_ROWS, rows);
+            let mut offset = record.offset;
+            for (id, tensor, order) in tensors(record, state, self.architecture.as_ref())? {
+                let len = tensor.shape.elements().saturating_mul(4);
+                let extent = Extent { file, offset, len, region: None, checksum: None };
+                self.add(tensor, &id, extent, encoding(order));
+                // Within the record, as was checked.
+                offset = offset.saturating_add(len);
             }
-            match state.slot {
-                Some(slot) => {
-                    tensor.role = Role::Optimizer;
-                    tensor.slot = Some(Slot { variable: record.id.clone(), name: slot.to_owned() });
-                }
-                None => tensor.metadata.insert(ID, KEY_ID, record.id.as_str()),
-            }
-            let len = record.count.saturating_mul(4);
-            let extent = Extent { file, offset: record.offset, len, region: None, checksum: None };
-            self.add(tensor, &record.id, extent, encoding(order));
         }
         Ok(())
     }
@@ -292,31 +291,22 @@ impl Reader<'_> {
             _ => self.check_sections(&architecture, &source, part)?,
         };
         let file = self.add_file(name);
-        for Section { entry, offset, len } in sections {
+        for Section { entry, mut offset, .. } in sections {
             let Some(entry) = entries(&architecture, part).get(entry) else { continue };
-            let parameter = architecture.parameter(&entry.id)?;
-            let mut tensor = parameter.tensor(&entry.id);
-            tensor.metadata.insert(ID, KEY_ID, entry.id.as_str());
-            let mut encoding = encoding(parameter.order(quantised && entry.transpose));
-            if quantised {
-                if let Some(layout) = entry.layout(parameter)? {
-                    let axes: Vec<usize> = (0..parameter.shape.rank()).collect();
-                    encoding = layout.apply(encoding, &axes);
-                }
-                encoding.dtype = entry.kind.dtype();
-                match entry.scale.filter(|_| self.integers) {
-                    Some(scale) => {
-                        tensor.dtype = entry.kind.dtype();
-                        tensor.quantisation = Some(Quantisation { scale });
-                    }
-                    None => encoding.scaling = entry.scaling(),
-                }
-                if entry.scale.is_some() || entry.merge.is_some() {
-                    tensor.metadata.insert(ID, KEY_QUANTISED, entry.scale.map_or(0, NonZeroU32::get));
-                }
+            for parameter in architecture.stored_as(entry, part)?.parts {
+                let mut tensor = parameter.tensor(&parameter.id);
+                tensor.metadata.insert(ID, KEY_ID, parameter.id.as_str());
+                let encoding = match quantised {
+                    true => quantised_as(entry, parameter, &mut tensor, self.integers)?,
+                    false => encoding(parameter.order(false)),
+                };
+                let size = encoding.dtype.bytes().unwrap_or(1);
+                // Within the section, as was checked.
+                let len = parameter.elements().saturating_mul(size);
+                let extent = Extent { file, offset, len, region: None, checksum: None };
+                self.add(tensor, &parameter.id, extent, encoding);
+                offset = offset.saturating_add(len);
             }
-            let extent = Extent { file, offset, len, region: None, checksum: None };
-            self.add(tensor, &entry.id, extent, encoding);
         }
         self.architecture = Some(architecture);
         self.parts.push(part);
@@ -417,17 +407,78 @@ impl Reader<'_> {
     }
 }
 
+/// What a record holds: for each tensor its id, the tensor, and its stored axis order.
+fn tensors(
+    record: &Record,
+    state: State,
+    architecture: Option<&Architecture>,
+) -> Result<Vec<(String, Tensor, Vec<usize>)>> {
+    let named = |id: &str| format!("{}{id}", state.prefix);
+    let mut all = match (architecture, record.rows) {
+        (Some(architecture), _) => {
+            let parts = architecture.stored(&record.id)?.parts.into_iter();
+            let part = |part: &Parameter| (part.id.clone(), part.tensor(named(&part.id)), part.order(false));
+            parts.map(part).collect()
+        }
+        (None, rows) => {
+            let columns = rows.map(|rows| record.count.checked_div(rows).unwrap_or(0));
+            let shape = rows.zip(columns).map_or(vec![record.count], |(rows, columns)| vec![rows, columns]);
+            let order = (0..shape.len()).rev().collect();
+            let tensor = Tensor::new(named(&record.id), DType::F32, Shape::new(shape)?);
+            vec![(record.id.clone(), tensor, order)]
+        }
+    };
+    for (id, tensor, _) in &mut all {
+        if let Some(rows) = record.rows {
+            tensor.metadata.insert(ID, KEY_ROWS, rows);
+        }
+        match state.slot {
+            Some(slot) => {
+                tensor.role = Role::Optimizer;
+                tensor.slot = Some(Slot { variable: id.clone(), name: slot.to_owned() });
+            }
+            None => tensor.metadata.insert(ID, KEY_ID, id.as_str()),
+        }
+    }
+    Ok(all)
+}
+
+/// How quantised.bin or an engine's file stores a parameter, and what its tensor is then.
+fn quantised_as(
+    entry: &Entry,
+    parameter: &Parameter,
+    tensor: &mut Tensor,
+    integers: bool,
+) -> Result<Encoding> {
+    let mut encoding = encoding(parameter.order(entry.transpose));
+    if let Some(layout) = entry.layout(parameter)? {
+        let axes: Vec<usize> = (0..parameter.shape.rank()).collect();
+        encoding = layout.apply(encoding, &axes);
+    }
+    encoding.dtype = entry.kind.dtype();
+    match entry.scale.filter(|_| integers) {
+        Some(scale) => {
+            tensor.dtype = entry.kind.dtype();
+            tensor.quantisation = Some(Quantisation { scale });
+        }
+        None => encoding.scaling = entry.scaling(),
+    }
+    if entry.scale.is_some() || entry.merge.is_some() {
+        tensor.metadata.insert(ID, KEY_QUANTISED, entry.scale.map_or(0, NonZeroU32::get));
+    }
+    Ok(encoding)
+}
+
 /// Whether the file is long enough for every entry; an error names the first for which it is not.
 fn check_lengths(architecture: &Architecture, part: Part, file: &File, sections: &[Section]) -> Result<()> {
     let Some(section) = sections.iter().find(|section| section.offset + section.len > file.len()) else {
         return Ok(());
     };
-    let entry = entries(architecture, part).get(section.entry).map(|entry| entry.id.as_str());
-    let parameter = architecture.parameter(entry.unwrap_or_default())?;
-    let elements = parameter.elements();
-    let size = section.len.checked_div(elements).unwrap_or(1).max(1);
+    let Some(entry) = entries(architecture, part).get(section.entry) else { return Ok(()) };
+    let stored = architecture.stored_as(entry, part)?;
+    let size = section.len.checked_div(stored.elements().unwrap_or(0)).unwrap_or(1).max(1);
     let found = file.len().saturating_sub(section.offset) / size;
-    Err(records::disagrees(&parameter.id, found, elements, &parameter.describe())
+    Err(records::disagrees(&stored, found)
         .file(file.name())
         .offset(section.offset)
         .help("the file is cut short, or the architecture is that of another net"))

@@ -5,6 +5,7 @@
 
 use crate::architecture::Architecture;
 use crate::format::Form;
+use crate::parameter::Stored;
 use ckpt_api::{Error, File, Limits, Result};
 use std::collections::HashSet;
 
@@ -146,17 +147,15 @@ fn parse_id(file: &File, start: u64, limits: &Limits) -> Result<String> {
 pub(crate) fn headerless(file: &File, architecture: &Architecture) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     let mut offset = 0u64;
-    for parameter in &architecture.parameters {
-        let count = parameter.elements();
-        let end = count.checked_mul(4).and_then(|len| offset.checked_add(len));
-        let end = end.ok_or_else(|| crate::format::too_large(&parameter.id))?;
+    for stored in architecture.all_stored() {
+        let count = stored.elements();
+        let end = count.and_then(|count| count.checked_mul(4)).and_then(|len| offset.checked_add(len));
+        let (count, end) = count.zip(end).ok_or_else(|| crate::format::too_large(stored.id))?;
         if end > file.len() {
             let found = file.len().saturating_sub(offset) / 4;
-            return Err(disagrees(&parameter.id, found, count, &parameter.describe())
-                .file(file.name())
-                .offset(offset));
+            return Err(disagrees(&stored, found).file(file.name()).offset(offset));
         }
-        records.push(Record { id: parameter.id.clone(), rows: None, count, offset });
+        records.push(Record { id: stored.id.to_owned(), rows: None, count, offset });
         offset = end;
     }
     if offset < file.len() {
@@ -179,7 +178,7 @@ pub(crate) fn too_long(file: &File, end: u64) -> Error {
 /// Whether these are all weights of the architecture, with as many numbers as it says.
 pub(crate) fn check(records: &[Record], architecture: &Architecture) -> Result<()> {
     for record in records {
-        let parameter = architecture.parameter(&record.id).map_err(|error| {
+        let stored = architecture.stored(&record.id).map_err(|error| {
             Error::usage("the file has a record that the architecture does not know")
                 .tensor(&record.id)
                 .found(format!("{} numbers", record.count))
@@ -188,10 +187,10 @@ pub(crate) fn check(records: &[Record], architecture: &Architecture) -> Result<(
                     |(_, help)| help,
                 ))
         })?;
-        if parameter.elements() != record.count {
-            return Err(disagrees(&record.id, record.count, parameter.elements(), &parameter.describe()));
+        if stored.elements() != Some(record.count) {
+            return Err(disagrees(&stored, record.count));
         }
-        let (rows, columns) = parameter.rows_and_columns();
+        let (rows, columns) = stored.rows_and_columns();
         if record.rows.is_some_and(|stated| stated != rows && stated != record.count) {
             return Err(Error::usage("the architecture does not fit the file")
                 .tensor(&record.id)
@@ -199,26 +198,25 @@ pub(crate) fn check(records: &[Record], architecture: &Architecture) -> Result<(
                 .expected(format!("{rows} rows and {columns} columns")));
         }
     }
-    let missing = architecture
-        .parameters
-        .iter()
-        .find(|parameter| records.iter().all(|record| record.id != parameter.id));
+    let missing =
+        architecture.all_stored().find(|stored| records.iter().all(|record| record.id != stored.id));
     match missing {
-        Some(parameter) => Err(Error::corrupt("a weight has no record")
-            .tensor(&parameter.id)
+        Some(stored) => Err(Error::corrupt("a weight has no record")
+            .tensor(stored.id)
             .help("bullet itself would load the file silently and keep its initial values; if the net has no such weight, correct the architecture")),
         None => Ok(()),
     }
 }
 
 /// Which entry disagrees, and by how many elements.
-pub(crate) fn disagrees(id: &str, found: u64, expected: u64, described: &str) -> Error {
+pub(crate) fn disagrees(stored: &Stored<'_>, found: u64) -> Error {
+    let expected = stored.elements().unwrap_or(u64::MAX);
     let difference = match found.checked_sub(expected) {
         Some(more) => format!("{more} too many"),
         None => format!("{} too few", expected.saturating_sub(found)),
     };
     Error::usage("the architecture does not fit the file")
-        .tensor(id)
+        .tensor(stored.id)
         .found(format!("{found} numbers, {difference}"))
-        .expected(format!("{expected}: {described}"))
+        .expected(format!("{expected}: {}", stored.describe()))
 }

@@ -3,9 +3,10 @@
 use crate::architecture::{Architecture, Entry};
 use crate::bind::{Bindings, Bound};
 use crate::format::{
-    Form, ID, KEY_PADDING, KEY_PARTS, KEY_RECORDS, KEY_STEP, MOMENTUM, PARAMS, Padding, Part, QUANTISED, RAW,
-    SLOTS, SLOW, STATE, STEP, State, VELOCITY, WEIGHTS, entries, padded, sections,
+    Form, ID, KEY_LOG, KEY_PADDING, KEY_PARTS, KEY_RECORDS, KEY_STEP, LOG, MOMENTUM, PARAMS, Padding, Part,
+    QUANTISED, RAW, SLOTS, SLOW, STATE, STEP, State, VELOCITY, WEIGHTS, entries, padded, sections,
 };
+use crate::parameter::{Parameter, Stored};
 use crate::{graph, step};
 use ckpt_api::{
     Added, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Loss, LossKind, Options,
@@ -162,7 +163,11 @@ impl<'a> Writer<'a> {
                 }
             }
         }
-        if self.placed.files.is_empty() {
+        let parts_written = self.placed.files.len();
+        if let Some(text) = self.checkpoint.metadata.text(ID, KEY_LOG).filter(|_| !self.target.single) {
+            self.write_text(self.target.file("", LOG), text);
+        }
+        if parts_written == 0 {
             return Err(Error::usage("nothing is to be written").field("parts"));
         }
         Ok(())
@@ -186,16 +191,26 @@ impl<'a> Writer<'a> {
         }
         for section in sections {
             let Some(entry) = entries(architecture, part).get(section.entry) else { continue };
-            let bound = self.weight(&entry.id)?;
-            let (encoding, added) = match part {
-                Part::Raw => (plain(bound)?, Vec::new()),
-                _ => self.quantised(bound, entry)?,
-            };
-            let extent =
-                Extent { file, offset: section.offset, len: section.len, region: None, checksum: None };
-            let mut placement = Placement::new(bound.tensor, entry.id.as_str(), vec![extent], encoding);
-            placement.added = added;
-            self.placed.placements.push(placement);
+            let size = if part == Part::Raw { Some(4) } else { entry.kind.dtype().bytes() };
+            let mut offset = section.offset;
+            for parameter in architecture.stored_as(entry, part)?.parts {
+                // Within the section, whose end is known.
+                let len = parameter.elements().saturating_mul(size.unwrap_or(1));
+                let extent = Extent { file, offset, len, region: None, checksum: None };
+                offset = offset.saturating_add(len);
+                let Some(bound) = self.source_of(WEIGHTS, &parameter.id)? else {
+                    self.tell_filled(WEIGHTS, &parameter.id);
+                    continue;
+                };
+                let (encoding, added) = match part {
+                    Part::Raw => (plain(&bound)?, Vec::new()),
+                    _ => self.quantised(&bound, entry)?,
+                };
+                let mut placement =
+                    Placement::new(bound.tensor, parameter.id.as_str(), vec![extent], encoding);
+                placement.added = added;
+                self.placed.placements.push(placement);
+            }
         }
         if quantised {
             let bytes = self.padding.bytes(end);
@@ -265,21 +280,27 @@ impl<'a> Writer<'a> {
         if self.bindings.of(SLOW).next().is_some() {
             self.write_records(SLOW, self.target.file(STATE, SLOW.file))?;
         }
-        if let Some(text) = self.checkpoint.metadata.text(ID, KEY_STEP) {
-            self.write_steps(text);
-        }
+        self.write_steps();
         self.write_records(weights, self.target.file(STATE, weights.file))
     }
 
-    fn write_steps(&mut self, text: &str) {
-        let ids = self.bindings.of(WEIGHTS).map(|bound| bound.id.as_str());
+    fn write_steps(&mut self) {
+        let Some(text) = self.checkpoint.metadata.text(ID, KEY_STEP) else { return };
+        let weights = self.bindings.of(WEIGHTS);
+        let stored =
+            weights.filter(|bound| bound.parameter.is_none_or(|parameter| parameter.begins.is_none()));
+        let ids = stored.map(|bound| bound.id.as_str());
         if step::check(text, ids).is_err() {
             let why = "not written, for the weights are not those that it counts the steps of";
             self.placed.losses.push(Loss::new(LossKind::CounterDropped, STEP, why));
             return;
         }
+        self.write_text(self.target.file(STATE, STEP), text);
+    }
+
+    fn write_text(&mut self, name: String, text: &str) {
         let bytes = text.as_bytes().to_vec();
-        let file = self.add_file(self.target.file(STATE, STEP), bytes.len() as u64);
+        let file = self.add_file(name, bytes.len() as u64);
         if !bytes.is_empty() {
             self.placed.blocks.push(Block { file, offset: 0, bytes });
         }
@@ -290,30 +311,30 @@ impl<'a> Writer<'a> {
         let file = self.add_file(name, 0);
         let mut end = 0u64;
         for record in self.records(state)? {
-            let head = record.head(self.form);
-            let offset = end.checked_add(head.len() as u64);
-            let len = record.elements.checked_mul(4);
-            let after = offset.zip(len).and_then(|(offset, len)| offset.checked_add(len));
-            let (Some(offset), Some(len), Some(after)) = (offset, len, after) else {
-                return Err(crate::format::too_large(&record.id));
+            let head = record.head(self.form).ok_or_else(|| crate::format::too_large(&record.id))?;
+            let start = end;
+            let mut advance = |bytes: Option<u64>| {
+                let offset = end;
+                end = bytes
+                    .and_then(|bytes| end.checked_add(bytes))
+                    .ok_or_else(|| crate::format::too_large(&record.id))?;
+                Ok::<u64, Error>(offset)
             };
+            advance(Some(head.len() as u64))?;
             if !head.is_empty() {
-                self.placed.blocks.push(Block { file, offset: end, bytes: head });
+                self.placed.blocks.push(Block { file, offset: start, bytes: head });
             }
-            match &record.bound {
-                Some(bound) => {
-                    let extent = Extent { file, offset, len, region: None, checksum: None };
-                    let placement =
-                        Placement::new(bound.tensor, record.id.as_str(), vec![extent], plain(bound)?);
-                    self.placed.placements.push(placement);
-                }
-                None => {
-                    let why = "the source has none: zeros are written";
-                    let subject = format!("{}{}", state.prefix, record.id);
-                    self.placed.losses.push(Loss::new(LossKind::Filled, subject, why));
-                }
+            for piece in &record.pieces {
+                let len = piece.elements.checked_mul(4);
+                let offset = advance(len)?;
+                let Some(bound) = &piece.bound else {
+                    self.tell_filled(state, &piece.id);
+                    continue;
+                };
+                let extent = Extent { file, offset, len: len.unwrap_or(0), region: None, checksum: None };
+                let placement = Placement::new(bound.tensor, piece.id.as_str(), vec![extent], plain(bound)?);
+                self.placed.placements.push(placement);
             }
-            end = after;
         }
         if let Some(output) = self.placed.files.get_mut(file.0) {
             output.len = Some(end);
@@ -323,61 +344,72 @@ impl<'a> Writer<'a> {
 
     /// What a file of the optimiser's holds, in order.
     fn records(&self, state: State) -> Result<Vec<Record<'a>>> {
-        let mut records: Vec<Record<'a>> = self.bindings.of(state).cloned().map(Record::of).collect();
-        if self.form == Form::Headerless && self.architecture.is_none() {
-            return Err(Error::usage(
-                "files without ids need an architecture, for their order is that of its layers",
-            )
-            .field("records"));
-        }
-        let every: Vec<(&str, u64, u64)> = match self.architecture {
-            Some(architecture) => {
-                let all = architecture.parameters.iter();
-                all.map(|parameter| {
-                    (parameter.id.as_str(), parameter.elements(), parameter.rows_and_columns().0)
-                })
-                .collect()
+        let Some(architecture) = self.architecture else {
+            if self.form == Form::Headerless {
+                let message = "files without ids need an architecture, for their order is that of its layers";
+                return Err(Error::usage(message).field("records"));
             }
-            None => {
-                let all = self.bindings.of(WEIGHTS);
-                all.map(|bound| (bound.id.as_str(), bound.source.shape.elements(), bound.rows())).collect()
-            }
+            let own = self.bindings.of(state).map(|bound| bound.id.as_str());
+            let all = self.bindings.of(WEIGHTS).map(|bound| bound.id.as_str());
+            return in_order(own, all).into_iter().map(|id| self.list(state, id)).collect();
         };
-        for (id, elements, rows) in &every {
-            if records.iter().any(|record| record.id == *id) {
-                continue;
-            }
-            let bound = match state.slot {
-                None if self.is_merged(id) => None,
-                None => return Err(missing(id)),
-                // What is slow begins as what is fast.
-                Some(_) if state == SLOW => self.bindings.weight(id).cloned(),
-                Some(_) => None,
-            };
-            records.push(Record { id: (*id).to_owned(), elements: *elements, rows: *rows, bound });
+        let stored: Vec<Stored<'_>> = architecture.all_stored().collect();
+        let own = self.bindings.of(state).filter(|_| self.form != Form::Headerless);
+        // What is the first columns of another has no record.
+        let own =
+            own.map(|bound| bound.id.as_str()).filter(|id| stored.iter().any(|stored| stored.id == *id));
+        let order = in_order(own, stored.iter().map(|stored| stored.id));
+        let stored = order.iter().filter_map(|id| stored.iter().find(|stored| stored.id == *id));
+        stored.map(|stored| self.record(state, stored)).collect()
+    }
+
+    /// A record of what the architecture says is stored under one id.
+    fn record(&self, state: State, stored: &Stored<'_>) -> Result<Record<'a>> {
+        let piece = |parameter: &&Parameter| {
+            let bound = self.source_of(state, &parameter.id)?;
+            Ok(Piece { id: parameter.id.clone(), elements: parameter.elements(), bound })
+        };
+        let pieces = stored.parts.iter().map(piece).collect::<Result<Vec<_>>>()?;
+        let own = self.bindings.of(state).find(|bound| bound.id == stored.id);
+        let kept = own.and_then(Bound::kept_rows);
+        Ok(Record { id: stored.id.to_owned(), kept, rows: stored.rows_and_columns().0, pieces })
+    }
+
+    /// A record of a tensor of which no more is known than how many numbers it has.
+    fn list(&self, state: State, id: &str) -> Result<Record<'a>> {
+        let own = self.bindings.of(state).find(|bound| bound.id == id);
+        let like = own.or_else(|| self.bindings.weight(id)).ok_or_else(|| missing(id))?;
+        let elements = like.source.shape.elements();
+        let bound = self.source_of(state, id)?;
+        let pieces = vec![Piece { id: id.to_owned(), elements, bound }];
+        Ok(Record { id: id.to_owned(), kept: like.kept_rows(), rows: elements, pieces })
+    }
+
+    /// What is written as a weight, or what is kept for it; `None` for zeros.
+    fn source_of(&self, state: State, id: &str) -> Result<Option<Bound<'a>>> {
+        let own = self.bindings.of(state).find(|bound| bound.id == id);
+        match (own, state.slot) {
+            (Some(bound), _) => Ok(Some(bound.clone())),
+            (None, None) if self.is_merged(id) => Ok(None),
+            (None, None) => Err(missing(id)),
+            // What is slow begins as what is fast.
+            (None, Some(_)) if state == SLOW => Ok(self.bindings.weight(id).cloned()),
+            (None, Some(_)) => Ok(None),
         }
-        if self.form == Form::Headerless {
-            let place = |record: &Record<'_>| every.iter().position(|(id, ..)| *id == record.id);
-            records.sort_by_key(place);
-        }
-        Ok(records)
+    }
+
+    fn tell_filled(&mut self, state: State, id: &str) {
+        let why = "the source has none: zeros are written";
+        self.placed.losses.push(Loss::new(LossKind::Filled, format!("{}{id}", state.prefix), why));
     }
 
     /// Whether the weight is one that others hold already, so that zeros in its place change nothing.
     fn is_merged(&self, id: &str) -> bool {
-        let of = |part| self.architecture.map(|architecture| entries(architecture, part)).unwrap_or_default();
-        let mut into = of(Part::Quantised)
-            .iter()
-            .chain(of(Part::Engine))
-            .filter(|entry| entry.merge.as_deref() == Some(id))
-            .peekable();
+        let mut into =
+            self.architecture.into_iter().flat_map(|architecture| architecture.merging(id)).peekable();
         into.peek().is_some()
             && into
                 .all(|entry| self.bindings.weight(&entry.id).is_some_and(|bound| bound.quantised().is_some()))
-    }
-
-    fn weight(&self, id: &str) -> Result<&Bound<'a>> {
-        self.bindings.weight(id).ok_or_else(|| missing(id))
     }
 
     fn add_file(&mut self, name: String, len: u64) -> FileId {
@@ -387,6 +419,18 @@ impl<'a> Writer<'a> {
 
     /// What no file that is written holds.
     fn tell_losses(&mut self) {
+        let steps = (KEY_STEP, STEP, LossKind::CounterDropped);
+        for (key, name, kind) in [steps, (KEY_LOG, LOG, LossKind::MetadataDropped)] {
+            let there = |file: &OutputFile| file.name.rsplit('/').next() == Some(name);
+            let told = |loss: &Loss| loss.subject == name;
+            if self.checkpoint.metadata.text(ID, key).is_some()
+                && !self.placed.files.iter().any(there)
+                && !self.placed.losses.iter().any(told)
+            {
+                let why = "the files that are written have no place for it";
+                self.placed.losses.push(Loss::new(kind, name, why));
+            }
+        }
         let Placed { placements, losses, .. } = &mut self.placed;
         for bound in &self.bindings.all {
             let own = || placements.iter().filter(|placement| placement.tensor == bound.tensor);
@@ -445,36 +489,46 @@ fn has_state(parts: &serde_json::Value) -> bool {
     parts.as_array().is_some_and(|parts| parts.iter().any(|part| part == Part::State.name()))
 }
 
+/// Those of the source's own order, then the others.
+fn in_order<'a>(own: impl Iterator<Item = &'a str>, all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut ids: Vec<&str> = own.collect();
+    let others: Vec<&str> = all.filter(|id| !ids.contains(id)).collect();
+    ids.extend(others);
+    ids
+}
+
 /// One record to be written.
 struct Record<'a> {
     id: String,
-    elements: u64,
+    /// The rows that an old record stated, and those that the architecture says.
+    kept: Option<u64>,
     rows: u64,
-    /// `None` for zeros.
+    /// One behind the other.
+    pieces: Vec<Piece<'a>>,
+}
+
+/// A tensor, or zeros in its place.
+struct Piece<'a> {
+    id: String,
+    elements: u64,
     bound: Option<Bound<'a>>,
 }
 
-impl<'a> Record<'a> {
-    fn of(bound: Bound<'a>) -> Self {
-        Record {
-            id: bound.id.clone(),
-            elements: bound.source.shape.elements(),
-            rows: bound.rows(),
-            bound: Some(bound),
-        }
-    }
-
-    /// What comes before the numbers.
-    fn head(&self, form: Form) -> Vec<u8> {
-        let columns = self.elements.checked_div(self.rows).unwrap_or(0);
+impl Record<'_> {
+    /// What comes before the numbers; `None` where they are too many.
+    fn head(&self, form: Form) -> Option<Vec<u8>> {
+        let elements = self.pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.elements))?;
+        let kept = self.kept.filter(|rows| *rows > 0 && elements.is_multiple_of(*rows));
+        let rows = kept.unwrap_or(self.rows);
+        let columns = elements.checked_div(rows).unwrap_or(0);
         let numbers: &[u64] = match form {
-            Form::Headerless => return Vec::new(),
-            Form::Current => &[self.elements],
-            Form::Rows => &[self.rows, columns],
+            Form::Headerless => return Some(Vec::new()),
+            Form::Current => &[elements],
+            Form::Rows => &[rows, columns],
         };
         let mut head = format!("{}\n", self.id).into_bytes();
         numbers.iter().for_each(|number| head.extend(number.to_le_bytes()));
-        head
+        Some(head)
     }
 }
 

@@ -17,9 +17,16 @@ pub fn read(
     options: &[(String, String)],
 ) -> Result<(Contents, Vec<Vec<u8>>)> {
     let info = codec.info();
-    let options = Options::parse(info.id, info.options, Side::Read, options)?;
+    read_given(codec, input, &Options::parse(info.id, info.options, Side::Read, options)?)
+}
+
+/// As [`read`], with options that were parsed already: those that hold an architecture file.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_given(codec: &dyn Codec, input: &Input, options: &Options) -> Result<(Contents, Vec<Vec<u8>>)> {
     let limits = Limits::default();
-    let contents = codec.read(input, &options, &limits)?;
+    let contents = codec.read(input, options, &limits)?;
     contents.check(&limits)?;
     contents.check_data(input, contents.placements.iter().map(|placement| placement.tensor))?;
     let pairs = contents.checkpoint.tensors.iter().zip(&contents.placements);

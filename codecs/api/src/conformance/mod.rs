@@ -7,7 +7,7 @@
 
 mod memory;
 
-pub use memory::{read, write};
+pub use memory::{read, read_given, write};
 
 use crate::{Codec, Contents, FormatInfo, Input, Limits, Match, Options, Side};
 use memory::place;

@@ -1,8 +1,7 @@
 //! Builds bullet's files byte by byte, independently of the codec.
 
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, Error, Input, Limits, Options, Placed, Result, Side,
-    conformance,
+    ArchitectureFile, Checkpoint, Codec, Contents, Error, Input, Options, Placed, Result, Side, conformance,
 };
 use ckpt_bullet::Bullet;
 use std::collections::BTreeMap;
@@ -131,12 +130,20 @@ pub fn read(entry: &str, files: &Files, options: &[(&str, &str)]) -> Result<(Con
 }
 
 /// As [`read`], with an architecture file.
-pub fn read_with(entry: &str, files: &Files, json: &str) -> Result<Contents> {
-    let options = Options::parse("bullet", Bullet.info().options, Side::Read, &[])?;
+pub fn read_all_with(
+    entry: &str,
+    files: &Files,
+    json: &str,
+    options: &[(&str, &str)],
+) -> Result<(Contents, Vec<Vec<u8>>)> {
+    let options = Options::parse("bullet", Bullet.info().options, Side::Read, &pairs(options))?;
     let options = options.with_architecture(Some(ArchitectureFile::from_json(json)?));
-    let contents = Bullet.read(&Input::memory(entry, files.clone()), &options, &Limits::default())?;
-    contents.check(&Limits::default())?;
-    Ok(contents)
+    conformance::read_given(&Bullet, &Input::memory(entry, files.clone()), &options)
+}
+
+/// As [`read_all_with`], without the values.
+pub fn read_with(entry: &str, files: &Files, json: &str) -> Result<Contents> {
+    read_all_with(entry, files, json, &[]).map(|(contents, _)| contents)
 }
 
 pub fn write(

@@ -1,5 +1,6 @@
 //! The codec's promises, on files built here and (with `CKPT_CASES`) on bullet's own.
 
+mod architectures;
 mod build;
 mod cases;
 mod conformance;

@@ -48,6 +48,11 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ("has no scale", "saved[0]", |net| net["saved"][0]["type"] = json!("i16")),
         ("merged does not fit", "saved[0]", |net| net["saved"][0]["merge"] = json!("l1w")),
         ("merged does not fit", "saved[0]", |net| net["saved"][0]["merge"] = json!("l0w")),
+        ("begins with the factoriser's columns", "saved[0]", |net| {
+            net["input"]["factoriser"] = json!("columns");
+            net["saved"][0]["transpose"] = json!(true);
+        }),
+        ("not valid", "", |net| net["input"]["factoriser"] = json!("rows")),
         ("another's, too", "tensors", |net| net["tensors"] = json!([{ "id": "l0w", "rows": 2 }])),
         ("id is not usable", "tensors", |net| net["tensors"] = json!([{ "id": "a\nb", "rows": 2 }])),
         ("too large", "", |net| {
@@ -151,6 +156,40 @@ fn layers_take_what_the_ones_before_give() {
         "Add",
     ];
     assert_eq!(ops, [&side[..], &side, &rest].concat());
+}
+
+#[test]
+fn a_factoriser_in_the_first_columns_is_a_tensor_without_a_record() {
+    let arch = ("arch", "builder:2x1x1,inputs=2,factoriser=true,qa=4,qb=4");
+    let net = [
+        ("l0w", 1, vec![10.0, 20.0, 0.25, 0.5, 0.75, 1.0]),
+        ("l0b", 1, vec![0.0]),
+        ("l1w", 1, vec![0.0; 2]),
+        ("l1b", 1, vec![0.0]),
+    ];
+    let mut files = build::within("optimiser_state/", one("weights.bin", build::records(&net)));
+    files.insert("optimiser_state/step.txt".into(), b"l1b,1\nl0w,1\nl0b,1\nl1w,1\n".to_vec());
+    let (contents, values) = read("", &files, &[arch]).unwrap();
+    let numbers = |id| build::numbers(&contents, &values, id);
+    assert_eq!((numbers("l0f"), numbers("l0w")), (vec![10.0, 20.0], vec![0.25, 0.5, 0.75, 1.0]));
+    let graph = contents.checkpoint.graph.as_ref().unwrap();
+    assert!(graph.nodes[0].parameters.iter().any(|parameter| parameter.1 == "l0f"), "{:?}", graph.nodes[0]);
+    let parts = [("parts", "raw,quantised,state")];
+    let written = build::write(&contents.checkpoint, &values, "", &parts).unwrap();
+    assert_eq!(written["optimiser_state/weights.bin"], files["optimiser_state/weights.bin"]);
+    assert_eq!(written["optimiser_state/step.txt"], files["optimiser_state/step.txt"]);
+    assert_eq!(written["raw.bin"], build::headerless(&net));
+    let first: Vec<u8> = [41i16, 82, 43, 84].into_iter().flat_map(i16::to_le_bytes).collect();
+    assert_eq!(written["quantised.bin"][..8], first);
+    // A record, and an entry, are of the whole.
+    let own = one("weights.bin", build::records(&[("l0f", 1, vec![0.0; 2])]));
+    let error = refused(read("weights.bin", &own, &[arch])).to_string();
+    assert!(error.contains("l0f"), "{error}");
+    let zeros = |id, count| (id, 1, vec![0.0; count]);
+    let net = [zeros("l0w", 768 * 3), zeros("l0b", 1), zeros("l1w", 2), zeros("l1b", 1)];
+    let contents = read("w", &one("w", build::records(&net)), &[]).unwrap().0;
+    let proposed = contents.notes.join("\n");
+    assert!(proposed.contains("arch=builder:768x1x1,inputs=2,factoriser=true"), "{proposed}");
 }
 
 #[test]

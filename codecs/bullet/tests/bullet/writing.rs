@@ -65,6 +65,8 @@ fn a_directory_comes_back_byte_for_byte_in_every_form() {
     ranger.insert("optimiser_state/slow.bin".into(), records(&net()));
     let mut zeros = directory();
     zeros.insert("quantised.bin".into(), quantised(&[0]));
+    let mut logged = directory();
+    logged.insert("log.txt".into(), b"1,32,0.0171\n1,64,0.0162\n".to_vec());
     let mut failed = directory();
     failed.insert("quantised.bin".into(), Vec::new());
     let sources = [
@@ -73,6 +75,7 @@ fn a_directory_comes_back_byte_for_byte_in_every_form() {
         ranger,
         zeros,
         failed,
+        logged,
         within("optimiser_state/", one("weights.bin", records(&net()))),
         within("optimiser_state/", state(old_records, "weights.bin")),
         within("optimiser_state/", state(headerless, "params.bin")),
@@ -353,6 +356,20 @@ fn steps_of_other_weights_are_not_written() {
     let placed = place(&contents.checkpoint, "out", &[]).unwrap();
     assert!(kinds(&placed).contains(&LossKind::CounterDropped));
     assert!(placed.files.iter().all(|file| !file.name.ends_with("step.txt")));
+}
+
+#[test]
+fn steps_and_the_log_are_losses_where_no_file_has_a_place_for_them() {
+    let mut files = directory();
+    files.insert("optimiser_state/step.txt".into(), b"l0b,7\nl0w,7\nl1w,7\nl1b,8\n".to_vec());
+    files.insert("log.txt".into(), b"1,32,0.5\n".to_vec());
+    let (contents, _) = read("", &files, &ARCH).unwrap();
+    let placed = place(&contents.checkpoint, "raw.bin", &[]).unwrap();
+    let told = placed.losses.iter().filter(|loss| loss.subject.ends_with(".txt"));
+    let told: Vec<_> = told.map(|loss| (loss.kind, loss.subject.as_str())).collect();
+    assert_eq!(told, [(LossKind::CounterDropped, "step.txt"), (LossKind::MetadataDropped, "log.txt")]);
+    let placed = place(&contents.checkpoint, "out", &[]).unwrap();
+    assert!(placed.losses.is_empty(), "{:?}", placed.losses);
 }
 
 #[test]
