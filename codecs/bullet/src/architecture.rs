@@ -227,6 +227,20 @@ impl EntryType {
 }
 
 impl Entry {
+    /// An entry of numbers as they are.
+    pub(crate) fn floats(id: String) -> Self {
+        Entry {
+            id,
+            kind: EntryType::F32,
+            scale: None,
+            round: false,
+            transpose: false,
+            merge: None,
+            layout: Vec::new(),
+            clip: None,
+        }
+    }
+
     /// How its numbers become integers; `None` where they stay numbers.
     pub(crate) fn scaling(&self) -> Option<Scaling> {
         let rounding = if self.round { Rounding::Nearest } else { Rounding::Truncate };

@@ -9,15 +9,15 @@
 use crate::architecture::{
     Activation, Entry, EntryType, Factoriser, Format, Input, InputBuckets, Layer, Net, OutputBuckets, invalid,
 };
-use crate::parameter::FACTORISER;
+use crate::parameter::{FACTORISER, PSQT, PSQT_FACTORISER};
 use ckpt_api::{Error, Result, nearest};
 use std::num::NonZeroU32;
 
 /// What the option `arch` takes, for help.
 pub(crate) const SYNTAX: &str = "simple:768x32x1,buckets=8 or builder:… or multi:768x32x8x16x1,inputs=4";
 
-const KEYS: [&str; 9] =
-    ["buckets", "inputs", "activation", "pairwise", "factoriser", "qa", "qb", "round", "transpose"];
+const KEYS: [&str; 10] =
+    ["buckets", "inputs", "activation", "pairwise", "factoriser", "psqt", "qa", "qb", "round", "transpose"];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Family {
@@ -36,6 +36,7 @@ struct Preset {
     activation: Activation,
     pairwise: bool,
     factoriser: bool,
+    psqt: bool,
     qa: NonZeroU32,
     qb: NonZeroU32,
     round: bool,
@@ -86,6 +87,7 @@ impl Preset {
             activation: if family == Family::Multi { Activation::Crelu } else { Activation::Screlu },
             pairwise: family == Family::Multi,
             factoriser: false,
+            psqt: false,
             qa: scale(255),
             qb: scale(64),
             round: family != Family::Builder,
@@ -100,6 +102,7 @@ impl Preset {
             "inputs" => self.inputs = Some(number(value)?),
             "pairwise" => self.pairwise = flag(value)?,
             "factoriser" => self.factoriser = flag(value)?,
+            "psqt" => self.psqt = flag(value)?,
             "round" => self.round = flag(value)?,
             "transpose" => self.transpose = flag(value)?,
             "qa" => self.qa = scale(value)?,
@@ -142,7 +145,7 @@ impl Preset {
                 .buckets
                 .filter(|count| *count != 1)
                 .map(|count| OutputBuckets { count, kind: Default::default() }),
-            psqt: false,
+            psqt: self.psqt,
             tensors: Vec::new(),
             eval_scale: NonZeroU32::new(400),
             saved,
@@ -153,6 +156,11 @@ impl Preset {
     fn saved(&self) -> Vec<Entry> {
         let mut product = Some(NonZeroU32::MIN);
         let mut entries = Vec::new();
+        if self.psqt {
+            let merge =
+                (self.factoriser && self.family == Family::Builder).then(|| PSQT_FACTORISER.to_owned());
+            entries.push(Entry { merge, ..Entry::floats(PSQT.to_owned()) });
+        }
         for index in 0..self.sizes.len() {
             let scale = if index == 0 { self.qa } else { self.qb };
             let many = self.family != Family::Multi;
@@ -165,14 +173,10 @@ impl Preset {
             };
             let buckets = self.family != Family::Builder || self.buckets.is_some_and(|count| count > 1);
             let entry = |id: String, stored: Option<(EntryType, NonZeroU32)>| Entry {
-                id,
                 kind: stored.map_or(EntryType::F32, |(kind, _)| kind),
                 scale: stored.map(|(_, scale)| scale),
                 round: self.round && stored.is_some(),
-                transpose: false,
-                merge: None,
-                layout: Vec::new(),
-                clip: None,
+                ..Entry::floats(id)
             };
             entries.push(Entry {
                 transpose: index > 0 && self.transpose && buckets,

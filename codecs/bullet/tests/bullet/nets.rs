@@ -205,6 +205,30 @@ fn a_preset_is_the_architecture_that_it_stands_for() {
 }
 
 #[test]
+fn a_preset_with_psqt_saves_it_first_as_floats() {
+    for (preset, ids) in [
+        ("builder:3x2x1,inputs=2,factoriser=true,psqt=true", &["pstf", "pst", "l0f", "l0w"][..]),
+        ("simple:3x2x1,psqt=true", &["pst", "l0w"]),
+    ] {
+        let count = |id: &str| if id == "pst" { 3 } else { 6 };
+        let merged = if ids.len() == 4 { 3 } else { 1 };
+        let net = [
+            ("l0w", 2, vec![0.0; count("l0w") * merged]),
+            ("l0b", 2, vec![0.0; 2]),
+            ("l1w", 1, vec![0.0; 4]),
+            ("l1b", 1, vec![0.0]),
+            ("pst", 1, vec![0.25; count("pst") * merged]),
+        ];
+        let files = build::within("optimiser_state/", one("weights.bin", build::records(&net)));
+        let (contents, values) = read("", &files, &[("arch", preset)]).unwrap();
+        assert!(ids.iter().all(|id| contents.checkpoint.tensor(id).is_some()), "{preset}");
+        let written = build::write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap();
+        let first = f32::from_le_bytes(written["quantised.bin"][..4].try_into().unwrap());
+        assert_eq!(first, if merged == 3 { 0.5 } else { 0.25 }, "{preset}");
+    }
+}
+
+#[test]
 fn a_preset_that_says_nothing_known_lists_what_is() {
     for (text, message) in [
         ("simpel:3x2x1", "did you mean 'simple'"),
