@@ -146,10 +146,21 @@ fn sections_lie_where_an_independent_description_says() {
     assert_eq!(seen, 2 * (4 * 4 + 8));
 }
 
-/// The forward pass of a position, from tensors in logical order, as the field's engines compute it.
+/// The forward pass of a position, from tensors in logical order, in 32-bit floats and in bullet's order of summation.
 struct Net<'a> {
     contents: &'a Contents,
     values: &'a [Vec<u8>],
+}
+
+/// In which order bullet's compiled graph sums the products of the layer behind both perspectives.
+#[derive(Clone, Copy, PartialEq)]
+enum Sum {
+    /// All of them, then the bias.
+    Whole,
+    /// Those of each perspective, both, then the bias: the product with a concatenation is split into two.
+    Halves,
+    /// Those of the first perspective, the bias, those of the second.
+    BiasBetween,
 }
 
 impl Net<'_> {
@@ -157,8 +168,8 @@ impl Net<'_> {
         numbers(self.contents, self.values, name)
     }
 
-    /// Columns of `l0w` (and `l0f`), whose axes are [bucket,] out, feature.
-    fn accumulator(&self, features: &[u64]) -> Vec<f64> {
+    /// Bias, then columns of `l0w` (and `l0f`, which is added to each), whose axes are [bucket,] out, feature.
+    fn accumulator(&self, features: &[u64]) -> Vec<f32> {
         let (_, tensor) = self.contents.checkpoint.tensor("l0w").unwrap();
         let (size, per) = (
             tensor.shape[tensor.axis(Axis::Out).unwrap()],
@@ -167,61 +178,67 @@ impl Net<'_> {
         let weights = self.numbers("l0w");
         let shared = self.contents.checkpoint.tensor("l0f").map(|_| self.numbers("l0f"));
         let at = |table: &[f32], bucket: u64, out: u64, feature: u64| {
-            f64::from(table[((bucket * size + out) * per + feature) as usize])
+            table[((bucket * size + out) * per + feature) as usize]
         };
         let bias = self.numbers("l0b");
-        (0..size)
-            .map(|out| {
-                let each = features.iter().map(|feature| {
-                    let own = at(&weights, feature / per, out, feature % per);
-                    own + shared.as_ref().map_or(0.0, |shared| at(shared, 0, out, feature % per))
-                });
-                f64::from(bias[out as usize]) + each.sum::<f64>()
+        let neuron = |out: u64| {
+            features.iter().fold(bias[out as usize], |sum, feature| {
+                let own = at(&weights, feature / per, out, feature % per);
+                sum + shared.as_ref().map_or(own, |shared| own + at(shared, 0, out, feature % per))
             })
-            .collect()
+        };
+        (0..size).map(neuron).collect()
     }
 
     /// Layer `index`, whose weight has the axes [bucket,] out, in.
-    fn affine(&self, index: usize, bucket: usize, input: &[f64]) -> Vec<f64> {
+    fn affine(&self, index: usize, bucket: usize, input: &[f32], order: Sum) -> Vec<f32> {
         let (_, bias) = self.contents.checkpoint.tensor(&format!("l{index}b")).unwrap();
         let size = bias.shape[bias.axis(Axis::Out).unwrap()] as usize;
         let (weights, biases) = (self.numbers(&format!("l{index}w")), self.numbers(&format!("l{index}b")));
-        let row = |out: usize| &weights[(bucket * size + out) * input.len()..][..input.len()];
-        (0..size)
-            .map(|out| {
-                let sum: f64 = row(out).iter().zip(input).map(|(w, x)| f64::from(*w) * x).sum();
-                f64::from(biases[bucket * size + out]) + sum
-            })
-            .collect()
+        let dot = |row: &[f32], input: &[f32]| row.iter().zip(input).fold(0.0, |sum, (w, x)| sum + w * x);
+        let neuron = |out: usize| {
+            let row = &weights[(bucket * size + out) * input.len()..][..input.len()];
+            let bias = biases[bucket * size + out];
+            let ((row1, row2), (input1, input2)) =
+                (row.split_at(row.len() / 2), input.split_at(row.len() / 2));
+            match order {
+                Sum::Whole => dot(row, input) + bias,
+                Sum::Halves => (dot(row1, input1) + dot(row2, input2)) + bias,
+                Sum::BiasBetween => (dot(row1, input1) + bias) + dot(row2, input2),
+            }
+        };
+        (0..size).map(neuron).collect()
     }
 }
 
-fn crelu(values: Vec<f64>) -> Vec<f64> {
+fn crelu(values: Vec<f32>) -> Vec<f32> {
     values.into_iter().map(|value| value.clamp(0.0, 1.0)).collect()
 }
 
-fn screlu(values: Vec<f64>) -> Vec<f64> {
+fn screlu(values: Vec<f32>) -> Vec<f32> {
     crelu(values).into_iter().map(|value| value * value).collect()
 }
 
-fn pairwise(values: &[f64]) -> Vec<f64> {
+fn pairwise(values: &[f32]) -> Vec<f32> {
     let (first, second) = values.split_at(values.len() / 2);
     first.iter().zip(second).map(|(a, b)| a * b).collect()
 }
 
-/// bullet's f32 sums against f64 here, relative to the output or to 0.1, whichever is larger. Chosen, not derived: sums of 64
-/// products of about 1 err by up to 64 · 2⁻²⁴ ≈ 4e-6; the largest error found is 2e-6.
-const BOUND: f64 = 4e-6;
-
+/// Exact: the same operations in the same order give the same bits, whichever the tensors went through.
 #[test]
-fn positions_evaluate_to_what_bullet_gives() {
+fn positions_evaluate_to_the_bits_that_bullet_gives() {
     let Some(folder) = folder() else { return };
-    let (mut seen, mut largest) = (0, 0f64);
+    let mut seen = 0;
     for (name, preset) in CASES {
         let Some(described) = description(&folder, name) else { continue };
         let (contents, values) = read("", &files(&folder.join(name)), &[("arch", preset)]).unwrap();
         assert!(contents.checkpoint.graph.is_some(), "{name}");
         let net = Net { contents: &contents, values: &values };
+        let order = match name {
+            "simple" => Sum::BiasBetween,
+            "buckets8" | "tb_buckets8_notranspose" => Sum::Halves,
+            _ => Sum::Whole,
+        };
         for position in described["positions"].as_array().unwrap() {
             let features = |key: &str| -> Vec<u64> {
                 position[key].as_array().unwrap().iter().map(|feature| feature.as_u64().unwrap()).collect()
@@ -229,23 +246,20 @@ fn positions_evaluate_to_what_bullet_gives() {
             let bucket = position["bucket"].as_u64().unwrap() as usize;
             let sides = ["stm_features", "nstm_features"].map(|key| net.accumulator(&features(key)));
             let output = if name == "multi" {
-                let hidden: Vec<f64> = sides.into_iter().flat_map(|side| pairwise(&crelu(side))).collect();
-                let hidden = screlu(net.affine(1, bucket, &hidden));
-                let hidden = screlu(net.affine(2, bucket, &hidden));
-                net.affine(3, bucket, &hidden)[0]
+                let hidden: Vec<f32> = sides.into_iter().flat_map(|side| pairwise(&crelu(side))).collect();
+                let hidden = screlu(net.affine(1, bucket, &hidden, order));
+                let hidden = screlu(net.affine(2, bucket, &hidden, order));
+                net.affine(3, bucket, &hidden, order)[0]
             } else {
-                let hidden: Vec<f64> = sides.into_iter().flat_map(screlu).collect();
-                net.affine(1, bucket, &hidden)[0]
+                let hidden: Vec<f32> = sides.into_iter().flat_map(screlu).collect();
+                net.affine(1, bucket, &hidden, order)[0]
             };
-            let expected = position["raw_output"][0].as_f64().unwrap();
-            let error = (output - expected).abs() / expected.abs().max(0.1);
-            largest = largest.max(error);
-            assert!(error < BOUND, "{name}: {output} instead of {expected}");
+            let expected = position["raw_output_bits"][0].as_u64().unwrap();
+            assert_eq!(u64::from(output.to_bits()), expected, "{name}: {output}, {}", position["raw_output"]);
             seen += 1;
         }
     }
-    eprintln!("{seen} positions, largest error {largest:e}");
-    assert!(seen >= 20, "{seen}");
+    assert_eq!(seen, 60);
 }
 
 /// Integer inference as engines do it, from the integers of quantised.bin: i32, truncating.
