@@ -1,7 +1,7 @@
 //! Tensors added to another, box by box.
 
 use super::stream::{Budget, Files, TensorStream, to_usize};
-use ckpt_api::{AddedAxis, DType, Encoding, Placement, Region, Result, Shape, Tensor};
+use ckpt_api::{AddedAxis, DType, Encoding, Error, Placement, Region, Result, Scaling, Shape, Tensor};
 use std::borrow::Cow;
 
 /// A tensor that is added to another.
@@ -19,27 +19,57 @@ impl<'a> Addend<'a> {
     }
 }
 
-/// Adds what of `addend` falls into `region` to `floats`, which hold that box of the tensor with its axes in `order`.
+/// What numbers are added to.
+pub(super) struct Sum<'a> {
+    /// The box of the tensor.
+    pub(super) region: &'a Region,
+    /// The order in which its axes lie.
+    pub(super) order: &'a [usize],
+    /// How many elements lie before it, for errors.
+    pub(super) first: u64,
+}
+
+/// Adds what of `addend` falls into a box of the tensor to `floats`, which hold it; as whole units where they are to be
+/// `rounded`.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Lossy`] for a sum that is too large for 32-bit floats, naming the element; what reading gives.
 pub(super) fn add(
     files: &Files,
     addend: &Addend,
-    region: &Region,
-    order: &[usize],
+    to: &Sum<'_>,
+    rounded: Option<Scaling>,
     budget: Budget,
     floats: &mut [u8],
 ) -> Result<()> {
-    let Some(wanted) = needed(addend, region) else { return Ok(()) };
+    let Some(wanted) = needed(addend, to.region) else { return Ok(()) };
     let target = Encoding { dtype: DType::F32, ..Encoding::row_major(&addend.tensor) };
     let mut stream =
         TensorStream::new(files, &addend.tensor, &addend.source, &target, Some(&wanted), budget)?;
     let values = stream.read_all()?;
     let (values, floats) = (values.as_chunks::<4>().0, floats.as_chunks_mut::<4>().0);
-    for (at, from) in Walk::new(addend, region, order, &wanted.shape)?.pairs() {
+    for (at, from) in Walk::new(addend, to.region, to.order, &wanted.shape)?.pairs() {
         if let (Some(sum), Some(value)) = (floats.get_mut(at), values.get(from)) {
-            *sum = (f32::from_le_bytes(*sum) + f32::from_le_bytes(*value)).to_le_bytes();
+            let terms = [f32::from_le_bytes(*sum), f32::from_le_bytes(*value)];
+            let total = sum_of(terms, rounded);
+            if !total.is_finite() && terms.iter().all(|term| term.is_finite()) {
+                return Err(Error::lossy("a sum is too large for 32-bit floats")
+                    .field(format!("element {}", to.first + at as u64))
+                    .found(format!("{} + {} of '{}'", terms[0], terms[1], addend.tensor.name))
+                    .expected(format!("at most {}", f32::MAX)));
+            }
+            *sum = total.to_le_bytes();
         }
     }
     Ok(())
+}
+
+fn sum_of([a, b]: [f32; 2], rounded: Option<Scaling>) -> f32 {
+    match rounded {
+        None => a + b,
+        // The number closest to these units; rounding to nearest leads back to them, as they are at most 2^16.
+        Some(scaling) => ((scaling.units(a) + scaling.units(b)) / f64::from(scaling.scale.get())) as f32,
+    }
 }
 
 /// The box of the addend that is added within `region`; `None` where nothing is.

@@ -1,13 +1,13 @@
 //! One tensor's bytes, in the encoding and order that someone wants them, a chunk at a time.
 
-use super::add::{Addend, add};
+use super::add::{Addend, Sum, add};
 use super::gather::{Slabs, gather};
 use super::untile::untile;
 use super::verify::{mismatch, verify_extent};
 use crate::transform::{Access, Step, apply_elementwise, permute, steps};
 use ckpt_api::{
-    Contents, Encoding, Error, Extent, File, Input, Packing, Placement, Region, Result, RunningChecksum,
-    Tensor,
+    Contents, Encoding, Error, Extent, File, Input, Packing, Placement, Region, Result, Rounding,
+    RunningChecksum, Scaling, Tensor,
 };
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -315,9 +315,13 @@ impl<'a> TensorStream<'a> {
                     permute(&self.bytes, &shape, order, size, &mut self.spare);
                     std::mem::swap(&mut self.bytes, &mut self.spare);
                 }
-                Step::Add { .. } => {
+                Step::Add { rounded, .. } => {
+                    let to = Sum { region: &region, order: &self.order, first: self.position };
+                    let mut rounded = *rounded;
                     for addend in &self.addends {
-                        add(self.files, addend, &region, &self.order, self.budget, &mut self.bytes)?;
+                        add(self.files, addend, &to, rounded, self.budget, &mut self.bytes)?;
+                        // The sum so far is whole units.
+                        rounded = rounded.map(|scaling| Scaling { rounding: Rounding::Nearest, ..scaling });
                     }
                 }
                 other => {

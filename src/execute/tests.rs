@@ -361,7 +361,7 @@ proptest! {
             .flat_map(|number| (sums[*number as usize] as i16).to_le_bytes()).collect();
         let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
         let files = Files::new(&input, &contents);
-        let scaling = Some(Scaling { scale: 1.try_into().unwrap(), rounding: Rounding::Truncate, limit: None });
+        let scaling = Some(Scaling { scale: 1.try_into().unwrap(), rounding: Rounding::Truncate, limit: None, each_term: false });
         let target = Encoding { order, scaling, ..encoding(DType::I16, Endian::Little, Packing::Bytes) };
         let addend = vec![Addend::new(&contents.checkpoint.tensors[1], &contents.placements[1], &axes)];
         let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
@@ -369,4 +369,59 @@ proptest! {
         let mut stream = TensorStream::sum(&files, tensor, source, addend, &target, None, budget).unwrap();
         prop_assert_eq!(stream.read_all().unwrap(), expected);
     }
+}
+
+/// The stored integers of one number and what is added to it.
+fn sum_stored(terms: [f32; 2], scaling: Scaling) -> ckpt_api::Result<Vec<u8>> {
+    let (mut contents, mut file) = (Contents::default(), Vec::new());
+    floats(&mut contents, &mut file, "main", &[2], 0.0);
+    floats(&mut contents, &mut file, "extra", &[2], 0.0);
+    for (slot, term) in [(4, terms[0]), (12, terms[1])] {
+        file[slot..slot + 4].copy_from_slice(&term.to_le_bytes());
+    }
+    let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
+    let files = Files::new(&input, &contents);
+    let along = [AddedAxis::Along(0)];
+    let addend = vec![Addend::new(&contents.checkpoint.tensors[1], &contents.placements[1], &along)];
+    let encoding = encoding(DType::I16, Endian::Little, Packing::Bytes);
+    let target = Encoding { order: vec![0], scaling: Some(scaling), ..encoding };
+    let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
+    let mut stream = TensorStream::sum(&files, tensor, source, addend, &target, None, Budget::default())?;
+    stream.read_all()
+}
+
+#[test]
+fn terms_become_whole_units_by_themselves_where_they_are_to() {
+    let stored = |terms: [f32; 2], rounding, each_term| {
+        let scaling = Scaling { scale: 255.try_into().unwrap(), rounding, limit: None, each_term };
+        let bytes = sum_stored(terms, scaling).unwrap();
+        i16::from_le_bytes([bytes[2], bytes[3]])
+    };
+    // 0.4 + 0.4 units.
+    let halves = [0.4 / 255.0, 0.4 / 255.0];
+    assert_eq!(stored(halves, Rounding::Nearest, false), 1);
+    assert_eq!(stored(halves, Rounding::Nearest, true), 0);
+    // 1.6 + 1.6 units.
+    let more = [1.6 / 255.0, 1.6 / 255.0];
+    let all =
+        [false, true].map(|each| [Rounding::Truncate, Rounding::Nearest].map(|way| stored(more, way, each)));
+    assert_eq!(all, [[3, 3], [2, 4]]);
+    for units in [-32767i16, -7, 1, 3, 254, 32767] {
+        let half = f32::from(units) / 510.0;
+        let each = (255.0 * f64::from(half)).trunc() as i16;
+        assert_eq!(stored([half, half], Rounding::Truncate, true), each + each, "{units}");
+    }
+}
+
+#[test]
+fn a_sum_that_no_float_holds_is_an_error_that_names_the_element() {
+    let scaling =
+        Scaling { scale: 1.try_into().unwrap(), rounding: Rounding::Nearest, limit: None, each_term: false };
+    let error = sum_stored([3e38, 3e38], scaling).unwrap_err();
+    assert_eq!(error.kind(), ckpt_api::Kind::Lossy);
+    let said = error.to_string();
+    assert!(said.contains("element 1") && said.contains("'extra'") && said.contains("main"), "{said}");
+    // Infinity that was there before is the quantisation's to refuse.
+    let error = sum_stored([f32::INFINITY, 1.0], scaling).unwrap_err().to_string();
+    assert!(error.contains("does not fit"), "{error}");
 }

@@ -13,7 +13,7 @@ pub use pack::{pack, unpack};
 pub use permute::permute;
 pub use quantise::{dequantise, quantisable, quantise};
 
-use ckpt_api::{DType, Encoding, Endian, Error, Packing, Result, Scaling, Shape};
+use ckpt_api::{DType, Encoding, Endian, Error, Packing, Result, Rounding, Scaling, Shape};
 use serde::Serialize;
 
 /// One transformation of a tensor's elements or their order.
@@ -63,6 +63,9 @@ pub enum Step {
     Add {
         /// Their names.
         tensors: Vec<String>,
+        /// How every number becomes whole units before they are added; `None` where they are added as they are.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rounded: Option<Scaling>,
     },
     /// Stores numbers as integers; an integer that does not fit is an error. Inverse: [`Step::Dequantise`], off by less
     /// than one unit of the scale (half of one where it rounds to nearest), but for numbers that a limit clips.
@@ -146,7 +149,10 @@ impl Step {
             Step::Permute { order } => format!("permute {order:?}"),
             Step::Reshape { from, to } => format!("reshape {from} to {to}"),
             Step::Cut { start, shape, whole } => format!("cut {shape} at {start:?} of {whole}"),
-            Step::Add { tensors } => format!("add {}", tensors.join(", ")),
+            Step::Add { tensors, rounded: None } => format!("add {}", tensors.join(", ")),
+            Step::Add { tensors, rounded: Some(Scaling { scale, .. }) } => {
+                format!("add {}, each rounded at {scale}", tensors.join(", "))
+            }
             Step::Quantise { to, scaling: Scaling { scale, limit: Some(limit), .. } } => {
                 format!("quantise to {to} at {scale}, clipped at ±{limit}")
             }
@@ -227,12 +233,17 @@ fn convert(
     }
     if !added.is_empty() {
         steps.extend(cast(dtype, DType::F32)?);
-        steps.push(Step::Add { tensors: added.to_vec() });
+        let rounded = to.scaling.filter(|scaling| scaling.each_term);
+        steps.push(Step::Add { tensors: added.to_vec(), rounded });
         dtype = DType::F32;
     }
     match to.scaling {
-        Some(scaling) => {
+        Some(mut scaling) => {
             steps.extend(cast(dtype, DType::F32)?);
+            if scaling.each_term && !added.is_empty() {
+                // They are whole units already: truncation would take one from what lies a rounding error below.
+                scaling.rounding = Rounding::Nearest;
+            }
             steps.push(Step::Quantise { to: to.dtype, scaling });
         }
         None => steps.extend(cast(dtype, to.dtype)?),
@@ -349,6 +360,7 @@ mod tests {
                 scale: scale.try_into().unwrap(),
                 rounding: ckpt_api::Rounding::Nearest,
                 limit: None,
+                each_term: false,
             })
         };
         let plain = encoding(DType::I16, Endian::Little, &[0], Packing::Bytes);

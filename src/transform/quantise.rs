@@ -1,6 +1,6 @@
 //! Numbers stored as integers: `integer = scale · number`, and back.
 
-use ckpt_api::{DType, Error, Result, Rounding, Scaling};
+use ckpt_api::{DType, Error, Result, Scaling};
 
 /// Whether numbers can be stored as this type's integers.
 pub fn quantisable(dtype: DType) -> bool {
@@ -19,11 +19,7 @@ pub fn quantise(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: 
     out.clear();
     for (k, number) in source.as_chunks::<4>().0.iter().enumerate() {
         let number = f32::from_le_bytes(*number);
-        let scaled = scale * f64::from(number);
-        let integer = match scaling.rounding {
-            Rounding::Truncate => scaled.trunc(),
-            Rounding::Nearest => scaled.round(),
-        };
+        let integer = scaling.units(number);
         let integer = match scaling.limit {
             Some(limit) if number.is_finite() => {
                 integer.clamp(-f64::from(limit.get()), f64::from(limit.get()))
@@ -33,7 +29,7 @@ pub fn quantise(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: 
         if !(integer >= low && integer <= high) {
             return Err(Error::lossy("a number does not fit the integers that it is to be stored as")
                 .field(format!("element {}", first + k as u64))
-                .found(format!("{number}, which is {scaled} at a scale of {scale}"))
+                .found(format!("{number}, which is {} at a scale of {scale}", scale * f64::from(number)))
                 .expected(format!("{} to {} ({low} to {high} as {dtype})", low / scale, high / scale))
                 .help("choose a smaller scale or a larger dtype, or clip the weights"));
         }
@@ -81,12 +77,12 @@ fn unsupported(dtype: DType) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ckpt_api::Kind;
+    use ckpt_api::{Kind, Rounding};
     use proptest::prelude::*;
     use std::num::NonZeroU32;
 
     fn scaling(scale: u32, rounding: Rounding) -> Scaling {
-        Scaling { scale: scale.try_into().unwrap(), rounding, limit: None }
+        Scaling { scale: scale.try_into().unwrap(), rounding, limit: None, each_term: false }
     }
 
     fn stored(dtype: DType, scale: u32, rounding: Rounding, numbers: &[f32]) -> Result<Vec<u8>> {

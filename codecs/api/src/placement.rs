@@ -162,6 +162,21 @@ pub struct Scaling {
     /// not fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<NonZeroU32>,
+    /// Whether each number of a sum ([`Placement::added`]) becomes whole units by itself, and these are added:
+    /// `round(a·s) + round(b·s)`; else the sum does, `round((a+b)·s)`. Only for integers of 8 or 16 bits.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub each_term: bool,
+}
+
+impl Scaling {
+    /// The whole units, in double precision, that a number becomes; NaN and infinities stay what they are.
+    pub fn units(&self, number: f32) -> f64 {
+        let scaled = f64::from(self.scale.get()) * f64::from(number);
+        match self.rounding {
+            Rounding::Truncate => scaled.trunc(),
+            Rounding::Nearest => scaled.round(),
+        }
+    }
 }
 
 /// What becomes of a fraction.

@@ -197,6 +197,9 @@ pub(crate) struct Entry {
     /// The weights that are added to these in quantised.bin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) merge: Option<String>,
+    /// What is merged is rounded by itself, as some engines do: `round(a·s) + round(f·s)`; else `round((a+f)·s)`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) round_terms: bool,
     /// The engine's order; see [`crate::layout::Layout`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) layout: Vec<String>,
@@ -236,6 +239,7 @@ impl Entry {
             round: false,
             transpose: false,
             merge: None,
+            round_terms: false,
             layout: Vec::new(),
             clip: None,
         }
@@ -244,7 +248,8 @@ impl Entry {
     /// How its numbers become integers; `None` where they stay numbers.
     pub(crate) fn scaling(&self) -> Option<Scaling> {
         let rounding = if self.round { Rounding::Nearest } else { Rounding::Truncate };
-        self.scale.map(|scale| Scaling { scale, rounding, limit: self.limit() })
+        let scaling = |scale| Scaling { scale, rounding, limit: self.limit(), each_term: self.round_terms };
+        self.scale.map(scaling)
     }
 
     /// The units that the bound to clip at becomes; `None` where there is none, or it is not usable.
@@ -338,6 +343,13 @@ impl Architecture {
                     return Err(field(invalid("an entry of integers has no scale")));
                 }
                 _ => {}
+            }
+            let small = matches!(entry.kind, EntryType::I8 | EntryType::I16);
+            if entry.round_terms && (entry.merge.is_none() || !small) {
+                return Err(field(
+                    invalid("terms are rounded each by itself, and there are none, or no integers of 8 or 16 bits")
+                        .help("round_terms is for an entry of type i8 or i16 with merge"),
+                ));
             }
             let Some(merged) = &entry.merge else {
                 if list != ENGINE && self.stored(&entry.id).map_err(field)?.is_several() && entry.transpose {

@@ -113,7 +113,7 @@ pub fn write(
     for placement in &placed.placements {
         let tensor = &checkpoint.tensors[placement.tensor.0];
         let sum = with_added(checkpoint, values, placement);
-        written.push(store(tensor, &sum, placement, &mut files)?);
+        written.push(store(tensor, &sum, &settled(placement), &mut files)?);
     }
     let sealed = codec.seal(&placed, &written)?;
     for block in placed.blocks.iter().chain(&sealed) {
@@ -174,6 +174,17 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
     Ok(Written { checksums })
 }
 
+/// As the sum of what is added is stored: what is whole units already is rounded to them.
+fn settled(placement: &Placement) -> Placement {
+    let mut placement = placement.clone();
+    if let Some(scaling) = placement.encoding.scaling.as_mut().filter(|scaling| scaling.each_term)
+        && !placement.added.is_empty()
+    {
+        scaling.rounding = Rounding::Nearest;
+    }
+    placement
+}
+
 /// The tensor's value and what is added to it.
 fn with_added(checkpoint: &Checkpoint, values: &[Vec<u8>], placement: &Placement) -> Vec<u8> {
     let mut sum = values[placement.tensor.0].clone();
@@ -197,7 +208,12 @@ fn with_added(checkpoint: &Checkpoint, values: &[Vec<u8>], placement: &Placement
             let flat = own.iter().zip(other.iter()).fold(0, |flat, (i, len)| flat * len + i) as usize;
             if hit {
                 let term = f32::from_le_bytes(values[added.tensor.0].as_chunks::<4>().0[flat]);
-                *number = (f32::from_le_bytes(*number) + term).to_le_bytes();
+                let own = f32::from_le_bytes(*number);
+                *number = match placement.encoding.scaling.filter(|scaling| scaling.each_term) {
+                    None => own + term,
+                    Some(by) => ((by.units(own) + by.units(term)) / f64::from(by.scale.get())) as f32,
+                }
+                .to_le_bytes();
             }
         }
     }
@@ -207,13 +223,14 @@ fn with_added(checkpoint: &Checkpoint, values: &[Vec<u8>], placement: &Placement
 fn quantise(tensor: &Tensor, value: &[u8], dtype: DType, scaling: Scaling) -> Result<Vec<u8>> {
     let bits = dtype.bits().unwrap_or(32);
     let each = value.as_chunks::<4>().0.iter().map(|bytes| {
-        let scaled = f64::from(scaling.scale.get()) * f64::from(f32::from_le_bytes(*bytes));
-        let integer = if scaling.rounding == Rounding::Nearest { scaled.round() } else { scaled.trunc() };
+        let integer = scaling.units(f32::from_le_bytes(*bytes));
         let clip = scaling.limit.map_or(f64::INFINITY, |limit| f64::from(limit.get()));
         let integer = if integer.is_finite() { integer.clamp(-clip, clip) } else { integer };
         let limit = 2f64.powi(bits.cast_signed() - 1);
         if !(-limit..limit).contains(&integer) {
-            return Err(Error::lossy("a number does not fit").tensor(&tensor.name).found(scaled.to_string()));
+            return Err(Error::lossy("a number does not fit")
+                .tensor(&tensor.name)
+                .found(integer.to_string()));
         }
         Ok((integer as i64).to_le_bytes()[..bits as usize / 8].to_vec())
     });

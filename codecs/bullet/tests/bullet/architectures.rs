@@ -22,6 +22,7 @@ struct Entry {
     round: bool,
     transpose: bool,
     merge: Option<&'static str>,
+    round_terms: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ fn layers(
 fn nets() -> impl Strategy<Value = Net> {
     let sizes = prop::collection::vec((1usize..4, 0usize..3), 1..4);
     let factoriser = prop::sample::select(vec![json!(false), json!(true), json!("columns")]);
-    let entry = (0usize..4, 1u32..120, any::<[bool; 3]>());
+    let entry = (0usize..4, 1u32..120, any::<[bool; 4]>());
     let entries =
         (Just((0..8usize).collect::<Vec<_>>()).prop_shuffle(), prop::collection::vec(entry, 8), 1usize..9);
     let rest = (0usize..3, 0usize..3, any::<[bool; 2]>());
@@ -83,7 +84,7 @@ fn nets() -> impl Strategy<Value = Net> {
             let saved = order.into_iter().filter_map(|k| stored.get(k)).zip(choices).take(count);
             let saved = saved.filter(|(stored, _)| stored.id != "l0f");
             let entries: Vec<Entry> = saved
-                .map(|(stored, (kind, scale, [round, transpose, merge]))| {
+                .map(|(stored, (kind, scale, [round, transpose, merge, terms]))| {
                     let own = (stored.id == "l0w" && factoriser == json!(true)).then_some("l0f");
                     let first =
                         (stored.shared > 0).then_some(if stored.id == "pst" { "pstf" } else { "l0f" });
@@ -91,7 +92,16 @@ fn nets() -> impl Strategy<Value = Net> {
                     let kind = ["f32", "i8", "i16", "i32"][kind];
                     let scale = if kind == "i32" { scale * 8191 } else { scale };
                     let transpose = transpose && (stored.shared == 0 || merge.is_some());
-                    Entry { id: stored.id, kind, scale, round: round && kind != "f32", transpose, merge }
+                    let round_terms = terms && merge.is_some() && matches!(kind, "i8" | "i16");
+                    Entry {
+                        id: stored.id,
+                        kind,
+                        scale,
+                        round: round && kind != "f32",
+                        transpose,
+                        merge,
+                        round_terms,
+                    }
                 })
                 .collect();
             let [features, inputs, buckets] = dims;
@@ -109,7 +119,7 @@ fn entry_json(entry: &Entry) -> Value {
     let scale = (entry.kind != "f32").then_some(entry.scale);
     json!({
         "id": entry.id, "type": entry.kind, "scale": scale, "round": entry.round, "transpose": entry.transpose,
-        "merge": entry.merge,
+        "merge": entry.merge, "round_terms": entry.round_terms,
     })
 }
 
@@ -138,14 +148,18 @@ fn quantised(net: &Net, values: &Values) -> Vec<u8> {
             (Some(id), 0) => (of(id), of(entry.id)),
             (Some(_), shared) => of(entry.id).split_at(shared * stored.rows),
         };
-        let sum = |k: usize| own[k] + if shared.is_empty() { 0.0 } else { shared[k % shared.len()] };
+        let shared = |k: usize| if shared.is_empty() { 0.0 } else { shared[k % shared.len()] };
+        let units = |number: f32| {
+            let scaled = f64::from(entry.scale) * f64::from(number);
+            if entry.round { scaled.round() as i64 } else { scaled.trunc() as i64 }
+        };
         let (rows, columns) = (stored.rows, own.len() / stored.rows);
         for k in 0..own.len() {
             let k = if entry.transpose { k % columns * rows + k / columns } else { k };
-            let scaled = f64::from(entry.scale) * f64::from(sum(k));
-            let integer = if entry.round { scaled.round() } else { scaled.trunc() } as i64;
+            let sum = own[k] + shared(k);
+            let integer = if entry.round_terms { units(own[k]) + units(shared(k)) } else { units(sum) };
             match entry.kind {
-                "f32" => bytes.extend(sum(k).to_le_bytes()),
+                "f32" => bytes.extend(sum.to_le_bytes()),
                 "i8" => bytes.extend(i8::try_from(integer).unwrap().to_le_bytes()),
                 "i16" => bytes.extend(i16::try_from(integer).unwrap().to_le_bytes()),
                 _ => bytes.extend(i32::try_from(integer).unwrap().to_le_bytes()),

@@ -53,6 +53,12 @@ fn what_makes_no_sense_is_refused_with_its_place() {
             net["saved"][0]["transpose"] = json!(true);
         }),
         ("not valid", "", |net| net["input"]["factoriser"] = json!("rows")),
+        ("rounded each by itself", "saved[0]", |net| net["saved"][0]["round_terms"] = json!(true)),
+        ("rounded each by itself", "saved[0]", |net| {
+            net["input"]["factoriser"] = json!(true);
+            net["saved"][0] =
+                json!({ "id": "l0w", "type": "i32", "scale": 9, "merge": "l0f", "round_terms": true });
+        }),
         ("another's, too", "tensors", |net| net["tensors"] = json!([{ "id": "l0w", "rows": 2 }])),
         ("id is not usable", "tensors", |net| net["tensors"] = json!([{ "id": "a\nb", "rows": 2 }])),
         ("too large", "", |net| {
