@@ -1,10 +1,12 @@
 //! The file that an engine maps into memory: a header of its own, members at multiples of a number of bytes, each in the
 //! order in which the engine's instructions read it.
 
-use crate::architecture::{Entry, invalid};
+use crate::architecture::{Architecture, Entry, invalid};
+use crate::format::{Part, Section, sections};
 use crate::layout::Layout;
 use crate::parameter::Parameter;
-use ckpt_api::{Error, Result, nearest};
+use crate::records;
+use ckpt_api::{Error, File, Result, nearest};
 use serde::{Deserialize, Serialize};
 
 /// What an engine wants; an architecture's `engine`, or a profile.
@@ -142,8 +144,35 @@ impl Entry {
     }
 }
 
+/// Whether an engine's file begins with its header, ends where it should, and has nothing between its members.
+pub(crate) fn check(architecture: &Architecture, file: &File) -> Result<Vec<Section>> {
+    let engine = architecture.net.engine.as_ref().ok_or_else(|| {
+        Error::usage("what the engine's file is like is not known").file(file.name()).help(
+            "describe it under 'engine' in the architecture file, or name a profile: --set profile=plain",
+        )
+    })?;
+    let (sections, end) = sections(architecture, Part::Engine)?;
+    let header = engine.header.0.len() as u64;
+    check_header(file.name(), &engine.header, &file.bytes(0, header.min(file.len()))?)?;
+    records::check_lengths(architecture, Part::Engine, file, &sections)?;
+    if file.len() != end {
+        return Err(Error::usage("the architecture does not fit the file")
+            .file(file.name())
+            .found(format!("{} bytes", file.len()))
+            .expected(format!("{end} bytes, with members aligned to {}", u64::from(engine.align)))
+            .help("correct the members, or 'align', in the architecture file"));
+    }
+    let mut before = header;
+    let ends = sections.iter().map(|section| (section.offset, section.offset + section.len));
+    for (start, after) in ends.chain([(end, end)]) {
+        check_gap(file.name(), before, &file.bytes(before, start - before)?)?;
+        before = after;
+    }
+    Ok(sections)
+}
+
 /// The bytes of a file between two members, which must be zeros.
-pub(crate) fn check_gap(name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
+fn check_gap(name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
     match bytes.iter().position(|byte| *byte != 0) {
         None => Ok(()),
         Some(position) => Err(Error::corrupt("what lies between two members is not zeros")
@@ -155,7 +184,7 @@ pub(crate) fn check_gap(name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
 }
 
 /// The header of a file, which must be the engine's.
-pub(crate) fn check_header(name: &str, header: &Header, found: &[u8]) -> Result<()> {
+fn check_header(name: &str, header: &Header, found: &[u8]) -> Result<()> {
     let differs = |(own, other): (&u8, &u8)| own != other;
     match header.0.iter().zip(found).position(differs) {
         None if found.len() >= header.0.len() => Ok(()),

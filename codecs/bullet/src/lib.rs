@@ -7,6 +7,7 @@
 
 mod architecture;
 mod bind;
+mod compare;
 mod engine;
 mod format;
 mod graph;
@@ -82,6 +83,12 @@ static INFO: FormatInfo = FormatInfo {
             kind: OptionKind::Flag,
             side: Side::Read,
             help: "keep the integers of quantised.bin, with their scales (default false: the numbers that they stand for)",
+        },
+        OptionSpec {
+            name: "check",
+            kind: OptionKind::Flag,
+            side: Side::Read,
+            help: "of a directory, compare every number of raw.bin and quantised.bin with what the weights make (default false: their sizes)",
         },
         OptionSpec {
             name: "records",

@@ -1,6 +1,7 @@
 //! Reading: which files there are, what each of them is, and where its tensors lie.
 
-use crate::architecture::{Architecture, Entry};
+use crate::architecture::{Architecture, Entry, EntryType};
+use crate::compare::{self, Weights};
 use crate::format::{
     Form, ID, KEY_ARCHITECTURE, KEY_ID, KEY_LOG, KEY_PADDING, KEY_PARTS, KEY_QUANTISED, KEY_RECORDS,
     KEY_ROWS, KEY_STEP, LOG, MOMENTUM, PARAMS, Padding, Part, QUANTISED, RAW, SLOTS, SLOW, STATE, STEP,
@@ -78,6 +79,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         input,
         limits,
         integers: options.flag("integers"),
+        check: options.flag("check"),
         form: options.text("records").and_then(Form::from_name),
         optimiser: options.text("optimiser"),
         architecture: Architecture::with_profile(Architecture::given(options)?, options)?,
@@ -95,6 +97,7 @@ struct Reader<'a> {
     input: &'a Input,
     limits: &'a Limits,
     integers: bool,
+    check: bool,
     form: Option<Form>,
     optimiser: Option<&'a str>,
     architecture: Option<Architecture>,
@@ -137,6 +140,9 @@ impl Reader<'_> {
                 .file(self.input.display(""))
                 .expected(format!("{STATE}{}, {RAW} or {QUANTISED}", WEIGHTS.file)));
         }
+        if self.check && self.parts.len() < 2 {
+            return Err(nothing_to_check(&self.input.display("")));
+        }
         Ok(())
     }
 
@@ -156,6 +162,9 @@ impl Reader<'_> {
     }
 
     fn read_single(&mut self, content: Option<&str>) -> Result<()> {
+        if self.check {
+            return Err(nothing_to_check(self.input.entry()));
+        }
         let name = self.input.entry().to_owned();
         let file = self.input.main()?;
         let state = [WEIGHTS, PARAMS].into_iter().chain(SLOTS).find(|state| state.file == base(&name));
@@ -223,6 +232,10 @@ impl Reader<'_> {
             .filter(|state| there(state) || if *state == SLOW { slow } else { moments })
             .collect();
         self.form = Some(form);
+        if wanted.is_empty() {
+            let note = "the optimiser's weights are alone: bullet itself resumes no training without momentum.bin and velocity.bin";
+            self.contents.notes.push(note.to_owned());
+        }
         for state in wanted {
             let file = self.input.file(&name(state.file)).map_err(|error| {
                 error.help("the optimiser's files belong together, and bullet loads none without the others")
@@ -287,17 +300,26 @@ impl Reader<'_> {
         }
         let Some(architecture) = self.architecture.take() else { return Err(needs_architecture(&source)) };
         let sections = match part {
-            Part::Engine => check_engine(&architecture, &source)?,
+            Part::Engine => engine::check(&architecture, &source)?,
             _ => self.check_sections(&architecture, &source, part)?,
         };
         let file = self.add_file(name);
-        for Section { entry, mut offset, .. } in sections {
-            let Some(entry) = entries(&architecture, part).get(entry) else { continue };
+        for section in sections {
+            let Some(entry) = entries(&architecture, part).get(section.entry) else { continue };
+            let wide = quantised && entry.kind == EntryType::I32 && !self.integers;
+            let inexact = wide && compare::has_inexact(&source, &section)?;
+            if inexact {
+                self.contents.notes.push(format!(
+                    "'{}' has integers that no 32-bit float leads back to: integers=true keeps them",
+                    entry.id
+                ));
+            }
+            let mut offset = section.offset;
             for parameter in architecture.stored_as(entry, part)?.parts {
                 let mut tensor = parameter.tensor(&parameter.id);
                 tensor.metadata.insert(ID, KEY_ID, parameter.id.as_str());
                 let encoding = match quantised {
-                    true => quantised_as(entry, parameter, &mut tensor, self.integers)?,
+                    true => quantised_as(entry, parameter, &mut tensor, self.integers, inexact)?,
                     false => encoding(parameter.order(false)),
                 };
                 let size = encoding.dtype.bytes().unwrap_or(1);
@@ -323,9 +345,17 @@ impl Reader<'_> {
             self.parts.push(Part::Failed);
             return Ok(());
         }
-        if let Some(architecture) = self.architecture.take() {
-            self.check_sections(&architecture, &file, part)?;
-            self.architecture = Some(architecture);
+        match self.architecture.take() {
+            Some(architecture) => {
+                let sections = self.check_sections(&architecture, &file, part)?;
+                if self.check {
+                    let weights = Weights { input: self.input, contents: &self.contents };
+                    compare::compare(&architecture, part, &file, &sections, &weights)?;
+                }
+                self.architecture = Some(architecture);
+            }
+            None if self.check => return Err(needs_architecture(&file)),
+            None => {}
         }
         self.parts.push(part);
         Ok(())
@@ -340,7 +370,7 @@ impl Reader<'_> {
     ) -> Result<Vec<Section>> {
         let quantised = part == Part::Quantised;
         let (sections, end) = sections(architecture, part)?;
-        check_lengths(architecture, part, file, &sections)?;
+        records::check_lengths(architecture, part, file, &sections)?;
         let expected = if quantised { padded(end) } else { end };
         if file.len() > expected {
             return Err(records::too_long(file, end));
@@ -449,6 +479,7 @@ fn quantised_as(
     parameter: &Parameter,
     tensor: &mut Tensor,
     integers: bool,
+    inexact: bool,
 ) -> Result<Encoding> {
     let mut encoding = encoding(parameter.order(entry.transpose));
     if let Some(layout) = entry.layout(parameter)? {
@@ -464,51 +495,10 @@ fn quantised_as(
         None => encoding.scaling = entry.scaling(),
     }
     if entry.scale.is_some() || entry.merge.is_some() {
-        tensor.metadata.insert(ID, KEY_QUANTISED, entry.scale.map_or(0, NonZeroU32::get));
+        let exact = entry.scale.filter(|_| !inexact);
+        tensor.metadata.insert(ID, KEY_QUANTISED, exact.map_or(0, NonZeroU32::get));
     }
     Ok(encoding)
-}
-
-/// Whether the file is long enough for every entry; an error names the first for which it is not.
-fn check_lengths(architecture: &Architecture, part: Part, file: &File, sections: &[Section]) -> Result<()> {
-    let Some(section) = sections.iter().find(|section| section.offset + section.len > file.len()) else {
-        return Ok(());
-    };
-    let Some(entry) = entries(architecture, part).get(section.entry) else { return Ok(()) };
-    let stored = architecture.stored_as(entry, part)?;
-    let size = section.len.checked_div(stored.elements().unwrap_or(0)).unwrap_or(1).max(1);
-    let found = file.len().saturating_sub(section.offset) / size;
-    Err(records::disagrees(&stored, found)
-        .file(file.name())
-        .offset(section.offset)
-        .help("the file is cut short, or the architecture is that of another net"))
-}
-
-/// Whether an engine's file begins with its header, ends where it should, and has nothing between its members.
-fn check_engine(architecture: &Architecture, file: &File) -> Result<Vec<Section>> {
-    let engine = architecture.net.engine.as_ref().ok_or_else(|| {
-        Error::usage("what the engine's file is like is not known").file(file.name()).help(
-            "describe it under 'engine' in the architecture file, or name a profile: --set profile=plain",
-        )
-    })?;
-    let (sections, end) = sections(architecture, Part::Engine)?;
-    let header = engine.header.0.len() as u64;
-    engine::check_header(file.name(), &engine.header, &file.bytes(0, header.min(file.len()))?)?;
-    check_lengths(architecture, Part::Engine, file, &sections)?;
-    if file.len() != end {
-        return Err(Error::usage("the architecture does not fit the file")
-            .file(file.name())
-            .found(format!("{} bytes", file.len()))
-            .expected(format!("{end} bytes, with members aligned to {}", u64::from(engine.align)))
-            .help("correct the members, or 'align', in the architecture file"));
-    }
-    let mut before = header;
-    let ends = sections.iter().map(|section| (section.offset, section.offset + section.len));
-    for (start, after) in ends.chain([(end, end)]) {
-        engine::check_gap(file.name(), before, &file.bytes(before, start - before)?)?;
-        before = after;
-    }
-    Ok(sections)
 }
 
 /// 32-bit floats in this order.
@@ -546,6 +536,13 @@ fn same_weights(weights: &[Record], records: &[Record]) -> Result<()> {
             .help("bullet itself would load the file silently and keep its initial values")),
         None => Ok(()),
     }
+}
+
+fn nothing_to_check(name: &str) -> Error {
+    Error::usage("there is nothing to compare")
+        .file(name)
+        .field("check")
+        .expected(format!("a directory with {RAW} or {QUANTISED} beside other files"))
 }
 
 fn needs_architecture(file: &File) -> Error {

@@ -4,7 +4,7 @@
 //! the last record ends where the file does.
 
 use crate::architecture::Architecture;
-use crate::format::Form;
+use crate::format::{Form, Part, Section, entries};
 use crate::parameter::Stored;
 use ckpt_api::{Error, File, Limits, Result};
 use std::collections::HashSet;
@@ -162,6 +162,26 @@ pub(crate) fn headerless(file: &File, architecture: &Architecture) -> Result<Vec
         return Err(too_long(file, offset));
     }
     Ok(records)
+}
+
+/// Whether the file is long enough for every entry; an error names the first for which it is not.
+pub(crate) fn check_lengths(
+    architecture: &Architecture,
+    part: Part,
+    file: &File,
+    sections: &[Section],
+) -> Result<()> {
+    let Some(section) = sections.iter().find(|section| section.offset + section.len > file.len()) else {
+        return Ok(());
+    };
+    let Some(entry) = entries(architecture, part).get(section.entry) else { return Ok(()) };
+    let stored = architecture.stored_as(entry, part)?;
+    let size = section.len.checked_div(stored.elements().unwrap_or(0)).unwrap_or(1).max(1);
+    let found = file.len().saturating_sub(section.offset) / size;
+    Err(disagrees(&stored, found)
+        .file(file.name())
+        .offset(section.offset)
+        .help("the file is cut short, or the architecture is that of another net"))
 }
 
 /// A file that goes on after the last tensor of the architecture.

@@ -172,6 +172,22 @@ fn quantised(net: &Net, values: &Values) -> Vec<u8> {
     bytes
 }
 
+/// Without what fills it up.
+fn quantised_len(net: &Net) -> usize {
+    let len = |entry: &Entry| {
+        let stored = net.stored.iter().find(|stored| stored.id == entry.id).unwrap();
+        let columns = stored.columns - if entry.merge.is_some() { stored.shared } else { 0 };
+        stored.rows
+            * columns
+            * match entry.kind {
+                "i8" => 1,
+                "i16" => 2,
+                _ => 4,
+            }
+    };
+    net.entries.iter().map(len).sum()
+}
+
 fn checkpoint(net: &Net) -> Files {
     let weights = values(net, 0);
     let write = [records, old_records, headerless][net.form];
@@ -210,6 +226,25 @@ proptest! {
         for (name, bytes) in &files {
             prop_assert!(written[name] == *bytes, "{} differs", name);
         }
+    }
+
+    #[test]
+    fn a_number_of_a_network_that_the_weights_do_not_make_is_found(
+        net in nets(), raw in any::<bool>(), at in any::<prop::sample::Index>(), bit in 0u8..8,
+    ) {
+        let mut files = checkpoint(&net);
+        let checked = |files: &Files| read_all_with("", files, &net.json.to_string(), &[("check", "true")]);
+        prop_assume!(!net.entries.is_empty());
+        prop_assert!(checked(&files).is_ok(), "{:?}", checked(&files).err());
+        let name = if raw { "raw.bin" } else { "quantised.bin" };
+        let payload = if raw { files[name].len() } else { quantised_len(&net) };
+        let at = at.index(payload);
+        files.get_mut(name).unwrap()[at] ^= 1 << bit;
+        let error = checked(&files).unwrap_err();
+        prop_assert_eq!(error.kind(), ckpt_api::Kind::Mismatch);
+        let context = error.context();
+        let offset = context.iter().find(|(label, _)| *label == "offset").unwrap().1.parse::<usize>().unwrap();
+        prop_assert!(error.to_string().contains(name) && (offset..offset + 4).contains(&at), "{} {}", at, error);
     }
 
     #[test]

@@ -69,6 +69,17 @@ fn a_directory_goes_back_to_the_same_bytes_with_both_networks_made_of_weights_bi
 }
 
 #[test]
+fn both_networks_hold_what_the_weights_make() {
+    each(|name, preset, files, _| {
+        let checked = |files: &Files| read("", files, &[("arch", preset), ("check", "true")]);
+        checked(files).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut damaged = files.clone();
+        *damaged.get_mut("raw.bin").unwrap().last_mut().unwrap() ^= 1;
+        assert!(checked(&damaged).is_err(), "{name}");
+    });
+}
+
+#[test]
 fn the_optimisers_files_go_back_without_an_architecture_and_a_preset_that_fits_is_proposed() {
     each(|name, preset, files, _| {
         let (contents, values) = read("", files, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));

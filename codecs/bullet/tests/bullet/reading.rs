@@ -124,7 +124,9 @@ fn the_optimisers_files_belong_together() {
 #[test]
 fn weights_without_moments_are_read() {
     let files = within("optimiser_state/", one("weights.bin", records(&net())));
-    assert_eq!(read("", &files, &ARCH).unwrap().0.checkpoint.tensors.len(), 4);
+    let (contents, _) = read("", &files, &ARCH).unwrap();
+    assert_eq!(contents.checkpoint.tensors.len(), 4);
+    assert!(contents.notes.iter().any(|note| note.contains("resumes no training")), "{:?}", contents.notes);
 }
 
 #[test]
@@ -268,6 +270,87 @@ fn files_beside_the_weights_must_fit_the_architecture() {
         let error = refused(read("", &files, &ARCH)).to_string();
         assert!(error.contains(name), "{error}");
         read("", &files, &[]).unwrap();
+    }
+}
+
+#[test]
+fn networks_are_compared_with_the_weights_when_asked() {
+    let checked = |files: &Files, arch: &str| read("", files, &[("arch", arch), ("check", "true")]);
+    checked(&directory(), PRESET).unwrap();
+    let mut files = directory();
+    // The second of the biases, which follow 6 numbers of 2 bytes.
+    files.get_mut("quantised.bin").unwrap()[14] = 9;
+    read("", &files, &ARCH).unwrap();
+    let error = refused(checked(&files, PRESET));
+    assert_eq!(error.kind(), Kind::Mismatch);
+    let said = error.to_string();
+    for part in
+        ["quantised.bin", "offset 14", "l0b", "element 1", "found -247", "expected -5 as i16, of -0.02"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // Another rounding is another net's.
+    let said = refused(checked(&directory(), "simple:3x2x1,buckets=2,round=false")).to_string();
+    assert!(said.contains("l0w") && said.contains("rounding"), "{said}");
+    let mut files = directory();
+    files.get_mut("raw.bin").unwrap()[3] ^= 0x80;
+    let said = refused(checked(&files, PRESET)).to_string();
+    assert!(
+        said.contains("raw.bin") && said.contains("found -0.5") && said.contains("expected 0.5"),
+        "{said}"
+    );
+    // Without the optimiser's files, quantised.bin is compared with raw.bin.
+    let mut files = directory();
+    files.retain(|name, _| !name.starts_with("optimiser"));
+    checked(&files, PRESET).unwrap();
+    files.remove("raw.bin");
+    for (files, entry) in [(files, ""), (one("raw.bin", headerless(&net())), "raw.bin")] {
+        let error = refused(read(entry, &files, &[("arch", PRESET), ("check", "true")]));
+        assert!(error.to_string().contains("nothing to compare"), "{error}");
+    }
+    let error = refused(read("", &directory(), &[("check", "true")]));
+    assert!(error.to_string().contains("--arch"), "{error}");
+}
+
+#[test]
+fn weights_that_a_comparison_lacks_are_named() {
+    let raw = one("raw.bin", vec![0; 4 * (12 + 2 + 4 + 1)]);
+    let mut files = one("quantised.bin", build::filled(2 * (12 + 2 + 4 + 1)));
+    files.extend(raw);
+    let arch = ("arch", "simple:3x2x1,inputs=2,factoriser=true");
+    let error = refused(read("", &files, &[arch, ("check", "true")])).to_string();
+    assert!(error.contains("cannot be compared") && error.contains("l0f"), "{error}");
+}
+
+#[test]
+fn integers_that_floats_do_not_hold_are_told_and_no_longer_called_exact() {
+    let json = r#"{ "format": "bullet", "input": { "features": 1, "perspectives": 1 }, "layers": [{ "size": 1 }],
+        "saved": [{ "id": "l0w", "type": "i32", "scale": 16777216 }, { "id": "l0b" }] }"#;
+    let file = |integer: i32| {
+        let mut bytes = [integer.to_le_bytes(), [0; 4]].concat();
+        bytes.extend(b"bullet".iter().cycle().take(56));
+        one("quantised.bin", bytes)
+    };
+    let read = |integer: i32, integers: &str| {
+        build::read_all_with("quantised.bin", &file(integer), json, &[("integers", integers)]).unwrap()
+    };
+    let lost = |contents: &ckpt_api::Contents| {
+        build::place(&contents.checkpoint, "quantised.bin", &[]).unwrap().losses.len()
+    };
+    for (integer, told) in [(1 << 23, false), ((1 << 23) + 1, true), (i32::MIN, true)] {
+        let (contents, values) = read(integer, "false");
+        assert_eq!(
+            (contents.notes.iter().any(|note| note.contains("integers=true")), lost(&contents)),
+            (told, told.into())
+        );
+        if !told {
+            assert_eq!(
+                build::write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap(),
+                file(integer)
+            );
+        }
+        let (contents, values) = read(integer, "true");
+        assert_eq!(build::write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap(), file(integer));
     }
 }
 
