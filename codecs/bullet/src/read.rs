@@ -318,6 +318,12 @@ impl Reader<'_> {
             for parameter in architecture.stored_as(entry, part)?.parts {
                 let mut tensor = parameter.tensor(&parameter.id);
                 tensor.metadata.insert(ID, KEY_ID, parameter.id.as_str());
+                if let Some(merged) = entry.merge.as_ref().filter(|_| quantised) {
+                    self.contents.notes.push(format!(
+                        "'{merged}' is merged into '{}', from which it cannot be told again",
+                        entry.id
+                    ));
+                }
                 let encoding = match quantised {
                     true => quantised_as(entry, parameter, &mut tensor, self.integers, inexact)?,
                     false => encoding(parameter.order(false)),

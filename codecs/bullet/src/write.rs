@@ -399,7 +399,10 @@ impl<'a> Writer<'a> {
     }
 
     fn tell_filled(&mut self, state: State, id: &str) {
-        let why = "the source has none: zeros are written";
+        let why = match state.slot {
+            None => "it is merged into others already, so that zeros in its place compute the same",
+            Some(_) => "the source has none: zeros are written",
+        };
         self.placed.losses.push(Loss::new(LossKind::Filled, format!("{}{id}", state.prefix), why));
     }
 
@@ -435,9 +438,15 @@ impl<'a> Writer<'a> {
         for bound in &self.bindings.all {
             let own = || placements.iter().filter(|placement| placement.tensor == bound.tensor);
             let added = placements.iter().flat_map(|placement| &placement.added);
-            if own().next().is_none() && added.clone().all(|added| added.tensor != bound.tensor) {
-                let why = "the files that are written do not hold it";
-                losses.push(Loss::new(LossKind::of_dropping(bound.source.role), &bound.source.name, why));
+            if own().next().is_none() {
+                let (kind, why) = match added.clone().any(|added| added.tensor == bound.tensor) {
+                    true => (LossKind::Merged, "added to others, from which it cannot be told again"),
+                    false => {
+                        let kind = LossKind::of_dropping(bound.source.role);
+                        (kind, "the files that are written do not hold it")
+                    }
+                };
+                losses.push(Loss::new(kind, &bound.source.name, why));
             } else if own().next().is_some() && own().all(|placement| rounds(placement, bound)) {
                 let why = "stored as scaled integers";
                 losses.push(Loss::new(LossKind::Quantised, &bound.source.name, why));

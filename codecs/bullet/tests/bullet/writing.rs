@@ -252,9 +252,22 @@ fn a_factoriser_is_added_to_every_bucket_before_quantising() {
         written["raw.bin"],
         headerless(&[net[0].clone(), net[2].clone(), net[3].clone(), net[4].clone()])
     );
+    let (contents, _) = read("", &files, &[arch]).unwrap();
+    let merged = |name: &str| {
+        let losses = place(&contents.checkpoint, name, &[]).unwrap().losses;
+        losses.iter().any(|loss| loss.kind == LossKind::Merged && loss.subject == "l0f")
+    };
+    assert!(merged("quantised.bin") && !merged("weights.bin"));
     // The way back: the sum is in l0w, and zeros in the place of l0f change nothing.
     let alone = one("quantised.bin", written["quantised.bin"].clone());
     let (contents, values) = read("quantised.bin", &alone, &[arch]).unwrap();
+    assert!(
+        contents.notes.iter().any(|note| note.contains("'l0f' is merged into 'l0w'")),
+        "{:?}",
+        contents.notes
+    );
+    let losses = place(&contents.checkpoint, "weights.bin", &[]).unwrap().losses;
+    assert!(losses.iter().any(|loss| loss.kind == LossKind::Filled && loss.subject == "l0f"), "{losses:?}");
     let back = write(&contents.checkpoint, &values, "", &[("parts", "quantised,state")]).unwrap();
     assert_eq!(back["quantised.bin"], alone["quantised.bin"]);
     let (again, values) = read("", &back, &[arch]).unwrap();
