@@ -3,21 +3,15 @@
 #![cfg(all(feature = "bullet", feature = "cli", feature = "safetensors"))]
 
 mod common;
+#[path = "common/bullet_cases.rs"]
+mod list;
 
 use ckpt::Conversion;
 use common::{cases, convert, open};
+use list::CASES;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-const CASES: [(&str, &str); 6] = [
-    ("simple", "simple:768x32x1"),
-    ("simple_failquant", "simple:768x32x1"),
-    ("buckets8", "simple:768x32x1,buckets=8"),
-    ("multi", "multi:768x32x8x16x1,buckets=8,inputs=4,factoriser=true"),
-    ("tb_simple", "builder:768x32x1"),
-    ("tb_buckets8_notranspose", "builder:768x32x1,buckets=8,qa=181,transpose=false"),
-];
 
 fn to(format: &str, options: &[(&str, &str)]) -> Conversion {
     let options = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -58,6 +52,45 @@ fn directories_survive_the_engine_and_safetensors_byte_for_byte() {
     }
 }
 
+/// To TensorFlow under the tensors' own names, or with the moments as Adam's slots, and back.
+#[cfg(feature = "tf2")]
+fn by_way_of_tensorflow(case: &Path, preset: &str, map: Option<&str>) -> BTreeMap<String, Vec<u8>> {
+    let work = tempfile::tempdir().unwrap();
+    let (middle, back) = (work.path().join("m"), work.path().join("back"));
+    let mapping = map.map(|name| ckpt::mapping::Mapping::builtin(name).unwrap());
+    let plain = Conversion { mapping, ..to("tf2", &[("names", "plain")]) };
+    convert(open(case, &[("arch", preset)]), &middle, &plain);
+    let read = open(&work.path().join("m.index"), &[]);
+    let slots = read.contents().checkpoint.tensors.iter().filter_map(|tensor| tensor.slot.as_ref());
+    let weights = read.contents().checkpoint.tensors.len() / 3;
+    assert_eq!(slots.count(), if map.is_some() { 2 * weights } else { 0 });
+    convert(read, &back, &to("bullet", &[("arch", preset)]));
+    tree(&back)
+}
+
+#[cfg(feature = "tf2")]
+#[test]
+fn adamws_moments_survive_tensorflow_as_adams_slots_or_under_their_names() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/bullet/accept/adamw");
+    let mut all = vec![(own, "simple:3x2x1,buckets=2")];
+    if let Some(directory) = cases("bullet") {
+        let folders = CASES.into_iter().map(|(name, preset)| (directory.join(name), preset));
+        // RAdam's steps have no place, and a quantised.bin without bytes is not what weights make.
+        let is_kept = |(case, _): &(PathBuf, &str)| {
+            let quantised = std::fs::metadata(case.join("quantised.bin")).unwrap().len();
+            quantised > 0 && !case.join("optimiser_state/step.txt").exists()
+        };
+        all.extend(folders.filter(is_kept));
+        assert_eq!(all.len(), 5);
+    }
+    for (case, preset) in all {
+        for map in [None, Some("bullet-to-tf-adam")] {
+            let back = by_way_of_tensorflow(&case, preset, map);
+            assert!(back == tree(&case), "{} {map:?}", case.display());
+        }
+    }
+}
+
 #[test]
 fn an_engines_file_is_made_by_the_engine_and_leads_back_to_weights_that_make_it_again() {
     let Some(directory) = cases("bullet") else { return };
@@ -69,7 +102,8 @@ fn an_engines_file_is_made_by_the_engine_and_leads_back_to_weights_that_make_it_
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     };
     for (name, profile) in [("simple", "plain"), ("buckets8", "plain"), ("multi", "multi-avx2")] {
-        let (case, (_, preset)) = (directory.join(name), CASES.iter().find(|case| case.0 == name).unwrap());
+        let (_, preset) = CASES.iter().find(|case| case.0 == name).unwrap();
+        let case = directory.join(name);
         let (arch, profile) = (format!("arch={preset}"), format!("profile={profile}"));
         let names = [".nnue", "", "-again.nnue"].map(|ending| format!("{name}{ending}"));
         let [net, back, again] = names.each_ref().map(String::as_str);

@@ -12,6 +12,7 @@ macro_rules! tables {
 const TABLES: &[(&str, &str)] = tables![
     "albert-tf-to-hf",
     "bert-tf-to-hf",
+    "bullet-to-tf-adam",
     "electra-generator-tf-to-hf",
     "electra-tf-to-hf",
     "gpt2-swift-paths-to-hf",

@@ -1,19 +1,10 @@
 //! bullet's own checkpoints, found through `CKPT_CASES`.
 
 use crate::build::{Files, numbers, read, write};
+use crate::list::CASES;
 use ckpt_api::{Axis, Contents};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-
-/// Every case, and a preset that describes it.
-const CASES: [(&str, &str); 6] = [
-    ("simple", "simple:768x32x1"),
-    ("simple_failquant", "simple:768x32x1"),
-    ("buckets8", "simple:768x32x1,buckets=8"),
-    ("multi", "multi:768x32x8x16x1,buckets=8,inputs=4,factoriser=true"),
-    ("tb_simple", "builder:768x32x1"),
-    ("tb_buckets8_notranspose", "builder:768x32x1,buckets=8,qa=181,transpose=false"),
-];
 
 fn folder() -> Option<PathBuf> {
     let Some(cases) = std::env::var_os("CKPT_CASES") else {

@@ -1,0 +1,1 @@
+../../codecs/bullet/tests/bullet/list.rs
