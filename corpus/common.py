@@ -26,10 +26,12 @@ class Case:
     tensors: list[Tensor] | None = None  # accepted, with these
     kind: str | None = None  # refused, with this kind of error
     options: list[str] = field(default_factory=list)
+    told: bool = True  # the content tells the format
 
 
-def accept(name, why, files, entry, tensors, options=()):
-    return Case(name, why, files, entry, tensors=tensors, options=list(options))
+def accept(name, why, files, entry, tensors, options=(), told=True):
+    """`told`: whether the content tells the format; the test names it where it does not."""
+    return Case(name, why, files, entry, tensors=tensors, options=list(options), told=told)
 
 
 def reject(name, why, files, entry, kind="corrupt", options=()):

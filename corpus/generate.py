@@ -23,6 +23,7 @@ MAKERS = {"bullet": make_bullet, "cnn2": make_cnn2, "nn": make_nn, "safetensors"
 HEAD = """\
 # Made by generate.py: what each file of the corpus is, and what reading it must give.
 # Paths are relative to this file. `path` is a file, or a folder in which `entry` is what the user names ("" = all of it).
+# `told = false` where the content does not tell the format, so that the user has to.
 # `digest` of the accepted: see `digest` in common.py. `kind` of the refused: the error's kind.
 """
 
@@ -42,6 +43,8 @@ def add(codec: str, case: Case, files: dict[str, bytes]) -> str:
         lines.append(f"entry = {quoted(case.entry)}")
     if case.options:
         lines.append(f"options = [{', '.join(map(quoted, case.options))}]")
+    if not case.told:
+        lines.append("told = false")
     lines.append(f'kind = "{case.kind}"' if case.tensors is None else f'digest = "{digest(case.tensors)}"')
     lines.append("[case.sha256]")
     for name, data in sorted(case.files.items()):

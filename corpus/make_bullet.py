@@ -14,6 +14,7 @@ NET = [
 SHAPES = {"l0w": [2, 3], "l0b": [2], "l1w": [2, 1, 4], "l1b": [2, 1]}
 ARCH = "arch=simple:3x2x1,buckets=2"
 SCALES = {"l0w": 255, "l0b": 255, "l1w": 64, "l1b": 255 * 64}
+PLAIN = [ARCH, "profile=plain", "content=engine"]
 STEPS = b"l1b,9\nl0w,9\nl0b,9\nl1w,9\n"
 
 
@@ -47,6 +48,56 @@ def quantised(filler=b"bullet", count=4) -> bytes:
         out += struct.pack(f"<{len(integers)}h", *integers)
     missing = -len(out) % 64
     return out + (filler * missing)[:missing]
+
+
+def members() -> list[bytes]:
+    """What the profile plain aligns: the entries of quantised.bin."""
+    whole, out = quantised(b""), []
+    for _, _, values in NET:
+        out.append(whole[: 2 * len(values)])
+        whole = whole[2 * len(values) :]
+    return out
+
+
+def aligned(*parts: bytes) -> bytes:
+    return b"".join(part + bytes(-len(part) % 64) for part in parts)
+
+
+# (2→1)x2→1 with two input buckets: the first two columns are what both share.
+COLUMNS = "arch=builder:2x1x1,inputs=2,factoriser=true,psqt=true"
+COLUMNS_NET = [
+    ("pst", 1, [1.0, 2.0, 0.25, 0.5, 0.75, 0.125]),
+    ("l0w", 1, [0.5, 0.25, 0.125, -0.125, 0.75, -0.5]),
+    ("l0b", 1, [0.015625]),
+    ("l1w", 1, [0.875, -0.875]),
+    ("l1b", 1, [0.0009765625]),
+]
+
+
+def columns() -> dict[str, bytes]:
+    """With a network in which they are added, and integers are truncated."""
+    merged = lambda values: [values[2 + k] + values[k % 2] for k in range(4)]
+    _, l0w, l0b, l1w, l1b = (values for _, _, values in COLUMNS_NET)
+    scaled = [(merged(l0w), 255), (l0b, 255), (l1w, 64), (l1b, 255 * 64)]
+    integers = [int(value * scale) for values, scale in scaled for value in values]
+    network = f32(*merged(COLUMNS_NET[0][2])) + struct.pack(f"<{len(integers)}h", *integers)
+    return {
+        "optimiser_state/weights.bin": records(COLUMNS_NET),
+        "raw.bin": headerless(COLUMNS_NET),
+        "quantised.bin": network + (b"bullet" * 11)[: -len(network) % 64],
+    }
+
+
+def columns_tensors() -> list[Tensor]:
+    out = []
+    for name, _, values in COLUMNS_NET:
+        shape = {"l1w": [1, 2]}.get(name, [1])
+        if len(values) == 6:
+            shared = {"pst": "pstf", "l0w": "l0f"}[name]
+            out.append(Tensor(shared, "f32", [1, 2], f32(*values[:2])))
+            shape, values = [2, 1, 2], values[2:]
+        out.append(Tensor(name, "f32", shape, f32(*values)))
+    return out
 
 
 def state(write=records, weights="weights.bin", folder="optimiser_state/") -> dict[str, bytes]:
@@ -90,6 +141,11 @@ def accepted():
     yield accept("quantised", "integers stand for numbers", file, "quantised.bin", integers(), [ARCH])
     file = {"net.nnue": quantised()}
     yield accept("engine_name", "a quantised.bin under an engine's name", file, "net.nnue", integers(), [ARCH])
+    before = state(headerless, "params.bin")
+    yield accept("before_2024_10", "files without ids, in the order of the layers", before, "", everything(), [ARCH], told=False)
+    engine = {"net.nnue": aligned(*members())}
+    yield accept("engine", "an engine's file", engine, "net.nnue", integers(), PLAIN, told=False)
+    yield accept("columns", "a factoriser in the first columns of l0w and pst", columns(), "", columns_tensors(), [COLUMNS])
     file = {"weights.bin": records(NET[::-1])}
     yield accept("any_order", "records in any order", file, "weights.bin", tensors()[::-1], [ARCH])
 
@@ -142,6 +198,21 @@ def rejected():
         ("quantised_long", "goes on after the filler", quantised() + bytes(64), "usage"),
     ]:
         yield reject(name, why, {"quantised.bin": data}, "quantised.bin", kind, [ARCH])
+    good = members()
+    for name, why, data, kind in [
+        ("engine_gap", "something between two members", aligned(good[0] + b"x", *good[1:]), "corrupt"),
+        ("engine_cut", "ends within a member", aligned(*good)[:130], "usage"),
+        ("engine_long", "goes on after the last member", aligned(*good) + bytes(64), "usage"),
+        ("engine_unaligned", "members without gaps", b"".join(good), "usage"),
+    ]:
+        yield reject(name, why, {"net.nnue": data}, "net.nnue", kind, PLAIN)
+    engine = {"net.nnue": aligned(*good)}
+    yield reject("engine_unknown", "no such profile", engine, "net.nnue", "usage", [ARCH, "profile=avx2"])
+    yield reject("engine_alone", "an engine's file that nothing explains", engine, "net.nnue", "usage", [ARCH])
+    other = state() | {"quantised.bin": quantised()[:14] + b"\1" + quantised()[15:]}
+    yield reject("other_network", "a network of other weights", other, "", "mismatch", [ARCH, "check=true"])
+    other = columns() | {"raw.bin": headerless(COLUMNS_NET)[8:]}
+    yield reject("columns_cut", "raw.bin without the factoriser's columns", other, "", "usage", [COLUMNS])
     yield reject("raw_alone", "numbers that nothing explains", {"raw.bin": headerless()}, "raw.bin", "usage")
     yield reject("raw_cut", "raw.bin ends within a number", {"raw.bin": headerless()[:-1]}, "raw.bin", "usage", [ARCH])
     yield reject("raw_long", "raw.bin goes on", {"raw.bin": headerless() + bytes(4)}, "raw.bin", "usage", [ARCH])

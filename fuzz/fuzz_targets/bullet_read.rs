@@ -2,6 +2,8 @@
 #![no_main]
 
 const ARCH: &str = "simple:3x2x1,buckets=2";
+/// A factoriser in the first columns.
+const COLUMNS: &str = "builder:2x1x1,inputs=2,factoriser=true,psqt=true";
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
@@ -14,6 +16,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         ("raw.bin", &[("arch", ARCH)]),
         ("quantised.bin", &[("arch", ARCH)]),
         ("quantised.bin", &[("arch", ARCH), ("integers", "true")]),
+        ("net.nnue", &[("arch", ARCH), ("profile", "plain"), ("content", "engine")]),
+        ("weights.bin", &[("arch", COLUMNS)]),
+        ("quantised.bin", &[("arch", COLUMNS)]),
     ] {
         let input = ckpt_fuzz::single(name, data);
         ckpt_fuzz::read(&ckpt_bullet::Bullet, &input, &pairs(options));
