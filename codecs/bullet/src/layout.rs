@@ -39,15 +39,14 @@ impl Layout {
                 tiles.push(Tile { axis, lens });
             }
         }
-        // The part of an axis is how many of its digits are slower.
-        let part = |digit: &Digit| AxisPart {
-            axis: digit.axis,
-            part: digits
-                .iter()
-                .filter(|other| other.axis == digit.axis && other.divisor > digit.divisor)
-                .count(),
+        // The part of an axis is how many of its digits are slower; of those of length 1, which are equal, the later ones.
+        let part = |(place, digit): (usize, &Digit)| {
+            let slower = |(other_place, other): &(usize, &Digit)| {
+                other.axis == digit.axis && (other.key(), *other_place) > (digit.key(), place)
+            };
+            AxisPart { axis: digit.axis, part: digits.iter().enumerate().filter(slower).count() }
         };
-        Ok(Layout { stored: digits.iter().map(part).collect(), tiles })
+        Ok(Layout { stored: digits.iter().enumerate().map(part).collect(), tiles })
     }
 
     /// An encoding in this order, of a tensor of which axis `axes[k]` is the parameter's axis `k`.
@@ -81,6 +80,11 @@ impl Digit {
         let axis = (0..parameter.shape.rank()).find(|axis| parameter.axis_name(*axis) == name);
         Ok(Digit { axis: axis.ok_or_else(wrong)?, divisor, modulus })
     }
+
+    /// The greater, the slower.
+    fn key(&self) -> (u64, u64) {
+        (self.divisor, self.modulus.unwrap_or(u64::MAX))
+    }
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -91,7 +95,7 @@ fn number(text: &str) -> Option<u64> {
 /// The lengths of an axis's parts but the slowest.
 fn tile(digits: &[Digit], axis: usize, len: u64) -> Result<Vec<u64>> {
     let mut own: Vec<&Digit> = digits.iter().filter(|digit| digit.axis == axis).collect();
-    own.sort_by_key(|digit| digit.divisor);
+    own.sort_by_key(|digit| digit.key());
     let incomplete = || {
         invalid("the layout does not name every index of an axis once")
             .expected("parts such as out/32, out/8%4 and out%8")

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 /// What bullet stores under an id: rows, columns, and how many of the columns are the factoriser's.
 #[derive(Clone, Debug)]
-struct Stored {
-    id: &'static str,
-    rows: usize,
-    columns: usize,
-    shared: usize,
+pub struct Stored {
+    pub id: &'static str,
+    pub rows: usize,
+    pub columns: usize,
+    pub shared: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -26,9 +26,9 @@ struct Entry {
 }
 
 #[derive(Clone, Debug)]
-struct Net {
-    json: Value,
-    stored: Vec<Stored>,
+pub struct Net {
+    pub json: Value,
+    pub stored: Vec<Stored>,
     entries: Vec<Entry>,
     form: usize,
     /// 0: AdamW; 1: RAdam; 2: Ranger.
@@ -71,7 +71,7 @@ fn layers(
     (layers, stored)
 }
 
-fn nets() -> impl Strategy<Value = Net> {
+pub fn nets() -> impl Strategy<Value = Net> {
     let sizes = prop::collection::vec((1usize..4, 0usize..3), 1..4);
     let factoriser = prop::sample::select(vec![json!(false), json!(true), json!("columns")]);
     let entry = (0usize..4, 1u32..120, any::<[bool; 4]>());
@@ -188,7 +188,7 @@ fn quantised_len(net: &Net) -> usize {
     net.entries.iter().map(len).sum()
 }
 
-fn checkpoint(net: &Net) -> Files {
+pub fn checkpoint(net: &Net) -> Files {
     let weights = values(net, 0);
     let write = [records, old_records, headerless][net.form];
     let mut state = Files::new();
