@@ -242,6 +242,8 @@ pub struct Checksum {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ChecksumAlgorithm {
+    /// CRC-32 (IEEE 802.3), as zip archives store it.
+    Crc32,
     /// CRC-32C (Castagnoli).
     Crc32c,
     /// CRC-32C rotated right by 15 bits plus `0xa282ead8`, as LevelDB and TensorFlow store it.
@@ -265,13 +267,22 @@ pub struct RunningChecksum {
 impl RunningChecksum {
     /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
-        self.crc = crc32c::crc32c_append(self.crc, bytes);
+        self.crc = match self.algorithm {
+            ChecksumAlgorithm::Crc32 => {
+                let mut hasher = crc32fast::Hasher::new_with_initial(self.crc);
+                hasher.update(bytes);
+                hasher.finalize()
+            }
+            ChecksumAlgorithm::Crc32c | ChecksumAlgorithm::MaskedCrc32c => {
+                crc32c::crc32c_append(self.crc, bytes)
+            }
+        };
     }
 
     /// The value as the format would store it.
     pub fn finish(&self) -> u32 {
         match self.algorithm {
-            ChecksumAlgorithm::Crc32c => self.crc,
+            ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => self.crc,
             ChecksumAlgorithm::MaskedCrc32c => self.crc.rotate_right(15).wrapping_add(0xa282_ead8),
         }
     }
@@ -281,17 +292,31 @@ impl RunningChecksum {
 mod tests {
     use super::*;
 
-    fn masked(bytes: &[u8]) -> u32 {
-        let checksum = Checksum { algorithm: ChecksumAlgorithm::MaskedCrc32c, seed: 0, value: None };
-        let mut running = checksum.start();
+    fn sum(algorithm: ChecksumAlgorithm, seed: u32, bytes: &[u8]) -> u32 {
+        let mut running = Checksum { algorithm, seed, value: None }.start();
         running.update(bytes);
         running.finish()
     }
 
     #[test]
-    fn masked_crc32c_has_the_published_values() {
-        assert_eq!(masked(b"123456789"), 0xc78a_b0e5);
-        assert_eq!(masked(b""), 0xa282_ead8);
+    fn checksums_have_the_published_values() {
+        let published = [
+            (ChecksumAlgorithm::Crc32, 0xcbf4_3926, 0),
+            (ChecksumAlgorithm::Crc32c, 0xe306_9283, 0),
+            (ChecksumAlgorithm::MaskedCrc32c, 0xc78a_b0e5, 0xa282_ead8),
+        ];
+        for (algorithm, of_digits, of_nothing) in published {
+            assert_eq!(sum(algorithm, 0, b"123456789"), of_digits, "{algorithm:?}");
+            assert_eq!(sum(algorithm, 0, b""), of_nothing, "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn a_seed_stands_for_the_bytes_before() {
+        for algorithm in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::Crc32c] {
+            let seed = sum(algorithm, 0, b"1234");
+            assert_eq!(sum(algorithm, seed, b"56789"), sum(algorithm, 0, b"123456789"), "{algorithm:?}");
+        }
     }
 
     #[test]
