@@ -1,6 +1,6 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
-use crate::{Error, Limits, Result};
+use crate::{Contents, Error, Limits, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -95,6 +95,40 @@ impl Input {
     /// As [`Input::file`].
     pub fn main(&self) -> Result<File> {
         self.file(&self.entry)
+    }
+
+    /// The first `N` bytes of the input; `None` where it is no file, or a shorter one.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`].
+    pub fn head<const N: usize>(&self) -> Result<Option<[u8; N]>> {
+        if !self.is_file() {
+            return Ok(None);
+        }
+        let file = self.main()?;
+        if file.len() < N as u64 {
+            return Ok(None);
+        }
+        let mut head = [0; N];
+        file.read_at(0, &mut head)?;
+        Ok(Some(head))
+    }
+
+    /// Reads a format that is one file, which `read` is given and errors name. `format` says what is one file, as in
+    /// `"a CNN2 file"`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for a directory; those of [`Input::file`] and of `read`.
+    pub fn read_alone(&self, format: &str, read: impl FnOnce(&File) -> Result<Contents>) -> Result<Contents> {
+        if self.is_directory {
+            return Err(Error::usage(format!("{format} is one file, and the input is a directory"))
+                .file(self.display(&self.entry))
+                .help("name the file itself"));
+        }
+        let file = self.main()?;
+        let mut contents = read(&file).map_err(|error| error.file(file.name()))?;
+        contents.files = vec![self.entry.clone()];
+        Ok(contents)
     }
 
     /// Whether `name` is a file (not a directory, pipe or device).
@@ -340,6 +374,23 @@ mod tests {
         for (offset, len) in [(1, 5), (6, 0), (u64::MAX, 1), (0, u64::MAX)] {
             assert_eq!(file.bytes(offset, len).unwrap_err().kind(), Kind::Corrupt);
         }
+    }
+
+    #[test]
+    fn a_head_is_there_where_the_file_is_long_enough() {
+        assert_eq!(memory().head::<5>().unwrap(), Some(*b"12345"));
+        assert_eq!(memory().head::<6>().unwrap(), None);
+        assert_eq!(Input::memory("", BTreeMap::new()).head::<0>().unwrap(), None);
+    }
+
+    #[test]
+    fn a_format_of_one_file_has_that_file_alone_and_names_it_in_errors() {
+        let contents = memory().read_alone("a toy", |_| Ok(Contents::default())).unwrap();
+        assert_eq!(contents.files, ["a.index"]);
+        let error = memory().read_alone("a toy", |file| file.bytes(9, 9).map(|_| Contents::default()));
+        assert!(error.unwrap_err().to_string().contains("file a.index"));
+        let error = Input::memory("", BTreeMap::new()).read_alone("a toy", |_| Ok(Contents::default()));
+        assert_eq!(error.unwrap_err().kind(), Kind::Usage);
     }
 
     #[test]

@@ -12,15 +12,7 @@ use ckpt_api::{
 
 /// Certain where magic number, version and number of layers fit; a magic number alone could be four bytes of weights.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
-    if !input.is_file() {
-        return Ok(Match::No);
-    }
-    let file = input.main()?;
-    if file.len() < MAGIC.len() as u64 {
-        return Ok(Match::No);
-    }
-    let mut magic = [0; MAGIC.len()];
-    file.read_at(0, &mut magic)?;
+    let Some(magic) = input.head()? else { return Ok(Match::No) };
     if magic == swapped_magic() {
         return Ok(Match::Possible("begins with the magic number CNN2 in big-endian byte order".to_owned()));
     }
@@ -28,6 +20,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         return Ok(Match::No);
     }
     let possible = |what: &str| Match::Possible(format!("begins with the magic number CNN2, but {what}"));
+    let file = input.main()?;
     if file.len() < Version::One.header_bytes() {
         return Ok(possible("has no whole header"));
     }
@@ -46,14 +39,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
 
 /// Reads everything but the weights.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
-    if input.is_directory() {
-        return Err(Error::usage("a CNN2 file is one file, and the input is a directory")
-            .help("name the .bin file itself"));
-    }
-    let file = input.main()?;
-    let mut contents = read_file(&file, options, limits).map_err(|error| error.file(file.name()))?;
-    contents.files = vec![input.entry().to_owned()];
-    Ok(contents)
+    input.read_alone("a CNN2 file", |file| read_file(file, options, limits))
 }
 
 fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents> {

@@ -14,29 +14,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Certain where the magic number is there; whatever follows is for [`read`] to judge.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
-    if !input.is_file() {
-        return Ok(Match::No);
-    }
-    let file = input.main()?;
-    let mut magic = [0; format::MAGIC.len()];
-    if file.len() < magic.len() as u64 {
-        return Ok(Match::No);
-    }
-    file.read_at(0, &mut magic)?;
     let certain = || Match::Certain("begins with the magic number DATACODE".to_owned());
-    Ok(if magic == *format::MAGIC { certain() } else { Match::No })
+    Ok(if input.head()? == Some(*format::MAGIC) { certain() } else { Match::No })
 }
 
 /// Reads everything but tensor data.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
-    if input.is_directory() {
-        return Err(Error::usage("a .nn model is one file, and the input is a directory")
-            .help("name the .nn file itself"));
-    }
-    let file = input.main()?;
-    let mut contents = read_file(&file, options, limits).map_err(|error| error.file(file.name()))?;
-    contents.files = vec![input.entry().to_owned()];
-    Ok(contents)
+    input.read_alone("a .nn model", |file| read_file(file, options, limits))
 }
 
 fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents> {

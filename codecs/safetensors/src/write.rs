@@ -255,23 +255,7 @@ fn leave_out(
         let count = keys.as_object().map_or(0, Map::len);
         losses.push(Loss::new(LossKind::MetadataDropped, namespace, format!("{count} key(s) {WHY}")));
     }
-    let said = |tensor: &&&Tensor| {
-        tensor.axes.is_some()
-            || tensor.role != Role::Weight
-            || tensor.slot.is_some()
-            || !tensor.metadata.is_empty()
-    };
-    let described = tensors.iter().filter(said).count();
-    if described > 0 {
-        let detail = format!("of {described} tensor(s), {WHY}");
-        losses.push(Loss::new(LossKind::MetadataDropped, "axes, roles and metadata", detail));
-    }
-    for tensor in tensors {
-        if let Some(quantisation) = &tensor.quantisation {
-            let detail = format!("its scale of {} per 1.0 is {WHY}", quantisation.scale);
-            losses.push(Loss::new(LossKind::MetadataDropped, &tensor.name, detail));
-        }
-    }
+    losses.extend(Loss::of_meanings(tensors, None, WHY));
 }
 
 /// Adds one file; returns the bytes of its tensors.
