@@ -35,6 +35,8 @@ impl Registry {
                 Arc::new(ckpt_cnn2::Cnn2),
                 #[cfg(feature = "nn")]
                 Arc::new(ckpt_nn::Nn),
+                #[cfg(feature = "npz")]
+                Arc::new(ckpt_npz::Npz),
                 #[cfg(feature = "safetensors")]
                 Arc::new(ckpt_safetensors::Safetensors),
                 #[cfg(feature = "tf2")]

@@ -1,0 +1,176 @@
+//! The records of a zip archive, and how `np.savez` fills them.
+
+/// Signatures.
+pub(crate) const LOCAL: [u8; 4] = *b"PK\x03\x04";
+pub(crate) const CENTRAL: [u8; 4] = *b"PK\x01\x02";
+pub(crate) const END: [u8; 4] = *b"PK\x05\x06";
+pub(crate) const END64: [u8; 4] = *b"PK\x06\x06";
+pub(crate) const LOCATOR64: [u8; 4] = *b"PK\x06\x07";
+/// Bytes of each record, without what has a length of its own.
+pub(crate) const LOCAL_BYTES: u64 = 30;
+pub(crate) const CENTRAL_BYTES: u64 = 46;
+pub(crate) const END_BYTES: u64 = 22;
+pub(crate) const END64_BYTES: u64 = 56;
+pub(crate) const LOCATOR64_BYTES: u64 = 20;
+/// Where the checksum is in a local header, and in an entry of the central directory.
+pub(crate) const LOCAL_CRC: u64 = 14;
+pub(crate) const CENTRAL_CRC: u64 = 16;
+/// Id of the extra field that has 64-bit sizes.
+pub(crate) const EXTRA64: u16 = 1;
+/// Flags: encrypted, sizes after the data, differences, encrypted directory; the name is UTF-8.
+pub(crate) const FLAG_ENCRYPTED: u16 = 1;
+pub(crate) const FLAG_SIZES_LATER: u16 = 1 << 3;
+pub(crate) const FLAG_PATCH: u16 = 1 << 5;
+pub(crate) const FLAG_MASKED: u16 = 1 << 13;
+pub(crate) const FLAG_UTF8: u16 = 1 << 11;
+/// Methods of compression.
+pub(crate) const STORED: u16 = 0;
+pub(crate) const DEFLATED: u16 = 8;
+
+/// First version of the format with 64-bit sizes, on Unix.
+const VERSION: u8 = 45;
+const UNIX: u8 = 3;
+/// 1980-01-01, the earliest there is.
+const DATE: u16 = 1 << 5 | 1;
+/// `rw-------`.
+const ATTRIBUTES: u32 = 0o600 << 16;
+/// Python says numbers above this in 64 bits; the format could say twice as much in 32.
+const MOST_BYTES: u64 = (1 << 31) - 1;
+const MOST_ENTRIES: u64 = u16::MAX as u64;
+
+/// One member, as it is written.
+pub(crate) struct Member {
+    /// Its name's bytes, as many as 16 bits count.
+    pub(crate) name: Vec<u8>,
+    name_len: u16,
+    /// Where its local header begins.
+    pub(crate) at: u64,
+    /// Bytes of its data.
+    pub(crate) len: u64,
+}
+
+impl Member {
+    /// `None` where the name is too long for the format.
+    pub(crate) fn new(name: String, at: u64, len: u64) -> Option<Self> {
+        let name = name.into_bytes();
+        let name_len = u16::try_from(name.len()).ok()?;
+        Some(Member { name, name_len, at, len })
+    }
+
+    /// The local header, with a checksum of 0.
+    pub(crate) fn local(&self) -> Vec<u8> {
+        let mut bytes = Bytes(LOCAL.to_vec());
+        bytes.u8s(&[VERSION, 0]);
+        self.common(&mut bytes, u64::MAX);
+        bytes.u16s(&[20]).u8s(&self.name);
+        bytes.u16s(&[EXTRA64, 16]).u64s(&[self.len, self.len]);
+        bytes.0
+    }
+
+    /// The entry of the central directory, with a checksum of 0.
+    fn central(&self) -> Vec<u8> {
+        let large = |number: &&u64| **number > MOST_BYTES;
+        let extra: Vec<u64> = [self.len, self.len, self.at].iter().filter(large).copied().collect();
+        let extra_len = match extra.len() {
+            0 => 0,
+            count => 4 + 8 * count as u16,
+        };
+        let mut bytes = Bytes(CENTRAL.to_vec());
+        bytes.u8s(&[VERSION, UNIX, VERSION, 0]);
+        self.common(&mut bytes, self.len);
+        bytes.u16s(&[extra_len, 0, 0, 0]).u32s(&[ATTRIBUTES, saturated(self.at)]).u8s(&self.name);
+        if extra_len > 0 {
+            bytes.u16s(&[EXTRA64, extra_len - 4]).u64s(&extra);
+        }
+        bytes.0
+    }
+
+    /// What both have in common, to the length of the name.
+    fn common(&self, bytes: &mut Bytes, len: u64) {
+        let flags = if self.name.is_ascii() { 0 } else { FLAG_UTF8 };
+        bytes
+            .u16s(&[flags, STORED, 0, DATE])
+            .u32s(&[0, saturated(len), saturated(len)])
+            .u16s(&[self.name_len]);
+    }
+}
+
+/// What follows the members: the central directory, which begins at `at`, and the end.
+///
+/// Also where in it the checksum of each member is to be.
+pub(crate) fn tail(members: &[Member], at: u64) -> (Vec<u8>, Vec<u64>) {
+    let mut bytes = Bytes(Vec::new());
+    let mut checksums = Vec::with_capacity(members.len());
+    for member in members {
+        checksums.push(bytes.0.len() as u64 + CENTRAL_CRC);
+        bytes.u8s(&member.central());
+    }
+    let (count, size) = (members.len() as u64, bytes.0.len() as u64);
+    if count > MOST_ENTRIES || at > MOST_BYTES || size > MOST_BYTES {
+        let version = u16::from(VERSION);
+        bytes.u8s(&END64).u64s(&[END64_BYTES - 12]).u16s(&[version, version]).u32s(&[0, 0]);
+        bytes.u64s(&[count, count, size, at]);
+        bytes.u8s(&LOCATOR64).u32s(&[0]).u64s(&[at.saturating_add(size)]).u32s(&[1]);
+    }
+    // Python leaves 32-bit numbers here where they fit, although they are above its own bound.
+    let exact = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let entries = u16::try_from(count).unwrap_or(u16::MAX);
+    bytes.u8s(&END).u16s(&[0, 0, entries, entries]).u32s(&[exact(size), exact(at)]).u16s(&[0]);
+    (bytes.0, checksums)
+}
+
+/// The number, or what says that it is elsewhere.
+fn saturated(number: u64) -> u32 {
+    if number > MOST_BYTES { u32::MAX } else { number as u32 }
+}
+
+/// Little-endian numbers in a row.
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn u8s(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn u16s(&mut self, numbers: &[u16]) -> &mut Self {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        self
+    }
+
+    fn u32s(&mut self, numbers: &[u32]) -> &mut Self {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        self
+    }
+
+    fn u64s(&mut self, numbers: &[u64]) -> &mut Self {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(at: u64, len: u64) -> Member {
+        Member::new("a.npy".to_owned(), at, len).unwrap()
+    }
+
+    #[test]
+    fn records_have_the_lengths_that_they_say() {
+        assert_eq!(member(0, 7).local().len() as u64, LOCAL_BYTES + 5 + 20);
+        assert_eq!(member(0, 7).central().len() as u64, CENTRAL_BYTES + 5);
+        for (at, len, numbers) in [(0, 1 << 32, 2), (1 << 31, 0, 1), (1 << 40, 1 << 40, 3)] {
+            assert_eq!(member(at, len).central().len() as u64, CENTRAL_BYTES + 5 + 4 + 8 * numbers);
+        }
+        assert_eq!(tail(&[], 0).0.len() as u64, END_BYTES);
+        assert_eq!(tail(&[], 1 << 31).0.len() as u64, END64_BYTES + LOCATOR64_BYTES + END_BYTES);
+    }
+
+    #[test]
+    fn a_name_longer_than_the_format_counts_is_none() {
+        assert!(Member::new("a".repeat(65_535), 0, 0).is_some());
+        assert!(Member::new("a".repeat(65_536), 0, 0).is_none());
+    }
+}

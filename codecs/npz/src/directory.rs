@@ -1,0 +1,340 @@
+//! Reading a zip archive: its end, its central directory, and each member's local header.
+
+use crate::archive::{
+    CENTRAL, CENTRAL_BYTES, DEFLATED, END, END_BYTES, END64, END64_BYTES, EXTRA64, FLAG_ENCRYPTED,
+    FLAG_MASKED, FLAG_PATCH, FLAG_SIZES_LATER, FLAG_UTF8, LOCAL, LOCAL_BYTES, LOCATOR64, LOCATOR64_BYTES,
+    STORED,
+};
+use crate::format::{INSIDE, stays_inside};
+use ckpt_api::{Error, File, Limits, Result};
+use std::collections::HashSet;
+
+/// Longest comment at the end of an archive.
+const LONGEST_COMMENT: u64 = u16::MAX as u64;
+
+/// One entry of the central directory.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    /// Where the entry is.
+    at: u64,
+    flags: u16,
+    method: u16,
+    pub(crate) crc: u32,
+    compressed: u64,
+    len: u64,
+    /// Where its local header is.
+    local: u64,
+}
+
+/// A member's bytes.
+pub(crate) struct Member {
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+}
+
+/// The central directory, and where it begins.
+pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
+    let end = End::find(file)?;
+    if end.start.checked_add(end.size) != Some(end.at) {
+        return Err(Error::corrupt("the central directory does not lie before the archive's end")
+            .offset(end.at)
+            .found(format!("{} bytes from offset {}", end.size, end.start))
+            .expected(format!("its end at {}", end.at))
+            .help("the file is cut short, or something was put before the archive"));
+    }
+    limits.check("tensors", end.count).map_err(|error| error.offset(end.at))?;
+    limits.check("header_bytes", end.size).map_err(|error| error.offset(end.at))?;
+    let bytes = file.bytes(end.start, end.size)?;
+    let mut fields = Fields { bytes: &bytes, at: end.start };
+    let mut entries = Vec::new();
+    while !fields.bytes.is_empty() {
+        let at = fields.at;
+        entries.push(Entry::parse(&mut fields).map_err(|error| error.offset(at))?);
+    }
+    if entries.len() as u64 != end.count {
+        return Err(Error::corrupt(
+            "the central directory has another number of members than the archive's end says",
+        )
+        .offset(end.at)
+        .found(entries.len().to_string())
+        .expected(end.count.to_string()));
+    }
+    let mut names = HashSet::with_capacity(entries.len());
+    if let Some(twice) = entries.iter().find(|entry| !names.insert(entry.name.as_str())) {
+        return Err(Error::corrupt("two members have the same name").offset(twice.at).field(&twice.name));
+    }
+    Ok((entries, end.start))
+}
+
+/// Where the bytes of all members are; `directory` is where the central directory begins.
+pub(crate) fn members(file: &File, entries: &[Entry], directory: u64) -> Result<Vec<Member>> {
+    let found = entries.iter().map(|entry| entry.member(file).map_err(|error| entry.place(error)));
+    let found = found.collect::<Result<Vec<Member>>>()?;
+    let mut ranges: Vec<(u64, u64, &Entry)> = entries
+        .iter()
+        .zip(&found)
+        .map(|(entry, member)| (entry.local, member.start.saturating_add(member.len), entry))
+        .collect();
+    ranges.sort_by_key(|(start, end, _)| (*start, *end));
+    let mut previous = 0;
+    for (start, end, entry) in ranges {
+        if start < previous || end > directory {
+            let what = if start < previous { "another member" } else { "the central directory" };
+            let error = Error::corrupt(format!("the member and {what} share bytes"));
+            return Err(entry.place(error.found(format!("bytes {start} to {end}"))));
+        }
+        previous = end;
+    }
+    Ok(found)
+}
+
+/// What the end of an archive says.
+struct End {
+    /// Members.
+    count: u64,
+    /// Where the central directory is.
+    start: u64,
+    size: u64,
+    /// Where it must end.
+    at: u64,
+}
+
+impl End {
+    fn find(file: &File) -> Result<Self> {
+        let longest = (END_BYTES + LONGEST_COMMENT).min(file.len());
+        let first = file.len().saturating_sub(longest);
+        let tail = file.bytes(first, longest)?;
+        // The comment must fill the rest, so that what looks like an end within a comment is none.
+        let fits = |(_, window): &(usize, &[u8])| {
+            let (fixed, comment) = window.split_at_checked(END_BYTES as usize).unwrap_or_default();
+            let len = fixed.last_chunk().map(|len| usize::from(u16::from_le_bytes(*len)));
+            fixed.starts_with(&END) && len == Some(comment.len())
+        };
+        let windows = (0..tail.len()).rev().filter_map(|at| Some((at, tail.get(at..)?)));
+        let (index, record) = windows.into_iter().find(fits).ok_or_else(|| {
+            Error::corrupt("the archive has no end")
+                .offset(file.len())
+                .expected("the end-of-central-directory record of a zip archive")
+                .help("the file is cut short or no archive: copy it again")
+        })?;
+        let at = first.saturating_add(index as u64);
+        let mut fields = Fields { bytes: record, at };
+        fields.take(4)?;
+        let [disk, first_disk, here, count] = fields.u16s()?;
+        let [size, start] = fields.u32s()?;
+        let end = End { count: u64::from(count), start: u64::from(start), size: u64::from(size), at };
+        match Self::find64(file, at)? {
+            Some(large) if end.agrees(&large) => Ok(large),
+            None if [disk, first_disk] == [0, 0] && here == count => Ok(end),
+            _ => Err(Error::corrupt("the archive's end contradicts itself")
+                .offset(at)
+                .expected("one part, and the same numbers in 64 bits where there are some")),
+        }
+    }
+
+    /// What the 64-bit record before the end says, where there is one.
+    fn find64(file: &File, end: u64) -> Result<Option<Self>> {
+        let Some(at) = end.checked_sub(LOCATOR64_BYTES) else { return Ok(None) };
+        let bytes = file.bytes(at, LOCATOR64_BYTES)?;
+        let Some(rest) = bytes.strip_prefix(&LOCATOR64) else { return Ok(None) };
+        let mut fields = Fields { bytes: rest, at };
+        let [_disk] = fields.u32s()?;
+        let [record] = fields.u64s()?;
+        let wrong = || Error::corrupt("the archive's 64-bit end is not where its locator says").offset(at);
+        if record.checked_add(END64_BYTES) != Some(at) {
+            return Err(wrong().found(record.to_string()).expected("56 bytes before the locator"));
+        }
+        let bytes = file.bytes(record, END64_BYTES)?;
+        let rest = bytes.strip_prefix(&END64).ok_or_else(wrong)?;
+        let mut fields = Fields { bytes: rest, at: record };
+        fields.take(20)?;
+        let [here, count, size, start] = fields.u64s()?;
+        if here != count {
+            return Err(wrong().found("an archive of several parts"));
+        }
+        Ok(Some(End { count, start, size, at: record }))
+    }
+
+    /// Whether the 32-bit numbers are the same, or say that they are elsewhere.
+    fn agrees(&self, large: &End) -> bool {
+        let same = |number: u64, most: u64, large: u64| number == large || number == most;
+        same(self.count, u64::from(u16::MAX), large.count)
+            && same(self.size, u64::from(u32::MAX), large.size)
+            && same(self.start, u64::from(u32::MAX), large.start)
+    }
+}
+
+impl Entry {
+    fn parse(fields: &mut Fields) -> Result<Self> {
+        let at = fields.at;
+        let short = fields.bytes.len() as u64;
+        if fields.take(4)? != CENTRAL {
+            return Err(Error::corrupt("the central directory is damaged")
+                .found(format!("{short} bytes that begin otherwise"))
+                .expected(format!("an entry of at least {CENTRAL_BYTES} bytes")));
+        }
+        let [_made_by, _version, flags, method, _time, _date] = fields.u16s()?;
+        let [crc, compressed, len] = fields.u32s()?;
+        let [name_len, extra_len, comment_len, disk, _attributes] = fields.u16s()?;
+        let [_attributes, local] = fields.u32s()?;
+        let name = fields.take(usize::from(name_len))?;
+        let extra = fields.take(usize::from(extra_len))?;
+        fields.take(usize::from(comment_len))?;
+        let mut large = Large::find(extra, at)?;
+        let len = large.resolve(len)?;
+        let compressed = large.resolve(compressed)?;
+        let local = large.resolve(local)?;
+        let name = text(name, flags)?;
+        let entry = Entry { name, at, flags, method, crc, compressed, len, local };
+        if disk != 0 {
+            return Err(entry.place(Error::unsupported("the archive has several parts")));
+        }
+        entry.check().map_err(|error| entry.place(error))?;
+        Ok(entry)
+    }
+
+    /// Refuses what has no bytes to be moved as they are.
+    fn check(&self) -> Result<()> {
+        if !stays_inside(&self.name) {
+            return Err(Error::corrupt("the member's name leaves the archive").expected(INSIDE));
+        }
+        if self.flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_MASKED) != 0 {
+            return Err(Error::unsupported("the member is encrypted or patched")
+                .found(format!("flags {:#06x}", self.flags))
+                .help("write the archive again without a password"));
+        }
+        match self.method {
+            STORED if self.compressed == self.len => Ok(()),
+            STORED => Err(Error::corrupt("the member is not compressed, and has two lengths")
+                .found(self.compressed.to_string())
+                .expected(self.len.to_string())),
+            DEFLATED => Err(Error::unsupported("the member is deflated, which cannot be read in bounded memory at random")
+                .help("write it with np.savez instead of np.savez_compressed: np.savez('new.npz', **np.load('old.npz'))")),
+            method => Err(Error::unsupported("the member is compressed")
+                .found(format!("method {method}"))
+                .expected("method 0, stored")),
+        }
+    }
+
+    /// Names the member in an error.
+    fn place(&self, error: Error) -> Error {
+        error.offset(self.at).field(&self.name)
+    }
+
+    /// Where the member's bytes are. Its local header must say what the directory says.
+    fn member(&self, file: &File) -> Result<Member> {
+        let head = file.bytes(self.local, LOCAL_BYTES)?;
+        let differs = |what: &str| {
+            Error::corrupt(format!("the member's own header and the central directory differ in its {what}"))
+                .offset(self.local)
+        };
+        let rest = head.strip_prefix(&LOCAL).ok_or_else(|| differs("place"))?;
+        let mut fields = Fields { bytes: rest, at: self.local };
+        let [_version, flags, method, _time, _date] = fields.u16s()?;
+        let [crc, compressed, len] = fields.u32s()?;
+        let [name_len, extra_len] = fields.u16s()?;
+        let names = self.local.saturating_add(LOCAL_BYTES);
+        let variable = file.bytes(names, u64::from(name_len) + u64::from(extra_len))?;
+        let mut fields = Fields { bytes: &variable, at: names };
+        let name = fields.take(usize::from(name_len))?;
+        let mut large = Large::find(fields.bytes, names)?;
+        let (len, compressed) = (large.resolve(len)?, large.resolve(compressed)?);
+        // Where the sizes come after the data they may be missing here.
+        let later = self.flags & FLAG_SIZES_LATER != 0;
+        let same = |own: u64, listed: u64| own == listed || (later && own == 0);
+        let checks = [
+            ("flags", flags == self.flags),
+            ("method", method == self.method),
+            ("name", name == self.name.as_bytes()),
+            ("checksum", same(u64::from(crc), u64::from(self.crc))),
+            ("length", same(len, self.len) && same(compressed, self.compressed)),
+        ];
+        if let Some((what, _)) = checks.iter().find(|(_, same)| !same) {
+            return Err(differs(what));
+        }
+        let start = names.saturating_add(variable.len() as u64);
+        Ok(Member { start, len: self.len })
+    }
+}
+
+fn text(name: &[u8], flags: u16) -> Result<String> {
+    let text = std::str::from_utf8(name).ok().filter(|name| name.is_ascii() || flags & FLAG_UTF8 != 0);
+    text.map(str::to_owned).ok_or_else(|| {
+        Error::unsupported("the member's name is neither ASCII nor UTF-8")
+            .found(format!("\"{}\"", name.escape_ascii()))
+            .help("write the archive again with np.savez")
+    })
+}
+
+/// The 64-bit numbers of an extra field, in the order in which 32-bit ones refer to them.
+struct Large<'a>(Fields<'a>);
+
+impl<'a> Large<'a> {
+    fn find(extra: &'a [u8], at: u64) -> Result<Self> {
+        let mut fields = Fields { bytes: extra, at };
+        while fields.bytes.len() >= 4 {
+            let [id, len] = fields.u16s()?;
+            let bytes = fields.take(usize::from(len))?;
+            if id == EXTRA64 {
+                return Ok(Large(Fields { bytes, at }));
+            }
+        }
+        Ok(Large(Fields { bytes: &[], at }))
+    }
+
+    fn resolve(&mut self, number: u32) -> Result<u64> {
+        if number < u32::MAX {
+            return Ok(u64::from(number));
+        }
+        let [large] = self.0.u64s()?;
+        Ok(large)
+    }
+}
+
+/// Little-endian numbers in a row.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    /// Where they are in the file.
+    at: u64,
+}
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(count).ok_or_else(|| {
+            Error::corrupt("a record of the archive is cut short")
+                .offset(self.at)
+                .found(format!("{} bytes", self.bytes.len()))
+                .expected(format!("{count} bytes"))
+        })?;
+        (self.bytes, self.at) = (rest, self.at.saturating_add(count as u64));
+        Ok(taken)
+    }
+
+    fn u16s<const N: usize>(&mut self) -> Result<[u16; N]> {
+        let bytes = self.take(2 * N)?;
+        let mut numbers = [0; N];
+        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+            *number = u16::from_le_bytes(*bytes);
+        }
+        Ok(numbers)
+    }
+
+    fn u32s<const N: usize>(&mut self) -> Result<[u32; N]> {
+        let bytes = self.take(4 * N)?;
+        let mut numbers = [0; N];
+        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+            *number = u32::from_le_bytes(*bytes);
+        }
+        Ok(numbers)
+    }
+
+    fn u64s<const N: usize>(&mut self) -> Result<[u64; N]> {
+        let bytes = self.take(8 * N)?;
+        let mut numbers = [0; N];
+        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+            *number = u64::from_le_bytes(*bytes);
+        }
+        Ok(numbers)
+    }
+}

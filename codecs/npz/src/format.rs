@@ -1,0 +1,119 @@
+//! What both kinds of file share: names, endings, the dtypes.
+
+use ckpt_api::DType;
+
+/// Id of the format and its namespace in the metadata.
+pub(crate) const ID: &str = "npz";
+/// Keys of a tensor's `npz` metadata.
+pub(crate) const KEY_HEADER: &str = "header";
+pub(crate) const KEY_VERSION: &str = "version";
+/// How the name of an array's file ends, and of its member in an archive.
+pub(crate) const ENDING: &str = ".npy";
+/// NumPy's own bound; older than 2.0 it is 32.
+pub(crate) const MOST_AXES: usize = 64;
+
+/// Every dtype that NumPy has, with its kind and bytes.
+const DTYPES: [(DType, char, u64); 14] = [
+    (DType::F64, 'f', 8),
+    (DType::F32, 'f', 4),
+    (DType::F16, 'f', 2),
+    (DType::I64, 'i', 8),
+    (DType::I32, 'i', 4),
+    (DType::I16, 'i', 2),
+    (DType::I8, 'i', 1),
+    (DType::U64, 'u', 8),
+    (DType::U32, 'u', 4),
+    (DType::U16, 'u', 2),
+    (DType::U8, 'u', 1),
+    (DType::Bool, 'b', 1),
+    (DType::C64, 'c', 8),
+    (DType::C128, 'c', 16),
+];
+
+/// The dtypes that NumPy has.
+pub(crate) const NATIVE: [DType; 14] = {
+    let mut native = [DType::F64; 14];
+    let mut k = 0;
+    while k < DTYPES.len() {
+        native[k] = DTYPES[k].0;
+        k += 1;
+    }
+    native
+};
+
+/// The dtype of this kind and so many bytes.
+pub(crate) fn dtype(kind: char, bytes: &str) -> Option<DType> {
+    let same = |(_, known, size): &&(DType, char, u64)| *known == kind && size.to_string() == bytes;
+    DTYPES.iter().find(same).map(|(dtype, ..)| *dtype)
+}
+
+/// Kind and bytes, as NumPy writes them.
+pub(crate) fn code(dtype: DType) -> Option<String> {
+    let known = DTYPES.iter().find(|(known, ..)| *known == dtype);
+    known.map(|(_, kind, bytes)| format!("{kind}{bytes}"))
+}
+
+/// The dtype to store `dtype` as: itself, or where NumPy lacks it one that holds every value of it exactly; `None` where
+/// there is none.
+pub(crate) fn holder(dtype: DType) -> Option<DType> {
+    let holder = match dtype {
+        DType::Bf16 | DType::F8E8m0 => DType::F32,
+        DType::F8E5m2
+        | DType::F8E4m3
+        | DType::F8E4m3fnuz
+        | DType::F8E4m3b11fnuz
+        | DType::F8E5m2fnuz
+        | DType::F6E2m3
+        | DType::F6E3m2
+        | DType::F4E2m1 => DType::F16,
+        DType::I4 | DType::I2 | DType::Qi8 => DType::I8,
+        DType::U4 | DType::U2 | DType::Qu8 => DType::U8,
+        DType::Qi16 => DType::I16,
+        DType::Qu16 => DType::U16,
+        DType::Qi32 => DType::I32,
+        same => same,
+    };
+    NATIVE.contains(&holder).then_some(holder)
+}
+
+/// Whether no tool takes the name for a place outside the folder that it unpacks an archive into.
+pub(crate) fn stays_inside(name: &str) -> bool {
+    !name.starts_with('/') && !name.contains(['\\', '\0']) && name.split('/').all(|part| part != "..")
+}
+
+/// What such a name is.
+pub(crate) const INSIDE: &str = "no '/' at its beginning, and no '..', '\\' or NUL";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dtype_of_numpy_has_one_code() {
+        for dtype_ in NATIVE {
+            let code = code(dtype_).unwrap();
+            let (kind, bytes) = code.split_at(1);
+            assert_eq!(dtype(kind.chars().next().unwrap(), bytes), Some(dtype_));
+            assert_eq!(dtype_.bytes().map(|bytes| bytes.to_string()).as_deref(), Some(bytes));
+            assert_eq!(holder(dtype_), Some(dtype_));
+        }
+        assert_eq!(dtype('f', "04"), None);
+    }
+
+    #[test]
+    fn every_dtype_has_a_holder_but_those_with_lengths() {
+        let homeless: Vec<&str> =
+            DType::ALL.iter().filter(|dtype| holder(**dtype).is_none()).map(|dtype| dtype.name()).collect();
+        assert_eq!(homeless, ["string", "variant"]);
+    }
+
+    #[test]
+    fn a_name_that_leaves_the_archive_is_known() {
+        for name in ["/a", "../a", "a/../b", "..", "a\\b", "a\0b", "/"] {
+            assert!(!stays_inside(name), "{name:?}");
+        }
+        for name in ["", "a", "a/b", "a..b", "...", "a//b", "x:0", "ä"] {
+            assert!(stays_inside(name), "{name:?}");
+        }
+    }
+}

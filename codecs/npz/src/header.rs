@@ -1,0 +1,441 @@
+//! The header of a `.npy` array: magic number, version, length, and a Python dict of three keys.
+
+use crate::format::{code, dtype};
+use ckpt_api::{DType, Encoding, Endian, Error, File, Limits, Packing, Result, Shape};
+
+pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
+/// What NumPy makes the bytes before the data a multiple of.
+const ALIGNMENT: usize = 64;
+/// NumPy leaves so much room for the length of the axis along which an array grows.
+const GROWTH_DIGITS: usize = 21;
+/// Only structured arrays have longer ones.
+const LONGEST: u64 = 64 << 10;
+
+/// Which version of the header, which says how many bytes its length has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    One,
+    Two,
+    Three,
+}
+
+impl Version {
+    pub(crate) fn from_number(number: u64) -> Option<Version> {
+        [Version::One, Version::Two, Version::Three].into_iter().find(|v| u64::from(v.number()) == number)
+    }
+
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Version::One => 1,
+            Version::Two => 2,
+            Version::Three => 3,
+        }
+    }
+
+    fn length_bytes(self) -> u64 {
+        if self == Version::One { 2 } else { 4 }
+    }
+}
+
+/// What a header says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) dtype: DType,
+    pub(crate) endian: Endian,
+    pub(crate) fortran_order: bool,
+    pub(crate) shape: Shape,
+}
+
+/// A header as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) header: Header,
+    pub(crate) version: Version,
+    /// The dict and all that follows it, up to the data.
+    pub(crate) text: String,
+}
+
+impl Stored {
+    /// Reads the header of an array of which `len` bytes begin at `start`.
+    pub(crate) fn read(file: &File, start: u64, len: u64, limits: &Limits) -> Result<Self> {
+        let at = |relative: u64| start.saturating_add(relative);
+        let short =
+            || Error::corrupt("the array's header is cut short").offset(start).found(format!("{len} bytes"));
+        let piece = |from: u64, count: u64| {
+            let inside = from.checked_add(count).is_some_and(|end| end <= len);
+            if inside { file.bytes(at(from), count) } else { Err(short()) }
+        };
+        let magic = piece(0, 8)?;
+        let Some([major, minor]) = magic.strip_prefix(&MAGIC) else {
+            return Err(Error::unsupported("it is no NumPy array")
+                .offset(start)
+                .found(format!("\"{}\"", magic.escape_ascii()))
+                .expected("\"\\x93NUMPY\""));
+        };
+        let version = Version::from_number(u64::from(*major)).filter(|_| *minor == 0).ok_or_else(|| {
+            Error::unsupported("unknown version of an array's header")
+                .offset(at(6))
+                .found(format!("{major}.{minor}"))
+                .expected("1.0, 2.0 or 3.0")
+        })?;
+        let length = piece(8, version.length_bytes())?;
+        let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        limits.check("header_bytes", length).map_err(|error| error.offset(at(8)))?;
+        let first = 8 + version.length_bytes();
+        if first.checked_add(length).is_none_or(|end| end > len) {
+            return Err(short().expected(format!("{length} bytes from its offset {first}")));
+        }
+        if length > LONGEST {
+            return Err(Error::unsupported("the array's header is longer than that of any array of numbers")
+                .offset(at(8))
+                .found(format!("{length} bytes")));
+        }
+        let text = ascii(piece(first, length)?).map_err(|error| error.offset(at(first)))?;
+        let header = Header::parse(&text).map_err(|(error, position)| error.offset(at(first + position)))?;
+        Ok(Stored { header, version, text })
+    }
+
+    /// The header that says the same as `header`, as NumPy 2 writes it.
+    pub(crate) fn new(header: Header) -> Option<Self> {
+        let text = header.text()?;
+        Some(Stored { header, version: Version::One, text })
+    }
+
+    /// A header from its text, which other tools may have changed.
+    pub(crate) fn from_text(text: &str, version: Version) -> Option<Self> {
+        let fits = text.len() as u64 <= LONGEST.min(u64::from(u16::MAX)) && text.is_ascii();
+        let header = Header::parse(text).ok().filter(|_| fits)?;
+        Some(Stored { header, version, text: text.to_owned() })
+    }
+
+    /// Bytes before the data.
+    pub(crate) fn len(&self) -> u64 {
+        8 + self.version.length_bytes() + self.text.len() as u64
+    }
+
+    /// The bytes before the data.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([self.version.number(), 0]);
+        let length = (self.text.len() as u64).to_le_bytes();
+        bytes.extend(length.iter().take(if self.version == Version::One { 2 } else { 4 }));
+        bytes.extend_from_slice(self.text.as_bytes());
+        bytes
+    }
+}
+
+fn ascii(bytes: Vec<u8>) -> Result<String> {
+    let plain = String::from_utf8(bytes).ok().filter(|text| text.is_ascii());
+    plain.ok_or_else(|| {
+        Error::unsupported("the array's header has letters beyond ASCII")
+            .help("only structured arrays can have them: save each field as an array of its own")
+    })
+}
+
+impl Header {
+    /// Parses the dict; an error comes with its position in the text.
+    fn parse(text: &str) -> std::result::Result<Self, (Error, u64)> {
+        let mut scanner = Scanner { text, at: 0 };
+        scanner.dict().map_err(|error| (error, scanner.at as u64))
+    }
+
+    /// The dict, spaces, and the end of the line; `None` for a dtype that NumPy lacks.
+    fn text(&self) -> Option<String> {
+        let order = match (self.dtype.component_bytes(), self.endian) {
+            (1, _) => '|',
+            (_, Endian::Little) => '<',
+            (_, Endian::Big) => '>',
+        };
+        let code = code(self.dtype)?;
+        let fortran = if self.fortran_order { "True" } else { "False" };
+        let axes: Vec<String> = self.shape.iter().map(u64::to_string).collect();
+        let comma = if axes.len() == 1 { "," } else { "" };
+        let shape = axes.join(", ");
+        let mut text =
+            format!("{{'descr': '{order}{code}', 'fortran_order': {fortran}, 'shape': ({shape}{comma}), }}");
+        let growing = if self.fortran_order { axes.last() } else { axes.first() };
+        let room = growing.map_or(0, |axis| GROWTH_DIGITS.saturating_sub(axis.len()));
+        // NumPy adds a whole line where none is needed.
+        let before = 10 + text.len() + room + 1;
+        let padding = ALIGNMENT - before % ALIGNMENT;
+        text.extend(std::iter::repeat_n(' ', room + padding));
+        text.push('\n');
+        Some(text)
+    }
+
+    /// How the data are stored.
+    pub(crate) fn encoding(&self) -> Encoding {
+        let axes = 0..self.shape.rank();
+        Encoding {
+            dtype: self.dtype,
+            endian: self.endian,
+            order: if self.fortran_order { axes.rev().collect() } else { axes.collect() },
+            tiles: Vec::new(),
+            packing: Packing::Bytes,
+            scaling: None,
+        }
+    }
+}
+
+/// Reads a Python literal of the one form that headers have.
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn dict(&mut self) -> Result<Header> {
+        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+        self.expect("{")?;
+        while !self.eat("}") {
+            let key = self.quoted()?;
+            self.expect(":")?;
+            let again = match key {
+                "descr" => descr.replace(self.descr()?).is_some(),
+                "fortran_order" => fortran_order.replace(self.boolean()?).is_some(),
+                "shape" => shape.replace(self.shape()?).is_some(),
+                _ => return Err(self.wrong("'descr', 'fortran_order' or 'shape'").field(key)),
+            };
+            if again {
+                return Err(self.wrong("every key once").field(key));
+            }
+            if !self.eat(",") {
+                self.expect("}")?;
+                break;
+            }
+        }
+        self.space();
+        let (Some((dtype, endian)), Some(fortran_order), Some(shape)) = (descr, fortran_order, shape) else {
+            return Err(self.wrong("the keys 'descr', 'fortran_order' and 'shape'"));
+        };
+        if self.at < self.text.len() {
+            return Err(self.wrong("nothing but spaces after the dict"));
+        }
+        Ok(Header { dtype, endian, fortran_order, shape })
+    }
+
+    /// Byte order and dtype.
+    fn descr(&mut self) -> Result<(DType, Endian)> {
+        self.space();
+        let first = self.rest().chars().next();
+        if matches!(first, Some('[' | '(')) {
+            return Err(Error::unsupported("a structured array has no place in a checkpoint")
+                .field("descr")
+                .help("save each field as an array of its own"));
+        }
+        let text = self.quoted()?;
+        let unsupported =
+            || Error::unsupported("arrays of this dtype are not read").field("descr").found(text);
+        let mut letters = text.chars();
+        let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind)) = (letters.next(), letters.next()) else {
+            return Err(unsupported().expected("byte order, kind and size, such as '<f4'"));
+        };
+        let Some(dtype) = dtype(kind, letters.as_str()) else { return Err(unsupported().help(remedy(kind))) };
+        match (order, dtype.component_bytes()) {
+            (_, 1) | ('<', _) => Ok((dtype, Endian::Little)),
+            ('>', _) => Ok((dtype, Endian::Big)),
+            _ => Err(unsupported().expected("a byte order, '<' or '>', before it")),
+        }
+    }
+
+    fn boolean(&mut self) -> Result<bool> {
+        match (self.eat("True"), self.eat("False")) {
+            (true, false) => Ok(true),
+            (false, true) => Ok(false),
+            _ => Err(self.wrong("True or False").field("fortran_order")),
+        }
+    }
+
+    /// A tuple of numbers; Python 2 wrote an `L` after each.
+    fn shape(&mut self) -> Result<Shape> {
+        let mut dims = Vec::new();
+        self.expect("(")?;
+        while !self.eat(")") {
+            dims.push(self.number()?);
+            let comma = self.eat(",");
+            if !comma && dims.len() == 1 {
+                return Err(self.wrong("a tuple, such as (3,)").field("shape"));
+            }
+            if !comma {
+                self.expect(")")?;
+                break;
+            }
+        }
+        Shape::new(dims).map_err(|error| error.field("shape"))
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        self.space();
+        let rest = self.rest();
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let number = rest.get(..digits).and_then(|digits| digits.parse().ok());
+        let number = number.ok_or_else(|| self.wrong("a number of at most 64 bits").field("shape"))?;
+        self.at += digits;
+        self.eat("L");
+        Ok(number)
+    }
+
+    /// What stands between quotes; headers have no escapes.
+    fn quoted(&mut self) -> Result<&'a str> {
+        self.space();
+        let rest = self.rest();
+        let mut letters = rest.chars();
+        let quote = letters.next().filter(|quote| matches!(quote, '\'' | '"'));
+        let inside = quote.and_then(|quote| letters.as_str().split_once(quote));
+        let (inside, _) =
+            inside.filter(|(inside, _)| !inside.contains('\\')).ok_or_else(|| self.wrong("a quoted text"))?;
+        self.at += inside.len() + 2;
+        Ok(inside)
+    }
+
+    fn space(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_ascii_start().len();
+    }
+
+    /// Whether `token` follows, after spaces; steps over it.
+    fn eat(&mut self, token: &str) -> bool {
+        self.space();
+        let follows = self.rest().starts_with(token);
+        if follows {
+            self.at += token.len();
+        }
+        follows
+    }
+
+    fn expect(&mut self, token: &str) -> Result<()> {
+        if self.eat(token) { Ok(()) } else { Err(self.wrong(&format!("'{token}'"))) }
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn wrong(&self, expected: &str) -> Error {
+        const SHOWN: usize = 24;
+        let rest = self.rest();
+        let found = rest.get(..SHOWN).unwrap_or(rest);
+        Error::corrupt("the array's header is not what NumPy prescribes")
+            .found(if found.is_empty() {
+                "its end".to_owned()
+            } else {
+                format!("\"{}\"", found.escape_debug())
+            })
+            .expected(expected)
+    }
+}
+
+fn remedy(kind: char) -> &'static str {
+    match kind {
+        'O' => "objects are pickled, which runs whatever program the file holds: save arrays of numbers",
+        'U' | 'S' | 'a' => "texts have no place in a checkpoint: save them elsewhere",
+        'V' => {
+            "NumPy does not say what these bytes are, as for bfloat16 and 8-bit floats of ml_dtypes: save \
+             array.astype('float32')"
+        }
+        'M' | 'm' => "save the times as integers: array.astype('int64')",
+        'f' | 'c' => {
+            "what long double is depends on the machine: save array.astype('float64') or 'complex128'"
+        }
+        _ => "save the array as one of numbers: array.astype(...)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> std::result::Result<Header, String> {
+        Header::parse(text).map_err(|(error, position)| format!("{position}: {error}"))
+    }
+
+    fn header(dtype: DType, endian: Endian, fortran_order: bool, shape: &[u64]) -> Header {
+        Header { dtype, endian, fortran_order, shape: Shape::new(shape).unwrap() }
+    }
+
+    #[test]
+    fn a_header_is_what_numpy_writes() {
+        let text = header(DType::F32, Endian::Little, false, &[2, 3]).text().unwrap();
+        let padded = format!("{:117}\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");
+        assert_eq!(text, padded);
+        let text = header(DType::Bool, Endian::Little, true, &[7]).text().unwrap();
+        assert!(text.starts_with("{'descr': '|b1', 'fortran_order': True, 'shape': (7,), }"), "{text}");
+        let text = header(DType::I16, Endian::Big, false, &[]).text().unwrap();
+        assert!(text.starts_with("{'descr': '>i2', 'fortran_order': False, 'shape': (), }"), "{text}");
+    }
+
+    #[test]
+    fn what_is_written_is_parsed_again_and_aligned() {
+        for rank in 0..64 {
+            let shape = vec![1; rank];
+            for fortran_order in [false, true] {
+                let header = header(DType::C128, Endian::Big, fortran_order, &shape);
+                let stored = Stored::new(header.clone()).unwrap();
+                assert_eq!(parse(&stored.text), Ok(header));
+                assert_eq!(stored.bytes().len() % ALIGNMENT, 0);
+                assert_eq!(stored.bytes().len() as u64, stored.len());
+            }
+        }
+    }
+
+    #[test]
+    fn python_may_write_the_dict_in_other_ways() {
+        let expected = Ok(header(DType::F64, Endian::Little, true, &[3, 4]));
+        for text in [
+            "{'descr':'<f8','fortran_order':True,'shape':(3,4)}",
+            "{\"shape\": (3L, 4L,), \"fortran_order\": True, \"descr\": \"<f8\"}  \n",
+            " { 'shape' : ( 3 , 4 ) ,\t'fortran_order' : True , 'descr' : '<f8' , } ",
+        ] {
+            assert_eq!(parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_but_such_a_dict_is_refused() {
+        for text in [
+            "",
+            "{",
+            "{}",
+            "[]",
+            "{'descr': '<f4', 'fortran_order': False}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2,,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2.0,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': [2]}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551616,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296)}",
+            "{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}",
+            "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 1}",
+            "{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (2,)}",
+            "{'descr': __import__('os'), 'fortran_order': False, 'shape': (2,)}",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_dtype_that_is_no_number_is_refused_with_what_to_do() {
+        for (descr, remedy) in [
+            ("'|O'", "pickled"),
+            ("'<U4'", "texts"),
+            ("'|S4'", "texts"),
+            ("'<V2'", "bfloat16"),
+            ("'<M8[s]'", "integers"),
+            ("'<f16'", "float64"),
+            ("[('x', '<f4')]", "each field"),
+            ("('<f4', (2,))", "each field"),
+            ("'f4'", "byte order"),
+            ("'|f4'", "'<' or '>'"),
+            ("''", "byte order"),
+        ] {
+            let error =
+                parse(&format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (2,)}}")).unwrap_err();
+            assert!(error.contains(remedy), "{descr}: {error}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Reading: which arrays there are, and where their data lie.
+
+use crate::archive::{END, LOCAL};
+use crate::directory::{self, Entry, Member};
+use crate::format::{ENDING, ID, KEY_HEADER, KEY_VERSION};
+use crate::header::{MAGIC, Stored, Version};
+use ckpt_api::{
+    Checksum, ChecksumAlgorithm, Contents, Endian, Error, Extent, File, FileId, Input, Kind, Limits, Match,
+    Options, Placement, Result, Rules, Tensor, TensorId,
+};
+
+/// Certain for an array's magic number, and for an archive of nothing but arrays.
+pub(crate) fn probe(input: &Input) -> Result<Match> {
+    if input.head()? == Some(MAGIC) {
+        return Ok(Match::Certain("begins with the magic number of a NumPy array".to_owned()));
+    }
+    if !input.head()?.is_some_and(|head| [LOCAL, END].contains(&head)) {
+        return Ok(Match::No);
+    }
+    Ok(match directory::entries(&input.main()?, &Limits::default()) {
+        Err(error) if error.kind() == Kind::Io => return Err(error),
+        Err(_) => Match::Possible("begins as a zip archive does".to_owned()),
+        Ok((entries, _)) => {
+            let arrays = entries.iter().filter(|entry| entry.name.ends_with(ENDING)).count();
+            let said = format!("a zip archive of {} members, of which {arrays} are arrays", entries.len());
+            match entries.len() {
+                0 => Match::Possible("an empty zip archive".to_owned()),
+                count if arrays == count => Match::Certain(said),
+                _ if arrays > 0 => Match::Possible(said),
+                _ => Match::No,
+            }
+        }
+    })
+}
+
+/// Reads everything but the arrays' data.
+pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+    input.read_alone("a NumPy archive or array", |file| {
+        let rules = Rules { lenient: options.flag("lenient"), ..Rules::default() };
+        let mut reader = Reader { file, limits, rules, contents: Contents::default() };
+        match input.head()? == Some(MAGIC) {
+            true => reader.single(input.entry())?,
+            false => reader.archive()?,
+        }
+        Ok(Contents { repairs: reader.rules.repairs, ..reader.contents })
+    })
+}
+
+struct Reader<'a> {
+    file: &'a File,
+    limits: &'a Limits,
+    rules: Rules,
+    contents: Contents,
+}
+
+impl Reader<'_> {
+    /// A file that is one array, called as the file is.
+    fn single(&mut self, entry: &str) -> Result<()> {
+        let name = entry.strip_suffix(ENDING).unwrap_or(entry);
+        let whole = Member { start: 0, len: self.file.len() };
+        self.add(name, &whole, None).map_err(|error| error.tensor(name))
+    }
+
+    fn archive(&mut self) -> Result<()> {
+        let (entries, directory) = directory::entries(self.file, self.limits)?;
+        let members = directory::members(self.file, &entries, directory)?;
+        for (entry, member) in entries.iter().zip(&members) {
+            let Err(error) = self.member(entry, member) else { continue };
+            if error.kind() != Kind::Unsupported {
+                return Err(error);
+            }
+            self.rules.mend(&entry.name, "it is left out", error)?;
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, entry: &Entry, member: &Member) -> Result<()> {
+        let Some(name) = entry.name.strip_suffix(ENDING) else {
+            return Err(Error::unsupported("a member of the archive is no array")
+                .offset(member.start)
+                .field(&entry.name)
+                .expected(format!("a name that ends in {ENDING}")));
+        };
+        self.add(name, member, Some(entry.crc)).map_err(|error| error.tensor(name))
+    }
+
+    /// Adds the array that these bytes are; `crc` is what all of them must sum to.
+    fn add(&mut self, name: &str, member: &Member, crc: Option<u32>) -> Result<()> {
+        let stored = Stored::read(self.file, member.start, member.len, self.limits)?;
+        let header = &stored.header;
+        let mut tensor = Tensor::new(name, header.dtype, header.shape.clone());
+        let encoding = header.encoding();
+        let len = encoding.stored_len(header.shape.elements());
+        if len.and_then(|len| len.checked_add(stored.len())) != Some(member.len) {
+            let has = member.len.saturating_sub(stored.len());
+            return Err(Error::corrupt("the array's data do not fit its shape")
+                .offset(member.start)
+                .found(format!("{has} bytes"))
+                .expected(format!("{} of {}", header.shape, header.dtype))
+                .help("the file is cut short or was changed: copy or write it again"));
+        }
+        let offset = member.start.saturating_add(stored.len());
+        let checksum = crc.map(|value| Checksum {
+            algorithm: ChecksumAlgorithm::Crc32,
+            seed: crc32fast::hash(&stored.bytes()),
+            value: Some(value),
+        });
+        let extent = Extent { file: FileId(0), offset, len: len.unwrap_or(0), region: None, checksum };
+        let id = TensorId(self.contents.checkpoint.tensors.len());
+        self.contents.placements.push(Placement::new(id, name, vec![extent], encoding));
+        remember(&mut tensor, &stored);
+        self.contents.checkpoint.tensors.push(tensor);
+        Ok(())
+    }
+}
+
+/// Keeps the header where it is not the one that would be written.
+fn remember(tensor: &mut Tensor, stored: &Stored) {
+    let plain =
+        crate::header::Header { endian: Endian::Little, fortran_order: false, ..stored.header.clone() };
+    if Stored::new(plain).as_ref() == Some(stored) {
+        return;
+    }
+    tensor.metadata.insert(ID, KEY_HEADER, stored.text.as_str());
+    if stored.version != Version::One {
+        tensor.metadata.insert(ID, KEY_VERSION, stored.version.number());
+    }
+}

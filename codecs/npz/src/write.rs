@@ -1,0 +1,184 @@
+//! Writing: an archive as `np.savez` writes it, or one array as `np.save` does.
+
+use crate::archive::{self, LOCAL_CRC, Member};
+use crate::format::{ENDING, ID, INSIDE, KEY_HEADER, KEY_VERSION, MOST_AXES, holder, stays_inside};
+use crate::header::{Header, Stored, Version};
+use ckpt_api::{
+    Block, Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, Loss, LossKind,
+    OutputFile, Placed, Placement, Result, Tensor, TensorId, Written,
+};
+
+/// See [`ckpt_api::Codec::place`].
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<Placed> {
+    let mut losses = Vec::new();
+    let arrays = store(checkpoint, &mut losses)?;
+    let tensors: Vec<&Tensor> = arrays.iter().map(|array| array.tensor).collect();
+    losses.extend(Loss::of_meanings(&tensors, Some(ID), "for which NumPy's files have no place"));
+    let mut placed = match name.strip_suffix(ENDING) {
+        Some(stem) => single(&arrays, stem, &mut losses)?,
+        None => many(&arrays)?,
+    };
+    for file in &mut placed.files {
+        name.clone_into(&mut file.name);
+    }
+    placed.losses = losses;
+    Ok(placed)
+}
+
+/// See [`ckpt_api::Codec::seal`].
+pub(crate) fn seal(placed: &Placed, written: &[Written]) -> Vec<Block> {
+    let sums = written.iter().map(|written| written.checksums.first().copied().flatten());
+    let places = placed.draft.as_chunks::<8>().0.as_chunks::<2>().0;
+    let sealed = sums.zip(places).filter_map(|(sum, places)| Some((sum?, places)));
+    sealed
+        .flat_map(|(sum, places)| {
+            places.iter().map(move |place| Block {
+                file: FileId(0),
+                offset: u64::from_le_bytes(*place),
+                bytes: sum.to_le_bytes().to_vec(),
+            })
+        })
+        .collect()
+}
+
+/// One tensor and how it is stored.
+struct Array<'a> {
+    id: TensorId,
+    tensor: &'a Tensor,
+    header: Stored,
+    /// Bytes of the data.
+    len: u64,
+}
+
+impl Array<'_> {
+    /// Bytes of header and data.
+    fn total(&self) -> Option<u64> {
+        self.len.checked_add(self.header.len())
+    }
+
+    fn placement(&self, offset: u64, checksum: Option<Checksum>) -> Placement {
+        let extent = Extent { file: FileId(0), offset, len: self.len, region: None, checksum };
+        Placement::new(self.id, &self.tensor.name, vec![extent], self.header.header.encoding())
+    }
+}
+
+/// What can be stored, in the checkpoint's order; what cannot is a loss.
+fn store<'a>(checkpoint: &'a Checkpoint, losses: &mut Vec<Loss>) -> Result<Vec<Array<'a>>> {
+    let mut arrays = Vec::with_capacity(checkpoint.tensors.len());
+    for (id, tensor) in checkpoint.tensors.iter().enumerate() {
+        let Some(dtype) = holder(tensor.dtype) else {
+            let detail = format!("NumPy's files have no {} tensors", tensor.dtype);
+            losses.push(Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail));
+            continue;
+        };
+        if tensor.shape.rank() > MOST_AXES {
+            return Err(Error::unsupported("the tensor has more axes than NumPy allows")
+                .tensor(&tensor.name)
+                .found(tensor.shape.rank().to_string())
+                .expected(format!("at most {MOST_AXES}")));
+        }
+        if dtype != tensor.dtype {
+            let detail =
+                format!("stored as {dtype}, which holds every {} exactly; NumPy has none", tensor.dtype);
+            losses.push(Loss::new(LossKind::Retyped, &tensor.name, detail));
+        }
+        let unfit = || Error::unsupported("NumPy cannot hold the tensor").tensor(&tensor.name);
+        let header = header(tensor, dtype).ok_or_else(unfit)?;
+        let len = header.header.encoding().stored_len(tensor.shape.elements()).ok_or_else(unfit)?;
+        arrays.push(Array { id: TensorId(id), tensor, header, len });
+    }
+    Ok(arrays)
+}
+
+/// The header that was read, where it still fits; else the one that NumPy writes.
+fn header(tensor: &Tensor, dtype: DType) -> Option<Stored> {
+    let kept = || {
+        let version = match tensor.metadata.value(ID, KEY_VERSION) {
+            Some(number) => Version::from_number(number.as_u64()?)?,
+            None => Version::One,
+        };
+        let stored = Stored::from_text(tensor.metadata.text(ID, KEY_HEADER)?, version)?;
+        (stored.header.dtype == dtype && stored.header.shape == tensor.shape).then_some(stored)
+    };
+    let shape = tensor.shape.clone();
+    kept().or_else(|| Stored::new(Header { dtype, endian: Endian::Little, fortran_order: false, shape }))
+}
+
+fn single(arrays: &[Array], stem: &str, losses: &mut Vec<Loss>) -> Result<Placed> {
+    let [array] = arrays else {
+        return Err(Error::unsupported("a .npy file holds exactly one array")
+            .found(format!("{} tensors that NumPy can hold", arrays.len()))
+            .help("name the output .npz, or choose one tensor with --include"));
+    };
+    if array.tensor.name != stem {
+        let detail = "a .npy file has no place for it: the array is called as the file is";
+        losses.push(Loss::new(LossKind::NamesDropped, &array.tensor.name, detail));
+    }
+    let bytes = array.header.bytes();
+    Ok(Placed {
+        files: vec![OutputFile { name: String::new(), len: Some(array.total().ok_or_else(too_large)?) }],
+        placements: vec![array.placement(bytes.len() as u64, None)],
+        blocks: vec![Block { file: FileId(0), offset: 0, bytes }],
+        ..Placed::default()
+    })
+}
+
+fn many(arrays: &[Array]) -> Result<Placed> {
+    let mut placed = Placed::default();
+    let mut members = Vec::with_capacity(arrays.len());
+    let mut at = 0u64;
+    for array in arrays {
+        let on_tensor = |error: Error| error.tensor(&array.tensor.name);
+        if !stays_inside(&array.tensor.name) {
+            let error = Error::unsupported("an archive cannot have a member of this name").expected(INSIDE);
+            return Err(on_tensor(error).help("give the tensor another name with a mapping, or exclude it"));
+        }
+        let total = array.total().ok_or_else(too_large).map_err(on_tensor)?;
+        let name = format!("{}{ENDING}", array.tensor.name);
+        let member = Member::new(name, at, total).ok_or_else(|| on_tensor(too_long()))?;
+        let data = add_member(&mut placed, array, &member)?;
+        at = data.checked_add(array.len).ok_or_else(too_large)?;
+        members.push(member);
+    }
+    let (tail, checksums) = archive::tail(&members, at);
+    let len = at.checked_add(tail.len() as u64).ok_or_else(too_large)?;
+    let mut start = 0;
+    for (member, checksum) in members.iter().zip(checksums) {
+        placed.draft.extend((member.at + LOCAL_CRC).to_le_bytes());
+        placed.draft.extend((at + checksum).to_le_bytes());
+        add_block(&mut placed, at, &tail, start..checksum);
+        start = checksum + 4;
+    }
+    add_block(&mut placed, at, &tail, start..tail.len() as u64);
+    placed.files = vec![OutputFile { name: String::new(), len: Some(len) }];
+    Ok(placed)
+}
+
+/// Adds the headers before an array, and its place; returns where the data begin.
+fn add_member(placed: &mut Placed, array: &Array, member: &Member) -> Result<u64> {
+    let mut head = member.local();
+    let header = array.header.bytes();
+    head.extend_from_slice(&header);
+    let data = member.at.checked_add(head.len() as u64).ok_or_else(too_large)?;
+    add_block(placed, member.at, &head, 0..LOCAL_CRC);
+    add_block(placed, member.at, &head, LOCAL_CRC + 4..head.len() as u64);
+    let checksum =
+        Checksum { algorithm: ChecksumAlgorithm::Crc32, seed: crc32fast::hash(&header), value: None };
+    placed.placements.push(array.placement(data, Some(checksum)));
+    Ok(data)
+}
+
+/// Adds a part of the bytes that are to lie at `at`.
+fn add_block(placed: &mut Placed, at: u64, bytes: &[u8], part: std::ops::Range<u64>) {
+    let offset = at.saturating_add(part.start);
+    let bytes = bytes.get(part.start as usize..part.end as usize).unwrap_or_default().to_vec();
+    placed.blocks.push(Block { file: FileId(0), offset, bytes });
+}
+
+fn too_large() -> Error {
+    Error::unsupported("the tensors have more bytes than a file can hold")
+}
+
+fn too_long() -> Error {
+    Error::unsupported("the name is longer than a zip archive can say").expected("at most 65,531 bytes")
+}

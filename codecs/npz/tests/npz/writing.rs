@@ -1,0 +1,146 @@
+//! What is written, and what is lost.
+
+use crate::build::{Member, archive, header, matrix, place, read, write};
+use ckpt_api::{Axis, Checkpoint, DType, Graph, Kind, LossKind, Role, Shape, Tensor};
+
+fn tensor(name: &str, dtype: DType, shape: &[u64]) -> Tensor {
+    Tensor::new(name, dtype, Shape::new(shape).unwrap())
+}
+
+fn checkpoint(tensors: Vec<Tensor>) -> Checkpoint {
+    Checkpoint { tensors, ..Checkpoint::default() }
+}
+
+fn losses(checkpoint: &Checkpoint, name: &str) -> Vec<(LossKind, String)> {
+    let losses = place(checkpoint, name).unwrap().losses;
+    losses.into_iter().map(|loss| (loss.kind, loss.subject)).collect()
+}
+
+#[test]
+fn an_archive_is_what_numpy_writes() {
+    let given = checkpoint(vec![tensor("w", DType::F32, &[2, 3]), tensor("ä/b", DType::I8, &[2])]);
+    let values = [(0..6).flat_map(|k| (k as f32).to_le_bytes()).collect(), vec![1, 2]];
+    let bytes = write(&given, &values, "m.npz").unwrap();
+    let second = [header("|i1", false, "(2,)", 20), vec![1, 2]].concat();
+    assert_eq!(bytes, archive(&[Member::new("w.npy", matrix()), Member::new("ä/b.npy", second)]));
+}
+
+#[test]
+fn an_array_alone_is_what_numpy_writes() {
+    let given = checkpoint(vec![tensor("w", DType::F32, &[2, 3])]);
+    let values = [(0..6).flat_map(|k| (k as f32).to_le_bytes()).collect()];
+    assert_eq!(write(&given, &values, "w.npy").unwrap(), matrix());
+    assert_eq!(losses(&given, "w.npy"), []);
+    assert_eq!(losses(&given, "other.npy"), [(LossKind::NamesDropped, "w".to_owned())]);
+}
+
+#[test]
+fn an_array_alone_is_one() {
+    for tensors in [vec![], vec![tensor("a", DType::F32, &[1]), tensor("b", DType::F32, &[1])]] {
+        let error = place(&checkpoint(tensors), "w.npy").unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported);
+        assert!(error.to_string().contains("exactly one"), "{error}");
+    }
+}
+
+#[test]
+fn a_dtype_that_numpy_lacks_is_stored_as_one_that_holds_its_values() {
+    let stored = |dtype| {
+        let placed = place(&checkpoint(vec![tensor("w", dtype, &[2])]), "m.npz").unwrap();
+        (placed.placements[0].encoding.dtype, placed.losses.first().map(|loss| loss.kind))
+    };
+    let retyped = Some(LossKind::Retyped);
+    assert_eq!(stored(DType::Bf16), (DType::F32, retyped));
+    assert_eq!(stored(DType::F8E4m3), (DType::F16, retyped));
+    assert_eq!(stored(DType::I4), (DType::I8, retyped));
+    assert_eq!(stored(DType::Qu16), (DType::U16, retyped));
+    assert_eq!(stored(DType::C128), (DType::C128, None));
+}
+
+#[test]
+fn strings_have_no_place() {
+    let mut words = tensor("words", DType::String, &[1]);
+    words.lengths = Some(vec![3]);
+    let given = checkpoint(vec![words, tensor("w", DType::F32, &[1])]);
+    assert_eq!(losses(&given, "m.npz"), [(LossKind::WeightDropped, "words".to_owned())]);
+    assert_eq!(losses(&given, "w.npy"), [(LossKind::WeightDropped, "words".to_owned())]);
+}
+
+#[test]
+fn what_tensors_mean_is_named_as_a_loss() {
+    let axes = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
+    let slot = tensor("m", DType::F32, &[1]).with_role(Role::Optimizer);
+    let told = [(LossKind::MetadataDropped, "axes, roles and metadata".to_owned())];
+    assert_eq!(losses(&checkpoint(vec![axes, slot]), "m.npz"), told);
+    assert_eq!(losses(&read("w.npy", &crate::build::turned(), false).unwrap().0.checkpoint, "w.npy"), []);
+}
+
+#[test]
+fn the_graph_is_left_to_the_engine_which_names_its_loss() {
+    let given = Checkpoint { graph: Some(Graph::default()), ..checkpoint(vec![]) };
+    assert_eq!(losses(&given, "m.npz"), []);
+    assert!(ckpt_api::Codec::info(&ckpt_npz::Npz).ops.is_empty());
+}
+
+#[test]
+fn a_kept_header_is_used_while_dtype_and_shape_are_the_same() {
+    let (contents, _) = read("w.npy", &crate::build::turned(), false).unwrap();
+    let order = |change: fn(&mut Tensor)| {
+        let mut given = contents.checkpoint.clone();
+        change(&mut given.tensors[0]);
+        place(&given, "w.npy").unwrap().placements[0].encoding.order.clone()
+    };
+    assert_eq!(order(|_| ()), [1, 0]);
+    assert_eq!(order(|tensor| tensor.dtype = DType::F16), [0, 1]);
+    assert_eq!(order(|tensor| tensor.shape = Shape::new(vec![3, 2]).unwrap()), [0, 1]);
+    assert_eq!(order(|tensor| tensor.metadata.insert("npz", "header", "{'descr'")), [0, 1]);
+    assert_eq!(order(|tensor| tensor.metadata.insert("npz", "version", 7)), [0, 1]);
+    assert_eq!(order(|tensor| tensor.metadata.insert("npz", "version", 2)), [1, 0]);
+}
+
+#[test]
+fn a_name_that_would_leave_the_archive_is_refused() {
+    for name in ["/w", "../w", "a\\w"] {
+        let error = place(&checkpoint(vec![tensor(name, DType::F32, &[1])]), "m.npz").unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+    }
+    let long = "w".repeat(70_000);
+    let error = place(&checkpoint(vec![tensor(&long, DType::F32, &[1])]), "m.npz").unwrap_err();
+    assert!(error.to_string().contains("longer than a zip"), "{error}");
+}
+
+#[test]
+fn more_axes_than_numpy_has_are_refused() {
+    assert!(place(&checkpoint(vec![tensor("w", DType::F32, &[1; 64])]), "m.npz").is_ok());
+    let error = place(&checkpoint(vec![tensor("w", DType::F32, &[1; 65])]), "m.npz").unwrap_err();
+    assert!(error.to_string().contains("at most 64"), "{error}");
+}
+
+#[test]
+fn archives_beyond_32_bits_have_64_bit_numbers() {
+    let tensors = vec![tensor("a", DType::U8, &[5 << 30]), tensor("b", DType::U8, &[1])];
+    let placed = place(&checkpoint(tensors), "m.npz").unwrap();
+    let len = placed.files[0].len.unwrap();
+    let tail = placed.blocks.last().unwrap();
+    assert_eq!(tail.offset + tail.bytes.len() as u64, len);
+    let locator = &tail.bytes[tail.bytes.len() - 42..];
+    assert!(locator.starts_with(b"PK\x06\x07"));
+}
+
+#[test]
+fn more_members_than_16_bits_count_come_back() {
+    let tensors: Vec<Tensor> = (0..70_000).map(|k| tensor(&format!("t{k}"), DType::U8, &[1])).collect();
+    let values: Vec<Vec<u8>> = (0..70_000).map(|k| vec![k as u8]).collect();
+    let given = checkpoint(tensors);
+    let bytes = write(&given, &values, "m.npz").unwrap();
+    let (contents, same) = read("m.npz", &bytes, false).unwrap();
+    assert_eq!(contents.checkpoint, given);
+    assert!(values == same);
+}
+
+#[test]
+fn tensors_too_large_for_any_file_are_an_error() {
+    let huge = tensor("a", DType::C128, &[1 << 59]);
+    let tensors = vec![huge.clone(), Tensor { name: "b".to_owned(), ..huge }];
+    assert!(place(&checkpoint(tensors), "m.npz").is_err());
+}
