@@ -2,7 +2,7 @@
 # Copies the corpus to where cargo fuzz looks for seeds: fuzz/corpus/TARGET/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mkdir -p fuzz/corpus/{bullet_read,cnn2_read,nn_read,safetensors_read,tf2_read,tf2_entries,probe,mapping}
+mkdir -p fuzz/corpus/{bullet_read,cnn2_read,nn_read,npz_read,safetensors_read,tf2_read,tf2_entries,probe,mapping}
 python3 - <<'PYTHON'
 import pathlib, shutil, struct, sys
 
@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 import make_tf2
 
 corpus, out = pathlib.Path("corpus"), pathlib.Path("fuzz/corpus")
-for codec in ("bullet", "cnn2", "nn", "safetensors", "tf2"):
+for codec in ("bullet", "cnn2", "nn", "npz", "safetensors", "tf2"):
     for file in sorted(path for path in (corpus / codec).rglob("*") if path.is_file()):
         name = "-".join(file.relative_to(corpus / codec).parts)
         shutil.copyfile(file, out / "probe" / f"{codec}-{name}")

@@ -1,7 +1,14 @@
 //! Replays the corpus: every file that a codec must accept gives the digest that its maker computed, and every file
 //! that it must refuse gives the documented kind of error. `corpus/generate.py` makes both.
 
-#![cfg(all(feature = "bullet", feature = "cnn2", feature = "nn", feature = "safetensors", feature = "tf2"))]
+#![cfg(all(
+    feature = "bullet",
+    feature = "cnn2",
+    feature = "nn",
+    feature = "npz",
+    feature = "safetensors",
+    feature = "tf2"
+))]
 
 use ckpt_api::{Codec, Contents, Error, Input, Kind, Match, conformance};
 use serde::Deserialize;
@@ -32,10 +39,11 @@ struct Case {
     sha256: BTreeMap<String, String>,
 }
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 5] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 6] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("nn", &ckpt_nn::Nn, 13, 36),
+    ("npz", &ckpt_npz::Npz, 16, 53),
     ("safetensors", &ckpt_safetensors::Safetensors, 12, 33),
     ("tf2", &ckpt_tf2::Tf2, 28, 66),
 ];

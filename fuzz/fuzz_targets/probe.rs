@@ -1,11 +1,12 @@
 //! Every codec is asked about every input, under names that make each of them look closer.
 #![no_main]
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "x",
     "x.bin",
     "quantised.bin",
     "x.nn",
+    "x.npz",
     "x.safetensors",
     "x.safetensors.index.json",
     "x.index",
@@ -17,10 +18,11 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if data[data.len().saturating_sub(64)..].windows(6).any(|bytes| bytes == b"bullet") {
         return;
     }
-    let codecs: [&dyn ckpt_api::Codec; 5] = [
+    let codecs: [&dyn ckpt_api::Codec; 6] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_nn::Nn,
+        &ckpt_npz::Npz,
         &ckpt_safetensors::Safetensors,
         &ckpt_tf2::Tf2,
     ];

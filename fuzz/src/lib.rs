@@ -61,6 +61,22 @@ pub fn entries(mut bytes: &[u8]) -> Input {
     bundle(&[&len[..], &table, bytes].concat())
 }
 
+/// An archive of one member, `w.npy`, that holds these bytes.
+pub fn archive(data: &[u8]) -> Vec<u8> {
+    let mut member = 0u32.to_le_bytes().to_vec();
+    member.extend([0, 0, 33, 0]);
+    member.extend(crc32fast::hash(data).to_le_bytes());
+    member.extend((data.len() as u32).to_le_bytes().repeat(2));
+    member.extend([5, 0, 0, 0]);
+    let local = [&b"PK\x03\x04\x2d\0"[..], &member, b"w.npy", data].concat();
+    let central = [&b"PK\x01\x02\x2d\x03\x2d\0"[..], &member, &[0; 14], b"w.npy"].concat();
+    let mut end = b"PK\x05\x06\0\0\0\0\x01\0\x01\0".to_vec();
+    end.extend((central.len() as u32).to_le_bytes());
+    end.extend((local.len() as u32).to_le_bytes());
+    end.extend([0, 0]);
+    [local, central, end].concat()
+}
+
 fn sealed(mut contents: Vec<u8>) -> Vec<u8> {
     contents.push(0);
     let masked = crc32c::crc32c(&contents).rotate_right(15).wrapping_add(0xa282_ead8);

@@ -43,6 +43,15 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
             .expected(format!("its end at {}", end.at))
             .help("the file is cut short, or something was put before the archive"));
     }
+    let differs = |found: String| {
+        Error::corrupt("the central directory has another number of members than the archive's end says")
+            .offset(end.at)
+            .found(found)
+            .expected(end.count.to_string())
+    };
+    if end.count.checked_mul(CENTRAL_BYTES).is_none_or(|least| least > end.size) {
+        return Err(differs(format!("{} bytes", end.size)));
+    }
     limits.check("tensors", end.count).map_err(|error| error.offset(end.at))?;
     limits.check("header_bytes", end.size).map_err(|error| error.offset(end.at))?;
     let bytes = file.bytes(end.start, end.size)?;
@@ -53,12 +62,7 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
         entries.push(Entry::parse(&mut fields).map_err(|error| error.offset(at))?);
     }
     if entries.len() as u64 != end.count {
-        return Err(Error::corrupt(
-            "the central directory has another number of members than the archive's end says",
-        )
-        .offset(end.at)
-        .found(entries.len().to_string())
-        .expected(end.count.to_string()));
+        return Err(differs(entries.len().to_string()));
     }
     let mut names = HashSet::with_capacity(entries.len());
     if let Some(twice) = entries.iter().find(|entry| !names.insert(entry.name.as_str())) {

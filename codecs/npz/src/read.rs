@@ -71,6 +71,10 @@ impl Reader<'_> {
             }
             self.rules.mend(&entry.name, "it is left out", error)?;
         }
+        if self.contents.checkpoint.tensors.is_empty() && !entries.is_empty() {
+            return Err(Error::unsupported("no member of the archive is an array of numbers")
+                .found(format!("{} members", entries.len())));
+        }
         Ok(())
     }
 

@@ -29,6 +29,14 @@ fn a_deflated_member_is_refused_with_the_remedy() {
 }
 
 #[test]
+fn an_archive_of_other_things_is_refused() {
+    let bytes = archive(&[Member::new("data.pkl", b"hello".to_vec())]);
+    assert_eq!(refused(&bytes).kind(), Kind::Unsupported);
+    let error = read("m.npz", &bytes, true).unwrap_err();
+    assert!(error.to_string().contains("no member of the archive"), "{error}");
+}
+
+#[test]
 fn an_encrypted_member_is_refused() {
     assert_refused(&changed(|member| member.flags = 1), Kind::Unsupported, "encrypted");
     assert_refused(&changed(|member| member.flags = 1 << 13), Kind::Unsupported, "encrypted");
