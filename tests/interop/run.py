@@ -15,6 +15,7 @@ import cnn2_file
 import keras
 import keras_restore  # registers its checks
 import nn_file
+import npz  # registers its checks
 import numpy as np
 import safetensors
 import safetensors.numpy
