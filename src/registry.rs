@@ -1,5 +1,6 @@
 //! Which codecs exist, and which one an input is for.
 
+use crate::Matrix;
 use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Result, nearest};
 use std::sync::Arc;
 
@@ -63,6 +64,11 @@ impl Registry {
         self.codecs.iter()
     }
 
+    /// Which format converts to which.
+    pub fn matrix(&self) -> Matrix {
+        Matrix::of(self)
+    }
+
     /// The codec with this id.
     ///
     /// # Errors
@@ -76,7 +82,7 @@ impl Registry {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`], listing the ids of those that do; [`ckpt_api::Kind::Unsupported`] if it does not.
     pub fn reader(&self, id: &str) -> Result<Arc<dyn Codec>> {
-        self.able(id, "can be written, but not read", |info| info.reads)
+        self.able(id, "can be written, but not read", |info| !info.reads.is_empty())
     }
 
     /// The codec with this id, if it writes.
@@ -84,7 +90,7 @@ impl Registry {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`], listing the ids of those that do; [`ckpt_api::Kind::Unsupported`] if it does not.
     pub fn writer(&self, id: &str) -> Result<Arc<dyn Codec>> {
-        self.able(id, "can be read, but not written", |info| info.writes)
+        self.able(id, "can be read, but not written", |info| !info.writes.is_empty())
     }
 
     fn able(&self, id: &str, lack: &str, able: fn(&FormatInfo) -> bool) -> Result<Arc<dyn Codec>> {
@@ -104,7 +110,7 @@ impl Registry {
         let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
         let claims = |codec: &&Arc<dyn Codec>| {
             let info = codec.info();
-            info.writes && extension.as_deref().is_some_and(|e| info.extensions.contains(&e))
+            !info.writes.is_empty() && extension.as_deref().is_some_and(|e| info.extensions.contains(&e))
         };
         let claiming: Vec<&Arc<dyn Codec>> = self.codecs().filter(claims).collect();
         let error = || Error::usage("the output's name does not say its format").found(format!("'{name}'"));
@@ -129,7 +135,7 @@ impl Registry {
     pub fn identify(&self, input: &Input) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
         let mut evidence = Vec::new();
         let mut certain = Vec::new();
-        for codec in self.codecs().filter(|codec| codec.info().reads) {
+        for codec in self.codecs().filter(|codec| !codec.info().reads.is_empty()) {
             let verdict = codec.probe(input)?;
             if matches!(verdict, Match::Certain(_)) {
                 certain.push(codec.clone());

@@ -307,7 +307,7 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
     place.refuses(
         &["convert", "m.nn", "o", "--to", "foo"],
         2,
-        &["unknown format", "known: bullet, cnn2, nn, safetensors"],
+        &["unknown format", "known: bullet, cnn2, nn, npz, safetensors"],
     );
     place.refuses(&["convert", "m.nn", "o.xyz"], 2, &["does not say its format", "--to"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialekt=a"], 2, &["dialekt", "did you mean 'dialect'"]);
@@ -336,8 +336,8 @@ fn a_file_that_two_formats_claim_is_refused_with_both_reasons() {
                 id: "twin",
                 title: "Twin",
                 extensions: &[],
-                reads: true,
-                writes: false,
+                reads: ckpt_api::Network::ALL,
+                writes: &[],
                 dtypes: &[],
                 ops: &[],
                 free_names: true,
@@ -484,12 +484,13 @@ fn every_command_speaks_json() {
     let place = Workplace::new();
     place.write("m.nn", valid_nn());
     place.write("n.toml", "identity = true\n");
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 9] = [
         &["inspect", "m.nn", "--stats"],
         &["inspect", "m.nn", "--graph"],
         &["diff", "m.nn", "m.nn"],
         &["hash", "m.nn"],
         &["formats"],
+        &["formats", "--matrix"],
         &["plan", "m.nn", "o.safetensors"],
         &["map", "check", "n.toml", "m.nn"],
         &["convert", "m.nn", "o.safetensors", "--no-sync"],

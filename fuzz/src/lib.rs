@@ -116,7 +116,7 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &[(String, String)]) {
         return;
     }
     let Ok((contents, values)) = conformance::read(codec, input, options) else { return };
-    if info.writes && contents.repairs.is_empty() {
+    if !info.writes.is_empty() && contents.repairs.is_empty() {
         round_trip(codec, input, options, &contents.checkpoint, &values);
     }
 }

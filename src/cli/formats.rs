@@ -10,10 +10,17 @@ use std::fmt::Write;
 pub(super) struct Arguments {
     /// Show this format only
     id: Option<String>,
+    /// Show which format converts to which, as a table in Markdown
+    #[arg(long, conflicts_with = "id")]
+    matrix: bool,
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let registry = Registry::builtin();
+    if arguments.matrix {
+        let matrix = registry.matrix();
+        return Ok(if json { to_json(&matrix)?.into() } else { matrix.to_string().into() });
+    }
     let codecs = match &arguments.id {
         Some(id) => vec![registry.codec(id)?],
         None => registry.codecs().cloned().collect(),
@@ -26,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
 }
 
 fn text(info: &FormatInfo) -> String {
-    let directions = match (info.reads, info.writes) {
+    let directions = match (!info.reads.is_empty(), !info.writes.is_empty()) {
         (true, true) => "read and written",
         (true, false) => "read",
         (false, true) => "written",
@@ -42,6 +49,12 @@ fn text(info: &FormatInfo) -> String {
             "  dtypes      {}",
             info.dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", ")
         );
+    }
+    for (what, networks) in [("reads", info.reads), ("writes", info.writes)] {
+        let names: Vec<&str> = networks.iter().map(|network| network.name()).collect();
+        if !names.is_empty() {
+            let _ = writeln!(text, "  {what:<10}  {} networks", names.join(", "));
+        }
     }
     if !info.ops.is_empty() {
         let _ = writeln!(

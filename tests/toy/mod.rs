@@ -5,8 +5,8 @@
 
 use ckpt_api::{
     Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo, Input,
-    Limits, Loss, LossKind, Match, Options, OutputFile, Packing, Placed, Placement, Result, Shape, Tensor,
-    TensorId,
+    Limits, Loss, LossKind, Match, Network, Options, OutputFile, Packing, Placed, Placement, Result, Shape,
+    Tensor, TensorId,
 };
 
 /// The codec.
@@ -18,8 +18,8 @@ static INFO: FormatInfo = FormatInfo {
     id: "toy",
     title: "Toy format",
     extensions: &["toy"],
-    reads: true,
-    writes: true,
+    reads: Network::ALL,
+    writes: Network::ALL,
     dtypes: &[DType::F32],
     ops: &[],
     free_names: true,

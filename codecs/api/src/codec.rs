@@ -29,7 +29,7 @@ pub trait Codec: Send + Sync {
     /// Says where every tensor of `checkpoint` goes and which bytes lie between. `name` is the last component
     /// of the output's path; files are named after it.
     ///
-    /// Called for formats whose [`FormatInfo::writes`] is true.
+    /// Called for formats that write by their [`FormatInfo::writes`].
     ///
     /// # Errors
     /// [`crate::Kind::Lossy`], [`crate::Kind::Unsupported`], [`crate::Kind::Usage`]. What could be written at a
@@ -67,10 +67,10 @@ pub struct FormatInfo {
     pub title: &'static str,
     /// File name endings, without the dot.
     pub extensions: &'static [&'static str],
-    /// Whether the codec reads.
-    pub reads: bool,
-    /// Whether the codec writes.
-    pub writes: bool,
+    /// Networks that can be read from a file of the format; empty where the codec does not read.
+    pub reads: &'static [Network],
+    /// Networks that can be written: all where tensors of any shape have a place; empty where the codec does not write.
+    pub writes: &'static [Network],
     /// Dtypes that can be written as they are.
     pub dtypes: &'static [DType],
     /// Ops that can be written; empty where the format stores no graph.
@@ -82,6 +82,42 @@ pub struct FormatInfo {
     pub free_metadata: bool,
     /// The options that the codec knows.
     pub options: &'static [OptionSpec],
+}
+
+impl FormatInfo {
+    /// Whether there is a network that can be read from this format and written in `target`.
+    ///
+    /// One checkpoint may still be refused: by what it holds, or because what it does not say has to be said first.
+    pub fn converts_to(&self, target: &FormatInfo) -> bool {
+        self.reads.iter().any(|network| target.writes.contains(network))
+    }
+}
+
+/// Kinds of networks, as far as formats differ in which of them they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Network {
+    /// A chain of dense layers.
+    Dense,
+    /// Convolutions of images.
+    Convolutional,
+    /// An efficiently updatable network of a chess engine (NNUE).
+    Nnue,
+}
+
+impl Network {
+    /// Every kind: what a format holds that has a place for tensors of any name and shape.
+    pub const ALL: &'static [Network] = &[Network::Dense, Network::Convolutional, Network::Nnue];
+
+    /// The name used in JSON and shown to people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Network::Dense => "dense",
+            Network::Convolutional => "convolutional",
+            Network::Nnue => "nnue",
+        }
+    }
 }
 
 fn op_names<S: serde::Serializer>(ops: &&'static [Op], serializer: S) -> Result<S::Ok, S::Error> {

@@ -38,7 +38,7 @@ mod tiles;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
 pub use checkpoint::Checkpoint;
-pub use codec::{Codec, FormatInfo, Match};
+pub use codec::{Codec, FormatInfo, Match, Network};
 pub use contents::{Contents, Repair, Rules};
 pub use dtype::{DType, Endian};
 pub use error::{Error, Kind, Result};

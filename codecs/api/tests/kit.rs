@@ -3,8 +3,8 @@
 use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{
     Block, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
-    FormatInfo, Input, Limits, Loss, LossKind, Match, OptionKind, OptionSpec, Options, OutputFile, Placed,
-    Placement, Result, Shape, Side, Tensor, TensorId, Written,
+    FormatInfo, Input, Limits, Loss, LossKind, Match, Network, OptionKind, OptionSpec, Options, OutputFile,
+    Placed, Placement, Result, Shape, Side, Tensor, TensorId, Written,
 };
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,8 +52,8 @@ const INFO: FormatInfo = FormatInfo {
     id: "mini",
     title: "Mini format",
     extensions: &["mini"],
-    reads: true,
-    writes: true,
+    reads: Network::ALL,
+    writes: Network::ALL,
     dtypes: &[DType::U8],
     ops: &[],
     free_names: true,

@@ -21,8 +21,8 @@ mod step;
 mod write;
 
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Op, OptionKind,
-    OptionSpec, Options, Placed, Result, Side,
+    ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op,
+    OptionKind, OptionSpec, Options, Placed, Result, Side,
 };
 
 /// The codec.
@@ -43,8 +43,8 @@ static INFO: FormatInfo = FormatInfo {
     id: format::ID,
     title: "bullet checkpoint or network",
     extensions: &["bin"],
-    reads: true,
-    writes: true,
+    reads: &[Network::Nnue],
+    writes: Network::ALL,
     dtypes: &[DType::F32, DType::I8, DType::I16, DType::I32],
     ops: &[
         Op::FeatureTransformer,

@@ -25,8 +25,8 @@ mod walk;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Op, OptionKind, OptionSpec,
-    Options, Placed, Result, Side,
+    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
+    OptionSpec, Options, Placed, Result, Side,
 };
 
 /// The codec.
@@ -48,8 +48,8 @@ static INFO: FormatInfo = FormatInfo {
     id: format::ID,
     title: "CNN2 weights",
     extensions: &["bin"],
-    reads: true,
-    writes: true,
+    reads: &[Network::Convolutional],
+    writes: &[Network::Convolutional],
     dtypes: &[DType::F16],
     ops: &[Op::Conv, Op::Concat],
     free_names: false,

@@ -34,8 +34,8 @@ mod training;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Op, OptionKind, OptionSpec,
-    Options, Placed, Result, Side,
+    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
+    OptionSpec, Options, Placed, Result, Side,
 };
 
 /// The codec.
@@ -54,8 +54,8 @@ static INFO: FormatInfo = FormatInfo {
     id: format::ID,
     title: "DataCode neural network",
     extensions: &["nn"],
-    reads: true,
-    writes: true,
+    reads: &[Network::Dense],
+    writes: &[Network::Dense],
     dtypes: &[DType::F32],
     ops: &[Op::Gemm, Op::Relu, Op::Sigmoid, Op::Tanh, Op::Softmax, Op::Flatten],
     free_names: false,

@@ -32,8 +32,8 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, OptionKind, OptionSpec, Options,
-    Placed, Result, Side, Written,
+    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
+    Options, Placed, Result, Side, Written,
 };
 
 /// The codec.
@@ -44,8 +44,8 @@ static INFO: FormatInfo = FormatInfo {
     id: format::ID,
     title: "NumPy archive (.npz) or array (.npy)",
     extensions: &["npz", "npy"],
-    reads: true,
-    writes: true,
+    reads: Network::ALL,
+    writes: Network::ALL,
     dtypes: &format::NATIVE,
     ops: &[],
     free_names: true,

@@ -34,8 +34,8 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, OptionKind, OptionSpec, Options, Placed,
-    Result, Side,
+    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec, Options,
+    Placed, Result, Side,
 };
 
 /// Metadata namespace of the pairs in `__metadata__`.
@@ -51,8 +51,8 @@ static INFO: FormatInfo = FormatInfo {
     id: "safetensors",
     title: "safetensors file or sharded set",
     extensions: &["safetensors"],
-    reads: true,
-    writes: true,
+    reads: Network::ALL,
+    writes: Network::ALL,
     dtypes: &format::NATIVE,
     ops: &[],
     free_names: true,

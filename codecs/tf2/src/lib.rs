@@ -41,8 +41,8 @@ mod varint;
 mod write;
 
 use ckpt_api::{
-    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Op, OptionKind, OptionSpec,
-    Options, Placed, Result, Side, Written,
+    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
+    OptionSpec, Options, Placed, Result, Side, Written,
 };
 
 /// The codec for TensorFlow v2 checkpoints.
@@ -133,8 +133,8 @@ static INFO: FormatInfo = FormatInfo {
     id: "tf2",
     title: "TensorFlow v2 checkpoint",
     extensions: &["index"],
-    reads: true,
-    writes: true,
+    reads: Network::ALL,
+    writes: Network::ALL,
     dtypes: format::STORED_DTYPES,
     ops: &[Op::Gemm],
     free_names: true,
