@@ -290,6 +290,28 @@ def a_bare_cnn_with_an_architecture_file_computes_the_same_as_cnn2(folder, axes)
     assert_same_cnn(folder / "out.bin", model)
 
 
+@check("zero", "unstated")
+def a_cnn2_file_becomes_a_checkpoint_that_keras_restores_and_comes_back(folder, border):
+    source = ROOT / "corpus" / "cnn2" / "accept" / "example.bin"
+    said = ["--from-set", "activation=" + ",".join(activation for _, _, activation in CNN)]
+    if border == "unstated":
+        assert "border=zero" in convert(source, folder / "ckpt", "--to", "tf2", "--set", "names=keras3", *said, fails=True)
+        return
+    convert(source, folder / "ckpt", "--to", "tf2", "--set", "names=keras3", "--from-set", "border=zero", "--dtype", "f32", *said)
+    model = make.cnn([(8, 3, "sigmoid"), (4, 3, "relu"), (3, 3, "tanh")])
+    tf.train.Checkpoint(model=model).restore(str(folder / "ckpt")).assert_existing_objects_matched()
+    x = make.values((1, 9, 7, 15), 15)
+    y = model(x, training=False).numpy()[0]
+    found = cnn2_file.forward(source.read_bytes(), x[0], [activation for _, _, activation in CNN])
+    bound = 1e-5 * np.abs(y).max()  # the same weights in both: f32 against f64
+    assert np.abs(found - y).max() <= bound, np.abs(found - y).max()
+    layers = [{"type": "conv", "weight": f"layer{n}/kernel", "padding": "same", "activation": activation}
+              for n, (_, _, activation) in enumerate(CNN, 1)]
+    (folder / "net.json").write_text(json.dumps({"layers": layers}))
+    convert(folder / "ckpt", folder / "back.bin", "--to", "cnn2", "--arch", folder / "net.json", "--allow", "narrowed")
+    assert (folder / "back.bin").read_bytes() == source.read_bytes()
+
+
 @check()
 def a_bias_without_a_constant_channel_is_refused_by_cnn2(folder):
     model = make.cnn(CNN, biases=3)

@@ -275,17 +275,40 @@ impl Graph {
     /// # Errors
     /// [`crate::Kind::Unsupported`], naming the first node that branches.
     pub fn chain(&self) -> Result<&[Node]> {
-        let branch = |name: &str| Error::unsupported("the graph is not a chain of layers").field(name);
-        let [input] = &self.inputs[..] else { return Err(branch("inputs")) };
-        let mut value = &input.name;
-        for node in &self.nodes {
+        match &self.inputs[..] {
+            [input] => self.chain_from(&input.name, &self.nodes),
+            _ => Err(branch("inputs")),
+        }
+    }
+
+    /// The nodes of [`Graph::chain`], or those after a Concat of all inputs in their order, which count as one then: a model
+    /// that takes them joined computes the same.
+    ///
+    /// # Errors
+    /// As [`Graph::chain`].
+    pub fn chain_of_joined(&self) -> Result<&[Node]> {
+        let inputs = || self.inputs.iter().map(|input| input.name.as_str());
+        match self.nodes.split_first() {
+            Some((Node { op: Op::Concat, inputs: joined, outputs, .. }, rest))
+                if inputs().eq(joined.iter().map(String::as_str)) =>
+            {
+                let [output] = &outputs[..] else { return Err(branch("inputs")) };
+                self.chain_from(output, rest)
+            }
+            _ => self.chain(),
+        }
+    }
+
+    /// Checks that each of `nodes`, the last ones of the graph, takes what the one before it makes, the first one `value`.
+    fn chain_from<'a>(&self, mut value: &'a String, nodes: &'a [Node]) -> Result<&'a [Node]> {
+        for node in nodes {
             match (&node.inputs[..], &node.outputs[..]) {
                 ([from], [to]) if from == value => value = to,
                 _ => return Err(branch(&node.name)),
             }
         }
         match &self.outputs[..] {
-            [output] if output.name == *value => Ok(&self.nodes),
+            [output] if output.name == *value => Ok(nodes),
             _ => Err(branch("outputs")),
         }
     }
@@ -368,6 +391,10 @@ fn follow(removed: &HashMap<String, String>, name: &mut String) {
     }
 }
 
+fn branch(name: &str) -> Error {
+    Error::unsupported("the graph is not a chain of layers").field(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -381,6 +408,23 @@ mod tests {
     #[test]
     fn a_sequential_graph_is_a_chain() {
         assert_eq!(open_chain().chain().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn inputs_that_are_joined_first_count_as_one_where_that_is_asked_for() {
+        let mut graph = open_chain();
+        let input = graph.inputs[0].clone();
+        graph.inputs.push(Value { name: "more".to_owned(), ..input.clone() });
+        let mut join = Node::new("join", Op::Concat);
+        (join.inputs, join.outputs) = (vec![input.name, "more".to_owned()], vec!["join".to_owned()]);
+        graph.nodes[0].inputs = vec!["join".to_owned()];
+        graph.nodes.insert(0, join);
+        graph.check().unwrap();
+        assert!(graph.chain().is_err());
+        assert_eq!(graph.chain_of_joined().unwrap().len(), 4);
+        graph.nodes[0].inputs.reverse();
+        assert!(graph.chain_of_joined().is_err());
+        assert_eq!(open_chain().chain_of_joined().unwrap().len(), 4);
     }
 
     #[test]

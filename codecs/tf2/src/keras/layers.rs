@@ -85,7 +85,7 @@ pub(super) fn read(checkpoint: &Checkpoint, activations: Activations) -> Result<
     let index = checkpoint.by_name();
     let mut used = HashSet::new();
     let mut reader = Reader { activations, layers: Vec::new(), open: false, image: Image::ChannelsLast };
-    for node in graph.chain()? {
+    for node in graph.chain_of_joined()? {
         let Some(kind) = reader.kind(node)? else { continue };
         let variables = variables(checkpoint, &index, node, kind)?;
         if let Some(shared) = variables.iter().find(|variable| !used.insert(variable.tensor)) {
@@ -167,6 +167,11 @@ impl Reader {
             Op::Other(name) if name == "Transpose" => {
                 self.open = was_open;
                 self.transpose(node)
+            }
+            Op::Pad if matches!(node.attributes.get("mode"), Some(Attribute::Text(mode)) if mode == "unspecified") => {
+                Err(Error::usage("the source does not say what lies beyond the edge of its images")
+                    .field(&node.name)
+                    .help("Keras's layers take zeros: if these do, too, say --from-set border=zero"))
             }
             op => Err(Error::unsupported("Keras has no layer for this step of the graph")
                 .field(&node.name)
