@@ -191,3 +191,31 @@ fn what_the_target_cannot_say_comes_before_what_the_source_does_not_say() {
     };
     assert_eq!(refusal(&[]), refusal(&[("activation", "relu"), ("border", "zero")]));
 }
+
+#[cfg(feature = "tf2")]
+#[test]
+fn keras_has_the_kernels_as_it_wants_them_and_all_inputs_as_one_image() {
+    let work = tempfile::tempdir().unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/cnn2/accept/example.bin");
+    let options = vec![("names".to_owned(), "keras3".to_owned())];
+    let conversion = Conversion { to: Some("tf2".to_owned()), options, ..Conversion::default() };
+    let out = work.path().join("ckpt");
+    convert(open(&example, &[("border", "zero"), ("activation", "relu")]), &out, &conversion);
+    let (found, source) = (open(&out, &[]), open(&example, &[]));
+    let (_, kernel) = found.checkpoint().tensor("layer1/kernel").unwrap();
+    assert_eq!(kernel.shape.to_vec(), [3, 3, 15, 8]);
+    let (stored, weight) = (found.value("layer1/kernel").unwrap(), source.value("layer1.weight").unwrap());
+    for (index, half) in stored.chunks_exact(2).enumerate() {
+        let (at, out) = (index / 8, index % 8);
+        let (pixel, channel) = (at / 15, at % 15);
+        assert_eq!(half, &weight[((out * 15 + channel) * 9 + pixel) * 2..][..2]);
+    }
+    assert_eq!(stored.len(), weight.len());
+    // Keras knows no other border than zeros.
+    for (border, said) in [(None, "border=zero"), (Some(("border", "clamp")), "Pad")] {
+        let given: Vec<(&str, &str)> = [("activation", "relu")].into_iter().chain(border).collect();
+        let planned = conversion.plan(&Registry::builtin(), open(&example, &given), &out);
+        let error = planned.expect_err("the border is not Keras's").to_string();
+        assert!(error.contains("layer1/pad") && error.contains(said), "{error}");
+    }
+}
