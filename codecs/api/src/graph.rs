@@ -6,6 +6,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 /// Nodes in an order in which they can run, with named values between them.
+///
+/// Integer tensors with a [`Quantisation`](crate::Quantisation) stand for real numbers. Where a value is of integers, what is
+/// computed from it is, too, with the tensors' integers as they are. A node that takes nothing but indices
+/// ([`Op::FeatureTransformer`], [`Op::Gather`]) makes integers where its attribute `arithmetic` is `integer`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Graph {
@@ -140,8 +144,22 @@ ops! {
     Add = "Add";
     /// Elementwise product.
     Mul = "Mul";
-    /// As many equal parts along `axis` as there are outputs.
+    /// Parts along `axis`, the first unless given: of the lengths that `split` lists, else as many equal ones as there are outputs.
     Split = "Split";
+    /// `x[…, iₐ, …]` for `iₐ` from `starts` to before `ends` in steps of `steps` (1 unless given; at least 1) along `axes` (the
+    /// first ones unless given). Negative starts and ends count from the end; those beyond it are the end, as in ONNX.
+    Slice = "Slice";
+    /// The same elements in the same order in another `shape`, an attribute: 0 keeps the input's length (with `allowzero`
+    /// 1 it is 0), and one −1 is what remains.
+    Reshape = "Reshape";
+    /// Axis `k` of the result is axis `perm[k]`; the reverse order unless given.
+    Transpose = "Transpose";
+    /// `(x − mean) / √(variance + epsilon) · scale + bias` with mean and variance over `axis` (−1 unless given) and those behind
+    /// it; parameters `scale` and `bias`, which may be absent; `epsilon` 1e-5 unless given.
+    LayerNormalization = "LayerNormalization";
+    /// Rows of a table: an embedding. The input lists indices, of any shape; `weight` has axes feature (the rows) and out,
+    /// which becomes the last axis of the result.
+    Gather = "Gather";
     /// Not ONNX: the sum of a sparse input's columns. The input lists the indices of the active features, of shape
     /// `[N, K]`, padded with −1; `y = b + Σ weight[f]` over them. `weight` has axes out and feature, and bucket
     /// where the features come in several sets: then `f = bucket · features + feature`. `factoriser`, which may be
@@ -151,6 +169,18 @@ ops! {
     /// Not ONNX: a Gemm whose parameters are chosen for each example. Inputs `x` of shape `[N, in]` and `k` of shape
     /// `[N]`; `y = x · weight[k] + bias[k]`. `weight` has axes bucket, in and out, `bias` bucket and out.
     BucketedGemm = "ckpt.BucketedGemm";
+    /// Not ONNX: `x·x`.
+    Square = "ckpt.Square";
+    /// Not ONNX: `y = x + bias`, the last axis being out. Where `bias` has axis bucket, the second input of shape `[N]` chooses it
+    /// for each example.
+    Bias = "ckpt.Bias";
+    /// Not ONNX: integers rescaled, `x·multiply / divide`, the division towards zero; both attributes are 1 unless given.
+    Scale = "ckpt.Scale";
+    /// Not ONNX: integers to real numbers, `x / divide`.
+    Dequantise = "ckpt.Dequantise";
+    /// Not ONNX: the features that CNN2 computes from an image `[N, 4, H, W]` of red, green, blue and depth: `[N, 8, H, W]` of these four,
+    /// `u = (column + 0.5)/W`, `v = (row + 0.5)/H`, `sin(10·u)`, and 1.
+    StaticFeatures = "ckpt.StaticFeatures";
     /// Not ONNX: an elementwise activation that the source does not state. Attribute `layer` names the layer
     /// it belongs to. A target that stores a graph refuses it.
     Unspecified = "ckpt.Unspecified";

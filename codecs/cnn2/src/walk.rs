@@ -65,7 +65,7 @@ impl<'a> Walk<'a> {
                 self.same.insert(output, input);
                 Ok(())
             }
-            Op::Other(name) if name == "Transpose" => self.transpose(node),
+            Op::Transpose => self.transpose(node),
             Op::Concat => self.concat(node),
             Op::Pad => self.pad(node),
             Op::Conv => self.conv(node),

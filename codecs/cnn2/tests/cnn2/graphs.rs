@@ -29,7 +29,7 @@ fn insert(checkpoint: &mut Checkpoint, name: &str, mut new: Node) {
 }
 
 fn transpose(name: &str, perm: [i64; 4]) -> Node {
-    Node::new(name, Op::Other("Transpose".into())).attribute("perm", Attribute::Ints(perm.to_vec()))
+    Node::new(name, Op::Transpose).attribute("perm", Attribute::Ints(perm.to_vec()))
 }
 
 fn ints(values: &[i64]) -> Attribute {

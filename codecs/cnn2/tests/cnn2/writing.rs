@@ -26,9 +26,7 @@ fn conv(name: &str, pad: i64) -> Node {
 
 /// As TensorFlow's codec describes Conv2D(4, 3), ReLU, Conv2D(2, 1) on images of 8 channels, `[N, H, W, C]`.
 fn keras() -> Checkpoint {
-    let transpose = |name: &str, perm: &[i64]| {
-        Node::new(name, Op::Other("Transpose".into())).attribute("perm", ints(perm))
-    };
+    let transpose = |name: &str, perm: &[i64]| Node::new(name, Op::Transpose).attribute("perm", ints(perm));
     let nodes = vec![
         transpose("first", &[0, 3, 1, 2]),
         conv("a", 1),

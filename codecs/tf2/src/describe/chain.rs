@@ -367,8 +367,7 @@ impl Builder<'_> {
     }
 
     fn transpose(&mut self, name: &str, perm: [i64; 4]) {
-        let op = Op::Other("Transpose".into());
-        self.nodes.push(Node::new(name, op).attribute("perm", Attribute::Ints(perm.to_vec())));
+        self.nodes.push(Node::new(name, Op::Transpose).attribute("perm", Attribute::Ints(perm.to_vec())));
     }
 
     /// Adds strides, pads and dilations, and moves on to the size that comes out.

@@ -164,7 +164,7 @@ impl Reader {
                 weightless("global_average_pooling2d")
             }
             Op::Flatten => self.flatten(node),
-            Op::Other(name) if name == "Transpose" => {
+            Op::Transpose => {
                 self.open = was_open;
                 self.transpose(node)
             }

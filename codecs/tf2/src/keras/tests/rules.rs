@@ -57,7 +57,7 @@ fn an_activation_is_a_layer_where_no_layer_can_have_it_as_an_argument() {
 #[test]
 fn channels_are_last_in_keras_so_that_transpositions_are_no_layers() {
     let to = |name: &str, perm: [i64; 4]| {
-        Node::new(name, Op::Other("Transpose".into())).attribute("perm", Attribute::Ints(perm.to_vec()))
+        Node::new(name, Op::Transpose).attribute("perm", Attribute::Ints(perm.to_vec()))
     };
     let (node, weight) = conv(1, &[8, 4, 3, 5]);
     let last = to("last", [0, 2, 3, 1]);
@@ -130,7 +130,7 @@ fn what_cannot_be_said_is_refused_by_the_name_of_the_layer() {
         (Kind::Usage, "--arch", |c| c.graph = None),
         (Kind::Unsupported, "not a chain", |c| nodes(c)[2].inputs.push("input".into())),
         (Kind::Unsupported, "dense_1/activation", |c| nodes(c)[3].op = Op::Other("Swish".into())),
-        (Kind::Unsupported, "'dense/activation'", |c| nodes(c)[1].op = Op::Other("Transpose".into())),
+        (Kind::Unsupported, "'dense/activation'", |c| nodes(c)[1].op = Op::Transpose),
         (Kind::Unsupported, "share", |c| {
             nodes(c)[2].parameters.insert("bias".into(), "m/dense/bias".into());
         }),
