@@ -6,8 +6,15 @@ mod backend;
 pub mod conformance;
 mod cpu;
 pub mod kernel;
+mod lower;
+mod program;
+mod random;
+mod value;
 
 pub use array::{Array, Element};
 pub use backend::{Arithmetic, Backend, BufferId, DeviceInfo, MathMode};
 pub use cpu::Cpu;
 pub use kernel::Kernel;
+pub use program::{DEFAULT_MEMORY, Magnitude, NodeInfo, Observer, Program, ValueInfo, default_shapes};
+pub use random::Random;
+pub use value::{Numbers, Parameters, Value};

@@ -1,13 +1,12 @@
 //! Kernels over random odd shapes: what every backend's tests run, against the [`Cpu`](crate::Cpu).
 
 mod cases;
-mod random;
 
 use crate::{Arithmetic, Array, Backend, Cpu, Element, Kernel};
 use ckpt_api::Result;
 
+pub use crate::Random;
 pub use cases::cases;
-pub use random::Random;
 
 /// One kernel with its operands.
 #[derive(Clone, Debug)]

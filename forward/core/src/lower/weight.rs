@@ -1,0 +1,162 @@
+//! Tensors that a node is bound to, found by what their axes mean.
+
+use super::{Load, Operand, Site};
+use crate::value::Numbers;
+use ckpt_api::{Axis, DType, Error, Result, Tensor};
+
+/// A tensor of a node.
+pub(super) struct Weight {
+    pub(super) operand: Operand,
+    name: String,
+    axes: Vec<(Axis, Strided)>,
+}
+
+/// Length of an axis, and elements from one index to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Strided {
+    pub(super) len: usize,
+    pub(super) stride: usize,
+}
+
+impl Weight {
+    /// An axis, where the tensor has it.
+    pub(super) fn find(&self, axis: Axis) -> Option<Strided> {
+        self.axes.iter().find(|(own, _)| *own == axis).map(|(_, strided)| *strided)
+    }
+
+    /// An axis that the tensor must have.
+    pub(super) fn axis(&self, axis: Axis) -> Result<Strided> {
+        self.find(axis).ok_or_else(|| {
+            let own: Vec<&str> = self.axes.iter().map(|(own, _)| own.name()).collect();
+            Error::corrupt("a tensor lacks an axis that the layer needs")
+                .tensor(&self.name)
+                .found(format!("axes {}", own.join(" ")))
+                .expected(axis.name())
+        })
+    }
+
+    /// An axis that must have this length.
+    pub(super) fn axis_of(&self, axis: Axis, len: usize) -> Result<Strided> {
+        let found = self.axis(axis)?;
+        if found.len == len {
+            return Ok(found);
+        }
+        Err(Error::corrupt("a tensor does not fit the layer")
+            .tensor(&self.name)
+            .found(format!("{} on axis {}", found.len, axis.name()))
+            .expected(len.to_string()))
+    }
+}
+
+impl Site<'_> {
+    /// The tensor that plays `role`, where there is one; its axes are among `axes`, in any order.
+    pub(super) fn weight(&mut self, role: &str, axes: &[Axis], numbers: Numbers) -> Result<Option<Weight>> {
+        let Some(name) = self.node.parameters.get(role) else { return Ok(None) };
+        let weight = self.bind(name, axes, numbers).map_err(|error| error.tensor(name))?;
+        Ok(Some(weight))
+    }
+
+    /// The tensor that plays `role`.
+    pub(super) fn needs(&mut self, role: &str, axes: &[Axis], numbers: Numbers) -> Result<Weight> {
+        self.weight(role, axes, numbers)?.ok_or_else(|| {
+            Error::corrupt("the layer lacks a tensor that its operator needs")
+                .found(format!("{:?}", self.node.parameters.keys().collect::<Vec<_>>()))
+                .expected(role)
+        })
+    }
+
+    /// Refuses tensors that the operator does not know.
+    pub(super) fn roles(&self, roles: &[&str]) -> Result<()> {
+        match self.node.parameters.keys().find(|role| !roles.contains(&role.as_str())) {
+            Some(role) => {
+                Err(Error::unsupported(format!("{} has a tensor of an unknown role", self.node.op))
+                    .found(format!("'{role}'"))
+                    .expected(if roles.is_empty() { "none".to_owned() } else { roles.join(", ") }))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn bind(&mut self, name: &str, wanted: &[Axis], numbers: Numbers) -> Result<Weight> {
+        let tensor = self
+            .parameters
+            .tensor(name)
+            .ok_or_else(|| Error::corrupt("the layer is bound to a tensor that is not there"))?;
+        let scale = scale(tensor, numbers)?;
+        let axes = strided(tensor, wanted)?;
+        let len = usize::try_from(tensor.shape.elements()).map_err(|_| too_large(tensor))?;
+        let operand = self.load(Load::Tensor { name: name.to_owned(), len, numbers, scale });
+        Ok(Weight { operand, name: name.to_owned(), axes })
+    }
+}
+
+/// What integers are divided by to be the real numbers that they stand for.
+fn scale(tensor: &Tensor, numbers: Numbers) -> Result<Option<f64>> {
+    let is_integer = integer_bits(tensor.dtype).is_some();
+    match numbers {
+        Numbers::Integer if is_integer => Ok(None),
+        Numbers::Integer => Err(Error::corrupt("a layer of integers is bound to a tensor of other numbers")
+            .found(tensor.dtype.name())
+            .expected("integers of at most 32 bits")),
+        Numbers::Real if tensor.dtype.is_float() => Ok(None),
+        Numbers::Real if is_integer => {
+            let scale = tensor.quantisation.as_ref().map_or(1, |quantisation| quantisation.scale.get());
+            Ok(Some(f64::from(scale)))
+        }
+        Numbers::Real => Err(Error::unsupported("a layer is bound to a tensor that is not of real numbers")
+            .found(tensor.dtype.name())),
+    }
+}
+
+/// Bits of an integer type whose every value 32 signed bits hold.
+pub(crate) fn integer_bits(dtype: DType) -> Option<u32> {
+    match dtype {
+        DType::I32 | DType::I16 | DType::I8 | DType::I4 | DType::I2 => dtype.bits(),
+        DType::U16 | DType::U8 | DType::U4 | DType::U2 => dtype.bits(),
+        DType::Qi32 | DType::Qi16 | DType::Qi8 | DType::Qu16 | DType::Qu8 => dtype.bits(),
+        _ => None,
+    }
+}
+
+fn too_large(tensor: &Tensor) -> Error {
+    Error::limit("a tensor has too many elements").found(tensor.shape.to_string())
+}
+
+/// The tensor's axes by meaning. Those of length 1 that the layer does not need are left out.
+fn strided(tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<(Axis, Strided)>> {
+    let rank = tensor.shape.rank();
+    let meant = match &tensor.axes {
+        Some(axes) if axes.len() == rank => axes.clone(),
+        // A list of numbers, one for each output.
+        None if rank == 1 && wanted.contains(&Axis::Out) => vec![Axis::Out],
+        _ => {
+            return Err(Error::usage("the source does not say what the tensor's axes mean")
+                .found(format!("shape {}", tensor.shape))
+                .expected(names(wanted))
+                .help("an architecture file says it: weight_axes, with --arch"));
+        }
+    };
+    let (mut found, mut stride) = (Vec::new(), 1usize);
+    for (axis, len) in meant.into_iter().zip(tensor.shape.iter()).rev() {
+        // A dense layer sums over what a sparse one looks up.
+        let axis = match axis {
+            Axis::In if !wanted.contains(&Axis::In) && wanted.contains(&Axis::Feature) => Axis::Feature,
+            other => other,
+        };
+        let len = usize::try_from(*len).map_err(|_| too_large(tensor))?;
+        if wanted.contains(&axis) && !found.iter().any(|(other, _)| *other == axis) {
+            found.push((axis, Strided { len, stride }));
+        } else if len != 1 {
+            return Err(Error::corrupt("a tensor has an axis that does not belong to the layer")
+                .found(format!("{} of length {len}", axis.name()))
+                .expected(names(wanted)));
+        }
+        stride = stride.checked_mul(len.max(1)).ok_or_else(|| too_large(tensor))?;
+    }
+    Ok(found)
+}
+
+fn names(axes: &[Axis]) -> String {
+    let names: Vec<&str> = axes.iter().map(|axis| axis.name()).collect();
+    format!("axes {}", names.join(" "))
+}

@@ -1,0 +1,222 @@
+//! How large rounding errors may be.
+
+use super::run::{Device, check};
+use super::{Program, Step};
+use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Softmax};
+use crate::lower::Load;
+use crate::value::Value;
+use crate::{Arithmetic, Array, Cpu};
+use ckpt_api::{Error, Result};
+
+/// Stands for the roundings of up to two transcendental functions, each within 4 ULP, in the bound `2·√k·u·S + 2u|y|`: 18u·S.
+const OF_FUNCTIONS: usize = 64;
+
+/// Stands for the six roundings of a batch normalisation.
+const OF_AFFINE: usize = 9;
+
+/// What the rounding errors of a node's result are measured by.
+///
+/// A correct result in an arithmetic of unit roundoff `u` (2⁻²⁴ for binary32), on inputs and tensors that are the same, lies within
+/// `2·√k·u·S + 2u|y|` of the result in binary64.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Magnitude {
+    /// `S` for each element: for a sum of products `Σ|x||w| + |b|`.
+    pub sums: Vec<f64>,
+    /// `k`: the number of summands, or what stands for it where functions are computed.
+    pub summands: usize,
+}
+
+impl Program<'_> {
+    /// What the rounding errors of node number `node` on `inputs` are measured by; `None` where its result is exact: elements moved, looked
+    /// up or chosen (concatenation, embedding, ReLU, maximum), or integers.
+    ///
+    /// # Errors
+    /// As [`Program::run_node`].
+    pub fn magnitude(&self, node: usize, inputs: &[Value]) -> Result<Option<Magnitude>> {
+        let (found, step) = self.step(node)?;
+        self.measure(step, inputs).map_err(|error| error.field(&found.name))
+    }
+
+    fn measure(&self, step: &Step, inputs: &[Value]) -> Result<Option<Magnitude>> {
+        for (id, value) in step.inputs.iter().flatten().zip(inputs) {
+            check(value, self.info(*id)?)?;
+        }
+        if step.lowered.outputs.iter().any(|info| info.numbers == crate::Numbers::Integer) {
+            return Ok(None);
+        }
+        let summands =
+            step.lowered.calls.iter().map(|call| summands(&call.kernel)).fold(0, usize::saturating_add);
+        let x = || inputs.first().map(|value| value.array.to_f64()).unwrap_or_default();
+        let load = |place: usize| match step.lowered.loads.get(place) {
+            Some(load) => self.fetch_load(load).map(|array| array.to_f64()),
+            None => Ok(Vec::new()),
+        };
+        let sums = match step.lowered.calls.as_slice() {
+            _ if summands == 0 => return Ok(None),
+            [call] => match &call.kernel {
+                Kernel::Unary(unary) => of_function(unary.function, &x()),
+                Kernel::Softmax(softmax) => of_softmax(softmax, &x()),
+                Kernel::LayerNorm(norm) => of_layer_norm(norm, &x(), &load(0)?, &load(1)?),
+                Kernel::StaticFeatures(image) => {
+                    of_static_features(image.height, image.width, call.kernel.outputs())
+                }
+                _ => self.of_absolutes(step, inputs)?,
+            },
+            _ => self.of_absolutes(step, inputs)?,
+        };
+        Ok(Some(Magnitude { sums, summands }))
+    }
+
+    /// The node's own kernels, on absolute values.
+    fn of_absolutes(&self, step: &Step, inputs: &[Value]) -> Result<Vec<f64>> {
+        let mut cpu = Cpu::new(Arithmetic::F64);
+        let mut device = Device::new(&mut cpu);
+        let absolute = |array: Array| match array {
+            Array::I32(indices) => Array::I32(indices),
+            reals => Array::F64(reals.to_f64().into_iter().map(f64::abs).collect()),
+        };
+        let is_affine =
+            matches!(step.lowered.calls.as_slice(), [call] if matches!(call.kernel, Kernel::Affine(_)));
+        let load = |place: usize, load: &Load| {
+            let array = absolute(self.fetch_load(load)?);
+            Ok(match array {
+                // The mean is subtracted.
+                Array::F64(means) if is_affine && place == 2 => {
+                    Array::F64(means.into_iter().map(|x| -x).collect())
+                }
+                array => array,
+            })
+        };
+        let values: Vec<Value> = inputs
+            .iter()
+            .map(|value| Value { shape: value.shape.clone(), array: absolute(value.array.clone()) })
+            .collect();
+        let made = self.run_alone(step, &mut device, &values, &load)?;
+        let sums = made.first().map(|value| value.array.to_f64());
+        sums.ok_or_else(|| Error::unsupported("a node that makes nothing has no magnitude"))
+    }
+}
+
+/// Summands of one element; 0 for a kernel that is exact.
+fn summands(kernel: &Kernel) -> usize {
+    match kernel {
+        Kernel::Copy(_) | Kernel::Pad(_) | Kernel::Gather(_) => 0,
+        Kernel::Gemm(Gemm { inner, bias, .. }) => inner + usize::from(bias.is_some()),
+        Kernel::Conv(conv) => {
+            let taps: usize = conv.window.kernel.iter().product();
+            conv.inputs / conv.groups.max(1) * taps + usize::from(conv.bias)
+        }
+        Kernel::SparseSum(sum) => {
+            sum.slots * (1 + usize::from(sum.factoriser.is_some())) + usize::from(sum.bias.is_some())
+        }
+        Kernel::Pool(pool) if pool.kind == PoolKind::Maximum => 0,
+        Kernel::Pool(pool) => pool.window.kernel.iter().product(),
+        Kernel::Mean(mean) => mean.len,
+        Kernel::Affine(_) => OF_AFFINE,
+        Kernel::Binary(binary) => match binary.function {
+            Pairwise::Add => 2,
+            Pairwise::Multiply => 1,
+        },
+        Kernel::Unary(unary) => of_one(unary.function),
+        Kernel::LayerNorm(LayerNorm { len, .. }) | Kernel::Softmax(Softmax { len, .. }) => {
+            OF_FUNCTIONS.max(*len)
+        }
+        Kernel::StaticFeatures(_) => OF_FUNCTIONS,
+    }
+}
+
+fn of_one(function: Function) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "whether binary32 holds it is asked")]
+    let is_short = |bound: f64| f64::from(bound as f32) == bound;
+    match function {
+        Function::Relu => 0,
+        Function::Clip { min, max } if is_short(min) && is_short(max) => 0,
+        Function::Clip { .. } | Function::LeakyRelu { .. } => 1,
+        Function::Square | Function::Scale { .. } | Function::Dequantise { .. } => 1,
+        Function::Elu { .. }
+        | Function::Gelu { .. }
+        | Function::Softplus
+        | Function::Sigmoid
+        | Function::Tanh => OF_FUNCTIONS,
+    }
+}
+
+/// `|y|`, or what bounds it where `y` is a difference of numbers that are larger.
+fn of_function(function: Function, x: &[f64]) -> Vec<f64> {
+    let magnitude = |x: f64| match function {
+        Function::Relu | Function::Gelu { .. } => x.abs(),
+        Function::LeakyRelu { alpha } if x < 0.0 => (alpha * x).abs(),
+        Function::LeakyRelu { .. } => x,
+        Function::Elu { alpha } if x < 0.0 => (alpha * x.exp_m1()).abs(),
+        Function::Elu { .. } => x,
+        Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Function::Tanh => x.tanh().abs(),
+        Function::Clip { min, max } => x.max(min).min(max).abs(),
+        Function::Square => x * x,
+        Function::Scale { multiply, divide } => (x * f64::from(multiply) / f64::from(divide)).abs(),
+        Function::Dequantise { divide } => (x / divide).abs(),
+    };
+    x.iter().map(|x| magnitude(*x)).collect()
+}
+
+/// An error of the difference `x − m` is one of its exponential relative to it; those of the sum are weighted by what they add to it.
+fn of_softmax(softmax: &Softmax, x: &[f64]) -> Vec<f64> {
+    let Softmax { outer, len, inner, log } = *softmax;
+    let mut sums = vec![0.0; x.len()];
+    for row in 0..outer * inner {
+        let first = row / inner * len * inner + row % inner;
+        let places = || (0..len).map(|i| first + i * inner);
+        let at = |place: usize| x.get(place).copied().unwrap_or(f64::NAN);
+        let greatest = places().map(at).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = places().map(|place| (at(place) - greatest).exp()).sum();
+        let share = |place: usize| (at(place) - greatest).exp() / sum;
+        let distance = |place: usize| (at(place) - greatest).abs();
+        let weighted: f64 = places().map(|place| share(place) * distance(place)).sum();
+        for place in places() {
+            let own = 1.0 + distance(place) + weighted;
+            if let Some(slot) = sums.get_mut(place) {
+                *slot = if log { own + sum.ln().abs() } else { own * share(place) };
+            }
+        }
+    }
+    sums
+}
+
+/// The deviation from the mean has the errors of both, and the variance those of all deviations.
+#[expect(clippy::cast_precision_loss, reason = "lengths are below 2^53")]
+fn of_layer_norm(norm: &LayerNorm, x: &[f64], scale: &[f64], bias: &[f64]) -> Vec<f64> {
+    let len = norm.len as f64;
+    let mut sums = Vec::with_capacity(x.len());
+    for row in x.chunks_exact(norm.len.max(1)) {
+        let mean = row.iter().sum::<f64>() / len;
+        let size = row.iter().map(|x| x.abs()).sum::<f64>() / len;
+        let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / len;
+        let squares = (row.iter().map(|x| x * x).sum::<f64>() / len).sqrt();
+        let root = (variance + norm.epsilon).sqrt();
+        let of_variance = (squares + size) * variance.sqrt() / (variance + norm.epsilon);
+        for (x, place) in row.iter().zip(0..) {
+            let own = x.abs() + size + (x - mean).abs() * (1.0 + of_variance);
+            let at = |values: &[f64]| values.get(place).map_or(0.0, |value: &f64| value.abs());
+            sums.push(own / root * at(scale) + at(bias));
+        }
+    }
+    sums
+}
+
+/// The image's own channels and the constant are exact; the argument of the sine is up to 10.
+#[expect(clippy::cast_precision_loss, reason = "lengths are below 2^53")]
+fn of_static_features(height: usize, width: usize, len: usize) -> Vec<f64> {
+    let plane = (height * width).max(1);
+    let magnitude = |i: usize| {
+        let (channel, place) = (i / plane % 8, i % plane);
+        let u = ((place % width.max(1)) as f64 + 0.5) / width as f64;
+        match channel {
+            4 => u,
+            5 => ((place / width.max(1)) as f64 + 0.5) / height as f64,
+            6 => 1.0 + 10.0 * u,
+            _ => 0.0,
+        }
+    };
+    (0..len).map(magnitude).collect()
+}

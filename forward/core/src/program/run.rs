@@ -1,0 +1,284 @@
+//! Running a program on a backend.
+
+use super::{Program, Step, no_such};
+use crate::lower::{Info, Load, Operand, show};
+use crate::value::{Numbers, Value};
+use crate::{Array, Backend, BufferId};
+use ckpt_api::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Who wants to see the values between nodes.
+///
+/// A value that nobody wants is not copied from the device.
+pub trait Observer {
+    /// Whether [`Observer::observe`] is called for what this node makes.
+    fn wants(&self, node: usize) -> bool {
+        let _ = node;
+        true
+    }
+
+    /// A value that node number `node` made.
+    ///
+    /// # Errors
+    /// Whatever ends the run.
+    fn observe(&mut self, node: usize, name: &str, value: Value) -> Result<()>;
+}
+
+/// Nobody.
+impl Observer for () {
+    fn wants(&self, _: usize) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _: usize, _: &str, _: Value) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Gives a node's tensors, by their place among its loads.
+type Fetch<'f> = &'f dyn Fn(usize, &Load) -> Result<Array>;
+
+impl Program<'_> {
+    /// Runs the graph, and gives what it gives. Real inputs are rounded to what the backend holds.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for inputs that are missing, too many, of another shape, or indices out of range (naming the node, the
+    /// index and the bound); what the backend, the parameters or the observer report.
+    pub fn run(
+        &self,
+        backend: &mut dyn Backend,
+        inputs: &BTreeMap<String, Value>,
+        observer: &mut dyn Observer,
+    ) -> Result<BTreeMap<String, Value>> {
+        let mut device = Device::new(backend);
+        let mut held: Vec<Option<BufferId>> = vec![None; self.values.len()];
+        let given = self.given(inputs)?;
+        for (slot, value) in held.iter_mut().zip(&given) {
+            *slot = Some(device.upload(value.array.clone())?);
+        }
+        for (index, (node, step)) in self.graph.nodes.iter().zip(&self.steps).enumerate() {
+            let load = |_, load: &Load| self.fetch_load(load);
+            let run = self.run_step(&mut device, step, &mut held, &given, &load);
+            run.map_err(|error| error.field(&node.name))?;
+            if observer.wants(index) {
+                for id in &step.outputs {
+                    let (name, _) = self.values.get(*id).ok_or_else(|| no_such("value", *id))?;
+                    observer.observe(index, name, self.fetch(&mut device, &held, *id)?)?;
+                }
+            }
+            for id in self.ended(index, step) {
+                device.free(held.get_mut(id).and_then(Option::take));
+            }
+        }
+        let mut outputs = BTreeMap::new();
+        for id in &self.outputs {
+            let (name, _) = self.values.get(*id).ok_or_else(|| no_such("value", *id))?;
+            outputs.insert(name.clone(), self.fetch(&mut device, &held, *id)?);
+        }
+        Ok(outputs)
+    }
+
+    /// Runs one node on the given values, one for each that it takes in [`Program::nodes`]; gives what it makes.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn run_node(&self, node: usize, backend: &mut dyn Backend, inputs: &[Value]) -> Result<Vec<Value>> {
+        let (found, step) = self.step(node)?;
+        let load = |_, load: &Load| self.fetch_load(load);
+        let run = self.run_alone(step, &mut Device::new(backend), inputs, &load);
+        run.map_err(|error| error.field(&found.name))
+    }
+
+    /// Runs one node on what `fetch` gives for its tensors.
+    pub(super) fn run_alone(
+        &self,
+        step: &Step,
+        device: &mut Device,
+        inputs: &[Value],
+        fetch: Fetch,
+    ) -> Result<Vec<Value>> {
+        let mut held: Vec<Option<BufferId>> = vec![None; self.values.len()];
+        let taken: Vec<usize> = step.inputs.iter().flatten().copied().collect();
+        if taken.len() != inputs.len() {
+            return Err(Error::usage("a node is run on another number of values than it takes")
+                .found(inputs.len().to_string())
+                .expected(taken.len().to_string()));
+        }
+        for (id, value) in taken.into_iter().zip(inputs) {
+            check(value, self.info(id)?)?;
+            if let Some(slot) = held.get_mut(id) {
+                *slot = Some(device.upload(value.array.clone())?);
+            }
+        }
+        self.run_step(device, step, &mut held, &[], fetch)?;
+        step.outputs.iter().map(|id| self.fetch(device, &held, *id)).collect()
+    }
+
+    /// The graph's inputs in order, checked.
+    fn given<'v>(&self, inputs: &'v BTreeMap<String, Value>) -> Result<Vec<&'v Value>> {
+        let known = || self.values.iter().take(self.inputs);
+        if let Some(name) = inputs.keys().find(|name| !known().any(|(known, _)| known == *name)) {
+            return Err(Error::usage("the graph does not take such an input").field(name));
+        }
+        known()
+            .map(|(name, info)| {
+                let value = inputs
+                    .get(name)
+                    .ok_or_else(|| Error::usage("an input of the graph is not given").field(name))?;
+                check(value, info).map_err(|error| error.field(name))?;
+                Ok(value)
+            })
+            .collect()
+    }
+
+    /// Runs a node's kernels on what is held, and holds what they make. `given` are the graph's inputs, where the host has them.
+    fn run_step(
+        &self,
+        device: &mut Device,
+        step: &Step,
+        held: &mut [Option<BufferId>],
+        given: &[&Value],
+        fetch: Fetch,
+    ) -> Result<()> {
+        let buffer = |held: &[Option<BufferId>], id: usize| {
+            held.get(id).copied().flatten().ok_or_else(|| no_such("value", id))
+        };
+        for check in &step.lowered.checks {
+            let id = step.input(Operand::Input(check.input)).ok_or_else(|| no_such("input", check.input))?;
+            match given.get(id) {
+                Some(value) => indices(&value.array, check.bound, check.padded)?,
+                None => indices(&device.backend.download(buffer(held, id)?)?, check.bound, check.padded)?,
+            }
+        }
+        let loads = step.lowered.loads.iter().enumerate().map(|(place, load)| fetch(place, load));
+        let loads = loads.map(|array| device.upload(array?)).collect::<Result<Vec<_>>>()?;
+        let temporaries = device.zeros_like(&step.lowered.temporaries)?;
+        let outputs = device.zeros_like(&step.lowered.outputs)?;
+        let place = |operand: Operand| match operand {
+            Operand::Input(_) => buffer(held, step.input(operand).unwrap_or(usize::MAX)),
+            Operand::Parameter(index) => loads.get(index).copied().ok_or_else(|| no_such("tensor", index)),
+            Operand::Temporary(index) => {
+                temporaries.get(index).copied().ok_or_else(|| no_such("value", index))
+            }
+            Operand::Output(index) => outputs.get(index).copied().ok_or_else(|| no_such("output", index)),
+        };
+        for call in &step.lowered.calls {
+            let operands = call.operands.iter().map(|operand| place(*operand)).collect::<Result<Vec<_>>>()?;
+            device.backend.run(&call.kernel, &operands, place(call.output)?)?;
+        }
+        for (id, output) in step.outputs.iter().zip(&outputs) {
+            if let Some(slot) = held.get_mut(*id) {
+                *slot = Some(*output);
+            }
+        }
+        loads.into_iter().chain(temporaries).for_each(|buffer| device.free(Some(buffer)));
+        Ok(())
+    }
+
+    fn fetch(&self, device: &mut Device, held: &[Option<BufferId>], id: usize) -> Result<Value> {
+        let buffer = held.get(id).copied().flatten().ok_or_else(|| no_such("value", id))?;
+        Value::new(self.info(id)?.shape.clone(), device.backend.download(buffer)?)
+    }
+
+    /// What a load puts on the device, before it is rounded to what that holds.
+    pub(super) fn fetch_load(&self, load: &Load) -> Result<Array> {
+        match load {
+            Load::Constant { value, len } => Ok(Array::F64(vec![*value; *len])),
+            Load::Tensor { name, len, numbers, scale } => {
+                let array = self.parameters.load(name).map_err(|error| error.tensor(name))?;
+                let is_integer = matches!(array, Array::I32(_));
+                let fits = is_integer == (*numbers == Numbers::Integer || scale.is_some());
+                if !fits || array.len() != *len {
+                    return Err(Error::corrupt("a tensor has other elements than it says")
+                        .tensor(name)
+                        .found(format!("{} of type {:?}", array.len(), array.element()))
+                        .expected(format!("{len}")));
+                }
+                Ok(match scale {
+                    Some(scale) => Array::F64(array.to_f64().into_iter().map(|x| x / scale).collect()),
+                    None => array,
+                })
+            }
+        }
+    }
+}
+
+/// Whether a value is what the program was made for.
+pub(super) fn check(value: &Value, info: &Info) -> Result<()> {
+    let is_integer = matches!(value.array, Array::I32(_));
+    if value.shape != info.shape || value.array.len() != info.len() {
+        return Err(Error::usage("a value has another shape than the program was made for")
+            .found(show(&value.shape))
+            .expected(show(&info.shape)));
+    }
+    if is_integer != (info.numbers == Numbers::Integer) {
+        return Err(Error::usage("a value has elements of another kind than the program takes")
+            .found(format!("{:?}", value.array.element()))
+            .expected(if is_integer { "real numbers" } else { "integers" }));
+    }
+    Ok(())
+}
+
+/// Refuses indices that are not below `bound`: what a kernel would do with them is not stated.
+fn indices(array: &Array, bound: usize, padded: bool) -> Result<()> {
+    let Array::I32(indices) = array else {
+        return Err(Error::corrupt("indices are integers").found(format!("{:?}", array.element())));
+    };
+    let is_wrong = |index: i32| match usize::try_from(index) {
+        Ok(index) => index >= bound,
+        Err(_) => !padded,
+    };
+    match indices.iter().enumerate().find(|(_, index)| is_wrong(**index)) {
+        None => Ok(()),
+        Some((place, index)) => Err(Error::usage("an index is out of range")
+            .found(format!("{index} at element {place}"))
+            .expected(format!(
+                "less than {bound}{}",
+                if padded { ", or -1 for none" } else { ", and not negative" }
+            ))),
+    }
+}
+
+/// A backend, and the buffers that are in use: they are freed whatever happens.
+pub(super) struct Device<'b> {
+    backend: &'b mut dyn Backend,
+    used: Vec<BufferId>,
+}
+
+impl<'b> Device<'b> {
+    pub(super) fn new(backend: &'b mut dyn Backend) -> Self {
+        Device { backend, used: Vec::new() }
+    }
+
+    fn upload(&mut self, array: Array) -> Result<BufferId> {
+        let array = array.into_real(self.backend.arithmetic().element());
+        let buffer = self.backend.upload(&array)?;
+        self.used.push(buffer);
+        Ok(buffer)
+    }
+
+    fn zeros_like(&mut self, infos: &[Info]) -> Result<Vec<BufferId>> {
+        let mut buffers = Vec::with_capacity(infos.len());
+        for info in infos {
+            let element = info.numbers.element(self.backend.arithmetic());
+            let buffer = self.backend.zeros(element, info.len())?;
+            self.used.push(buffer);
+            buffers.push(buffer);
+        }
+        Ok(buffers)
+    }
+
+    fn free(&mut self, buffer: Option<BufferId>) {
+        let Some(buffer) = buffer else { return };
+        self.used.retain(|used| *used != buffer);
+        self.backend.free(buffer);
+    }
+}
+
+impl Drop for Device<'_> {
+    fn drop(&mut self) {
+        for buffer in self.used.drain(..) {
+            self.backend.free(buffer);
+        }
+    }
+}

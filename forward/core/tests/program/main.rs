@@ -1,0 +1,4 @@
+//! Every operator, through [`ckpt_forward::Program`], against loops that are written here independently.
+
+mod linear;
+mod support;
