@@ -5,6 +5,7 @@ mod backend;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod cpu;
+mod integer;
 pub mod kernel;
 mod lower;
 mod program;
@@ -14,6 +15,7 @@ mod value;
 pub use array::{Array, Element};
 pub use backend::{Arithmetic, Backend, BufferId, DeviceInfo, MathMode};
 pub use cpu::Cpu;
+pub use integer::integer_graph;
 pub use kernel::Kernel;
 pub use program::{DEFAULT_MEMORY, Magnitude, NodeInfo, Observer, Program, ValueInfo, default_shapes};
 pub use random::Random;

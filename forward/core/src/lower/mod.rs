@@ -9,6 +9,8 @@ mod strides;
 mod weight;
 mod window;
 
+pub(crate) use weight::integer_bits;
+
 use crate::Kernel;
 use crate::value::{Numbers, Parameters, count};
 use ckpt_api::{Error, Node, Op, Result};

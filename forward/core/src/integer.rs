@@ -1,0 +1,291 @@
+//! From a graph over quantised tensors to what an engine computes with integers.
+
+use crate::lower::integer_bits;
+use crate::value::Parameters;
+use ckpt_api::{Attribute, Error, Graph, Node, Op, Result, Tensor};
+use std::collections::HashMap;
+
+/// The graph that computes with the integers of quantised tensors as engines do, instead of with the real numbers that they stand for.
+///
+/// Every value has a scale: the integer units per 1.0.
+/// - A [`FeatureTransformer`](Op::FeatureTransformer) makes values of its tensors' scale (QA), in 32 bits; an engine's 16 would wrap
+///   where these do not fit.
+/// - [`Clip`](Op::Clip) clips to its bounds times the scale. A product has the product of the scales.
+/// - A matrix product has the scale of its input times that of its weight. Where the bias has another, the product is brought to it
+///   first, by a division towards zero: after SCReLU, `Σ clamp(a, 0, QA)²·w` has QA·QA·QB, the bias QA·QB, so that it is divided by
+///   QA. After CReLU both have QA·QB, and nothing is.
+/// - Values that are joined or added are brought to the least of their scales, towards zero.
+/// - An integer result is multiplied by `output_scale` (400 with bullet's engines) and divided by its scale, towards zero.
+///
+/// Where a tensor is not quantised, integers become the real numbers that they stand for ([`Op::Dequantise`]), and what follows is
+/// computed with these; such a result is not multiplied.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`], naming the node, where tensors of one node have scales that do not fit, or one says none.
+pub fn integer_graph(graph: &Graph, parameters: &dyn Parameters, output_scale: i32) -> Result<Graph> {
+    graph.check()?;
+    let mut builder = Builder { parameters, nodes: Vec::new(), made: HashMap::new() };
+    for input in &graph.inputs {
+        builder.made.insert(input.name.clone(), Made { name: input.name.clone(), scale: None });
+    }
+    for node in &graph.nodes {
+        builder.node(node).map_err(|error| error.field(&node.name))?;
+    }
+    let mut outputs = graph.outputs.clone();
+    for output in &mut outputs {
+        let made = builder.made(&output.name)?;
+        let given = match made.scale {
+            Some(scale) => builder.rescale(made, i64::from(output_scale), scale, None)?,
+            None => made,
+        };
+        output.name = given.name;
+    }
+    let Graph { name, inputs, .. } = graph.clone();
+    Ok(Graph { name, inputs, outputs, nodes: builder.nodes })
+}
+
+/// What became of a value.
+#[derive(Clone, Debug)]
+struct Made {
+    name: String,
+    /// `None` for real numbers, and for indices.
+    scale: Option<u64>,
+}
+
+struct Builder<'a> {
+    parameters: &'a dyn Parameters,
+    nodes: Vec<Node>,
+    made: HashMap<String, Made>,
+}
+
+/// What a tensor's elements are.
+#[derive(Clone, Copy, PartialEq)]
+enum Held {
+    Reals,
+    Integers(u64),
+}
+
+impl Builder<'_> {
+    fn node(&mut self, node: &Node) -> Result<()> {
+        match &node.op {
+            Op::FeatureTransformer | Op::Gather => self.lookup(node),
+            Op::Gemm | Op::BucketedGemm => self.product(node),
+            Op::Clip => self.clip(node),
+            Op::Mul | Op::Square => self.multiply(node),
+            Op::Concat | Op::Add => self.join(node),
+            Op::Relu
+            | Op::Identity
+            | Op::Split
+            | Op::Slice
+            | Op::Reshape
+            | Op::Flatten
+            | Op::Transpose
+            | Op::Pad
+            | Op::MaxPool => {
+                let scale = self.first(node)?.scale.filter(|_| node.op != Op::MaxPool);
+                match scale {
+                    Some(scale) => self.keep(node, Some(scale)),
+                    None => self.real(node),
+                }
+            }
+            _ => self.real(node),
+        }
+    }
+
+    fn made(&self, name: &str) -> Result<Made> {
+        let made = self.made.get(name).cloned();
+        made.ok_or_else(|| Error::corrupt("a layer takes a value that no layer before it makes").found(name))
+    }
+
+    fn first(&self, node: &Node) -> Result<Made> {
+        self.made(node.inputs.first().map_or("", String::as_str))
+    }
+
+    /// What the node takes, as it has become.
+    fn taken(&self, node: &Node) -> Result<Vec<Made>> {
+        let absent = Made { name: String::new(), scale: None };
+        let made = |name: &String| if name.is_empty() { Ok(absent.clone()) } else { self.made(name) };
+        node.inputs.iter().map(made).collect()
+    }
+
+    /// Adds the node, taking `inputs`.
+    fn push(&mut self, node: &Node, inputs: Vec<Made>, scale: Option<u64>) {
+        let mut node = node.clone();
+        node.inputs = inputs.into_iter().map(|made| made.name).collect();
+        for output in &node.outputs {
+            self.made.insert(output.clone(), Made { name: output.clone(), scale });
+        }
+        self.nodes.push(node);
+    }
+
+    /// Adds the node with its inputs as they have become.
+    fn keep(&mut self, node: &Node, scale: Option<u64>) -> Result<()> {
+        let inputs = self.taken(node)?;
+        self.push(node, inputs, scale);
+        Ok(())
+    }
+
+    /// Adds the node on real numbers.
+    fn real(&mut self, node: &Node) -> Result<()> {
+        let inputs = self.taken(node)?;
+        let inputs = inputs.into_iter().map(|made| self.dequantise(made)).collect::<Result<Vec<_>>>()?;
+        self.push(node, inputs, None);
+        Ok(())
+    }
+
+    fn dequantise(&mut self, made: Made) -> Result<Made> {
+        let Some(scale) = made.scale else { return Ok(made) };
+        let divide = i64::try_from(scale).map_err(|_| too_fine(scale))?;
+        let node = Node::new(format!("{}/real", made.name), Op::Dequantise);
+        Ok(self.append(node.attribute("divide", Attribute::Int(divide)), made, None))
+    }
+
+    /// `value·multiply / divide`.
+    fn rescale(&mut self, made: Made, multiply: i64, divide: u64, scale: Option<u64>) -> Result<Made> {
+        let divide = i64::try_from(divide).map_err(|_| too_fine(divide))?;
+        let node = Node::new(format!("{}/times_{multiply}_by_{divide}", made.name), Op::Scale)
+            .attribute("multiply", Attribute::Int(multiply))
+            .attribute("divide", Attribute::Int(divide));
+        Ok(self.append(node, made, scale))
+    }
+
+    /// Adds a node with one input and one output of its own name, unless it is there already.
+    fn append(&mut self, mut node: Node, from: Made, scale: Option<u64>) -> Made {
+        let made = Made { name: node.name.clone(), scale };
+        if self.made.insert(node.name.clone(), made.clone()).is_none() {
+            node.outputs = vec![node.name.clone()];
+            node.inputs = vec![from.name];
+            self.nodes.push(node);
+        }
+        made
+    }
+
+    /// The value with a scale that its own is a multiple of.
+    fn bring(&mut self, made: Made, scale: u64) -> Result<Made> {
+        match made.scale {
+            Some(own) if own == scale => Ok(made),
+            Some(own) if scale > 0 && own.is_multiple_of(scale) => {
+                self.rescale(made, 1, own / scale, Some(scale))
+            }
+            own => Err(no_fit(own.unwrap_or(1), scale)),
+        }
+    }
+
+    fn tensor(&self, node: &Node, role: &str) -> Result<Option<Held>> {
+        let Some(name) = node.parameters.get(role) else { return Ok(None) };
+        let tensor = self
+            .parameters
+            .tensor(name)
+            .ok_or_else(|| Error::corrupt("the layer is bound to a tensor that is not there").tensor(name))?;
+        held(tensor).map(Some)
+    }
+
+    fn lookup(&mut self, node: &Node) -> Result<()> {
+        let Some(Held::Integers(scale)) = self.tensor(node, "weight")? else { return self.keep(node, None) };
+        for role in ["factoriser", "bias"] {
+            match self.tensor(node, role)? {
+                None => {}
+                Some(Held::Integers(own)) if own == scale => {}
+                Some(Held::Integers(own)) => return Err(no_fit(own, scale)),
+                // In real numbers, then.
+                Some(Held::Reals) => return self.keep(node, None),
+            }
+        }
+        let node = node.clone().attribute("arithmetic", Attribute::Text("integer".into()));
+        self.keep(&node, Some(scale))
+    }
+
+    fn clip(&mut self, node: &Node) -> Result<()> {
+        let Some(scale) = self.first(node)?.scale else { return self.keep(node, None) };
+        let mut node = node.clone();
+        for value in node.attributes.values_mut() {
+            #[expect(clippy::cast_precision_loss, reason = "scales and bounds are small")]
+            let bound = match value {
+                Attribute::Float(bound) => *bound * scale as f64,
+                Attribute::Int(bound) => *bound as f64 * scale as f64,
+                _ => continue,
+            };
+            *value = Attribute::Float(bound);
+        }
+        self.keep(&node, Some(scale))
+    }
+
+    fn multiply(&mut self, node: &Node) -> Result<()> {
+        let factors: Vec<&str> = match (&node.op, &node.inputs[..]) {
+            (Op::Square, [x]) => vec![x, x],
+            (_, inputs) => inputs.iter().map(String::as_str).collect(),
+        };
+        let scales =
+            factors.iter().map(|name| Ok(self.made(name)?.scale)).collect::<Result<Option<Vec<u64>>>>()?;
+        match scales {
+            None => self.real(node),
+            Some(scales) => {
+                let product = scales.iter().try_fold(1u64, |product, scale| product.checked_mul(*scale));
+                self.keep(node, Some(product.ok_or_else(|| too_fine(u64::MAX))?))
+            }
+        }
+    }
+
+    fn join(&mut self, node: &Node) -> Result<()> {
+        let inputs = self.taken(node)?;
+        let scales: Option<Vec<u64>> = inputs.iter().map(|made| made.scale).collect();
+        let Some(least) = scales.and_then(|scales| scales.into_iter().min()) else { return self.real(node) };
+        let inputs = inputs.into_iter().map(|made| self.bring(made, least)).collect::<Result<Vec<_>>>()?;
+        self.push(node, inputs, Some(least));
+        Ok(())
+    }
+
+    fn product(&mut self, node: &Node) -> Result<()> {
+        let Some(x) = self.first(node)?.scale else { return self.real(node) };
+        let Some(Held::Integers(weight)) = self.tensor(node, "weight")? else { return self.real(node) };
+        let scale = x.checked_mul(weight).ok_or_else(|| too_fine(u64::MAX))?;
+        let bias = self.tensor(node, "bias")?;
+        if bias.is_none() || bias == Some(Held::Integers(scale)) {
+            return self.keep(node, Some(scale));
+        }
+        // The bias is added after the sum has been brought to its scale.
+        let mut sum = node.clone();
+        let tensor = sum.parameters.remove("bias").unwrap_or_default();
+        sum.name = format!("{}/sum", node.name);
+        sum.outputs = vec![sum.name.clone()];
+        self.keep(&sum, Some(scale))?;
+        let made = Made { name: sum.name, scale: Some(scale) };
+        let brought = match bias {
+            Some(Held::Integers(own)) => self.bring(made, own)?,
+            _ => self.dequantise(made)?,
+        };
+        let mut add = Node::new(node.name.as_str(), Op::Bias).parameter("bias", tensor);
+        add.outputs.clone_from(&node.outputs);
+        let scale = brought.scale;
+        let mut inputs = self.taken(node)?;
+        if let Some(first) = inputs.first_mut() {
+            *first = brought;
+        }
+        self.push(&add, inputs, scale);
+        Ok(())
+    }
+}
+
+/// Whether a tensor is of integers, and of which scale.
+fn held(tensor: &Tensor) -> Result<Held> {
+    match (integer_bits(tensor.dtype), &tensor.quantisation) {
+        (Some(_), Some(quantisation)) => Ok(Held::Integers(u64::from(quantisation.scale.get()))),
+        (Some(_), None) => {
+            Err(Error::unsupported("the source does not say the scale of a tensor of integers")
+                .tensor(&tensor.name)
+                .found(tensor.dtype.name())
+                .expected("a quantisation"))
+        }
+        (None, _) => Ok(Held::Reals),
+    }
+}
+
+fn no_fit(found: u64, expected: u64) -> Error {
+    Error::unsupported("scales do not fit each other in integer arithmetic")
+        .found(found.to_string())
+        .expected(format!("a multiple of {expected}"))
+}
+
+fn too_fine(scale: u64) -> Error {
+    Error::unsupported("a scale is too fine for integers of 32 bits").found(scale.to_string())
+}
