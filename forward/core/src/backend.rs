@@ -29,7 +29,8 @@ pub trait Backend {
     /// Computes `output` from `operands`, in the order that the kernel states. The output is none of the operands.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] for a kernel that this device has not; what the device reports.
+    /// [`ckpt_api::Kind::Unsupported`] for a kernel that this device has not; what the device reports. An error's field is the node's
+    /// name: the caller gives it.
     fn run(&mut self, kernel: &Kernel, operands: &[BufferId], output: BufferId) -> Result<()>;
 
     /// Copies values back.

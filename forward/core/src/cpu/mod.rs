@@ -117,7 +117,8 @@ struct Operands<'a> {
 impl<'a> Operands<'a> {
     fn take<T: Slices>(&mut self) -> Result<&'a [T]> {
         self.left.next().and_then(|array| T::slice(array)).ok_or_else(|| {
-            Error::unsupported("a kernel got other operands than it states").field(self.kernel.name())
+            Error::unsupported("a kernel got other operands than it states")
+                .found(format!("kernel {}", self.kernel.name()))
         })
     }
 
@@ -127,13 +128,14 @@ impl<'a> Operands<'a> {
 }
 
 fn too_large(kernel: &Kernel) -> Error {
-    Error::unsupported("an integer leaves 32 bits").field(kernel.name()).help(
+    Error::unsupported("an integer leaves 32 bits").found(format!("kernel {}", kernel.name())).help(
         "the network's quantisation overflows in integer arithmetic; no engine would compute this exactly",
     )
 }
 
 fn no_integers(kernel: &Kernel) -> Error {
-    Error::unsupported("this is computed with real numbers only, not with integers").field(kernel.name())
+    Error::unsupported("this is computed with real numbers only, not with integers")
+        .found(format!("kernel {}", kernel.name()))
 }
 
 /// What integers have in common with real numbers; `Ok(None)` for a kernel that they do not share.
@@ -216,7 +218,10 @@ where
         Kernel::StaticFeatures(image) => reals::static_features(image, operands.take()?, y),
         _ => None,
     };
-    done.ok_or_else(|| Error::unsupported("a kernel was given sizes that do not fit").field(kernel.name()))
+    done.ok_or_else(|| {
+        Error::unsupported("a kernel was given sizes that do not fit")
+            .found(format!("kernel {}", kernel.name()))
+    })
 }
 
 fn elementwise<T, A>(function: Function, operands: &mut Operands, y: &mut [T]) -> Result<Option<()>>
