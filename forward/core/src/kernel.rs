@@ -10,6 +10,7 @@
 //! runner checks them before they reach a backend.
 
 use serde::Serialize;
+use std::ops::Range;
 
 /// The most axes of a [`Copy`], [`Pad`] or [`Binary`]; the runner joins axes before it refuses more.
 pub const MAX_RANK: usize = 8;
@@ -428,6 +429,15 @@ impl Window {
     /// Places of the output.
     pub fn places(&self) -> usize {
         self.output.iter().product()
+    }
+
+    /// The output places on `axis` for which kernel element `k` lies within the image.
+    pub fn covered(&self, axis: usize, k: usize) -> Range<usize> {
+        let (stride, shift) = (self.stride[axis].max(1), k * self.dilation[axis]);
+        let first = self.before[axis].saturating_sub(shift).div_ceil(stride);
+        let behind = (self.input[axis] + self.before[axis]).saturating_sub(shift).div_ceil(stride);
+        let behind = behind.min(self.output[axis]);
+        first.min(behind)..behind
     }
 
     /// The input place that kernel element `k` covers for output place `p` on `axis`; `None` in the padding.

@@ -1,7 +1,8 @@
-//! The reference: every kernel as its documentation states it, on one thread, with the transcendental functions of `libm`.
+//! The reference: every kernel as its documentation states it, with the transcendental functions of `libm`.
 
 mod moves;
 mod number;
+mod parallel;
 mod reals;
 mod sums;
 
@@ -145,10 +146,7 @@ where
     A: number::Number,
 {
     let done = match kernel {
-        Kernel::Copy(copy) => {
-            moves::copy(copy, operands.take()?, y);
-            Some(())
-        }
+        Kernel::Copy(copy) => moves::copy(copy, operands.take()?, y),
         Kernel::Pad(pad) => {
             moves::pad(pad, operands.take()?, y);
             Some(())

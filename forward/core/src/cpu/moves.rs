@@ -1,9 +1,10 @@
 //! Kernels that move elements.
 
-use crate::kernel::{Copy as CopyKernel, Gather, Pad, View};
+use crate::kernel::{Copy as CopyKernel, Gather, Pad};
+use std::ops::Range;
 
 /// The next index, the last axis first.
-pub(super) fn advance(at: &mut [usize], shape: &[usize]) {
+fn advance(at: &mut [usize], shape: &[usize]) {
     for (i, len) in at.iter_mut().zip(shape).rev() {
         *i += 1;
         if *i < *len {
@@ -13,16 +14,38 @@ pub(super) fn advance(at: &mut [usize], shape: &[usize]) {
     }
 }
 
-fn place(view: &View, at: &[usize]) -> usize {
-    view.offset + at.iter().zip(&view.strides).map(|(i, stride)| i * stride).sum::<usize>()
+/// Calls `row` for each run along the last axis: with the row-major places of the run, and with its first place and step in each of the
+/// strided views.
+pub(super) fn each_row<const N: usize>(
+    shape: &[usize],
+    strides: [&[usize]; N],
+    mut row: impl FnMut(Range<usize>, [usize; N], [usize; N]) -> Option<()>,
+) -> Option<()> {
+    let (len, outer) = shape.split_last().map_or((1, shape), |(len, outer)| (*len, outer));
+    let steps = strides.map(|strides| strides.get(outer.len()).copied().unwrap_or(0));
+    let mut at = vec![0; outer.len()];
+    for run in 0..outer.iter().product::<usize>() {
+        let first = strides.map(|strides| at.iter().zip(strides).map(|(i, stride)| i * stride).sum());
+        row(run * len..(run + 1) * len, first, steps)?;
+        advance(&mut at, outer);
+    }
+    Some(())
 }
 
-pub(super) fn copy<T: Copy>(copy: &CopyKernel, x: &[T], y: &mut [T]) {
-    let mut at = vec![0; copy.shape.len()];
-    for _ in 0..copy.shape.iter().product::<usize>() {
-        y[place(&copy.to, &at)] = x[place(&copy.from, &at)];
-        advance(&mut at, &copy.shape);
-    }
+pub(super) fn copy<T: Copy>(copy: &CopyKernel, x: &[T], y: &mut [T]) -> Option<()> {
+    let (from, to) = (&copy.from, &copy.to);
+    each_row(&copy.shape, [&from.strides, &to.strides], |row, [x_first, y_first], steps| {
+        let (x_first, y_first) = (from.offset + x_first, to.offset + y_first);
+        match steps {
+            [1, 1] => y[y_first..][..row.len()].copy_from_slice(&x[x_first..][..row.len()]),
+            [x_step, y_step] => {
+                for i in 0..row.len() {
+                    y[y_first + i * y_step] = x[x_first + i * x_step];
+                }
+            }
+        }
+        Some(())
+    })
 }
 
 pub(super) fn pad<T: Copy + Default>(pad: &Pad, x: &[T], y: &mut [T]) {

@@ -1,7 +1,7 @@
 //! Numbers that the kernels are generic over.
 
 /// A type that sums are computed in.
-pub(super) trait Number: Copy + PartialOrd {
+pub(super) trait Number: Copy + PartialOrd + Send + Sync {
     const ZERO: Self;
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
@@ -24,7 +24,7 @@ pub(super) trait Real: Number {
 }
 
 /// A type of elements in a buffer, computed with as `A`.
-pub(super) trait Stored<A>: Copy {
+pub(super) trait Stored<A>: Copy + Send + Sync {
     fn widen(self) -> A;
     /// `None` where an integer does not fit.
     fn narrow(value: A) -> Option<Self>;

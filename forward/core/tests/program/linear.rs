@@ -59,3 +59,92 @@ proptest! {
         assert_close(&run(node, &[x, chosen], &tensors).unwrap(), &[rows, outputs], &expected);
     }
 }
+
+proptest! {
+    #[test]
+    fn a_feature_transformer_sums_the_columns_of_active_features(
+        rows in 0usize..4, slots in 0usize..6, features in 1usize..8, sets in 1usize..4, outputs in 1usize..9,
+        shared: bool, biases in 0usize..4, seed: u64,
+    ) {
+        let mut random = Random::new(seed);
+        let index = indices(&mut random, &[rows, slots], sets * features);
+        let padded: Vec<i32> = index.array.to_f64().iter().map(|f| if random.chance(4) { -1 } else { *f as i32 }).collect();
+        let index = integer(&[rows, slots], &padded);
+        let w = reals(&mut random, &[sets, outputs, features]);
+        let f = reals(&mut random, &[outputs, features]);
+        let b = reals(&mut random, &[biases.max(1), outputs]);
+        let chosen = indices(&mut random, &[rows], biases.max(1));
+        let (ws, fs, bs, ks) = (w.array.to_f64(), f.array.to_f64(), b.array.to_f64(), chosen.array.to_f64());
+        let mut expected = Vec::new();
+        for r in 0..rows {
+            for o in 0..outputs {
+                let mut sum = if biases > 0 { bs[ks[r] as usize * outputs + o] } else { 0.0 };
+                for slot in 0..slots {
+                    let Ok(index) = usize::try_from(padded[r * slots + slot]) else { continue };
+                    let (set, feature) = (index / features, index % features);
+                    sum += ws[(set * outputs + o) * features + feature];
+                    sum += if shared { fs[o * features + feature] } else { 0.0 };
+                }
+                expected.push(sum);
+            }
+        }
+        let mut node = Node::new("l0", Op::FeatureTransformer).parameter("weight", "w")
+            .attribute("features", ckpt_api::Attribute::Int(features as i64));
+        let tensors = Tensors::default()
+            .with("w", &[Axis::Bucket, Axis::Out, Axis::Feature], &w)
+            .with("f", &[Axis::Out, Axis::Feature], &f)
+            .with("b", &[Axis::Bucket, Axis::Out], &b);
+        if shared {
+            node = node.parameter("factoriser", "f");
+        }
+        let mut inputs = vec![index];
+        if biases > 0 {
+            node = node.parameter("bias", "b");
+            inputs.push(chosen);
+        }
+        assert_close(&run(node, &inputs, &tensors).unwrap(), &[rows, outputs], &expected);
+    }
+
+    #[test]
+    fn gather_looks_rows_up(shape in prop::collection::vec(0usize..4, 0..4), table in 1usize..9, columns in 1usize..6, turned: bool, seed: u64) {
+        let mut random = Random::new(seed);
+        let index = indices(&mut random, &shape, table);
+        let w = reals(&mut random, &[table, columns]);
+        let ws = w.array.to_f64();
+        let rows = index.array.to_f64();
+        let expected: Vec<f64> = rows.iter().flat_map(|row| ws[*row as usize * columns..][..columns].to_vec()).collect();
+        let tensors = match turned {
+            true => Tensors::default().with("w", &[Axis::Out, Axis::Feature], &reorder(&w, &[1, 0])),
+            false => Tensors::default().with("w", &[Axis::Feature, Axis::Out], &w),
+        };
+        let node = Node::new("embedding", Op::Gather).parameter("weight", "w");
+        assert_close(&run(node, &[index], &tensors).unwrap(), &[&shape[..], &[columns]].concat(), &expected);
+    }
+
+    #[test]
+    fn a_bias_by_itself_is_added_to_each_row(rows in 0usize..5, outputs in 1usize..6, buckets in 0usize..4, seed: u64) {
+        let mut random = Random::new(seed);
+        let x = reals(&mut random, &[rows, outputs]);
+        let chosen = indices(&mut random, &[rows], buckets.max(1));
+        let b = reals(&mut random, &[buckets.max(1), outputs]);
+        let (xs, ks, bs) = (x.array.to_f64(), chosen.array.to_f64(), b.array.to_f64());
+        let expected: Vec<f64> =
+            (0..rows * outputs).map(|i| xs[i] + bs[ks[i / outputs] as usize * outputs + i % outputs]).collect();
+        let inputs = if buckets > 0 { vec![x, chosen] } else { vec![x] };
+        let axes = if buckets > 0 { [Axis::Bucket, Axis::Out] } else { [Axis::Unit, Axis::Out] };
+        let tensors = Tensors::default().with("b", &axes, &b);
+        let node = Node::new("bias", Op::Bias).parameter("bias", "b");
+        assert_close(&run(node, &inputs, &tensors).unwrap(), &[rows, outputs], &expected);
+    }
+}
+
+#[test]
+fn integers_that_stand_for_real_numbers_are_divided_by_their_scale() {
+    let tensors = Tensors::default()
+        .with("w", &[Axis::In, Axis::Out], &integer(&[2, 1], &[64, -32]))
+        .edit("w", |tensor| {
+            tensor.quantisation = Some(ckpt_api::Quantisation { scale: 64.try_into().unwrap() })
+        });
+    let node = Node::new("dense", Op::Gemm).parameter("weight", "w");
+    assert_close(&run(node, &[real(&[1, 2], &[3.0, 4.0])], &tensors).unwrap(), &[1, 1], &[1.0]);
+}
