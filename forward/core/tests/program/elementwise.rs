@@ -44,7 +44,7 @@ fn functions() -> Vec<(Node, Formula)> {
         (plain(Op::Softplus), |x| (1.0 + x.exp()).ln()),
         (plain(Op::Sigmoid), |x| 1.0 / (1.0 + (-x).exp())),
         (plain(Op::Tanh), |x| x.sinh() / x.cosh()),
-        (clip(-0.5, 0.25), |x| x.max(-0.5).min(0.25)),
+        (clip(-0.5, 0.25), |x| x.clamp(-0.5, 0.25)),
         (plain(Op::Clip), |x| x),
         (clip(1.0, -1.0), |_| -1.0),
         (plain(Op::Square), |x| x * x),

@@ -1,9 +1,12 @@
 //! Every operator, through [`ckpt_forward::Program`], against loops that are written here independently.
 
 mod elementwise;
+mod errors;
 mod integer;
 mod linear;
+mod magnitude;
 mod moves;
 mod normalisation;
+mod running;
 mod support;
 mod window;

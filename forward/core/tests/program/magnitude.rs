@@ -1,0 +1,134 @@
+//! The bound on rounding errors: binary32 stays within it, and what is exact is said to be.
+
+use crate::support::*;
+use ckpt_api::{Attribute, Axis, Node, Op};
+use ckpt_forward::{Arithmetic, Cpu, Program, Random, Value};
+
+/// Unit roundoff of binary32.
+const U: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// How much of its bound each operator's worst error takes; `None` for one that says it is exact, and is.
+fn share(node: &Node, inputs: &[Value], tensors: &Tensors) -> Option<f64> {
+    let shapes: Vec<&[usize]> = inputs.iter().map(|value| &value.shape[..]).collect();
+    let graph = graph(node.clone(), &shapes, 1);
+    let shapes = graph
+        .inputs
+        .iter()
+        .zip(inputs)
+        .map(|(input, value)| (input.name.clone(), value.shape.clone()))
+        .collect();
+    let program = Program::new(&graph, tensors, &shapes).unwrap();
+    let made = [Arithmetic::F64, Arithmetic::F32]
+        .map(|arithmetic| program.run_node(0, &mut Cpu::new(arithmetic), inputs).unwrap()[0].array.to_f64());
+    let pairs = made[0].iter().zip(&made[1]);
+    let Some(magnitude) = program.magnitude(0, inputs).unwrap() else {
+        assert!(pairs.clone().all(|(y, found)| y == found), "{} is not exact", node.op);
+        return None;
+    };
+    assert_eq!(magnitude.sums.len(), made[0].len());
+    let root = (magnitude.summands as f64).sqrt();
+    let shares = pairs.zip(&magnitude.sums).map(|((y, found), sum)| {
+        let bound = 2.0 * root * U * sum + 2.0 * U * y.abs();
+        if y == found { 0.0 } else { (y - found).abs() / bound }
+    });
+    Some(shares.fold(0.0, f64::max))
+}
+
+fn cases(random: &mut Random) -> Vec<(Node, Vec<Value>, bool)> {
+    let node = |op: Op| Node::new("n", op);
+    let dense = node(Op::Gemm).parameter("weight", "w").parameter("bias", "b");
+    let window = |op: Op| node(op).attribute("kernel_shape", Attribute::Ints(vec![3, 3]));
+    let normal = ["scale", "bias", "mean", "variance"]
+        .iter()
+        .fold(node(Op::BatchNormalization), |node, role| node.parameter(role, *role));
+    let mut x = |shape: &[usize]| reals(random, shape);
+    let rows = x(&[50, 70]);
+    let wide = real(
+        &[50, 70],
+        &rows.array.to_f64().iter().map(|x| f64::from((20.0 * x) as f32)).collect::<Vec<_>>(),
+    );
+    let offset = real(
+        &[50, 70],
+        &rows.array.to_f64().iter().map(|x| f64::from((100.0 + x) as f32)).collect::<Vec<_>>(),
+    );
+    let image = x(&[2, 4, 9, 9]);
+    let index = integer(&[40, 5], &(0..200).map(|i| i * 7 % 12 - 1).collect::<Vec<_>>());
+    let one = |node: Node, x: &Value, rounds: bool| (node, vec![x.clone()], rounds);
+    let mut cases = vec![
+        one(dense, &rows, true),
+        one(node(Op::Conv).parameter("weight", "k"), &image, true),
+        one(window(Op::AveragePool), &image, true),
+        one(window(Op::MaxPool), &image, false),
+        one(node(Op::GlobalAveragePool), &image, true),
+        one(normal, &rows, true),
+        one(node(Op::StaticFeatures), &image, true),
+        one(node(Op::FeatureTransformer).parameter("weight", "t").parameter("bias", "b"), &index, true),
+        one(node(Op::Gather).parameter("weight", "t"), &integer(&[3], &[0, 10, 5]), false),
+        (node(Op::Add), vec![rows.clone(), wide.clone()], true),
+        (node(Op::Mul), vec![rows.clone(), wide.clone()], true),
+        one(node(Op::Relu), &rows, false),
+        one(node(Op::Flatten), &image, false),
+        one(node(Op::Transpose), &image, false),
+        one(node(Op::Clip).attribute("max", Attribute::Float(0.5)), &rows, false),
+        one(node(Op::Clip).attribute("max", Attribute::Float(0.1)), &rows, true),
+    ];
+    for op in [
+        Op::LeakyRelu,
+        Op::Elu,
+        Op::Gelu,
+        Op::Softplus,
+        Op::Sigmoid,
+        Op::Tanh,
+        Op::Square,
+        Op::Softmax,
+        Op::LogSoftmax,
+    ] {
+        cases.push(one(node(op.clone()), &rows, true));
+        cases.push(one(node(op), &wide, true));
+    }
+    cases.push(one(node(Op::Gelu).attribute("approximate", Attribute::Text("tanh".into())), &wide, true));
+    for x in [&rows, &offset] {
+        cases.push(one(node(Op::LayerNormalization).parameter("scale", "s"), x, true));
+    }
+    cases
+}
+
+#[test]
+fn binary32_lies_within_the_bound_and_exact_operators_are_exact() {
+    let mut random = Random::new(11);
+    let tensor = |random: &mut Random, shape: &[usize]| reals(random, shape);
+    let each = [Axis::Out];
+    let variance = real(&[70], &(0..70).map(|_| random.real().abs() + 0.25).collect::<Vec<_>>());
+    let tensors = Tensors::default()
+        .with("w", &[Axis::In, Axis::Out], &tensor(&mut random, &[70, 30]))
+        .with("b", &each, &tensor(&mut random, &[30]))
+        .with("k", &[Axis::Out, Axis::In, Axis::KernelY, Axis::KernelX], &tensor(&mut random, &[6, 4, 3, 3]))
+        .with("t", &[Axis::Feature, Axis::Out], &tensor(&mut random, &[11, 30]))
+        .with("s", &each, &tensor(&mut random, &[70]))
+        .with("scale", &each, &tensor(&mut random, &[70]))
+        .with("bias", &each, &tensor(&mut random, &[70]))
+        .with("mean", &each, &tensor(&mut random, &[70]))
+        .with("variance", &each, &variance);
+    let cases = cases(&mut random);
+    assert_eq!(cases.len(), 37);
+    for (node, inputs, rounds) in cases {
+        let share = share(&node, &inputs, &tensors);
+        println!("{}: {share:.3?} of the bound", node.op);
+        assert_eq!(share.is_some(), rounds, "{}", node.op);
+        assert!(share.is_none_or(|share| share <= 1.0), "{}: {share:?} of the bound", node.op);
+    }
+}
+
+#[test]
+fn the_magnitude_of_a_product_is_the_sum_of_absolute_products() {
+    let tensors = Tensors::default().with("w", &[Axis::In, Axis::Out], &real(&[2, 1], &[3.0, -4.0])).with(
+        "b",
+        &[Axis::Out],
+        &real(&[1], &[-5.0]),
+    );
+    let node = Node::new("dense", Op::Gemm).parameter("weight", "w").parameter("bias", "b");
+    let graph = graph(node, &[&[1, 2]], 1);
+    let program = Program::new(&graph, &tensors, &[("x0".to_owned(), vec![1, 2])].into()).unwrap();
+    let magnitude = program.magnitude(0, &[real(&[1, 2], &[-1.0, 2.0])]).unwrap().unwrap();
+    assert_eq!((magnitude.sums, magnitude.summands), (vec![3.0 + 8.0 + 5.0], 3));
+}
