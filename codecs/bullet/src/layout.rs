@@ -143,6 +143,10 @@ mod tests {
         let blocks = parse("out bucket in/32 in/8%2 in/16%2 in%8").unwrap();
         assert_eq!((&blocks.order[..], blocks.tile(2)), (&[1, 0, 2, 4, 3, 5][..], &[2, 2, 8][..]));
         assert_eq!(parse("in bucket out").unwrap().order, [2, 0, 1]);
+        // Parts of length 1 stand anywhere, and more than once.
+        assert_eq!(parse("in%1 bucket in out").unwrap().order, [3, 0, 2, 1]);
+        let twice = parse("in%1 bucket in%1 in out").unwrap();
+        assert_eq!((&twice.order[..], twice.tile(2)), (&[4, 0, 3, 2, 1][..], &[1, 1][..]));
     }
 
     #[test]

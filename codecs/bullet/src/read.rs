@@ -73,6 +73,9 @@ fn ends_with_name(file: &File) -> Result<bool> {
     }))
 }
 
+/// Bytes of the longest log that is kept: a line for every 32 batches of a long training.
+const LONGEST_LOG: u64 = 16 << 20;
+
 /// Reads everything but the numbers.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let mut reader = Reader {
@@ -152,7 +155,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let file = self.input.file(LOG)?;
-        let fits = self.limits.check("header_bytes", file.len()).is_ok();
+        let fits = file.len() <= LONGEST_LOG && self.limits.check("header_bytes", file.len()).is_ok();
         let text = if fits { String::from_utf8(file.bytes(0, file.len())?).ok() } else { None };
         match text {
             Some(text) => self.contents.checkpoint.metadata.insert(ID, KEY_LOG, text),
