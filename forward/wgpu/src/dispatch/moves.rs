@@ -1,0 +1,78 @@
+//! Kernels that move elements of any type.
+
+use super::{Dispatch, Sizes, integers};
+use crate::shader;
+use ckpt_api::Result;
+use ckpt_forward::Element;
+use ckpt_forward::kernel::{Copy, Gather, MAX_RANK, Pad};
+
+/// Lengths or strides as the shaders hold them.
+pub(super) fn axes(sizes: Sizes, rank: usize, values: &[usize]) -> Result<[u32; MAX_RANK]> {
+    if values.len() != rank || rank > MAX_RANK {
+        return Err(sizes.contradiction(&format!("{} axes beside {rank}", values.len())));
+    }
+    let mut words = [0; MAX_RANK];
+    for (word, value) in words.iter_mut().zip(values) {
+        *word = sizes.word(*value)?;
+    }
+    Ok(words)
+}
+
+/// Lengths and strides in pairs.
+pub(super) fn pairs(lengths: &[usize], strides: &[usize]) -> Vec<(usize, usize)> {
+    lengths.iter().copied().zip(strides.iter().copied()).collect()
+}
+
+fn moved(sizes: Sizes) -> Result<()> {
+    if sizes.element == Element::F64 { Err(sizes.no_binary64()) } else { Ok(()) }
+}
+
+pub(super) fn copy(sizes: Sizes, copy: &Copy) -> Result<Dispatch> {
+    moved(sizes)?;
+    let rank = copy.shape.len();
+    let mut words = vec![sizes.word(rank)?];
+    for values in [&copy.shape, &copy.from.strides, &copy.to.strides] {
+        words.extend(axes(sizes, rank, values)?);
+    }
+    words.extend(sizes.words([copy.from.offset, copy.to.offset])?);
+    let read = sizes.reach(copy.from.offset, &pairs(&copy.shape, &copy.from.strides))?;
+    let written = sizes.reach(copy.to.offset, &pairs(&copy.shape, &copy.to.strides))?;
+    let threads = sizes.word(sizes.product(&copy.shape)?)?;
+    let operands = vec![Some(sizes.like_output(read))];
+    Ok(Dispatch::assemble(shader::COPY, threads, &words, operands, sizes.like_output(written)))
+}
+
+pub(super) fn pad(sizes: Sizes, pad: &Pad) -> Result<Dispatch> {
+    moved(sizes)?;
+    let rank = pad.input.len();
+    let mut words = vec![sizes.word(rank)?];
+    words.extend(axes(sizes, rank, &pad.input)?);
+    words.extend(axes(sizes, rank, &pad.output)?);
+    if pad.before.len() != rank {
+        return Err(sizes.contradiction("a padding for other axes"));
+    }
+    let mut before = [0; MAX_RANK];
+    for (word, value) in before.iter_mut().zip(&pad.before) {
+        // No index is as large, so that what lies further outside is outside in the same way.
+        let value = i32::try_from(*value).unwrap_or(if *value < 0 { i32::MIN } else { i32::MAX });
+        *word = value.clamp(-(1 << 30), 1 << 30).cast_unsigned();
+    }
+    words.extend(before);
+    words.push(u32::from(pad.edge));
+    let (read, written) = (sizes.product(&pad.input)?, sizes.product(&pad.output)?);
+    if pad.edge && read == 0 && written > 0 {
+        return Err(sizes.contradiction("an edge of nothing to repeat"));
+    }
+    let operands = vec![Some(sizes.like_output(read))];
+    Ok(Dispatch::assemble(shader::PAD, sizes.word(written)?, &words, operands, sizes.like_output(written)))
+}
+
+pub(super) fn gather(sizes: Sizes, gather: &Gather) -> Result<Dispatch> {
+    moved(sizes)?;
+    let [row, column] = gather.strides;
+    let words = sizes.words([gather.columns, gather.table, row, column])?;
+    let table = sizes.reach(0, &[(gather.table, row), (gather.columns, column)])?;
+    let written = sizes.product(&[gather.rows, gather.columns])?;
+    let operands = vec![Some(sizes.like_output(table)), Some(integers(sizes.product(&[gather.rows])?))];
+    Ok(Dispatch::assemble(shader::GATHER, sizes.word(written)?, &words, operands, sizes.like_output(written)))
+}

@@ -1,0 +1,1 @@
+// Vectors are in metal.h.
