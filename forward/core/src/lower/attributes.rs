@@ -3,6 +3,9 @@
 use super::{Info, Site};
 use ckpt_api::{Attribute, Error, Result};
 
+/// The greatest side, step or padding of a window.
+const MOST: usize = 1 << 16;
+
 impl<'a> Site<'a> {
     /// Refuses attributes that the operator does not know: they would change what is computed.
     pub(super) fn knows(&self, names: &[&str]) -> Result<()> {
@@ -58,15 +61,15 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// So many lengths of at least `least`.
+    /// So many lengths of at least `least`; far more than windows have is refused.
     pub(super) fn lengths<const N: usize>(&self, name: &str, least: usize) -> Result<Option<[usize; N]>> {
         let Some(values) = self.ints(name)? else { return Ok(None) };
         let lengths = values
             .iter()
-            .map(|value| usize::try_from(*value).ok().filter(|len| (least..1 << 31).contains(len)))
+            .map(|value| usize::try_from(*value).ok().filter(|len| (least..=MOST).contains(len)))
             .collect::<Option<Vec<_>>>();
         lengths.and_then(|lengths| <[usize; N]>::try_from(lengths).ok()).map(Some).ok_or_else(|| {
-            let expected = format!("{N} integers of at least {least}");
+            let expected = format!("{N} integers from {least} to {MOST}");
             wrong(name, &Attribute::Ints(values.to_vec()), &expected)
         })
     }

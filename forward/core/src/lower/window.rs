@@ -81,11 +81,12 @@ fn depthwise(site: &mut Site, weight: &Weight, channels: usize, stated: Option<u
             .expected(channels.to_string()));
     }
     let outputs = elements(&[channels, multiplier.len])?;
+    let groups = channels.max(1);
     let even = multiplier.len == 1 || input.len <= 1 || input.stride == multiplier.stride * multiplier.len;
     if even {
         let step = if multiplier.len == 1 { input.stride } else { multiplier.stride };
         let strides = [step, 0, y.stride, x.stride];
-        return Ok(Filters { operand: weight.operand, groups: channels, outputs, strides });
+        return Ok(Filters { operand: weight.operand, groups, outputs, strides });
     }
     // The outputs of one input channel lie apart: put them side by side.
     let shape = [channels, multiplier.len, y.len, x.len];
@@ -94,7 +95,7 @@ fn depthwise(site: &mut Site, weight: &Weight, channels: usize, stated: Option<u
     let strides = [input.stride, multiplier.stride, y.stride, x.stride];
     permuted(site, weight.operand, &shape, &strides, operand)?;
     let strides = [y.len * x.len, 0, x.len, 1];
-    Ok(Filters { operand, groups: channels, outputs, strides })
+    Ok(Filters { operand, groups, outputs, strides })
 }
 
 impl Site<'_> {
@@ -143,17 +144,26 @@ fn pool(site: &mut Site, kind: impl Fn(&Window, [usize; 2]) -> PoolKind) -> Resu
     let ceil = site.flag("ceil_mode")?;
     let (window, after) = window(site, [height, width], kernel, ceil)?;
     // A window in the padding alone has no greatest element and no mean.
-    let outside = |axis: usize| {
-        (0..window.output[axis]).any(|p| (0..window.kernel[axis]).all(|k| window.place(axis, p, k).is_none()))
-    };
-    if window.places() > 0 && (outside(0) || outside(1)) {
+    let images = elements(&[batch, channels])?;
+    if images > 0 && [0, 1].into_iter().any(|axis| misses(&window, axis)) {
         return Err(Error::unsupported("a window of the pooling covers nothing but padding")
             .found(format!("kernel {kernel:?}, padding {:?}, image [{height}, {width}]", window.before)));
     }
     let output = site.output(vec![batch, channels, window.output[0], window.output[1]], Numbers::Real)?;
-    let kernel = Pool { images: elements(&[batch, channels])?, kind: kind(&window, after), window };
+    let kernel = Pool { images, kind: kind(&window, after), window };
     site.call(Kernel::Pool(kernel), [Operand::Input(0)], output);
     Ok(())
+}
+
+/// Whether a window covers no place of the image on `axis`.
+fn misses(window: &Window, axis: usize) -> bool {
+    let dilation = window.dilation[axis];
+    (0..window.output[axis]).any(|p| {
+        // The first element that does not lie before the image.
+        let before = window.before[axis].saturating_sub(p * window.stride[axis]);
+        let first = before.div_ceil(dilation);
+        first >= window.kernel[axis] || window.place(axis, p, first).is_none()
+    })
 }
 
 pub(super) fn global_average_pool(site: &mut Site) -> Result<()> {

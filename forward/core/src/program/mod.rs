@@ -93,6 +93,10 @@ impl<'a> Program<'a> {
         graph.check()?;
         graph.require_activations()?;
         let mut values = inputs::bind(graph, inputs)?;
+        let given = values.iter().fold(0u64, |sum, (_, info)| sum.saturating_add(bytes(info.len())));
+        if given > memory {
+            return Err(too_much(given, memory).field("inputs"));
+        }
         let mut by_name: HashMap<&str, usize> =
             graph.inputs.iter().enumerate().map(|(id, input)| (input.name.as_str(), id)).collect();
         let mut steps = Vec::with_capacity(graph.nodes.len());
@@ -152,7 +156,6 @@ impl<'a> Program<'a> {
 
     /// Adds up what is on the device while each node runs; refuses more than `memory`.
     fn peak_bytes_within(&self, memory: u64) -> Result<u64> {
-        let bytes = |elements: usize| (elements as u64).saturating_mul(8);
         let value = |id: &usize| self.values.get(*id).map_or(0, |(_, info)| bytes(info.len()));
         let mut held = (0..self.inputs).fold(0u64, |sum, id| sum.saturating_add(value(&id)));
         let mut peak = held;
@@ -162,11 +165,7 @@ impl<'a> Program<'a> {
             let temporaries = step.lowered.temporaries.iter().map(|info| bytes(info.len()));
             let now = loads.chain(temporaries).fold(held, u64::saturating_add);
             if now > memory {
-                return Err(Error::limit("the forward pass takes more memory than it may")
-                    .field(&node.name)
-                    .found(format!("{now} bytes"))
-                    .expected(format!("at most {memory}"))
-                    .help("give fewer or smaller inputs at a time"));
+                return Err(too_much(now, memory).field(&node.name));
             }
             peak = peak.max(now);
             for id in self.ended(index, step) {
@@ -187,6 +186,18 @@ impl<'a> Program<'a> {
         let mut seen = HashSet::new();
         used.chain(unused).copied().filter(move |id| seen.insert(*id))
     }
+}
+
+/// Bytes of so many elements, as binary64.
+fn bytes(elements: usize) -> u64 {
+    (elements as u64).saturating_mul(8)
+}
+
+fn too_much(found: u64, memory: u64) -> Error {
+    Error::limit("the forward pass takes more memory than it may")
+        .found(format!("{found} bytes"))
+        .expected(format!("at most {memory}"))
+        .help("give fewer or smaller inputs at a time")
 }
 
 fn no_such(what: &str, index: usize) -> Error {

@@ -1,5 +1,6 @@
 //! Every operator, through [`ckpt_forward::Program`], against loops that are written here independently.
 
+mod anything;
 mod elementwise;
 mod errors;
 mod integer;
