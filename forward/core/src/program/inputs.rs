@@ -21,26 +21,29 @@ pub fn default_shapes(
     parameters: &dyn Parameters,
     batch: usize,
 ) -> BTreeMap<String, Vec<usize>> {
-    let indices = integers(graph);
+    let (indices, features) = (integers(graph), features(graph, parameters));
     let shape = |input: &ckpt_api::Value| -> Vec<usize> {
         let stated = |len: u64| usize::try_from(len).unwrap_or(usize::MAX);
         let free = |axis: usize| match (axis, input.shape.len()) {
             (0, _) => batch,
             (_, 4) => SIDE,
             _ if indices.contains(input.name.as_str()) => SLOTS,
-            _ => features(graph, parameters, &input.name).unwrap_or(SIDE),
+            _ => features.get(input.name.as_str()).copied().unwrap_or(SIDE),
         };
         input.shape.iter().enumerate().map(|(axis, len)| len.map_or_else(|| free(axis), stated)).collect()
     };
     graph.inputs.iter().map(|input| (input.name.clone(), shape(input))).collect()
 }
 
-/// The features that the matrix has with which `value` is multiplied.
-fn features(graph: &Graph, parameters: &dyn Parameters, value: &str) -> Option<usize> {
+/// For each value that is multiplied with a matrix, the features that this has.
+fn features<'g>(graph: &'g Graph, parameters: &dyn Parameters) -> HashMap<&'g str, usize> {
     let products = graph.nodes.iter().filter(|node| matches!(node.op, Op::Gemm | Op::BucketedGemm));
-    let mut products = products.filter(|node| node.inputs.first().is_some_and(|input| input == value));
-    let tensor = parameters.tensor(products.next()?.parameters.get("weight")?)?;
-    usize::try_from(*tensor.shape.get(tensor.axis(Axis::In)?)?).ok()
+    let found = products.filter_map(|node| {
+        let tensor = parameters.tensor(node.parameters.get("weight")?)?;
+        let len = usize::try_from(*tensor.shape.get(tensor.axis(Axis::In)?)?).ok()?;
+        Some((node.inputs.first()?.as_str(), len))
+    });
+    found.collect()
 }
 
 /// The graph's inputs with their shapes.

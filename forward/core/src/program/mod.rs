@@ -29,9 +29,20 @@ pub struct Program<'a> {
     steps: Vec<Step>,
     /// Values that the graph gives.
     outputs: Vec<usize>,
-    /// The last step that takes each value; `None` for one that is given, or that nothing takes.
-    last_use: Vec<Option<usize>>,
+    /// When each value is freed.
+    last_use: Vec<LastUse>,
     peak: u64,
+}
+
+/// When a value is no longer needed.
+#[derive(Clone, Copy, PartialEq)]
+enum LastUse {
+    /// As soon as it is made: nothing takes it.
+    None,
+    /// After this step.
+    Step(usize),
+    /// Never: the graph gives it.
+    Output,
 }
 
 /// One node.
@@ -177,12 +188,9 @@ impl<'a> Program<'a> {
 
     /// Values that nothing takes after step `index`.
     fn ended<'s>(&'s self, index: usize, step: &'s Step) -> impl Iterator<Item = usize> + 's {
-        let used =
-            step.inputs.iter().flatten().filter(move |id| self.last_use.get(**id) == Some(&Some(index)));
-        let unused = step
-            .outputs
-            .iter()
-            .filter(|id| self.last_use.get(**id) == Some(&None) && !self.outputs.contains(id));
+        let is = move |id: &usize, last| self.last_use.get(*id) == Some(&last);
+        let used = step.inputs.iter().flatten().filter(move |id| is(id, LastUse::Step(index)));
+        let unused = step.outputs.iter().filter(move |id| is(id, LastUse::None));
         let mut seen = HashSet::new();
         used.chain(unused).copied().filter(move |id| seen.insert(*id))
     }
@@ -263,18 +271,14 @@ fn show_open(shape: &[Option<u64>]) -> String {
     format!("[{}]", lens.join(", "))
 }
 
-fn last_use(steps: &[Step], outputs: &[usize], values: usize) -> Vec<Option<usize>> {
-    let mut last = vec![None; values];
-    for (index, step) in steps.iter().enumerate() {
-        for id in step.inputs.iter().flatten() {
-            if let Some(slot) = last.get_mut(*id) {
-                *slot = Some(index);
-            }
-        }
-    }
-    for id in outputs {
-        if let Some(slot) = last.get_mut(*id) {
-            *slot = None;
+fn last_use(steps: &[Step], outputs: &[usize], values: usize) -> Vec<LastUse> {
+    let mut last = vec![LastUse::None; values];
+    let steps = steps.iter().enumerate();
+    let used = steps
+        .flat_map(|(index, step)| step.inputs.iter().flatten().map(move |id| (*id, LastUse::Step(index))));
+    for (id, at) in used.chain(outputs.iter().map(|id| (*id, LastUse::Output))) {
+        if let Some(slot) = last.get_mut(id) {
+            *slot = at;
         }
     }
     last

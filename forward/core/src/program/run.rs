@@ -5,7 +5,7 @@ use crate::lower::{Info, Load, Operand, show};
 use crate::value::{Numbers, Value};
 use crate::{Array, Backend, BufferId};
 use ckpt_api::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Who wants to see the values between nodes.
 ///
@@ -114,13 +114,17 @@ impl Program<'_> {
         step.outputs.iter().map(|id| self.fetch(device, &held, *id)).collect()
     }
 
+    fn known(&self) -> impl Iterator<Item = &(String, Info)> {
+        self.values.iter().take(self.inputs)
+    }
+
     /// The graph's inputs in order, checked.
     fn given<'v>(&self, inputs: &'v BTreeMap<String, Value>) -> Result<Vec<&'v Value>> {
-        let known = || self.values.iter().take(self.inputs);
-        if let Some(name) = inputs.keys().find(|name| !known().any(|(known, _)| known == *name)) {
+        let known: HashSet<&str> = self.known().map(|(name, _)| name.as_str()).collect();
+        if let Some(name) = inputs.keys().find(|name| !known.contains(name.as_str())) {
             return Err(Error::usage("the graph does not take such an input").field(name));
         }
-        known()
+        self.known()
             .map(|(name, info)| {
                 let value = inputs
                     .get(name)

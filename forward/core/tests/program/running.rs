@@ -252,3 +252,10 @@ fn a_graph_may_give_what_it_takes_and_one_value_under_several_nodes() {
     noop.nodes[0] = noop.nodes[0].clone().attribute("unknown", Attribute::Int(1));
     assert!(Program::new(&noop, &tensors, &BTreeMap::from([("x0".into(), vec![2])])).is_err());
 }
+
+#[test]
+fn a_free_axis_that_a_matrix_is_multiplied_with_has_its_length() {
+    let tensors = Tensors::default().with("w", &[Axis::Out, Axis::In], &real(&[2, 7], &[0.0; 14]));
+    let graph = graph(Node::new("dense", Op::Gemm).parameter("weight", "w"), &[&[0, 0]], 1);
+    assert_eq!(default_shapes(&graph, &tensors, 3)["x0"], [3, 7]);
+}
