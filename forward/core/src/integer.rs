@@ -3,7 +3,7 @@
 use crate::lower::integer_bits;
 use crate::value::Parameters;
 use ckpt_api::{Attribute, Error, Graph, Node, Op, Result, Tensor};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The graph that computes with the integers of quantised tensors as engines do, instead of with the real numbers that they stand for.
 ///
@@ -24,7 +24,15 @@ use std::collections::HashMap;
 /// [`ckpt_api::Kind::Unsupported`], naming the node, where tensors of one node have scales that do not fit, or one says none.
 pub fn integer_graph(graph: &Graph, parameters: &dyn Parameters, output_scale: i32) -> Result<Graph> {
     graph.check()?;
-    let mut builder = Builder { parameters, nodes: Vec::new(), made: HashMap::new() };
+    let names = graph.nodes.iter().flat_map(|node| node.outputs.iter().chain([&node.name]));
+    let names = names.chain(graph.inputs.iter().map(|input| &input.name)).cloned();
+    let mut builder = Builder {
+        parameters,
+        nodes: Vec::new(),
+        made: HashMap::new(),
+        appended: HashMap::new(),
+        taken: names.collect(),
+    };
     for input in &graph.inputs {
         builder.made.insert(input.name.clone(), Made { name: input.name.clone(), scale: None });
     }
@@ -56,6 +64,9 @@ struct Builder<'a> {
     parameters: &'a dyn Parameters,
     nodes: Vec<Node>,
     made: HashMap<String, Made>,
+    /// What was made of values that no node of the graph makes, by the name that it should have.
+    appended: HashMap<String, Made>,
+    taken: HashSet<String>,
 }
 
 /// What a tensor's elements are.
@@ -151,13 +162,26 @@ impl Builder<'_> {
 
     /// Adds a node with one input and one output of its own name, unless it is there already.
     fn append(&mut self, mut node: Node, from: Made, scale: Option<u64>) -> Made {
-        let made = Made { name: node.name.clone(), scale };
-        if self.made.insert(node.name.clone(), made.clone()).is_none() {
-            node.outputs = vec![node.name.clone()];
-            node.inputs = vec![from.name];
-            self.nodes.push(node);
+        if let Some(made) = self.appended.get(&node.name) {
+            return made.clone();
         }
+        let wanted = std::mem::take(&mut node.name);
+        node.name = self.unique(&wanted);
+        node.outputs = vec![node.name.clone()];
+        node.inputs = vec![from.name];
+        let made = Made { name: node.name.clone(), scale };
+        self.appended.insert(wanted, made.clone());
+        self.nodes.push(node);
         made
+    }
+
+    /// The name, or one like it that nothing has.
+    fn unique(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        while !self.taken.insert(name.clone()) {
+            name.push('#');
+        }
+        name
     }
 
     /// The value with a scale that its own is a multiple of.
@@ -246,7 +270,7 @@ impl Builder<'_> {
         // The bias is added after the sum has been brought to its scale.
         let mut sum = node.clone();
         let tensor = sum.parameters.remove("bias").unwrap_or_default();
-        sum.name = format!("{}/sum", node.name);
+        sum.name = self.unique(&format!("{}/sum", node.name));
         sum.outputs = vec![sum.name.clone()];
         self.keep(&sum, Some(scale))?;
         let made = Made { name: sum.name, scale: Some(scale) };

@@ -197,6 +197,9 @@ fn window(site: &Site, input: [usize; 2], kernel: [usize; 2], ceil: bool) -> Res
     let dilation = site.lengths("dilations", 1)?.unwrap_or([1, 1]);
     let pads = site.lengths::<4>("pads", 0)?;
     let mode = site.text("auto_pad")?.unwrap_or("NOTSET");
+    if let Some(pads) = pads.filter(|pads| mode != "NOTSET" && *pads != [0; 4]) {
+        return Err(wrong("pads", &Attribute::Ints(signed(&pads)), "none beside auto_pad"));
+    }
     let (mut output, mut before, mut after) = ([0; 2], [0; 2], [0; 2]);
     for axis in 0..2 {
         let side =

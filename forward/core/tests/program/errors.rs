@@ -96,6 +96,14 @@ fn of_images() -> Vec<Refusal> {
             &["'SAME'", "SAME_UPPER"],
         ),
         (conv().attribute("kernel_shape", ints(&[5, 5])), image(), Corrupt, &["kernel_shape", "[3, 3]"]),
+        (
+            conv()
+                .attribute("auto_pad", Attribute::Text("VALID".into()))
+                .attribute("pads", ints(&[1, 0, 0, 0])),
+            image(),
+            Corrupt,
+            &["pads", "[1, 0, 0, 0]", "auto_pad"],
+        ),
         (node(Op::MaxPool), image(), Corrupt, &["kernel_shape"]),
         (pool().attribute("pads", ints(&[2, 0, 0, 0])), image(), Unsupported, &["nothing but padding"]),
         (pool().attribute("ceil_mode", Attribute::Int(2)), image(), Corrupt, &["ceil_mode", "0 or 1"]),
@@ -162,7 +170,7 @@ fn a_node_that_does_not_fit_is_named_with_what_was_found_and_expected() {
         assert!(text.contains("the layer") || kind == Kind::Usage, "{name}: {text}");
         seen += 1;
     }
-    assert_eq!(seen, 46);
+    assert_eq!(seen, 47);
 }
 
 fn embedding() -> Graph {

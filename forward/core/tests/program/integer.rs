@@ -158,6 +158,28 @@ fn what_is_not_quantised_is_computed_with_real_numbers() {
 }
 
 #[test]
+fn a_name_that_a_graph_has_already_is_not_taken_twice() {
+    let mut random = Random::new(7);
+    let (tensors, _) = small(&mut random);
+    let plain = network(true, false);
+    let mut named = plain.clone();
+    for node in &mut named.nodes {
+        let rename = |name: &mut String| {
+            if name == "ntm/clip" {
+                *name = "l1/sum".to_owned();
+            }
+        };
+        rename(&mut node.name);
+        node.inputs.iter_mut().chain(&mut node.outputs).for_each(rename);
+    }
+    let graphs = [plain, named].map(|graph| integer_graph(&graph, &tensors, 400).unwrap());
+    let program = Program::new(&graphs[0], &tensors, &default_shapes(&graphs[0], &tensors, 20)).unwrap();
+    let inputs = program.random_inputs(2);
+    let [first, second] = graphs.each_ref().map(|graph| evaluate(graph, &tensors, &inputs));
+    assert_eq!(first, second);
+}
+
+#[test]
 fn scales_that_do_not_fit_are_refused_and_the_layer_is_named() {
     let mut random = Random::new(6);
     let (tensors, _) = small(&mut random);
