@@ -12,14 +12,14 @@
 use serde::Serialize;
 use std::ops::Range;
 
-/// The most axes of a [`Copy`], [`Pad`] or [`Binary`]; the runner joins axes before it refuses more.
+/// The most axes of a [`Copy`](struct@Copy), [`Pad`] or [`Binary`]; the runner joins axes before it refuses more.
 pub const MAX_RANK: usize = 8;
 
 /// One computation; its operands come in the order that each kernel states.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kernel {
-    /// See [`Copy`].
+    /// See [`Copy`](struct@Copy).
     Copy(Copy),
     /// See [`Pad`].
     Pad(Pad),

@@ -1,4 +1,4 @@
-//! Kernels over random odd shapes: what every backend's tests run, against the [`Cpu`](crate::Cpu).
+//! Kernels over random odd shapes: what every backend's tests run, against the [`Cpu`].
 
 mod cases;
 
