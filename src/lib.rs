@@ -23,6 +23,8 @@ mod registry;
 mod select;
 mod source;
 pub mod transform;
+#[cfg(feature = "forward")]
+pub mod verify;
 mod words;
 
 pub use ckpt_api as api;
