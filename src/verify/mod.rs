@@ -1,5 +1,6 @@
 //! Whether two checkpoints compute the same.
 
+pub mod chess;
 mod metrics;
 mod report;
 
