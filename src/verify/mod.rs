@@ -1,7 +1,10 @@
 //! Whether two checkpoints compute the same.
 
 pub mod chess;
+pub mod devices;
+mod idx;
 mod metrics;
+mod pairing;
 mod report;
 
 pub use metrics::{Decade, Histogram, Measure, Metrics, Place, Precision};

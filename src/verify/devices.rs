@@ -1,0 +1,44 @@
+//! The devices that a forward pass can run on.
+
+use ckpt_api::{Error, Result};
+use ckpt_forward::{Arithmetic, Backend, Cpu};
+
+/// Every name that [`open`] knows.
+pub const NAMES: [&str; 4] = ["cpu", "cuda", "metal", "vulkan"];
+
+/// Opens the device called `name`. What [`Backend::info`] then says is what it really is.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`] for an unknown name; [`ckpt_api::Kind::Unsupported`] for a device that this program was built
+/// without, or that is not there, with the reason.
+pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
+    match name {
+        "cpu" => Ok(Box::new(Cpu::new(arithmetic))),
+        "cuda" | "metal" | "vulkan" => Err(not_built(name)),
+        _ => Err(Error::usage("no such device")
+            .field("--device")
+            .found(format!("'{name}'"))
+            .help(ckpt_api::nearest(name, NAMES.into_iter()))),
+    }
+}
+
+fn not_built(name: &str) -> Error {
+    Error::unsupported("this program was built without the device")
+        .field("--device")
+        .found(name)
+        .help(format!("build it with the feature: cargo install ckpt --features {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_what_it_is_called() {
+        let cpu = open("cpu", Arithmetic::F32).unwrap();
+        assert_eq!((cpu.info().api.as_str(), cpu.arithmetic()), ("cpu", Arithmetic::F32));
+        let unknown = open("cpi", Arithmetic::F64).err().unwrap();
+        assert_eq!(unknown.kind(), ckpt_api::Kind::Usage);
+        assert!(unknown.to_string().contains("did you mean 'cpu'"), "{unknown}");
+    }
+}
