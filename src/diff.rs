@@ -143,7 +143,7 @@ fn compare(
 }
 
 /// In which order `b`'s axes must be read to be `a`'s; `None` where the shapes do not fit.
-fn axis_order(a: &Tensor, b: &Tensor) -> Option<Vec<usize>> {
+pub(crate) fn axis_order(a: &Tensor, b: &Tensor) -> Option<Vec<usize>> {
     let by_name = match (&a.axes, &b.axes) {
         (Some(axes_a), Some(axes_b)) if axes_a.len() == axes_b.len() => axes_a
             .iter()

@@ -1,7 +1,13 @@
 //! An opened checkpoint: what it holds, and its values.
 
 use crate::execute::{Budget, Files, TensorStream};
+#[cfg(feature = "forward")]
+use crate::mapping::Mapping;
+#[cfg(feature = "forward")]
+use crate::recipe::rebuild;
 use crate::registry::{Evidence, Registry};
+#[cfg(feature = "forward")]
+use crate::select::remove;
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Limits, Match,
     Options, Result, Side, TensorId,
@@ -140,6 +146,20 @@ impl Source {
         })?;
         let encoding = self.canonical(id);
         self.stream(id, &encoding, Budget::default())?.read_all()
+    }
+
+    /// The same checkpoint with the names, and the tensors, that a mapping makes of its own.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`] where it does not fit.
+    #[cfg(feature = "forward")]
+    pub(crate) fn renamed(&self, mapping: &Mapping, limits: &Limits) -> Result<Source> {
+        let mut contents = self.contents.clone();
+        let applied = mapping.apply_to(&contents.checkpoint.tensors, limits)?;
+        remove(&mut contents, applied.dropped);
+        rebuild(&mut contents, &applied.targets)?;
+        let (input, codec, files) = (self.input.clone(), self.codec.clone(), self.files.clone());
+        Ok(Source { input, codec, contents, files, evidence: self.evidence.clone() })
     }
 
     /// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes.

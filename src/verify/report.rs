@@ -31,12 +31,14 @@ pub struct Report {
 
 /// Whether a rule was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It was.
     Pass,
     /// It was not.
     Fail,
+    /// There was nothing to compare.
+    NotCompared,
 }
 
 impl Verdict {
@@ -45,14 +47,18 @@ impl Verdict {
         if passes { Verdict::Pass } else { Verdict::Fail }
     }
 
-    /// Whether it is [`Verdict::Pass`].
+    /// Whether it is not [`Verdict::Fail`].
     pub fn passes(self) -> bool {
-        self == Verdict::Pass
+        self != Verdict::Fail
     }
 
-    /// `pass` or `fail`.
+    /// The name in JSON and on the screen.
     pub fn name(self) -> &'static str {
-        if self.passes() { "pass" } else { "fail" }
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Fail => "fail",
+            Verdict::NotCompared => "not-compared",
+        }
     }
 }
 
@@ -215,7 +221,7 @@ pub struct Layer {
     pub tensors: Vec<TensorPair>,
     /// How its results compare on the same inputs; `None` where they could not be compared, as `blame` says.
     pub comparison: Option<Comparison>,
-    /// Whether the rule was kept.
+    /// Whether the rule was kept. [`Verdict::NotCompared`] where the graphs differ here and their outputs agree.
     pub verdict: Verdict,
     /// What is to blame, where it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
