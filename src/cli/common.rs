@@ -5,6 +5,8 @@ use crate::source::{ACTIVATIONS, OpenOptions, Source};
 use ckpt_api::{ArchitectureFile, Codec, Error, Input, Limits, OptionSpec, Result, Side, nearest};
 use clap::Args;
 use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,18 +51,31 @@ pub(super) struct Two {
     /// Option for reading the second checkpoint
     #[arg(long, value_name = "KEY=VALUE")]
     b_set: Vec<String>,
+    /// Architecture file of the first checkpoint
+    #[arg(long, value_name = "FILE")]
+    a_arch: Option<PathBuf>,
+    /// Architecture file of the second checkpoint
+    #[arg(long, value_name = "FILE")]
+    b_arch: Option<PathBuf>,
 }
 
 impl Two {
     /// Opens both.
     pub(super) fn open(&self) -> Result<(Source, Source)> {
         let registry = Registry::builtin();
-        let open = |path: &Path, format: &Option<String>, set: &[String]| {
-            let options =
-                OpenOptions { format: format.clone(), options: pairs(set)?, ..OpenOptions::default() };
+        let open = |path: &Path, format: &Option<String>, set: &[String], arch: &Option<PathBuf>| {
+            let options = OpenOptions {
+                format: format.clone(),
+                options: pairs(set)?,
+                architecture: arch.as_deref().map(read_architecture).transpose()?,
+                ..OpenOptions::default()
+            };
             Source::open(&registry, path, &options)
         };
-        Ok((open(&self.a, &self.a_format, &self.a_set)?, open(&self.b, &self.b_format, &self.b_set)?))
+        Ok((
+            open(&self.a, &self.a_format, &self.a_set, &self.a_arch)?,
+            open(&self.b, &self.b_format, &self.b_set, &self.b_arch)?,
+        ))
     }
 }
 
@@ -157,6 +172,27 @@ pub(super) fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(file.bytes(0, file.len())?).map_err(|error| {
         Error::usage("the file is not UTF-8 text").file(shown).offset(error.utf8_error().valid_up_to() as u64)
     })
+}
+
+/// Writes a text to a file that must not exist; half of one is worse than none.
+pub(super) fn write_new(path: &Path, text: &str) -> Result<()> {
+    let shown = path.display().to_string();
+    let failed = |error| Error::io("cannot write the file", error).file(shown.as_str());
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+        // That it cannot be removed either adds nothing.
+        let _ = fs::remove_file(path);
+        return Err(failed(error));
+    }
+    Ok(())
+}
+
+/// A tolerance from an argument.
+pub(super) fn tolerated(field: &str, value: f64) -> Result<f64> {
+    if value >= 0.0 {
+        return Ok(value);
+    }
+    Err(Error::usage("a tolerance must not be negative").field(field).found(value.to_string()))
 }
 
 /// Splits `key=value` arguments.

@@ -1,9 +1,9 @@
 //! `ckpt diff`.
 
-use super::common::Two;
+use super::common::{Two, tolerated};
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, Tolerance, diff};
-use ckpt_api::{Error, Result};
+use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;
 
@@ -28,13 +28,6 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let difference = diff(&a, &b, tolerance)?;
     let text = if json { to_json(&difference)? } else { text(&difference) };
     Ok(Report { text, differs: !difference.agrees() })
-}
-
-fn tolerated(field: &str, value: f64) -> Result<f64> {
-    if value >= 0.0 {
-        return Ok(value);
-    }
-    Err(Error::usage("a tolerance must not be negative").field(field).found(value.to_string()))
 }
 
 fn text(difference: &Difference) -> String {

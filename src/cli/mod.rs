@@ -5,10 +5,16 @@ mod completions;
 mod convert;
 mod diff;
 mod formats;
+#[cfg(feature = "forward")]
+mod forward;
 mod hash;
 mod inspect;
 mod map;
 mod render;
+#[cfg(feature = "forward")]
+mod run;
+#[cfg(feature = "forward")]
+mod verify;
 
 use ckpt_api::{Error, Kind, Result};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -46,6 +52,12 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Compare two checkpoints tensor by tensor
     Diff(diff::Arguments),
+    /// Compare what two checkpoints compute
+    #[cfg(feature = "forward")]
+    Verify(verify::Arguments),
+    /// Run a checkpoint's graph
+    #[cfg(feature = "forward")]
+    Run(run::Arguments),
     /// Hash what a checkpoint holds, whatever its format
     Hash(hash::Arguments),
     /// List the formats and their options
@@ -115,6 +127,10 @@ fn run(command: Command, json: bool) -> Result<Report> {
         Command::Plan(arguments) => convert::plan(&arguments, json),
         Command::Inspect(arguments) => inspect::run(&arguments, json),
         Command::Diff(arguments) => diff::run(&arguments, json),
+        #[cfg(feature = "forward")]
+        Command::Verify(arguments) => verify::run(&arguments, json),
+        #[cfg(feature = "forward")]
+        Command::Run(arguments) => run::run(&arguments, json),
         Command::Hash(arguments) => hash::run(&arguments, json),
         Command::Formats(arguments) => formats::run(&arguments, json),
         Command::Map(command) => map::run(&command, json),

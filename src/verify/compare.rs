@@ -68,10 +68,7 @@ impl Bound {
             .iter()
             .flat_map(|rounding| rounding.sums.iter().map(|sum| sum / root(rounding.summands)));
         let expected: Vec<f64> = expected.collect();
-        Size {
-            norm: norm(reference).max(norm(&expected)),
-            largest: largest(reference).max(largest(&expected)),
-        }
+        Size { norm: norm(reference).max(norm(&expected)), largest: peak(reference).max(peak(&expected)) }
     }
 
     /// What storage does to the whole, relative to its size.
@@ -87,7 +84,7 @@ fn root(summands: usize) -> f64 {
 }
 
 fn norm(values: &[f64]) -> f64 {
-    let scale = largest(values);
+    let scale = peak(values);
     if scale == 0.0 {
         return 0.0;
     }
@@ -95,7 +92,7 @@ fn norm(values: &[f64]) -> f64 {
     scale * sum.sqrt()
 }
 
-fn largest(values: &[f64]) -> f64 {
+fn peak(values: &[f64]) -> f64 {
     values.iter().filter(|value| value.is_finite()).fold(0.0, |most, value| most.max(value.abs()))
 }
 
@@ -203,8 +200,14 @@ pub(super) fn argmax(reference: &Value, found: &Value, allowed: f64) -> Option<A
     Some(result)
 }
 
+/// For each row (of the last axis) the index of its largest element, the first of equals.
+pub fn largest(value: &Value) -> Vec<usize> {
+    let len = value.shape.last().copied().unwrap_or(1).max(1);
+    value.array.to_f64().chunks_exact(len).map(|row| first(row).0).collect()
+}
+
 /// Index of the largest, the first of equals, and how much larger than the next it is.
-pub(super) fn first(row: &[f64]) -> (usize, f64) {
+fn first(row: &[f64]) -> (usize, f64) {
     let mut best = (0, f64::NEG_INFINITY);
     let mut next = f64::NEG_INFINITY;
     for (index, value) in row.iter().enumerate() {

@@ -6,7 +6,7 @@ use super::report::InputSummary;
 use crate::registry::Registry;
 use crate::source::Source;
 use ckpt_api::{Error, Result};
-use ckpt_forward::{Backend, DeviceInfo, Program, Value};
+use ckpt_forward::{Backend, DeviceInfo, Program, Value, integer_graph};
 use serde::Serialize;
 
 /// What a forward pass gave.
@@ -21,7 +21,8 @@ pub struct Ran {
     pub outputs: Vec<(String, Value)>,
 }
 
-/// Runs `source`'s graph on `device`; `memory` bytes may be taken at a time.
+/// Runs `source`'s graph on `device`; `memory` bytes may be taken at a time. With `integers`, a quantised network is computed in
+/// integers as engines do, and its result multiplied by that ([`integer_graph`]).
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
@@ -29,7 +30,7 @@ pub struct Ran {
 /// let registry = ckpt::Registry::builtin();
 /// let source = ckpt::Source::open(&registry, "examples/data/digits_saved_model", &Default::default())?;
 /// let mut cpu = devices::open("cpu", Default::default())?;
-/// let ran = ckpt::verify::run(&registry, &source, &Inputs::default(), &mut *cpu, DEFAULT_MEMORY)?;
+/// let ran = ckpt::verify::run(&registry, &source, &Inputs::default(), None, &mut *cpu, DEFAULT_MEMORY)?;
 /// assert_eq!(ran.outputs[0].1.shape, [8, 10]);
 /// # Ok(())
 /// # }
@@ -42,6 +43,7 @@ pub fn run(
     registry: &Registry,
     source: &Source,
     inputs: &Inputs,
+    integers: Option<i32>,
     device: &mut dyn Backend,
     memory: u64,
 ) -> Result<Ran> {
@@ -53,6 +55,9 @@ pub fn run(
             .help("describe the model in an architecture file and give it with --arch")
     })?;
     let parameters = SourceParameters::new(source, memory);
+    let whole = integers.map(|scale| integer_graph(graph, &parameters, scale)).transpose();
+    let whole = whole.map_err(|error| error.file(shown.as_str()))?;
+    let graph = whole.as_ref().unwrap_or(graph);
     let given = inputs.read(registry, checkpoint, graph, memory)?;
     let shapes = given.shapes(graph, &parameters, inputs);
     let program =

@@ -95,6 +95,21 @@ impl Inputs {
     }
 }
 
+/// The only array of a file, or the one that `file` names; `memory` bytes may be taken.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`] for a file of several; whatever keeps it from being read.
+pub fn read_array(registry: &Registry, file: &InputFile, memory: u64) -> Result<Value> {
+    let shown = file.path.display().to_string();
+    let mut arrays = arrays(registry, file, memory).map_err(|error| error.file(shown.as_str()))?;
+    match (arrays.pop(), arrays.is_empty()) {
+        (Some((_, shape, array)), true) => Value::new(shape, array),
+        (last, _) => Err(Error::usage("the file has not one array")
+            .file(shown)
+            .found((arrays.len() + usize::from(last.is_some())).to_string())),
+    }
+}
+
 /// The arrays that are meant: their names, shapes and elements.
 fn arrays(registry: &Registry, file: &InputFile, memory: u64) -> Result<Vec<(String, Vec<usize>, Array)>> {
     let input = Input::open(&file.path)?;

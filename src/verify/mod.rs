@@ -19,9 +19,11 @@ mod metrics;
 mod pairing;
 mod parameters;
 mod report;
+mod write;
 
+pub use compare::largest;
 pub use forward::{Ran, run};
-pub use inputs::{InputFile, Inputs};
+pub use inputs::{InputFile, Inputs, read_array};
 pub use metrics::{Decade, Histogram, Measure, Metrics, Place, Precision};
 pub use parameters::SourceParameters;
 pub use report::{

@@ -6,14 +6,12 @@ mod invert;
 mod list;
 mod suggest;
 
-use super::common::read_text;
+use super::common::{read_text, write_new};
 use super::{Report, render};
 use crate::mapping::Mapping;
 use crate::recipe::Target;
 use ckpt_api::{Error, Result};
 use clap::{Args, Subcommand};
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
@@ -88,14 +86,7 @@ impl Output {
     /// Writes `text` to the file, or hands it back for stdout.
     fn write(&self, text: String) -> Result<String> {
         let Some(path) = &self.output else { return Ok(text) };
-        let shown = path.display().to_string();
-        let failed = |error| Error::io("cannot write the mapping", error).file(shown.as_str());
-        let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-        if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
-            // Half a mapping is worse than none; that it cannot be removed either adds nothing.
-            let _ = std::fs::remove_file(path);
-            return Err(failed(error));
-        }
+        write_new(path, &text)?;
         Ok(String::new())
     }
 }

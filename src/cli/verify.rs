@@ -1,0 +1,234 @@
+//! `ckpt verify`.
+
+use super::common::{Two, tolerated, write_new};
+use super::forward::Forward;
+use super::map::read_mapping;
+use super::{Report, render, to_json};
+use crate::diff::{Outcome, Tolerance};
+use crate::registry::Registry;
+use crate::verify::{
+    Blame, Comparison, Layer, Named, Options, OutputReport, Report as Verification, Run, TensorReport,
+    Verdict, verify,
+};
+use crate::words::count;
+use ckpt_api::Result;
+use clap::Args;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    two: Two,
+    /// Name mapping from the first checkpoint's names to the second's: a file, or the name of a built-in one
+    #[arg(long, value_name = "FILE|NAME")]
+    map: Option<String>,
+    /// Apply the mapping backwards
+    #[arg(long, requires = "map")]
+    inverse: bool,
+    #[command(flatten)]
+    forward: Forward,
+    /// Where the second graph runs: cpu, cuda, metal, vulkan; each is compared with the first graph on the CPU
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',', default_value = "cpu")]
+    device: Vec<String>,
+    /// Compare and show every layer, on the first graph's own activations; done where outputs differ, too
+    #[arg(long)]
+    per_layer: bool,
+    /// Absolute tolerance, in place of the rule that follows from what changed
+    #[arg(long)]
+    atol: Option<f64>,
+    /// Tolerance relative to the first graph's values, in place of the rule that follows from what changed
+    #[arg(long)]
+    rtol: Option<f64>,
+    /// Write the report, as JSON, to a file that must not exist
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+impl Arguments {
+    fn options(&self) -> Result<Options> {
+        let mapping = match &self.map {
+            None => None,
+            Some(name) => {
+                let mapping = read_mapping(name)?;
+                let mapping = if self.inverse { mapping.inverse()? } else { mapping };
+                let name = if self.inverse { format!("{name}, backwards") } else { name.clone() };
+                Some(Named { name, mapping })
+            }
+        };
+        let tolerance = match (self.atol, self.rtol) {
+            (None, None) => None,
+            (absolute, relative) => Some(Tolerance {
+                absolute: tolerated("--atol", absolute.unwrap_or(0.0))?,
+                relative: tolerated("--rtol", relative.unwrap_or(0.0))?,
+            }),
+        };
+        Ok(Options {
+            inputs: self.forward.inputs()?,
+            mapping,
+            devices: self.device.clone(),
+            per_layer: self.per_layer,
+            tolerance,
+            memory: self.forward.memory()?,
+            ..Options::default()
+        })
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+    let options = arguments.options()?;
+    let (a, b) = arguments.two.open()?;
+    let found = verify(&Registry::builtin(), &a, &b, &options)?;
+    if let Some(path) = &arguments.report {
+        write_new(path, &to_json(&found)?)?;
+    }
+    let text = if json { to_json(&found)? } else { text(&found) };
+    Ok(Report { text, differs: !found.verdict.passes() })
+}
+
+fn text(report: &Verification) -> String {
+    let mut text = String::new();
+    for (side, model) in [("a", &report.a), ("b", &report.b)] {
+        let nodes = model.nodes.map_or("no graph".to_owned(), |nodes| count(nodes, "node"));
+        let _ = writeln!(
+            text,
+            "{side}  {} ({}: {}, {nodes})",
+            render::plain(&model.path),
+            model.format,
+            count(model.tensors, "tensor")
+        );
+    }
+    for input in &report.inputs {
+        let name = render::plain(&input.name);
+        let _ = writeln!(text, "input {name} {:?}: {}", input.shape, render::plain(&input.origin));
+    }
+    report.runs.iter().for_each(|run| run_text(run, &mut text));
+    if let Some(tensors) = &report.tensors {
+        tensors_text(tensors, &mut text);
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "\nnote: {}", render::plain(note));
+    }
+    let _ = writeln!(text, "\n{}", report.verdict.name());
+    text
+}
+
+fn run_text(run: &Run, text: &mut String) {
+    let _ = writeln!(text, "\nb on {}, a on {}", render::plain(&run.device.to_string()), run.reference);
+    let _ = writeln!(text, "  rule     {}: {}", run.rule.name.name(), run.rule.reason);
+    let _ = writeln!(text, "  layers   {}", run.rule.layers);
+    let _ = writeln!(text, "  outputs  {}", run.rule.outputs);
+    let rows: Vec<Vec<String>> = run
+        .outputs
+        .iter()
+        .map(|output| row(&output.a, "output", Some(&output.comparison), output.comparison.verdict))
+        .collect();
+    let _ = write!(text, "\n{}", render::table(&HEAD, &RIGHT, &rows));
+    for output in &run.outputs {
+        details(output, text);
+    }
+    if !run.layers.is_empty() {
+        let rows: Vec<Vec<String>> = run
+            .layers
+            .iter()
+            .map(|layer| row(layer_name(layer), &layer.op, layer.comparison.as_ref(), layer.verdict))
+            .collect();
+        let _ = write!(text, "\n{}", render::table(&HEAD, &RIGHT, &rows));
+    }
+    for (index, layer) in run.layers.iter().enumerate() {
+        if let Some(Blame { reason, .. }) = &layer.blame {
+            let first =
+                if run.first_divergence == Some(index) { "the first layer that diverges" } else { "layer" };
+            let _ =
+                writeln!(text, "\n{first}, {}: {}", render::plain(layer_name(layer)), render::plain(reason));
+        }
+    }
+}
+
+const HEAD: [&str; 11] =
+    ["name", "", "shape", "max abs", "max rel", "rms", "rel L2", "cosine", "ulp", "check", "verdict"];
+const RIGHT: [usize; 6] = [3, 4, 5, 6, 7, 8];
+
+fn layer_name(layer: &Layer) -> &str {
+    layer.a.as_deref().or(layer.b.as_deref()).unwrap_or_default()
+}
+
+fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict) -> Vec<String> {
+    let mut row = vec![render::plain(name), render::plain(what)];
+    let Some(Comparison { shape, metrics, checks, .. }) = comparison else {
+        row.extend(["-"; 8].map(str::to_owned));
+        row.push(verdict.name().to_owned());
+        return row;
+    };
+    let number = |value: f64| if value == 0.0 { "0".to_owned() } else { format!("{value:.2e}") };
+    let maybe = |value: Option<f64>| value.map_or("-".to_owned(), number);
+    // Which of a rule's demands is nearest to its limit.
+    let tightest = checks.iter().max_by(|a, b| tightness(a).total_cmp(&tightness(b)));
+    row.push(format!("{shape:?}"));
+    row.extend([metrics.max_absolute, metrics.max_relative, metrics.rms].map(number));
+    row.push(maybe(metrics.relative_l2));
+    row.push(metrics.cosine.map_or("-".to_owned(), |cosine| format!("{cosine:.9}")));
+    row.push(metrics.max_ulp.map_or("-".to_owned(), |ulp| ulp.to_string()));
+    row.push(tightest.map_or(String::new(), |check| {
+        format!("{}: {} of {}", check.name, maybe(check.found), number(check.limit))
+    }));
+    row.push(verdict.name().to_owned());
+    row
+}
+
+/// How much of its limit a check takes.
+fn tightness(check: &crate::verify::Check) -> f64 {
+    match (check.found, check.limit > 0.0) {
+        (None, _) => f64::INFINITY,
+        (Some(found), true) => found / check.limit,
+        (Some(found), false) if found > 0.0 => f64::INFINITY,
+        (Some(_), false) => 0.0,
+    }
+}
+
+fn details(output: &OutputReport, text: &mut String) {
+    let name = render::plain(&output.a);
+    if let Some(place) = &output.comparison.metrics.place {
+        let _ = writeln!(
+            text,
+            "  {name}: largest difference at {:?}: {}, and the reference {}",
+            place.index, place.found, place.reference
+        );
+    }
+    if let Some(argmax) = output.argmax {
+        let _ = writeln!(
+            text,
+            "  {name}: the largest element is the same in {} of {} rows, and in {} of the {} where the lead exceeds the errors",
+            argmax.agreeing, argmax.rows, argmax.decided_agreeing, argmax.decided
+        );
+    }
+}
+
+fn tensors_text(report: &TensorReport, text: &mut String) {
+    let difference = &report.difference;
+    let _ = writeln!(text, "\n{}", report.reason);
+    for (side, names) in [("a", &difference.only_in_a), ("b", &difference.only_in_b)] {
+        for name in names {
+            let _ = writeln!(text, "  only in {side}: {}", render::plain(name));
+        }
+    }
+    let mut equal = 0;
+    for tensor in &difference.tensors {
+        let name = render::plain(&tensor.name);
+        let _ = match &tensor.outcome {
+            Outcome::Equal => {
+                equal += 1;
+                Ok(())
+            }
+            Outcome::Close(distance) | Outcome::Different(distance) => writeln!(
+                text,
+                "  {name}: {} elements differ by at most {:e}, {} of them outside the tolerance, the first at element {}",
+                distance.differing, distance.max_absolute, distance.outside, distance.first
+            ),
+            Outcome::Incomparable => {
+                writeln!(text, "  {name}: {} {} and {} {}", tensor.a.0, tensor.a.1, tensor.b.0, tensor.b.1)
+            }
+        };
+    }
+    let _ = writeln!(text, "  {equal} of {} tensors equal, bit for bit", difference.tensors.len());
+}
