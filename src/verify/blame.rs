@@ -50,12 +50,27 @@ fn side(parameters: &SourceParameters, name: &str) -> Option<TensorSide> {
     })
 }
 
-/// Why `b` gives something else than `a` on the same inputs.
-///
-/// # Errors
-/// Whatever keeps a tensor from being read.
-pub(super) fn blame(sides: &Sides, a: &Node, b: &Node, pairs: &[TensorPair]) -> Result<Blame> {
-    let (mut reasons, mut tensors) = (Vec::new(), Vec::new());
+impl Sides<'_> {
+    /// The tensors of two nodes that differ by more than how they are stored explains. Where one node has tensors that the other has
+    /// not (a factoriser that is merged), what they compute decides.
+    ///
+    /// # Errors
+    /// Whatever keeps a tensor from being read.
+    pub(super) fn differing(&self, a: &Node, b: &Node) -> Result<Vec<TensorBlame>> {
+        let mut found = Vec::new();
+        if !a.parameters.keys().eq(b.parameters.keys()) {
+            return Ok(found);
+        }
+        for ((role, own), theirs) in a.parameters.iter().zip(b.parameters.values()) {
+            found.extend(differing(self, role, own, theirs)?);
+        }
+        Ok(found)
+    }
+}
+
+/// Why `b` gives something else than `a` on the same inputs; `tensors` are those that differ.
+pub(super) fn blame(a: &Node, b: &Node, pairs: &[TensorPair], tensors: Vec<TensorBlame>) -> Blame {
+    let mut reasons = Vec::new();
     if a.op != b.op {
         reasons.push(format!("it computes {}, and the reference {}", b.op, a.op));
     }
@@ -71,14 +86,13 @@ pub(super) fn blame(sides: &Sides, a: &Node, b: &Node, pairs: &[TensorPair]) -> 
     }
     for pair in pairs {
         match (&pair.a, &pair.b) {
-            (Some(own), Some(theirs)) => tensors.extend(differing(sides, pair, &own.name, &theirs.name)?),
             (Some(own), None) => {
                 reasons.push(format!("it has no {}; the reference has '{}'", pair.role, own.name))
             }
             (None, Some(theirs)) => {
                 reasons.push(format!("it has a {}, '{}'; the reference has none", pair.role, theirs.name));
             }
-            (None, None) => {}
+            _ => {}
         }
     }
     reasons.extend(tensors.iter().map(describe));
@@ -87,7 +101,7 @@ pub(super) fn blame(sides: &Sides, a: &Node, b: &Node, pairs: &[TensorPair]) -> 
             "operator, attributes and tensors are the same: the device computes it otherwise".to_owned(),
         );
     }
-    Ok(Blame { reason: reasons.join("; "), tensors })
+    Blame { reason: reasons.join("; "), tensors }
 }
 
 fn describe(tensor: &TensorBlame) -> String {
@@ -105,11 +119,11 @@ fn describe(tensor: &TensorBlame) -> String {
 }
 
 /// How a tensor differs from its counterpart; `None` where it does not, or no more than by how it is stored.
-fn differing(sides: &Sides, pair: &TensorPair, a: &str, b: &str) -> Result<Option<TensorBlame>> {
+fn differing(sides: &Sides, role: &str, a: &str, b: &str) -> Result<Option<TensorBlame>> {
     let (Some(own), Some(theirs)) = (sides.a.tensor(a), sides.b.tensor(b)) else { return Ok(None) };
     let elements = own.shape.elements();
     let mut blame = TensorBlame {
-        role: pair.role.clone(),
+        role: role.to_owned(),
         a: a.to_owned(),
         b: b.to_owned(),
         differing: elements,
@@ -117,7 +131,7 @@ fn differing(sides: &Sides, pair: &TensorPair, a: &str, b: &str) -> Result<Optio
         max_absolute: None,
         first: vec![0; own.shape.rank()],
         likeness: None,
-        mapped_by: pair.mapped_by.clone(),
+        mapped_by: sides.mapped.by(a),
     };
     let Some(order) = axis_order(own, theirs) else {
         blame.likeness = Some(format!("shape {}, and in the reference {}", theirs.shape, own.shape));
@@ -142,7 +156,7 @@ fn differing(sides: &Sides, pair: &TensorPair, a: &str, b: &str) -> Result<Optio
     } else {
         match reordered(own, &x, &y, &stored) {
             Some(order) => Some(order),
-            None => another(sides, pair, own, &y)?,
+            None => another(sides, role, own, &y)?,
         }
     };
     Ok(Some(blame))
@@ -179,10 +193,10 @@ fn reordered(tensor: &Tensor, x: &[f64], y: &[f64], stored: &[f64]) -> Option<St
 }
 
 /// The layer whose tensor it is instead.
-fn another(sides: &Sides, pair: &TensorPair, own: &Tensor, y: &[f64]) -> Result<Option<String>> {
-    for (layer, role, name) in &sides.layers {
+fn another(sides: &Sides, role: &str, own: &Tensor, y: &[f64]) -> Result<Option<String>> {
+    for (layer, other_role, name) in &sides.layers {
         let Some(other) = sides.a.tensor(name) else { continue };
-        if *role != pair.role || other.name == own.name || other.shape != own.shape {
+        if *other_role != role || other.name == own.name || other.shape != own.shape {
             continue;
         }
         if values(sides.a, name)? == y {

@@ -160,6 +160,9 @@ impl Comparing<'_> {
             _ => Demand::Bits,
         };
         let tensors = tensor_pairs(self.sides, Some(a), Some(b));
+        let differing = self.sides.differing(a, b)?;
+        // A tolerance that is given is one of results.
+        let tensors_fail = !differing.is_empty() && self.rule != RuleName::Given;
         let found = match self.reshaped(ib, &inputs) {
             Some(inputs) => Some(self.b.1.run_node(ib, device, &inputs)?),
             None => None,
@@ -174,11 +177,12 @@ impl Comparing<'_> {
                 let theirs = as_shape(theirs, &own.shape)?;
                 comparable(own, &theirs).then(|| compare(own, &theirs, &demand))
             });
-            let fails = !comparison.as_ref().is_some_and(|comparison| comparison.verdict.passes());
-            let mut blamed = if fails { Some(blame(self.sides, a, b, &tensors)?) } else { None };
+            let passes = comparison.as_ref().is_some_and(|comparison| comparison.verdict.passes());
+            let blame = || blame(a, b, &tensors, differing.clone());
+            let mut blamed = (!passes || tensors_fail).then(blame);
             if let Some(wired) = &wired {
                 let own = blamed.take().map_or(String::new(), |blame| format!("; {}", blame.reason));
-                blamed = Some(Blame { reason: format!("{wired}{own}"), tensors: Vec::new() });
+                blamed = Some(Blame { reason: format!("{wired}{own}"), tensors: differing.clone() });
             }
             compared.layers.push(Layer {
                 a: Some(a.name.clone()),
