@@ -1,11 +1,11 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
 use crate::{Contents, Error, Limits, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the user named as IN: a file, a directory, or a prefix that several files share.
 ///
@@ -17,11 +17,15 @@ pub struct Input {
     backend: Arc<Backend>,
     entry: String,
     is_directory: bool,
+    /// Names of the files that were opened, where someone wants to know.
+    opened: Option<Arc<Mutex<BTreeSet<String>>>>,
 }
 
 #[derive(Debug)]
 enum Backend {
     Directory(PathBuf),
+    /// Where each file lies that is to have a name in the directory.
+    Staged(PathBuf, BTreeMap<String, PathBuf>),
     Memory(BTreeMap<String, Arc<[u8]>>),
 }
 
@@ -60,18 +64,44 @@ impl Input {
     }
 
     fn on_disk(directory: PathBuf, entry: String, is_directory: bool) -> Self {
-        Input { backend: Arc::new(Backend::Directory(directory)), entry, is_directory }
+        Self::of(Backend::Directory(directory), entry, is_directory)
+    }
+
+    fn of(backend: Backend, entry: String, is_directory: bool) -> Self {
+        Input { backend: Arc::new(backend), entry, is_directory, opened: None }
+    }
+
+    /// Files that do not have their names yet: each is read from where it lies, under the name that it will have in
+    /// `directory`, and no other file of it is seen. `entry` is what a user would name: one of them, the directory
+    /// that holds some of them, or what their names begin with.
+    pub fn staged(directory: &Path, entry: &str, files: BTreeMap<String, PathBuf>) -> Self {
+        let below = format!("{entry}/");
+        let is_directory = files.keys().any(|name| name.starts_with(&below));
+        if files.contains_key(entry) || !is_directory {
+            return Self::of(Backend::Staged(directory.to_owned(), files), entry.to_owned(), false);
+        }
+        let inside =
+            files.into_iter().filter_map(|(name, path)| Some((name.strip_prefix(&below)?.to_owned(), path)));
+        Self::of(Backend::Staged(directory.join(entry), inside.collect()), String::new(), true)
     }
 
     /// Files held in memory, for tests and fuzzing. `entry` is the one that the user would name; empty for the
     /// directory that holds them all.
     pub fn memory(entry: &str, files: BTreeMap<String, Vec<u8>>) -> Self {
         let files = files.into_iter().map(|(name, bytes)| (name, bytes.into())).collect();
-        Input {
-            backend: Arc::new(Backend::Memory(files)),
-            entry: entry.to_owned(),
-            is_directory: entry.is_empty(),
-        }
+        Self::of(Backend::Memory(files), entry.to_owned(), entry.is_empty())
+    }
+
+    /// The same input, which from now on remembers the files that are opened through it and its clones.
+    #[must_use]
+    pub fn remembering(self) -> Self {
+        Input { opened: Some(Arc::default()), ..self }
+    }
+
+    /// The files that were opened since [`Input::remembering`], sorted; none without it.
+    pub fn opened(&self) -> Vec<String> {
+        let opened = self.opened.as_ref().map(|opened| opened.lock().unwrap_or_else(PoisonError::into_inner));
+        opened.map(|names| names.iter().cloned().collect()).unwrap_or_default()
     }
 
     /// The last component of what the user named, relative to the input's directory; empty for a directory.
@@ -138,6 +168,7 @@ impl Input {
             (Backend::Directory(root), Ok(())) => {
                 fs::metadata(root.join(name)).is_ok_and(|meta| meta.is_file())
             }
+            (Backend::Staged(_, files), Ok(())) => files.contains_key(name),
             (Backend::Memory(files), Ok(())) => files.contains_key(name),
         }
     }
@@ -150,15 +181,19 @@ impl Input {
     pub fn file(&self, name: &str) -> Result<File> {
         let shown = self.display(name);
         checked(name).map_err(|error| error.file(shown.clone()))?;
-        match &*self.backend {
-            Backend::Directory(root) => open_regular(&root.join(name), shown),
+        let missing = || Error::io("cannot open the file", io::ErrorKind::NotFound.into()).file(&shown);
+        let file = match &*self.backend {
+            Backend::Directory(root) => open_regular(&root.join(name), shown)?,
+            Backend::Staged(_, files) => open_regular(files.get(name).ok_or_else(missing)?, shown)?,
             Backend::Memory(files) => {
-                let bytes = files.get(name).cloned().ok_or_else(|| {
-                    Error::io("cannot open the file", io::ErrorKind::NotFound.into()).file(&shown)
-                })?;
-                Ok(File { name: shown, len: bytes.len() as u64, handle: Handle::Memory(bytes) })
+                let bytes = files.get(name).cloned().ok_or_else(missing)?;
+                File { name: shown, len: bytes.len() as u64, handle: Handle::Memory(bytes) }
             }
+        };
+        if let Some(opened) = &self.opened {
+            opened.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         }
+        Ok(file)
     }
 
     /// Names of the files directly in `directory` (empty for the input's own), sorted; at most
@@ -174,11 +209,8 @@ impl Input {
                 }
                 list_directory(&root.join(directory))?
             }
-            Backend::Memory(files) => {
-                let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-                let inside = files.keys().filter_map(|name| name.strip_prefix(&prefix));
-                inside.filter(|name| !name.contains('/')).map(str::to_owned).collect()
-            }
+            Backend::Staged(_, files) => inside(files.keys(), directory),
+            Backend::Memory(files) => inside(files.keys(), directory),
         };
         names.sort();
         Ok(names)
@@ -187,9 +219,11 @@ impl Input {
     /// The path of `name` as people should see it in messages.
     pub fn display(&self, name: &str) -> String {
         match &*self.backend {
-            Backend::Directory(root) if name.is_empty() => root.display().to_string(),
-            Backend::Directory(root) if root.as_os_str() == "." => name.to_owned(),
-            Backend::Directory(root) => root.join(name).display().to_string(),
+            Backend::Directory(root) | Backend::Staged(root, _) if name.is_empty() => {
+                root.display().to_string()
+            }
+            Backend::Directory(root) | Backend::Staged(root, _) if root.as_os_str() == "." => name.to_owned(),
+            Backend::Directory(root) | Backend::Staged(root, _) => root.join(name).display().to_string(),
             Backend::Memory(_) => name.to_owned(),
         }
     }
@@ -197,10 +231,17 @@ impl Input {
     /// The directory on disk, where the input is on disk.
     pub fn directory(&self) -> Option<&Path> {
         match &*self.backend {
-            Backend::Directory(root) => Some(root),
+            Backend::Directory(root) | Backend::Staged(root, _) => Some(root),
             Backend::Memory(_) => None,
         }
     }
+}
+
+/// The files directly in a directory, of all names below the input's.
+fn inside<'a>(names: impl Iterator<Item = &'a String>, directory: &str) -> Vec<String> {
+    let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+    let below = names.filter_map(|name| name.strip_prefix(&prefix));
+    below.filter(|name| !name.contains('/')).map(str::to_owned).collect()
 }
 
 fn split(path: &Path) -> Result<(PathBuf, String)> {
@@ -397,6 +438,39 @@ mod tests {
     fn listing_names_the_files_of_one_directory_only() {
         assert_eq!(memory().list("").unwrap(), ["a.index"]);
         assert_eq!(memory().list("sub").unwrap(), ["b"]);
+    }
+
+    #[test]
+    fn staged_files_are_read_under_the_names_that_they_will_have() {
+        let here = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        let names = [("out/sub/b", "src/input.rs"), ("out/a", "Cargo.toml")];
+        let files: BTreeMap<String, PathBuf> =
+            names.map(|(name, path)| (name.to_owned(), here(path))).into_iter().collect();
+        let folder = Input::staged(Path::new("there"), "out", files.clone());
+        assert!(folder.is_directory() && folder.has_file("sub/b") && !folder.has_file("out/a"));
+        assert_eq!(
+            (folder.list("").unwrap(), folder.list("sub").unwrap()),
+            (vec!["a".into()], vec!["b".into()])
+        );
+        let file = Input::staged(Path::new("there"), "out/a", files);
+        let opened = file.main().unwrap();
+        assert_eq!(Path::new(opened.name()), Path::new("there/out/a"));
+        assert_eq!(opened.bytes(0, opened.len()).unwrap(), fs::read(here("Cargo.toml")).unwrap());
+        assert_eq!(file.file("a").unwrap_err().kind(), Kind::Io);
+        let prefix = Input::staged(Path::new(""), "ou", BTreeMap::new());
+        assert!(!prefix.is_directory() && !prefix.is_file());
+    }
+
+    #[test]
+    fn what_was_opened_is_remembered_once_someone_wants_to_know() {
+        let input = memory();
+        input.main().unwrap();
+        assert!(input.opened().is_empty());
+        let input = input.remembering();
+        let clone = input.clone();
+        clone.file("sub/b").unwrap();
+        assert!(clone.file("missing").is_err());
+        assert_eq!(input.opened(), ["sub/b"]);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub use limits::Limits;
 pub use loss::{Loss, LossKind};
 pub use metadata::Metadata;
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
-pub use placed::{Block, OutputFile, Placed, Written};
+pub use placed::{Block, OutputFile, Placed, Reading, Written};
 pub use placement::{
     Added, AddedAxis, Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, Packing, Placement, Region,
     Rounding, RunningChecksum, Scaling, TensorId, Window,

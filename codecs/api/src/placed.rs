@@ -1,7 +1,7 @@
 //! What a codec says when it writes.
 
 use crate::fit::check_fit;
-use crate::{Checkpoint, Error, FileId, Loss, Placement, Result, Tensor};
+use crate::{ArchitectureFile, Checkpoint, Error, FileId, Loss, Placement, Result, Tensor};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -21,6 +21,20 @@ pub struct Placed {
     /// What [`crate::Codec::seal`] has to know beside the placements, in the codec's own words: an index that lacks
     /// only its checksums. The engine keeps it and never looks at it.
     pub draft: Vec<u8>,
+    /// How the result is read back, where the output's name does not say enough: one for each part that is read on its
+    /// own. Empty where it does.
+    pub readings: Vec<Reading>,
+}
+
+/// How a result, or a part of it, is read back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// What a user would name, relative to the output's directory: a file, a directory, or a prefix of files.
+    pub entry: String,
+    /// Options for reading.
+    pub options: Vec<(String, String)>,
+    /// An architecture file of the codec's own.
+    pub architecture: Option<ArchitectureFile>,
 }
 
 impl Placed {

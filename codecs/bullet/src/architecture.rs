@@ -284,6 +284,13 @@ impl Architecture {
         })
     }
 
+    /// As a file that describes it.
+    pub(crate) fn file(&self) -> Result<ArchitectureFile> {
+        let document = serde_json::to_value(&self.net);
+        let document = document.map_err(|error| Error::unsupported(error.to_string()))?;
+        Ok(ArchitectureFile { name: None, document })
+    }
+
     /// The architecture with the engine's file that the user names.
     pub(crate) fn with_profile(architecture: Option<Self>, options: &Options) -> Result<Option<Self>> {
         let Some(name) = options.text("profile") else { return Ok(architecture) };

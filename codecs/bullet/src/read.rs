@@ -436,9 +436,7 @@ impl Reader<'_> {
                     Ok(_) => {}
                     Err(why) => contents.notes.push(why),
                 }
-                let document = serde_json::to_value(&architecture.net);
-                let document = document.map_err(|error| Error::unsupported(error.to_string()))?;
-                contents.checkpoint.metadata.insert(ID, KEY_ARCHITECTURE, document);
+                contents.checkpoint.metadata.insert(ID, KEY_ARCHITECTURE, architecture.file()?.document);
             }
             None => contents.notes.extend(propose::propose(&contents.checkpoint.tensors)),
         }

@@ -10,7 +10,7 @@ use crate::parameter::{Parameter, Stored};
 use crate::{graph, step};
 use ckpt_api::{
     Added, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Loss, LossKind, Options,
-    OutputFile, Packing, Placed, Placement, Result, Rounding, Scaling,
+    OutputFile, Packing, Placed, Placement, Reading, Result, Rounding, Scaling,
 };
 
 /// Says where every tensor goes. See [`ckpt_api::Codec::place`].
@@ -144,9 +144,13 @@ impl<'a> Writer<'a> {
                 }
                 (Part::State, _) if self.target.single => {
                     self.write_records(self.target.state, self.target.name.clone())?;
+                    self.add_reading(part, self.target.name.clone())?;
                 }
                 // Last, for bullet itself reads nothing else.
-                (Part::State, _) => self.write_state()?,
+                (Part::State, _) => {
+                    self.write_state()?;
+                    self.add_reading(part, self.target.name.trim_end_matches('/').to_owned())?;
+                }
                 (Part::Raw | Part::Quantised | Part::Engine, Some(architecture)) => {
                     self.write_sections(part, architecture)?
                 }
@@ -178,6 +182,7 @@ impl<'a> Writer<'a> {
         let quantised = part == Part::Quantised;
         let (sections, end) = sections(architecture, part)?;
         let name = self.target.file("", if quantised { QUANTISED } else { RAW });
+        self.add_reading(part, name.clone())?;
         let file = self.add_file(name, if quantised { padded(end) } else { end });
         if part == Part::Engine {
             let engine = architecture.net.engine.as_ref().ok_or_else(|| {
@@ -413,6 +418,17 @@ impl<'a> Writer<'a> {
         into.peek().is_some()
             && into
                 .all(|entry| self.bindings.weight(&entry.id).is_some_and(|bound| bound.quantised().is_some()))
+    }
+
+    /// The files say little of themselves.
+    fn add_reading(&mut self, part: Part, entry: String) -> Result<()> {
+        let architecture = self.architecture.map(Architecture::file).transpose()?;
+        let records = (part == Part::State).then_some(("records", self.form.name()));
+        let content = (self.target.single || part != Part::State).then_some(("content", part.name()));
+        let options = [records, content].into_iter().flatten();
+        let options = options.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        self.placed.readings.push(Reading { entry, options, architecture });
+        Ok(())
     }
 
     fn add_file(&mut self, name: String, len: u64) -> FileId {
