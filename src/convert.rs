@@ -1,9 +1,18 @@
 //! A conversion from one format to another.
 
+mod compare;
+mod examine;
+mod reread;
+
+pub use examine::Verification;
+pub(crate) use examine::{Examined, examine};
+pub(crate) use reread::Reread;
+
 use crate::diff::are_equal;
 use crate::execute::{Done, Output, Progress, Run, Sources, interrupted, run};
 use crate::mapping::Mapping;
 use crate::plan::{Job, Parts, Plan, Policy, Resources};
+use crate::receipt;
 use crate::recipe::{Join, Target, Transform, rebuild, transform};
 use crate::registry::Registry;
 use crate::select::{Removed, remove, retype, select};
@@ -11,6 +20,7 @@ use crate::source::Source;
 use crate::transform::Step;
 use ckpt_api::{ArchitectureFile, Codec, DType, Error, Limits, LossKind, Options, Placed, Result, Side};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,31 +67,51 @@ pub struct Conversion {
     pub limits: Limits,
     /// Replace existing output.
     pub overwrite: bool,
+    /// Read the output back through its own codec, and compare every tensor with its source, before it gets its name.
+    pub verify: bool,
+    /// Where to write what was done, with the hashes of all files: the last file that appears.
+    pub receipt: Option<PathBuf>,
 }
 
+/// A further comparison of the source, as it was converted, with a part of the output, read back.
+pub type Check = Arc<dyn Fn(&Source, &Source) -> Result<()> + Send + Sync>;
+
 /// What [`Planned::execute`] may be told.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Execution {
     /// Wait until the output is on the disk before it gets its name.
     pub sync: bool,
     /// Set by another thread, or a signal handler, to stop.
     pub cancelled: Arc<AtomicBool>,
+    /// Run where [`Conversion::verify`] is set, after all tensors were found equal; an error keeps the output from
+    /// getting its name.
+    pub check: Option<Check>,
 }
 
 impl Default for Execution {
     fn default() -> Self {
-        Execution { sync: true, cancelled: Arc::default() }
+        Execution { sync: true, cancelled: Arc::default(), check: None }
+    }
+}
+
+impl std::fmt::Debug for Execution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Execution").field("sync", &self.sync).finish_non_exhaustive()
     }
 }
 
 /// A conversion that was found possible, before any output exists.
 pub struct Planned {
-    source: Source,
-    codec: Arc<dyn Codec>,
-    placed: Placed,
-    plan: Plan,
-    directory: PathBuf,
-    overwrite: bool,
+    pub(crate) source: Source,
+    pub(crate) codec: Arc<dyn Codec>,
+    pub(crate) placed: Placed,
+    pub(crate) plan: Plan,
+    pub(crate) directory: PathBuf,
+    /// Last component of the output's path.
+    pub(crate) name: String,
+    pub(crate) conversion: Conversion,
+    /// Of tensors that a mapping made, the source's names.
+    pub(crate) made_of: HashMap<String, Vec<String>>,
 }
 
 /// What a conversion did.
@@ -96,6 +126,10 @@ pub struct Summary {
     /// How far off the values are that were rounded, in the order of the plan's jobs; empty where none was cast to a
     /// dtype that does not hold all values.
     pub rounding: Vec<Rounded>,
+    /// What comparing the output with the source found, where that was asked for.
+    pub verification: Option<Verification>,
+    /// The receipt, where one was asked for.
+    pub receipt: Option<PathBuf>,
 }
 
 /// A tensor whose values were cast to a dtype that does not hold all of them.
@@ -107,10 +141,16 @@ pub struct Rounded {
     pub largest_error: f64,
 }
 
+impl Rounded {
+    fn largest(all: &[Rounded]) -> Option<&Rounded> {
+        all.iter().rev().max_by(|a, b| a.largest_error.total_cmp(&b.largest_error))
+    }
+}
+
 impl Summary {
     /// The tensor with the largest rounding error, the first of equals.
     pub fn largest_rounding(&self) -> Option<&Rounded> {
-        self.rounding.iter().rev().max_by(|a, b| a.largest_error.total_cmp(&b.largest_error))
+        Rounded::largest(&self.rounding)
     }
 }
 
@@ -159,7 +199,8 @@ impl Conversion {
             .with_architecture(architecture);
         let Removed { names: mut excluded, mut losses } =
             select(&mut source.contents, &self.include, &self.exclude)?;
-        let ignored = self.rename(&mut source)?;
+        let mut made_of = HashMap::new();
+        let ignored = self.rename(&mut source, &mut made_of)?;
         excluded.extend(ignored.names);
         losses.extend(ignored.losses);
         losses.extend(transform(&mut source.contents, &self.transforms)?);
@@ -182,15 +223,17 @@ impl Conversion {
             excluded,
             losses,
             resources: self.resources,
+            reread: self.verify || self.receipt.is_some(),
         };
         let plan = Plan::new(parts)?;
         let read = plan.jobs.iter().flat_map(|job| [&job.from].into_iter().chain(&job.added));
         contents.check_data(&source.input, read.map(|placement| placement.tensor))?;
-        Ok(Planned { source, codec, placed, plan, directory, overwrite: self.overwrite })
+        let conversion = self.clone();
+        Ok(Planned { source, codec, placed, plan, directory, name, conversion, made_of })
     }
 
-    /// Applies the mapping; says what it drops.
-    fn rename(&self, source: &mut Source) -> Result<Removed> {
+    /// Applies the mapping; says what it drops, and of what it made the others.
+    fn rename(&self, source: &mut Source, made_of: &mut HashMap<String, Vec<String>>) -> Result<Removed> {
         let Some(mapping) = &self.mapping else { return Ok(Removed::default()) };
         let applied = mapping.apply_to(&source.contents.checkpoint.tensors, &self.limits)?;
         let mut removed = remove(&mut source.contents, applied.dropped);
@@ -199,6 +242,7 @@ impl Conversion {
         let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());
         let unused = unused.map(|rule| format!("of the mapping, nothing matched: {rule}"));
         source.contents.notes.extend(unused);
+        made_of.extend(applied.targets.into_iter().map(|target| (target.name, target.sources)));
         Ok(removed)
     }
 }
@@ -239,7 +283,16 @@ impl Planned {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the output exists or is the input.
     pub fn check_output(&self) -> Result<()> {
-        Output::check(&self.directory, &self.placed.files, self.overwrite, &self.sources()).map(drop)
+        let sources = self.sources();
+        let targets =
+            Output::check(&self.directory, &self.placed.files, self.conversion.overwrite, &sources)?;
+        self.conversion.receipt.iter().try_for_each(|path| {
+            if targets.contains(path) {
+                return Err(Error::usage("the receipt has the name of a file of the output")
+                    .file(path.display().to_string()));
+            }
+            Output::check_file(path, self.conversion.overwrite, &sources)
+        })
     }
 
     fn sources(&self) -> Sources {
@@ -255,9 +308,13 @@ impl Planned {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the output exists or is the input, [`ckpt_api::Kind::Corrupt`] for a checksum
-    /// that differs, [`ckpt_api::Kind::Lossy`] for a number that its new dtype cannot hold, [`ckpt_api::Kind::Io`].
+    /// that differs, [`ckpt_api::Kind::Lossy`] for a number that its new dtype cannot hold,
+    /// [`ckpt_api::Kind::Mismatch`] where [`Conversion::verify`] finds that the output is not what the source holds,
+    /// [`ckpt_api::Kind::Io`].
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
-        let output = Output::create(&self.directory, &self.placed.files, self.overwrite, &self.sources())?;
+        self.check_output()?;
+        let overwrite = self.conversion.overwrite;
+        let mut output = Output::create(&self.directory, &self.placed.files, overwrite, &self.sources())?;
         let job = Run {
             checkpoint: &self.source.contents.checkpoint,
             files: &self.source.files,
@@ -273,14 +330,36 @@ impl Planned {
             output.write_at(block.file, block.offset, &block.bytes)?;
         }
         let bytes = output.bytes()?;
+        let verification = self.read_back(&mut output, execution)?;
         if execution.sync {
             output.sync()?;
         }
         if execution.cancelled.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
-        let files = output.commit(execution.sync)?;
-        Ok(Summary { files, tensors: self.plan.jobs.len(), bytes, rounding })
+        let mut files = output.commit(execution.sync)?;
+        let receipt = if self.conversion.receipt.is_some() { files.pop() } else { None };
+        Ok(Summary { files, tensors: self.plan.jobs.len(), bytes, rounding, verification, receipt })
+    }
+
+    /// Looks at what was written, as far as that was asked for, and adds the receipt.
+    fn read_back(&self, output: &mut Output, execution: &Execution) -> Result<Option<Verification>> {
+        let Conversion { verify, receipt, .. } = &self.conversion;
+        if !verify && receipt.is_none() {
+            return Ok(None);
+        }
+        let reread = Reread::open(self, output)?;
+        let examined = examine(self, &reread, &execution.cancelled)?;
+        if let Some(check) = execution.check.as_ref().filter(|_| *verify) {
+            reread.parts.iter().try_for_each(|part| check(&self.source, part))?;
+        }
+        let verification = verify.then(|| Verification::new(self, &examined));
+        if let Some(path) = receipt {
+            let text = receipt::text(self, output, &reread, &examined, verification.as_ref())?;
+            let file = output.add(path.clone(), None)?;
+            output.write_at(file, 0, text.as_bytes())?;
+        }
+        Ok(verification)
     }
 
     /// The codec knows its placements, not the order in which they were written.

@@ -1,6 +1,6 @@
 //! Two checkpoints, tensor by tensor.
 
-use crate::execute::{Budget, default_threads, in_parallel};
+use crate::execute::{Budget, default_threads, in_parallel, in_step};
 use crate::source::Source;
 use crate::transform::for_each_number;
 use ckpt_api::{DType, Encoding, Result, Shape, Tensor, TensorId};
@@ -168,42 +168,15 @@ fn distance(
     tolerance: Tolerance,
 ) -> Result<Distance> {
     let mut streams = (a.stream(ia, ea, Budget::default())?, b.stream(ib, eb, Budget::default())?);
-    let (mut held_a, mut held_b): (Vec<u8>, Vec<u8>) = (Vec::new(), Vec::new());
     let size = usize::try_from(ea.dtype.bytes().unwrap_or(1)).unwrap_or(1);
     let mut result = Distance::default();
-    let mut position = 0;
-    loop {
-        let ended = (
-            held_a.is_empty() && !refill(&mut held_a, streams.0.next()?),
-            held_b.is_empty() && !refill(&mut held_b, streams.1.next()?),
-        );
-        if ended.0 || ended.1 {
-            return Ok(result);
+    in_step(&mut streams.0, &mut streams.1, (ea.dtype, eb.dtype), |position, a, b| {
+        if a != b {
+            compare_elements(ea.dtype, size, a, b, tolerance, position, &mut result);
         }
-        // Both hold whole elements: streams hand out nothing else.
-        let common = held_a.len().min(held_b.len());
-        if held_a[..common] != held_b[..common] {
-            compare_elements(
-                ea.dtype,
-                size,
-                &held_a[..common],
-                &held_b[..common],
-                tolerance,
-                position,
-                &mut result,
-            );
-        }
-        position += (common / size) as u64;
-        held_a.drain(..common);
-        held_b.drain(..common);
-    }
-}
-
-fn refill(held: &mut Vec<u8>, next: Option<&[u8]>) -> bool {
-    next.is_some_and(|bytes| {
-        held.extend_from_slice(bytes);
-        true
-    })
+        Ok(())
+    })?;
+    Ok(result)
 }
 
 fn compare_elements(

@@ -49,7 +49,7 @@ pub fn digest(source: &Source, threads: usize) -> Result<Digest> {
     let mut ids: Vec<TensorId> = (0..tensors.len()).map(TensorId).collect();
     ids.sort_by(|a, b| tensors[a.0].name.cmp(&tensors[b.0].name));
     let threads = if threads == 0 { default_threads() } else { threads };
-    let values = in_parallel(&ids, threads, |id| hash_value(source, id))?;
+    let values = in_parallel(&ids, threads, |id| hash_value(source, id, Budget::default()))?;
     let mut total = Sha256::new();
     let mut list = Vec::with_capacity(ids.len());
     for (id, value) in ids.iter().zip(values) {
@@ -72,10 +72,11 @@ pub fn digest(source: &Source, threads: usize) -> Result<Digest> {
     Ok(Digest { sha256: hex(&total.finalize()), tensors: list })
 }
 
-fn hash_value(source: &Source, id: TensorId) -> Result<[u8; 32]> {
+/// See [`TensorDigest::sha256`].
+pub(crate) fn hash_value(source: &Source, id: TensorId, budget: Budget) -> Result<[u8; 32]> {
     let mut hasher = Sha256::new();
     let encoding = source.canonical(id);
-    let mut stream = source.stream(id, &encoding, Budget::default())?;
+    let mut stream = source.stream(id, &encoding, budget)?;
     match &source.checkpoint().tensors[id.0].lengths {
         None => {
             while let Some(bytes) = stream.next()? {
@@ -114,6 +115,7 @@ fn begin<'a>(hasher: &mut Sha256, elements: &mut impl Iterator<Item = &'a u64>) 
     u64::MAX
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Two digits for each byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -18,6 +18,7 @@ pub mod inspect;
 pub mod mapping;
 mod matrix;
 mod plan;
+pub mod receipt;
 pub mod recipe;
 mod registry;
 mod select;
@@ -29,7 +30,7 @@ mod words;
 
 pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};
-pub use convert::{Conversion, Execution, Planned, Rounded, Summary};
+pub use convert::{Check, Conversion, Execution, Planned, Rounded, Summary, Verification};
 pub use execute::Progress;
 pub use matrix::{Matrix, Row};
 pub use plan::{Job, Plan, Policy, Resources};

@@ -152,12 +152,14 @@ pub(crate) struct Parts<'a> {
     pub(crate) excluded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) resources: Resources,
+    /// Whether the output will be read back.
+    pub(crate) reread: bool,
 }
 
 impl Plan {
     /// Derives the jobs from where tensors are and where they go.
     pub(crate) fn new(parts: Parts) -> Result<Plan> {
-        let Parts { from, to, contents, placed, excluded, mut losses, resources } = parts;
+        let Parts { from, to, contents, placed, excluded, mut losses, resources, reread } = parts;
         placed.check(&contents.checkpoint)?;
         let mut jobs = placed
             .placements
@@ -175,7 +177,7 @@ impl Plan {
                 .fold(0u64, |sum, extent| sum.saturating_add(extent.len))
         };
         let (bytes_read, bytes_written) = (total(|job| &job.from), total(|job| &job.to));
-        let (budget, threads, peak_memory) = share(resources, &jobs, placed)?;
+        let (budget, threads, peak_memory) = share(resources, described(&jobs, placed, reread), &jobs)?;
         Ok(Plan {
             from,
             to: to.id,
@@ -301,18 +303,18 @@ const PER_EXTENT: u64 = 512;
 const NAMES: u64 = 5;
 
 /// Bytes of everything that is in memory whatever the workers do: descriptions and headers.
-fn described(jobs: &[Job], placed: &Placed) -> u64 {
+fn described(jobs: &[Job], placed: &Placed, reread: bool) -> u64 {
     let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
     let job = |job: &Job| {
         let extents = (job.from.extents.len() + job.to.extents.len()) as u64;
         PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * job.tensor.len() as u64
     };
-    BASE + 2 * (blocks + placed.draft.len() as u64) + jobs.iter().map(job).sum::<u64>()
+    let once = 2 * (blocks + placed.draft.len() as u64) + jobs.iter().map(job).sum::<u64>();
+    BASE + if reread { 2 * once } else { once }
 }
 
 /// Shares the memory among as many threads as are wanted and useful.
-fn share(resources: Resources, jobs: &[Job], placed: &Placed) -> Result<(Budget, usize, u64)> {
-    let fixed = described(jobs, placed);
+fn share(resources: Resources, fixed: u64, jobs: &[Job]) -> Result<(Budget, usize, u64)> {
     let wanted = match resources.threads {
         0 => default_threads(),
         threads => threads,
@@ -400,9 +402,9 @@ mod tests {
     #[test]
     fn too_little_memory_is_refused_with_the_least_that_would_do() {
         let resources = Resources { max_memory: 1 << 20, threads: 2 };
-        let error = share(resources, &[], &Placed::default()).unwrap_err().to_string();
+        let error = share(resources, BASE, &[]).unwrap_err().to_string();
         let least = BASE + Budget::LEAST;
         assert!(error.contains(&format!("at least {least}")), "{error}");
-        share(Resources { max_memory: least, threads: 2 }, &[], &Placed::default()).unwrap();
+        share(Resources { max_memory: least, threads: 2 }, BASE, &[]).unwrap();
     }
 }

@@ -38,6 +38,8 @@ pub struct Source {
     pub(crate) codec: Arc<dyn Codec>,
     pub(crate) contents: Contents,
     pub(crate) files: Arc<Files>,
+    /// How it was opened.
+    pub(crate) options: OpenOptions,
     evidence: Vec<Evidence>,
 }
 
@@ -80,11 +82,17 @@ impl Source {
                 .identify(&input)
                 .map_err(|error| damage(registry, &input, options).unwrap_or(error))?,
         };
+        Ok(Source { evidence, ..Self::read_as(codec, input, options.clone())? })
+    }
+
+    /// Opens an [`Input`] of a format that is known; `options` need not name it.
+    pub(crate) fn read_as(codec: Arc<dyn Codec>, input: Input, options: OpenOptions) -> Result<Self> {
         let info = codec.info();
+        let input = input.remembering();
         let (activations, own): (Vec<_>, Vec<_>) =
             options.options.iter().cloned().partition(|(key, _)| key == ACTIVATIONS && !knows(info, key));
         let checked = Options::parse(info.id, info.options, Side::Read, &own)?
-            .with_architecture(own_architecture(info, options)?);
+            .with_architecture(own_architecture(info, &options)?);
         let shown = input.display(input.entry());
         let mut contents =
             codec.read(&input, &checked, &options.limits).map_err(|error| error.file(shown.as_str()))?;
@@ -97,7 +105,7 @@ impl Source {
             contents.checkpoint.specify(names).map_err(|error| error.field(ACTIVATIONS))?;
         }
         let files = Files::new(&input, &contents);
-        Ok(Source { input, codec, contents, files, evidence })
+        Ok(Source { input, codec, contents, files, options, evidence: Vec::new() })
     }
 
     /// The format's id.
@@ -158,8 +166,9 @@ impl Source {
         let applied = mapping.apply_to(&contents.checkpoint.tensors, limits)?;
         remove(&mut contents, applied.dropped);
         rebuild(&mut contents, &applied.targets)?;
-        let (input, codec, files) = (self.input.clone(), self.codec.clone(), self.files.clone());
-        Ok(Source { input, codec, contents, files, evidence: self.evidence.clone() })
+        let Source { input, codec, files, options, evidence, .. } = self;
+        let (input, codec, files) = (input.clone(), codec.clone(), files.clone());
+        Ok(Source { input, codec, contents, files, options: options.clone(), evidence: evidence.clone() })
     }
 
     /// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes.

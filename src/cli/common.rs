@@ -160,14 +160,19 @@ fn read_architecture(path: &Path) -> Result<ArchitectureFile> {
 
 /// A text file of bounded size.
 pub(super) fn read_text(path: &Path) -> Result<String> {
+    read_text_up_to(path, TEXT_LIMIT)
+}
+
+/// A text file of at most `limit` bytes.
+pub(super) fn read_text_up_to(path: &Path, limit: u64) -> Result<String> {
     let shown = path.display().to_string();
     let input = Input::open(path)?;
     let file = input.main()?;
-    if file.len() > TEXT_LIMIT {
+    if file.len() > limit {
         return Err(Error::limit("the file is too large")
             .file(shown)
             .found(file.len().to_string())
-            .expected(format!("at most {TEXT_LIMIT} bytes")));
+            .expected(format!("at most {limit} bytes")));
     }
     String::from_utf8(file.bytes(0, file.len())?).map_err(|error| {
         Error::usage("the file is not UTF-8 text").file(shown).offset(error.utf8_error().valid_up_to() as u64)

@@ -2,7 +2,7 @@
 
 use super::common::{Reading, pairs, route};
 use super::{Report, render, to_json};
-use crate::convert::{Conversion, Execution, Planned, Summary};
+use crate::convert::{Conversion, Execution, Planned, Summary, Verification};
 use crate::plan::{Plan, Policy, Resources};
 use crate::recipe::Transform;
 use crate::registry::Registry;
@@ -26,6 +26,12 @@ pub(super) struct Arguments {
     /// Replace existing output
     #[arg(long)]
     force: bool,
+    /// Read the output back and compare every tensor with its source before the output gets its name
+    #[arg(long)]
+    verify: bool,
+    /// Write what was done, with the hashes of all files; `ckpt verify --receipt` checks them
+    #[arg(long, value_name = "FILE")]
+    receipt: Option<PathBuf>,
     /// Do not wait until the output is on the disk
     #[arg(long)]
     no_sync: bool,
@@ -88,7 +94,12 @@ pub(super) struct PlanArguments {
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let started = Instant::now();
-    let (conversion, planned) = prepare(&arguments.plan, arguments.force)?;
+    let (conversion, planned) = prepare(&arguments.plan, |conversion| Conversion {
+        overwrite: arguments.force,
+        verify: arguments.verify,
+        receipt: arguments.receipt.clone(),
+        ..conversion
+    })?;
     if arguments.dry_run {
         planned.check_output()?;
         return show_plan(&conversion, &planned, json);
@@ -100,7 +111,8 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         let files: Vec<_> = summary.files.iter().map(|file| file.to_string_lossy()).collect();
         return Ok(to_json(&serde_json::json!({
             "files": files, "tensors": summary.tensors, "bytes": summary.bytes,
-            "rounding": summary.rounding,
+            "rounding": summary.rounding, "verification": summary.verification,
+            "receipt": summary.receipt.map(|path| path.to_string_lossy().into_owned()),
             "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs, "notes": plan.notes,
         }))?
         .into());
@@ -112,11 +124,16 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
 }
 
 pub(super) fn plan(arguments: &PlanArguments, json: bool) -> Result<Report> {
-    let (conversion, planned) = prepare(arguments, true)?;
+    let (conversion, planned) =
+        prepare(arguments, |conversion| Conversion { overwrite: true, ..conversion })?;
     show_plan(&conversion, &planned, json)
 }
 
-fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Planned)> {
+/// `more` adds what planning alone is not told.
+fn prepare(
+    arguments: &PlanArguments,
+    more: impl FnOnce(Conversion) -> Conversion,
+) -> Result<(Conversion, Planned)> {
     let registry = Registry::builtin();
     let target = match &arguments.to {
         Some(id) => registry.writer(id)?,
@@ -162,8 +179,9 @@ fn prepare(arguments: &PlanArguments, overwrite: bool) -> Result<(Conversion, Pl
         policy,
         resources: resources(arguments)?,
         limits: arguments.reading.limits()?,
-        overwrite,
+        ..Conversion::default()
     };
+    let conversion = more(conversion);
     let planned = conversion.plan_unjudged(&registry, source, &arguments.output)?;
     Ok((conversion, planned))
 }
@@ -202,7 +220,7 @@ fn execute(planned: &Planned, arguments: &Arguments) -> Result<Summary> {
     let flag = Arc::clone(&cancelled);
     // Fails only where a handler is set already: then that one decides.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    let execution = Execution { sync: !arguments.no_sync, cancelled };
+    let execution = Execution { sync: !arguments.no_sync, cancelled, ..Execution::default() };
     if arguments.quiet || !std::io::stderr().is_terminal() {
         return planned.execute(&execution, &|_| ());
     }
@@ -234,7 +252,27 @@ fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
         let tensor = render::plain(&worst.tensor);
         let _ = writeln!(text, "largest rounding error {:.1e} in {tensor}", worst.largest_error);
     }
+    if let Some(found) = &summary.verification {
+        text += &verified(found);
+    }
+    if let Some(receipt) = &summary.receipt {
+        let _ = writeln!(text, "receipt {}", render::plain(&receipt.display().to_string()));
+    }
     text + &remarks(plan)
+}
+
+fn verified(found: &Verification) -> String {
+    let all = count(found.tensors, "tensor");
+    let Some(worst) = found.largest_error() else {
+        return format!("verified: {all} read back, equal to the source bit for bit\n");
+    };
+    let (tensor, error) = (render::plain(&worst.tensor), worst.largest_error);
+    format!(
+        "verified: {all} read back: {} equal to the source bit for bit, {} to its recomputed numbers; \
+         largest error {error:.1e} in {tensor}\n",
+        found.equal,
+        found.changed.len()
+    )
 }
 
 /// What a person should know about a plan.

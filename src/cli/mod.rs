@@ -10,6 +10,8 @@ mod forward;
 mod hash;
 mod inspect;
 mod map;
+#[cfg(feature = "forward")]
+mod receipt;
 mod render;
 #[cfg(feature = "forward")]
 mod run;

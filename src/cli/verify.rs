@@ -3,6 +3,7 @@
 use super::common::{Two, tolerated, write_new};
 use super::forward::Forward;
 use super::map::read_mapping;
+use super::receipt::{self, Recorded};
 use super::{Report, render, to_json};
 use crate::diff::{Outcome, Tolerance};
 use crate::registry::Registry;
@@ -11,15 +12,17 @@ use crate::verify::{
     Verdict, verify,
 };
 use crate::words::count;
-use ckpt_api::Result;
+use ckpt_api::{Error, Result};
 use clap::Args;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    two: Two,
+    two: Option<Two>,
+    #[command(flatten)]
+    recorded: Recorded,
     /// Name mapping from the first checkpoint's names to the second's: a file, or the name of a built-in one
     #[arg(long, value_name = "FILE|NAME")]
     map: Option<String>,
@@ -76,8 +79,15 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+    if let Some(receipt) = &arguments.recorded.receipt {
+        let root = arguments.recorded.root.as_deref().unwrap_or(Path::new("."));
+        return receipt::run(receipt, root, json);
+    }
     let options = arguments.options()?;
-    let (a, b) = arguments.two.open()?;
+    let two = arguments.two.as_ref().ok_or_else(|| {
+        Error::usage("nothing is named that could be verified").help("name two checkpoints, or a --receipt")
+    })?;
+    let (a, b) = two.open()?;
     let found = verify(&Registry::builtin(), &a, &b, &options)?;
     if let Some(path) = &arguments.report {
         write_new(path, &to_json(&found)?)?;

@@ -3,9 +3,11 @@
 mod add;
 mod each;
 mod gather;
+mod locate;
 mod output;
 mod run;
 mod sources;
+mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -14,9 +16,11 @@ mod verify;
 
 pub(crate) use add::Addend;
 pub(crate) use each::{default_threads, in_parallel};
+pub(crate) use locate::{index_at, place_of};
 pub(crate) use output::Output;
 pub use run::Progress;
 pub(crate) use run::{Done, Run, interrupted, run};
 pub(crate) use sources::Sources;
+pub(crate) use step::in_step;
 pub(crate) use stream::{Budget, Files, TensorStream, element_size};
 pub(crate) use untile::untile;

@@ -2,7 +2,8 @@
 
 use super::sources::Sources;
 use super::stream::KEPT_OPEN;
-use ckpt_api::{Error, OutputFile, Result};
+use ckpt_api::{Error, FileId, OutputFile, Result};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -38,15 +39,27 @@ impl Output {
         let mut output = Output { files: Vec::new(), created: Vec::new(), overwrite };
         let targets = Self::check(directory, files, overwrite, sources)?;
         for (target, file) in targets.into_iter().zip(files) {
-            let (handle, temporary) = output.temporary(&target)?.into_parts();
-            if let Some(len) = file.len {
-                handle.set_len(len).map_err(|error| cannot("make the output file", &target, error))?;
-            }
-            let handle = (output.files.len() < KEPT_OPEN).then_some(handle);
-            let replaces = fs::symlink_metadata(&target).is_ok();
-            output.files.push(Pending { temporary, handle, target, replaces });
+            output.add(target, file.len)?;
         }
         Ok(output)
+    }
+
+    /// Makes one more temporary file, for a final name that was checked.
+    pub(crate) fn add(&mut self, target: PathBuf, len: Option<u64>) -> Result<FileId> {
+        let (handle, temporary) = self.temporary(&target)?.into_parts();
+        if let Some(len) = len {
+            handle.set_len(len).map_err(|error| cannot("make the output file", &target, error))?;
+        }
+        let handle = (self.files.len() < KEPT_OPEN).then_some(handle);
+        let replaces = fs::symlink_metadata(&target).is_ok();
+        self.files.push(Pending { temporary, handle, target, replaces });
+        Ok(FileId(self.files.len() - 1))
+    }
+
+    /// Where each of `files`, with which this was created, lies until it has its name.
+    pub(crate) fn staged(&self, files: &[OutputFile]) -> BTreeMap<String, PathBuf> {
+        let pairs = files.iter().zip(&self.files);
+        pairs.map(|(file, pending)| (file.name.clone(), pending.temporary.to_path_buf())).collect()
     }
 
     /// The final paths, if files may be made there.
@@ -59,6 +72,11 @@ impl Output {
         let targets = files.iter().map(|file| target(directory, &file.name)).collect::<Result<Vec<_>>>()?;
         targets.iter().try_for_each(|path| refuse_existing(path, overwrite, sources))?;
         Ok(targets)
+    }
+
+    /// Checks one more final name.
+    pub(crate) fn check_file(path: &Path, overwrite: bool, sources: &Sources) -> Result<()> {
+        refuse_existing(path, overwrite, sources)
     }
 
     fn temporary(&mut self, path: &Path) -> Result<NamedTempFile> {
@@ -83,7 +101,7 @@ impl Output {
     }
 
     /// Writes bytes at a place in a file.
-    pub(crate) fn write_at(&self, file: ckpt_api::FileId, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write_at(&self, file: FileId, offset: u64, bytes: &[u8]) -> Result<()> {
         let pending = &self.files[file.0];
         pending
             .with_handle(|handle| write_all_at(handle, bytes, offset))

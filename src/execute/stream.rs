@@ -94,6 +94,11 @@ impl Budget {
     /// The least that one worker can do with.
     pub(crate) const LEAST: u64 = SMALLEST_SLAB * SLAB_BUFFERS;
 
+    /// For each of two streams that are read in step, what was read and not yet compared included.
+    pub(crate) fn of_two(self) -> Budget {
+        Budget { slab: self.slab / 3, ..self.for_growth(3) }
+    }
+
     /// Smaller chunks, so that those that grow on the way stay within the budget.
     fn for_growth(self, factor: usize) -> Budget {
         Budget { chunk: (self.chunk / factor / 48 * 48).max(48), ..self }

@@ -243,6 +243,11 @@ impl Mapping {
         builtin::names()
     }
 
+    /// Where it came from: a file, or the name of a built-in table.
+    pub fn origin(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+
     /// Whether it came with the program: then it is made for more checkpoints than one, and what of it is unused says
     /// nothing.
     pub fn is_builtin(&self) -> bool {

@@ -34,6 +34,13 @@ impl Transform {
     }
 }
 
+impl std::fmt::Display for Transform {
+    /// As [`Transform::parse`] reads it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.pattern, self.step)
+    }
+}
+
 /// Carries out transforms, one behind the other for a tensor that several match.
 ///
 /// # Errors

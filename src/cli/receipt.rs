@@ -1,0 +1,34 @@
+//! `ckpt verify --receipt`.
+
+use super::common::read_text_up_to;
+use super::{Report, render, to_json};
+use crate::receipt::check;
+use crate::words::count;
+use ckpt_api::Result;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// The largest receipt that is read: some hundred thousand tensors.
+const RECEIPT_LIMIT: u64 = 256 << 20;
+
+#[derive(Args)]
+pub(super) struct Recorded {
+    /// Receipt of a conversion, as `ckpt convert --receipt` wrote it: check that its files are still what it says
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b"])]
+    pub(super) receipt: Option<PathBuf>,
+    /// What relative paths in the receipt are relative to; the working directory if left out
+    #[arg(long, value_name = "DIR", requires = "receipt")]
+    pub(super) root: Option<PathBuf>,
+}
+
+/// Checks that the files of a receipt are still what it says; its relative paths are relative to `root`.
+pub(super) fn run(receipt: &Path, root: &Path, json: bool) -> Result<Report> {
+    let text = read_text_up_to(receipt, RECEIPT_LIMIT)?;
+    let shown = receipt.display().to_string();
+    let checked = check(&text, root).map_err(|error| error.file(shown.as_str()))?;
+    if json {
+        return Ok(to_json(&checked)?.into());
+    }
+    let files = count(checked.files, "file");
+    Ok(format!("{files} as the receipt says, {}\n", render::bytes(checked.bytes)).into())
+}

@@ -1,0 +1,266 @@
+//! One tensor that was written, against its source.
+
+use super::Planned;
+use crate::execute::{Addend, Budget, TensorStream, in_step, index_at, interrupted, place_of};
+use crate::plan::Job;
+use crate::source::Source;
+use crate::transform::{Step, for_each_number};
+use ckpt_api::{DType, Encoding, Endian, Error, Packing, Placement, Result, Shape, Tensor, TensorId};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A job, its source tensor, and the tensor that it became, seen with the source's axes.
+pub(super) struct Pair<'a> {
+    planned: &'a Planned,
+    job: &'a Job,
+    tensor: &'a Tensor,
+    written: &'a Source,
+    back: Placement,
+    budget: Budget,
+    cancelled: &'a AtomicBool,
+}
+
+impl<'a> Pair<'a> {
+    /// # Errors
+    /// [`ckpt_api::Kind::Mismatch`] where dtype, shape, or what the axes mean are not those that were written.
+    pub(super) fn new(
+        planned: &'a Planned,
+        job: &'a Job,
+        (written, id): (&'a Source, TensorId),
+        cancelled: &'a AtomicBool,
+    ) -> Result<Self> {
+        let (tensor, _) = planned.source.contents.tensor_at(job.to.tensor)?;
+        let (found, placement) = written.contents.tensor_at(id)?;
+        let back = with_axes_of(tensor, job, found, placement).map_err(|error| {
+            error
+                .tensor(&job.tensor)
+                .help("nothing was kept; this is a defect of the format's codec: please report it")
+        })?;
+        let budget = planned.plan.budget.of_two();
+        Ok(Pair { planned, job, tensor, written, back, budget, cancelled })
+    }
+
+    /// Compares every element: what was written, led back to the order in which the source stores it, with the
+    /// source's, converted where the target holds other numbers.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mismatch`] for the first element that differs.
+    pub(super) fn compare(&self) -> Result<()> {
+        let from = &self.job.from.encoding;
+        let Encoding { dtype, scaling, .. } = self.job.to.encoding;
+        let common = Encoding {
+            dtype,
+            endian: Endian::Little,
+            order: from.order.clone(),
+            tiles: from.tiles.clone(),
+            packing: Packing::Bytes,
+            scaling,
+        };
+        let together = self.each(&common, &common, |first, own, back| {
+            match own.iter().zip(back).position(|(own, back)| own != back) {
+                Some(at) => Err(self.differs(&common, first, at, own, back)),
+                None => Ok(()),
+            }
+        })?;
+        if together {
+            Ok(())
+        } else {
+            Err(Error::mismatch("what was written has another number of elements"))
+        }
+    }
+
+    /// The largest absolute difference between a number of the source and what is stored for it.
+    ///
+    /// # Errors
+    /// Whatever keeps either from being read.
+    pub(super) fn error(&self) -> Result<f64> {
+        let numbers = |encoding: &Encoding, sum: bool| Encoding {
+            dtype: if encoding.scaling.is_some() || sum { DType::F32 } else { encoding.dtype },
+            endian: Endian::Little,
+            order: self.job.from.encoding.order.clone(),
+            tiles: self.job.from.encoding.tiles.clone(),
+            packing: Packing::Bytes,
+            scaling: None,
+        };
+        let own = numbers(&self.job.from.encoding, !self.job.added.is_empty());
+        let back = numbers(&self.job.to.encoding, false);
+        let (mut largest, mut values) = (0f64, (Vec::new(), Vec::new()));
+        self.each(&own, &back, |_, left, right| {
+            values.0.clear();
+            values.1.clear();
+            for_each_number(own.dtype, left, |value| values.0.push(value));
+            for_each_number(back.dtype, right, |value| values.1.push(value));
+            // NaN, for which nothing is far off, is ignored by `max`.
+            largest = values.0.iter().zip(&values.1).fold(largest, |max, (a, b)| max.max((a - b).abs()));
+            Ok(())
+        })?;
+        Ok(largest)
+    }
+
+    /// Streams the source in one encoding and what was written in the other.
+    fn each(
+        &self,
+        own: &Encoding,
+        back: &Encoding,
+        mut each: impl FnMut(u64, &[u8], &[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let contents = &self.planned.source.contents;
+        let addends =
+            self.job.to.added.iter().zip(&self.job.added).map(|(added, source)| {
+                Ok(Addend::new(contents.tensor_at(added.tensor)?.0, source, &added.axes))
+            });
+        let (files, from) = (&self.planned.source.files, &self.job.from);
+        let addends = addends.collect::<Result<Vec<_>>>()?;
+        let mut source = TensorStream::sum(files, self.tensor, from, addends, own, None, self.budget)?;
+        let mut written =
+            TensorStream::new(&self.written.files, self.tensor, &self.back, back, None, self.budget)?;
+        in_step(&mut source, &mut written, (own.dtype, back.dtype), |first, own, back| {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(interrupted());
+            }
+            each(first, own, back)
+        })
+    }
+
+    /// The error for the first byte that differs: where both lie, and what they say.
+    fn differs(&self, common: &Encoding, first: u64, at: usize, own: &[u8], back: &[u8]) -> Error {
+        let error = Error::mismatch("what was written is not what the source holds").tensor(&self.job.tensor);
+        let error =
+            error.help("nothing was kept; check the disk and memory of this machine, and please report it");
+        let Some(size) = common.dtype.bytes().and_then(|size| usize::try_from(size).ok()) else {
+            return error.field(format!("byte {} of its strings", first.saturating_add(at as u64)));
+        };
+        let k = at / size.max(1);
+        let element =
+            |bytes: &[u8]| shown(common.dtype, bytes.get(k * size..(k + 1) * size).unwrap_or_default());
+        let position = first.saturating_add(k as u64);
+        let index = index_at(common, &self.tensor.shape, position);
+        let place = |source: &Source, placement: &Placement| {
+            let (file, offset) = place_of(placement, &self.tensor.shape, index.as_ref()?)?;
+            Some((source.input.display(source.contents.files.get(file.0)?), offset))
+        };
+        let written = place(self.written, &self.back);
+        let written =
+            written.map(|(file, offset)| format!(" in {file} at offset {offset}")).unwrap_or_default();
+        let error = error
+            .field(match &index {
+                Some(index) => format!("element {index:?}"),
+                None => format!("element {position}"),
+            })
+            .found(format!("{}{written}", element(back)))
+            .expected(element(own));
+        match place(&self.planned.source, &self.job.from) {
+            Some((file, offset)) => error.file(file).offset(offset),
+            None => error,
+        }
+    }
+}
+
+/// Whether a number can be another one afterwards; then what was written is compared with what the steps make again.
+pub(super) fn changes_values(job: &Job) -> bool {
+    let changes = |step: &Step| {
+        matches!(
+            step,
+            Step::Cast { exact: false, .. }
+                | Step::Quantise { .. }
+                | Step::Dequantise { .. }
+                | Step::Add { .. }
+        )
+    };
+    job.steps.iter().any(changes)
+}
+
+/// An element: its bits, and the number where it is one.
+fn shown(dtype: DType, bytes: &[u8]) -> String {
+    let bits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+    let mut number = None;
+    for_each_number(dtype, bytes, |value| number = Some(value));
+    number.map_or_else(|| format!("0x{bits}"), |number| format!("{number} (0x{bits})"))
+}
+
+/// The placement that was read back, for a tensor with the source's axes.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mismatch`] where what was read back is another kind of tensor.
+fn with_axes_of(tensor: &Tensor, job: &Job, found: &Tensor, placement: &Placement) -> Result<Placement> {
+    let (to, encoding) = (&job.to.encoding, &placement.encoding);
+    if encoding.dtype != to.dtype {
+        return Err(Error::mismatch("the tensor is read back with another dtype")
+            .found(encoding.dtype.name())
+            .expected(to.dtype.name()));
+    }
+    if let (Some(found), Some(written)) = (encoding.scaling, to.scaling)
+        && found.scale != written.scale
+    {
+        return Err(Error::mismatch("the tensor is read back with another scale")
+            .found(found.scale.to_string())
+            .expected(written.scale.to_string()));
+    }
+    if found.lengths != tensor.lengths {
+        return Err(Error::mismatch("strings are read back with other lengths"));
+    }
+    check_shape(tensor, job, found, placement)?;
+    let axes = axes(tensor, to, found, encoding);
+    check_axes(tensor, found, axes.as_deref())?;
+    let mut back = placement.clone();
+    for region in back.extents.iter_mut().filter_map(|extent| extent.region.as_mut()) {
+        let axes = axes.as_ref().filter(|axes| found.shape.permuted(axes) == tensor.shape);
+        let axes = axes.ok_or_else(|| Error::mismatch("slices are read back with other axes"))?;
+        region.start = axes.iter().filter_map(|axis| region.start.get(*axis).copied()).collect();
+        region.shape = region.shape.permuted(axes);
+    }
+    back.encoding = Encoding { endian: encoding.endian, packing: encoding.packing, ..to.clone() };
+    Ok(back)
+}
+
+/// The stored shape must be the one that was written, but for axes of length 1. A format that knows no shapes gives a
+/// list.
+fn check_shape(tensor: &Tensor, job: &Job, found: &Tensor, placement: &Placement) -> Result<()> {
+    let stored = |encoding: &Encoding, shape: &Shape| {
+        let lens = encoding.expanded(shape).unwrap_or_default().permuted(&encoding.order);
+        lens.iter().copied().filter(|len| *len != 1).collect::<Vec<u64>>()
+    };
+    let (is, was) = (stored(&placement.encoding, &found.shape), stored(&job.to.encoding, &tensor.shape));
+    let list = found.shape.rank() <= 1 && found.shape.elements() == tensor.shape.elements();
+    if is == was || list {
+        return Ok(());
+    }
+    Err(Error::mismatch("the tensor is read back with another shape")
+        .found(format!("{is:?} as stored"))
+        .expected(format!("{was:?}, as it was written")))
+}
+
+/// For each axis of the source's tensor the axis of the one that was read back, by where they are stored; `None` where
+/// they are not the same axes.
+fn axes(tensor: &Tensor, to: &Encoding, found: &Tensor, encoding: &Encoding) -> Option<Vec<usize>> {
+    if tensor.shape.rank() != found.shape.rank() || to.order.len() != encoding.order.len() {
+        return None;
+    }
+    let (own, other) = (to.parts(tensor.shape.rank()), encoding.parts(found.shape.rank()));
+    let mut axes = vec![None; tensor.shape.rank()];
+    for (a, b) in to.order.iter().zip(&encoding.order) {
+        let (own, other) = (own.get(*a)?, other.get(*b)?);
+        if *axes.get_mut(own.axis)?.get_or_insert(other.axis) != other.axis {
+            return None;
+        }
+    }
+    let axes = axes.into_iter().collect::<Option<Vec<usize>>>()?;
+    let mut sorted = axes.clone();
+    sorted.sort_unstable();
+    sorted.into_iter().eq(0..tensor.shape.rank()).then_some(axes)
+}
+
+/// Where both sides say what their axes mean and mean the same ones, they must be the same ones.
+fn check_axes(tensor: &Tensor, found: &Tensor, axes: Option<&[usize]>) -> Result<()> {
+    let (Some(own), Some(other), Some(axes)) = (&tensor.axes, &found.axes, axes) else { return Ok(()) };
+    let sorted = |axes: &[ckpt_api::Axis]| {
+        let mut names: Vec<&str> = axes.iter().map(|axis| axis.name()).collect();
+        names.sort_unstable();
+        names
+    };
+    let led: Vec<_> = axes.iter().filter_map(|axis| other.get(*axis).copied()).collect();
+    if sorted(own) != sorted(other) || led == *own {
+        return Ok(());
+    }
+    let words = |axes: &[ckpt_api::Axis]| axes.iter().map(|axis| axis.name()).collect::<Vec<_>>().join(" ");
+    Err(Error::mismatch("the axes are read back in another order").found(words(&led)).expected(words(own)))
+}

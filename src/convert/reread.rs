@@ -1,0 +1,133 @@
+//! What was written, read back through the target's own codec before it has its names.
+
+use super::Planned;
+use crate::execute::Output;
+use crate::plan::Job;
+use crate::source::{OpenOptions, Source};
+use ckpt_api::{Error, Extent, Input, Match, Reading, Result, Side, TensorId};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+/// The parts of a result that are read on their own, and where each job's tensor is in them.
+pub(crate) struct Reread {
+    pub(crate) parts: Vec<Source>,
+    /// Parallel to the plan's jobs: which part, and which of its tensors.
+    found: Vec<(usize, TensorId)>,
+}
+
+impl Reread {
+    /// Reads what `output` holds, which is complete but for its names.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mismatch`] where the codec does not find in it what was written.
+    pub(crate) fn open(planned: &Planned, output: &Output) -> Result<Self> {
+        if !planned.codec.info().reads {
+            return Err(Error::unsupported("what cannot be read cannot be verified")
+                .found(format!("format '{}', which is only written", planned.codec.info().id)));
+        }
+        let files = output.staged(&planned.placed.files);
+        let readings = readings(planned, &files)?;
+        let parts = readings.iter().map(|reading| open(planned, reading, &files).map_err(unreadable));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let found = find(planned, &readings, &parts)?;
+        Ok(Reread { parts, found })
+    }
+
+    /// The tensor that the job at this position in the plan became.
+    pub(crate) fn tensor(&self, job: usize) -> Option<(&Source, TensorId)> {
+        let (part, id) = self.found.get(job)?;
+        Some((self.parts.get(*part)?, *id))
+    }
+}
+
+/// What was written breaks the rules of its own format, say its reader.
+fn unreadable(error: Error) -> Error {
+    let found = format!("{}: {error}", error.kind());
+    Error::mismatch("what was written cannot be read back")
+        .found(found)
+        .help("nothing was kept; this is a defect of the format's codec, or of the disk: please report it")
+}
+
+/// What the codec says, or else what its user would name.
+fn readings(planned: &Planned, files: &BTreeMap<String, PathBuf>) -> Result<Vec<Reading>> {
+    if !planned.placed.readings.is_empty() {
+        return Ok(planned.placed.readings.clone());
+    }
+    let info = planned.codec.info();
+    let specs = info.options.iter().filter(|spec| spec.side == Side::Both);
+    let both: Vec<&str> = specs.map(|spec| spec.name).collect();
+    let given = planned.conversion.options.iter();
+    let options: Vec<_> = given.filter(|(key, _)| both.contains(&key.as_str())).cloned().collect();
+    // An output's name may be the beginning of its files' names; the last file is the one that leads to the others.
+    let last = planned.placed.files.last().map(|file| file.name.as_str());
+    for entry in [planned.name.as_str()].into_iter().chain(last) {
+        let input = Input::staged(&planned.directory, entry, files.clone());
+        if !matches!(planned.codec.probe(&input)?, Match::No) {
+            let architecture = planned.conversion.architecture.clone();
+            return Ok(vec![Reading { entry: entry.to_owned(), options, architecture }]);
+        }
+    }
+    Err(Error::mismatch("what was written is not recognised as its format")
+        .file(planned.directory.join(&planned.name).display().to_string())
+        .expected(info.title)
+        .help("this is a defect of the format's codec: please report it"))
+}
+
+fn open(planned: &Planned, reading: &Reading, files: &BTreeMap<String, PathBuf>) -> Result<Source> {
+    let input = Input::staged(&planned.directory, &reading.entry, files.clone());
+    let options = OpenOptions {
+        format: Some(planned.codec.info().id.to_owned()),
+        options: reading.options.clone(),
+        architecture: reading.architecture.clone(),
+        limits: planned.conversion.limits.clone(),
+    };
+    Source::read_as(planned.codec.clone(), input, options)
+}
+
+/// File, offset and length of every stored piece, in that order.
+type Place<'a> = Vec<(String, u64, u64)>;
+
+/// Finds every job's tensor by where its bytes are.
+fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec<(usize, TensorId)>> {
+    let mut at: HashMap<Place, (usize, TensorId)> = HashMap::new();
+    let mut named: HashMap<&str, (usize, TensorId)> = HashMap::new();
+    for (number, (part, reading)) in parts.iter().zip(readings).enumerate() {
+        let folder = if part.input().is_directory() { format!("{}/", reading.entry) } else { String::new() };
+        for placement in &part.contents().placements {
+            let name = |extent: &Extent| {
+                let file = part.contents().files.get(extent.file.0).map_or("", String::as_str);
+                format!("{folder}{file}")
+            };
+            at.entry(place(&placement.extents, name)).or_insert((number, placement.tensor));
+            named.entry(placement.name.as_str()).or_insert((number, placement.tensor));
+        }
+    }
+    let files = &planned.placed.files;
+    let name = |extent: &Extent| files.get(extent.file.0).map_or("", |file| file.name.as_str()).to_owned();
+    let find = |job: &Job| {
+        let place = place(&job.to.extents, name);
+        let found = if place.is_empty() { named.get(job.to.name.as_str()) } else { at.get(&place) };
+        found.copied().ok_or_else(|| missing(job, named.get(job.to.name.as_str()).is_some(), &place))
+    };
+    planned.plan.jobs.iter().map(find).collect()
+}
+
+fn place<'a>(extents: &[Extent], name: impl Fn(&Extent) -> String) -> Place<'a> {
+    let stored = extents.iter().filter(|extent| extent.len > 0);
+    let mut place: Place = stored.map(|extent| (name(extent), extent.offset, extent.len)).collect();
+    place.sort_unstable();
+    place
+}
+
+fn missing(job: &Job, elsewhere: bool, place: &Place) -> Error {
+    let error = Error::mismatch("a tensor that was written is not found where it was written")
+        .tensor(&job.tensor)
+        .found(if elsewhere { "a tensor of its name, elsewhere" } else { "no tensor there" })
+        .help("nothing was kept; this is a defect of the format's codec: please report it");
+    match place.first() {
+        Some((file, offset, len)) => {
+            error.file(file.as_str()).offset(*offset).expected(format!("{len} bytes of '{}'", job.to.name))
+        }
+        None => error.expected(format!("'{}', which has no bytes", job.to.name)),
+    }
+}
