@@ -21,7 +21,7 @@ fn open(bytes: &[u8]) -> Source {
 }
 
 fn convert(source: Source, to: &str, output: &Path, resources: Resources) {
-    let conversion = Conversion { to: Some(to.to_owned()), resources, ..Conversion::default() };
+    let conversion = Conversion { to: Some(to.to_owned()), resources, verify: true, ..Conversion::default() };
     let planned = conversion.plan(&registry(), source, output).unwrap();
     planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
 }

@@ -12,7 +12,18 @@ fn schema(name: &str) -> Validator {
     let text = fs::read_to_string(Path::new(ROOT).join("schemas").join(name)).unwrap();
     let schema: Value = serde_json::from_str(&text).unwrap();
     jsonschema::draft202012::meta::validate(&schema).unwrap_or_else(|error| panic!("{name}: {error}"));
-    jsonschema::validator_for(&schema).unwrap()
+    // Schemas refer to each other by their file names.
+    let base = "file:///schemas/";
+    let plan: Value =
+        serde_json::from_str(&fs::read_to_string(format!("{ROOT}/schemas/plan.schema.json")).unwrap())
+            .unwrap();
+    let registry = jsonschema::Registry::new().add(format!("{base}plan.schema.json"), plan).unwrap();
+    let registry = registry.prepare().unwrap();
+    jsonschema::options()
+        .with_base_uri(format!("{base}{name}"))
+        .with_registry(&registry)
+        .build(&schema)
+        .unwrap()
 }
 
 fn accepts(schema: &Validator, value: &Value, what: &str) {
@@ -68,6 +79,41 @@ fn plans_are_what_their_schema_says() {
     for step in ["permute", "cast", "reshape"] {
         assert!(steps(step) > 0, "no plan has a {step}");
     }
+}
+
+#[test]
+fn receipts_are_what_their_schema_says() {
+    let (schema, place) = (schema("receipt.schema.json"), tempfile::tempdir().unwrap());
+    let digits = format!("{ROOT}/examples/data/digits");
+    let adamw = format!("{ROOT}/corpus/bullet/accept/adamw");
+    let arch = "arch=simple:3x2x1,buckets=2";
+    fs::write(place.path().join("map.toml"), "identity = true\n[lookup]\n'layer0.weight' = 'w'\n").unwrap();
+    let conversions: [&[&str]; 4] = [
+        &[&digits, "m.nn", "--set", "activations=relu,softmax", "--verify"],
+        &["m.nn", "m.safetensors", "--dtype", "f16", "--map", "map.toml", "--transform", "w: transpose"],
+        &["m.safetensors", "n.safetensors", "--exclude", "layer0*", "--verify"],
+        &[&adamw, "net", "--from", "bullet", "--to", "bullet", "--from-set", arch, "--verify"],
+    ];
+    let (mut errors, mut seen) = (0, 0);
+    for arguments in conversions {
+        ckpt(place.path(), &[&["convert", "-q", "--force", "--receipt", "r.json"], arguments].concat());
+        let receipt = json(&place.path().join("r.json"));
+        accepts(&schema, &receipt, &format!("{arguments:?}"));
+        assert_eq!(receipt["verification"].is_object(), arguments.contains(&"--verify"));
+        let checked = ckpt(place.path(), &["verify", "--receipt", "r.json", "--format", "json"]);
+        let files = |side: &str| receipt[side]["files"].as_array().unwrap().len();
+        assert_eq!(checked["files"], files("source") + files("target"));
+        let tensors = receipt["tensors"].as_array().unwrap().iter();
+        errors += tensors
+            .filter(|tensor| tensor["largest_error"].as_f64().is_some_and(|error| error > 0.0))
+            .count();
+        seen += 1;
+    }
+    assert_eq!(seen, 4);
+    assert!(errors > 1, "nothing was rounded");
+    let mut receipt = json(&place.path().join("r.json"));
+    receipt["when"] = "now".into();
+    assert!(!schema.is_valid(&receipt));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::execute::{Addend, Budget, TensorStream, in_step, index_at, interrupte
 use crate::plan::Job;
 use crate::source::Source;
 use crate::transform::{Step, for_each_number};
-use ckpt_api::{DType, Encoding, Endian, Error, Packing, Placement, Result, Shape, Tensor, TensorId};
+use ckpt_api::{Axis, DType, Encoding, Endian, Error, Packing, Placement, Result, Shape, Tensor, TensorId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A job, its source tensor, and the tensor that it became, seen with the source's axes.
@@ -249,18 +249,22 @@ fn axes(tensor: &Tensor, to: &Encoding, found: &Tensor, encoding: &Encoding) -> 
     sorted.into_iter().eq(0..tensor.shape.rank()).then_some(axes)
 }
 
-/// Where both sides say what their axes mean and mean the same ones, they must be the same ones.
+/// Axes that both sides give one meaning must be the same ones; where a side does not say what its axes mean, they must
+/// be in the same order on both.
 fn check_axes(tensor: &Tensor, found: &Tensor, axes: Option<&[usize]>) -> Result<()> {
-    let (Some(own), Some(other), Some(axes)) = (&tensor.axes, &found.axes, axes) else { return Ok(()) };
-    let sorted = |axes: &[ckpt_api::Axis]| {
-        let mut names: Vec<&str> = axes.iter().map(|axis| axis.name()).collect();
-        names.sort_unstable();
-        names
+    let Some(axes) = axes else { return Ok(()) };
+    let differ = |found: String, expected: String| {
+        Err(Error::mismatch("the axes are read back in another order").found(found).expected(expected))
     };
-    let led: Vec<_> = axes.iter().filter_map(|axis| other.get(*axis).copied()).collect();
-    if sorted(own) != sorted(other) || led == *own {
+    let (Some(own), Some(other)) = (&tensor.axes, &found.axes) else {
+        let same = axes.iter().copied().eq(0..axes.len());
+        return if same { Ok(()) } else { differ(format!("{axes:?}"), "the source's".to_owned()) };
+    };
+    let led: Vec<Axis> = axes.iter().filter_map(|axis| other.get(*axis).copied()).collect();
+    let mut shared = own.iter().zip(&led).filter(|(axis, _)| led.contains(axis));
+    if shared.all(|(own, led)| own == led) {
         return Ok(());
     }
-    let words = |axes: &[ckpt_api::Axis]| axes.iter().map(|axis| axis.name()).collect::<Vec<_>>().join(" ");
-    Err(Error::mismatch("the axes are read back in another order").found(words(&led)).expected(words(own)))
+    let words = |axes: &[Axis]| axes.iter().map(|axis| axis.name()).collect::<Vec<_>>().join(" ");
+    differ(words(&led), words(own))
 }

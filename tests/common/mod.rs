@@ -35,10 +35,12 @@ pub fn open(path: &Path, options: &[(&str, &str)]) -> Source {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Converts without waiting for the disk.
+/// Converts and verifies, without waiting for the disk.
 pub fn convert(source: Source, output: &Path, conversion: &Conversion) {
+    let conversion = Conversion { verify: true, ..conversion.clone() };
     let planned = conversion.plan(&Registry::builtin(), source, output).unwrap();
-    planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    assert_eq!(summary.verification.map(|found| found.tensors), Some(planned.plan().jobs.len()));
 }
 
 /// A float32 array of an uncompressed NumPy archive: its shape and its values.

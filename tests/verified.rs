@@ -1,0 +1,305 @@
+//! Output is read back before it gets its name, and receipts say what it is.
+
+mod toy;
+
+use ckpt::api::{
+    Axis, Block, Checkpoint, Codec, Contents, Error, FileId, FormatInfo, Input, Kind, Limits, Match, Options,
+    Placed, Result, Written,
+};
+use ckpt::{Conversion, Execution, OpenOptions, Registry, Resources, Source, Summary};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use toy::Toy;
+
+/// What a codec may do wrong although it keeps the contract.
+#[derive(Clone, Copy)]
+enum Fault {
+    None,
+    /// A byte of a tensor is overwritten when all is written.
+    Element,
+    /// The elements of the second tensor, whose axes have no names, are written in another order than they are read.
+    Order,
+    /// The second tensor is looked for where the first one is.
+    Place,
+    /// The lengths of a tensor's axes are exchanged.
+    Shape,
+    /// The axes are read back by each other's names.
+    Axes,
+    /// The header cannot be read.
+    Header,
+    /// The file is not recognised.
+    Magic,
+}
+
+struct Faulty(Fault);
+
+impl Codec for Faulty {
+    fn info(&self) -> &FormatInfo {
+        Toy.info()
+    }
+
+    fn probe(&self, input: &Input) -> Result<Match> {
+        Toy.probe(input)
+    }
+
+    fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+        let mut contents = Toy.read(input, options, limits)?;
+        let tensors = &mut contents.checkpoint.tensors;
+        for tensor in tensors.iter_mut().filter(|tensor| tensor.name == "kernel") {
+            tensor.axes = Some(vec![Axis::In, Axis::Out]);
+            match self.0 {
+                Fault::Axes if input.directory().is_some() => tensor.axes = Some(vec![Axis::Out, Axis::In]),
+                Fault::Shape => tensor.shape = tensor.shape.permuted(&[1, 0]),
+                _ => {}
+            }
+        }
+        if let Fault::Place = self.0 {
+            contents.placements[1].extents = contents.placements[0].extents.clone();
+        }
+        Ok(contents)
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+        let mut placed = Toy.place(checkpoint, name, options)?;
+        if let Fault::Order = self.0 {
+            placed.placements[1].encoding.order.reverse();
+        }
+        Ok(placed)
+    }
+
+    fn seal(&self, placed: &Placed, _: &[Written]) -> Result<Vec<Block>> {
+        let first = placed.placements[0].extents[0].offset;
+        let block = |offset, bytes: &[u8]| Ok(vec![Block { file: FileId(0), offset, bytes: bytes.to_vec() }]);
+        match self.0 {
+            // Element [1, 0] is the second of a column-major file.
+            Fault::Element => block(first + 4, &[0x3f]),
+            Fault::Header => block(4, &[200]),
+            Fault::Magic => block(0, b"TOY2"),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+fn registry(fault: Fault) -> Registry {
+    let mut registry = Registry::builtin();
+    registry.add(Faulty(fault)).unwrap();
+    registry
+}
+
+fn source() -> Source {
+    let bytes = toy::file(&[("kernel", &[3, 3]), ("other", &[3, 3])]);
+    let input = Input::memory("m.toy", BTreeMap::from([("m.toy".to_owned(), bytes)]));
+    Source::read(&registry(Fault::None), input, &OpenOptions::default()).unwrap()
+}
+
+fn convert(fault: Fault, output: &Path, conversion: Conversion) -> Result<Summary> {
+    let planned = conversion.plan(&registry(fault), source(), output)?;
+    planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ())
+}
+
+fn to_toy() -> Conversion {
+    Conversion { to: Some("toy".into()), ..Conversion::default() }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn fact(error: &Error, label: &str) -> String {
+    error.context().into_iter().find(|(other, _)| *other == label).map(|(_, text)| text).unwrap_or_default()
+}
+
+#[test]
+fn output_that_is_not_what_the_source_holds_is_found_whatever_is_wrong_and_leaves_nothing() {
+    let faults = [
+        (Fault::Element, "not what the source holds"),
+        (Fault::Order, "axes are read back in another order"),
+        (Fault::Place, "not found where it was written"),
+        (Fault::Axes, "axes are read back in another order"),
+        (Fault::Header, "cannot be read back"),
+        (Fault::Magic, "not recognised as its format"),
+    ];
+    for (fault, message) in faults {
+        let place = tempfile::tempdir().unwrap();
+        let output = place.path().join("o.toy");
+        let receipt = Some(place.path().join("r.json"));
+        let error = convert(fault, &output, Conversion { verify: true, receipt, ..to_toy() }).unwrap_err();
+        assert_eq!(error.kind(), Kind::Mismatch, "{error}");
+        assert!(error.message().contains(message), "{message}: {error}");
+        assert!(names(place.path()).is_empty(), "{message}: {:?}", names(place.path()));
+        // Without a look at it, nobody would know.
+        convert(fault, &output, to_toy()).unwrap();
+        assert_eq!(names(place.path()), ["o.toy"]);
+    }
+}
+
+#[test]
+fn an_element_that_differs_is_named_with_its_place_on_both_sides() {
+    let place = tempfile::tempdir().unwrap();
+    let output = place.path().join("o.toy");
+    let error = convert(Fault::Element, &output, Conversion { verify: true, ..to_toy() }).unwrap_err();
+    assert_eq!(fact(&error, "tensor"), "kernel");
+    assert_eq!(fact(&error, "field"), "element [1, 0]");
+    // Behind the magic, the count, and name and axes of the first tensor.
+    let offset = 4 + 1 + 1 + 6 + 1 + 4 + 4;
+    assert_eq!((fact(&error, "file"), fact(&error, "offset")), ("m.toy".to_owned(), offset.to_string()));
+    assert_eq!(fact(&error, "expected"), "3 (0x40400000)");
+    let shown = format!("0.75 (0x3f400000) in {} at offset {offset}", output.display());
+    assert_eq!(fact(&error, "found"), shown);
+}
+
+#[test]
+fn a_tensor_of_another_shape_is_found() {
+    let bytes = toy::file(&[("kernel", &[2, 5])]);
+    let input = Input::memory("m.toy", BTreeMap::from([("m.toy".to_owned(), bytes)]));
+    let source = Source::read(&registry(Fault::None), input, &OpenOptions::default()).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let conversion = Conversion { verify: true, ..to_toy() };
+    let planned = conversion.plan(&registry(Fault::Shape), source, place.path().join("o.toy")).unwrap();
+    let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
+    assert_eq!(fact(&error, "found"), "[2, 5] as stored");
+    assert_eq!(fact(&error, "expected"), "[5, 2], as it was written");
+    assert!(names(place.path()).is_empty());
+}
+
+#[test]
+fn numbers_that_a_narrower_dtype_changes_are_those_that_rounding_gives_and_their_error_is_measured() {
+    let place = tempfile::tempdir().unwrap();
+    let big = toy::file(&[("w", &[70, 70])]);
+    let input = Input::memory("m.toy", BTreeMap::from([("m.toy".to_owned(), big)]));
+    let source = Source::read(&registry(Fault::None), input, &OpenOptions::default()).unwrap();
+    let conversion = Conversion { verify: true, dtype: Some(ckpt::api::DType::F16), ..Conversion::default() };
+    let planned =
+        conversion.plan(&registry(Fault::None), source, place.path().join("o.safetensors")).unwrap();
+    let summary = planned.execute(&Execution::default(), &|_| ()).unwrap();
+    let found = summary.verification.unwrap();
+    assert_eq!((found.tensors, found.equal), (1, 0));
+    // Above 4096 halves are 4 apart, and ties are 2 away from either.
+    assert_eq!(found.largest_error().unwrap().largest_error, 2.0);
+    assert_eq!(found.changed, summary.rounding);
+}
+
+#[test]
+fn a_further_check_of_both_sides_can_keep_the_output_from_appearing() {
+    let place = tempfile::tempdir().unwrap();
+    let output = place.path().join("o.toy");
+    let planned =
+        Conversion { verify: true, ..to_toy() }.plan(&registry(Fault::None), source(), &output).unwrap();
+    let check = |answer: fn() -> Result<()>| -> Execution {
+        let check = move |own: &Source, written: &Source| {
+            assert_eq!(own.value("kernel").unwrap(), written.value("kernel").unwrap());
+            answer()
+        };
+        Execution { sync: false, check: Some(Arc::new(check)), ..Execution::default() }
+    };
+    let refused = planned.execute(&check(|| Err(Error::mismatch("they compute other numbers"))), &|_| ());
+    assert_eq!(refused.unwrap_err().kind(), Kind::Mismatch);
+    assert!(names(place.path()).is_empty());
+    planned.execute(&check(|| Ok(())), &|_| ()).unwrap();
+    assert_eq!(names(place.path()), ["o.toy"]);
+}
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn digits(to: &str, directory: &Path, conversion: Conversion) -> Value {
+    let input = format!("{ROOT}/examples/data/digits");
+    let source = Source::open(&Registry::builtin(), input, &OpenOptions::default()).unwrap();
+    let receipt = directory.join("receipt.json");
+    let conversion = Conversion { receipt: Some(receipt.clone()), overwrite: true, ..conversion };
+    let planned = conversion.plan(&Registry::builtin(), source, directory.join(to)).unwrap();
+    let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    assert_eq!(summary.receipt, Some(receipt.clone()));
+    serde_json::from_str(&std::fs::read_to_string(receipt).unwrap()).unwrap()
+}
+
+#[test]
+fn a_receipt_is_the_same_with_any_budget_and_number_of_threads() {
+    let place = tempfile::tempdir().unwrap();
+    let mut receipts = Vec::new();
+    for (max_memory, threads) in [(7 << 20, 1), (16 << 20, 3), (256 << 20, 4)] {
+        let resources = Resources { max_memory, threads };
+        digits("o.safetensors", place.path(), Conversion { resources, ..Conversion::default() });
+        receipts.push(std::fs::read_to_string(place.path().join("receipt.json")).unwrap());
+    }
+    assert_eq!(receipts.len(), 3);
+    assert!(receipts.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn a_receipt_names_every_file_that_was_read_or_written_and_hashes_values_as_the_digest_does() {
+    let place = tempfile::tempdir().unwrap();
+    let receipt = digits("o.safetensors", place.path(), Conversion::default());
+    let files = |side: &str| -> Vec<String> {
+        let files = receipt[side]["files"].as_array().unwrap().iter();
+        files.map(|file| file["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(files("source"), ["checkpoint", "ckpt-1.data-00000-of-00001", "ckpt-1.index"]);
+    assert_eq!(files("target"), ["o.safetensors"]);
+    let output = place.path().join("o.safetensors");
+    let written = Source::open(&Registry::builtin(), output, &OpenOptions::default()).unwrap();
+    let expected: BTreeMap<String, String> = ckpt::digest::digest(&written, 1)
+        .unwrap()
+        .tensors
+        .into_iter()
+        .map(|tensor| (tensor.name, tensor.sha256))
+        .collect();
+    let tensors = receipt["tensors"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let found: BTreeMap<String, String> =
+        tensors.map(|tensor| (text(&tensor["name"]), text(&tensor["sha256"]))).collect();
+    assert_eq!(found, expected);
+    assert_eq!(found.len(), 15);
+}
+
+#[test]
+fn a_receipt_says_of_what_a_tensor_was_made_by_the_sources_names() {
+    let place = tempfile::tempdir().unwrap();
+    let map = "identity = true\n[[rule]]\nfrom = ['digits/hidden/bias', 'digits/digit/bias']\nto = 'biases'\nmerge = 0\nsizes = [32, 10]\n";
+    let mapping = Some(ckpt::mapping::Mapping::from_toml(map, "names.toml").unwrap());
+    let receipt = digits("o.safetensors", place.path(), Conversion { mapping, ..Conversion::default() });
+    assert_eq!(receipt["mapping"]["name"], "names.toml");
+    let merged = receipt["tensors"].as_array().unwrap().iter().find(|tensor| tensor["name"] == "biases");
+    let merged = merged.unwrap();
+    assert_eq!(merged["sources"], serde_json::json!(["digits/hidden/bias", "digits/digit/bias"]));
+    assert_eq!(merged["steps"][0]["step"], "assemble");
+}
+
+#[test]
+fn a_receipt_tells_which_file_is_not_what_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    digits("o.safetensors", place.path(), Conversion::default());
+    let text = std::fs::read_to_string(place.path().join("receipt.json")).unwrap();
+    let check = || ckpt::receipt::check(&text, Path::new("elsewhere"));
+    assert_eq!(check().unwrap().files, 4);
+    let output = place.path().join("o.safetensors");
+    let mut bytes = std::fs::read(&output).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&output, &bytes).unwrap();
+    let error = check().unwrap_err();
+    assert_eq!((error.kind(), fact(&error, "file")), (Kind::Mismatch, output.display().to_string()));
+    bytes.pop();
+    std::fs::write(&output, &bytes).unwrap();
+    assert!(fact(&check().unwrap_err(), "found").ends_with(" bytes"));
+    std::fs::remove_file(&output).unwrap();
+    let error = check().unwrap_err();
+    assert_eq!((error.kind(), fact(&error, "found")), (Kind::Mismatch, "no file".to_owned()));
+    let error = ckpt::receipt::check("{}", Path::new(".")).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+}
+
+#[test]
+fn a_receipt_takes_no_name_that_is_taken() {
+    let place = tempfile::tempdir().unwrap();
+    let output = place.path().join("o.toy");
+    let with = |name: &str| Conversion { receipt: Some(place.path().join(name)), ..to_toy() };
+    let error = convert(Fault::None, &output, with("o.toy")).unwrap_err();
+    assert!(error.message().contains("name of a file of the output"), "{error}");
+    std::fs::write(place.path().join("r.json"), "mine").unwrap();
+    assert_eq!(convert(Fault::None, &output, with("r.json")).unwrap_err().kind(), Kind::Usage);
+    assert_eq!(std::fs::read(place.path().join("r.json")).unwrap(), b"mine");
+    convert(Fault::None, &output, Conversion { overwrite: true, ..with("r.json") }).unwrap();
+    assert!(std::fs::read_to_string(place.path().join("r.json")).unwrap().starts_with("{\n"));
+}
