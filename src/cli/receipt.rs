@@ -14,7 +14,7 @@ const RECEIPT_LIMIT: u64 = 256 << 20;
 #[derive(Args)]
 pub(super) struct Recorded {
     /// Receipt of a conversion, as `ckpt convert --receipt` wrote it: check that its files are still what it says
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "map", "per_layer", "atol", "rtol", "report", "html"])]
     pub(super) receipt: Option<PathBuf>,
     /// What relative paths in the receipt are relative to; the working directory if left out
     #[arg(long, value_name = "DIR", requires = "receipt")]

@@ -1,5 +1,6 @@
 //! Text for people: tables, sizes, errors.
 
+pub(super) use crate::words::plain;
 use ckpt_api::{Error, Loss, LossKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,20 +21,6 @@ pub(super) fn error_json(error: &Error) -> String {
     fields.insert("kind".to_owned(), serde_json::json!(error.kind()));
     fields.insert("message".to_owned(), error.message().into());
     serde_json::json!({ "error": fields }).to_string()
-}
-
-/// Text from a file, without control characters that could steer a terminal.
-pub(super) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        // The second range holds the marks that reorder what follows.
-        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            out.extend(c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }
 
 /// Bytes in units of 1000, three significant digits.

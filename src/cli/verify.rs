@@ -9,7 +9,7 @@ use crate::diff::{Outcome, Tolerance};
 use crate::registry::Registry;
 use crate::verify::{
     Blame, Comparison, Layer, Named, Options, OutputReport, Report as Verification, Run, TensorReport,
-    Verdict, verify,
+    Verdict, html, verify,
 };
 use crate::words::count;
 use ckpt_api::{Error, Result};
@@ -46,6 +46,9 @@ pub(super) struct Arguments {
     /// Write the report, as JSON, to a file that must not exist
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Write the report as a page of HTML, which needs nothing else, to a file that must not exist
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -91,6 +94,9 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let found = verify(&Registry::builtin(), &a, &b, &options)?;
     if let Some(path) = &arguments.report {
         write_new(path, &to_json(&found)?)?;
+    }
+    if let Some(path) = &arguments.html {
+        write_new(path, &html::page(&found))?;
     }
     let text = if json { to_json(&found)? } else { text(&found) };
     Ok(Report { text, differs: !found.verdict.passes() })

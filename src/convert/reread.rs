@@ -107,7 +107,7 @@ fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec
     let find = |job: &Job| {
         let place = place(&job.to.extents, name);
         let found = if place.is_empty() { named.get(job.to.name.as_str()) } else { at.get(&place) };
-        found.copied().ok_or_else(|| missing(job, named.get(job.to.name.as_str()).is_some(), &place))
+        found.copied().ok_or_else(|| missing(job, named.contains_key(job.to.name.as_str()), &place))
     };
     planned.plan.jobs.iter().map(find).collect()
 }

@@ -11,6 +11,7 @@ pub mod chess;
 mod compare;
 pub mod devices;
 mod forward;
+pub mod html;
 mod idx;
 mod inputs;
 mod layers;

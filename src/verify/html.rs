@@ -1,0 +1,339 @@
+//! A report as one page of HTML that needs nothing else: no network, no fonts, and scripts only to sort a table.
+
+mod plot;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use super::{Argmax, Check, Comparison, Layer, Model, Report, Run, TensorPair, TensorReport, TensorSide};
+use crate::diff::{Outcome, TensorDifference};
+use std::fmt::Write;
+use text::{badge, cell, code, device, escaped, measure, number, shape, table};
+
+const STYLE: &str = include_str!("html/style.css");
+const SORT: &str = include_str!("html/sort.js");
+/// The only script that may run: SHA-256 of [`SORT`] in base64.
+const SORT_HASH: &str = "vAT8koLLGYyY2DLkRZZAKQxlAGLtHeAdn9rIVZoRm+I=";
+
+/// The page. Every name in it is text, whatever it says.
+pub fn page(report: &Report) -> String {
+    let title = format!("{} and {}", escaped(&report.a.path), escaped(&report.b.path));
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SORT_HASH}'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+        report.verdict.name()
+    );
+    page += &summary(report, &title);
+    for (number, run) in report.runs.iter().enumerate() {
+        page += &section(run, number);
+    }
+    if let Some(tensors) = &report.tensors {
+        page += &compared_tensors(tensors);
+    }
+    let _ = write!(
+        page,
+        "<p class=\"muted\">ckpt {}</p>\n<script>{SORT}</script>\n</body>\n</html>\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    page
+}
+
+fn summary(report: &Report, title: &str) -> String {
+    let mut text = format!("<h1>{title}</h1>\n<p class=\"verdict\">{}", badge(report.verdict.name()));
+    let failed: usize =
+        report.runs.iter().map(|run| run.layers.iter().filter(|layer| !layer.verdict.passes()).count()).sum();
+    let layers: usize = report.runs.iter().map(|run| run.layers.len()).sum();
+    if layers > 0 {
+        let _ = write!(text, "<span>{failed} of {layers} layers fail</span>");
+    }
+    text += "</p>\n";
+    let model = |side: &str, model: &Model| {
+        let nodes = model.nodes.map_or_else(|| "no graph".to_owned(), |nodes| nodes.to_string());
+        format!(
+            "<tr><td>{side}</td><td class=\"name\">{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{nodes}</td></tr>\n",
+            code(&model.path),
+            escaped(&model.format),
+            model.tensors
+        )
+    };
+    let head = [("", false), ("checkpoint", false), ("format", false), ("tensors", true), ("layers", true)];
+    text += &table("", &head, &(model("reference", &report.a) + &model("compared", &report.b)));
+    if let Some(mapping) = &report.mapping {
+        let _ = writeln!(text, "<p>Names mapped by {}.</p>", code(mapping));
+    }
+    if !report.inputs.is_empty() {
+        let row = |input: &super::InputSummary| {
+            format!(
+                "<tr><td class=\"name\">{}</td><td>{}</td><td>{}</td></tr>\n",
+                code(&input.name),
+                shape(&input.shape),
+                escaped(&input.origin)
+            )
+        };
+        let rows: String = report.inputs.iter().map(row).collect();
+        text += &table("", &[("input", false), ("shape", false), ("values", false)], &rows);
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "<p>{}</p>", escaped(note));
+    }
+    text
+}
+
+fn section(run: &Run, number: usize) -> String {
+    let anchor = format!("run{number}-layer");
+    let mut text = format!(
+        "<h2>{} {}</h2>\n<dl><dt>reference</dt><dd>{}</dd><dt>rule</dt><dd><strong>{}</strong>: {}</dd><dt>layers</dt><dd>{}</dd><dt>outputs</dt><dd>{}</dd></dl>\n",
+        device(&run.device),
+        badge(run.verdict.name()),
+        device(&run.reference),
+        run.rule.name.name(),
+        escaped(&run.rule.reason),
+        escaped(&run.rule.layers),
+        escaped(&run.rule.outputs)
+    );
+    text += &outputs(run);
+    if run.layers.is_empty() {
+        return text;
+    }
+    text += "<h3>Layers</h3>\n";
+    if let Some((index, layer)) = run.first_divergence.and_then(|index| Some((index, run.layers.get(index)?)))
+    {
+        let _ = writeln!(
+            text,
+            "<p>The first that diverges is <a href=\"#{anchor}{index}\">{}</a>.</p>",
+            title(layer)
+        );
+    }
+    text += "<p class=\"muted\">Relative L2 error of each layer on the reference's own activations; diamonds are those that fail.</p>\n";
+    text += &plot::errors(&run.layers, run.first_divergence, &anchor);
+    let rows: String =
+        run.layers.iter().enumerate().map(|(index, layer)| row(layer, index, &anchor)).collect();
+    let metrics =
+        ["max abs", "max rel", "RMS", "rel L2", "cosine", "ULP", "of limit"].map(|name| (name, true));
+    let head = [("#", true), ("layer", false), ("op", false), ("verdict", false)];
+    text += &table("sortable", &[&head[..], &metrics].concat(), &rows);
+    for (index, layer) in run.layers.iter().enumerate() {
+        text += &details(layer, index, &anchor);
+    }
+    text
+}
+
+fn outputs(run: &Run) -> String {
+    let mut text = "<h3>Outputs, end to end</h3>\n".to_owned();
+    for output in &run.outputs {
+        let name = if output.a == output.b {
+            code(&output.a)
+        } else {
+            format!("{} and {}", code(&output.a), code(&output.b))
+        };
+        let verdict = badge(output.comparison.verdict.name());
+        let _ = writeln!(text, "<details open><summary>{name} {verdict}</summary>");
+        if let Some(argmax) = &output.argmax {
+            let _ = writeln!(text, "<p>{}</p>", agreement(argmax));
+        }
+        text += &comparison(&output.comparison);
+        text += "</details>\n";
+    }
+    text
+}
+
+fn agreement(argmax: &Argmax) -> String {
+    format!(
+        "The largest element is the same one in {} of {} rows; of the {} rows in which it is clear, in {}.",
+        argmax.agreeing, argmax.rows, argmax.decided, argmax.decided_agreeing
+    )
+}
+
+/// The names of a layer on both sides, once where they are the same.
+fn title(layer: &Layer) -> String {
+    match (&layer.a, &layer.b) {
+        (Some(a), Some(b)) if a != b => format!("{} and {}", code(a), code(b)),
+        (Some(name), Some(_)) => code(name),
+        (Some(name), None) => format!("{} (in the reference alone)", code(name)),
+        (None, Some(name)) => format!("{} (not in the reference)", code(name)),
+        (None, None) => code(&layer.value),
+    }
+}
+
+fn row(layer: &Layer, index: usize, anchor: &str) -> String {
+    let verdict = layer.verdict.name();
+    let mut text = format!(
+        "<tr class=\"{verdict}\"><td class=\"number\">{}</td><td class=\"name\"><a href=\"#{anchor}{index}\">{}</a></td><td>{}</td><td>{}</td>",
+        index + 1,
+        title(layer),
+        escaped(&layer.op),
+        badge(verdict)
+    );
+    let metrics = layer.comparison.as_ref().map(|comparison| &comparison.metrics);
+    let values = [
+        metrics.map(|metrics| metrics.max_absolute),
+        metrics.map(|metrics| metrics.max_relative),
+        metrics.map(|metrics| metrics.rms),
+        metrics.and_then(|metrics| metrics.relative_l2),
+        metrics.and_then(|metrics| metrics.cosine),
+        metrics.and_then(|metrics| metrics.max_ulp).map(|ulp| ulp as f64),
+        layer.comparison.as_ref().and_then(used),
+    ];
+    text.extend(values.map(cell));
+    text + "</tr>\n"
+}
+
+/// How much of what is allowed is used: the largest share of all checks; `None` where there is none or no number.
+fn used(comparison: &Comparison) -> Option<f64> {
+    let share = |check: &Check| match check.found? {
+        0.0 => Some(0.0),
+        found => Some(found / check.limit),
+    };
+    let shares = comparison.checks.iter().map(share).collect::<Option<Vec<f64>>>()?;
+    shares.into_iter().reduce(f64::max)
+}
+
+fn details(layer: &Layer, index: usize, anchor: &str) -> String {
+    let open = if layer.verdict.passes() { "" } else { " open" };
+    let mut text = format!(
+        "<details id=\"{anchor}{index}\"{open}><summary>{}. {} <span class=\"muted\">{}</span> {}</summary>\n",
+        index + 1,
+        title(layer),
+        escaped(&layer.op),
+        badge(layer.verdict.name())
+    );
+    if let Some(blame) = &layer.blame {
+        let _ = writeln!(text, "<div class=\"blame\"><p>{}</p>", escaped(&blame.reason));
+        for tensor in &blame.tensors {
+            let largest = tensor.max_absolute.map_or_else(|| "no number".to_owned(), number);
+            let _ = write!(
+                text,
+                "<p>{} {} and {}: {} of {} elements differ, first {}, by at most {largest}",
+                escaped(&tensor.role),
+                code(&tensor.a),
+                code(&tensor.b),
+                tensor.differing,
+                tensor.elements,
+                shape(&tensor.first)
+            );
+            for more in [&tensor.likeness, &tensor.mapped_by].into_iter().flatten() {
+                let _ = write!(text, "; {}", escaped(more));
+            }
+            text += "</p>\n";
+        }
+        text += "</div>\n";
+    }
+    if !layer.tensors.is_empty() {
+        let rows: String = layer.tensors.iter().map(pair).collect();
+        let head = [("role", false), ("reference", false), ("compared", false), ("mapped by", false)];
+        text += &table("", &head, &rows);
+    }
+    if let Some(found) = &layer.comparison {
+        text += &comparison(found);
+    }
+    text + "</details>\n"
+}
+
+fn pair(pair: &TensorPair) -> String {
+    let side = |side: &Option<TensorSide>| {
+        side.as_ref().map_or_else(String::new, |side| {
+            let scale = side.scale.map_or_else(String::new, |scale| format!(" at {}", number(scale)));
+            format!("{} {}{scale} {}", code(&side.name), side.dtype, shape(&side.shape))
+        })
+    };
+    format!(
+        "<tr><td>{}</td><td class=\"name\">{}</td><td class=\"name\">{}</td><td class=\"name\">{}</td></tr>\n",
+        escaped(&pair.role),
+        side(&pair.a),
+        side(&pair.b),
+        escaped(pair.mapped_by.as_deref().unwrap_or_default())
+    )
+}
+
+fn comparison(found: &Comparison) -> String {
+    let metrics = &found.metrics;
+    let mut text = "<dl class=\"figure\">".to_owned();
+    let mut line = |name: &str, value: String| {
+        let _ = write!(text, "<dt>{name}</dt><dd>{value}</dd>");
+    };
+    line("shape", shape(&found.shape));
+    line("elements", format!("{}, of which {} differ in bits", metrics.elements, metrics.differing));
+    line(
+        "largest error",
+        format!("{} absolute, {} relative", number(metrics.max_absolute), number(metrics.max_relative)),
+    );
+    line("RMS", number(metrics.rms));
+    line("relative L2", measure(metrics.relative_l2));
+    line("max|e| / max|y|", measure(metrics.relative_max));
+    line("cosine", measure(metrics.cosine));
+    line("ULP", metrics.max_ulp.map_or_else(|| "n/a".to_owned(), |ulp| ulp.to_string()));
+    if let Some(place) = &metrics.place {
+        let (reference, value) = (escaped(&place.reference), escaped(&place.found));
+        line("where", format!("{}: {value} in place of {reference}", shape(&place.index)));
+    }
+    text += "</dl>\n";
+    if !found.checks.is_empty() {
+        let row = |check: &Check| {
+            format!(
+                "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td>{}</td><td>{}</td></tr>\n",
+                escaped(&check.name),
+                measure(check.found),
+                number(check.limit),
+                plot::check(check.found, check.limit),
+                badge(if check.holds() { "pass" } else { "fail" })
+            )
+        };
+        let rows: String = found.checks.iter().map(row).collect();
+        let head = [("check", false), ("found", true), ("limit", true), ("", false), ("", false)];
+        text += &table("", &head, &rows);
+    }
+    text + "<p class=\"muted\">Elements by magnitude of their errors</p>\n"
+        + &plot::histogram(&found.histogram)
+}
+
+fn compared_tensors(report: &TensorReport) -> String {
+    let difference = &report.difference;
+    let equal = difference.tensors.iter().filter(|tensor| tensor.outcome == Outcome::Equal).count();
+    let mut text = format!(
+        "<h2>Tensors</h2>\n<p>{}</p>\n<p>{equal} of {} common tensors are equal.</p>\n",
+        escaped(&report.reason),
+        difference.tensors.len()
+    );
+    for (side, names) in
+        [("the reference", &difference.only_in_a), ("the compared checkpoint", &difference.only_in_b)]
+    {
+        if !names.is_empty() {
+            let names: Vec<String> = names.iter().map(|name| code(name)).collect();
+            let _ = writeln!(text, "<p>Only in {side}: {}</p>", names.join(", "));
+        }
+    }
+    let other = difference.tensors.iter().filter(|tensor| tensor.outcome != Outcome::Equal);
+    let rows: String = other.map(tensor).collect();
+    if !rows.is_empty() {
+        let numbers = ["differing", "outside", "max abs", "first"].map(|name| (name, true));
+        let head = [("tensor", false), ("reference", false), ("compared", false), ("", false)];
+        text += &table("sortable", &[&head[..], &numbers].concat(), &rows);
+    }
+    text
+}
+
+fn tensor(tensor: &TensorDifference) -> String {
+    let (verdict, word, distance) = match &tensor.outcome {
+        Outcome::Equal => ("pass", "equal", None),
+        Outcome::Close(distance) => ("pass", "close", Some(distance)),
+        Outcome::Different(distance) => ("fail", "different", Some(distance)),
+        Outcome::Incomparable => ("fail", "other shape or dtype", None),
+    };
+    let side = |(dtype, lens): &(ckpt_api::DType, ckpt_api::Shape)| format!("{dtype} {}", shape(lens));
+    let figures = [
+        distance.map(|distance| distance.differing as f64),
+        distance.map(|distance| distance.outside as f64),
+        distance.map(|distance| distance.max_absolute),
+        distance.map(|distance| distance.first as f64),
+    ];
+    let mut text = format!(
+        "<tr class=\"{verdict}\"><td class=\"name\">{}</td><td>{}</td><td>{}</td><td><span class=\"badge {verdict}\">{word}</span></td>",
+        code(&tensor.name),
+        side(&tensor.a),
+        side(&tensor.b)
+    );
+    text.extend(figures.map(cell));
+    text + "</tr>\n"
+}

@@ -1,0 +1,336 @@
+use super::*;
+use crate::diff::{Difference, Distance, Tolerance};
+use crate::verify::{
+    Blame, Histogram, InputSummary, Measure, Metrics, OutputReport, Precision, Rule, RuleName, TensorBlame,
+    Verdict,
+};
+use ckpt_api::{DType, Shape};
+use ckpt_forward::{Arithmetic, DeviceInfo, MathMode};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+
+/// Names as a hostile file would have them.
+const HOSTILE: [&str; 4] = [
+    "<script>alert('x')</script>",
+    "\"><img src=https://example.com/x.png>",
+    "a & b' onmouseover=\"x\"",
+    "\u{202e}\u{0}\x1b[31m",
+];
+
+fn hostile(number: usize) -> String {
+    HOSTILE[number % HOSTILE.len()].to_owned()
+}
+
+fn comparison(seed: u32, verdict: Verdict) -> Comparison {
+    let mut measure = Measure::new(Precision::Single);
+    for k in 0..400u32 {
+        let number = f64::from((k * 7919 + seed * 104_729) % 1000) / 500.0 - 1.0;
+        let error = f64::from((k * 31 + seed) % 97).powi(5) * 1e-16;
+        let broken = !verdict.passes() && k == 77;
+        measure.add(number, if broken { f64::NAN } else { number + if k % 3 == 0 { 0.0 } else { error } });
+    }
+    let (metrics, histogram) = measure.finish(&[20, 20]);
+    let checks = vec![
+        Check::new("|e| / bound", if verdict.passes() { 0.4 } else { 7.5 }, 1.0),
+        Check::new("relative L2", metrics.relative_l2.unwrap_or_default(), 1e-5),
+    ];
+    Comparison { shape: vec![20, 20], metrics, histogram, checks, verdict }
+}
+
+fn device(api: &str, software: bool, math: MathMode) -> DeviceInfo {
+    DeviceInfo {
+        api: api.into(),
+        device: "llvmpipe (LLVM 15.0.6, 256 bits)".into(),
+        software,
+        math,
+        arithmetic: Arithmetic::F32,
+    }
+}
+
+fn layer(index: usize, name: impl Fn(usize) -> String) -> Layer {
+    let verdict = Verdict::of(index < 7 || index.is_multiple_of(3));
+    let side = |letter: char, dtype| {
+        let (name, shape) = (format!("{letter}{}", name(index)), Shape::new([32, 64]).unwrap());
+        Some(TensorSide { name, dtype, scale: (letter == 'b').then_some(255.0), shape })
+    };
+    Layer {
+        a: Some(format!("layers.{index}.{}", name(index))),
+        b: (index != 5).then(|| format!("block{index}/{}", name(index + 1))),
+        op: ["Gemm", "Relu", "LayerNormalization"][index % 3].into(),
+        value: format!("v{index}"),
+        tensors: vec![TensorPair {
+            role: "weight".into(),
+            a: side('a', DType::F32),
+            b: side('b', DType::I16),
+            mapped_by: Some(format!("rule 3: {} to w", name(index))),
+        }],
+        comparison: (index != 5).then(|| comparison(u32::try_from(index).unwrap(), verdict)),
+        verdict,
+        blame: (!verdict.passes()).then(|| Blame {
+            reason: format!("the weight differs by more than its scale explains: {}", name(2)),
+            tensors: vec![TensorBlame {
+                role: "weight".into(),
+                a: name(index),
+                b: name(index + 1),
+                differing: 1024,
+                elements: 2048,
+                max_absolute: Some(0.125),
+                first: vec![0, 1],
+                likeness: Some("it is the other one transposed".into()),
+                mapped_by: Some(name(index + 2)),
+            }],
+        }),
+    }
+}
+
+fn run(layers: usize, info: DeviceInfo, name: impl Fn(usize) -> String + Copy) -> Run {
+    let layers: Vec<Layer> = (0..layers).map(|index| layer(index, name)).collect();
+    let first_divergence = layers.iter().position(|layer| !layer.verdict.passes());
+    let verdict = Verdict::of(first_divergence.is_none());
+    Run {
+        reference: DeviceInfo { arithmetic: Arithmetic::F64, ..device("cpu", false, MathMode::Strict) },
+        device: info,
+        rule: Rule {
+            name: RuleName::Bound,
+            reason: format!("'{}' is i16 at 255 and was f32", name(0)),
+            layers: "|y − ŷ| ≤ 2·√k·u·S + 2u|y| for each element, u = 2⁻²⁴, and relative L2 ≤ 1e-5".into(),
+            outputs: "relative L2 ≤ 1e-3".into(),
+        },
+        outputs: vec![OutputReport {
+            a: name(0),
+            b: name(1),
+            comparison: comparison(1, verdict),
+            argmax: Some(Argmax { rows: 256, agreeing: 255, decided: 250, decided_agreeing: 250 }),
+        }],
+        layers,
+        first_divergence,
+        verdict,
+    }
+}
+
+fn report(layers: usize, name: impl Fn(usize) -> String + Copy) -> Report {
+    let model = |path: String, nodes| Model { path, format: "nn".into(), tensors: 14, nodes };
+    let runs = vec![
+        run(layers.min(6), device("cpu", false, MathMode::Strict), name),
+        run(layers, device("vulkan", true, MathMode::Contracted), name),
+    ];
+    let distance = Distance { differing: 3, outside: 2, max_absolute: f64::INFINITY, first: 17 };
+    let compared = |name: String, outcome| {
+        let lens = (DType::F32, Shape::new([2, 3]).unwrap());
+        TensorDifference { name, a: lens.clone(), b: lens, outcome }
+    };
+    let outcomes =
+        [Outcome::Equal, Outcome::Close(distance), Outcome::Different(distance), Outcome::Incomparable];
+    let tensors = outcomes.into_iter().enumerate().map(|(number, outcome)| compared(name(number), outcome));
+    Report {
+        verdict: Verdict::Fail,
+        a: model(format!("models/{}", name(0)), Some(14)),
+        b: model(format!("out/{}", name(1)), None),
+        mapping: Some(name(2)),
+        inputs: vec![InputSummary { name: name(1), shape: vec![256, 64], origin: "random, seed 1".into() }],
+        runs,
+        tensors: Some(TensorReport {
+            reason: "the second has no graph".into(),
+            difference: Difference {
+                tolerance: Tolerance::default(),
+                only_in_a: vec![name(0)],
+                only_in_b: vec![name(3)],
+                tensors: tensors.collect(),
+            },
+        }),
+        notes: vec![name(2)],
+    }
+}
+
+/// Every tag of a page: its name and its attributes. Fails where what a browser would read is not what was meant.
+fn tags(page: &str) -> Vec<(String, BTreeMap<String, String>)> {
+    let mut found = Vec::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        let end = rest.find('>').expect("a tag ends");
+        let (tag, empty) = rest[..end].strip_suffix('/').map_or((&rest[..end], false), |tag| (tag, true));
+        rest = &rest[end + 1..];
+        let (name, attributes) = tag.split_once([' ', '\n']).unwrap_or((tag, ""));
+        let mut parts = attributes.split('"');
+        let mut all = BTreeMap::new();
+        while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+            let key = key.trim().strip_suffix('=').unwrap_or_else(|| panic!("{tag}"));
+            assert!(key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{tag}");
+            assert!(all.insert(key.to_owned(), value.to_owned()).is_none(), "{tag}");
+        }
+        found.push((name.to_owned(), all));
+        if empty || EMPTY.contains(&name) {
+            found.push((format!("/{name}"), BTreeMap::new()));
+        }
+        // What is between these is no markup.
+        for (open, close) in [("style", "</style>"), ("script", "</script>")] {
+            if name == open {
+                rest = &rest[rest.find(close).expect("it is closed")..];
+            }
+        }
+    }
+    found
+}
+
+/// Elements without an end.
+const EMPTY: [&str; 2] = ["!doctype", "meta"];
+
+#[test]
+fn every_element_is_closed_in_the_order_in_which_it_was_opened_and_ids_are_unique() {
+    for layers in [0, 1, 9, 200] {
+        let page = page(&report(layers, hostile));
+        let (mut open, mut ids, mut links) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, attributes) in tags(&page) {
+            ids.extend(attributes.get("id").cloned());
+            links.extend(attributes.get("href").cloned());
+            match name.strip_prefix('/') {
+                Some(name) => assert_eq!(open.pop().as_deref(), Some(name)),
+                None => open.push(name),
+            }
+        }
+        assert!(open.is_empty(), "{open:?}");
+        assert_eq!(ids.len(), layers + layers.min(6));
+        ids.sort();
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]));
+        assert!(links.iter().all(|link| ids.contains(&link[1..].to_owned())), "{links:?}");
+        assert!(links.len() >= ids.len());
+    }
+}
+
+#[test]
+fn a_page_needs_nothing_from_elsewhere_and_allows_nothing_but_its_own_script() {
+    let page = page(&report(9, |number| format!("name{number}")));
+    for outside in ["http:", "https:", "//", "url(", "@import", "src=", "<link", "<iframe", "<base"] {
+        let comments = if outside == "//" { page.replace("\n// ", "\n") } else { page.clone() };
+        let comments = if outside == "//" { comments.replace("<script>// ", "<script>") } else { comments };
+        assert!(!comments.contains(outside), "{outside}");
+    }
+    let digest = Sha256::digest(SORT);
+    assert_eq!(SORT_HASH, base64(&digest));
+    let scripts: Vec<&str> = page.match_indices("<script").map(|(at, _)| &page[at..at + 8]).collect();
+    assert_eq!(scripts, ["<script>"]);
+    assert!(page.contains(&format!("<script>{SORT}</script>")));
+    let handlers = tags(&page).into_iter().flat_map(|(_, attributes)| attributes.into_keys());
+    assert!(handlers.into_iter().all(|key| !key.starts_with("on") && key != "style"));
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().enumerate().fold(0u32, |bits, (k, byte)| bits | u32::from(*byte) << (16 - 8 * k));
+        for k in 0..4 {
+            let digit = char::from(DIGITS[(bits >> (18 - 6 * k) & 63) as usize]);
+            text.push(if k <= group.len() { digit } else { '=' });
+        }
+    }
+    text
+}
+
+#[test]
+fn a_name_is_text_whatever_it_says() {
+    let names = |page: String| -> Vec<String> { tags(&page).into_iter().map(|(name, _)| name).collect() };
+    let page = page(&report(9, hostile));
+    // The same tags as with harmless names: no name became one.
+    assert_eq!(names(page.clone()), names(super::page(&report(9, |number| format!("name{number}")))));
+    assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;"));
+    assert!(page.contains("\\u{202e}\\u{0}\\u{1b}[31m"));
+    assert!(!page.contains(['\u{202e}', '\0', '\x1b']));
+}
+
+#[test]
+fn the_page_says_the_verdict_the_rule_the_devices_and_the_first_divergence() {
+    let page = page(&report(9, |number| format!("name{number}")));
+    for words in [
+        "<title>fail: models/name0 and out/name1</title>",
+        "<span class=\"badge fail\">fail</span>",
+        "cpu/llvmpipe (LLVM 15.0.6, 256 bits), f64, strict",
+        "vulkan/llvmpipe (LLVM 15.0.6, 256 bits) (CPU), f32, contracted",
+        "<strong>bound</strong>: &#39;name0&#39; is i16 at 255 and was f32",
+        "The first that diverges is <a href=\"#run1-layer7\">",
+        "first divergence</text>",
+        "it is the other one transposed",
+        "in 255 of 256 rows; of the 250 rows in which it is clear, in 250.",
+        "1 of 4 common tensors are equal.",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert_eq!(page.matches("first divergence</text>").count(), 1);
+}
+
+#[test]
+fn numbers_have_three_digits() {
+    let shown =
+        [0.0, 1.0, 12.345, 123.45, 9999.0, 1e4, 0.001, 0.00099, -2.5, f64::INFINITY, f64::NAN].map(number);
+    assert_eq!(
+        shown,
+        [
+            "0",
+            "1.00",
+            "12.3",
+            "123",
+            "9999",
+            "1.00e4",
+            "0.00100",
+            "9.90e-4",
+            "-2.50",
+            "infinite",
+            "no number"
+        ]
+    );
+}
+
+#[test]
+fn errors_of_every_magnitude_can_be_drawn() {
+    let decade = |exponent| super::super::Decade { exponent, count: 1 };
+    let wide = Histogram { exact: 1 << 60, decades: vec![decade(-324), decade(308)], not_finite: 5 };
+    let drawn = plot::histogram(&wide);
+    assert_eq!(drawn.matches("<rect").count(), 4);
+    let mut layers: Vec<Layer> = (0..4).map(|index| layer(index, |_| "n".into())).collect();
+    for (layer, error) in layers.iter_mut().zip([Some(0.0), Some(5e-324), Some(1e308), Some(f64::INFINITY)]) {
+        let comparison = layer.comparison.as_mut().unwrap();
+        comparison.metrics = Metrics { relative_l2: error, ..Metrics::default() };
+    }
+    let drawn = plot::errors(&layers, None, "x");
+    assert_eq!(drawn.matches("<circle").count(), 3);
+    let numbers = drawn.split('"').filter_map(|text| text.parse::<f64>().ok());
+    assert!(numbers.into_iter().all(|number| (0.0..1e4).contains(&number)));
+    assert!(!drawn.contains("NaN") && !drawn.contains("inf"));
+    assert_eq!(plot::errors(&[], None, "x"), "");
+}
+
+/// Contrast as WCAG 2 defines it.
+fn contrast(a: &str, b: &str) -> f64 {
+    let luminance = |color: &str| {
+        let part = |at: usize| f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
+        let linear = |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
+        0.2126 * linear(part(1)) + 0.7152 * linear(part(3)) + 0.0722 * linear(part(5))
+    };
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[test]
+fn text_has_the_contrast_that_wcag_asks_for_in_both_themes() {
+    let (light, dark) = STYLE.split_once("@media (prefers-color-scheme: dark)").unwrap();
+    let mut seen = 0;
+    for theme in [light, dark] {
+        let colors: BTreeMap<&str, &str> = theme
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("--")?.strip_suffix(';')?.split_once(": "))
+            .collect();
+        let on_page = ["text", "muted", "accent", "pass", "fail"]
+            .into_iter()
+            .flat_map(|text| [(text, "back"), (text, "panel")]);
+        let on_own =
+            [("pass", "pass-back"), ("fail", "fail-back"), ("plain", "plain-back"), ("text", "fail-back")];
+        for (text, back) in on_page.chain(on_own) {
+            let found = contrast(colors[text], colors[back]);
+            assert!(found >= 4.5, "{text} on {back}: {found:.2}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 28);
+}

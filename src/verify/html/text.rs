@@ -1,0 +1,78 @@
+//! Text and numbers, as a page shows them.
+
+use crate::words::plain;
+use ckpt_forward::DeviceInfo;
+
+/// Text that cannot be taken for markup, without control characters.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A name, in the typeface of names.
+pub(super) fn code(name: &str) -> String {
+    format!("<code>{}</code>", escaped(name))
+}
+
+/// Three digits.
+pub(super) fn number(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        value if value.is_infinite() => "infinite".to_owned(),
+        value if value.is_nan() => "no number".to_owned(),
+        value if (1e-3..1e4).contains(&value.abs()) => {
+            // Whole digits are no decimals.
+            let digits = value.abs().log10().floor() as i32;
+            let decimals = usize::try_from(2 - digits).unwrap_or(0);
+            format!("{value:.decimals$}")
+        }
+        value => format!("{value:.2e}"),
+    }
+}
+
+/// A measure that may be missing.
+pub(super) fn measure(value: Option<f64>) -> String {
+    value.map_or_else(|| "n/a".to_owned(), number)
+}
+
+/// A cell that sorts by its value; what is missing sorts as the largest.
+pub(super) fn cell(value: Option<f64>) -> String {
+    let key =
+        value.filter(|value| value.is_finite()).map_or("Infinity".to_owned(), |value| format!("{value:e}"));
+    format!("<td class=\"number\" data-value=\"{key}\">{}</td>", measure(value))
+}
+
+pub(super) fn shape(lens: &[impl ToString]) -> String {
+    let lens: Vec<String> = lens.iter().map(ToString::to_string).collect();
+    format!("[{}]", lens.join(", "))
+}
+
+pub(super) fn badge(verdict: &str) -> String {
+    format!("<span class=\"badge {verdict}\">{}</span>", escaped(&verdict.replace('-', " ")))
+}
+
+pub(super) fn device(info: &DeviceInfo) -> String {
+    escaped(&info.to_string())
+}
+
+/// A table in a box that scrolls; `head` are cells, `rows` are rows.
+pub(super) fn table(class: &str, head: &[(&str, bool)], rows: &str) -> String {
+    let cells = head.iter().map(|(name, is_number)| {
+        let class = if *is_number { " class=\"number\"" } else { "" };
+        format!("<th scope=\"col\"{class}>{name}</th>")
+    });
+    let head: String = cells.collect();
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\"><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n"
+    )
+}
