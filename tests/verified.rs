@@ -303,3 +303,52 @@ fn a_receipt_takes_no_name_that_is_taken() {
     convert(Fault::None, &output, Conversion { overwrite: true, ..with("r.json") }).unwrap();
     assert!(std::fs::read_to_string(place.path().join("r.json")).unwrap().starts_with("{\n"));
 }
+
+/// Runs `ckpt` in a directory; its exit code and what it says.
+#[cfg(feature = "cli")]
+fn ckpt(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ckpt"));
+    let output = command.current_dir(directory).args(arguments).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code(), text)
+}
+
+#[cfg(all(feature = "cli", feature = "forward"))]
+#[test]
+fn the_command_line_says_what_was_verified_and_exits_with_4_where_files_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let model = format!("{ROOT}/examples/data/digits_saved_model");
+    let arguments = ["convert", &model, "m.nn", "--verify", "--receipt", "r.json", "--no-sync"];
+    let (code, text) = ckpt(place.path(), &arguments);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("verified: 4 tensors read back, equal to the source bit for bit\nreceipt r.json\n"),
+        "{text}"
+    );
+    let elsewhere = tempfile::tempdir().unwrap();
+    let receipt = place.path().join("r.json").display().to_string();
+    let root = place.path().display().to_string();
+    let check = ["verify", "--receipt", &receipt, "--root", &root];
+    let (code, text) = ckpt(elsewhere.path(), &check);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("4 files as the receipt says"), "{text}");
+    std::fs::write(place.path().join("m.nn"), "another").unwrap();
+    let (code, text) = ckpt(elsewhere.path(), &check);
+    assert_eq!(code, Some(4), "{text}");
+    assert!(text.contains("m.nn\n  found     7 bytes\n"), "{text}");
+    assert_eq!(ckpt(elsewhere.path(), &["verify"]).0, Some(2));
+}
+
+#[cfg(all(feature = "cli", feature = "forward"))]
+#[test]
+fn a_comparison_is_written_as_a_page_to_a_file_that_is_not_there_yet() {
+    let place = tempfile::tempdir().unwrap();
+    let model = format!("{ROOT}/examples/data/digits_saved_model");
+    let arguments = ["verify", &model, &model, "--per-layer", "--html", "page.html"];
+    let (code, text) = ckpt(place.path(), &arguments);
+    assert_eq!(code, Some(0), "{text}");
+    let page = std::fs::read_to_string(place.path().join("page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>\n") && page.ends_with("</html>\n"));
+    assert_eq!(page.matches("<details id=\"run0-layer").count(), 4);
+    assert_ne!(ckpt(place.path(), &arguments).0, Some(0));
+}

@@ -8,7 +8,7 @@ mod text;
 use super::{Argmax, Check, Comparison, Layer, Model, Report, Run, TensorPair, TensorReport, TensorSide};
 use crate::diff::{Outcome, TensorDifference};
 use std::fmt::Write;
-use text::{badge, cell, code, device, escaped, measure, number, shape, table};
+use text::{badge, cell, code, cosine, count, device, escaped, measure, nines, number, shape, table};
 
 const STYLE: &str = include_str!("html/style.css");
 const SORT: &str = include_str!("html/sort.js");
@@ -167,16 +167,13 @@ fn row(layer: &Layer, index: usize, anchor: &str) -> String {
         badge(verdict)
     );
     let metrics = layer.comparison.as_ref().map(|comparison| &comparison.metrics);
-    let values = [
-        metrics.map(|metrics| metrics.max_absolute),
-        metrics.map(|metrics| metrics.max_relative),
-        metrics.map(|metrics| metrics.rms),
-        metrics.and_then(|metrics| metrics.relative_l2),
-        metrics.and_then(|metrics| metrics.cosine),
-        metrics.and_then(|metrics| metrics.max_ulp).map(|ulp| ulp as f64),
-        layer.comparison.as_ref().and_then(used),
-    ];
-    text.extend(values.map(cell));
+    text += &cell(metrics.map(|metrics| metrics.max_absolute));
+    text += &cell(metrics.map(|metrics| metrics.max_relative));
+    text += &cell(metrics.map(|metrics| metrics.rms));
+    text += &cell(metrics.and_then(|metrics| metrics.relative_l2));
+    text += &cosine(metrics.and_then(|metrics| metrics.cosine));
+    text += &count(metrics.and_then(|metrics| metrics.max_ulp));
+    text += &cell(layer.comparison.as_ref().and_then(used));
     text + "</tr>\n"
 }
 
@@ -262,7 +259,7 @@ fn comparison(found: &Comparison) -> String {
     line("RMS", number(metrics.rms));
     line("relative L2", measure(metrics.relative_l2));
     line("max|e| / max|y|", measure(metrics.relative_max));
-    line("cosine", measure(metrics.cosine));
+    line("cosine", nines(metrics.cosine));
     line("ULP", metrics.max_ulp.map_or_else(|| "n/a".to_owned(), |ulp| ulp.to_string()));
     if let Some(place) = &metrics.place {
         let (reference, value) = (escaped(&place.reference), escaped(&place.found));
@@ -322,18 +319,15 @@ fn tensor(tensor: &TensorDifference) -> String {
         Outcome::Incomparable => ("fail", "other shape or dtype", None),
     };
     let side = |(dtype, lens): &(ckpt_api::DType, ckpt_api::Shape)| format!("{dtype} {}", shape(lens));
-    let figures = [
-        distance.map(|distance| distance.differing as f64),
-        distance.map(|distance| distance.outside as f64),
-        distance.map(|distance| distance.max_absolute),
-        distance.map(|distance| distance.first as f64),
-    ];
     let mut text = format!(
         "<tr class=\"{verdict}\"><td class=\"name\">{}</td><td>{}</td><td>{}</td><td><span class=\"badge {verdict}\">{word}</span></td>",
         code(&tensor.name),
         side(&tensor.a),
         side(&tensor.b)
     );
-    text.extend(figures.map(cell));
+    text += &count(distance.map(|distance| distance.differing));
+    text += &count(distance.map(|distance| distance.outside));
+    text += &cell(distance.map(|distance| distance.max_absolute));
+    text += &count(distance.map(|distance| distance.first));
     text + "</tr>\n"
 }
