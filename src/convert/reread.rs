@@ -21,7 +21,7 @@ impl Reread {
     /// # Errors
     /// [`ckpt_api::Kind::Mismatch`] where the codec does not find in it what was written.
     pub(crate) fn open(planned: &Planned, output: &Output) -> Result<Self> {
-        if !planned.codec.info().reads {
+        if planned.codec.info().reads.is_empty() {
             return Err(Error::unsupported("what cannot be read cannot be verified")
                 .found(format!("format '{}', which is only written", planned.codec.info().id)));
         }

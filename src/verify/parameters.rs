@@ -33,6 +33,7 @@ impl<'a> SourceParameters<'a> {
             // Which rounding made the integers is not known: the coarser one.
             rounding: Rounding::Truncate,
             limit: None,
+            each_term: false,
         });
         Some((tensor, Stored { dtype: encoding.dtype, scaling: encoding.scaling.or(own) }))
     }
@@ -210,7 +211,10 @@ mod tests {
 
     fn quantised(scale: u32, rounding: Rounding) -> Stored {
         let scale = NonZeroU32::new(scale).unwrap();
-        Stored { dtype: DType::I16, scaling: Some(Scaling { scale, rounding, limit: None }) }
+        Stored {
+            dtype: DType::I16,
+            scaling: Some(Scaling { scale, rounding, limit: None, each_term: false }),
+        }
     }
 
     #[test]
