@@ -16,6 +16,14 @@ use wgpu::{
 
 /// Opens the best adapter of an interface, `vulkan` or `metal`, and of no other.
 ///
+/// ```
+/// use ckpt_forward::Arithmetic;
+/// match ckpt_wgpu::open("vulkan", Arithmetic::F32) {
+///     Ok(backend) => println!("{}", backend.info()),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
+///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] where the interface is unavailable, and why; and for another arithmetic than
 /// [`Arithmetic::F32`], since shaders have no binary64. [`ckpt_api::Kind::Usage`] for another name.
@@ -151,8 +159,7 @@ impl Gpu {
         let held = self.held(id)?;
         if held.element != needed.element || held.len < needed.len {
             return Err(Error::unsupported("a kernel got other operands than it states")
-                .field(name)
-                .found(format!("{} elements of {:?}", held.len, held.element))
+                .found(format!("kernel {name} with {} elements of {:?}", held.len, held.element))
                 .expected(format!("at least {} of {:?}", needed.len, needed.element)));
         }
         Ok(held)
@@ -168,10 +175,10 @@ impl Gpu {
                 buffers.push(&self.nothing);
                 continue;
             };
-            let missing = || Error::unsupported("a kernel got fewer operands than it states").field(name);
-            let id = *left.next().ok_or_else(missing)?;
+            let refused = |message| Error::unsupported(message).found(format!("kernel {name}"));
+            let id = *left.next().ok_or_else(|| refused("a kernel got fewer operands than it states"))?;
             if id == output {
-                return Err(Error::unsupported("a kernel's output is one of its operands").field(name));
+                return Err(refused("a kernel's output is one of its operands"));
             }
             buffers.push(&self.fitting(name, id, *needed)?.buffer);
         }
@@ -212,9 +219,7 @@ impl Gpu {
 
     fn poll(&self, how: PollType) -> Result<()> {
         self.device.poll(how).map(|_| ()).map_err(|error| {
-            Error::unsupported("the device does not answer")
-                .field(self.info.to_string())
-                .found(error.to_string())
+            Error::unsupported("the device does not answer").found(format!("{error} from {}", self.info))
         })
     }
 
@@ -224,22 +229,25 @@ impl Gpu {
         if failures.is_empty() {
             return Ok(());
         }
-        Err(Error::unsupported("the device refused what it was asked for")
-            .field(self.info.to_string())
-            .found(failures.join("; ")))
+        Err(Error::unsupported("the device refused what it was asked for").found(format!(
+            "{} from {}",
+            failures.join("; "),
+            self.info
+        )))
     }
 
     /// What kernels noticed that ran since the last time.
     fn check_status(&mut self, status: u32) -> Result<()> {
-        let kernels = std::mem::take(&mut self.unchecked).into_iter().collect::<Vec<_>>().join(", ");
+        let kernels = std::mem::take(&mut self.unchecked).into_iter().collect::<Vec<_>>().join(" or ");
+        let kernels = format!("kernel {kernels}");
         if status == 0 {
             return Ok(());
         }
         self.queue.write_buffer(&self.status, 0, &[0; 4]);
         if status & OUT_OF_RANGE != 0 {
-            return Err(Error::unsupported("an index is out of range").field(kernels));
+            return Err(Error::unsupported("an index is out of range").found(kernels));
         }
-        Err(Error::unsupported("an integer leaves 32 bits").field(kernels).help(
+        Err(Error::unsupported("an integer leaves 32 bits").found(kernels).help(
             "the network's quantisation overflows in integer arithmetic; no engine would compute this exactly",
         ))
     }
@@ -267,7 +275,7 @@ impl Gpu {
         self.poll(PollType::wait_indefinitely())?;
         self.check()?;
         let unreadable =
-            || Error::unsupported("a buffer could not be read back").field(self.info.to_string());
+            || Error::unsupported("a buffer could not be read back").found(self.info.to_string());
         let outcome = result.lock().unwrap_or_else(PoisonError::into_inner).take();
         outcome.and_then(std::result::Result::ok).ok_or_else(unreadable)?;
         let view = staging.get_mapped_range(..).map_err(|_| unreadable())?;

@@ -20,7 +20,8 @@ pub const PRAGMAS: &str = "#pragma METAL fp math_mode(safe)\n#pragma METAL fp co
 /// [`ckpt_api::Kind::Unsupported`] where the translator refuses the shader.
 pub fn translate(shader: Shader) -> Result<String> {
     let refused = |why: String| {
-        Error::unsupported("a shader cannot be translated for Metal").field(shader.name).found(why)
+        Error::unsupported("a shader cannot be translated for Metal")
+            .found(format!("{why} in {}", shader.name))
     };
     let source = shader.source();
     let module =

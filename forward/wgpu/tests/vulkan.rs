@@ -4,9 +4,12 @@
 
 mod common;
 
-use ckpt_api::{Kind, Result};
+use ckpt_api::{Axis, DType, Graph, Kind, Node, Op, Result, Shape, Tensor};
+use ckpt_forward::conformance::distance;
 use ckpt_forward::kernel::{Function, Gather, Unary};
-use ckpt_forward::{Arithmetic, Array, Backend, Element, Kernel, MathMode};
+use ckpt_forward::{
+    Arithmetic, Array, Backend, Cpu, Element, Kernel, MathMode, Parameters, Program, Random, default_shapes,
+};
 
 fn backend() -> Option<Box<dyn Backend>> {
     match ckpt_wgpu::open("vulkan", Arithmetic::F32) {
@@ -35,6 +38,43 @@ fn the_device_says_what_it_is() {
 fn every_kernel_agrees_with_the_cpu() {
     let Some(mut backend) = backend() else { return };
     common::every_kernel_agrees_with_the_cpu(&mut *backend);
+}
+
+/// Two layers of a classifier.
+struct Weights([Tensor; 2]);
+
+impl Parameters for Weights {
+    fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.0.iter().find(|tensor| tensor.name == name)
+    }
+
+    fn load(&self, name: &str) -> Result<Array> {
+        let mut random = Random::new(name.len() as u64);
+        let len = if name == "hidden" { 19 * 7 } else { 5 * 19 };
+        Ok(Array::F32((0..len).map(|_| random.real() as f32).collect()))
+    }
+}
+
+#[test]
+fn a_graph_gives_the_bits_of_the_cpu() {
+    let Some(mut backend) = backend() else { return };
+    let tensor = |name, shape| {
+        Tensor::new(name, DType::F32, Shape::new(shape).unwrap()).with_axes([Axis::Out, Axis::In])
+    };
+    let weights = Weights([tensor("hidden", vec![19, 7]), tensor("output", vec![5, 19])]);
+    let layers = vec![
+        Node::new("a", Op::Gemm).parameter("weight", "hidden"),
+        Node::new("b", Op::Tanh),
+        Node::new("c", Op::Gemm).parameter("weight", "output"),
+        Node::new("d", Op::Softmax),
+    ];
+    let graph = Graph::sequential("", vec![None, Some(7)], vec![None, Some(5)], layers);
+    let program = Program::new(&graph, &weights, &default_shapes(&graph, &weights, 33)).unwrap();
+    let inputs = program.random_inputs(1);
+    let right = program.run(&mut Cpu::new(Arithmetic::F32), &inputs, &mut ()).unwrap();
+    let found = program.run(&mut *backend, &inputs, &mut ()).unwrap();
+    assert_eq!(right["d"].shape, [33, 5]);
+    assert_eq!(distance(&right["d"].array, &found["d"].array).different, 0);
 }
 
 #[test]
@@ -101,7 +141,7 @@ fn an_index_out_of_range_is_an_error_and_is_forgotten_then() {
         let index = backend.upload(&Array::I32(vec![bad])).unwrap();
         backend.run(&gather, &[table, index], output).unwrap();
         let error = backend.download(output).unwrap_err();
-        assert!(error.to_string().contains("out of range (field gather)"), "{error}");
+        assert!(error.to_string().contains("out of range: found kernel gather"), "{error}");
         assert_eq!(backend.download(output).unwrap(), Array::F32(vec![0.0]));
     }
 }
@@ -121,9 +161,9 @@ fn what_does_not_fit_a_kernel_is_refused() {
         assert_eq!(error.kind(), Kind::Unsupported);
         assert!(error.to_string().contains(words), "{error}");
     };
-    refused(&[two], output, "found 2 elements of F32, expected at least 3 of F32");
-    refused(&[integers], output, "found 3 elements of I32");
-    refused(&[three], two, "found 2 elements");
+    refused(&[two], output, "found kernel unary with 2 elements of F32, expected at least 3 of F32");
+    refused(&[integers], output, "with 3 elements of I32");
+    refused(&[three], two, "with 2 elements");
     refused(&[], output, "fewer operands");
     refused(&[output], output, "is one of its operands");
     refused(&[freed], output, "no such buffer");

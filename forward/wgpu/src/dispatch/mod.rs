@@ -102,14 +102,14 @@ struct Sizes<'a> {
 impl Sizes<'_> {
     fn too_large(self, found: impl std::fmt::Display) -> Error {
         Error::limit("a kernel is too large for a GPU's 32-bit indices")
-            .field(self.kernel.name())
-            .found(found.to_string())
+            .found(format!("{found} in kernel {}", self.kernel.name()))
             .expected(format!("at most {MAX_ELEMENTS}"))
             .help("run it on the CPU, or in smaller batches")
     }
 
     fn contradiction(self, what: &str) -> Error {
-        Error::unsupported("a kernel was given sizes that do not fit").field(self.kernel.name()).found(what)
+        Error::unsupported("a kernel was given sizes that do not fit")
+            .found(format!("{what} in kernel {}", self.kernel.name()))
     }
 
     fn word(self, value: usize) -> Result<u32> {
@@ -168,15 +168,17 @@ impl Sizes<'_> {
         match self.element {
             Element::F32 => Ok(()),
             Element::F64 => Err(self.no_binary64()),
-            Element::I32 => {
-                Err(Error::unsupported("this is computed with real numbers only, not with integers")
-                    .field(self.kernel.name()))
-            }
+            Element::I32 => Err(self.refused("this is computed with real numbers only, not with integers")),
         }
     }
 
     fn no_binary64(self) -> Error {
-        Error::unsupported("shaders have no binary64").field(self.kernel.name())
+        self.refused("shaders have no binary64")
+    }
+
+    /// The field is the caller's, who knows the node's name.
+    fn refused(self, message: &str) -> Error {
+        Error::unsupported(message).found(format!("kernel {}", self.kernel.name()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Dispatch, Requirement, Sizes, bits, count_bits, sums};
 use crate::shader;
-use ckpt_api::{Error, Result};
+use ckpt_api::Result;
 use ckpt_forward::Element;
 use ckpt_forward::kernel::{
     Affine, Function, LayerNorm, Mean, Pool, PoolKind, Softmax, StaticFeatures, Unary,
@@ -33,7 +33,7 @@ fn real_function(sizes: Sizes, function: Function) -> Result<([u32; 3], Element)
         Function::Square => [9, 0, 0],
         Function::Dequantise { divide } => return Ok(([10, bits(divide), 0], Element::I32)),
         Function::Scale { .. } => {
-            return Err(Error::unsupported("this is computed with integers only").field(sizes.kernel.name()));
+            return Err(sizes.refused("this is computed with integers only"));
         }
     };
     Ok((words, Element::F32))
