@@ -1,9 +1,11 @@
 //! A conversion from one format to another.
 
 mod compare;
+mod computed;
 mod examine;
 mod reread;
 
+pub use computed::Computed;
 pub use examine::Verification;
 pub(crate) use examine::{Examined, examine};
 pub(crate) use reread::Reread;
@@ -67,14 +69,12 @@ pub struct Conversion {
     pub limits: Limits,
     /// Replace existing output.
     pub overwrite: bool,
-    /// Read the output back through its own codec, and compare every tensor with its source, before it gets its name.
+    /// Read the output back through its own codec, compare every tensor with its source, and run both graphs on the same
+    /// inputs where both say what they compute, before it gets its name.
     pub verify: bool,
     /// Where to write what was done, with the hashes of all files: the last file that appears.
     pub receipt: Option<PathBuf>,
 }
-
-/// A further comparison of the source, as it was converted, with a part of the output, read back.
-pub type Check = Arc<dyn Fn(&Source, &Source) -> Result<()> + Send + Sync>;
 
 /// What [`Planned::execute`] may be told.
 #[derive(Clone)]
@@ -83,14 +83,11 @@ pub struct Execution {
     pub sync: bool,
     /// Set by another thread, or a signal handler, to stop.
     pub cancelled: Arc<AtomicBool>,
-    /// Run where [`Conversion::verify`] is set, after all tensors were found equal; an error keeps the output from
-    /// getting its name.
-    pub check: Option<Check>,
 }
 
 impl Default for Execution {
     fn default() -> Self {
-        Execution { sync: true, cancelled: Arc::default(), check: None }
+        Execution { sync: true, cancelled: Arc::default() }
     }
 }
 
@@ -350,10 +347,8 @@ impl Planned {
         }
         let reread = Reread::open(self, output)?;
         let examined = examine(self, &reread, &execution.cancelled)?;
-        if let Some(check) = execution.check.as_ref().filter(|_| *verify) {
-            reread.parts.iter().try_for_each(|part| check(&self.source, part))?;
-        }
-        let verification = verify.then(|| Verification::new(self, &examined));
+        let computed = if *verify { Some(computed::compute(self, &reread.parts)?) } else { None };
+        let verification = computed.map(|computed| Verification::new(self, &examined, computed));
         if let Some(path) = receipt {
             let text = receipt::text(self, output, &reread, &examined, verification.as_ref())?;
             let file = output.add(path.clone(), None)?;

@@ -7,7 +7,7 @@
 //! Files are read by position and written by several threads at once, so that their hashes are taken afterwards, from the
 //! start to the end, when the system still holds them in memory.
 
-use crate::convert::{Examined, Planned, Reread, Verification};
+use crate::convert::{Computed, Examined, Planned, Reread, Verification};
 use crate::digest::hex;
 use crate::execute::{Output, default_threads, in_parallel};
 use crate::mapping::Mapping;
@@ -129,7 +129,7 @@ struct Receipt<'a> {
     losses: &'a [Loss],
     repairs: &'a [Repair],
     #[serde(skip_serializing_if = "Option::is_none")]
-    verification: Option<VerificationRecord>,
+    verification: Option<VerificationRecord<'a>>,
 }
 
 #[derive(Serialize)]
@@ -167,9 +167,10 @@ struct TensorRecord<'a> {
 }
 
 #[derive(Serialize)]
-struct VerificationRecord {
+struct VerificationRecord<'a> {
     tensors: usize,
     equal: usize,
+    computed: &'a Computed,
 }
 
 /// The receipt of a conversion whose output is complete but for its names.
@@ -215,8 +216,11 @@ pub(crate) fn text(
         excluded: &plan.excluded,
         losses: &plan.losses,
         repairs: &plan.repairs,
-        verification: verification
-            .map(|found| VerificationRecord { tensors: found.tensors, equal: found.equal }),
+        verification: verification.map(|found| VerificationRecord {
+            tensors: found.tensors,
+            equal: found.equal,
+            computed: &found.computed,
+        }),
     };
     let mut text = serde_json::to_string_pretty(&receipt).map_err(|error| {
         Error::unsupported("the receipt cannot be written as JSON").found(error.to_string())

@@ -3,14 +3,13 @@
 mod toy;
 
 use ckpt::api::{
-    Axis, Block, Checkpoint, Codec, Contents, Error, FileId, FormatInfo, Input, Kind, Limits, Match, Options,
-    Placed, Result, Written,
+    Axis, Block, Checkpoint, Codec, Contents, Error, FileId, FormatInfo, Input, Kind, Limits, Match, Op,
+    Options, Placed, Result, Written,
 };
-use ckpt::{Conversion, Execution, OpenOptions, Registry, Resources, Source, Summary};
+use ckpt::{Computed, Conversion, Execution, OpenOptions, Registry, Resources, Source, Summary};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use toy::Toy;
 
 /// What a codec may do wrong although it keeps the contract.
@@ -182,24 +181,69 @@ fn numbers_that_a_narrower_dtype_changes_are_those_that_rounding_gives_and_their
     assert_eq!(found.changed, summary.rounding);
 }
 
+/// Writes safetensors, and reads another function back: what a codec that stores graphs may do wrong.
+#[cfg(all(feature = "forward", feature = "safetensors", feature = "tf2"))]
+struct OtherFunction(ckpt_safetensors::Safetensors);
+
+#[cfg(all(feature = "forward", feature = "safetensors", feature = "tf2"))]
+impl Codec for OtherFunction {
+    fn info(&self) -> &FormatInfo {
+        static INFO: std::sync::OnceLock<FormatInfo> = std::sync::OnceLock::new();
+        INFO.get_or_init(|| FormatInfo { id: "other", ..self.0.info().clone() })
+    }
+
+    fn probe(&self, input: &Input) -> Result<Match> {
+        self.0.probe(input)
+    }
+
+    fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+        let mut contents = self.0.read(input, options, limits)?;
+        let nodes = contents.checkpoint.graph.iter_mut().flat_map(|graph| &mut graph.nodes);
+        nodes.filter(|node| node.op == Op::Relu).for_each(|node| node.op = Op::Tanh);
+        Ok(contents)
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+        self.0.place(checkpoint, name, options)
+    }
+}
+
+#[cfg(all(feature = "forward", feature = "safetensors", feature = "tf2"))]
 #[test]
-fn a_further_check_of_both_sides_can_keep_the_output_from_appearing() {
+fn output_that_computes_something_else_is_found_in_its_layer_and_leaves_nothing() {
+    let mut registry = Registry::builtin();
+    registry.add(OtherFunction(ckpt_safetensors::Safetensors)).unwrap();
+    let saved = format!("{ROOT}/examples/data/digits_saved_model");
+    let source = Source::open(&Registry::builtin(), saved, &OpenOptions::default()).unwrap();
     let place = tempfile::tempdir().unwrap();
-    let output = place.path().join("o.toy");
-    let planned =
-        Conversion { verify: true, ..to_toy() }.plan(&registry(Fault::None), source(), &output).unwrap();
-    let check = |answer: fn() -> Result<()>| -> Execution {
-        let check = move |own: &Source, written: &Source| {
-            assert_eq!(own.value("kernel").unwrap(), written.value("kernel").unwrap());
-            answer()
-        };
-        Execution { sync: false, check: Some(Arc::new(check)), ..Execution::default() }
-    };
-    let refused = planned.execute(&check(|| Err(Error::mismatch("they compute other numbers"))), &|_| ());
-    assert_eq!(refused.unwrap_err().kind(), Kind::Mismatch);
+    let conversion = Conversion { verify: true, to: Some("other".into()), ..Conversion::default() };
+    let planned = conversion.plan(&registry, source, place.path().join("o.safetensors")).unwrap();
+    let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Mismatch, "{error}");
+    assert!(error.message().contains("does not compute"), "{error}");
+    assert!(fact(&error, "field").contains("hidden"), "{error}");
     assert!(names(place.path()).is_empty());
-    planned.execute(&check(|| Ok(())), &|_| ()).unwrap();
-    assert_eq!(names(place.path()), ["o.toy"]);
+}
+
+#[cfg(all(feature = "forward", feature = "safetensors", feature = "tf2"))]
+#[test]
+fn both_graphs_are_run_where_both_are_stated_and_else_it_is_said_why_not() {
+    let computed = |input: &str| {
+        let source = Source::open(&Registry::builtin(), format!("{ROOT}/{input}"), &OpenOptions::default());
+        let place = tempfile::tempdir().unwrap();
+        let conversion = Conversion { verify: true, ..Conversion::default() };
+        let planned =
+            conversion.plan(&Registry::builtin(), source.unwrap(), place.path().join("o.safetensors"));
+        planned.unwrap().execute(&Execution::default(), &|_| ()).unwrap().verification.unwrap().computed
+    };
+    match computed("examples/data/digits_saved_model") {
+        Computed::Agree { rule, .. } => assert_eq!(rule, "bits"),
+        Computed::NotRun { reason } => panic!("{reason}"),
+    }
+    match computed("examples/data/digits") {
+        Computed::NotRun { reason } => assert!(reason.contains("activations"), "{reason}"),
+        Computed::Agree { .. } => panic!("the activations are not known"),
+    }
 }
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -322,9 +366,12 @@ fn the_command_line_says_what_was_verified_and_exits_with_4_where_files_changed(
     let (code, text) = ckpt(place.path(), &arguments);
     assert_eq!(code, Some(0), "{text}");
     assert!(
-        text.contains("verified: 4 tensors read back, equal to the source bit for bit\nreceipt r.json\n"),
+        text.contains(
+            "verified: 4 tensors read back, equal to the source bit for bit\nverified: both graphs"
+        ),
         "{text}"
     );
+    assert!(text.contains("\nreceipt r.json\n"), "{text}");
     let elsewhere = tempfile::tempdir().unwrap();
     let receipt = place.path().join("r.json").display().to_string();
     let root = place.path().display().to_string();

@@ -2,7 +2,7 @@
 
 use super::common::{Reading, pairs, route};
 use super::{Report, render, to_json};
-use crate::convert::{Conversion, Execution, Planned, Summary, Verification};
+use crate::convert::{Computed, Conversion, Execution, Planned, Summary, Verification};
 use crate::plan::{Plan, Policy, Resources};
 use crate::recipe::Transform;
 use crate::registry::Registry;
@@ -220,7 +220,7 @@ fn execute(planned: &Planned, arguments: &Arguments) -> Result<Summary> {
     let flag = Arc::clone(&cancelled);
     // Fails only where a handler is set already: then that one decides.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    let execution = Execution { sync: !arguments.no_sync, cancelled, ..Execution::default() };
+    let execution = Execution { sync: !arguments.no_sync, cancelled };
     if arguments.quiet || !std::io::stderr().is_terminal() {
         return planned.execute(&execution, &|_| ());
     }
@@ -262,6 +262,19 @@ fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
 }
 
 fn verified(found: &Verification) -> String {
+    let computed = match &found.computed {
+        Computed::Agree { rule, reason } => {
+            format!(
+                "verified: both graphs agree on random inputs, by rule '{rule}': {}\n",
+                render::plain(reason)
+            )
+        }
+        Computed::NotRun { reason } => format!("the graphs were not run: {}\n", render::plain(reason)),
+    };
+    tensors(found) + &computed
+}
+
+fn tensors(found: &Verification) -> String {
     let all = count(found.tensors, "tensor");
     let Some(worst) = found.largest_error() else {
         return format!("verified: {all} read back, equal to the source bit for bit\n");

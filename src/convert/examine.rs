@@ -1,7 +1,7 @@
 //! Every tensor that was written, looked at.
 
 use super::compare::{Pair, changes_values};
-use super::{Planned, Reread, Rounded};
+use super::{Computed, Planned, Reread, Rounded};
 use crate::digest::{hash_value, hex};
 use crate::execute::in_parallel;
 use ckpt_api::{Error, Result};
@@ -18,16 +18,18 @@ pub struct Verification {
     /// The others hold, bit for bit, what casting, quantising or adding makes of the source's numbers; here is how far off
     /// that is, in the order of the plan's jobs.
     pub changed: Vec<Rounded>,
+    /// Whether both graphs compute the same.
+    pub computed: Computed,
 }
 
 impl Verification {
-    pub(super) fn new(planned: &Planned, examined: &[Examined]) -> Self {
+    pub(super) fn new(planned: &Planned, examined: &[Examined], computed: Computed) -> Self {
         let pairs = planned.plan.jobs.iter().zip(examined);
         let changed = pairs.filter_map(|(job, examined)| {
             Some(Rounded { tensor: job.tensor.clone(), largest_error: examined.error? })
         });
         let changed: Vec<Rounded> = changed.collect();
-        Verification { tensors: examined.len(), equal: examined.len() - changed.len(), changed }
+        Verification { tensors: examined.len(), equal: examined.len() - changed.len(), changed, computed }
     }
 
     /// The tensor that is furthest off, the first of equals.

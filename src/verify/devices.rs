@@ -14,7 +14,14 @@ pub const NAMES: [&str; 4] = ["cpu", "cuda", "metal", "vulkan"];
 pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
     match name {
         "cpu" => Ok(Box::new(Cpu::new(arithmetic))),
-        "cuda" | "metal" | "vulkan" => Err(not_built(name)),
+        #[cfg(feature = "cuda")]
+        "cuda" => Ok(Box::new(ckpt_cuda::Cuda::open(arithmetic)?)),
+        #[cfg(feature = "metal")]
+        "metal" => ckpt_wgpu::open(name, arithmetic),
+        #[cfg(feature = "vulkan")]
+        "vulkan" => ckpt_wgpu::open(name, arithmetic),
+        #[cfg(not(all(feature = "cuda", feature = "metal", feature = "vulkan")))]
+        _ if NAMES.contains(&name) => Err(not_built(name)),
         _ => Err(Error::usage("no such device")
             .field("--device")
             .found(format!("'{name}'"))
@@ -22,6 +29,7 @@ pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
     }
 }
 
+#[cfg(not(all(feature = "cuda", feature = "metal", feature = "vulkan")))]
 fn not_built(name: &str) -> Error {
     Error::unsupported("this program was built without the device")
         .field("--device")

@@ -128,9 +128,11 @@ impl Cuda {
             launched.get(launch.checked_sub(1)?)
         };
         let error = match (name(0), name(1)) {
-            (_, Some(name)) => Error::unsupported("an index is out of range").field(*name),
+            (_, Some(name)) => {
+                Error::unsupported("an index is out of range").found(format!("in the kernel {name}"))
+            }
             (Some(name), None) => Error::unsupported("an integer leaves 32 bits")
-                .field(*name)
+                .found(format!("in the kernel {name}"))
                 .help("the network's quantisation overflows in integer arithmetic"),
             (None, None) => return Ok(()),
         };
@@ -152,8 +154,11 @@ impl Cuda {
         let number = u32::try_from(self.launched.len())
             .map_err(|_| Error::limit("more kernels were launched than can be counted before a download"))?;
         let slots = launch.slots.map(|slot| slot.and_then(|slot| operands.get(slot).copied()));
-        launch_on(&self.stream, &self.module, &launch, slots, output, &mut self.faults, number)
-            .map_err(|error| failed("a kernel cannot be launched", error).field(kernel.name()))
+        launch_on(&self.stream, &self.module, &launch, slots, output, &mut self.faults, number).map_err(
+            |error| {
+                failed("a kernel cannot be launched", error).found(format!("in the kernel {}", kernel.name()))
+            },
+        )
     }
 }
 

@@ -112,7 +112,7 @@ fn entry(kernel: &Kernel, numbers: Numbers) -> Result<String> {
 }
 
 fn unsupported(kernel: &Kernel, message: &str) -> Error {
-    Error::unsupported(message).field(kernel.name())
+    Error::unsupported(message).found(format!("in the kernel {}", kernel.name()))
 }
 
 fn has_integers(kernel: &Kernel) -> bool {

@@ -132,7 +132,8 @@ impl<'a> Sizes<'a> {
 
 /// The error for sizes that do not fit.
 pub(crate) fn does_not_fit(kernel: &Kernel) -> Error {
-    Error::unsupported("a kernel was given operands or sizes that do not fit").field(kernel.name())
+    Error::unsupported("a kernel was given operands or sizes that do not fit")
+        .found(format!("in the kernel {}", kernel.name()))
 }
 
 fn as_u64(len: usize) -> Result<u64> {

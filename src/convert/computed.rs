@@ -1,0 +1,100 @@
+//! Whether what was written computes what its source computes.
+
+use super::Planned;
+use crate::source::Source;
+use serde::Serialize;
+
+/// What running both graphs on the same inputs found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Computed {
+    /// They agree.
+    Agree {
+        /// What had to hold: `bits`, `bound`.
+        rule: String,
+        /// Why this rule was chosen.
+        reason: String,
+    },
+    /// They were not run.
+    NotRun {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Computed {
+    fn not_run(reason: impl Into<String>) -> Self {
+        Computed::NotRun { reason: reason.into() }
+    }
+}
+
+/// Runs the graph of each part that was written, and the source's as it was opened.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mismatch`] where they do not agree.
+#[cfg(feature = "forward")]
+pub(super) fn compute(planned: &Planned, parts: &[Source]) -> ckpt_api::Result<Computed> {
+    if planned.plan.losses.iter().any(|loss| loss.kind.changes_function() && !is_rounding(loss.kind)) {
+        return Ok(Computed::not_run("what the model computes was changed, as was allowed"));
+    }
+    // As it was before the conversion renamed and retyped its tensors.
+    let Source { codec, input, options, .. } = &planned.source;
+    let source = Source::read_as(codec.clone(), input.clone(), options.clone())?;
+    let mut found = Computed::not_run("the output does not say what it computes");
+    for part in parts.iter().filter(|part| part.checkpoint().graph.is_some()) {
+        found = pair(planned, &source, part)?;
+    }
+    Ok(found)
+}
+
+#[cfg(not(feature = "forward"))]
+#[expect(clippy::unnecessary_wraps, reason = "as it is with the feature")]
+pub(super) fn compute(_: &Planned, _: &[Source]) -> ckpt_api::Result<Computed> {
+    Ok(Computed::not_run("this program was built without the forward pass"))
+}
+
+/// Losses whose effect on the outputs has a bound that is checked.
+#[cfg(feature = "forward")]
+fn is_rounding(kind: ckpt_api::LossKind) -> bool {
+    matches!(kind, ckpt_api::LossKind::Narrowed | ckpt_api::LossKind::Quantised)
+}
+
+#[cfg(feature = "forward")]
+fn pair(planned: &Planned, source: &Source, part: &Source) -> ckpt_api::Result<Computed> {
+    use crate::verify::{Named, Options, verify};
+    use ckpt_api::Kind;
+
+    if source.checkpoint().graph.is_none() {
+        return Ok(Computed::not_run("the source does not say what it computes"));
+    }
+    let mapping = planned.conversion.mapping.clone();
+    let options = Options {
+        mapping: mapping.map(|mapping| Named { name: "the conversion's mapping".to_owned(), mapping }),
+        memory: planned.conversion.resources.max_memory,
+        limits: planned.conversion.limits.clone(),
+        ..Options::default()
+    };
+    let report = match verify(&crate::Registry::builtin(), source, part, &options) {
+        Ok(report) => report,
+        Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Io) => return Err(error),
+        // Such as an activation that the target does not store, or a model larger than the budget.
+        Err(error) => return Ok(Computed::not_run(error.to_string())),
+    };
+    let Some(run) = report.runs.first() else {
+        return Ok(Computed::not_run("there was nothing to run"));
+    };
+    if report.verdict.passes() {
+        return Ok(Computed::Agree {
+            rule: run.rule.name.name().to_owned(),
+            reason: run.rule.reason.clone(),
+        });
+    }
+    let layer = run.first_divergence.and_then(|index| run.layers.get(index));
+    let error = ckpt_api::Error::mismatch("the output does not compute what the source computes")
+        .expected(run.rule.outputs.clone())
+        .help("nothing was kept; to see more, convert without --verify and look at ckpt verify IN OUT --per-layer");
+    Err(match layer {
+        Some(layer) => error.field(layer.a.as_ref().or(layer.b.as_ref()).cloned().unwrap_or_default()),
+        None => error,
+    })
+}
