@@ -32,8 +32,9 @@ impl Changes {
                 let (Some((_, from)), Some((_, to))) = (own.stored(name), found) else { continue };
                 if let Some(error) = to.error_from(from) {
                     let (change, derivation) = describe(from, to);
-                    changes.kinds.entry(change).or_insert((derivation, 0)).1 += 1;
-                    changes.errors.insert(name.clone(), error);
+                    // A tensor that several nodes share is one.
+                    let new = changes.errors.insert(name.clone(), error).is_none();
+                    changes.kinds.entry(change).or_insert((derivation, 0)).1 += usize::from(new);
                 }
             }
         }
@@ -113,6 +114,12 @@ fn describe(from: Stored, to: Stored) -> (String, String) {
     let bound = match (to.scaling, to.error_from(from)) {
         (Some(scaling), _) => {
             let (units, rounding) = match scaling.rounding {
+                Rounding::Nearest if scaling.each_term => {
+                    (format!("1/{}", scaling.scale), "two terms rounded")
+                }
+                Rounding::Truncate if scaling.each_term => {
+                    (format!("2/{}", scaling.scale), "two terms truncated")
+                }
                 Rounding::Nearest => (format!("1/(2·{})", scaling.scale), "rounded"),
                 Rounding::Truncate => (format!("1/{}", scaling.scale), "truncated"),
             };

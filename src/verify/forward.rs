@@ -1,12 +1,12 @@
 //! The forward pass of one checkpoint.
 
 use super::inputs::Inputs;
-use super::parameters::SourceParameters;
+use super::parameters::{Integers, SourceParameters};
 use super::report::InputSummary;
 use crate::registry::Registry;
 use crate::source::Source;
 use ckpt_api::{Error, Result};
-use ckpt_forward::{Backend, DeviceInfo, Program, Value, integer_graph};
+use ckpt_forward::{Backend, DeviceInfo, Parameters, Program, Value, integer_graph};
 use serde::Serialize;
 
 /// What a forward pass gave.
@@ -22,7 +22,7 @@ pub struct Ran {
 }
 
 /// Runs `source`'s graph on `device`; `memory` bytes may be taken at a time. With `integers`, a quantised network is computed in
-/// integers as engines do, and its result multiplied by that ([`integer_graph`]).
+/// the integers that it is stored as, as engines do, and its result multiplied by that ([`integer_graph`]).
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
@@ -55,13 +55,15 @@ pub fn run(
             .help("describe the model in an architecture file and give it with --arch")
     })?;
     let parameters = SourceParameters::new(source, memory);
-    let whole = integers.map(|scale| integer_graph(graph, &parameters, scale)).transpose();
+    let stored = Integers::new(&parameters);
+    let parameters: &dyn Parameters = if integers.is_some() { &stored } else { &parameters };
+    let whole = integers.map(|scale| integer_graph(graph, parameters, scale)).transpose();
     let whole = whole.map_err(|error| error.file(shown.as_str()))?;
     let graph = whole.as_ref().unwrap_or(graph);
     let given = inputs.read(registry, checkpoint, graph, memory)?;
-    let shapes = given.shapes(graph, &parameters, inputs);
+    let shapes = given.shapes(graph, parameters, inputs);
     let program =
-        Program::with_memory(graph, &parameters, &shapes, memory).map_err(|error| error.file(shown))?;
+        Program::with_memory(graph, parameters, &shapes, memory).map_err(|error| error.file(shown))?;
     let (values, summaries) = given.finish(&program, inputs)?;
     let mut made = program.run(device, &values, &mut ())?;
     let names = graph.outputs.iter().map(|output| output.name.clone());

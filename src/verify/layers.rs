@@ -86,6 +86,8 @@ pub(super) struct Comparing<'a> {
 #[derive(Default)]
 pub(super) struct Compared {
     pub(super) layers: Vec<Layer>,
+    /// Those that fail for what they take alone.
+    pub(super) rewired: Vec<usize>,
     /// What storage may do to the results of all layers, relative to their size: the sum.
     pub(super) storage: f64,
     /// The size of each value of the first graph.
@@ -181,6 +183,9 @@ impl Comparing<'_> {
             let blame = || blame(a, b, &tensors, differing.clone());
             let mut blamed = (!passes || tensors_fail).then(blame);
             if let Some(wired) = &wired {
+                if blamed.is_none() {
+                    compared.rewired.push(compared.layers.len());
+                }
                 let own = blamed.take().map_or(String::new(), |blame| format!("; {}", blame.reason));
                 blamed = Some(Blame { reason: format!("{wired}{own}"), tensors: differing.clone() });
             }

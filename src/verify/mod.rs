@@ -1,9 +1,35 @@
 //! Whether two checkpoints compute the same.
 //!
-//! [`verify`] runs both graphs on the same inputs and compares what they give, and every layer on the first graph's own
-//! activations. Which rule must hold follows from what changed ([`Rule`]): equal bits where only format, names or layout did;
-//! bounds that are derived from the arithmetic and from how weights are stored otherwise. Checkpoints without graphs are
-//! compared by their tensors.
+//! [`verify`] runs both graphs on the same inputs: the first on the CPU, which is the reference, the second on each device
+//! that is asked for. What they give is compared end to end, and every layer on the first graph's own activations, so that errors
+//! of one layer are not blamed on the next. Nodes belong together by the names of their tensors, through a mapping where one is
+//! given, or else by their order.
+//!
+//! # What must hold
+//!
+//! The rule ([`Rule`]) follows from what changed, and every report states it with its reason:
+//!
+//! - **bits**: where no tensor is stored with less precision, only format, names and layout can have changed. Both graphs run
+//!   in binary32 on the CPU, every sum in the same order, and all bits of all results are equal. So are those of all tensors, which also
+//!   shows what no input does (a weight behind a neuron that never fires).
+//! - **bound**: where tensors are narrowed or quantised, or the second graph runs on another device. The reference is computed in
+//!   binary64. A layer's error `e` stays within `2·√k·u·S + 2u·|y| + W`, and `‖e‖₂/‖y‖₂` within `1e-5 + ‖W‖₂/‖y‖₂`, with
+//!   - `u = 2⁻²⁴`, `S = Σ|x||w| + |b|` over `k` summands ([`ckpt_forward::Magnitude`]; sums in any order were measured to stay within
+//!     1.31·√k·u·S); a layer that only moves or chooses elements has no error at all;
+//!   - `W = Σ|x|·Δw + Δb`, what storage may do: `Δw` is the unit roundoff of a narrower floating-point type times `|w|` and half of its
+//!     smallest number (f16: 2⁻¹¹·|w| + 2⁻²⁵), or for integers half a unit of the scale where they are rounded and a whole one where they
+//!     are truncated, and what clipping takes away. Every tensor is held to its `Δw` element by element, too;
+//!   - `‖y‖₂` at least `‖S‖₂/√k`, the size of a sum whose summands have random signs: where they cancel, what is left says
+//!     nothing about errors.
+//!
+//!   End to end, `‖e‖₂/‖y‖₂` stays within `1e-5 + Σ‖W‖₂/‖y‖₂` over all layers, `max|e|/max|y|` within four times that, and the largest
+//!   element of each row is the same one where it leads by more than the errors of both.
+//! - **given**: `|a − b| ≤ atol + rtol·|a|` for every element of results and layers, where the user says so.
+//!
+//! The first checkpoint is taken to be what the second was made of: a wider dtype than the first one's holds the same numbers
+//! (*bits*), a narrower one does not (*bound*).
+//!
+//! Where not both have a graph, tensors of the same name (after mapping) are compared as [`diff`](crate::diff::diff) does.
 
 mod blame;
 mod changes;
@@ -39,12 +65,12 @@ use crate::source::Source;
 use blame::Sides;
 use changes::Changes;
 use ckpt_api::{Error, Graph, Limits, Result};
-use ckpt_forward::{Arithmetic, Backend, Cpu, Program, Value};
+use ckpt_forward::{Arithmetic, Array, Backend, Cpu, Program, Value};
 use compare::{Bound, Demand, RELATIVE_L2, argmax, compare};
 use layers::{Compared, Comparing, Reference, as_shape, comparable};
 use mapped::Mapped;
 use pairing::{Pair, pair};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Bytes that values and tensors may take, unless it is said otherwise.
 pub const DEFAULT_MEMORY: u64 = ckpt_forward::DEFAULT_MEMORY;
@@ -176,6 +202,7 @@ fn graphs(registry: &Registry, a: Side, b: Side, options: &Options) -> Result<Re
     let (inputs_b, names) = inputs_of(a.1, b.1, &inputs_a)?;
     let shapes_b = inputs_b.iter().map(|(name, value)| (name.clone(), value.shape.clone())).collect();
     let program_b = Program::with_memory(b.1, theirs, &shapes_b, options.memory).map_err(located(b))?;
+    let inputs_b = without_unused(b.1, &program_b, inputs_b);
     let mapped = Mapped::new(options.mapping.as_ref(), &a.0.checkpoint().tensors, &options.limits)?;
     let pairs = pair(a.1, b.1, &|name| mapped.names(name));
     let both =
@@ -265,6 +292,21 @@ fn inputs_of(
     Ok((values, names))
 }
 
+/// What kind of numbers an input has that nothing takes is not known: any will do.
+fn without_unused(
+    b: &Graph,
+    program: &Program,
+    mut inputs: BTreeMap<String, Value>,
+) -> BTreeMap<String, Value> {
+    let taken: HashSet<&str> = b.nodes.iter().flat_map(|node| &node.inputs).map(String::as_str).collect();
+    for info in program.inputs().filter(|info| !taken.contains(info.name)) {
+        if let Some(value) = inputs.get_mut(info.name) {
+            value.array = Array::zeros(info.numbers.element(Arithmetic::F32), value.array.len());
+        }
+    }
+    inputs
+}
+
 /// Everything that a run on one device needs.
 struct Verifying<'a> {
     options: &'a Options,
@@ -294,11 +336,16 @@ impl Verifying<'_> {
             reference = self.reference(&mut cpu, true)?;
             compared = self.layers(&rule, &reference, device)?;
         }
-        let mut layers = compared.layers;
+        let mut layers = std::mem::take(&mut compared.layers);
         if agree {
             // Graphs may say the same in other words.
             for layer in layers.iter_mut().filter(|layer| layer.comparison.is_none()) {
                 layer.verdict = Verdict::NotCompared;
+            }
+            for index in &compared.rewired {
+                if let Some(layer) = layers.get_mut(*index) {
+                    (layer.verdict, layer.blame) = (Verdict::Pass, None);
+                }
             }
         }
         let first_divergence = layers.iter().position(|layer| layer.verdict == Verdict::Fail);

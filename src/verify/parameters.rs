@@ -2,7 +2,7 @@
 
 use crate::source::Source;
 use crate::transform::for_each_number;
-use ckpt_api::{DType, Error, Result, Rounding, Scaling, Tensor, TensorId};
+use ckpt_api::{DType, Error, Quantisation, Result, Rounding, Scaling, Tensor, TensorId};
 use ckpt_forward::{Array, Parameters};
 use std::collections::HashMap;
 
@@ -60,6 +60,46 @@ impl Parameters for SourceParameters<'_> {
         }
         let dtype = self.source.canonical(id).dtype;
         numbers(dtype, &self.source.value(name)?).map_err(|error| error.tensor(name))
+    }
+}
+
+/// The tensors of a checkpoint as the integers that they are stored as, with their scales; those without a scale as they are.
+pub(super) struct Integers<'a> {
+    parameters: &'a SourceParameters<'a>,
+    tensors: HashMap<&'a str, Tensor>,
+}
+
+impl<'a> Integers<'a> {
+    pub(super) fn new(parameters: &'a SourceParameters<'a>) -> Self {
+        let scaled = |name: &&'a str| {
+            let (tensor, stored) = parameters.stored(name)?;
+            let quantisation = Quantisation { scale: stored.scaling?.scale };
+            Some((*name, Tensor { dtype: stored.dtype, quantisation: Some(quantisation), ..tensor.clone() }))
+        };
+        Integers { tensors: parameters.ids.keys().filter_map(scaled).collect(), parameters }
+    }
+}
+
+impl Parameters for Integers<'_> {
+    fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.get(name).or_else(|| self.parameters.tensor(name))
+    }
+
+    fn load(&self, name: &str) -> Result<Array> {
+        let loaded = self.parameters.load(name)?;
+        let scale = self.tensors.get(name).and_then(|tensor| tensor.quantisation.as_ref());
+        match (loaded, scale) {
+            (Array::F32(values), Some(Quantisation { scale })) => {
+                let scale = f64::from(scale.get());
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "it was such an integer, divided by the scale"
+                )]
+                let integer = |value: f32| (f64::from(value) * scale).round() as i32;
+                Ok(Array::I32(values.into_iter().map(integer).collect()))
+            }
+            (loaded, _) => Ok(loaded),
+        }
     }
 }
 
@@ -135,6 +175,8 @@ impl Stored {
             (_, Some(scaling)) => {
                 let scale = f64::from(scaling.scale.get());
                 let units = if scaling.rounding == Rounding::Nearest { 0.5 } else { 1.0 };
+                // The weight and its factoriser.
+                let units = if scaling.each_term { 2.0 * units } else { units };
                 let limit = scaling.limit.map(|limit| f64::from(limit.get()) / scale);
                 Some(StorageError { relative: UNIT, absolute: units / scale, limit })
             }

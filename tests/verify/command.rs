@@ -1,0 +1,159 @@
+//! `ckpt verify` and `ckpt run`.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits_saved_model");
+
+pub fn ckpt(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(directory).args(arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The example model as a `.nn` file, and the same with one byte of a weight changed.
+fn models(place: &Path) -> [PathBuf; 2] {
+    let converted = ckpt(place, &["convert", DIGITS, "digits.safetensors", "-q"]);
+    assert!(converted.status.success(), "{}", String::from_utf8_lossy(&converted.stderr));
+    let mut bytes = std::fs::read(place.join("digits.safetensors")).unwrap();
+    // The third byte of the last number, which is a weight or a bias of some layer.
+    let at = bytes.len() - 2;
+    bytes[at] ^= 0x40;
+    std::fs::write(place.join("broken.safetensors"), bytes).unwrap();
+    ["digits.safetensors", "broken.safetensors"].map(|name| place.join(name))
+}
+
+#[test]
+fn what_computes_the_same_exits_with_0_and_what_does_not_with_4() {
+    let place = tempfile::tempdir().unwrap();
+    let [whole, broken] = models(place.path());
+    let whole = ckpt(place.path(), &["verify", DIGITS, whole.to_str().unwrap(), "--per-layer"]);
+    let text = stdout(&whole);
+    assert_eq!(whole.status.code(), Some(0), "{text}");
+    for words in ["b on cpu/reference, f32, strict", "rule     bits: ", "Gemm", "random, seed 0", "\npass\n"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let broken = ckpt(place.path(), &["verify", DIGITS, broken.to_str().unwrap()]);
+    let text = stdout(&broken);
+    assert_eq!(broken.status.code(), Some(4), "{text}");
+    for words in ["the first layer that diverges, ", "in 1 of ", "bit 22 of it is flipped", "\nfail\n"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn reports_in_json_are_what_their_schema_says() {
+    let schema =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/verify.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    jsonschema::draft202012::meta::validate(&schema).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let [whole, broken] = models(place.path()).map(|path| path.to_str().unwrap().to_owned());
+    let half = ckpt(place.path(), &["convert", DIGITS, "half.safetensors", "--dtype", "f16", "-q"]);
+    assert!(half.status.success());
+    let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+    let given = "activations=relu,softmax";
+    crate::support::archive(&place.path().join("bare.safetensors"), "x", &[2], &[1.0, 2.0]);
+    crate::support::archive(&place.path().join("other.safetensors"), "x", &[2], &[1.0, f32::NAN]);
+    let runs: [(&[&str], i32); 6] = [
+        (&["verify", DIGITS, &whole, "--per-layer"], 0),
+        (&["verify", DIGITS, &broken], 4),
+        (&["verify", DIGITS, "half.safetensors", "--per-layer"], 0),
+        (&["verify", DIGITS, &broken, "--atol", "10"], 0),
+        (&["verify", bare, bare, "--a-set", given, "--b-set", given, "--map", "map.toml"], 0),
+        (&["verify", "bare.safetensors", "other.safetensors"], 4),
+    ];
+    std::fs::write(place.path().join("map.toml"), "[[rule]]\nfrom = '{x:path}'\nto = 'm/{x}'\n").unwrap();
+    for (number, (arguments, code)) in runs.into_iter().enumerate() {
+        let file = format!("{number}.json");
+        let output = ckpt(place.path(), &[arguments, &["--format", "json", "--report", &file]].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let errors: Vec<String> =
+            schema.iter_errors(&report).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "{arguments:?}: {}", errors.join("\n"));
+        assert_eq!(std::fs::read(place.path().join(file)).unwrap(), output.stdout);
+    }
+    let mut report: Value =
+        serde_json::from_slice(&std::fs::read(place.path().join("1.json")).unwrap()).unwrap();
+    report["runs"][0]["layers"][0]["verdict"] = "perhaps".into();
+    assert!(!schema.is_valid(&report));
+}
+
+#[test]
+fn a_report_replaces_no_file() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("r.json"), "mine").unwrap();
+    let output = ckpt(place.path(), &["verify", DIGITS, DIGITS, "--report", "r.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(place.path().join("r.json")).unwrap(), "mine");
+}
+
+#[test]
+fn a_device_that_is_unknown_or_not_there_is_an_error_that_says_why() {
+    let place = tempfile::tempdir().unwrap();
+    let output = ckpt(place.path(), &["verify", DIGITS, DIGITS, "--device", "cpu,gpu"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("'gpu'"));
+}
+
+/// Keras's own results for the example model.
+#[test]
+fn running_the_example_model_gives_what_keras_gave() {
+    let place = tempfile::tempdir().unwrap();
+    let io = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits_io.json");
+    let io: Value = serde_json::from_str(&std::fs::read_to_string(io).unwrap()).unwrap();
+    let numbers = |value: &Value| -> Vec<f32> {
+        let rows = value.as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
+        rows.map(|number| number.as_f64().unwrap() as f32).collect()
+    };
+    let (x, y) = (numbers(&io["x"]), numbers(&io["y"]));
+    let rows = x.len() / 64;
+    crate::support::archive(&place.path().join("x.safetensors"), "x", &[rows, 64], &x);
+    let output = ckpt(place.path(), &["run", DIGITS, "--input", "x.safetensors", "--format", "json"]);
+    assert!(output.status.success(), "{output:?}");
+    let ran: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found: Vec<f64> =
+        ran["outputs"][0]["values"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
+    assert_eq!(found.len(), y.len());
+    assert!(crate::support::relative_l2(&found, &y) < 1e-5);
+    assert_eq!((&ran["device"]["api"], &ran["inputs"][0]["shape"][0]), (&"cpu".into(), &rows.into()));
+}
+
+#[test]
+fn outputs_are_written_in_the_format_of_their_name_and_labels_counted() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let output = ckpt(directory, &["run", DIGITS, "--seed", "7", "--batch", "5", "-o", "y.safetensors"]);
+    assert!(output.status.success(), "{output:?}");
+    let written = crate::common::open(&directory.join("y.safetensors"), &[]);
+    assert_eq!(written.checkpoint().tensors[0].shape.to_vec(), [5, 10]);
+    let argmax =
+        ckpt(directory, &["run", DIGITS, "--seed", "7", "--batch", "5", "--argmax", "--format", "json"]);
+    let argmax: Value = serde_json::from_slice(&argmax.stdout).unwrap();
+    let mut labels: Vec<u8> = vec![0, 0, 8, 1, 0, 0, 0, 5];
+    labels
+        .extend(argmax["outputs"][0]["argmax"].as_array().unwrap().iter().map(|k| k.as_u64().unwrap() as u8));
+    labels[8] = (labels[8] + 1) % 10;
+    std::fs::write(directory.join("labels"), labels).unwrap();
+    let output = ckpt(directory, &["run", DIGITS, "--seed", "7", "--batch", "5", "--labels", "labels"]);
+    assert!(stdout(&output).contains("4 of 5 right (0.8000)"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_checkpoint_that_does_not_say_what_it_computes_is_refused_with_what_to_do() {
+    let place = tempfile::tempdir().unwrap();
+    crate::support::archive(&place.path().join("x.safetensors"), "x", &[2], &[1.0, 2.0]);
+    let output = ckpt(place.path(), &["run", "x.safetensors"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--arch"));
+    let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+    let output = ckpt(place.path(), &["run", bare]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("activations="));
+}

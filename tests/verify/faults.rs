@@ -1,0 +1,225 @@
+//! Every fault of a table is caught, and the report points at the layer that has it.
+
+use proptest::prelude::*;
+
+use crate::support::{Net, check, dense_net, diverging, sparse_net, transposed};
+use ckpt::api::{Attribute, Op};
+use ckpt::verify::{Options, Verdict};
+
+/// What is done to a network, the layer that must be blamed, and what must be said of it.
+struct Fault {
+    name: &'static str,
+    net: fn() -> Net,
+    damage: fn(&mut Net),
+    layer: &'static str,
+    says: &'static [&'static str],
+}
+
+const FAULTS: [Fault; 14] = [
+    Fault {
+        name: "a square kernel is transposed",
+        net: dense_net,
+        damage: |net| {
+            let kernel = net.tensor("two/kernel");
+            *kernel = transposed(kernel, 6, 6);
+        },
+        layer: "two",
+        says: &["'two/kernel'", "in the order of axes out in"],
+    },
+    Fault {
+        name: "two biases are swapped",
+        net: dense_net,
+        damage: |net| {
+            let (one, two) = (net.index("one/bias"), net.index("two/bias"));
+            net.values.swap(one, two);
+        },
+        layer: "one",
+        says: &["'one/bias'", "it is what 'two' has: 'two/bias'"],
+    },
+    Fault {
+        name: "two biases are bound the other way round",
+        net: dense_net,
+        damage: |net| {
+            net.node("one").parameters.insert("bias".into(), "two/bias".into());
+            net.node("two").parameters.insert("bias".into(), "one/bias".into());
+        },
+        layer: "one",
+        says: &["'two/bias' differs from 'one/bias'", "it is what 'two' has"],
+    },
+    Fault {
+        name: "the factoriser is dropped",
+        net: sparse_net,
+        damage: |net| {
+            for node in ["l0/stm", "l0/ntm"] {
+                net.node(node).parameters.remove("factoriser");
+            }
+        },
+        layer: "l0/stm",
+        says: &["it has no factoriser", "'l0f'"],
+    },
+    Fault {
+        name: "an activation is another one",
+        net: dense_net,
+        damage: |net| net.node("one/relu").op = Op::LeakyRelu,
+        layer: "one/relu",
+        says: &["it computes LeakyRelu, and the reference Relu"],
+    },
+    Fault {
+        name: "an activation is missing",
+        net: dense_net,
+        damage: |net| {
+            net.graph().nodes.retain(|node| node.name != "two/tanh");
+            net.node("three").inputs = vec!["two".into()];
+        },
+        layer: "two/tanh",
+        says: &["only the reference has this layer"],
+    },
+    Fault {
+        name: "an attribute is another one",
+        net: sparse_net,
+        damage: |net| {
+            net.node("clip").attributes.insert("max".into(), Attribute::Float(0.25));
+        },
+        layer: "clip",
+        says: &["attribute 'max' is 0.25, and the reference's 1.0"],
+    },
+    Fault {
+        name: "buckets are not transposed",
+        net: sparse_net,
+        damage: |net| {
+            // Stored as [in][bucket][out] and read as [bucket][out][in].
+            let weight = net.tensor("l1w");
+            *weight = transposed(weight, 6, 8);
+        },
+        layer: "l1",
+        says: &["'l1w'", "in the order of axes in bucket out"],
+    },
+    Fault {
+        name: "one bit is flipped",
+        net: dense_net,
+        damage: |net| {
+            let weight = &mut net.tensor("three/kernel")[7];
+            *weight = f32::from_bits(weight.to_bits() ^ 1);
+        },
+        layer: "three",
+        says: &["in 1 of 18 elements", "first at [2, 1]", "bit 0 of it is flipped"],
+    },
+    Fault {
+        name: "one bit is flipped behind a neuron that never fires",
+        net: || {
+            let mut net = dense_net();
+            net.tensor("one/bias")[0] = -1e6;
+            net
+        },
+        damage: |net| {
+            let weight = &mut net.tensor("two/kernel")[0];
+            *weight = f32::from_bits(weight.to_bits() ^ (1 << 22));
+        },
+        layer: "two",
+        says: &["in 1 of 36 elements", "bit 22 of it is flipped"],
+    },
+    Fault {
+        name: "a sign is lost",
+        net: dense_net,
+        damage: |net| net.tensor("two/bias").iter_mut().for_each(|bias| *bias = -*bias),
+        layer: "two",
+        says: &["'two/bias'", "in 6 of 6 elements"],
+    },
+    Fault {
+        name: "the inputs of a concatenation are exchanged",
+        net: sparse_net,
+        damage: |net| net.node("l0").inputs.reverse(),
+        layer: "l0",
+        says: &["it takes 'l0/ntm', and the reference 'l0/stm'"],
+    },
+    Fault {
+        name: "both sides look at the same features",
+        net: sparse_net,
+        damage: |net| net.node("l0/ntm").inputs = vec!["stm".into()],
+        layer: "l0/ntm",
+        says: &["it takes 'stm', and the reference 'ntm'"],
+    },
+    Fault {
+        name: "a weight is not a number",
+        net: dense_net,
+        damage: |net| net.tensor("one/kernel")[0] = f32::NAN,
+        layer: "one",
+        says: &["in 1 of 36 elements"],
+    },
+];
+
+#[test]
+fn every_fault_is_caught_and_its_layer_named() {
+    for Fault { name, net, damage, layer, says } in FAULTS {
+        let (whole, mut broken) = (net(), net());
+        assert!(check(&whole.source(), &whole.source(), &Options::default()).verdict.passes(), "{name}");
+        damage(&mut broken);
+        let report = check(&whole.source(), &broken.source(), &Options::default());
+        assert_eq!(report.verdict, Verdict::Fail, "{name}");
+        let found = diverging(&report);
+        assert_eq!(found.a.as_deref(), Some(layer), "{name}");
+        let reason = &found.blame.as_ref().unwrap().reason;
+        for words in says {
+            assert!(reason.contains(words), "{name}: {reason}");
+        }
+    }
+}
+
+/// By the bounds for narrower weights, too, as far as the fault is larger than what storage may do.
+#[test]
+fn faults_are_caught_among_weights_that_are_stored_with_less_precision() {
+    let mut seen = 0;
+    for Fault { name, net, damage, layer, .. } in FAULTS {
+        if name == "one bit is flipped" {
+            continue;
+        }
+        let (whole, mut broken) = (net(), net());
+        let stored = ckpt::api::DType::F16;
+        // −10⁶ does not fit.
+        if !whole.values.iter().flatten().all(|value| value.abs() < 60_000.0) {
+            continue;
+        }
+        assert!(
+            check(&whole.source(), &whole.stored_as(stored), &Options::default()).verdict.passes(),
+            "{name}"
+        );
+        damage(&mut broken);
+        let report = check(&whole.source(), &broken.stored_as(stored), &Options::default());
+        assert_eq!(report.verdict, Verdict::Fail, "{name}");
+        assert_eq!(diverging(&report).a.as_deref(), Some(layer), "{name}");
+        seen += 1;
+    }
+    assert_eq!(seen, 12);
+}
+
+#[test]
+fn the_layers_of_a_failing_report_are_all_there() {
+    let (whole, mut broken) = (dense_net(), dense_net());
+    broken.tensor("one/bias")[0] += 1.0;
+    let report = check(&whole.source(), &broken.source(), &Options::default());
+    let verdicts: Vec<Verdict> = report.runs[0].layers.iter().map(|layer| layer.verdict).collect();
+    use Verdict::{Fail, Pass};
+    assert_eq!(verdicts, [Fail, Pass, Pass, Pass, Pass, Pass]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Wherever it is, and whatever inputs are run.
+    #[test]
+    fn a_flipped_bit_is_found_in_any_weight(sparse: bool, tensor in 0usize..6, element: usize, bit in 0u32..32, seed: u64) {
+        let net = if sparse { sparse_net() } else { dense_net() };
+        let mut broken = net.clone();
+        let tensor = tensor % net.values.len();
+        let element = element % net.values[tensor].len();
+        let value = &mut broken.values[tensor][element];
+        *value = f32::from_bits(value.to_bits() ^ (1 << bit));
+        let mut options = Options::default();
+        options.inputs.seed = seed;
+        let report = check(&net.source(), &broken.source(), &options);
+        prop_assert_eq!(report.verdict, Verdict::Fail);
+        let blame = diverging(&report).blame.as_ref().unwrap();
+        prop_assert_eq!(&blame.tensors[0].a, &net.checkpoint.tensors[tensor].name);
+        prop_assert_eq!(blame.tensors[0].differing, 1);
+    }
+}

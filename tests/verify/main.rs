@@ -1,0 +1,14 @@
+//! What two checkpoints compute, compared.
+
+#![cfg(all(feature = "forward", feature = "safetensors"))]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[cfg(feature = "cli")]
+mod command;
+mod faults;
+#[cfg(all(feature = "bullet", feature = "nn", feature = "npz", feature = "tf2"))]
+mod real;
+mod rules;
+mod support;

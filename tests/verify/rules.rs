@@ -1,0 +1,179 @@
+//! Which rule is chosen, and what it lets pass.
+
+use crate::support::{check, dense_net, diverging, sparse_net};
+use ckpt::api::{DType, Node, Op};
+use ckpt::diff::Tolerance;
+use ckpt::mapping::Mapping;
+use ckpt::verify::{Named, Options, RuleName, Verdict};
+
+#[test]
+fn where_only_names_and_layout_changed_every_bit_must_be_equal() {
+    let net = dense_net();
+    for other in [
+        net.clone(),
+        net.turned("one/kernel").turned("three/kernel"),
+        net.renamed(|name| name.replace('/', ".").replace("kernel", "weight")),
+    ] {
+        let report =
+            check(&net.source(), &other.source(), &Options { per_layer: true, ..Options::default() });
+        let run = &report.runs[0];
+        assert_eq!((report.verdict, run.rule.name), (Verdict::Pass, RuleName::Bits));
+        assert_eq!((run.layers.len(), run.outputs[0].comparison.metrics.differing), (6, 0));
+        assert_eq!((run.device.api.as_str(), run.device.arithmetic.name()), ("cpu", "f32"));
+    }
+}
+
+#[test]
+fn a_wider_dtype_changes_no_bit_and_a_narrower_one_is_bounded() {
+    let mut net = sparse_net();
+    let half = net.stored_as(DType::F16);
+    let bounded = check(&net.source(), &half, &Options::default());
+    let run = &bounded.runs[0];
+    assert_eq!((bounded.verdict, run.rule.name), (Verdict::Pass, RuleName::Bound));
+    for words in ["f32 stored as f16", "(5 tensors)"] {
+        assert!(run.rule.reason.contains(words), "{}", run.rule.reason);
+    }
+    assert!(run.rule.layers.contains("2^-11·|w| + 2^-25"), "{}", run.rule.layers);
+    assert_eq!(run.reference.arithmetic.name(), "f64");
+    // What binary16 holds is what it was.
+    for values in &mut net.values {
+        values.iter_mut().for_each(|value| *value = (*value * 64.0).round() / 64.0);
+    }
+    let widened = check(&net.stored_as(DType::F16), &net.source(), &Options::default());
+    assert_eq!((widened.verdict, widened.runs[0].rule.name), (Verdict::Pass, RuleName::Bits));
+}
+
+#[test]
+fn a_weight_that_is_further_off_than_its_dtype_explains_is_caught() {
+    let (net, mut broken) = (dense_net(), dense_net());
+    let weight = &mut broken.tensor("two/kernel")[5];
+    *weight += weight.abs() * 4.0 / 2048.0;
+    let report = check(&net.source(), &broken.stored_as(DType::F16), &Options::default());
+    assert_eq!(report.verdict, Verdict::Fail);
+    let layer = diverging(&report);
+    assert_eq!(layer.a.as_deref(), Some("two"));
+    assert_eq!(layer.blame.as_ref().unwrap().tensors[0].first, [0, 5]);
+}
+
+#[test]
+fn a_given_tolerance_stands_in_place_of_the_rule() {
+    let (net, mut other) = (dense_net(), dense_net());
+    other.tensor("three/bias")[0] += 1e-3;
+    let with = |absolute, relative| {
+        let tolerance = Some(Tolerance { absolute, relative });
+        check(&net.source(), &other.source(), &Options { tolerance, ..Options::default() })
+    };
+    let report = with(1e-2, 0.0);
+    assert_eq!((report.verdict, report.runs[0].rule.name), (Verdict::Pass, RuleName::Given));
+    assert_eq!(with(1e-6, 0.0).verdict, Verdict::Fail);
+    assert_eq!(with(0.0, 1e-2).verdict, Verdict::Pass);
+}
+
+#[test]
+fn a_fault_behind_a_mapping_names_the_rule_that_it_came_from() {
+    let net = dense_net();
+    let mapping = Mapping::from_toml(
+        "[[rule]]\nfrom = '{layer}/kernel'\nto = '{layer}.weight'\n[[rule]]\nfrom = '{layer}/bias'\nto = '{layer}.bias'\n",
+        "m.toml",
+    );
+    let options = Options {
+        mapping: Some(Named { name: "m.toml".into(), mapping: mapping.unwrap() }),
+        ..Options::default()
+    };
+    let mut renamed = net.renamed(|name| name.replace('/', ".").replace("kernel", "weight"));
+    assert!(check(&net.source(), &renamed.source(), &options).verdict.passes());
+    renamed.tensor("two.bias")[1] += 1.0;
+    let report = check(&net.source(), &renamed.source(), &options);
+    let blame = diverging(&report).blame.clone().unwrap();
+    assert_eq!((blame.tensors[0].a.as_str(), blame.tensors[0].b.as_str()), ("two/bias", "two.bias"));
+    let rule = blame.tensors[0].mapped_by.clone().unwrap();
+    assert!(rule.contains("rule 2") && rule.contains("{layer}/bias"), "{rule}");
+    assert!(blame.reason.contains(&rule), "{}", blame.reason);
+    assert_eq!(report.mapping.as_deref(), Some("m.toml"));
+}
+
+#[test]
+fn a_mapping_decides_which_layers_belong_together() {
+    // The same layers, bound to each other's names.
+    let net = dense_net();
+    let crossed = net.renamed(|name| match name.split_once('/') {
+        Some(("one", rest)) => format!("two/{rest}"),
+        Some(("two", rest)) => format!("one/{rest}"),
+        _ => name.to_owned(),
+    });
+    let swap = [("one", "two"), ("two", "one")];
+    let pairs = swap.iter().flat_map(|(from, to)| {
+        ["kernel", "bias"].map(|part| (format!("{from}/{part}"), format!("{to}/{part}")))
+    });
+    let mapping = Some(Named { name: "swap".into(), mapping: Mapping::lookup(pairs).unwrap() });
+    let report =
+        check(&net.source(), &crossed.source(), &Options { mapping, per_layer: true, ..Options::default() });
+    assert_eq!(report.verdict, Verdict::Pass);
+    let tensors = &report.runs[0].layers[0].tensors;
+    assert_eq!((&tensors[0].role[..], &tensors[0].b.as_ref().unwrap().name[..]), ("bias", "two/bias"));
+    assert!(tensors[0].mapped_by.is_some());
+}
+
+#[test]
+fn dropout_and_layers_in_other_words_are_no_difference() {
+    let (net, mut other) = (dense_net(), dense_net());
+    other.graph().nodes.insert(1, Node::new("dropout", Op::Identity));
+    let nodes = std::mem::take(&mut other.graph().nodes);
+    *other.graph() = ckpt::api::Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
+    let report = check(&net.source(), &other.source(), &Options { per_layer: true, ..Options::default() });
+    assert_eq!((report.verdict, report.runs[0].layers.len()), (Verdict::Pass, 6));
+    // ReLU twice is ReLU: the second has no counterpart, and the outputs agree.
+    let nodes = {
+        let mut nodes = net.checkpoint.graph.clone().unwrap().nodes;
+        nodes.insert(2, Node::new("again", Op::Relu));
+        nodes
+    };
+    *other.graph() = ckpt::api::Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
+    let report = check(&net.source(), &other.source(), &Options { per_layer: true, ..Options::default() });
+    assert_eq!(report.verdict, Verdict::Pass);
+    let alone: Vec<_> =
+        report.runs[0].layers.iter().filter(|layer| layer.verdict == Verdict::NotCompared).collect();
+    assert_eq!(alone.len(), 1);
+    assert_eq!(alone[0].b.as_deref(), Some("again"));
+}
+
+#[test]
+fn checkpoints_without_a_graph_are_compared_by_their_tensors() {
+    let (net, mut other) = (dense_net(), dense_net());
+    other.checkpoint.graph = None;
+    let report = check(&net.source(), &other.source(), &Options::default());
+    let tensors = report.tensors.as_ref().unwrap();
+    assert_eq!((report.verdict, report.runs.len(), tensors.difference.tensors.len()), (Verdict::Pass, 0, 6));
+    assert!(tensors.reason.contains("the second checkpoint does not say"), "{}", tensors.reason);
+    let mut renamed = other.renamed(|name| format!("m.{name}"));
+    assert_eq!(check(&net.source(), &renamed.source(), &Options::default()).verdict, Verdict::Fail);
+    let mapping = Mapping::from_toml("[[rule]]\nfrom = '{name:path}'\nto = 'm.{name}'\n", "m.toml").unwrap();
+    let options = Options { mapping: Some(Named { name: "m.toml".into(), mapping }), ..Options::default() };
+    assert_eq!(check(&net.source(), &renamed.source(), &options).verdict, Verdict::Pass);
+    renamed.tensor("m.one/bias")[0] += 1.0;
+    assert_eq!(check(&net.source(), &renamed.source(), &options).verdict, Verdict::Fail);
+}
+
+#[test]
+fn graphs_that_take_or_give_other_things_are_refused() {
+    let options = Options::default();
+    let registry = ckpt::Registry::builtin();
+    let error = ckpt::verify::verify(&registry, &dense_net().source(), &sparse_net().source(), &options);
+    assert_eq!(error.unwrap_err().kind(), ckpt::Kind::Mismatch);
+}
+
+#[test]
+fn memory_is_bounded() {
+    let net = dense_net();
+    let small = Options { memory: 200, ..Options::default() };
+    let registry = ckpt::Registry::builtin();
+    let error = ckpt::verify::verify(&registry, &net.source(), &net.source(), &small).unwrap_err();
+    assert_eq!(error.kind(), ckpt::Kind::Limit);
+}
+
+#[test]
+fn reports_are_the_same_every_time() {
+    let (net, half) = (sparse_net(), sparse_net().stored_as(DType::Bf16));
+    let report = || serde_json::to_string(&check(&net.source(), &half, &Options::default())).unwrap();
+    assert_eq!(report(), report());
+}
