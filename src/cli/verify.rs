@@ -176,10 +176,11 @@ fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict
         row.push(verdict.name().to_owned());
         return row;
     };
-    let number = |value: f64| if value == 0.0 { "0".to_owned() } else { format!("{value:.2e}") };
+    let is_count = |value: f64| value.fract() == 0.0 && value.abs() < 1e6;
+    let number = |value: f64| if is_count(value) { value.to_string() } else { format!("{value:.2e}") };
     let maybe = |value: Option<f64>| value.map_or("-".to_owned(), number);
-    // Which of a rule's demands is nearest to its limit.
-    let tightest = checks.iter().max_by(|a, b| tightness(a).total_cmp(&tightness(b)));
+    // Which of a rule's demands is nearest to its limit, the first of equals.
+    let tightest = checks.iter().rev().max_by(|a, b| tightness(a).total_cmp(&tightness(b)));
     row.push(format!("{shape:?}"));
     row.extend([metrics.max_absolute, metrics.max_relative, metrics.rms].map(number));
     row.push(maybe(metrics.relative_l2));

@@ -182,10 +182,10 @@ fn precision(a: &Array, b: &Array) -> Precision {
     }
 }
 
-/// Whether the largest element of each row is the same; `allowed` is the error that each element may have. `None` where rows have one
-/// element.
+/// Whether the largest element of each row is the same; `allowed` is the error that each element may have. `None` for
+/// what has no rows: images, and rows of one element.
 pub(super) fn argmax(reference: &Value, found: &Value, allowed: f64) -> Option<Argmax> {
-    let len = *reference.shape.last().filter(|len| **len > 1 && reference.shape.len() > 1)?;
+    let len = *reference.shape.last().filter(|len| **len > 1 && reference.shape.len() == 2)?;
     let (a, b) = (reference.array.to_f64(), found.array.to_f64());
     let mut result = Argmax { rows: 0, agreeing: 0, decided: 0, decided_agreeing: 0 };
     for (a, b) in a.chunks_exact(len).zip(b.chunks_exact(len)) {

@@ -257,10 +257,15 @@ fn notes(report: &Report) -> Vec<String> {
                 run.device
             ));
         }
-        if run.rule.name == RuleName::Bits {
+        // One weight that is off is a fault; many that are may have been rounded.
+        let blamed =
+            run.layers.iter().filter_map(|layer| layer.blame.as_ref()).flat_map(|blame| &blame.tensors);
+        let rounded =
+            |tensor: &TensorBlame| tensor.likeness.is_none() && tensor.differing > tensor.elements / 4;
+        if run.rule.name == RuleName::Bits && blamed.into_iter().any(rounded) {
             notes.push(
                 "equal bits are demanded because the second is taken to be made of the first: where it was the other way round, \
-                 or a dtype between them was narrower, exchange them or give --atol and --rtol"
+                 exchange them; where a dtype between them was narrower, give --atol and --rtol"
                     .to_owned(),
             );
         }

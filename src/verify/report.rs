@@ -150,7 +150,7 @@ pub struct OutputReport {
     pub b: String,
     /// How they compare.
     pub comparison: Comparison,
-    /// Whether the largest element of each row is the same one; `None` for rows of one element.
+    /// Whether the largest element of each row is the same one; `None` for images, and for rows of one element.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argmax: Option<Argmax>,
 }

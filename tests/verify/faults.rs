@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::support::{Net, check, dense_net, diverging, sparse_net, transposed};
+use crate::support::{Net, check, dense_net, diverging, image_net, sparse_net, transposed};
 use ckpt::api::{Attribute, Op};
 use ckpt::verify::{Options, Verdict};
 
@@ -15,7 +15,17 @@ struct Fault {
     says: &'static [&'static str],
 }
 
-const FAULTS: [Fault; 14] = [
+const FAULTS: [Fault; 15] = [
+    Fault {
+        name: "rows and columns of a kernel are exchanged",
+        net: image_net,
+        damage: |net| {
+            let kernel = net.tensor("conv/kernel");
+            *kernel = kernel.chunks(9).flat_map(|window| transposed(window, 3, 3)).collect();
+        },
+        layer: "conv",
+        says: &["'conv/kernel'", "in the order of axes out in kernel_x kernel_y"],
+    },
     Fault {
         name: "a square kernel is transposed",
         net: dense_net,
@@ -189,7 +199,7 @@ fn faults_are_caught_among_weights_that_are_stored_with_less_precision() {
         assert_eq!(diverging(&report).a.as_deref(), Some(layer), "{name}");
         seen += 1;
     }
-    assert_eq!(seen, 12);
+    assert_eq!(seen, 13);
 }
 
 #[test]

@@ -209,3 +209,16 @@ pub fn relative_l2(found: &[f64], expected: &[f32]) -> f64 {
     let size: f64 = pairs().map(|(_, expected)| expected.powi(2)).sum();
     (error / size).sqrt()
 }
+
+/// Images of 2 channels, a convolution of 3 × 3 to 3 channels (relu), and their means.
+pub fn image_net() -> Net {
+    let conv = Node::new("conv", Op::Conv)
+        .parameter("weight", "conv/kernel")
+        .parameter("bias", "conv/bias")
+        .attribute("pads", Attribute::Ints(vec![1; 4]));
+    let nodes = vec![conv, Node::new("conv/relu", Op::Relu), Node::new("mean", Op::GlobalAveragePool)];
+    let input = vec![None, Some(2), Some(5), Some(4)];
+    let graph = Graph::sequential("image", input, vec![None, Some(3), Some(1), Some(1)], nodes);
+    let kernel = [(Axis::Out, 3), (Axis::In, 2), (Axis::KernelY, 3), (Axis::KernelX, 3)];
+    Net::new(graph, &[("conv/kernel", &kernel), ("conv/bias", &[(Axis::Out, 3)])])
+}
