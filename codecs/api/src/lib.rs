@@ -33,6 +33,7 @@ mod metadata;
 mod options;
 mod placed;
 mod placement;
+mod scattered;
 mod tensor;
 mod tiles;
 
@@ -53,5 +54,6 @@ pub use placement::{
     Added, AddedAxis, Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, Packing, Placement, Region,
     Rounding, RunningChecksum, Scaling, TensorId, Window,
 };
+pub use scattered::ScatteredChecksum;
 pub use tensor::{Axis, Quantisation, Role, Shape, Slot, Tensor};
 pub use tiles::{AxisPart, Tile};

@@ -170,6 +170,8 @@ pub struct Scaling {
 
 impl Scaling {
     /// The whole units, in double precision, that a number becomes; NaN and infinities stay what they are.
+    // So that loops over many numbers are vectorised.
+    #[inline(always)]
     pub fn units(&self, number: f32) -> f64 {
         let scaled = f64::from(self.scale.get()) * f64::from(number);
         match self.rounding {
@@ -260,8 +262,8 @@ impl Checksum {
 /// A checksum being computed.
 #[derive(Clone, Debug)]
 pub struct RunningChecksum {
-    algorithm: ChecksumAlgorithm,
-    crc: u32,
+    pub(crate) algorithm: ChecksumAlgorithm,
+    pub(crate) crc: u32,
 }
 
 impl RunningChecksum {

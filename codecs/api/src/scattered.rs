@@ -1,0 +1,187 @@
+//! A checksum of bytes that come in any order.
+
+use crate::{Checksum, ChecksumAlgorithm, RunningChecksum};
+
+/// A checksum being computed over pieces that come in any order, each byte once. In order it costs what
+/// [`RunningChecksum`](crate::RunningChecksum) costs.
+///
+/// A CRC is linear: that of the whole is the sum of what each piece, with zeros around it, gives. Zeros before a piece
+/// give nothing; those behind it multiply its remainder by a power of x.
+#[derive(Clone, Debug)]
+pub struct ScatteredChecksum {
+    algorithm: ChecksumAlgorithm,
+    seed: u32,
+    len: u64,
+    /// Bytes seen.
+    covered: u64,
+    /// The remainder of an ascending row of pieces, and where the last one ended.
+    row: u32,
+    end: u64,
+    /// The remainder of the rows before, with the zeros behind them.
+    sum: u32,
+    /// Powers that were needed lately: pieces mostly lie at equal distances.
+    shifts: Vec<Shift>,
+}
+
+impl Checksum {
+    /// Begins the computation over `len` bytes that come in any order.
+    pub fn start_scattered(&self, len: u64) -> ScatteredChecksum {
+        ScatteredChecksum {
+            algorithm: self.algorithm,
+            seed: self.seed,
+            len,
+            covered: 0,
+            row: 0,
+            end: 0,
+            sum: 0,
+            shifts: Vec::new(),
+        }
+    }
+}
+
+impl ScatteredChecksum {
+    /// Adds the bytes that lie at `offset`, which lie within the length and were not added before.
+    pub fn update(&mut self, offset: u64, bytes: &[u8]) {
+        if offset < self.end {
+            self.close_row();
+        }
+        self.row = self.shifted(self.row, offset - self.end);
+        // A checksum begins and ends with inverted bits; a remainder has neither.
+        let mut running = RunningChecksum { algorithm: self.algorithm, crc: !self.row };
+        running.update(bytes);
+        self.row = !running.crc;
+        self.end = offset.saturating_add(bytes.len() as u64);
+        self.covered = self.covered.saturating_add(bytes.len() as u64);
+    }
+
+    /// The value as the format would store it; `None` where bytes are missing.
+    pub fn finish(mut self) -> Option<u32> {
+        self.close_row();
+        let seed = self.shifted(!self.seed, self.len);
+        let whole = RunningChecksum { algorithm: self.algorithm, crc: !(seed ^ self.sum) };
+        (self.covered == self.len).then(|| whole.finish())
+    }
+
+    fn close_row(&mut self) {
+        self.sum ^= self.shifted(self.row, self.len.saturating_sub(self.end));
+        (self.row, self.end) = (0, 0);
+    }
+
+    /// The remainder of what has `remainder`, followed by so many zeros.
+    fn shifted(&mut self, remainder: u32, zeros: u64) -> u32 {
+        const KEPT: usize = 8;
+        if zeros == 0 || remainder == 0 {
+            return remainder;
+        }
+        if let Some(shift) = self.shifts.iter().find(|shift| shift.zeros == zeros) {
+            return shift.apply(remainder);
+        }
+        let shift = Shift::new(polynomial(self.algorithm), zeros);
+        let shifted = shift.apply(remainder);
+        if self.shifts.len() == KEPT {
+            self.shifts.remove(0);
+        }
+        self.shifts.push(shift);
+        shifted
+    }
+}
+
+/// Multiplication by a power of x modulo the polynomial: what zeros behind a remainder do to it.
+#[derive(Clone, Debug)]
+struct Shift {
+    zeros: u64,
+    /// The products of each byte of a remainder, which add up.
+    bytes: Box<[[u32; 256]; 4]>,
+}
+
+impl Shift {
+    fn new(polynomial: u32, zeros: u64) -> Self {
+        let power = x_to_the(polynomial, zeros);
+        let mut bytes = Box::new([[0; 256]; 4]);
+        for (products, place) in bytes.iter_mut().zip([0, 8, 16, 24]) {
+            for (product, byte) in products.iter_mut().zip(0u32..) {
+                *product = multiply(polynomial, power, byte << place);
+            }
+        }
+        Shift { zeros, bytes }
+    }
+
+    fn apply(&self, remainder: u32) -> u32 {
+        let products = self.bytes.iter().zip(remainder.to_le_bytes());
+        products.fold(0, |sum, (products, byte)| sum ^ products[usize::from(byte)])
+    }
+}
+
+/// As in every remainder here, the highest bit is the coefficient of x to the 0.
+fn polynomial(algorithm: ChecksumAlgorithm) -> u32 {
+    match algorithm {
+        ChecksumAlgorithm::Crc32 => 0xedb8_8320,
+        ChecksumAlgorithm::Crc32c | ChecksumAlgorithm::MaskedCrc32c => 0x82f6_3b78,
+    }
+}
+
+const ONE: u32 = 1 << 31;
+
+fn multiply(polynomial: u32, a: u32, mut b: u32) -> u32 {
+    let mut product = 0;
+    for bit in (0..32).rev() {
+        if a >> bit & 1 == 1 {
+            product ^= b;
+        }
+        b = if b & 1 == 1 { b >> 1 ^ polynomial } else { b >> 1 };
+    }
+    product
+}
+
+/// x to the power of eight times `bytes`, by squaring.
+fn x_to_the(polynomial: u32, mut bytes: u64) -> u32 {
+    let (mut power, mut square) = (ONE, ONE >> 8);
+    while bytes > 0 {
+        if bytes & 1 == 1 {
+            power = multiply(polynomial, power, square);
+        }
+        square = multiply(polynomial, square, square);
+        bytes >>= 1;
+    }
+    power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_in_any_order_give_what_the_bytes_in_order_give(
+            bytes in prop::collection::vec(any::<u8>(), 0..600), seed: u32, algorithm in 0usize..3,
+            order in Just((0..9usize).collect::<Vec<_>>()).prop_shuffle(),
+            mut cuts in prop::collection::vec(any::<prop::sample::Index>(), 8),
+        ) {
+            let algorithms =
+                [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::Crc32c, ChecksumAlgorithm::MaskedCrc32c];
+            let algorithm = algorithms[algorithm];
+            let checksum = Checksum { algorithm, seed, value: None };
+            let mut running = checksum.start();
+            running.update(&bytes);
+            let mut edges: Vec<usize> = cuts.drain(..).map(|cut| cut.index(bytes.len() + 1)).collect();
+            edges.extend([0, bytes.len()]);
+            edges.sort_unstable();
+            let mut scattered = checksum.start_scattered(bytes.len() as u64);
+            for piece in order {
+                scattered.update(edges[piece] as u64, &bytes[edges[piece]..edges[piece + 1]]);
+            }
+            prop_assert_eq!(scattered.finish(), Some(running.finish()));
+        }
+    }
+
+    #[test]
+    fn missing_bytes_leave_no_checksum() {
+        let checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed: 0, value: None };
+        let mut scattered = checksum.start_scattered(3);
+        scattered.update(2, b"c");
+        assert_eq!(scattered.clone().finish(), None);
+        scattered.update(0, b"ab");
+        assert_eq!(scattered.finish(), Some(crc32c::crc32c(b"abc")));
+    }
+}
