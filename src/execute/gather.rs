@@ -1,165 +1,163 @@
 //! Boxes of a tensor, read from wherever its stored extents hold them.
 
 use super::stream::{Files, to_usize};
-use super::verify::mismatch;
-use ckpt_api::{Extent, File, Placement, Region, Result, Shape, Tensor};
+use super::tiles::Tiles;
+use crate::transform::{permute_into, strides};
+use ckpt_api::{Extent, File, Placement, Region, Result, ScatteredChecksum, Shape, Tensor};
 
-/// The boxes ("slabs") of at most a given size into which a box is cut, so that each is one contiguous run of the
-/// result: axes before the cut axis are taken one index at a time, the cut axis in runs, those after it whole.
-#[derive(Clone, Debug)]
-pub(super) struct Slabs {
-    wanted: Region,
-    /// Stored order of the result.
-    order: Vec<usize>,
-    /// The axis that is cut, as a position in `order`; `None` where everything fits into one slab.
-    cut: Option<usize>,
-    /// Indices of the cut axis that one slab takes.
-    run: u64,
-    /// Which combination of indices of the axes before the cut comes next, of how many.
-    position: u64,
-    positions: u64,
-    /// The first index of the cut axis that was not taken.
-    offset: u64,
+/// Checksums of a tensor's stored extents, computed while boxes of it are read; `None` for an extent that has none.
+pub(super) type Checks = Vec<Option<ScatteredChecksum>>;
+
+/// The checksums to compute while all of a tensor is read.
+pub(super) fn checks(source: &Placement) -> Checks {
+    let start = |extent: &Extent| extent.checksum.as_ref().map(|sum| sum.start_scattered(extent.len));
+    source.extents.iter().map(start).collect()
 }
 
-impl Slabs {
-    /// Cuts `wanted` into slabs of at most `limit` bytes (but at least one element), in the result's stored order.
-    pub(super) fn new(wanted: Region, order: &[usize], element: u64, limit: u64) -> Self {
-        let dims = wanted.shape.permuted(order);
-        let fitting = (limit / element).max(1);
-        let (mut whole, mut inner) = (dims.len(), 1u64);
-        while whole > 0 && inner.saturating_mul(dims[whole - 1]) <= fitting {
-            whole -= 1;
-            inner *= dims[whole];
-        }
-        let cut = whole.checked_sub(1);
-        let positions = match wanted.shape.elements() {
-            0 => 0,
-            _ => dims[..cut.unwrap_or(0)].iter().product(),
-        };
-        let run = cut.map_or(1, |axis| (fitting / inner.max(1)).clamp(1, dims[axis].max(1)));
-        Slabs { wanted, order: order.to_vec(), cut, run, position: 0, positions, offset: 0 }
-    }
-
-    /// Whether the first slab is everything.
-    pub(super) fn is_one(&self) -> bool {
-        self.cut.is_none() && self.positions == 1
-    }
+/// What boxes are read of.
+pub(super) struct Gather<'a> {
+    pub(super) files: &'a Files,
+    pub(super) tensor: &'a Tensor,
+    pub(super) source: &'a Placement,
 }
 
-impl Iterator for Slabs {
-    type Item = Region;
+/// Bytes that are read before they are put where they belong: they should stay in the cache until then.
+const STRIP: u64 = 256 << 10;
 
-    fn next(&mut self) -> Option<Region> {
-        if self.position == self.positions {
-            return None;
-        }
-        let Region { mut start, shape } = self.wanted.clone();
-        let Some(cut) = self.cut else {
-            self.position += 1;
-            return Some(Region { start, shape });
-        };
-        let mut len = shape.to_vec();
-        let mut rest = self.position;
-        for axis in self.order[..cut].iter().rev() {
-            start[*axis] += rest % shape[*axis];
-            len[*axis] = 1;
-            rest /= shape[*axis];
-        }
-        let axis = self.order[cut];
-        let run = self.run.min(shape[axis] - self.offset);
-        start[axis] += self.offset;
-        len[axis] = run;
-        self.offset += run;
-        if self.offset == shape[axis] {
-            (self.offset, self.position) = (0, self.position + 1);
-        }
-        // A part of a shape that fits fits too.
-        Some(Region { start, shape: Shape::new(len).unwrap_or_default() })
-    }
-}
-
-/// Reads the box `wanted` into `out`: row-major in the source's stored axis order. `whole` says that the box is the
-/// whole tensor: then every extent is read from end to end and its checksum compared.
-pub(super) fn gather(
-    files: &Files,
-    tensor: &Tensor,
-    source: &Placement,
-    wanted: &Region,
-    whole: bool,
-    out: &mut Vec<u8>,
-    spare: &mut Vec<u8>,
-) -> Result<()> {
-    let order = &source.encoding.order;
-    let size = source.encoding.dtype.bytes().unwrap_or(1);
-    let total = to_usize(wanted.shape.elements() * size)?;
-    out.clear();
-    out.resize(total, 0);
-    let stored_shape = source.window.as_ref().map_or(&tensor.shape, |window| &window.whole);
-    let everything = Region { start: vec![0; stored_shape.rank()], shape: stored_shape.clone() };
-    let wanted = &within_whole(wanted, source);
-    for extent in &source.extents {
-        let stored = extent.region.as_ref().unwrap_or(&everything);
-        let Some(common) = intersection(stored, wanted) else { continue };
-        let file = files.file(extent.file)?;
-        let runs = Runs::new(stored, wanted, &common, order, size);
-        if whole {
-            read_whole(&file, extent, &runs, out, spare)?;
-        } else {
-            read_runs(&file, extent, &runs, out)?;
-        }
-    }
-    Ok(())
-}
-
-/// The extent from end to end, in pieces that stay in the cache, each copied to where it belongs.
-fn read_whole(file: &File, extent: &Extent, runs: &Runs, out: &mut [u8], spare: &mut Vec<u8>) -> Result<()> {
-    let mut checksum = extent.checksum.as_ref().map(|checksum| checksum.start());
-    let per_read = READ / runs.len;
-    let (mut offset, mut iterator) = (extent.offset, runs.iter().peekable());
-    if per_read == 0 {
-        for (_, target) in iterator.by_ref() {
-            let start = to_usize(target)?;
-            for piece in out[start..start + to_usize(runs.len)?].chunks_mut(to_usize(READ)?) {
-                file.read_at(offset, piece)?;
-                if let Some(running) = &mut checksum {
-                    running.update(piece);
-                }
-                offset += piece.len() as u64;
+impl Gather<'_> {
+    /// Reads the box `wanted` into `out`: row-major in the source's stored axis order. What is read is added to
+    /// `checks`, which are none or one for every extent.
+    pub(super) fn read(
+        &self,
+        wanted: &Region,
+        checks: &mut Checks,
+        out: &mut Vec<u8>,
+        piece: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Gather { files, tensor, source } = self;
+        let size = self.size();
+        out.resize(to_usize(wanted.shape.elements() * size)?, 0);
+        let stored_shape = source.window.as_ref().map_or(&tensor.shape, |window| &window.whole);
+        let everything = Region { start: vec![0; stored_shape.rank()], shape: stored_shape.clone() };
+        let wanted = &within_whole(wanted, source);
+        let mut none = None;
+        // Without regions, the extents together are one run of bytes, in which each begins where the last one ended.
+        let mut end = 0;
+        for (number, extent) in source.extents.iter().enumerate() {
+            let stored = extent.region.as_ref().unwrap_or(&everything);
+            let begin = if extent.region.is_some() { 0 } else { end };
+            end = begin + extent.len;
+            let Some(common) = intersection(stored, wanted) else { continue };
+            let runs = Runs::new(stored, wanted, &common, &source.encoding.order, size);
+            let mut part = Part {
+                file: files.file(extent.file)?,
+                offset: extent.offset,
+                begin,
+                end,
+                check: checks.get_mut(number).unwrap_or(&mut none).as_mut(),
+            };
+            match common == *stored {
+                true => part.read_whole(&runs, out, piece)?,
+                false => part.read_runs(&runs, out)?,
             }
         }
+        Ok(())
     }
-    while iterator.peek().is_some() {
-        let targets: Vec<u64> =
-            iterator.by_ref().take(to_usize(per_read)?).map(|(_, target)| target).collect();
-        let bytes = runs.len * targets.len() as u64;
-        spare.resize(to_usize(bytes)?, 0);
-        file.read_at(offset, spare)?;
-        if let Some(running) = &mut checksum {
-            running.update(spare);
+
+    /// As [`Gather::read`], with the axes reordered: axis `k` of `out` is the source's stored axis `order[k]`.
+    pub(super) fn permuted(
+        &self,
+        wanted: &Region,
+        order: &[usize],
+        checks: &mut Checks,
+        out: &mut Vec<u8>,
+        strip: &mut Vec<u8>,
+        piece: &mut Vec<u8>,
+    ) -> Result<()> {
+        let stored = &self.source.encoding.order;
+        let size = self.size();
+        let axes: Vec<usize> = order.iter().map(|axis| stored[*axis]).collect();
+        let distances = strides(&lens(&wanted.shape, &axes)?);
+        out.resize(to_usize(wanted.shape.elements() * size)?, 0);
+        for part in Tiles::strips(wanted.clone(), stored, &axes, STRIP / size) {
+            self.read(&part, checks, strip, piece)?;
+            let mut first = 0;
+            for (axis, distance) in axes.iter().zip(&distances) {
+                first += to_usize(part.start[*axis] - wanted.start[*axis])? * distance;
+            }
+            let shape = lens(&part.shape, stored)?;
+            permute_into(strip, &shape, order, to_usize(size)?, out, first, &distances);
         }
-        for (piece, target) in spare.chunks_exact(to_usize(runs.len)?).zip(targets) {
-            let start = to_usize(target)?;
-            out[start..start + piece.len()].copy_from_slice(piece);
-        }
-        offset += bytes;
+        Ok(())
     }
-    match (&checksum, &extent.checksum) {
-        (Some(running), Some(expected)) => mismatch(file, extent, expected, running),
-        _ => Ok(()),
+
+    /// Bytes of a stored element.
+    fn size(&self) -> u64 {
+        self.source.encoding.dtype.bytes().unwrap_or(1)
     }
 }
 
-/// Bytes read at once when whole extents are read.
+fn lens(shape: &Shape, order: &[usize]) -> Result<Vec<usize>> {
+    shape.permuted(order).iter().map(|len| to_usize(*len)).collect()
+}
+
+/// Bytes read at once.
 const READ: u64 = 512 << 10;
 
-fn read_runs(file: &File, extent: &Extent, runs: &Runs, out: &mut [u8]) -> Result<()> {
-    let len = to_usize(runs.len)?;
-    for (source, target) in runs.iter() {
-        let start = to_usize(target)?;
-        file.read_at(extent.offset + source, &mut out[start..start + len])?;
+/// An extent that is read.
+struct Part<'a> {
+    file: File,
+    /// Where it lies in its file.
+    offset: u64,
+    /// Where it begins and ends in the run of bytes that it is a part of.
+    begin: u64,
+    end: u64,
+    check: Option<&'a mut ScatteredChecksum>,
+}
+
+impl Part<'_> {
+    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<()> {
+        let within = at - self.begin;
+        self.file.read_at(self.offset + within, bytes)?;
+        if let Some(check) = &mut self.check {
+            check.update(within, bytes);
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Reads every run, as far as it lies in this part, to where it belongs.
+    fn read_runs(&mut self, runs: &Runs, out: &mut [u8]) -> Result<()> {
+        for (source, target) in runs.iter() {
+            let (mut at, end) = (source.max(self.begin), (source + runs.len).min(self.end));
+            while at < end {
+                let len = (end - at).min(READ);
+                let start = to_usize(target + at - source)?;
+                self.read(at, &mut out[start..start + to_usize(len)?])?;
+                at += len;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything from end to end, in pieces that stay in the cache, and copies each run to where it belongs.
+    fn read_whole(&mut self, runs: &Runs, out: &mut [u8], spare: &mut Vec<u8>) -> Result<()> {
+        let per_read = to_usize(READ / runs.len)?;
+        if per_read < 2 || self.end - self.begin != runs.bytes() {
+            return self.read_runs(runs, out);
+        }
+        let (mut at, len) = (self.begin, to_usize(runs.len)?);
+        let mut runs = runs.iter().peekable();
+        while runs.peek().is_some() {
+            spare.resize(to_usize((self.end - at).min((per_read * len) as u64))?, 0);
+            self.read(at, spare)?;
+            at += spare.len() as u64;
+            for (piece, (_, target)) in spare.chunks_exact(len).zip(&mut runs) {
+                let start = to_usize(target)?;
+                out[start..start + len].copy_from_slice(piece);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A box of the tensor, as a box of what its extents hold.
@@ -172,9 +170,9 @@ fn within_whole(region: &Region, source: &Placement) -> Region {
 }
 
 /// Contiguous runs of bytes that a box has in common in an extent (at the source) and in the gathered box (the target).
-struct Runs {
+pub(super) struct Runs {
     /// Bytes of one run.
-    len: u64,
+    pub(super) len: u64,
     /// Outer axes, slowest first: length, distance in the source, distance in the target, in bytes.
     outer: Vec<[u64; 3]>,
     source: u64,
@@ -182,6 +180,16 @@ struct Runs {
 }
 
 impl Runs {
+    /// One run, as long as everything that is handed out at once.
+    pub(super) fn one(source: u64, len: u64) -> Self {
+        Runs { len, outer: Vec::new(), source, target: 0 }
+    }
+
+    /// The runs of `tile`, a box of `whole` whose axes are stored in `order`, by elements of `size` bytes.
+    pub(super) fn of_tile(whole: &Region, tile: &Region, order: &[usize], size: u64) -> Self {
+        Self::new(whole, tile, tile, order, size)
+    }
+
     fn new(stored: &Region, wanted: &Region, common: &Region, order: &[usize], size: u64) -> Self {
         let (mut source_step, mut target_step) = (size, size);
         let (mut source, mut target) = (0, 0);
@@ -203,8 +211,13 @@ impl Runs {
         Runs { len, outer, source, target }
     }
 
+    /// Bytes of all runs.
+    fn bytes(&self) -> u64 {
+        self.len * self.outer.iter().map(|[count, ..]| count).product::<u64>()
+    }
+
     /// (offset in the extent, offset in the gathered box) of every run, in the extent's order.
-    fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let count: u64 = self.outer.iter().map(|[count, ..]| count).product();
         (0..count).map(move |mut rest| {
             let (mut source, mut target) = (self.source, self.target);

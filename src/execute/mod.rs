@@ -2,6 +2,7 @@
 
 mod add;
 mod each;
+mod extents;
 mod gather;
 mod locate;
 mod output;
@@ -11,6 +12,7 @@ mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tiles;
 mod untile;
 mod verify;
 

@@ -2,8 +2,9 @@
 
 use super::add::Addend;
 use super::each::in_parallel;
+use super::extents::Extents;
 use super::output::Output;
-use super::stream::{Files, TensorStream};
+use super::stream::{Files, Piece, TensorStream};
 use crate::plan::{Job, Plan};
 use ckpt_api::{Checkpoint, Error, Extent, Result, Written};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,46 +64,26 @@ fn write_extents(
         .map(|(added, source)| Addend::new(&run.checkpoint.tensors[added.tensor.0], source, &added.axes))
         .collect();
     let encoding = &job.to.encoding;
-    let mut stream = TensorStream::sum(run.files, tensor, &job.from, addends, encoding, region, plan.budget)?;
-    let mut running: Vec<_> =
-        extents.iter().map(|extent| extent.checksum.as_ref().map(|checksum| checksum.start())).collect();
-    let (mut index, mut done) = (0, 0);
-    while let Some(mut bytes) = stream.next()? {
-        if run.cancelled.load(Ordering::Relaxed) {
-            return Err(interrupted());
+    let stream = TensorStream::sum(run.files, tensor, &job.from, addends, encoding, region, plan.budget)?;
+    let mut stream = stream.in_any_order();
+    let mut written = Extents::new(extents);
+    while let Some(Piece { bytes, runs }) = stream.next_piece()? {
+        let len = usize::try_from(runs.len).unwrap_or(usize::MAX);
+        for (to, from) in runs.iter() {
+            if run.cancelled.load(Ordering::Relaxed) {
+                return Err(interrupted());
+            }
+            let from = usize::try_from(from).ok().and_then(|from| bytes.get(from..)?.get(..len));
+            if !written.write(run.output, to, from.ok_or_else(|| misfit(job))?)? {
+                return Err(misfit(job));
+            }
         }
-        while !bytes.is_empty() {
-            let extent = extents.get(index).ok_or_else(|| misfit(job))?;
-            if done == extent.len {
-                (index, done) = (index + 1, 0);
-                continue;
-            }
-            let space = usize::try_from(extent.len - done).unwrap_or(usize::MAX);
-            let (now, later) = bytes.split_at(bytes.len().min(space));
-            for piece in now.chunks(LARGEST_WRITE) {
-                run.output.write_at(extent.file, extent.offset + done, piece)?;
-                done += piece.len() as u64;
-                (run.progress)(piece.len() as u64);
-            }
-            if let Some(running) = &mut running[index] {
-                running.update(now);
-            }
-            bytes = later;
-        }
+        (run.progress)(bytes.len() as u64);
     }
-    let total: u64 = extents.iter().map(|extent| extent.len).sum();
-    let written = extents[..index].iter().map(|extent| extent.len).sum::<u64>() + done;
-    if written != total {
-        return Err(misfit(job));
-    }
-    for (checksum, running) in checksums.iter_mut().zip(running) {
-        *checksum = running.map(|running| running.finish());
-    }
+    let finished = written.finish().ok_or_else(|| misfit(job))?;
+    checksums.iter_mut().zip(finished).for_each(|(checksum, found)| *checksum = found);
     Ok(stream.rounding())
 }
-
-/// Larger writes are erratic on some systems.
-const LARGEST_WRITE: usize = 1 << 20;
 
 fn misfit(job: &Job) -> Error {
     Error::mismatch("the target's place does not fit the tensor")

@@ -1,12 +1,13 @@
 //! One tensor's bytes, in the encoding and order that someone wants them, a chunk at a time.
 
 use super::add::{Addend, Sum, add};
-use super::gather::{Slabs, gather};
+use super::gather::{Checks, Gather, Runs, checks};
+use super::tiles::Tiles;
 use super::untile::untile;
 use super::verify::{mismatch, verify_extent};
-use crate::transform::{Access, Step, apply_elementwise, permute, steps};
+use crate::transform::{Access, Step, apply_elementwise, steps};
 use ckpt_api::{
-    Contents, Encoding, Error, Extent, File, Input, Packing, Placement, Region, Result, Rounding,
+    Contents, Encoding, Error, Extent, File, Input, Kind, Packing, Placement, Region, Result, Rounding,
     RunningChecksum, Scaling, Tensor,
 };
 use std::borrow::Cow;
@@ -61,42 +62,42 @@ pub(crate) struct Budget {
     /// Bytes read at once where order does not change: a multiple of 48, which whole elements of every dtype,
     /// packed or not, fill exactly.
     pub(crate) chunk: usize,
-    /// Bytes of one slab where order changes; two of them are in memory.
-    pub(crate) slab: u64,
+    /// Bytes of one tile where order changes; two of them are in memory.
+    pub(crate) tile: u64,
 }
 
 /// Bytes read at once: small enough to stay in the L2 cache while the checksum runs over them.
 const CHUNK: u64 = 768 << 10;
 /// More than this makes a permutation no faster.
-const LARGEST_SLAB: u64 = 8 << 20;
+const LARGEST_TILE: u64 = 4 << 20;
 /// The least that leaves runs long enough to be read one by one.
-const SMALLEST_SLAB: u64 = 64 << 10;
-/// Source slab, result slab, and the spare that a cast needs (which may be eight times its source).
-const SLAB_BUFFERS: u64 = 4;
+const SMALLEST_TILE: u64 = 64 << 10;
+/// Source tile, result tile, and the spare that a cast needs (which may be eight times its source).
+const BUFFERS: u64 = 4;
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { chunk: 768 << 10, slab: LARGEST_SLAB }
+        Budget { chunk: 768 << 10, tile: LARGEST_TILE }
     }
 }
 
 impl Budget {
     /// What one worker may use of `bytes`; `None` where they do not suffice.
     pub(crate) fn of(bytes: u64) -> Option<Budget> {
-        let slab = (bytes / SLAB_BUFFERS).min(LARGEST_SLAB);
-        if slab < SMALLEST_SLAB {
+        let tile = (bytes / BUFFERS).min(LARGEST_TILE);
+        if tile < SMALLEST_TILE {
             return None;
         }
-        let chunk = CHUNK.min(bytes / SLAB_BUFFERS) / 48 * 48;
-        Some(Budget { chunk: usize::try_from(chunk).ok()?, slab })
+        let chunk = CHUNK.min(bytes / BUFFERS) / 48 * 48;
+        Some(Budget { chunk: usize::try_from(chunk).ok()?, tile })
     }
 
     /// The least that one worker can do with.
-    pub(crate) const LEAST: u64 = SMALLEST_SLAB * SLAB_BUFFERS;
+    pub(crate) const LEAST: u64 = SMALLEST_TILE * BUFFERS;
 
     /// For each of two streams that are read in step, what was read and not yet compared included.
     pub(crate) fn of_two(self) -> Budget {
-        Budget { slab: self.slab / 3, ..self.for_growth(3) }
+        Budget { tile: self.tile / 3, ..self.for_growth(3) }
     }
 
     /// Smaller chunks, so that those that grow on the way stay within the budget.
@@ -106,8 +107,8 @@ impl Budget {
 
     /// What one worker with this budget holds at most for a tensor of `bytes`.
     pub(crate) fn peak(self, bytes: u64, tiled: bool) -> u64 {
-        let piece = if tiled { self.slab } else { self.chunk as u64 };
-        piece.min(bytes) * SLAB_BUFFERS
+        let piece = if tiled { self.tile } else { self.chunk as u64 };
+        piece.min(bytes) * BUFFERS
     }
 }
 
@@ -116,26 +117,38 @@ pub(crate) struct TensorStream<'a> {
     files: &'a Files,
     tensor: Cow<'a, Tensor>,
     source: Cow<'a, Placement>,
+    /// Stored order of the result, and bytes of its elements.
     order: Vec<usize>,
+    size: u64,
     addends: Vec<Addend<'a>>,
     steps: Vec<Step>,
     budget: Budget,
     mode: Mode,
-    /// Elements handed out.
+    /// Elements and bytes handed out.
     position: u64,
+    handed: u64,
     /// The largest absolute rounding error of a cast so far.
     rounding: f64,
     /// Whether other streams read the same extents.
     shared: bool,
     bytes: Vec<u8>,
     spare: Vec<u8>,
+    /// What is read at once, where it is not where it belongs yet.
+    piece: Vec<u8>,
 }
 
 enum Mode {
     /// The source's bytes follow each other as the target wants them.
     Sequence { extents: Range<usize>, done: u64, left: u64, checksum: Option<RunningChecksum> },
-    /// Slabs of the result, gathered.
-    Slabs { slabs: Slabs, whole: bool },
+    /// Boxes of the result, gathered.
+    Tiles { tiles: Tiles, checks: Checks },
+}
+
+/// A part of what a stream yields.
+pub(super) struct Piece<'a> {
+    pub(super) bytes: &'a [u8],
+    /// Where it goes: (offset in all that the stream yields, offset in `bytes`).
+    pub(super) runs: Runs,
 }
 
 impl Mode {
@@ -207,17 +220,15 @@ impl<'a> TensorStream<'a> {
         let mut budget = budget.for_growth(growth(&source.encoding, target));
         if !addends.is_empty() {
             // A box of the addend is held beside that of the tensor.
-            budget.slab /= 2;
+            budget.tile /= 2;
         }
         let mode = if let Some(extent) = stored {
             Mode::sequence(&source, extent..extent + 1)
         } else if tiled {
             let wanted = region.cloned().unwrap_or_else(|| whole(&tensor));
             let size = element_size(&source.encoding, target, &tensor)?;
-            let everything = wanted.shape == tensor.shape && source.window.is_none();
-            let slabs = Slabs::new(wanted, &target.order, size, budget.slab);
-            let whole = everything && slabs.is_one();
-            Mode::Slabs { slabs, whole }
+            let tiles = Tiles::in_order(wanted, &target.order, budget.tile / size);
+            Mode::Tiles { tiles, checks: Checks::new() }
         } else {
             Mode::sequence(&source, 0..source.extents.len())
         };
@@ -227,53 +238,98 @@ impl<'a> TensorStream<'a> {
             tensor,
             source,
             order: target.order.clone(),
+            size: target.dtype.bytes().unwrap_or(1),
             addends,
             steps,
             budget,
             mode,
             position: 0,
+            handed: 0,
             rounding: 0.0,
             bytes: vec![],
             spare: vec![],
+            piece: vec![],
         };
         stream.verify_first()?;
         Ok(stream)
     }
 
-    /// Slabs that cut through extents read no extent from end to end: its checksum needs a pass of its own.
+    /// Boxes that are not all of the tensor read no extent from end to end: its checksum needs a pass of its own.
     fn verify_first(&mut self) -> Result<()> {
-        if let Mode::Slabs { whole: false, .. } = self.mode {
-            for extent in &self.source.extents {
-                let place = (extent.file, extent.offset, extent.len);
-                // Parts of what is stored as one share its extents, and one pass over them is enough.
-                if self.shared && self.files.is_verified(place) {
-                    continue;
-                }
-                verify_extent(&self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.bytes)
-                    .map_err(|error| error.tensor(&self.tensor.name))?;
-                if self.shared {
-                    self.files.set_verified(place);
-                }
+        let Mode::Tiles { checks: computed, .. } = &mut self.mode else { return Ok(()) };
+        if !self.shared {
+            *computed = checks(&self.source);
+            return Ok(());
+        }
+        for extent in &self.source.extents {
+            let place = (extent.file, extent.offset, extent.len);
+            // Parts of what is stored as one share its extents, and one pass over them is enough.
+            if self.files.is_verified(place) {
+                continue;
             }
+            verify_extent(&self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.bytes)
+                .map_err(|error| error.tensor(&self.tensor.name))?;
+            self.files.set_verified(place);
         }
         Ok(())
     }
 
-    /// The next bytes; `None` after the last.
+    /// Lets pieces come in the order that costs least, for someone who can put each in its place. Before the first.
+    pub(super) fn in_any_order(mut self) -> Self {
+        if let Mode::Tiles { tiles, .. } = &mut self.mode
+            && !tiles.is_one()
+        {
+            let limit = tiles.limit();
+            *tiles = Tiles::in_place(tiles.wanted().clone(), &self.source.encoding.order, &self.order, limit);
+        }
+        self
+    }
+
+    /// The next bytes, in order; `None` after the last.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        Ok(self.next_piece()?.map(|piece| piece.bytes))
+    }
+
+    /// The next piece, and where it goes; `None` after the last.
+    pub(super) fn next_piece(&mut self) -> Result<Option<Piece<'_>>> {
         let more = match &self.mode {
             Mode::Sequence { .. } => self.next_chunk(),
-            Mode::Slabs { .. } => self.next_slab(),
+            Mode::Tiles { .. } => self.next_tile(),
         };
-        match more.map_err(|error| error.tensor(&self.tensor.name))? {
-            true => Ok(Some(&self.bytes)),
-            false => Ok(None),
+        let runs = more.map_err(|error| self.first_error(error).tensor(&self.tensor.name))?;
+        Ok(runs.map(|runs| Piece { bytes: &self.bytes, runs }))
+    }
+
+    /// What is wrong does not depend on the size and order of the pieces: damage comes before numbers that do not fit,
+    /// and of those the first.
+    fn first_error(&mut self, error: Error) -> Error {
+        if error.kind() != Kind::Lossy {
+            return error;
+        }
+        for extent in &self.source.extents {
+            let file = self.files.file(extent.file);
+            let found =
+                file.and_then(|file| verify_extent(&file, extent, self.budget.chunk, &mut self.bytes));
+            if let Err(damage) = found {
+                return damage;
+            }
+        }
+        let Mode::Tiles { tiles, checks } = &mut self.mode else { return error };
+        *tiles = Tiles::in_order(tiles.wanted().clone(), &self.order, tiles.limit());
+        *checks = Checks::new();
+        self.position = 0;
+        loop {
+            match self.next_tile() {
+                Ok(Some(_)) => {}
+                Ok(None) => return error,
+                Err(first) => return first,
+            }
         }
     }
 
     /// Fills a chunk, across extents: an element may begin in one and end in the next.
-    fn next_chunk(&mut self) -> Result<bool> {
-        let Mode::Sequence { extents, done, left, checksum } = &mut self.mode else { return Ok(false) };
+    fn next_chunk(&mut self) -> Result<Option<Runs>> {
+        let Mode::Sequence { extents, done, left, checksum } = &mut self.mode else { return Ok(None) };
         let all = self.source.extents.get(..extents.end).unwrap_or_default();
         let len = (self.budget.chunk as u64).min(*left);
         self.bytes.resize(to_usize(len)?, 0);
@@ -296,7 +352,7 @@ impl<'a> TensorStream<'a> {
             (*done, *left) = (*done + take, *left - take);
             if *done == extent.len {
                 if let (Some(running), Some(expected)) = (&checksum, &extent.checksum) {
-                    mismatch(&file, extent, expected, running)?;
+                    mismatch(&file, extent, expected, running.finish())?;
                 }
                 (extents.start, *done) = (extents.start + 1, 0);
             }
@@ -304,40 +360,57 @@ impl<'a> TensorStream<'a> {
         let rounding = apply_elementwise(&self.steps, self.position, &mut self.bytes, &mut self.spare)?;
         self.rounding = self.rounding.max(rounding);
         self.position += elements_in(&self.source.encoding, len);
-        Ok(len > 0)
+        let runs = Runs::one(self.handed, self.bytes.len() as u64);
+        self.handed += self.bytes.len() as u64;
+        Ok((len > 0).then_some(runs))
     }
 
-    fn next_slab(&mut self) -> Result<bool> {
-        let Mode::Slabs { slabs, whole } = &mut self.mode else { return Ok(false) };
-        let Some(region) = slabs.next() else { return Ok(false) };
-        gather(self.files, &self.tensor, &self.source, &region, *whole, &mut self.bytes, &mut self.spare)?;
-        let stored = region.shape.permuted(&self.source.encoding.order);
-        let shape = stored.iter().map(|len| to_usize(*len)).collect::<Result<Vec<_>>>()?;
+    fn next_tile(&mut self) -> Result<Option<Runs>> {
+        let Mode::Tiles { tiles, checks } = &mut self.mode else { return Ok(None) };
+        let Some(region) = tiles.next() else {
+            let checks = std::mem::take(checks);
+            return self.compare(checks).map(|()| None);
+        };
+        let runs = Runs::of_tile(tiles.wanted(), &region, &self.order, self.size);
+        let source = Gather { files: self.files, tensor: &self.tensor, source: &self.source };
+        let order = self.steps.iter().find_map(|step| match step {
+            Step::Permute { order } => Some(&order[..]),
+            _ => None,
+        });
+        match order {
+            Some(order) => {
+                source.permuted(&region, order, checks, &mut self.bytes, &mut self.spare, &mut self.piece)?
+            }
+            None => source.read(&region, checks, &mut self.bytes, &mut self.piece)?,
+        }
         for step in &self.steps {
-            match step {
-                Step::Permute { order } => {
-                    let size = to_usize(self.source.encoding.dtype.bytes().unwrap_or(1))?;
-                    permute(&self.bytes, &shape, order, size, &mut self.spare);
-                    std::mem::swap(&mut self.bytes, &mut self.spare);
+            if let Step::Add { rounded, .. } = step {
+                let to = Sum { region: &region, order: &self.order, first: self.position };
+                let mut rounded = *rounded;
+                for addend in &self.addends {
+                    add(self.files, addend, &to, rounded, self.budget, &mut self.bytes)?;
+                    // The sum so far is whole units.
+                    rounded = rounded.map(|scaling| Scaling { rounding: Rounding::Nearest, ..scaling });
                 }
-                Step::Add { rounded, .. } => {
-                    let to = Sum { region: &region, order: &self.order, first: self.position };
-                    let mut rounded = *rounded;
-                    for addend in &self.addends {
-                        add(self.files, addend, &to, rounded, self.budget, &mut self.bytes)?;
-                        // The sum so far is whole units.
-                        rounded = rounded.map(|scaling| Scaling { rounding: Rounding::Nearest, ..scaling });
-                    }
-                }
-                other => {
-                    let one = std::slice::from_ref(other);
-                    let rounding = apply_elementwise(one, self.position, &mut self.bytes, &mut self.spare)?;
-                    self.rounding = self.rounding.max(rounding);
-                }
+            } else {
+                let one = std::slice::from_ref(step);
+                let rounding = apply_elementwise(one, self.position, &mut self.bytes, &mut self.spare)?;
+                self.rounding = self.rounding.max(rounding);
             }
         }
         self.position += region.shape.elements();
-        Ok(true)
+        Ok(Some(runs))
+    }
+
+    /// Compares the checksums of all that was read with those that are stored.
+    fn compare(&self, checks: Checks) -> Result<()> {
+        for (extent, check) in self.source.extents.iter().zip(checks) {
+            if let (Some(expected), Some(found)) = (&extent.checksum, check.and_then(|check| check.finish()))
+            {
+                mismatch(&self.files.file(extent.file)?, extent, expected, found)?;
+            }
+        }
+        Ok(())
     }
 
     /// The largest absolute rounding error of a cast among the elements handed out.
@@ -348,7 +421,7 @@ impl<'a> TensorStream<'a> {
     /// Bytes of its buffers.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
-        self.bytes.capacity() + self.spare.capacity()
+        self.bytes.capacity() + self.spare.capacity() + self.piece.capacity()
     }
 
     /// Reads everything into one buffer: for tests and small tensors.

@@ -1,7 +1,7 @@
 //! Whatever the slices, the orders and the budget: a stream yields what naive loops yield.
 
 use super::add::Addend;
-use super::gather::Slabs;
+use super::stream::Piece;
 use super::{Budget, Files, TensorStream};
 use ckpt_api::{
     AddedAxis, Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Endian, Extent, FileId,
@@ -195,7 +195,7 @@ fn encoding(dtype: DType, endian: Endian, packing: Packing) -> Encoding {
 
 /// Every budget must give the same.
 fn budgets() -> [Budget; 3] {
-    [Budget { chunk: 48, slab: 64 }, Budget { chunk: 480, slab: 64 }, Budget::default()]
+    [Budget { chunk: 48, tile: 64 }, Budget { chunk: 480, tile: 64 }, Budget::default()]
 }
 
 #[test]
@@ -206,18 +206,9 @@ fn a_cast_that_makes_elements_eight_times_as_large_stays_within_its_budget() {
     let source = encoding(DType::U8, Endian::Little, Packing::Bytes);
     let contents = cut_anywhere(tensor, source, &bytes, &BTreeSet::new());
     let target = encoding(DType::F64, Endian::Little, Packing::Bytes);
-    let all = stream(&contents, &bytes, &target, Budget { chunk: 9600, slab: 64 });
+    let all = stream(&contents, &bytes, &target, Budget { chunk: 9600, tile: 64 });
     let expected: Vec<u8> = bytes.iter().flat_map(|byte| f64::from(*byte).to_le_bytes()).collect();
     assert!(all == expected);
-}
-
-#[test]
-fn slabs_are_not_held_in_memory_however_many_they_are() {
-    let tensor = Tensor::new("t", DType::U8, Shape::new([1 << 40, 3]).unwrap());
-    let wanted = Region { start: vec![0, 0], shape: tensor.shape };
-    let mut slabs = Slabs::new(wanted, &[1, 0], 1, 1 << 10);
-    assert_eq!(slabs.next().unwrap().shape[..], [1 << 10, 1]);
-    assert_eq!(slabs.next().unwrap().start, [1 << 10, 0]);
 }
 
 proptest! {
@@ -276,7 +267,7 @@ proptest! {
         target.endian = Endian::Big;
         for region in &case.regions {
             let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
-            let budget = Budget { chunk: 48, slab };
+            let budget = Budget { chunk: 48, tile: slab };
             let mut stream = TensorStream::new(&files, tensor, source, &target, Some(region), budget).unwrap();
             let expected = bytes_of(&numbers(&case.shape, region, &case.wanted), Endian::Big);
             prop_assert_eq!(stream.read_all().unwrap(), expected);
@@ -291,8 +282,66 @@ proptest! {
         contents.check(&Limits::default()).unwrap();
         let whole = Region { start: vec![0; case.shape.len()], shape: Shape::new(case.shape.clone()).unwrap() };
         let expected = bytes_of(&numbers(&case.shape, &whole, &case.wanted), Endian::Little);
-        for budget in [Budget { chunk: 48, slab }, Budget::default()] {
+        for budget in [Budget { chunk: 48, tile: slab }, Budget::default()] {
             prop_assert_eq!(&case.read(&contents, &file, budget).unwrap(), &expected);
+        }
+    }
+
+    #[test]
+    fn pieces_in_any_order_fill_the_same_places_and_sum_to_the_same(case in cases(), sliced in any::<bool>(), tile in 1u64..300) {
+        let (contents, file) = case.contents(sliced);
+        let whole = Region { start: vec![0; case.shape.len()], shape: Shape::new(case.shape.clone()).unwrap() };
+        let expected = bytes_of(&numbers(&case.shape, &whole, &case.wanted), Endian::Little);
+        let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
+        let files = Files::new(&input, &contents);
+        let mut target = Encoding { order: case.wanted.clone(), ..contents.placements[0].encoding.clone() };
+        target.endian = Endian::Little;
+        let checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed: 3, value: None };
+        for budget in [Budget { chunk: 48, tile }, Budget::default()] {
+            let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
+            let stream = TensorStream::new(&files, tensor, source, &target, None, budget).unwrap();
+            let (mut stream, mut out) = (stream.in_any_order(), vec![None; expected.len()]);
+            let mut scattered = checksum.start_scattered(expected.len() as u64);
+            while let Some(Piece { bytes, runs }) = stream.next_piece().unwrap() {
+                for (to, from) in runs.iter() {
+                    let run = &bytes[from as usize..(from + runs.len) as usize];
+                    scattered.update(to, run);
+                    for (k, byte) in run.iter().enumerate() {
+                        prop_assert_eq!(out[to as usize + k].replace(*byte), None);
+                    }
+                }
+            }
+            let out: Option<Vec<u8>> = out.into_iter().collect();
+            prop_assert_eq!(out.as_ref(), Some(&expected));
+            let mut running = checksum.start();
+            running.update(&expected);
+            prop_assert_eq!(scattered.finish(), Some(running.finish()));
+        }
+    }
+
+    #[test]
+    fn the_first_number_that_does_not_fit_is_named_whatever_the_budget_and_the_order(
+        rows in 1u64..9, columns in 1u64..9, large in prop::collection::vec(any::<prop::sample::Index>(), 1..4), tile in 8u64..90,
+    ) {
+        let (mut contents, mut file) = (Contents::default(), Vec::new());
+        floats(&mut contents, &mut file, "t", &[rows, columns], 0.0);
+        let large: BTreeSet<usize> = large.iter().map(|at| at.index((rows * columns) as usize)).collect();
+        large.iter().for_each(|at| file[at * 4..at * 4 + 4].copy_from_slice(&1e9f32.to_le_bytes()));
+        let target = Encoding { order: vec![1, 0], ..encoding(DType::F16, Endian::Little, Packing::Bytes) };
+        let first = large.iter().map(|at| *at as u64 % columns * rows + *at as u64 / columns).min().unwrap();
+        let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
+        let files = Files::new(&input, &contents);
+        for budget in [Budget { chunk: 48, tile }, Budget::default()] {
+            for any_order in [false, true] {
+                let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
+                let mut stream = TensorStream::new(&files, tensor, source, &target, None, budget).unwrap();
+                if any_order {
+                    stream = stream.in_any_order();
+                }
+                let error = stream.read_all().unwrap_err().to_string();
+                let named = [")", ","].iter().any(|end| error.contains(&format!("element {first}{end}")));
+                prop_assert!(named, "{}: {}", first, error);
+            }
         }
     }
 
@@ -303,7 +352,7 @@ proptest! {
             .flat_map(|extent| extent.offset as usize..(extent.offset + extent.len) as usize).collect();
         prop_assume!(!covered.is_empty());
         file[covered[at.index(covered.len())]] ^= 0x40;
-        for budget in [Budget { chunk: 48, slab }, Budget::default()] {
+        for budget in [Budget { chunk: 48, tile: slab }, Budget::default()] {
             prop_assert_eq!(case.read(&contents, &file, budget).unwrap_err().kind(), Kind::Corrupt);
         }
     }
@@ -365,7 +414,7 @@ proptest! {
         let target = Encoding { order, scaling, ..encoding(DType::I16, Endian::Little, Packing::Bytes) };
         let addend = vec![Addend::new(&contents.checkpoint.tensors[1], &contents.placements[1], &axes)];
         let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
-        let budget = Budget { chunk: 48, slab };
+        let budget = Budget { chunk: 48, tile: slab };
         let mut stream = TensorStream::sum(&files, tensor, source, addend, &target, None, budget).unwrap();
         prop_assert_eq!(stream.read_all().unwrap(), expected);
     }

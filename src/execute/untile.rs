@@ -288,7 +288,7 @@ mod tests {
         ) {
             let shape = Shape::new(axes.iter().map(|(a, b, c)| a * b * c).collect::<Vec<_>>()).unwrap();
             let tensor = Tensor::new("t", DType::F32, shape.clone());
-            let budget = Budget { chunk: 48, slab };
+            let budget = Budget { chunk: 48, tile: slab };
             let (source, expected) = (bytes(&stored(&shape, &from)), bytes(&stored(&shape, &to)));
             let out = converted((&tensor, &from), source.clone(), &to, budget);
             prop_assert_eq!(&out, &expected);
@@ -309,7 +309,7 @@ mod tests {
             let values = [bytes(&stored(&shape, &from)), bytes(&stored(&own.shape, &extra))];
             let (contents, files) = contents(&[(tensor.clone(), from), (own, extra)], &values);
             let addend = Addend::new(&contents.checkpoint.tensors[1], &contents.placements[1], &places);
-            let budget = Budget { chunk: 48, slab };
+            let budget = Budget { chunk: 48, tile: slab };
             let stream = TensorStream::sum(&files, &tensor, &contents.placements[0], vec![addend], &to, None, budget);
             let inner: u64 = shape[1..].iter().product();
             let hit = |number: u64| along || (1..shape.rank()).all(|axis| {

@@ -1,6 +1,6 @@
 //! Checksums of stored extents.
 
-use ckpt_api::{Checksum, Error, Extent, File, Result, RunningChecksum};
+use ckpt_api::{Checksum, Error, Extent, File, Result};
 
 /// Reads an extent from end to end and compares its checksum.
 pub(super) fn verify_extent(file: &File, extent: &Extent, chunk: usize, buffer: &mut Vec<u8>) -> Result<()> {
@@ -14,23 +14,18 @@ pub(super) fn verify_extent(file: &File, extent: &Extent, chunk: usize, buffer: 
         running.update(buffer);
         done += len;
     }
-    mismatch(file, extent, expected, &running)
+    mismatch(file, extent, expected, running.finish())
 }
 
 /// Compares a finished checksum with the stored one.
-pub(super) fn mismatch(
-    file: &File,
-    extent: &Extent,
-    expected: &Checksum,
-    running: &RunningChecksum,
-) -> Result<()> {
+pub(super) fn mismatch(file: &File, extent: &Extent, expected: &Checksum, found: u32) -> Result<()> {
     match expected.value {
-        Some(stored) if stored != running.finish() => Err(Error::corrupt(
+        Some(stored) if stored != found => Err(Error::corrupt(
             "the tensor's checksum does not match its bytes",
         )
         .file(file.name())
         .offset(extent.offset)
-        .found(format!("{:#010x} computed over {} bytes", running.finish(), extent.len))
+        .found(format!("{:#010x} computed over {} bytes", found, extent.len))
         .expected(format!("{stored:#010x}, as stored"))
         .help("the data was changed after it was written: copy the file again, or use another checkpoint")),
         _ => Ok(()),

@@ -128,7 +128,7 @@ impl Memory {
         let input = Input::memory("f", BTreeMap::from([("f".to_owned(), self.file.clone())]));
         let files = Files::new(&input, &self.contents);
         let target = Encoding::row_major(tensor);
-        let budget = Budget { chunk: 48, slab: 64 };
+        let budget = Budget { chunk: 48, tile: 64 };
         let source = &self.contents.placements[id.0];
         let bytes = TensorStream::new(&files, tensor, source, &target, None, budget)?.read_all()?;
         let values = bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();

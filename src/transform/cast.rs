@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::simd::vectorised;
 use ckpt_api::{DType, Error, Result};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -100,25 +101,28 @@ fn range(dtype: DType) -> Option<Range> {
 /// [`ckpt_api::Kind::Unsupported`] for a pair that [`castable`] refuses; [`ckpt_api::Kind::Lossy`] for a finite number
 /// beyond the target's largest, naming the element, its value and the largest that fits.
 pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>) -> Result<f64> {
-    out.clear();
     let error = match (from, to) {
         _ if from == to => {
+            out.clear();
             out.extend_from_slice(source);
             0.0
         }
-        (DType::F16, DType::F32) => map(source, out, |b| f16::from_le_bytes(b).to_f32().to_le_bytes()),
-        (DType::Bf16, DType::F32) => map(source, out, |b| bf16::from_le_bytes(b).to_f32().to_le_bytes()),
-        (DType::F32, DType::F64) => map(source, out, |b| f64::from(f32::from_le_bytes(b)).to_le_bytes()),
-        (DType::F32, DType::F16) => f32_to_f16(source, out),
+        (DType::F16, DType::F32) => f16_to_f32(source, out),
+        (DType::Bf16, DType::F32) => widen(source, out, |b| bf16::from_le_bytes(b).to_f32().to_le_bytes()),
+        (DType::F32, DType::F64) => widen(source, out, |b| f64::from(f32::from_le_bytes(b)).to_le_bytes()),
+        (DType::F32, DType::F16) => narrow(source, out, |b| to_f16(f32::from_le_bytes(b))),
         (DType::F32, DType::Bf16) => narrow(source, out, |b| {
             let (number, stored) = (f32::from_le_bytes(b), bf16::from_f32(f32::from_le_bytes(b)));
-            (stored.to_le_bytes(), f64::from(number - stored.to_f32()))
+            (stored.to_le_bytes(), number - stored.to_f32())
         }),
         (DType::F64, DType::F32) => narrow(source, out, |b| {
             let (number, stored) = (f64::from_le_bytes(b), to_f32(f64::from_le_bytes(b)));
             (stored.to_le_bytes(), number - f64::from(stored))
         }),
-        _ => cast_any(from, to, source, out)?,
+        _ => {
+            out.clear();
+            cast_any(from, to, source, out)?
+        }
     };
     match error.is_infinite() {
         true => Err(overflow(from, to, first, source, out)),
@@ -126,53 +130,110 @@ pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>
     }
 }
 
-fn map<const A: usize, const B: usize>(
+#[inline]
+fn widen<const A: usize, const B: usize>(
     source: &[u8],
     out: &mut Vec<u8>,
     convert: impl Fn([u8; A]) -> [u8; B],
 ) -> f64 {
-    narrow(source, out, |element| (convert(element), 0.0))
+    narrow(source, out, |element| (convert(element), 0f32))
 }
 
 /// `convert` returns what is stored and how far off it is. The difference of a number and what it is rounded to is exact;
-/// it is infinite where a finite number became infinite, and NaN, which `max` ignores, where nothing was finite.
-fn narrow<const A: usize, const B: usize>(
+/// it is infinite where a finite number became infinite, and NaN, which does not count, where nothing was finite.
+#[inline]
+fn narrow<const A: usize, const B: usize, F: Float>(
     source: &[u8],
     out: &mut Vec<u8>,
-    convert: impl Fn([u8; A]) -> ([u8; B], f64),
+    convert: impl Fn([u8; A]) -> ([u8; B], F),
 ) -> f64 {
     let elements = source.as_chunks::<A>().0;
-    out.reserve(elements.len() * B);
-    let mut worst = 0f64;
-    for element in elements {
-        let (stored, error) = convert(*element);
-        out.extend_from_slice(&stored);
-        worst = worst.max(error.abs());
-    }
-    worst
+    out.resize(elements.len() * B, 0);
+    let stored = out.as_chunks_mut::<B>().0;
+    vectorised(
+        #[inline(always)]
+        || {
+            let mut worst = F::Magnitude::default();
+            for (element, stored) in elements.iter().zip(stored) {
+                let error;
+                (*stored, error) = convert(*element);
+                worst = worst.max(error.magnitude());
+            }
+            F::value(worst)
+        },
+    )
 }
 
-/// As [`narrow`], a block at a time: processors convert several numbers at once, and faster there and back than one by one
-/// there.
-fn f32_to_f16(source: &[u8], out: &mut Vec<u8>) -> f64 {
-    const BLOCK: usize = 64;
-    let (mut numbers, mut halves, mut stored) = ([0f32; BLOCK], [f16::ZERO; BLOCK], [0f32; BLOCK]);
-    let elements = source.as_chunks::<4>().0;
-    out.reserve(elements.len() * 2);
-    let mut worst = 0f32;
-    for block in elements.chunks(BLOCK) {
-        let len = block.len();
-        for (number, bytes) in numbers.iter_mut().zip(block) {
-            *number = f32::from_le_bytes(*bytes);
-        }
-        halves[..len].convert_from_f32_slice(&numbers[..len]);
-        halves[..len].convert_to_f32_slice(&mut stored[..len]);
-        for (number, stored) in numbers[..len].iter().zip(&stored) {
-            worst = worst.max((number - stored).abs());
-        }
-        halves[..len].iter().for_each(|half| out.extend_from_slice(&half.to_le_bytes()));
+/// A float whose absolute value can be compared as an integer, which processors do for several at once.
+trait Float: Copy {
+    type Magnitude: Ord + Copy + Default;
+    /// Its bits without the sign; 0 for NaN.
+    fn magnitude(self) -> Self::Magnitude;
+    fn value(magnitude: Self::Magnitude) -> f64;
+}
+
+impl Float for f32 {
+    type Magnitude = u32;
+    #[inline(always)]
+    fn magnitude(self) -> u32 {
+        let bits = self.to_bits() & 0x7fff_ffff;
+        if bits > f32::INFINITY.to_bits() { 0 } else { bits }
     }
-    f64::from(worst)
+    #[inline(always)]
+    fn value(magnitude: u32) -> f64 {
+        f64::from(f32::from_bits(magnitude))
+    }
+}
+
+impl Float for f64 {
+    type Magnitude = u64;
+    #[inline(always)]
+    fn magnitude(self) -> u64 {
+        let bits = self.to_bits() & (u64::MAX >> 1);
+        if bits > f64::INFINITY.to_bits() { 0 } else { bits }
+    }
+    #[inline(always)]
+    fn value(magnitude: u64) -> f64 {
+        f64::from_bits(magnitude)
+    }
+}
+
+/// Numbers converted at once where processors have an instruction for several.
+const BLOCK: usize = 64;
+
+fn f16_to_f32(source: &[u8], out: &mut Vec<u8>) -> f64 {
+    let elements = source.as_chunks::<2>().0;
+    out.resize(elements.len() * 4, 0);
+    let (mut halves, mut numbers) = ([f16::ZERO; BLOCK], [0f32; BLOCK]);
+    for (block, stored) in elements.chunks(BLOCK).zip(out.as_chunks_mut::<4>().0.chunks_mut(BLOCK)) {
+        let len = block.len();
+        halves.iter_mut().zip(block).for_each(|(half, bytes)| *half = f16::from_le_bytes(*bytes));
+        halves[..len].convert_to_f32_slice(&mut numbers[..len]);
+        stored.iter_mut().zip(&numbers).for_each(|(stored, number)| *stored = number.to_le_bytes());
+    }
+    0.0
+}
+
+/// The nearest f16, ties to even, as the crate `half` and processors give it, without a branch; and how far off it is.
+#[inline(always)]
+fn to_f16(number: f32) -> ([u8; 2], f32) {
+    const SMALLEST_NORMAL: u32 = 0x3880_0000;
+    const TOO_LARGE: u32 = 0x4780_0000;
+    let bits = number.to_bits() & 0x7fff_ffff;
+    let (sign, magnitude) = ((number.to_bits() ^ bits) >> 16, f32::from_bits(bits));
+    // Beside 1/2, the last bit of a float is worth as much as that of a subnormal f16.
+    let beside_half = magnitude + 0.5;
+    let rounded = bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff;
+    let (stored, value) = match bits {
+        ..SMALLEST_NORMAL => (beside_half.to_bits().wrapping_sub(0x3f00_0000), beside_half - 0.5),
+        ..TOO_LARGE if rounded < TOO_LARGE => {
+            (rounded.wrapping_sub(0x3800_0000) >> 13, f32::from_bits(rounded))
+        }
+        ..=0x7f80_0000 => (0x7c00, f32::INFINITY),
+        _ => (0x7e00 | bits >> 13 & 0x3ff, f32::NAN),
+    };
+    let [low, high, ..] = (sign | stored).to_le_bytes();
+    ([low, high], magnitude - value)
 }
 
 /// The error for the first finite number of `source` that is not finite in `out`.

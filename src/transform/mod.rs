@@ -7,10 +7,12 @@ mod cast;
 mod pack;
 mod permute;
 mod quantise;
+mod simd;
 
 pub use cast::{cast, castable, exact, for_each_number};
 pub use pack::{pack, unpack};
 pub use permute::permute;
+pub(crate) use permute::{permute_into, strides};
 pub use quantise::{dequantise, quantisable, quantise};
 
 use ckpt_api::{DType, Encoding, Endian, Error, Packing, Result, Rounding, Scaling, Shape};
@@ -105,7 +107,7 @@ pub enum Step {
 pub enum Access {
     /// A chunk at a time, in order.
     Stream,
-    /// A slab of the result at a time, gathered from many places.
+    /// A tile of the result at a time, gathered from many places.
     Tile,
 }
 
@@ -305,11 +307,18 @@ pub fn apply_elementwise(
 
 fn swap_bytes(bytes: &mut [u8], component: usize) {
     match component {
-        2 => bytes.as_chunks_mut::<2>().0.iter_mut().for_each(|chunk| chunk.reverse()),
-        4 => bytes.as_chunks_mut::<4>().0.iter_mut().for_each(|chunk| chunk.reverse()),
-        8 => bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|chunk| chunk.reverse()),
+        2 => swap::<2>(bytes),
+        4 => swap::<4>(bytes),
+        8 => swap::<8>(bytes),
         _ => {}
     }
+}
+
+fn swap<const N: usize>(bytes: &mut [u8]) {
+    simd::vectorised(
+        #[inline(always)]
+        || bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|chunk| chunk.reverse()),
+    );
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Numbers stored as integers: `integer = scale · number`, and back.
 
+use super::simd::vectorised;
 use ckpt_api::{DType, Error, Result, Scaling};
 
 /// Whether numbers can be stored as this type's integers.
@@ -15,28 +16,62 @@ pub fn quantisable(dtype: DType) -> bool {
 /// value and the largest that fits; [`ckpt_api::Kind::Unsupported`] for a dtype that is no integer of 8, 16 or 32 bits.
 pub fn quantise(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let (low, high, bytes) = limits(dtype).ok_or_else(|| unsupported(dtype))?;
-    let scale = f64::from(scaling.scale.get());
-    out.clear();
-    for (k, number) in source.as_chunks::<4>().0.iter().enumerate() {
-        let number = f32::from_le_bytes(*number);
-        let integer = scaling.units(number);
-        let integer = match scaling.limit {
-            Some(limit) if number.is_finite() => {
-                integer.clamp(-f64::from(limit.get()), f64::from(limit.get()))
-            }
-            _ => integer,
-        };
-        if !(integer >= low && integer <= high) {
-            return Err(Error::lossy("a number does not fit the integers that it is to be stored as")
-                .field(format!("element {}", first + k as u64))
-                .found(format!("{number}, which is {} at a scale of {scale}", scale * f64::from(number)))
-                .expected(format!("{} to {} ({low} to {high} as {dtype})", low / scale, high / scale))
-                .help("choose a smaller scale or a larger dtype, or clip the weights"));
-        }
-        // Exact: the integer lies within the type's range.
-        out.extend_from_slice(&(integer as i64).to_le_bytes()[..bytes]);
+    let numbers = source.as_chunks::<4>().0;
+    out.resize(numbers.len() * bytes, 0);
+    let range = [low, high];
+    let fit = match bytes {
+        1 => store::<1>(scaling, range, numbers, out),
+        2 => store::<2>(scaling, range, numbers, out),
+        _ => store::<4>(scaling, range, numbers, out),
+    };
+    match fit {
+        true => Ok(()),
+        false => Err(misfit(dtype, scaling, first, numbers)),
     }
-    Ok(())
+}
+
+/// Stores integers of `N` bytes; `false` where one is not in `range`.
+fn store<const N: usize>(scaling: Scaling, range: [f64; 2], numbers: &[[u8; 4]], out: &mut [u8]) -> bool {
+    let out = out.as_chunks_mut::<N>().0;
+    vectorised(
+        #[inline(always)]
+        || {
+            let mut fit = true;
+            for (number, out) in numbers.iter().zip(out) {
+                let (integer, fits) = integer(scaling, range, f32::from_le_bytes(*number));
+                fit &= fits;
+                // Exact, where it fits.
+                out.copy_from_slice(&(integer as i32).to_le_bytes()[..N]);
+            }
+            fit
+        },
+    )
+}
+
+/// The integer that stands for a number, and whether it lies in `range`.
+#[inline(always)]
+fn integer(scaling: Scaling, [low, high]: [f64; 2], number: f32) -> (f64, bool) {
+    let integer = scaling.units(number);
+    let limit = scaling.limit.map_or(f64::INFINITY, |limit| f64::from(limit.get()));
+    let integer = if integer > limit { limit } else { integer };
+    let integer = if integer < -limit { -limit } else { integer };
+    // What is no number is not clipped.
+    (integer, (integer >= low) & (integer <= high) & number.is_finite())
+}
+
+/// The error for the first number that does not fit.
+fn misfit(dtype: DType, scaling: Scaling, first: u64, numbers: &[[u8; 4]]) -> Error {
+    let error = Error::lossy("a number does not fit the integers that it is to be stored as");
+    let Some((low, high, _)) = limits(dtype) else { return error };
+    let fits = |number: f32| integer(scaling, [low, high], number).1;
+    let mut numbers = (first..).zip(numbers.iter().map(|number| f32::from_le_bytes(*number)));
+    let Some((position, number)) = numbers.find(|(_, number)| !fits(*number)) else { return error };
+    let scale = f64::from(scaling.scale.get());
+    error
+        .field(format!("element {position}"))
+        .found(format!("{number}, which is {} at a scale of {scale}", scale * f64::from(number)))
+        .expected(format!("{} to {} ({low} to {high} as {dtype})", low / scale, high / scale))
+        .help("choose a smaller scale or a larger dtype, or clip the weights")
 }
 
 /// Reads little-endian integers as the 32-bit floats that they stand for.
@@ -45,17 +80,30 @@ pub fn quantise(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: 
 /// [`ckpt_api::Kind::Unsupported`] for a dtype that is no integer of 8, 16 or 32 bits.
 pub fn dequantise(dtype: DType, scaling: Scaling, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let (_, _, bytes) = limits(dtype).ok_or_else(|| unsupported(dtype))?;
-    let scale = f64::from(scaling.scale.get());
-    out.clear();
-    for element in source.chunks_exact(bytes) {
-        let mut wide = [0; 4];
-        wide[4 - bytes..].copy_from_slice(element);
-        let integer = i32::from_le_bytes(wide) >> (32 - 8 * bytes);
-        // One rounding: the quotient of doubles is closer to the true one than any two floats are to each other.
-        let number = (f64::from(integer) / scale) as f32;
-        out.extend_from_slice(&number.to_le_bytes());
+    match bytes {
+        1 => load::<1>(scaling, source, out),
+        2 => load::<2>(scaling, source, out),
+        _ => load::<4>(scaling, source, out),
     }
     Ok(())
+}
+
+fn load<const N: usize>(scaling: Scaling, source: &[u8], out: &mut Vec<u8>) {
+    let integers = source.as_chunks::<N>().0;
+    out.resize(integers.len() * 4, 0);
+    let (numbers, scale) = (out.as_chunks_mut::<4>().0, f64::from(scaling.scale.get()));
+    vectorised(
+        #[inline(always)]
+        || {
+            for (integer, number) in integers.iter().zip(numbers) {
+                let mut wide = [0; 4];
+                wide[4 - N..].copy_from_slice(integer);
+                let integer = i32::from_le_bytes(wide) >> (32 - 8 * N);
+                // One rounding: the quotient of doubles is closer to the true one than any two floats are to each other.
+                *number = ((f64::from(integer) / scale) as f32).to_le_bytes();
+            }
+        },
+    );
 }
 
 /// Smallest and largest integer, and bytes.
@@ -144,6 +192,36 @@ mod tests {
             dequantise(DType::I16, scaling(scale, Rounding::Nearest), &integers, &mut numbers).unwrap();
             quantise(DType::I16, scaling(scale, Rounding::Nearest), 0, &numbers, &mut back).unwrap();
             prop_assert_eq!(back, integers);
+        }
+
+        #[test]
+        fn many_at_once_become_what_the_definition_makes_of_each(
+            numbers in prop::collection::vec(prop_oneof![4 => -140f32..140.0, 1 => any::<f32>(), 1 => (-600i32..600).prop_map(|n| n as f32 / 4.0)], 0..200),
+            scale in 1u32..300, nearest: bool, limit in 0u32..200, dtype in 0usize..3,
+        ) {
+            let dtype = [DType::I8, DType::I16, DType::I32][dtype];
+            let (low, high, size) = limits(dtype).unwrap();
+            let rounding = if nearest { Rounding::Nearest } else { Rounding::Truncate };
+            let scaling = Scaling { limit: NonZeroU32::new(limit), ..scaling(scale, rounding) };
+            let (mut expected, mut misfit) = (Vec::new(), None);
+            for (k, number) in numbers.iter().enumerate() {
+                let scaled = f64::from(*number) * f64::from(scale);
+                let mut integer = if nearest { scaled.round() } else { scaled.trunc() };
+                if limit > 0 && number.is_finite() {
+                    integer = integer.clamp(-f64::from(limit), f64::from(limit));
+                }
+                if !(integer >= low && integer <= high) {
+                    misfit.get_or_insert(k);
+                }
+                expected.extend_from_slice(&(integer as i64).to_le_bytes()[..size]);
+            }
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            let mut out = vec![1; 5];
+            match (quantise(dtype, scaling, 7, &bytes, &mut out), misfit) {
+                (Ok(()), None) => prop_assert_eq!(out, expected),
+                (Err(error), Some(k)) => prop_assert!(error.to_string().contains(&format!("element {})", 7 + k)), "{}", error),
+                (result, misfit) => prop_assert!(false, "{:?}, {:?}", result, misfit),
+            }
         }
 
         #[test]

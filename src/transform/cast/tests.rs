@@ -208,3 +208,68 @@ fn the_small_floats_have_their_published_extremes() {
         assert_eq!(all.iter().copied().fold(0.0, f64::max), expected, "{dtype}");
     }
 }
+
+#[test]
+fn every_f16_and_what_lies_around_the_middle_to_the_next_becomes_what_the_crate_half_makes_of_it() {
+    let mut numbers = Vec::new();
+    for code in 0..=u16::MAX {
+        let bits = f16::from_bits(code).to_f32().to_bits();
+        let middle = bits | 0x1000;
+        numbers.extend([bits, middle - 1, middle, middle + 1].map(f32::from_bits));
+    }
+    let (mut out, mut fitting) = (Vec::new(), 0);
+    for number in numbers {
+        let rounded = f16::from_f32(number);
+        let cast = cast(DType::F32, DType::F16, 0, &number.to_le_bytes(), &mut out);
+        assert_eq!(out, rounded.to_le_bytes(), "{number:e}");
+        match &cast {
+            Ok(error) if number.is_finite() => {
+                assert_eq!(*error, f64::from((number - rounded.to_f32()).abs()))
+            }
+            Ok(error) => assert_eq!(*error, 0.0),
+            Err(_) => assert!(rounded.is_infinite() && number.is_finite()),
+        }
+        fitting += u32::from(cast.is_ok());
+    }
+    assert!(fitting > 250_000, "only {fitting}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn many_at_once_become_what_each_becomes(
+        bits in proptest::collection::vec(proptest::prelude::any::<u32>(), 0..300), small: bool, from in 0usize..4,
+    ) {
+        // Any bits: infinities, NaN with payloads, subnormals, zeros with signs. Small ones, so that most fit every type.
+        let bits: Vec<u32> = bits.into_iter().map(|bits| if small { bits & 0xc700_0fff } else { bits }).collect();
+        let words: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+        let (from, to) = [
+            (DType::F32, DType::F16), (DType::F32, DType::Bf16), (DType::F16, DType::F32), (DType::Bf16, DType::F32),
+        ][from];
+        let size = bytes_of(from);
+        let (mut all, mut one, mut joined) = (vec![7; 3], Vec::new(), Vec::new());
+        let mut worst = Ok(0f64);
+        for (k, element) in words.chunks(size).enumerate() {
+            let error = cast(from, to, k as u64, element, &mut one);
+            worst = worst.and_then(|worst| error.map(|error| worst.max(error)));
+            joined.extend_from_slice(&one);
+        }
+        match (cast(from, to, 0, &words, &mut all), worst) {
+            (Ok(found), Ok(worst)) => proptest::prop_assert_eq!(found.to_bits(), worst.to_bits()),
+            (Err(found), Err(first)) => proptest::prop_assert_eq!(found.to_string(), first.to_string()),
+            (found, worst) => proptest::prop_assert!(false, "{:?}, singly {:?}", found, worst),
+        }
+        proptest::prop_assert_eq!(all, joined);
+    }
+
+    #[test]
+    fn floats_become_what_the_crate_half_makes_of_them(bits: u32) {
+        let number = f32::from_bits(bits);
+        let mut out = Vec::new();
+        let finite = |error: &Error| error.kind() == ckpt_api::Kind::Lossy && number.is_finite();
+        let fits = |result: Result<f64>| result.map_or_else(|error| finite(&error), |_| true);
+        proptest::prop_assert!(fits(cast(DType::F32, DType::Bf16, 0, &bits.to_le_bytes(), &mut out)));
+        proptest::prop_assert_eq!(&out, &bf16::from_f32(number).to_le_bytes());
+        proptest::prop_assert!(fits(cast(DType::F32, DType::F16, 0, &bits.to_le_bytes(), &mut out)));
+        proptest::prop_assert_eq!(&out, &f16::from_f32(number).to_le_bytes());
+    }
+}

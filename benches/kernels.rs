@@ -1,0 +1,126 @@
+//! How fast the loops over elements are, beside `memcpy`: `cargo bench --bench kernels [FILTER]`.
+
+use ckpt::api::{Checksum, ChecksumAlgorithm, DType, Rounding, Scaling};
+use ckpt::transform::{cast, dequantise, permute, quantise};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+
+/// Elements that are in the L2 cache, and that are not.
+const SIZES: [(&str, usize); 2] = [("cached", 1 << 15), ("memory", 1 << 23)];
+
+fn copies(c: &mut Criterion) {
+    let mut group = c.benchmark_group("copy");
+    for (place, elements) in SIZES {
+        let source = floats(elements);
+        let mut out = vec![0; source.len()];
+        group.throughput(Throughput::Bytes(source.len() as u64));
+        group.bench_function(BenchmarkId::new("memcpy", place), |b| {
+            b.iter(|| black_box(&mut out).copy_from_slice(black_box(&source)));
+        });
+        let checksum = Checksum { algorithm: ChecksumAlgorithm::MaskedCrc32c, seed: 0, value: None };
+        group.bench_function(BenchmarkId::new("crc32c", place), |b| {
+            b.iter(|| {
+                let mut running = checksum.start();
+                running.update(black_box(&source));
+                running.finish()
+            });
+        });
+        group.bench_function(BenchmarkId::new("crc32c by rows of 4 KiB in any order", place), |b| {
+            b.iter(|| {
+                let mut scattered = checksum.start_scattered(source.len() as u64);
+                for half in [1, 0] {
+                    let rows = source.chunks(4096).enumerate().filter(|(row, _)| row % 2 == half);
+                    rows.for_each(|(row, bytes)| scattered.update(row as u64 * 4096, bytes));
+                }
+                scattered.finish()
+            });
+        });
+    }
+}
+
+fn permutes(c: &mut Criterion) {
+    let mut group = c.benchmark_group("permute");
+    let cases: [(&str, &[usize], &[usize]); 8] = [
+        ("matrix 256x256", &[256, 256], &[1, 0]),
+        ("matrix 4096x4096", &[4096, 4096], &[1, 0]),
+        ("matrix 4093x2039", &[4093, 2039], &[1, 0]),
+        ("matrix 50257x64", &[50_257, 64], &[1, 0]),
+        ("HWIO to OIHW 3x3x256x256", &[3, 3, 256, 256], &[3, 2, 0, 1]),
+        ("OIHW to HWIO 256x256x3x3", &[256, 256, 3, 3], &[2, 3, 1, 0]),
+        ("buckets 768x8x32", &[768, 8, 32], &[1, 2, 0]),
+        ("heads 64x32x512, the last axis stays", &[64, 32, 512], &[1, 0, 2]),
+    ];
+    for (name, shape, order) in cases {
+        for size in [1, 2, 4, 8] {
+            let bytes = shape.iter().product::<usize>() * size;
+            let source: Vec<u8> = (0..bytes).map(|k| (k % 251) as u8).collect();
+            let mut out = Vec::new();
+            group.throughput(Throughput::Bytes(bytes as u64));
+            group.bench_function(BenchmarkId::new(name, format!("{size} bytes")), |b| {
+                b.iter(|| permute(black_box(&source), shape, order, size, &mut out));
+            });
+        }
+    }
+}
+
+fn casts(c: &mut Criterion) {
+    use DType::{Bf16, F16, F32, F64};
+    let mut group = c.benchmark_group("cast");
+    for (place, elements) in SIZES {
+        for (from, to) in
+            [(F32, F16), (F32, Bf16), (F32, F64), (F16, F32), (Bf16, F32), (F64, F32), (F16, Bf16)]
+        {
+            let (mut source, mut out) = (Vec::new(), Vec::new());
+            cast(F32, from, 0, &floats(elements), &mut source).unwrap();
+            group.throughput(Throughput::Bytes(source.len() as u64));
+            group.bench_function(BenchmarkId::new(format!("{from} to {to}"), place), |b| {
+                b.iter(|| cast(from, to, 0, black_box(&source), &mut out).unwrap());
+            });
+        }
+    }
+}
+
+fn quantises(c: &mut Criterion) {
+    let mut group = c.benchmark_group("quantise");
+    for (place, elements) in SIZES {
+        let source = floats(elements);
+        for (name, rounding, limit) in [
+            ("truncate", Rounding::Truncate, None),
+            ("nearest", Rounding::Nearest, None),
+            ("nearest, clip", Rounding::Nearest, 100.try_into().ok()),
+        ] {
+            for dtype in [DType::I16, DType::I8] {
+                let scaling = Scaling { scale: 64.try_into().unwrap(), rounding, limit, each_term: false };
+                let mut out = Vec::new();
+                group.throughput(Throughput::Bytes(source.len() as u64));
+                group.bench_function(BenchmarkId::new(format!("f32 to {dtype}, {name}"), place), |b| {
+                    b.iter(|| quantise(dtype, scaling, 0, black_box(&source), &mut out).unwrap());
+                });
+            }
+        }
+        let scaling = Scaling {
+            scale: 64.try_into().unwrap(),
+            rounding: Rounding::Nearest,
+            limit: None,
+            each_term: false,
+        };
+        let (mut integers, mut out) = (Vec::new(), Vec::new());
+        quantise(DType::I16, scaling, 0, &source, &mut integers).unwrap();
+        group.throughput(Throughput::Bytes(integers.len() as u64));
+        group.bench_function(BenchmarkId::new("i16 to f32", place), |b| {
+            b.iter(|| dequantise(DType::I16, scaling, black_box(&integers), &mut out).unwrap());
+        });
+    }
+}
+
+/// Numbers between -1 and 1.
+fn floats(elements: usize) -> Vec<u8> {
+    (0..elements).flat_map(|k| ((k as f32 * 0.618_034).fract() * 2.0 - 1.0).to_le_bytes()).collect()
+}
+
+criterion_group! {
+    name = kernels;
+    config = Criterion::default().sample_size(20).measurement_time(std::time::Duration::from_secs(1));
+    targets = copies, permutes, casts, quantises
+}
+criterion_main!(kernels);
