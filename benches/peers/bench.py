@@ -134,7 +134,9 @@ def table_of(title: str, programs: list[Program], rounds: int) -> None:
     print("| program | wall, s | × cp | CPU, s | CPU × cp | peak RSS, MiB |\n|---|---:|---:|---:|---:|---:|")
     copied = medians["cp"]
     for name, (wall, cpu, peak) in medians.items():
-        print(f"| {name} | {wall:.3f} | {wall / copied[0]:.2f} | {cpu:.2f} | {cpu / copied[1]:.2f} | {peak:.0f} |")
+        # A copy of little takes less than the clock of processor time can tell.
+        ratio = f"{cpu / copied[1]:.2f}" if copied[1] else ""
+        print(f"| {name} | {wall:.3f} | {wall / copied[0]:.2f} | {cpu:.2f} | {ratio} | {peak:.0f} |")
     sys.stdout.flush()
 
 
