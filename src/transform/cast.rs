@@ -224,13 +224,14 @@ fn to_f16(number: f32) -> ([u8; 2], f32) {
     // Beside 1/2, the last bit of a float is worth as much as that of a subnormal f16.
     let beside_half = magnitude + 0.5;
     let rounded = bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff;
-    let (stored, value) = match bits {
-        ..SMALLEST_NORMAL => (beside_half.to_bits().wrapping_sub(0x3f00_0000), beside_half - 0.5),
-        ..TOO_LARGE if rounded < TOO_LARGE => {
-            (rounded.wrapping_sub(0x3800_0000) >> 13, f32::from_bits(rounded))
-        }
-        ..=0x7f80_0000 => (0x7c00, f32::INFINITY),
-        _ => (0x7e00 | bits >> 13 & 0x3ff, f32::NAN),
+    let (stored, value) = if bits > f32::INFINITY.to_bits() {
+        (0x7e00 | bits >> 13 & 0x3ff, f32::NAN)
+    } else if bits >= TOO_LARGE || rounded >= TOO_LARGE {
+        (0x7c00, f32::INFINITY)
+    } else if bits < SMALLEST_NORMAL {
+        (beside_half.to_bits().wrapping_sub(0x3f00_0000), beside_half - 0.5)
+    } else {
+        (rounded.wrapping_sub(0x3800_0000) >> 13, f32::from_bits(rounded))
     };
     let [low, high, ..] = (sign | stored).to_le_bytes();
     ([low, high], magnitude - value)
