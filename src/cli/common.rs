@@ -73,10 +73,27 @@ impl Two {
             Source::open(&registry, path, &options)
         };
         Ok((
-            open(&self.a, &self.a_format, &self.a_set, &self.a_arch)?,
-            open(&self.b, &self.b_format, &self.b_set, &self.b_arch)?,
+            open(&self.a, &self.a_format, &self.a_set, &self.a_arch).map_err(|error| of_two(error, "a"))?,
+            open(&self.b, &self.b_format, &self.b_set, &self.b_arch).map_err(|error| of_two(error, "b"))?,
         ))
     }
+
+    /// What an error about either tells to do, by the options of the checkpoint whose file it names.
+    pub(super) fn located(&self, error: Error) -> Error {
+        let b = self.b.display().to_string();
+        let is_b =
+            |(label, text): &(&str, String)| *label == "file" && text.starts_with(&b) && self.a != self.b;
+        let side = if error.context().iter().any(is_b) { "b" } else { "a" };
+        of_two(error, side)
+    }
+}
+
+/// Help that names the options of a command with one checkpoint, for one of two.
+fn of_two(error: Error, side: &str) -> Error {
+    let options = [("--set ", "set "), ("--from-set ", "set "), ("--arch", "arch"), ("--from", "format")];
+    error.with_help(|help| {
+        options.iter().fold(help, |help, (one, two)| help.replace(one, &format!("--{side}-{two}")))
+    })
 }
 
 /// How to read the input.
@@ -194,10 +211,12 @@ pub(super) fn write_new(path: &Path, text: &str) -> Result<()> {
 
 /// A tolerance from an argument.
 pub(super) fn tolerated(field: &str, value: f64) -> Result<f64> {
-    if value >= 0.0 {
+    if value >= 0.0 && value.is_finite() {
         return Ok(value);
     }
-    Err(Error::usage("a tolerance must not be negative").field(field).found(value.to_string()))
+    Err(Error::usage("a tolerance is a finite number, and not negative")
+        .field(field)
+        .found(value.to_string()))
 }
 
 /// Splits `key=value` arguments.

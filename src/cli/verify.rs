@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         Error::usage("nothing is named that could be verified").help("name two checkpoints, or a --receipt")
     })?;
     let (a, b) = two.open()?;
-    let found = verify(&Registry::builtin(), &a, &b, &options)?;
+    let found = verify(&Registry::builtin(), &a, &b, &options).map_err(|error| two.located(error))?;
     if let Some(path) = &arguments.report {
         write_new(path, &to_json(&found)?)?;
     }

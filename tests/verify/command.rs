@@ -157,3 +157,32 @@ fn a_checkpoint_that_does_not_say_what_it_computes_is_refused_with_what_to_do() 
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("activations="));
 }
+
+/// The options of `verify` that say so, not those of other commands.
+#[test]
+fn help_names_the_options_of_the_checkpoint_that_an_error_is_about() {
+    let place = tempfile::tempdir().unwrap();
+    let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+    for (a, b, side) in [(bare, DIGITS, "--a-"), (DIGITS, bare, "--b-")] {
+        let output = ckpt(place.path(), &["verify", a, b]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(&format!("{side}set activations=")), "{said}");
+        assert!(said.contains(&format!("{side}arch")), "{said}");
+        let output = ckpt(place.path(), &["verify", a, b, &format!("{side}set"), "activations=relu,softmax"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+    std::fs::write(place.path().join("x"), "no checkpoint").unwrap();
+    let output = ckpt(place.path(), &["verify", DIGITS, "x"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("--b-format") && !said.contains("--from"), "{said}");
+}
+
+#[test]
+fn a_tolerance_that_allows_everything_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    for value in ["inf", "NaN"] {
+        let output = ckpt(place.path(), &["verify", DIGITS, DIGITS, "--atol", value]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+    }
+}

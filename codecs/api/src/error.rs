@@ -185,6 +185,13 @@ impl Error {
         self
     }
 
+    /// The same with its help in other words, where the reader's options have other names.
+    #[must_use]
+    pub fn with_help(mut self, reword: impl FnOnce(String) -> String) -> Self {
+        self.0.help = self.0.help.map(reword);
+        self
+    }
+
     /// The sort of problem.
     pub fn kind(&self) -> Kind {
         self.0.kind
