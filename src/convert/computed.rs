@@ -76,7 +76,9 @@ fn pair(planned: &Planned, source: &Source, part: &Source) -> ckpt_api::Result<C
     };
     let report = match verify(&crate::Registry::builtin(), source, part, &options) {
         Ok(report) => report,
-        Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Io) => return Err(error),
+        Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Io | Kind::Mismatch) => {
+            return Err(error.help("nothing was kept; convert without --verify to look at the output"));
+        }
         // Such as an activation that the target does not store, or a model larger than the budget.
         Err(error) => return Ok(Computed::not_run(error.to_string())),
     };

@@ -50,6 +50,11 @@ pub(super) struct Given {
 }
 
 impl Inputs {
+    /// Whether there is anything but random numbers.
+    pub(super) fn are_given(&self) -> bool {
+        !self.files.is_empty() || !self.positions.is_empty()
+    }
+
     /// Reads what is to go into `checkpoint`'s graph. Real numbers stay in the type that they are stored in.
     pub(super) fn read(
         &self,

@@ -23,7 +23,8 @@
 //!     nothing about errors.
 //!
 //!   End to end, `‖e‖₂/‖y‖₂` stays within `1e-5 + Σ‖W‖₂/‖y‖₂` over all layers, `max|e|/max|y|` within four times that, and the largest
-//!   element of each row is the same one where it leads by more than the errors of both.
+//!   element of each row is the same one where it leads by more than the errors of both. What storage may do makes this wide: then a
+//!   layer that only one graph has, or that takes other values, is a difference though the outputs agree.
 //! - **given**: `|a − b| ≤ atol + rtol·|a|` for every element of results and layers, where the user says so.
 //!
 //! The first checkpoint is taken to be what the second was made of: a wider dtype than the first one's holds the same numbers
@@ -181,6 +182,15 @@ fn tensors(a: &Source, b: &Source, options: &Options, reason: String) -> Result<
     if difference.tensors.is_empty() {
         report.notes.push("no name is in both: give the mapping of names with --map".to_owned());
     }
+    // Why a graph was left out is said here, if anywhere.
+    for source in [a, b].into_iter().filter(|source| source.checkpoint().graph.is_none()) {
+        let shown = source.input().display(source.input().entry());
+        report.notes.extend(source.contents().notes.iter().map(|note| format!("{shown}: {note}")));
+    }
+    if options.inputs.are_given() || options.devices != Options::default().devices {
+        report.notes.push("nothing was run: the inputs and devices that were given were not used".to_owned());
+    }
+    report.notes.dedup();
     report.tensors = Some(TensorReport { reason, difference });
     Ok(report)
 }
@@ -249,6 +259,12 @@ fn graphs(registry: &Registry, a: Side, b: Side, options: &Options) -> Result<Re
 
 fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
+    let blank = |output: &OutputReport| output.comparison.metrics.cosine.is_none();
+    if report.runs.iter().any(|run| run.outputs.iter().any(blank)) {
+        notes.push(
+            "an output is nothing but zeros, infinities or NaN on these inputs, so that little is shown: give others".to_owned(),
+        );
+    }
     for run in report.runs.iter().filter(|run| !run.verdict.passes()) {
         if run.first_divergence.is_none() {
             notes.push(format!(
@@ -342,8 +358,8 @@ impl Verifying<'_> {
             compared = self.layers(&rule, &reference, device)?;
         }
         let mut layers = std::mem::take(&mut compared.layers);
-        if agree {
-            // Graphs may say the same in other words.
+        if agree && compared.storage == 0.0 {
+            // Graphs may say the same in other words; a bound that storage widens does not show it.
             for layer in layers.iter_mut().filter(|layer| layer.comparison.is_none()) {
                 layer.verdict = Verdict::NotCompared;
             }
@@ -433,6 +449,10 @@ impl Verifying<'_> {
                 comparison.verdict = Verdict::Fail;
             }
             reports.push(OutputReport { a: own.name.clone(), b: theirs.name.clone(), comparison, argmax });
+        }
+        if reports.iter().all(|report| report.comparison.shape.contains(&0)) {
+            return Err(Error::usage("nothing is compared: the graphs give no element")
+                .help("give inputs of at least one example"));
         }
         Ok(reports)
     }

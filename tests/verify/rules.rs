@@ -1,10 +1,10 @@
 //! Which rule is chosen, and what it lets pass.
 
 use crate::support::{check, dense_net, diverging, sparse_net};
-use ckpt::api::{DType, Node, Op};
+use ckpt::api::{Attribute, DType, Node, Op};
 use ckpt::diff::Tolerance;
 use ckpt::mapping::Mapping;
-use ckpt::verify::{Named, Options, RuleName, Verdict};
+use ckpt::verify::{InputFile, Inputs, Named, Options, RuleName, Verdict};
 
 #[test]
 fn where_only_names_and_layout_changed_every_bit_must_be_equal() {
@@ -137,6 +137,45 @@ fn dropout_and_layers_in_other_words_are_no_difference() {
     assert_eq!(alone[0].b.as_deref(), Some("again"));
 }
 
+/// What rounding weights may do to the outputs is more than what many a layer does.
+#[test]
+fn a_layer_that_only_one_graph_has_is_not_excused_by_a_bound_that_narrower_weights_widen() {
+    let (net, mut other) = (dense_net(), dense_net());
+    let mut nodes = std::mem::take(&mut other.graph().nodes);
+    nodes.insert(4, Node::new("leak", Op::LeakyRelu).attribute("alpha", Attribute::Float(0.999_9)));
+    *other.graph() = ckpt::api::Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
+    let half = other.stored_as(DType::F16);
+    let report = check(&net.source(), &half, &Options::default());
+    assert!(report.runs[0].outputs[0].comparison.verdict.passes(), "the outputs alone do not show it");
+    assert_eq!(report.verdict, Verdict::Fail);
+    assert!(
+        report.runs[0]
+            .layers
+            .iter()
+            .any(|layer| layer.b.as_deref() == Some("leak") && !layer.verdict.passes())
+    );
+    let tolerance = Some(Tolerance { absolute: 0.1, relative: 0.0 });
+    let report = check(&net.source(), &half, &Options { tolerance, ..Options::default() });
+    assert_eq!(report.verdict, Verdict::Pass, "who says how much may differ is taken at their word");
+}
+
+#[test]
+fn a_comparison_of_nothing_is_refused_and_one_of_nothing_but_nan_says_so() {
+    let (registry, net) = (ckpt::Registry::builtin(), dense_net());
+    let empty = Options { inputs: Inputs { batch: 0, ..Inputs::default() }, ..Options::default() };
+    let error = ckpt::verify::verify(&registry, &net.source(), &net.source(), &empty).unwrap_err();
+    assert_eq!(error.kind(), ckpt::Kind::Usage);
+    assert!(error.to_string().contains("at least one example"), "{error}");
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("x.safetensors");
+    crate::support::archive(&path, "x", &[1, 6], &[f32::NAN; 6]);
+    let file = InputFile { input: None, path, key: None };
+    let inputs = Inputs { files: vec![file], ..Inputs::default() };
+    let report = check(&net.source(), &net.source(), &Options { inputs, ..Options::default() });
+    assert!(report.notes.iter().any(|note| note.contains("NaN")), "{:?}", report.notes);
+    assert!(check(&net.source(), &net.source(), &Options::default()).notes.is_empty());
+}
+
 #[test]
 fn checkpoints_without_a_graph_are_compared_by_their_tensors() {
     let (net, mut other) = (dense_net(), dense_net());
@@ -145,6 +184,10 @@ fn checkpoints_without_a_graph_are_compared_by_their_tensors() {
     let tensors = report.tensors.as_ref().unwrap();
     assert_eq!((report.verdict, report.runs.len(), tensors.difference.tensors.len()), (Verdict::Pass, 0, 6));
     assert!(tensors.reason.contains("the second checkpoint does not say"), "{}", tensors.reason);
+    assert!(report.notes.is_empty());
+    let devices = vec!["vulkan".to_owned()];
+    let unused = check(&net.source(), &other.source(), &Options { devices, ..Options::default() });
+    assert!(unused.notes[0].contains("nothing was run"), "{:?}", unused.notes);
     let mut renamed = other.renamed(|name| format!("m.{name}"));
     assert_eq!(check(&net.source(), &renamed.source(), &Options::default()).verdict, Verdict::Fail);
     let mapping = Mapping::from_toml("[[rule]]\nfrom = '{name:path}'\nto = 'm.{name}'\n", "m.toml").unwrap();
