@@ -35,7 +35,23 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     };
     writer.write()?;
     writer.tell_losses();
+    require_numbers(checkpoint, &writer.placed)?;
     Ok(writer.placed)
+}
+
+/// Refuses what bullet would load silently and ignore: records and files without a number.
+fn require_numbers(checkpoint: &Checkpoint, placed: &Placed) -> Result<()> {
+    let is_empty = |placement: &&Placement| placement.extents.iter().all(|extent| extent.len == 0);
+    if let Some(placement) = placed.placements.iter().find(is_empty) {
+        let tensor = checkpoint.tensors.get(placement.tensor.0).map_or("", |tensor| tensor.name.as_str());
+        return Err(Error::unsupported("a weight of bullet's has at least one number")
+            .tensor(tensor)
+            .help("leave it out with --exclude"));
+    }
+    if placed.placements.is_empty() {
+        return Err(Error::unsupported("bullet's files hold weights, and there is none to write"));
+    }
+    Ok(())
 }
 
 /// What an option says, or else what reading left in the metadata.

@@ -391,3 +391,15 @@ fn a_tensor_that_was_renamed_keeps_its_id() {
     contents.checkpoint.rename(&[("l0w".to_owned(), "features".to_owned())].into()).unwrap();
     assert_eq!(write(&contents.checkpoint, &values, "raw.bin", &[]).unwrap()["raw.bin"], headerless(&net()));
 }
+
+/// Bullet would load such files silently and keep its initial values.
+#[test]
+fn what_holds_no_number_is_not_written() {
+    let empty = Tensor::new("w", DType::F32, Shape::new([0, 3]).unwrap());
+    let checkpoint = |tensors| Checkpoint { tensors, ..Checkpoint::default() };
+    let refused = |tensors| place(&checkpoint(tensors), "net", &[]).unwrap_err();
+    let error = refused(vec![empty]);
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert!(error.to_string().contains("tensor w") && error.to_string().contains("--exclude"), "{error}");
+    assert_eq!(refused(Vec::new()).kind(), Kind::Unsupported);
+}
