@@ -3,12 +3,13 @@
 use super::blame::{Sides, blame, tensor_pairs};
 use super::compare::{Bound, Demand, Size, compare};
 use super::inputs::fitted;
+use super::normalised;
 use super::pairing::Pair;
 use super::parameters::{Errors, StorageError};
 use super::report::{Blame, Layer, RuleName, Verdict};
 use crate::diff::Tolerance;
 use ckpt_api::{Error, Graph, Node, Op, Result};
-use ckpt_forward::{Arithmetic, Array, Backend, Cpu, Element, Numbers, Observer, Program, Value};
+use ckpt_forward::{Arithmetic, Array, Backend, Cpu, Element, Numbers, Observer, Parameters, Program, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The first graph's run: what it gives, and, where they are kept, its activations, rounded to binary32.
@@ -244,11 +245,19 @@ impl Comparing<'_> {
             a.parameters.values().filter_map(|name| self.sides.errors.get(name)).copied().collect();
         let storage = match (errors.is_empty(), bounds, &a.op) {
             (true, ..) | (_, None, _) => Vec::new(),
-            // Each of up to three tensors enters once, relative to the whole.
-            (_, _, Op::BatchNormalization | Op::LayerNormalization) => {
-                let relative = errors.iter().map(|error| error.relative).fold(0.0, f64::max);
+            (_, _, Op::BatchNormalization) => match inputs.first() {
+                Some(x) => normalised::of_batch(a, self.sides.a, self.sides.errors, x)?,
+                None => Vec::new(),
+            },
+            // Each of two tensors enters once, relative to the whole; what a row is normalised to is at most √n.
+            (_, _, Op::LayerNormalization) => {
+                let most = |of: fn(&StorageError) -> f64| errors.iter().map(of).fold(0.0, f64::max);
+                let (relative, absolute) = (most(|error| error.relative), most(|error| error.absolute));
+                let scale = a.parameters.get("scale").and_then(|name| self.sides.a.tensor(name));
+                #[expect(clippy::cast_precision_loss, reason = "what is in memory is below 2^53")]
+                let root = scale.map_or(1.0, |scale| (scale.shape.elements() as f64).sqrt());
                 let sums = rounding.iter().flat_map(|rounding| &rounding.sums);
-                sums.map(|sum| 3.0 * relative * sum).collect()
+                sums.map(|sum| 2.0 * relative * sum + (1.0 + root) * absolute).collect()
             }
             (_, Some(bounds), _) => {
                 let absolute =

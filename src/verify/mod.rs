@@ -44,6 +44,7 @@ mod inputs;
 mod layers;
 mod mapped;
 mod metrics;
+mod normalised;
 mod pairing;
 mod parameters;
 mod report;

@@ -1,7 +1,7 @@
 //! Which rule is chosen, and what it lets pass.
 
-use crate::support::{check, dense_net, diverging, sparse_net};
-use ckpt::api::{Attribute, DType, Node, Op};
+use crate::support::{Net, check, dense_net, diverging, sparse_net};
+use ckpt::api::{Attribute, Axis, DType, Graph, Node, Op};
 use ckpt::diff::Tolerance;
 use ckpt::mapping::Mapping;
 use ckpt::verify::{InputFile, Inputs, Named, Options, RuleName, Verdict};
@@ -119,7 +119,7 @@ fn dropout_and_layers_in_other_words_are_no_difference() {
     let (net, mut other) = (dense_net(), dense_net());
     other.graph().nodes.insert(1, Node::new("dropout", Op::Identity));
     let nodes = std::mem::take(&mut other.graph().nodes);
-    *other.graph() = ckpt::api::Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
+    *other.graph() = Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
     let report = check(&net.source(), &other.source(), &Options { per_layer: true, ..Options::default() });
     assert_eq!((report.verdict, report.runs[0].layers.len()), (Verdict::Pass, 6));
     // ReLU twice is ReLU: the second has no counterpart, and the outputs agree.
@@ -128,7 +128,7 @@ fn dropout_and_layers_in_other_words_are_no_difference() {
         nodes.insert(2, Node::new("again", Op::Relu));
         nodes
     };
-    *other.graph() = ckpt::api::Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
+    *other.graph() = Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
     let report = check(&net.source(), &other.source(), &Options { per_layer: true, ..Options::default() });
     assert_eq!(report.verdict, Verdict::Pass);
     let alone: Vec<_> =
@@ -143,7 +143,7 @@ fn a_layer_that_only_one_graph_has_is_not_excused_by_a_bound_that_narrower_weigh
     let (net, mut other) = (dense_net(), dense_net());
     let mut nodes = std::mem::take(&mut other.graph().nodes);
     nodes.insert(4, Node::new("leak", Op::LeakyRelu).attribute("alpha", Attribute::Float(0.999_9)));
-    *other.graph() = ckpt::api::Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
+    *other.graph() = Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
     let half = other.stored_as(DType::F16);
     let report = check(&net.source(), &half, &Options::default());
     assert!(report.runs[0].outputs[0].comparison.verdict.passes(), "the outputs alone do not show it");
@@ -157,6 +157,33 @@ fn a_layer_that_only_one_graph_has_is_not_excused_by_a_bound_that_narrower_weigh
     let tolerance = Some(Tolerance { absolute: 0.1, relative: 0.0 });
     let report = check(&net.source(), &half, &Options { tolerance, ..Options::default() });
     assert_eq!(report.verdict, Verdict::Pass, "who says how much may differ is taken at their word");
+}
+
+/// 1/√v magnifies what rounding does to a small variance.
+#[test]
+fn normalisation_by_small_variances_is_bounded_by_what_storage_does_to_them() {
+    let roles = ["scale", "bias", "mean", "variance"];
+    let norm = roles
+        .iter()
+        .fold(Node::new("norm", Op::BatchNormalization), |node, role| node.parameter(role, *role));
+    let graph = Graph::sequential("n", vec![None, Some(6)], vec![None, Some(6)], vec![norm]);
+    let six: &[(Axis, u64)] = &[(Axis::Out, 6)];
+    let mut seen = 0;
+    for size in [1.0, 1e-3, 1e-5, 1e-6, 1e-7] {
+        let mut net =
+            Net::new(graph.clone(), &[("scale", six), ("bias", six), ("mean", six), ("variance", six)]);
+        net.tensor("variance").iter_mut().for_each(|value| *value = (value.abs() + 0.1) * size);
+        for dtype in [DType::F16, DType::Bf16] {
+            let report = check(&net.source(), &net.stored_as(dtype), &Options::default());
+            assert!(report.verdict.passes(), "{size} {dtype}: {:?}", report.runs[0].layers[0].comparison);
+            let mut other = net.clone();
+            other.tensor("variance")[2] *= 1.5;
+            let report = check(&net.source(), &other.stored_as(dtype), &Options::default());
+            seen += usize::from(!report.verdict.passes());
+        }
+    }
+    // Half of 1e-7 is less than what f16 holds.
+    assert!(seen >= 9, "{seen}");
 }
 
 #[test]
