@@ -44,10 +44,12 @@ pub(super) struct Size {
 
 impl Demand {
     /// The error that each element may have, for the largest of a row.
-    pub(super) fn allowed(&self) -> f64 {
+    pub(super) fn allowed(&self, reference: &Value) -> f64 {
         match self {
             Demand::Whole { limit, size } => PEAK * limit * size.largest,
-            Demand::Given(tolerance) => tolerance.absolute,
+            Demand::Given(tolerance) => {
+                tolerance.absolute + tolerance.relative * peak(&reference.array.to_f64())
+            }
             Demand::Bits | Demand::Node(_) => 0.0,
         }
     }
@@ -287,5 +289,16 @@ mod tests {
         let found = argmax(&a, &b, 0.1).unwrap();
         assert_eq!(found, Argmax { rows: 3, agreeing: 1, decided: 2, decided_agreeing: 1 });
         assert_eq!(argmax(&value(&[1.0]), &value(&[1.0]), 0.0), None);
+    }
+
+    #[test]
+    fn a_relative_tolerance_lets_the_largest_change_places_with_one_within_it() {
+        let (a, b) = (vec![-10.0, 1.0, 1.01], vec![-10.0, 1.02, 1.01]);
+        let [a, b] = [a, b].map(|row| Value::new([1, 3], Array::F64(row)).unwrap());
+        let decided = |relative| {
+            let demand = Demand::Given(Tolerance { absolute: 0.0, relative });
+            argmax(&a, &b, demand.allowed(&a)).unwrap().decided
+        };
+        assert_eq!((decided(0.05), decided(0.0001)), (0, 1));
     }
 }

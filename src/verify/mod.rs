@@ -445,7 +445,7 @@ impl Verifying<'_> {
                 }
             };
             let mut comparison = compare(a, &b, &demand);
-            let argmax = argmax(a, &b, demand.allowed());
+            let argmax = argmax(a, &b, demand.allowed(a));
             if argmax.is_some_and(|argmax| argmax.decided != argmax.decided_agreeing) {
                 comparison.verdict = Verdict::Fail;
             }
