@@ -76,17 +76,17 @@ impl Changes {
         if device.api != "cpu" {
             reasons.push(format!("the second graph runs on {device}, the first in binary64 on the CPU"));
         }
-        let mut layers = "|e| ≤ 2·√k·u·S + 2u·|y|, with u = 2⁻²⁴ (binary32), S = Σ|x||w| + |b| over k summands (1.31·√k·u·S is \
+        let mut layers = "|e| ≤ 2·√k·u·S + 2u·|y| + 2⁻¹²⁶, with u = 2⁻²⁴ (binary32), S = Σ|x||w| + |b| over k summands (1.31·√k·u·S is \
                           the most that was measured of correct sums, in any order), and nothing where elements are only moved or \
                           chosen"
             .to_owned();
         let derived: Vec<&str> = self.kinds.values().map(|(derivation, _)| derivation.as_str()).collect();
         let mut limit = format!("{RELATIVE_L2:e}");
         if !derived.is_empty() {
-            layers = layers.replace("2u·|y|,", "2u·|y| + W,");
+            layers = layers.replace("2⁻¹²⁶,", "2⁻¹²⁶ + W,");
             layers +=
                 &format!("; W = Σ|x|·Δw + Δb is what storage may do to the weights: {}", derived.join("; "));
-            limit += " + Σ‖W‖₂/‖y‖₂ of all layers";
+            limit += " + Σ‖W‖₂/‖y‖₂ of all layers (behind a softmax of z to p times ‖z‖₂/(2·‖p‖₂) where that is more than 1)";
         }
         let size = "‖y‖₂ at least ‖S‖₂/√k, the size of a sum whose summands have random signs";
         layers += &format!(

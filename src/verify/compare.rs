@@ -12,6 +12,9 @@ pub(super) const RELATIVE_L2: f64 = 1e-5;
 /// The largest of many errors of random sign is some standard deviations: what holds for the mean square, times this, for the largest.
 pub(super) const PEAK: f64 = 4.0;
 
+/// 2⁻¹²⁶, the smallest normal number of binary32: what is less may be held with few bits, or as 0.
+const LEAST: f64 = 1.175_494_350_822_287_5e-38;
+
 /// What must hold between two arrays.
 #[derive(Clone, Debug)]
 pub(super) enum Demand {
@@ -60,7 +63,7 @@ impl Bound {
         let stored = self.storage.get(index).copied().unwrap_or(0.0);
         let Some(rounding) = &self.rounding else { return stored };
         let sum = rounding.sums.get(index).copied().unwrap_or(0.0);
-        2.0 * root(rounding.summands) * UNIT * sum + 2.0 * UNIT * reference.abs() + stored
+        2.0 * root(rounding.summands) * UNIT * sum + 2.0 * UNIT * reference.abs() + LEAST + stored
     }
 
     /// The size of a result that this bounds.
@@ -71,6 +74,13 @@ impl Bound {
             .flat_map(|rounding| rounding.sums.iter().map(|sum| sum / root(rounding.summands)));
         let expected: Vec<f64> = expected.collect();
         Size { norm: norm(reference).max(norm(&expected)), largest: peak(reference).max(peak(&expected)) }
+    }
+
+    /// By what factor a softmax of `inputs` that gives `reference` may make a relative error larger: it makes no absolute one larger
+    /// than half of it, and logits are larger than probabilities.
+    pub(super) fn of_softmax(inputs: &[f64], reference: &[f64]) -> f64 {
+        let own = norm(reference);
+        if own > 0.0 { (norm(inputs) / (2.0 * own)).max(1.0) } else { 1.0 }
     }
 
     /// What storage does to the whole, relative to its size.

@@ -154,6 +154,9 @@ impl Comparing<'_> {
         };
         if let (Some(value), Some(name)) = (reference.first(), a.outputs.first()) {
             let size = bound.size(&value.array.to_f64());
+            if let (Op::Softmax, Some(logits)) = (&a.op, inputs.first()) {
+                compared.storage *= Bound::of_softmax(&logits.array.to_f64(), &value.array.to_f64());
+            }
             compared.storage += bound.relative_storage(size);
             compared.sizes.insert(name.clone(), size);
         }

@@ -13,7 +13,7 @@
 //!   in binary32 on the CPU, every sum in the same order, and all bits of all results are equal. So are those of all tensors, which also
 //!   shows what no input does (a weight behind a neuron that never fires).
 //! - **bound**: where tensors are narrowed or quantised, or the second graph runs on another device. The reference is computed in
-//!   binary64. A layer's error `e` stays within `2·√k·u·S + 2u·|y| + W`, and `‖e‖₂/‖y‖₂` within `1e-5 + ‖W‖₂/‖y‖₂`, with
+//!   binary64. A layer's error `e` stays within `2·√k·u·S + 2u·|y| + 2⁻¹²⁶ + W`, and `‖e‖₂/‖y‖₂` within `1e-5 + ‖W‖₂/‖y‖₂`, with
 //!   - `u = 2⁻²⁴`, `S = Σ|x||w| + |b|` over `k` summands ([`ckpt_forward::Magnitude`]; sums in any order were measured to stay within
 //!     1.31·√k·u·S); a layer that only moves or chooses elements has no error at all;
 //!   - `W = Σ|x|·Δw + Δb`, what storage may do: `Δw` is the unit roundoff of a narrower floating-point type times `|w|` and half of its
@@ -22,7 +22,8 @@
 //!   - `‖y‖₂` at least `‖S‖₂/√k`, the size of a sum whose summands have random signs: where they cancel, what is left says
 //!     nothing about errors.
 //!
-//!   End to end, `‖e‖₂/‖y‖₂` stays within `1e-5 + Σ‖W‖₂/‖y‖₂` over all layers, `max|e|/max|y|` within four times that, and the largest
+//!   End to end, `‖e‖₂/‖y‖₂` stays within `1e-5 + Σ‖W‖₂/‖y‖₂` over all layers (a softmax makes half of an absolute error of its
+//!   logits one of its probabilities, so that the sum grows by the factor `‖z‖₂/(2·‖p‖₂)` where that is more than 1), `max|e|/max|y|` within four times that, and the largest
 //!   element of each row is the same one where it leads by more than the errors of both. What storage may do makes this wide: then a
 //!   layer that only one graph has, or that takes other values, is a difference though the outputs agree.
 //! - **given**: `|a − b| ≤ atol + rtol·|a|` for every element of results and layers, where the user says so.

@@ -186,6 +186,18 @@ fn normalisation_by_small_variances_is_bounded_by_what_storage_does_to_them() {
     assert!(seen >= 9, "{seen}");
 }
 
+/// A sharp softmax has probabilities that binary32 barely holds, and small relative errors of large logits are large ones of theirs.
+#[test]
+fn a_softmax_of_large_logits_is_no_difference() {
+    for size in [1.0, 30.0, 100.0, 1000.0] {
+        let mut net = dense_net();
+        net.tensor("three/kernel").iter_mut().for_each(|value| *value *= size);
+        let report = check(&net.source(), &net.stored_as(DType::F16), &Options::default());
+        let run = &report.runs[0];
+        assert!(report.verdict.passes(), "{size}: {:?} {:?}", run.outputs[0].comparison.checks, run.layers);
+    }
+}
+
 #[test]
 fn a_comparison_of_nothing_is_refused_and_one_of_nothing_but_nan_says_so() {
     let (registry, net) = (ckpt::Registry::builtin(), dense_net());
