@@ -87,10 +87,11 @@ fn open(planned: &Planned, reading: &Reading, files: &BTreeMap<String, PathBuf>)
 /// File, offset and length of every stored piece, in that order.
 type Place<'a> = Vec<(String, u64, u64)>;
 
-/// Finds every job's tensor by where its bytes are.
+/// Finds every job's tensor by where its bytes are; one without bytes by its name, or because it is the only one.
 fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec<(usize, TensorId)>> {
     let mut at: HashMap<Place, (usize, TensorId)> = HashMap::new();
     let mut named: HashMap<&str, (usize, TensorId)> = HashMap::new();
+    let mut bare = Vec::new();
     for (number, (part, reading)) in parts.iter().zip(readings).enumerate() {
         let folder = if part.input().is_directory() { format!("{}/", reading.entry) } else { String::new() };
         for placement in &part.contents().placements {
@@ -98,15 +99,25 @@ fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec
                 let file = part.contents().files.get(extent.file.0).map_or("", String::as_str);
                 format!("{folder}{file}")
             };
-            at.entry(place(&placement.extents, name)).or_insert((number, placement.tensor));
+            let place = place(&placement.extents, name);
+            if place.is_empty() {
+                bare.push((number, placement.tensor));
+            }
+            at.entry(place).or_insert((number, placement.tensor));
             named.entry(placement.name.as_str()).or_insert((number, placement.tensor));
         }
     }
     let files = &planned.placed.files;
     let name = |extent: &Extent| files.get(extent.file.0).map_or("", |file| file.name.as_str()).to_owned();
+    // A single array has its file's name, which is another one here.
+    let without = planned.plan.jobs.iter().filter(|job| place(&job.to.extents, name).is_empty()).count();
+    let alone = if let ([only], 1) = (&bare[..], without) { Some(only) } else { None };
     let find = |job: &Job| {
         let place = place(&job.to.extents, name);
-        let found = if place.is_empty() { named.get(job.to.name.as_str()) } else { at.get(&place) };
+        let found = match place.is_empty() {
+            true => named.get(job.to.name.as_str()).or(alone),
+            false => at.get(&place),
+        };
         found.copied().ok_or_else(|| missing(job, named.contains_key(job.to.name.as_str()), &place))
     };
     planned.plan.jobs.iter().map(find).collect()
