@@ -318,11 +318,13 @@ impl Architecture {
         let parameters = parameters(&net)?;
         let mut ids = BTreeSet::new();
         for Parameter { id, .. } in &parameters {
-            if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_graphic()) || !ids.insert(id) {
-                return Err(invalid("a tensor's id is not usable, or another's, too")
-                    .field("tensors")
-                    .found(format!("'{}'", id.escape_debug()))
-                    .expected("printable ASCII without spaces"));
+            let wrong = |what| invalid(what).field("tensors").found(format!("'{}'", id.escape_debug()));
+            if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(wrong("a tensor's id is not usable").expected("printable ASCII without spaces"));
+            }
+            if !ids.insert(id) {
+                return Err(wrong("two tensors have one id")
+                    .help("the layers name theirs l0w, l0b, l1w …: give those under tensors other ids"));
             }
         }
         let architecture = Architecture { net, parameters };
@@ -488,7 +490,7 @@ fn check_layout(buckets: &InputBuckets) -> Result<()> {
         return field(
             invalid("the layout does not have one bucket for every square")
                 .found(buckets.layout.len().to_string())
-                .expected(format!("{squares}, or 32 where mirrored and 64 where not")),
+                .expected(format!("{squares}: 32 where mirrored, 64 where not")),
         );
     }
     match buckets.layout.iter().find(|bucket| **bucket >= buckets.count) {
