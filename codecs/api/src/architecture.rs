@@ -52,11 +52,18 @@ impl ArchitectureFile {
     /// What it describes, as a type of its codec's.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`], naming the file.
+    /// [`crate::Kind::Usage`], naming the file and the place in it.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
-        T::deserialize(&self.document).map_err(|error| match &self.name {
-            Some(name) => invalid(&error).file(name),
-            None => invalid(&error),
+        serde_path_to_error::deserialize(&self.document).map_err(|error| {
+            let place = error.path().to_string();
+            let error = match place.as_str() {
+                "." => invalid(error.inner()),
+                place => invalid(error.inner()).field(place),
+            };
+            match &self.name {
+                Some(name) => error.file(name),
+                None => error,
+            }
         })
     }
 }

@@ -52,21 +52,24 @@ fn what_makes_no_sense_is_refused_with_its_place() {
             net["input"]["factoriser"] = json!("columns");
             net["saved"][0]["transpose"] = json!(true);
         }),
-        ("not valid", "", |net| net["input"]["factoriser"] = json!("rows")),
+        ("not valid", "input.factoriser", |net| net["input"]["factoriser"] = json!("rows")),
         ("rounded each by itself", "saved[0]", |net| net["saved"][0]["round_terms"] = json!(true)),
         ("rounded each by itself", "saved[0]", |net| {
             net["input"]["factoriser"] = json!(true);
             net["saved"][0] =
                 json!({ "id": "l0w", "type": "i32", "scale": 9, "merge": "l0f", "round_terms": true });
         }),
-        ("another's, too", "tensors", |net| net["tensors"] = json!([{ "id": "l0w", "rows": 2 }])),
+        ("two tensors have one id", "tensors", |net| net["tensors"] = json!([{ "id": "l0w", "rows": 2 }])),
         ("id is not usable", "tensors", |net| net["tensors"] = json!([{ "id": "a\nb", "rows": 2 }])),
+        ("two tensors have one id", "'a'", |net| {
+            net["tensors"] = json!([{ "id": "a", "rows": 2 }, { "id": "a", "rows": 3 }]);
+        }),
         ("too large", "", |net| {
             net["input"] = json!({ "features": u32::MAX, "buckets": { "count": u32::MAX } });
         }),
-        ("not valid", "", |net| net["layer"] = json!([])),
-        ("not valid", "", |net| net["saved"][0]["scale"] = json!(0)),
-        ("not valid", "", |net| net["input"]["features"] = json!(-1)),
+        ("not valid", "layer", |net| net["layer"] = json!([])),
+        ("not valid", "saved[0].scale", |net| net["saved"][0]["scale"] = json!(0)),
+        ("not valid", "input.features", |net| net["input"]["features"] = json!(-1)),
     ];
     check(&net()).unwrap();
     for (message, place, damage) in damages {
@@ -79,6 +82,18 @@ fn what_makes_no_sense_is_refused_with_its_place() {
             "{message}: {error}"
         );
     }
+}
+
+#[test]
+fn the_readmes_architecture_is_one_and_its_engine_gets_every_weight() {
+    let blocks = include_str!("../../README.md").split("```toml\n").skip(1);
+    let text: String = blocks.filter_map(|block| block.split("```").next()).collect();
+    let net: Value = toml::from_str(&text).unwrap();
+    check(&net).unwrap();
+    let ids = |list: &Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|entry| entry["id"].to_string()).collect()
+    };
+    assert_eq!(ids(&net["engine"]["members"]), ids(&net["saved"]));
 }
 
 #[test]
