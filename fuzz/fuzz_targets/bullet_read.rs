@@ -1,32 +1,26 @@
-//! bullet's files, with and without an architecture; the whole input as an architecture file, too.
+//! bullet's files, with and without an architecture; the whole input as a preset, too.
 #![no_main]
 
-const ARCH: &str = "simple:3x2x1,buckets=2";
+const ARCH: (&str, &str) = ("arch", "simple:3x2x1,buckets=2");
 /// A factoriser in the first columns.
-const COLUMNS: &str = "builder:2x1x1,inputs=2,factoriser=true,psqt=true";
+const COLUMNS: (&str, &str) = ("arch", "builder:2x1x1,inputs=2,factoriser=true,psqt=true");
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-    };
+    let codec = &ckpt_bullet::Bullet;
     for (name, options) in [
         ("weights.bin", &[][..]),
-        ("weights.bin", &[("arch", ARCH)]),
-        ("momentum.bin", &[("arch", ARCH)]),
-        ("raw.bin", &[("arch", ARCH)]),
-        ("quantised.bin", &[("arch", ARCH)]),
-        ("quantised.bin", &[("arch", ARCH), ("integers", "true")]),
-        ("net.nnue", &[("arch", ARCH), ("profile", "plain"), ("content", "engine")]),
-        ("weights.bin", &[("arch", COLUMNS)]),
-        ("quantised.bin", &[("arch", COLUMNS)]),
+        ("weights.bin", &[ARCH]),
+        ("momentum.bin", &[ARCH]),
+        ("raw.bin", &[ARCH]),
+        ("quantised.bin", &[ARCH]),
+        ("quantised.bin", &[ARCH, ("integers", "true")]),
+        ("net.nnue", &[ARCH, ("profile", "plain"), ("content", "engine")]),
+        ("weights.bin", &[COLUMNS]),
+        ("quantised.bin", &[COLUMNS]),
     ] {
-        let input = ckpt_fuzz::single(name, data);
-        ckpt_fuzz::read(&ckpt_bullet::Bullet, &input, &pairs(options));
+        ckpt_fuzz::read(codec, &ckpt_fuzz::single(name, data), &ckpt_fuzz::options(codec, options));
     }
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(file) = ckpt_api::ArchitectureFile::from_json(text) {
-        let _ = ckpt_bullet::check_architecture(&file);
-    }
+    let Ok(preset) = std::str::from_utf8(data) else { return };
     let input = ckpt_fuzz::single("raw.bin", &[0; 72]);
-    ckpt_fuzz::read(&ckpt_bullet::Bullet, &input, &pairs(&[("arch", text)]));
+    ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, &[("arch", preset)]));
 });

@@ -3,6 +3,7 @@
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let input = ckpt_fuzz::single("cnn.bin", data);
-    ckpt_fuzz::read(&ckpt_cnn2::Cnn2, &input, &[]);
-    ckpt_fuzz::read(&ckpt_cnn2::Cnn2, &input, &[("lenient".to_owned(), "true".to_owned())]);
+    let codec = &ckpt_cnn2::Cnn2;
+    ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, &[]));
+    ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, &[("lenient", "true")]));
 });

@@ -3,6 +3,7 @@
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let input = ckpt_fuzz::single("model.nn", data);
-    ckpt_fuzz::read(&ckpt_nn::Nn, &input, &[]);
-    ckpt_fuzz::read(&ckpt_nn::Nn, &input, &[("lenient".to_owned(), "true".to_owned())]);
+    let codec = &ckpt_nn::Nn;
+    ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, &[]));
+    ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, &[("lenient", "true")]));
 });

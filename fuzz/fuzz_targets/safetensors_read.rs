@@ -2,7 +2,9 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    ckpt_fuzz::read(&ckpt_safetensors::Safetensors, &ckpt_fuzz::single("model.safetensors", data), &[]);
-    let index = ckpt_fuzz::single("model.safetensors.index.json", data);
-    ckpt_fuzz::read(&ckpt_safetensors::Safetensors, &index, &[]);
+    let codec = &ckpt_safetensors::Safetensors;
+    let options = ckpt_fuzz::options(codec, &[]);
+    for name in ["model.safetensors", "model.safetensors.index.json"] {
+        ckpt_fuzz::read(codec, &ckpt_fuzz::single(name, data), &options);
+    }
 });

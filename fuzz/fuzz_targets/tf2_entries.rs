@@ -2,7 +2,7 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let input = ckpt_fuzz::entries(data);
-    ckpt_fuzz::read(&ckpt_tf2::Tf2, &input, &[]);
-    ckpt_fuzz::read(&ckpt_tf2::Tf2, &input, &[("keys".to_owned(), "true".to_owned())]);
+    let (codec, input) = (&ckpt_tf2::Tf2, ckpt_fuzz::entries(data));
+    ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, &[]));
+    ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, &[("keys", "true")]));
 });

@@ -2,7 +2,8 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let input = ckpt_fuzz::bundle(data);
-    ckpt_fuzz::read(&ckpt_tf2::Tf2, &input, &[]);
-    ckpt_fuzz::read(&ckpt_tf2::Tf2, &ckpt_fuzz::single("checkpoint", data), &[]);
+    let codec = &ckpt_tf2::Tf2;
+    let options = ckpt_fuzz::options(codec, &[]);
+    ckpt_fuzz::read(codec, &ckpt_fuzz::bundle(data), &options);
+    ckpt_fuzz::read(codec, &ckpt_fuzz::single("checkpoint", data), &options);
 });
