@@ -49,11 +49,7 @@ pub fn run(
 ) -> Result<Ran> {
     let shown = source.input().display(source.input().entry());
     let checkpoint = source.checkpoint();
-    let graph = checkpoint.graph.as_ref().ok_or_else(|| {
-        Error::usage("the checkpoint does not say what it computes")
-            .file(shown.as_str())
-            .help("describe the model in an architecture file and give it with --arch")
-    })?;
+    let graph = checkpoint.graph.as_ref().ok_or_else(|| unknown(source).file(shown.as_str()))?;
     let parameters = SourceParameters::new(source, memory);
     let stored = Integers::new(&parameters);
     let parameters: &dyn Parameters = if integers.is_some() { &stored } else { &parameters };
@@ -69,4 +65,14 @@ pub fn run(
     let names = graph.outputs.iter().map(|output| output.name.clone());
     let outputs = names.filter_map(|name| made.remove(&name).map(|value| (name, value))).collect();
     Ok(Ran { device: device.info().clone(), inputs: summaries, outputs })
+}
+
+/// The error for a checkpoint without a graph; what was noted as it was read says why there is none.
+fn unknown(source: &Source) -> Error {
+    let error = Error::usage("the checkpoint does not say what it computes")
+        .help("describe the model in an architecture file and give it with --arch");
+    match &source.contents.notes[..] {
+        [] => error,
+        notes => error.found(notes.join("; ")),
+    }
 }

@@ -46,6 +46,29 @@ fn what_computes_the_same_exits_with_0_and_what_does_not_with_4() {
 }
 
 #[test]
+fn a_checkpoint_that_cannot_be_run_says_why_its_layers_are_not_known() {
+    let place = tempfile::tempdir().unwrap();
+    let mut model = std::fs::read(Path::new(DIGITS).join("saved_model.pb")).unwrap();
+    // As long as the operation that it replaces.
+    let found: Vec<usize> = (0..model.len()).filter(|at| model[*at..].starts_with(b"Softmax")).collect();
+    assert!(!found.is_empty());
+    found.iter().for_each(|at| model[*at..*at + 7].copy_from_slice(b"Softsgn"));
+    let copy = place.path().join("model");
+    std::fs::create_dir_all(copy.join("variables")).unwrap();
+    std::fs::write(copy.join("saved_model.pb"), model).unwrap();
+    for file in std::fs::read_dir(Path::new(DIGITS).join("variables")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.join("variables").join(file.file_name())).unwrap();
+    }
+    let run = ckpt(place.path(), &["run", "model"]);
+    let text = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(2), "{text}");
+    for words in ["does not say what it computes", "the operation Softsgn", "--arch"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
 fn reports_in_json_are_what_their_schema_says() {
     let schema =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/verify.schema.json")).unwrap();

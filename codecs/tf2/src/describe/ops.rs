@@ -45,6 +45,10 @@ fn step<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Read<'a>,
     let apply = |op| Some(Step::Apply(op, Vec::new()));
     let step = match place.node.op.as_str() {
         "Relu" => apply(Op::Relu),
+        "Relu6" => {
+            let limits = [("min", 0.0), ("max", 6.0)].map(|(name, limit)| (name, Attribute::Float(limit)));
+            Some(Step::Apply(Op::Clip, limits.into()))
+        }
         "Sigmoid" => apply(Op::Sigmoid),
         "Tanh" => apply(Op::Tanh),
         "Softmax" => apply(Op::Softmax),

@@ -83,10 +83,10 @@ fn calls_within_calls_are_followed() {
 #[test]
 fn an_operation_that_is_not_known_stops_the_chain_and_is_named() {
     let mut nodes = two_layers();
-    nodes[2].op = "Relu6".into();
+    nodes[2].op = "Selu".into();
     let description = describe_functions(vec![body(nodes)]);
     assert!(description.graph.is_none());
-    assert!(description.notes[0].contains("Relu6 ('r')"), "{:?}", description.notes);
+    assert!(description.notes[0].contains("Selu ('r')"), "{:?}", description.notes);
 }
 
 #[test]
@@ -226,6 +226,14 @@ fn a_leaky_relu_keeps_its_alpha() {
     let leaky = with(op("l", "LeakyRelu", &["m:product:0"]), "alpha", Value::F(0.3));
     let description = describe_functions(vec![body(vec![op("m", "MatMul", &["x", "w:value:0"]), leaky])]);
     assert_eq!(nodes_of(&description, Op::LeakyRelu).attributes["alpha"], Attribute::Float(0.3));
+}
+
+#[test]
+fn a_relu_up_to_6_is_clipped_to_both_limits() {
+    let nodes = vec![op("m", "MatMul", &["x", "w:value:0"]), op("r", "Relu6", &["m:product:0"])];
+    let description = describe_functions(vec![body(nodes)]);
+    let limits = &nodes_of(&description, Op::Clip).attributes;
+    assert_eq!([&limits["min"], &limits["max"]], [&Attribute::Float(0.0), &Attribute::Float(6.0)]);
 }
 
 #[test]
