@@ -33,10 +33,13 @@ def check(*arguments):
     return register
 
 
+def ckpt(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run([CKPT, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+
 def convert(source, target, *arguments, fails=False) -> str:
-    command = [CKPT, "convert", *map(str, arguments), str(source), str(target)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    message = f"{' '.join(command)}\nexit {done.returncode}\n{done.stdout}{done.stderr}"
+    done = ckpt("convert", *arguments, source, target)
+    message = f"{' '.join(done.args)}\nexit {done.returncode}\n{done.stdout}{done.stderr}"
     assert done.returncode in ((1, 2, 3, 4, 5) if fails else (0,)), message
     if fails:
         assert not pathlib.Path(target).exists(), "a failed conversion left its output behind"

@@ -28,6 +28,16 @@ def read(data: bytes) -> tuple[dict, dict[str, np.ndarray]]:
     return header, tensors
 
 
+def write(header: dict, tensors: dict[str, np.ndarray]) -> bytes:
+    """A file of this JSON block and these tensors."""
+    text = json.dumps(header).encode()
+    data = struct.pack("<8sII", b"DATACODE", 1, len(text)) + text + struct.pack("<I", len(tensors))
+    for name, tensor in tensors.items():
+        data += struct.pack("<I", len(name)) + name.encode()
+        data += struct.pack(f"<{tensor.ndim + 1}I", tensor.ndim, *tensor.shape) + tensor.astype("<f4").tobytes()
+    return data
+
+
 def forward(header: dict, tensors: dict[str, np.ndarray], x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The output in float64, and how far an evaluation in float32 may be from it.
 

@@ -12,6 +12,7 @@ import sys
 
 import checkpoints as make
 import cnn2_file
+import forward  # registers its checks
 import keras
 import keras_restore  # registers its checks
 import nn_file
