@@ -41,6 +41,7 @@ pub mod devices;
 mod forward;
 pub mod html;
 mod idx;
+mod images;
 mod inputs;
 mod layers;
 mod mapped;
@@ -137,7 +138,10 @@ pub struct Named {
 /// ```
 pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Result<Report> {
     match (&a.checkpoint().graph, &b.checkpoint().graph) {
-        (Some(own), Some(theirs)) => graphs(registry, (a, own), (b, theirs), options),
+        (Some(own), Some(theirs)) => {
+            let turned = images::with_channels_last(own, theirs);
+            graphs(registry, (a, own), (b, turned.as_ref().unwrap_or(theirs)), options)
+        }
         (own, theirs) => {
             let without = match (own, theirs) {
                 (None, None) => "neither checkpoint says",

@@ -273,6 +273,24 @@ def a_cnn2_file_computes_the_same_in_safetensors_and_a_changed_weight_is_noticed
     verify(path, folder / "altered.safetensors", *said, code=4)
 
 
+@check("no bias", "a bias in the weights of the channel that is always 1")
+def an_exported_cnn_and_its_conversion_to_cnn2_differ_by_rounding_and_a_changed_weight_is_noticed(folder, bias):
+    shape = [(8, 3, "sigmoid"), (4, 3, "relu"), (3, 3, "tanh")]
+    source, out = make.export(make.cnn(shape, biases=int(bias != "no bias")), folder / "model"), folder / "out.bin"
+    convert(source, out, "--to", "cnn2", "--allow", "narrowed")
+    x = make.values((2, 9, 7, 15), 33)
+    x[..., cnn2_file.STATIC - 1] = 1
+    np.save(folder / "x.npy", x)
+    said = ["--b-set", "border=zero", "--b-set", "activation=" + ",".join(activation for *_, activation in shape),
+            "--input", folder / "x.npy"]
+    assert "rule     bound" in verify(source, out, *said)
+    weights = cnn2_file.read(out.read_bytes())
+    weights[1] = weights[1].copy()
+    weights[1][np.unravel_index(np.argmax(np.abs(weights[1])), weights[1].shape)] *= np.float16(1.25)
+    (folder / "altered.bin").write_bytes(cnn2_file.write(weights))
+    verify(source, folder / "altered.bin", *said, code=4)
+
+
 # nn.
 
 NN = {"Linear": [], "ReLU": ["ReLU"], "Sigmoid": ["Sigmoid"], "Tanh": ["Tanh"], "Softmax": ["Softmax"],

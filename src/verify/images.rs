@@ -1,0 +1,131 @@
+//! The same images in two orders of axes: a graph of one input `[N, H, W, C]` beside one of `[N, C, H, W]`, whose channels
+//! may be several inputs.
+
+use ckpt_api::{Attribute, Graph, Node, Op, Value};
+
+const TO_CHANNELS_FIRST: [i64; 4] = [0, 3, 1, 2];
+const TO_CHANNELS_LAST: [i64; 4] = [0, 2, 3, 1];
+
+/// `b` with the input and the output of `a`, where they are the same images with their channels last, and first in `b`: what
+/// `a` takes is turned and divided among the inputs of `b` in their order, and what `b` makes is turned back. `None` where they are
+/// not, or where nothing says so.
+pub(super) fn with_channels_last(a: &Graph, b: &Graph) -> Option<Graph> {
+    let ([input], [made], [output]) = (&a.inputs[..], &a.outputs[..], &b.outputs[..]) else { return None };
+    let channels = b.inputs.iter().map(|input| channels(input, 1)).collect::<Option<Vec<u64>>>()?;
+    let all = channels.iter().try_fold(0u64, |sum, len| sum.checked_add(*len))?;
+    let turned =
+        |last: &Value, len: u64| channels_of(last, 3) == Some(len) && channels_of(last, 1) != Some(len);
+    if !turned(input, all) || !turned(made, channels_of(output, 1)?) {
+        return None;
+    }
+    let names: Vec<&str> = b.inputs.iter().map(|input| input.name.as_str()).collect();
+    let own = unused(b, &input.name);
+    let mut nodes = Vec::new();
+    if let [only] = names[..] {
+        nodes.push(transpose(only, &own, TO_CHANNELS_FIRST));
+    } else {
+        let whole = unused(b, "channels_first");
+        nodes.push(transpose(&whole, &own, TO_CHANNELS_FIRST));
+        let mut start = 0u64;
+        for (name, len) in names.into_iter().zip(channels) {
+            nodes.push(slice(name, &whole, start, start.checked_add(len)?)?);
+            start = start.checked_add(len)?;
+        }
+    }
+    nodes.extend(b.nodes.iter().cloned());
+    let result = unused(b, "channels_last");
+    nodes.push(transpose(&result, &output.name, TO_CHANNELS_LAST));
+    let value = |name, like: &Value| Value { name, shape: like.shape.clone() };
+    Some(Graph {
+        name: b.name.clone(),
+        inputs: vec![value(own, input)],
+        outputs: vec![value(result, made)],
+        nodes,
+    })
+}
+
+/// The channels of an image whose sides are free.
+fn channels(image: &Value, axis: usize) -> Option<u64> {
+    channels_of(image, axis).filter(|_| image.shape.get(2..).is_some_and(|sides| sides == [None, None]))
+}
+
+/// The length of an axis of an image.
+fn channels_of(image: &Value, axis: usize) -> Option<u64> {
+    *image.shape.get(axis).filter(|_| image.shape.len() == 4)?
+}
+
+/// A name that no value and no node of the graph has.
+fn unused(graph: &Graph, wanted: &str) -> String {
+    let values = graph.inputs.iter().map(|input| &input.name);
+    let nodes = graph.nodes.iter().flat_map(|node| node.outputs.iter().chain([&node.name]));
+    let taken: std::collections::HashSet<&str> = values.chain(nodes).map(String::as_str).collect();
+    let mut name = wanted.to_owned();
+    while taken.contains(name.as_str()) {
+        name.push('\'');
+    }
+    name
+}
+
+fn transpose(name: &str, of: &str, perm: [i64; 4]) -> Node {
+    wired(Node::new(name, Op::Transpose).attribute("perm", Attribute::Ints(perm.to_vec())), of)
+}
+
+fn slice(name: &str, of: &str, start: u64, end: u64) -> Option<Node> {
+    let node = Node::new(name, Op::Slice).attribute("axes", Attribute::Ints(vec![1]));
+    let node = node.attribute("starts", Attribute::Ints(vec![i64::try_from(start).ok()?]));
+    Some(wired(node.attribute("ends", Attribute::Ints(vec![i64::try_from(end).ok()?])), of))
+}
+
+fn wired(mut node: Node, input: &str) -> Node {
+    node.inputs = vec![input.to_owned()];
+    node.outputs = vec![node.name.clone()];
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(name: &str, shape: [Option<u64>; 4]) -> Value {
+        Value { name: name.to_owned(), shape: shape.to_vec() }
+    }
+
+    fn graph(inputs: Vec<Value>, output: [Option<u64>; 4]) -> Graph {
+        let conv = wired(Node::new("conv", Op::Conv), "joined");
+        let outputs = vec![image("conv", output)];
+        Graph { name: String::new(), inputs, outputs, nodes: vec![conv] }
+    }
+
+    fn first(name: &str, channels: u64) -> Value {
+        image(name, [None, Some(channels), None, None])
+    }
+
+    #[test]
+    fn channels_are_divided_among_the_inputs_in_their_order() {
+        let a = graph(vec![image("x", [None, None, None, Some(15)])], [None, None, None, Some(3)]);
+        let b = graph(vec![first("static", 8), first("more", 7)], [None, Some(3), None, None]);
+        let adapted = with_channels_last(&a, &b).unwrap();
+        assert_eq!((&adapted.inputs, &adapted.outputs[0].shape), (&a.inputs, &a.outputs[0].shape));
+        let names: Vec<&str> = adapted.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["channels_first", "static", "more", "conv", "channels_last"]);
+        let range = |name: &str| {
+            ["starts", "ends"]
+                .map(|at| adapted.nodes[if name == "static" { 1 } else { 2 }].attributes[at].clone())
+        };
+        assert_eq!(range("static"), [Attribute::Ints(vec![0]), Attribute::Ints(vec![8])]);
+        assert_eq!(range("more"), [Attribute::Ints(vec![8]), Attribute::Ints(vec![15])]);
+    }
+
+    #[test]
+    fn graphs_that_do_not_take_the_same_images_are_left_as_they_are() {
+        let a = |channels| {
+            graph(vec![image("x", [None, None, None, Some(channels)])], [None, None, None, Some(3)])
+        };
+        let b = graph(vec![first("static", 8)], [None, Some(3), None, None]);
+        assert!(with_channels_last(&a(8), &b).is_some());
+        assert!(with_channels_last(&a(9), &b).is_none(), "other channels");
+        assert!(with_channels_last(&b, &b).is_none(), "the same order");
+        let output = graph(vec![first("static", 8)], [None, Some(4), None, None]);
+        assert!(with_channels_last(&a(8), &output).is_none(), "another output");
+    }
+}
