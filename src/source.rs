@@ -78,8 +78,7 @@ impl Source {
     pub fn read(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Self> {
         let (codec, evidence) = match &options.format {
             Some(id) => (registry.reader(id)?, Vec::new()),
-            None => registry
-                .identify(&input)
+            None => recognise(registry, &input, options.architecture.as_ref())
                 .map_err(|error| damage(registry, &input, options).unwrap_or(error))?,
         };
         Ok(Source { evidence, ..Self::read_as(codec, input, options.clone())? })
@@ -193,12 +192,31 @@ impl Source {
     }
 }
 
+/// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is for.
+pub(crate) fn recognise(
+    registry: &Registry,
+    input: &Input,
+    architecture: Option<&ArchitectureFile>,
+) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
+    registry.identify(input).or_else(|error| {
+        let named = architecture.and_then(ArchitectureFile::format).map(|id| registry.reader(id));
+        match named {
+            Some(Ok(codec)) if matches!(codec.probe(input), Ok(Match::Possible(_))) => {
+                Ok((codec, Vec::new()))
+            }
+            _ => Err(error),
+        }
+    })
+}
+
 /// Of an input that is perhaps one format and surely none: why that format's codec cannot read it.
 fn damage(registry: &Registry, input: &Input, options: &OpenOptions) -> Option<Error> {
     let mut possible = registry.codecs().filter(|codec| matches!(codec.probe(input), Ok(Match::Possible(_))));
     let (Some(codec), None) = (possible.next(), possible.next()) else { return None };
     let shown = input.display(input.entry());
-    codec.read(input, &Options::default(), &options.limits).err().map(|error| error.file(shown))
+    let info = codec.info();
+    let given = Options::parse(info.id, info.options, Side::Read, &options.options).unwrap_or_default();
+    codec.read(input, &given, &options.limits).err().map(|error| error.file(shown))
 }
 
 /// The architecture file, where it is for the codec itself.

@@ -229,6 +229,20 @@ fn an_overflow_names_the_weight_the_value_and_the_largest_that_fits_and_writes_n
 }
 
 #[test]
+fn an_architecture_files_format_is_the_inputs_where_that_shows_none() {
+    let work = tiny(0.0);
+    let output = ckpt(work.path(), &["inspect", "--arch", "net.toml", "raw.bin"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::write(work.path().join("raw.bin"), [0; 8]).unwrap();
+    let refused = ckpt(work.path(), &["inspect", "--arch", "net.toml", "raw.bin"]);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        error.contains("does not fit") && error.contains("l0b") && error.contains("1 too few"),
+        "{error}"
+    );
+}
+
+#[test]
 fn an_architecture_file_of_another_format_is_refused() {
     let work = tiny(0.0);
     std::fs::write(work.path().join("net.json"), r#"{"format":"cnn2"}"#).unwrap();

@@ -1,7 +1,7 @@
 //! Arguments that several subcommands share.
 
 use crate::registry::Registry;
-use crate::source::{ACTIVATIONS, OpenOptions, Source};
+use crate::source::{ACTIVATIONS, OpenOptions, Source, recognise};
 use ckpt_api::{ArchitectureFile, Codec, Error, Input, Limits, OptionSpec, Result, Side, nearest};
 use clap::Args;
 use std::collections::BTreeSet;
@@ -156,7 +156,7 @@ impl Reading {
     pub(super) fn codec(&self, registry: &Registry, path: &Path) -> Result<Arc<dyn Codec>> {
         match &self.from {
             Some(id) => registry.reader(id),
-            None => Ok(registry.identify(&Input::open(path)?)?.0),
+            None => Ok(recognise(registry, &Input::open(path)?, self.architecture()?.as_ref())?.0),
         }
     }
 }
