@@ -37,6 +37,12 @@ pub(super) fn compute(planned: &Planned, parts: &[Source]) -> ckpt_api::Result<C
     if planned.plan.losses.iter().any(|loss| loss.kind.changes_function() && !is_rounding(loss.kind)) {
         return Ok(Computed::not_run("what the model computes was changed, as was allowed"));
     }
+    if planned.plan.jobs.iter().flat_map(|job| &job.to.added).any(is_at_one_index) {
+        return Ok(Computed::not_run(
+            "a tensor was folded into one channel of another, which computes the same only where that channel's input is 1: \
+             give such inputs to ckpt verify IN OUT --input",
+        ));
+    }
     // As it was before the conversion renamed and retyped its tensors.
     let Source { codec, input, options, .. } = &planned.source;
     let source = Source::read_as(codec.clone(), input.clone(), options.clone())?;
@@ -51,6 +57,12 @@ pub(super) fn compute(planned: &Planned, parts: &[Source]) -> ckpt_api::Result<C
 #[expect(clippy::unnecessary_wraps, reason = "as it is with the feature")]
 pub(super) fn compute(_: &Planned, _: &[Source]) -> ckpt_api::Result<Computed> {
     Ok(Computed::not_run("this program was built without the forward pass"))
+}
+
+/// A bias that became the weight of a constant input.
+#[cfg(feature = "forward")]
+fn is_at_one_index(added: &ckpt_api::Added) -> bool {
+    added.axes.iter().any(|axis| matches!(axis, ckpt_api::AddedAxis::At(_)))
 }
 
 /// Losses whose effect on the outputs has a bound that is checked.
