@@ -6,6 +6,7 @@ pub(crate) fn count(number: usize, what: &str) -> String {
 }
 
 /// Text from a file, without control characters that could steer a terminal.
+#[cfg(any(feature = "cli", feature = "forward"))]
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -20,19 +20,23 @@ pub(super) fn with_channels_last(a: &Graph, b: &Graph) -> Option<Graph> {
     }
     let names: Vec<&str> = b.inputs.iter().map(|input| input.name.as_str()).collect();
     let own = unused(b, &input.name);
-    let mut nodes = Vec::new();
+    let (mut nodes, mut rest) = (Vec::new(), b.nodes.clone());
     if let [only] = names[..] {
         nodes.push(transpose(only, &own, TO_CHANNELS_FIRST));
     } else {
         let whole = unused(b, "channels_first");
         nodes.push(transpose(&whole, &own, TO_CHANNELS_FIRST));
+        take_whole(&mut rest, &names, &whole);
         let mut start = 0u64;
         for (name, len) in names.into_iter().zip(channels) {
-            nodes.push(slice(name, &whole, start, start.checked_add(len)?)?);
-            start = start.checked_add(len)?;
+            let end = start.checked_add(len)?;
+            if rest.iter().any(|node| node.inputs.iter().any(|input| input == name)) {
+                nodes.push(slice(name, &whole, start, end)?);
+            }
+            start = end;
         }
     }
-    nodes.extend(b.nodes.iter().cloned());
+    nodes.extend(rest);
     let result = unused(b, "channels_last");
     nodes.push(transpose(&result, &output.name, TO_CHANNELS_LAST));
     let value = |name, like: &Value| Value { name, shape: like.shape.clone() };
@@ -42,6 +46,22 @@ pub(super) fn with_channels_last(a: &Graph, b: &Graph) -> Option<Graph> {
         outputs: vec![value(result, made)],
         nodes,
     })
+}
+
+/// Puts `whole` where nodes join all of its `parts` in their order, so that it is not divided to be joined again.
+fn take_whole(nodes: &mut Vec<Node>, parts: &[&str], whole: &str) {
+    let mut joined = Vec::new();
+    nodes.retain(|node| {
+        let along_channels = node.attributes.get("axis") == Some(&Attribute::Int(1));
+        let joins = node.op == Op::Concat && along_channels && node.inputs == parts;
+        if joins {
+            joined.extend(node.outputs.iter().cloned());
+        }
+        !joins
+    });
+    for input in nodes.iter_mut().flat_map(|node| &mut node.inputs).filter(|input| joined.contains(input)) {
+        whole.clone_into(input);
+    }
 }
 
 /// The channels of an image whose sides are free.
@@ -103,7 +123,8 @@ mod tests {
     #[test]
     fn channels_are_divided_among_the_inputs_in_their_order() {
         let a = graph(vec![image("x", [None, None, None, Some(15)])], [None, None, None, Some(3)]);
-        let b = graph(vec![first("static", 8), first("more", 7)], [None, Some(3), None, None]);
+        let mut b = graph(vec![first("static", 8), first("more", 7)], [None, Some(3), None, None]);
+        b.nodes[0].inputs = vec!["more".into(), "static".into()];
         let adapted = with_channels_last(&a, &b).unwrap();
         assert_eq!((&adapted.inputs, &adapted.outputs[0].shape), (&a.inputs, &a.outputs[0].shape));
         let names: Vec<&str> = adapted.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -114,6 +135,24 @@ mod tests {
         };
         assert_eq!(range("static"), [Attribute::Ints(vec![0]), Attribute::Ints(vec![8])]);
         assert_eq!(range("more"), [Attribute::Ints(vec![8]), Attribute::Ints(vec![15])]);
+    }
+
+    #[test]
+    fn channels_that_are_joined_in_their_order_are_not_divided() {
+        let a = graph(vec![image("x", [None, None, None, Some(15)])], [None, None, None, Some(3)]);
+        let joined = |inputs: [&str; 2]| {
+            let mut b = graph(vec![first("static", 8), first("more", 7)], [None, Some(3), None, None]);
+            let mut join = Node::new("joined", Op::Concat).attribute("axis", Attribute::Int(1));
+            join.inputs = inputs.map(str::to_owned).to_vec();
+            join.outputs = vec!["joined".into()];
+            b.nodes.insert(0, join);
+            let adapted = with_channels_last(&a, &b).unwrap();
+            adapted.nodes.iter().map(|node| (node.name.clone(), node.inputs.clone())).collect::<Vec<_>>()
+        };
+        let whole = joined(["static", "more"]);
+        assert_eq!(whole.len(), 3);
+        assert_eq!(whole[1], ("conv".to_owned(), vec!["channels_first".to_owned()]));
+        assert_eq!(joined(["more", "static"]).len(), 5, "in another order they are another image");
     }
 
     #[test]
