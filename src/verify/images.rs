@@ -152,7 +152,7 @@ mod tests {
         let whole = joined(["static", "more"]);
         assert_eq!(whole.len(), 3);
         assert_eq!(whole[1], ("conv".to_owned(), vec!["channels_first".to_owned()]));
-        assert_eq!(joined(["more", "static"]).len(), 5, "in another order they are another image");
+        assert_eq!(joined(["more", "static"]).len(), 6, "in another order they are another image");
     }
 
     #[test]
