@@ -31,7 +31,7 @@
 //! The first checkpoint is taken to be what the second was made of: a wider dtype than the first one's holds the same numbers
 //! (*bits*), a narrower one does not (*bound*).
 //!
-//! Where not both have a graph, tensors of the same name (after mapping) are compared as [`diff`](crate::diff::diff) does.
+//! Where not both have a graph, tensors of the same name (after mapping) are compared as [`diff`] does.
 
 mod blame;
 mod changes;
