@@ -69,7 +69,7 @@ pub(crate) struct Budget {
 /// Bytes read at once: small enough to stay in the L2 cache while the checksum runs over them.
 const CHUNK: u64 = 768 << 10;
 /// More than this makes a permutation no faster.
-const LARGEST_TILE: u64 = 4 << 20;
+const LARGEST_TILE: u64 = 16 << 20;
 /// The least that leaves runs long enough to be read one by one.
 const SMALLEST_TILE: u64 = 64 << 10;
 /// Source tile, result tile, and the spare that a cast needs (which may be eight times its source).
