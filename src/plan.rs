@@ -330,6 +330,7 @@ fn share(resources: Resources, fixed: u64, jobs: &[Job]) -> Result<(Budget, usiz
     let mut threads = wanted.clamp(1, jobs.len().max(1));
     loop {
         if let Some(budget) = Budget::of(left / threads as u64) {
+            let budget = budget.among(threads);
             return Ok((budget, threads, fixed + peak(budget) * threads as u64));
         }
         if threads == 1 {
