@@ -126,6 +126,8 @@ fn follow(page: &Page, wrong: &mut Vec<(Range<usize>, Vec<String>)>) -> usize {
                 page.place(block.start),
                 step.command
             );
+            let unknown = found.iter().any(|line| line.contains("unexpected argument"));
+            assert!(!unknown, "{}: no such option: {}", page.place(block.start), step.command);
             if !fits(&page.lines[step.shown.clone()], &found) {
                 eprintln!("{}: $ {}\n{}\n", page.place(step.shown.start - 1), step.command, found.join("\n"));
                 wrong.push((step.shown, found));
