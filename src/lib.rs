@@ -14,6 +14,7 @@ mod convert;
 pub mod diff;
 pub mod digest;
 mod execute;
+mod foreign;
 pub mod inspect;
 pub mod mapping;
 mod matrix;
