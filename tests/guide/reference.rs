@@ -33,6 +33,8 @@ fn the_table_of_limits_has_every_limit_and_its_default() {
     let rows = rows(&page);
     let entries = Limits::default().entries();
     assert!(entries.len() >= 9);
+    let explained = rows.iter().filter(|row| row.len() == 3 && quoted(&row[0]).is_some());
+    assert_eq!(explained.count(), entries.len(), "limits.md explains another number of limits");
     for (name, default) in entries {
         let row = rows.iter().find(|row| quoted(&row[0]) == Some(name));
         let row = row.unwrap_or_else(|| panic!("limits.md does not explain {name}"));
