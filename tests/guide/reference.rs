@@ -90,7 +90,7 @@ fn every_format_has_a_page_that_shows_its_options() {
         let id = codec.info().id;
         let page = guide(&format!("{id}.md"));
         let command = format!("$ ckpt formats {id}");
-        assert!(page.lines.iter().any(|line| *line == command), "{id}.md does not show '{command}'");
+        assert!(page.lines.contains(&command), "{id}.md does not show '{command}'");
         seen += 1;
     }
     assert_eq!(seen, 6);
