@@ -2,9 +2,11 @@
 # Copies the corpus to where cargo fuzz looks for seeds: fuzz/corpus/TARGET/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mkdir -p fuzz/corpus/{arch,bullet_read,cnn2_read,forward,nn_read,npz_read,safetensors_read,tf2_read,tf2_entries,probe,mapping}
+for target in fuzz/fuzz_targets/*.rs; do
+    mkdir -p "fuzz/corpus/$(basename "$target" .rs)"
+done
 python3 - <<'PYTHON'
-import json, pathlib, shutil, struct, sys
+import json, pathlib, random, shutil, struct, sys
 
 sys.path.insert(0, "corpus")
 sys.dont_write_bytecode = True
@@ -17,6 +19,10 @@ for codec in ("bullet", "cnn2", "nn", "npz", "safetensors", "tf2"):
         shutil.copyfile(file, out / "probe" / f"{codec}-{name}")
         if codec != "tf2":
             shutil.copyfile(file, out / f"{codec}_read" / name)
+        if codec == "safetensors":
+            shutil.copyfile(file, out / "safetensors_peer" / name)
+            # It gives a header its length itself, too.
+            (out / "safetensors_peer" / f"{name}-header").write_bytes(file.read_bytes()[8:])
 # tf2_read takes index and data in one: the length of the index, the index, the data.
 for folder in sorted(path for path in (corpus / "tf2").glob("*/*") if path.is_dir()):
     index = folder / "m.index"
@@ -24,12 +30,20 @@ for folder in sorted(path for path in (corpus / "tf2").glob("*/*") if path.is_di
     if index.exists():
         seed = struct.pack("<I", index.stat().st_size) + index.read_bytes() + data
         (out / "tf2_read" / f"{folder.parent.name}-{folder.name}").write_bytes(seed)
+        # tf2_table takes the index after a zero.
+        (out / "tf2_table" / f"{folder.parent.name}-{folder.name}").write_bytes(b"\0" + index.read_bytes())
 # tf2_entries takes the entries without the table around them.
 for name, made in make_tf2.bundles().items():
     for key, value in made.sorted():
         assert len(key) < 255 and len(value) < 256, (name, key)
     entries = b"".join(bytes([len(key), len(value)]) + key + value for key, value in made.sorted())
     (out / "tf2_entries" / name).write_bytes(entries + b"\xff\0" + b"".join(made.data))
+# What makes its cases of any bytes begins with some.
+made = ["plan", "tf2_table", "transform"]
+for target in [*made, *(folder.name for folder in out.glob("*_round_trip"))]:
+    for number in range(64):
+        some = random.Random(f"{target} {number}").randbytes(1 << number % 10 + 1)
+        (out / target / f"some-{number:02}").write_bytes(some)
 # arch takes an architecture file as JSON, a zero, and a file that it describes.
 scaled = lambda id, scale, **more: {"id": id, "type": "i16", "scale": scale, "round": True, **more}
 entries = [

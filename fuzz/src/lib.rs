@@ -3,6 +3,12 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod generate;
+pub mod loose;
+pub mod naive;
+pub mod round_trip;
+pub mod table;
+
 use ckpt_api::{Codec, Input, Limits, Match, Options, Side, conformance};
 use std::collections::BTreeMap;
 
@@ -20,6 +26,11 @@ pub fn bundle(data: &[u8]) -> Input {
     let (len, rest) = data.split_at_checked(4).unwrap_or((&[0; 4], data));
     let len = len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
     let (index, values) = rest.split_at(len.min(rest.len()));
+    bundle_of(index, values)
+}
+
+/// A TensorFlow checkpoint of this index.
+pub fn bundle_of(index: &[u8], values: &[u8]) -> Input {
     let shards = ["00000-of-00001", "00000-of-00002", "00001-of-00002"];
     let mut files = BTreeMap::from(shards.map(|shard| (format!("m.data-{shard}"), values.to_vec())));
     files.insert("m.index".to_owned(), index.to_vec());
@@ -40,25 +51,8 @@ pub fn entries(mut bytes: &[u8]) -> Input {
         entries.insert(key.to_vec(), value.to_vec());
         bytes = rest;
     }
-    let (mut contents, mut restarts) = (Vec::new(), Vec::new());
-    for (key, value) in &entries {
-        restarts.extend((contents.len() as u32).to_le_bytes());
-        contents.extend([&[0][..], &varint(key.len()), &varint(value.len()), key, value].concat());
-    }
-    contents.extend(restarts);
-    contents.extend((entries.len() as u32).to_le_bytes());
-    let handle = [varint(0), varint(contents.len())].concat();
-    let last = entries.keys().next_back().cloned().unwrap_or_default();
-    let index =
-        [&[0][..], &varint(last.len()), &varint(handle.len()), &last, &handle, &[0; 4], &[1, 0, 0, 0]]
-            .concat();
-    let at = contents.len() + 5;
-    let mut footer = [varint(at), varint(0), varint(at), varint(index.len())].concat();
-    footer.resize(40, 0);
-    footer.extend(0xdb47_7524_8b80_fb57u64.to_le_bytes());
-    let table = [sealed(contents), sealed(index), footer].concat();
-    let len = (table.len() as u32).to_le_bytes();
-    bundle(&[&len[..], &table, bytes].concat())
+    let table = table::canonical(&entries);
+    bundle_of(&table, bytes)
 }
 
 /// An archive of one member, `w.npy`, that holds these bytes.
@@ -75,23 +69,6 @@ pub fn archive(data: &[u8]) -> Vec<u8> {
     end.extend((local.len() as u32).to_le_bytes());
     end.extend([0, 0]);
     [local, central, end].concat()
-}
-
-fn sealed(mut contents: Vec<u8>) -> Vec<u8> {
-    contents.push(0);
-    let masked = crc32c::crc32c(&contents).rotate_right(15).wrapping_add(0xa282_ead8);
-    contents.extend(masked.to_le_bytes());
-    contents
-}
-
-fn varint(mut value: usize) -> Vec<u8> {
-    let mut out = Vec::new();
-    while value >= 0x80 {
-        out.push((value & 0x7f | 0x80) as u8);
-        value >>= 7;
-    }
-    out.push(value as u8);
-    out
 }
 
 /// Options of a codec for reading.

@@ -1,49 +1,17 @@
 //! Against the `safetensors` crate: the same files are accepted, and the same bytes are written.
 
 mod common;
+#[path = "peer/agree.rs"]
+mod peer;
 
 use ckpt_api::conformance;
 use ckpt_api::{Checkpoint, DType, Shape, Tensor};
 use ckpt_safetensors::Safetensors;
-use common::{data, entry, file, pairs, read_one};
+use common::{data, entry, file, pairs};
+use peer::agree;
 use proptest::prelude::*;
-use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use std::collections::HashMap;
-
-/// What the crate accepts and this reader refuses, because the format's documentation forbids it.
-const STRICTER: [&str; 4] =
-    ["does not begin with '{'", "names a tensor twice", "is given twice", "has too many elements"];
-
-/// Whether both accepted; panics where they differ.
-fn agree(bytes: &[u8]) -> bool {
-    match (read_one(bytes), SafeTensors::deserialize(bytes)) {
-        (Ok((contents, _)), Ok(theirs)) => {
-            assert_eq!(contents.checkpoint.tensors.len(), theirs.len());
-            for (tensor, placement) in contents.checkpoint.tensors.iter().zip(&contents.placements) {
-                let view = theirs.tensor(&tensor.name).expect("a tensor that the crate does not see");
-                let shape: Vec<u64> = view.shape().iter().map(|dim| *dim as u64).collect();
-                assert_eq!(shape, tensor.shape.to_vec());
-                assert_eq!(tensor.dtype.bits().map(|bits| bits as usize), Some(view.dtype().bitsize()));
-                let extent = &placement.extents[0];
-                let range = extent.offset as usize..(extent.offset + extent.len) as usize;
-                assert_eq!(&bytes[range], view.data());
-            }
-            true
-        }
-        (Err(_), Err(_)) => false,
-        (Ok(_), Err(theirs)) => panic!("accepted, but the crate says {theirs}: {}", bytes.escape_ascii()),
-        (Err(ours), Ok(_)) => {
-            let ours = ours.to_string();
-            assert!(
-                STRICTER.iter().any(|rule| ours.contains(rule)),
-                "refused: {ours}: {}",
-                bytes.escape_ascii()
-            );
-            false
-        }
-    }
-}
 
 fn bases() -> Vec<Vec<u8>> {
     let pair = format!("{{{},{}}}", entry("a", "F32", "[2]", 0, 8), entry("b", "F4", "[2,1]", 8, 9));

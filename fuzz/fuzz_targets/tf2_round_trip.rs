@@ -1,0 +1,53 @@
+//! Any tensors of TensorFlow's dtypes come back from a checkpoint as they were, however it is cut, aligned and compressed.
+#![no_main]
+
+use arbitrary::{Result, Unstructured};
+use ckpt_api::Codec;
+use ckpt_fuzz::generate;
+use ckpt_fuzz::round_trip::{assert_same, round_trip};
+use ckpt_tf2::Tf2;
+
+const NAMES: [&str; 8] = ["a", "w", "/", ".ATTRIBUTES/VARIABLE_VALUE", "\0", "\u{1}", "ä", "kernel/part_0"];
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = run(&mut Unstructured::new(data));
+});
+
+fn run(u: &mut Unstructured) -> Result<()> {
+    let mut given = generate::tensors(u, Tf2.info().dtypes, &NAMES)?;
+    for (index, tensor) in given.checkpoint.tensors.iter_mut().enumerate() {
+        // The empty key is the header's, and one that begins with a zero may be a slice's.
+        if tensor.name.is_empty() || tensor.name.starts_with('\0') {
+            tensor.name.insert_str(0, &format!("t{index}"));
+        }
+    }
+    let mut write: Vec<(&str, String)> = Vec::new();
+    match u.int_in_range(0..=2)? {
+        1 => write.push(("shards", number(u, 4)?)),
+        2 => write.push(("shard_size", number(u, 500)?)),
+        _ => {}
+    }
+    if u.arbitrary()? {
+        write.push(("alignment", number(u, 70)?));
+    }
+    for (name, values) in [
+        ("compression", ["none", "snappy"]),
+        ("endian", ["little", "big"]),
+        ("names", ["stored", "plain"]),
+        ("state", ["false", "true"]),
+    ] {
+        if u.arbitrary()? {
+            write.push((name, (*u.choose(&values)?).to_owned()));
+        }
+    }
+    let write: Vec<(&str, &str)> = write.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let read = [("keys", "true")];
+    let read = if u.arbitrary()? { &read[..] } else { &[] };
+    let back = round_trip(&Tf2, &given, ["m", "m.index"], [&write, read]);
+    assert_same(&given, &back.given);
+    Ok(())
+}
+
+fn number(u: &mut Unstructured, most: u64) -> Result<String> {
+    Ok(u.int_in_range(1..=most)?.to_string())
+}

@@ -1,0 +1,133 @@
+//! A format that stores every tensor in whatever way it was told.
+
+use crate::generate::Given;
+use arbitrary::{Result, Unstructured};
+use ckpt_api::{
+    Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Endian, Extent, FileId,
+    FormatInfo, Input, Limits, Match, Network, Options, OutputFile, Packing, Placed, Placement, Region,
+    Rounding, Scaling, Shape, Tensor, TensorId, Tile,
+};
+use std::num::NonZeroU32;
+
+/// Of one file, `x.loose`.
+pub struct Loose {
+    checkpoint: Checkpoint,
+    placements: Vec<Placement>,
+    len: u64,
+}
+
+static INFO: FormatInfo = FormatInfo {
+    id: "loose",
+    title: "tensors stored in any way",
+    extensions: &["loose"],
+    reads: Network::ALL,
+    writes: Network::ALL,
+    dtypes: DType::ALL,
+    ops: &[],
+    free_names: true,
+    free_metadata: false,
+    options: &[],
+};
+
+impl Codec for Loose {
+    fn info(&self) -> &FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, input: &Input) -> ckpt_api::Result<Match> {
+        let own = input.entry().ends_with(".loose");
+        Ok(if own { Match::Certain("it is called so".to_owned()) } else { Match::No })
+    }
+
+    fn read(&self, input: &Input, _: &Options, _: &Limits) -> ckpt_api::Result<Contents> {
+        let (checkpoint, placements) = (self.checkpoint.clone(), self.placements.clone());
+        Ok(Contents { checkpoint, placements, files: vec![input.entry().to_owned()], ..Contents::default() })
+    }
+
+    fn place(&self, _: &Checkpoint, name: &str, _: &Options) -> ckpt_api::Result<Placed> {
+        let files = vec![OutputFile { name: name.to_owned(), len: Some(self.len) }];
+        Ok(Placed { files, placements: self.placements.clone(), ..Placed::default() })
+    }
+}
+
+impl Loose {
+    /// Some way of storing these tensors, one after the other with gaps between.
+    ///
+    /// # Errors
+    /// Where the input ends.
+    pub fn arbitrary(u: &mut Unstructured, given: &Given) -> Result<Self> {
+        let (mut placements, mut len) = (Vec::new(), 0);
+        for (id, tensor) in given.checkpoint.tensors.iter().enumerate() {
+            let encoding = encoding(u, tensor)?;
+            let extents = extents(u, tensor, &encoding, &mut len)?;
+            placements.push(Placement::new(TensorId(id), &tensor.name, extents, encoding));
+        }
+        Ok(Loose { checkpoint: given.checkpoint.clone(), placements, len })
+    }
+}
+
+fn encoding(u: &mut Unstructured, tensor: &Tensor) -> Result<Encoding> {
+    let mut encoding = Encoding::row_major(tensor);
+    if tensor.dtype.bytes().is_none() {
+        return Ok(encoding);
+    }
+    encoding.endian = *u.choose(&[Endian::Little, Endian::Big])?;
+    if tensor.dtype == DType::F32 && u.arbitrary()? {
+        encoding.dtype = *u.choose(&[DType::I8, DType::I16, DType::I32])?;
+        let scale = NonZeroU32::new(u.int_in_range(1..=100)?).unwrap_or(NonZeroU32::MIN);
+        // Every number fits, but NaN.
+        let limit = NonZeroU32::new(100);
+        encoding.scaling = Some(Scaling { scale, rounding: Rounding::Nearest, limit, each_term: false });
+    }
+    for (axis, len) in tensor.shape.iter().enumerate() {
+        if u.ratio(1, 4)? && len % 2 == 0 {
+            encoding.tiles.push(Tile { axis, lens: vec![2] });
+        }
+    }
+    encoding.order = (0..encoding.parts(tensor.shape.rank()).len()).collect();
+    for k in 0..encoding.order.len() {
+        let other = u.int_in_range(k..=encoding.order.len() - 1)?;
+        encoding.order.swap(k, other);
+    }
+    let packed = Encoding { packing: Packing::Bits, ..encoding.clone() };
+    let fits = packed.stored_len(tensor.shape.elements()).is_some();
+    Ok(if fits && u.arbitrary()? { packed } else { encoding })
+}
+
+/// One extent, several that follow each other, or slices across the first axis.
+fn extents(u: &mut Unstructured, tensor: &Tensor, encoding: &Encoding, end: &mut u64) -> Result<Vec<Extent>> {
+    let whole = encoding.stored_len(tensor.shape.elements()).unwrap_or_else(|| tensor.value_bytes());
+    let rows = tensor.shape.first().copied().unwrap_or(0);
+    let slices = rows > 1 && encoding.tiles.is_empty() && encoding.packing == Packing::Bytes && whole > 0;
+    let mut extents = Vec::new();
+    if slices && tensor.dtype.bytes().is_some() && u.arbitrary()? {
+        let cut = u.int_in_range(1..=rows - 1)?;
+        for [first, next] in [[0, cut], [cut, rows]] {
+            let mut start = vec![0; tensor.shape.rank()];
+            let mut dims = tensor.shape.to_vec();
+            (start[0], dims[0]) = (first, next - first);
+            let region = Region { start, shape: Shape::new(dims).expect("a part of the shape") };
+            extents.push(extent(u, end, whole / rows * (next - first), Some(region))?);
+        }
+    } else {
+        // Between elements.
+        let size = encoding.dtype.bytes().unwrap_or(1).max(1);
+        let cut = if u.arbitrary()? { u.int_in_range(0..=whole / size)? * size } else { whole };
+        extents.push(extent(u, end, cut, None)?);
+        if cut < whole {
+            extents.push(extent(u, end, whole - cut, None)?);
+        }
+    }
+    Ok(extents)
+}
+
+fn extent(u: &mut Unstructured, end: &mut u64, len: u64, region: Option<Region>) -> Result<Extent> {
+    let offset = *end + u.int_in_range(0..=3)?;
+    *end = offset + len;
+    let checksum = u.arbitrary::<bool>()?.then_some(Checksum {
+        algorithm: ChecksumAlgorithm::Crc32c,
+        seed: 0,
+        value: None,
+    });
+    Ok(Extent { file: FileId(0), offset, len, region, checksum })
+}
