@@ -104,6 +104,8 @@ def accepted():
     yield case("strings", "strings, empty ones, and none at all", bundle(texts).files(), texts)
     variant = [Tensor("list", "variant", [2], [b"", message(1, b"tensorflow::TensorList")])]
     yield case("variant", "variants are opaque bytes", bundle(variant).files(), variant)
+    none = [Tensor("none", "variant", [2, 0], [])]
+    yield case("variant_none", "no variants, in a data file without bytes", bundle(none).files(), none)
     shapes = [Tensor("empty", "f32", [0, 1618], b""), Tensor("deep", "u8", [1] * 7 + [2], b"ab"),
               Tensor("scalar", "f16", [], b"\0\x3c")]
     yield case("shapes", "an empty tensor, eight dimensions, a scalar", bundle(shapes).files(), shapes)

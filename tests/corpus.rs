@@ -45,7 +45,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 6] = [
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("npz", &ckpt_npz::Npz, 16, 53),
     ("safetensors", &ckpt_safetensors::Safetensors, 12, 33),
-    ("tf2", &ckpt_tf2::Tf2, 28, 66),
+    ("tf2", &ckpt_tf2::Tf2, 29, 66),
 ];
 
 #[test]

@@ -141,7 +141,9 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(input: &'a Input, location: &Location, index: &'a Index, limits: &'a Limits) -> Self {
-        let stored = index.entries.iter().filter(|(_, entry)| entry.slices.is_empty() && entry.size > 0);
+        // Of no variants there are no bytes, but a checksum.
+        let is_read = |entry: &Entry| entry.size > 0 || entry.dtype == DType::Variant;
+        let stored = index.entries.iter().filter(|(_, entry)| entry.slices.is_empty() && is_read(entry));
         let shards: BTreeSet<u32> = stored.map(|(_, entry)| entry.shard).collect();
         let name = |shard: &u32| shard_name(&location.prefix, *shard, index.header.shards);
         Reader {
