@@ -90,7 +90,9 @@ fn encoding(u: &mut Unstructured, tensor: &Tensor) -> Result<Encoding> {
         encoding.order.swap(k, other);
     }
     let packed = Encoding { packing: Packing::Bits, ..encoding.clone() };
-    let fits = packed.stored_len(tensor.shape.elements()).is_some();
+    // What does not take whole bytes is not reordered.
+    let ordered = encoding.tiles.is_empty() && encoding.order.is_sorted();
+    let fits = ordered && packed.stored_len(tensor.shape.elements()).is_some();
     Ok(if fits && u.arbitrary()? { packed } else { encoding })
 }
 

@@ -77,6 +77,22 @@ impl<'a> Bindings<'a> {
         self.all.iter().find(|bound| bound.slot.is_none() && bound.id == id)
     }
 
+    /// Refuses a weight that has the name under which what a directory keeps for another is read.
+    pub(crate) fn check_names(&self, state: State) -> Result<()> {
+        let is_kept = |bound: &&Bound<'_>| {
+            let id = bound.id.strip_prefix(state.prefix);
+            bound.slot.is_none() && id.is_some_and(|id| self.weight(id).is_some())
+        };
+        match self.all.iter().find(is_kept) {
+            Some(bound) => {
+                Err(Error::mapping("a weight has the name of what the optimiser keeps for another")
+                    .tensor(&bound.source.name)
+                    .help("rename one of them, or leave it out"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Weights, or what is kept for them, in the checkpoint's order.
     pub(crate) fn of(&self, state: State) -> impl Iterator<Item = &Bound<'a>> {
         self.all

@@ -329,6 +329,9 @@ impl<'a> Writer<'a> {
 
     /// One of the optimiser's files.
     fn write_records(&mut self, state: State, name: String) -> Result<()> {
+        if state.slot.is_some() && !self.target.single {
+            self.bindings.check_names(state)?;
+        }
         let file = self.add_file(name, 0);
         let mut end = 0u64;
         for record in self.records(state)? {
