@@ -42,10 +42,17 @@ impl Checksum {
 impl ScatteredChecksum {
     /// Adds the bytes that lie at `offset`, which lie within the length and were not added before.
     pub fn update(&mut self, offset: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         if offset < self.end {
             self.close_row();
         }
-        self.row = self.shifted(self.row, offset - self.end);
+        self.row = match offset {
+            // The seed stands before the first byte.
+            0 => !self.seed,
+            _ => self.shifted(self.row, offset - self.end),
+        };
         // A checksum begins and ends with inverted bits; a remainder has neither.
         let mut running = RunningChecksum { algorithm: self.algorithm, crc: !self.row };
         running.update(bytes);
@@ -57,8 +64,8 @@ impl ScatteredChecksum {
     /// The value as the format would store it; `None` where bytes are missing.
     pub fn finish(mut self) -> Option<u32> {
         self.close_row();
-        let seed = self.shifted(!self.seed, self.len);
-        let whole = RunningChecksum { algorithm: self.algorithm, crc: !(seed ^ self.sum) };
+        let remainder = if self.len == 0 { !self.seed } else { self.sum };
+        let whole = RunningChecksum { algorithm: self.algorithm, crc: !remainder };
         (self.covered == self.len).then(|| whole.finish())
     }
 
@@ -173,6 +180,17 @@ mod tests {
             }
             prop_assert_eq!(scattered.finish(), Some(running.finish()));
         }
+    }
+
+    #[test]
+    fn pieces_in_order_cost_no_powers() {
+        let checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed: 7, value: None };
+        let mut scattered = checksum.start_scattered(6);
+        for (offset, piece) in [(0, b"ab"), (2, b"cd"), (4, b"ef")] {
+            scattered.update(offset, piece);
+        }
+        assert!(scattered.shifts.is_empty());
+        assert_eq!(scattered.finish(), Some(crc32c::crc32c_append(7, b"abcdef")));
     }
 
     #[test]
