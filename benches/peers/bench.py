@@ -1,284 +1,341 @@
 #!/usr/bin/env python3
-"""Measures ckpt beside `cp` and beside TensorFlow + safetensors, on two TensorFlow checkpoints made here.
+"""Measures ckpt beside `cp`, TensorFlow + safetensors in Python, and NumPy, on checkpoints made here.
 
-    python benches/peers/bench.py --ckpt target/release/ckpt --scratch SCRATCH_DIR [--rounds 5] [--gib 2] [--quick]
+    python benches/peers/bench.py --ckpt target/release/ckpt --scratch SCRATCH_DIR [--quick] [--growth] [--huge] [--readme]
 
-`large`: 32 matrices, 2 GiB together, and the same as safetensors and as a .nn file. `small`: 20,000 tensors of 1 KiB.
-Every round runs each program once, in turn, so that a slow moment of the machine falls on all; the tables give medians.
-Output is removed and the disk synced between runs; in the first round, which is not counted, each output is checked
-against its source. Needs GNU time (/usr/bin/time) and the packages of tests/interop/requirements.txt.
+Tables go to stdout, what happens to stderr. Only ratios within one round mean something elsewhere. Every output is
+checked against its source before anything is counted. Needs GNU time (/usr/bin/time), 6.5 GiB in SCRATCH_DIR, which must
+not exist and is removed, and the packages of tests/interop/requirements.txt. What each figure is: benches/peers/README.md.
 """
 
 import argparse
-import dataclasses
 import json
-import os
 import pathlib
-import re
 import shutil
-import statistics
-import subprocess
+import signal
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "corpus"))
+import checks
+import growth
+import report
+import sources
+from harness import Bound, Program, evictor, in_rounds, log, machine, many, measured, remove, room
+from sources import Tensor
 
-from bundle import DTYPES, HEADER, entry_proto, table  # noqa: E402
-from common import crc32c, masked  # noqa: E402
-
-PEER = """
-import os, sys
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-import safetensors.numpy, tensorflow as tf
-reader = tf.train.load_checkpoint(sys.argv[1])
-tensors = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-safetensors.numpy.save_file(tensors, sys.argv[2])
-"""
-CHUNK = 1 << 20
+LAYERS = 32
+STREAMED, TILED = 24, 64  # MiB at most
+SCALE = 255
 
 
-def crc_shift(length: int):
-    """What `length` zero bytes do to a CRC-32C register, as the images of its 32 bits: built by squaring."""
+@dataclass
+class Bench:
+    """What the groups share."""
 
-    def apply(operator, crc):
-        out, bit = 0, 0
-        while crc:
-            if crc & 1:
-                out ^= operator[bit]
-            crc, bit = crc >> 1, bit + 1
-        return out
+    ckpt: checks.Ckpt
+    scratch: pathlib.Path
+    side: int  # rows and columns of each matrix
+    small: int  # tensors of 1 KiB
+    rounds: int
+    peer_rounds: int
+    peers: bool
 
-    step = [0x82F63B78] + [1 << bit for bit in range(31)]  # one zero bit
-    operator, bits = [1 << bit for bit in range(32)], 8 * length
-    while bits:
-        if bits & 1:
-            operator = [apply(step, value) for value in operator]
-        step, bits = [apply(step, value) for value in step], bits >> 1
-    return lambda crc: apply(operator, crc)
+    def jobs(self, name: str, source: pathlib.Path, output: str, options: Iterable[object], bounds: dict[int, Bound],
+             check: Callable[[], None], sync: bool = False, before: Callable[[], None] = lambda: None) -> list[Program]:
+        """The same conversion with each number of threads."""
+        command = ["convert", *([] if sync else ["--no-sync"]), *options, source, self.out(output)]
+        return [
+            Program(f"{name}, {count} thread{'s' if count > 1 else ''}",
+                    [self.ckpt.path, *map(str, command), "-j", str(count)], self.out(output), bound, check, before,
+                    name, count)
+            for count, bound in bounds.items()
+        ]
 
+    def out(self, name: str) -> pathlib.Path:
+        return self.scratch / f"out{name}"
 
-def write_checkpoint(folder: pathlib.Path, count: int, size: int, shape: list[int]) -> None:
-    """`count` tensors of `size` bytes of f32. Each begins with bytes of its own; the rest repeats a chunk of random numbers
-    of magnitudes from 1/128 to 2, such as weights have."""
-    folder.mkdir(parents=True)
-    own = min(size, 1024)
-    chunk = bytes(b & 0x83 | 0x3C if n % 4 == 3 else b for n, b in enumerate(os.urandom(min(size, CHUNK))))
-    repeats, rest = divmod(size - own, len(chunk))
-    shift, chunk_crc = crc_shift(len(chunk)), crc32c(chunk) if repeats else 0
-    entries, offset = [(b"", HEADER)], 0
-    with open(folder / "model.data-00000-of-00001", "wb") as data:
-        for number in range(count):
-            first = number.to_bytes(4, "little") + chunk[4:own]
-            data.write(first)
-            crc = crc32c(first)
-            for _ in range(repeats):
-                data.write(chunk)
-                crc = shift(crc) ^ chunk_crc
-            data.write(chunk[:rest])
-            crc = crc32c(chunk[:rest], crc)
-            name = f"layer_{number:05}/kernel".encode()
-            entries.append((name, entry_proto(DTYPES["f32"], shape, 0, offset, size, masked(crc))))
-            offset += size
-    (folder / "model.index").write_bytes(table(entries))
+    def copy(self, source: pathlib.Path) -> Program:
+        return Program("cp", ["cp", str(source), str(self.out(".copy"))], self.out(".copy"))
+
+    def in_python(self, name: str, job: str, source: pathlib.Path, output: str, given: str, beside: str,
+                  bound: Bound, check: Callable[[], None]) -> Program:
+        script = str(pathlib.Path(__file__).with_name("python_way.py"))
+        command = [sys.executable, script, job, str(source), str(self.scratch / given)]
+        return Program(name, command, self.out(output), bound, check, beside=beside)
 
 
-@dataclasses.dataclass
-class Program:
-    """What is measured: a command that makes `output`, and how it is told that what it made is right."""
+@dataclass
+class Large:
+    """32 square matrices: 2 GiB of f32."""
 
-    name: str
-    command: list[str]
-    output: pathlib.Path
-    check: Callable[[], None] = lambda: None
+    prefix: pathlib.Path
+    data: pathlib.Path
+    safetensors: pathlib.Path
+    tensors: list[Tensor]
 
-
-def measure(program: Program) -> tuple[float, float, float]:
-    """Wall seconds, CPU seconds, peak resident MiB."""
-    report = program.output.parent / "time.txt"
-    start = time.perf_counter()
-    done = subprocess.run(["/usr/bin/time", "-v", "-o", report, *program.command], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True)
-    wall = time.perf_counter() - start
-    text = report.read_text()
-    if done.returncode != 0:
-        sys.exit(f"{program.name}\n{' '.join(program.command)}\n{done.stdout}{done.stderr}{text}")
-    cpu = sum(float(re.search(rf"{kind} time \(seconds\): ([\d.]+)", text)[1]) for kind in ("User", "System"))
-    peak = int(re.search(r"Maximum resident set size \(kbytes\): (\d+)", text)[1]) / 1024
-    return wall, cpu, peak
+    def arrays(self):
+        return sources.arrays_of_data(self.data, self.tensors)
 
 
-def remove(output: pathlib.Path) -> None:
-    """The output, and what belongs to it: all files of one stem."""
-    for path in output.parent.glob(f"{output.stem}.*"):
+FLIP = ("--transform", "**/kernel: transpose")
+MOVED = {1: Bound(ratio=1.35, rss=STREAMED), 2: Bound(ratio=1.0, rss=STREAMED)}
+TURNED = {count: Bound(ratio=2.0, rss=TILED) for count in (1, 2)}
+CAST = {count: Bound(ratio=1.2, rss=STREAMED) for count in (1, 2)}
+QUANTISED = {count: Bound(ratio=1.3, rss=STREAMED) for count in (1, 2)}
+COLD = {count: Bound(ratio=0.8, rss=STREAMED) for count in (1, 2)}
+SMALL = {count: Bound(wall=0.15) for count in (1, 2)}
+PYTHON = Bound(slower=10)
+
+
+def measure_jobs(bench: Bench) -> list[dict]:
+    folder = bench.scratch / "large"
+    prefix = folder / "model"
+    tensors = [Tensor(f"layer_{number:02}/kernel", (bench.side, bench.side)) for number in range(LAYERS)]
+    log(f"making {LAYERS} matrices of {bench.side} x {bench.side}")
+    large = Large(prefix, sources.write_checkpoint(prefix, tensors), folder / "model.safetensors", tensors)
+    tables = [from_tf2(bench, large), transposed(bench, large), casts(bench, large), cold(bench, large)]
+    bench.ckpt.run("convert", large.prefix, large.safetensors)
+    if bench.peers:
+        tables.append(python_large(bench, large))
+    for path in (large.data, prefix.with_name("model.index")):
         path.unlink()
+    tables.append(from_safetensors(bench, large))
+    shutil.rmtree(folder)
+    tables += [networks(bench), *small(bench), instant(bench)]
+    return tables
 
 
-def table_of(title: str, programs: list[Program], rounds: int) -> None:
-    """Runs every program once a round, in turn; the first round warms the page cache, checks, and is not counted."""
-    runs = {program.name: [] for program in programs}
-    for number in range(rounds + 1):
-        for program in programs:
-            result = measure(program)
-            print(f"  round {number}: {program.name}: {result[0]:.3f} s", file=sys.stderr)
-            if number > 0:
-                runs[program.name].append(result)
-            else:
-                program.check()
-            remove(program.output)
-            os.sync()
-    medians = {name: [statistics.median(column) for column in zip(*results)] for name, results in runs.items()}
-    print(f"\n**{title}**, medians of {rounds} rounds\n")
-    print("| program | wall, s | × cp | CPU, s | CPU × cp | peak RSS, MiB |\n|---|---:|---:|---:|---:|---:|")
-    copied = medians["cp"]
-    for name, (wall, cpu, peak) in medians.items():
-        # A copy of little takes less than the clock of processor time can tell.
-        ratio = f"{cpu / copied[1]:.2f}" if copied[1] else ""
-        print(f"| {name} | {wall:.3f} | {wall / copied[0]:.2f} | {cpu:.2f} | {ratio} | {peak:.0f} |")
-    sys.stdout.flush()
+def table(key: str, title: str, rounds: int, programs: list[Program]) -> dict:
+    log(title)
+    return {"id": key, "title": title, "rounds": rounds, "baseline": programs[0].name,
+            "rows": in_rounds(programs, rounds)}
 
 
-class Ckpt:
-    """The program to measure, on one source."""
-
-    def __init__(self, path: str, source: pathlib.Path, scratch: pathlib.Path):
-        self.path, self.source, self.scratch = path, source, scratch
-
-    def run(self, *arguments: object) -> str:
-        done = subprocess.run([self.path, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"ckpt {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}")
-        return done.stdout
-
-    def convert(self, name: str, source: pathlib.Path, output: str, *options: str,
-                check: Callable[[pathlib.Path], None] | None = None, threads: tuple[int, ...] = (1, 2)) -> list[Program]:
-        """A program for each number of threads."""
-        target = self.scratch / output
-        check = check or (lambda made: self.is_same(made))
-        command = [self.path, "convert", "--no-sync", *options, str(source), str(target)]
-        return [Program(f"{name}, -j {count}", [*command, "-j", str(count)], target, lambda: check(target))
-                for count in threads]
-
-    def is_same(self, made: pathlib.Path) -> None:
-        """Names, dtypes, shapes and values, whatever the format."""
-        found, expected = self.run("hash", made).split()[0], self.run("hash", self.source).split()[0]
-        assert found == expected, f"{made} has {found}, its source {expected}"
-
-    def is_transposed(self, made: pathlib.Path) -> None:
-        back = self.scratch / "back.safetensors"
-        self.run("convert", "--no-sync", "--transform", "**/kernel: transpose", made, back)
-        self.is_same(back)
-        back.unlink()
-
-    def is_close(self, bits: int) -> Callable[[pathlib.Path], None]:
-        """Half a unit of a significand of so many bits; subnormal numbers by an absolute bound."""
-
-        def check(made: pathlib.Path) -> None:
-            back = self.scratch / "back.safetensors"
-            self.run("convert", "--no-sync", "--dtype", "f32", made, back)
-            self.run("diff", "--rtol", 2.0**-bits, "--atol", 1e-7, self.source, back)
-            back.unlink()
-
-        return check
+def from_tf2(bench: Bench, large: Large) -> dict:
+    return table("tf2", "From a TensorFlow checkpoint, every checksum verified", bench.rounds, [
+        bench.copy(large.data),
+        *bench.jobs("tf2 to safetensors", large.prefix, ".safetensors", (), MOVED,
+                    bench.ckpt.same(large.prefix, bench.out(".safetensors"))),
+        *bench.jobs("tf2 to tf2, in 4 shards", large.prefix, ".index", ("--to", "tf2", "--set", "shards=4"), MOVED,
+                    bench.ckpt.same(large.prefix, bench.out(".index"))),
+    ])
 
 
-def large(ckpt: str, scratch: pathlib.Path, gib: float, rounds: int, peers: bool) -> None:
-    """32 square matrices."""
-    count = 32
-    side = int((gib * 2**30 / count / 4) ** 0.5) // 64 * 64
-    folder, prefix = scratch / "large", scratch / "large" / "model"
-    print(f"making {count} matrices of {side} x {side}", file=sys.stderr)
-    write_checkpoint(folder, count, side * side * 4, [side, side])
-    tool = Ckpt(ckpt, prefix, scratch)
-    other, network, layers = folder / "model.safetensors", folder / "model.nn", folder / "layers.json"
+def transposed(bench: Bench, large: Large) -> dict:
+    made = bench.out(".safetensors")
+    return table("transposed", "Every matrix transposed", bench.rounds, [
+        bench.copy(large.data),
+        *bench.jobs("tf2 to safetensors, transposed", large.prefix, made.suffix, FLIP, TURNED,
+                    bench.ckpt.changed(large.arrays, made, checks.is_transposed)),
+    ])
+
+
+def casts(bench: Bench, large: Large) -> dict:
+    made = bench.out(".safetensors")
+    programs = [bench.copy(large.data)]
+    for dtype, rule in (("f16", checks.is_f16), ("bf16", checks.is_bf16)):
+        programs += bench.jobs(f"tf2 to safetensors, f32 to {dtype}", large.prefix, made.suffix, ("--dtype", dtype), CAST,
+                               bench.ckpt.changed(large.arrays, made, rule))
+    return table("casts", "Casts", bench.rounds, programs)
+
+
+def cold(bench: Bench, large: Large) -> dict:
+    how, evict = evictor([large.data], [bench.ckpt.path, "cp", "sync"])
+    copy = bench.out(".copy")
+    command = ["sh", "-c", 'cp "$0" "$1" && sync "$1"', str(large.data), str(copy)]
+    return table("cold", f"From the disk to the disk: {how} before each run, output flushed", bench.rounds, [
+        Program("cp, then sync of the copy", command, copy, before=evict),
+        *bench.jobs("tf2 to safetensors, cold, flushed", large.prefix, ".safetensors", (), COLD,
+                    bench.ckpt.same(large.prefix, bench.out(".safetensors")), sync=True, before=evict),
+    ])
+
+
+def from_safetensors(bench: Bench, large: Large) -> dict:
+    source, made = large.safetensors, bench.out(".index")
+
+    def arrays():
+        return sources.arrays_of_safetensors(source).items()
+
+    return table("safetensors", "To a TensorFlow checkpoint, every checksum computed", bench.rounds, [
+        bench.copy(source),
+        *bench.jobs("safetensors to tf2", source, ".index", ("--to", "tf2"), MOVED, bench.ckpt.same(source, made)),
+        *bench.jobs("safetensors to tf2, transposed", source, ".index", ("--to", "tf2", *FLIP), TURNED,
+                    bench.ckpt.changed(arrays, made, checks.is_transposed)),
+    ])
+
+
+def python_large(bench: Bench, large: Large) -> dict:
+    """The Python ways read what ckpt reads, and write what ckpt writes."""
+    made, bundle, two = bench.out(".safetensors"), bench.out(".index"), {2: Bound()}
+    same, changed = bench.ckpt.same, bench.ckpt.changed
+    turned, halved = (changed(large.arrays, made, rule) for rule in (checks.is_transposed, checks.is_f16))
+    to_safetensors, = bench.jobs("tf2 to safetensors", large.prefix, made.suffix, (), two, same(large.prefix, made))
+    to_tf2, = bench.jobs("safetensors to tf2", large.safetensors, ".index", ("--to", "tf2"), two,
+                         same(large.safetensors, bundle))
+    turn, = bench.jobs("safetensors, transposed", large.safetensors, made.suffix, FLIP, two, turned)
+    halve, = bench.jobs("safetensors, f32 to f16", large.safetensors, made.suffix, ("--dtype", "f16"), two, halved)
+    return table("python", "Beside Python", bench.peer_rounds, [
+        bench.copy(large.data),
+        to_safetensors,
+        bench.in_python("TensorFlow load_checkpoint, safetensors save_file", "tf2_to_safetensors", large.prefix,
+                        made.suffix, made.name, to_safetensors.name, PYTHON, same(large.prefix, made)),
+        to_tf2,
+        bench.in_python("safetensors load_file, TensorFlow SaveV2", "safetensors_to_tf2", large.safetensors, ".index",
+                        "out", to_tf2.name, PYTHON, same(large.safetensors, bundle)),
+        turn,
+        bench.in_python("NumPy: load_file, transpose, save_file", "transpose", large.safetensors, made.suffix, made.name,
+                        turn.name, Bound(), turned),
+        halve,
+        bench.in_python("NumPy: load_file, astype(float16), save_file", "f16", large.safetensors, made.suffix, made.name,
+                        halve.name, Bound(), halved),
+    ])
+
+
+def networks(bench: Bench) -> dict:
+    """A chain of dense layers with biases, for the formats that hold networks."""
+    folder, side = bench.scratch / "network", bench.side
+    prefix, flat, network = folder / "net", folder / "net.safetensors", folder / "net.nn"
+    tensors = [Tensor(f"l{number}{kind}", shape) for number in range(LAYERS)
+               for kind, shape in (("w", (side, side)), ("b", (side,)))]
+    log(f"making a network of {LAYERS} layers of {side}")
+    sources.write_checkpoint(prefix, tensors)
+    layers, bullet = folder / "layers.json", folder / "bullet.json"
     layers.write_text(json.dumps({"layers": [
-        {"type": "dense", "weight": f"layer_{number:05}/kernel", "weight_axes": ["out", "in"], "activation": "relu"}
-        for number in range(count)]}))
-    tool.run("convert", "--no-sync", prefix, other)
-    tool.run("convert", "--no-sync", "--arch", layers, "--set", "zero_bias=true", prefix, network)
-    os.sync()
-    data, output = f"{prefix}.data-00000-of-00001", scratch / "out.safetensors"
-    of_network = Ckpt(ckpt, network, scratch)
-    flip = ("--transform", "**/kernel: transpose")
-    programs = [
-        Program("cp", ["cp", data, str(output)], output),
-        Program("cp, then sync of the copy", ["sh", "-c", 'cp "$0" "$1" && sync "$1"', data, str(output)], output),
-        Program("tf2 to safetensors, synced", [ckpt, "convert", str(prefix), str(output)], output),
-        *tool.convert("tf2 to safetensors", prefix, "out.safetensors"),
-        *tool.convert("safetensors to tf2", other, "out.index", "--to", "tf2", check=lambda made: tool.is_same(made)),
-        *tool.convert("tf2 to tf2 in 4 shards", prefix, "out.index", "--to", "tf2", "--set", "shards=4"),
-        *of_network.convert("nn to safetensors", network, "out.safetensors"),
-        *of_network.convert("safetensors to nn", other, "out.nn", "--arch", str(layers), "--set", "zero_bias=true"),
-        *tool.convert("tf2 to safetensors, transposed", prefix, "out.safetensors", *flip, check=tool.is_transposed),
-        *tool.convert("safetensors to tf2, transposed", other, "out.index", "--to", "tf2", *flip, check=tool.is_transposed),
-        *tool.convert("f32 to f16", prefix, "out.safetensors", "--dtype", "f16", check=tool.is_close(11)),
-        *tool.convert("f32 to bf16", prefix, "out.safetensors", "--dtype", "bf16", check=tool.is_close(8)),
-    ]
-    if peers:
-        programs.append(Program("TensorFlow load_checkpoint + safetensors save_file",
-                                [sys.executable, "-c", PEER, str(prefix), str(output)], output))
-    table_of(f"{count} matrices of {side} x {side} f32", programs, rounds)
+        {"type": "dense", "weight": f"l{number}w", "bias": f"l{number}b", "weight_axes": ["out", "in"], "activation": "relu"}
+        for number in range(LAYERS)]}))
+    bullet.write_text(json.dumps({
+        "format": "bullet", "input": {"features": side, "perspectives": 1},
+        "layers": [{"size": side, "activation": "relu"}] * LAYERS,
+        "saved": [{"id": tensor.name, "type": "i16", "scale": SCALE, "round": True, "transpose": len(tensor.shape) == 2}
+                  for tensor in tensors],
+    }))
+    bench.ckpt.run("convert", prefix, flat)
+    for path in folder.glob("net.data*"):
+        path.unlink()
+    prefix.with_name("net.index").unlink()
+    bench.ckpt.run("convert", "--arch", layers, flat, network)
+    made, quantised = bench.out(".safetensors"), bench.out(".bin")
+
+    def arrays():
+        found = sources.arrays_of_safetensors(flat)
+        return [(tensor.name, found[tensor.name]) for tensor in tensors]
+
+    to_bullet = ("--to", "bullet", "--arch", bullet, "--set", "content=quantised", "--allow", "quantised")
+    result = table("networks", f"Networks: {LAYERS} dense layers with biases", bench.rounds, [
+        bench.copy(flat),
+        *bench.jobs("nn to safetensors", network, made.suffix, (), MOVED, bench.ckpt.same(network, made)),
+        *bench.jobs("safetensors to nn", flat, ".nn", ("--arch", layers), MOVED, bench.ckpt.same(network, bench.out(".nn"))),
+        *bench.jobs("safetensors to bullet, f32 to i16 quantised", flat, ".bin", to_bullet, QUANTISED,
+                    checks.is_quantised(arrays, quantised, SCALE)),
+    ])
     shutil.rmtree(folder)
+    return result
 
 
-def small(ckpt: str, scratch: pathlib.Path, count: int, rounds: int, peers: bool) -> None:
-    folder, prefix, output = scratch / "small", scratch / "small" / "model", scratch / "out.safetensors"
-    write_checkpoint(folder, count, 1024, [256])
-    os.sync()
-    tool = Ckpt(ckpt, prefix, scratch)
-    programs = [
-        Program("cp", ["cp", f"{prefix}.data-00000-of-00001", str(output)], output),
-        *tool.convert("tf2 to safetensors", prefix, "out.safetensors"),
-        *tool.convert("tf2 to tf2", prefix, "out.index", "--to", "tf2"),
-    ]
-    if peers:
-        programs.append(Program("TensorFlow load_checkpoint + safetensors save_file",
-                                [sys.executable, "-c", PEER, str(prefix), str(output)], output))
-    table_of(f"{count} tensors of 1 KiB", programs, rounds)
+def small(bench: Bench) -> list[dict]:
+    folder = bench.scratch / "small"
+    prefix, made, bundle = folder / "model", bench.out(".safetensors"), bench.out(".index")
+    data = sources.write_checkpoint(prefix, [Tensor(f"layer_{number:05}/kernel", (256,)) for number in range(bench.small)])
+    flat = folder / "model.safetensors"
+    bench.ckpt.run("convert", prefix, flat)
+    same = bench.ckpt.same
+    to_safetensors = bench.jobs("tf2 to safetensors", prefix, made.suffix, (), SMALL, same(prefix, made))
+    to_tf2 = bench.jobs("safetensors to tf2", flat, ".index", ("--to", "tf2"), SMALL, same(flat, bundle))
+    title = f"{bench.small:,} tensors of 1 KiB"
+    tables = [table("small", title, bench.rounds, [bench.copy(data), *to_safetensors, *to_tf2])]
+    if bench.peers:
+        (_, flatten), (_, pack) = to_safetensors, to_tf2
+        tables.append(table("small-python", f"{title}, beside Python", bench.peer_rounds, [
+            bench.copy(data),
+            flatten,
+            bench.in_python("TensorFlow load_checkpoint, safetensors save_file", "tf2_to_safetensors", prefix,
+                            made.suffix, made.name, flatten.name, PYTHON, same(prefix, made)),
+            pack,
+            bench.in_python("safetensors load_file, TensorFlow SaveV2", "safetensors_to_tf2", flat, ".index", "out",
+                            pack.name, PYTHON, same(flat, bundle)),
+        ]))
     shutil.rmtree(folder)
+    return tables
 
 
-def verify(ckpt: str, scratch: pathlib.Path) -> None:
-    """What is measured is right: TensorFlow reads both kinds, and the conversion has the same bytes."""
-    import safetensors.numpy
-    import tensorflow as tf
+def instant(bench: Bench) -> dict:
+    """What takes milliseconds. Inspecting reads the index alone, so that the data need not take room."""
+    prefix, tensors = bench.scratch / "many" / "model", 20_000 if bench.rounds > 1 else 2000
+    shape = (2**31 // 4 // tensors,)
+    sources.write_sparse_checkpoint(prefix, [Tensor(f"layer_{number:05}/kernel", shape) for number in range(tensors)])
+    ckpt, times = bench.ckpt.path, 200 if bench.rounds > 1 else 5
+    rows = [
+        many("true", ["true"], times, bench.scratch, Bound()),
+        many("ckpt --version", [ckpt, "--version"], times, bench.scratch, Bound(wall=0.005)),
+        many(f"ckpt inspect of a 2 GiB checkpoint with {tensors:,} tensors", [ckpt, "inspect", str(prefix)], 25,
+             bench.scratch, Bound(wall=0.04)),
+    ]
+    shutil.rmtree(prefix.parent)
+    return {"id": "instant", "title": "Start-up and inspecting", "rounds": 25, "rows": rows}
 
-    for name, count, size in (("tiny_large", 3, 3 * CHUNK + 16384), ("tiny_small", 500, 1024)):
-        write_checkpoint(scratch / name, count, size, [size // 4])
-        prefix, output = str(scratch / name / "model"), scratch / "out.safetensors"
-        reader = tf.train.load_checkpoint(prefix)
-        expected = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
-        subprocess.run([ckpt, "convert", "--from", "tf2", "--to", "safetensors", prefix, output], check=True,
-                       stdin=subprocess.DEVNULL, capture_output=True)
-        found = safetensors.numpy.load_file(output)
-        assert found.keys() == expected.keys() and len(found) == count
-        assert all(found[key].tobytes() == expected[key].tobytes() for key in expected)
-        output.unlink()
-        shutil.rmtree(scratch / name)
-    print("TensorFlow reads the checkpoints, and the conversions have the same bytes", file=sys.stderr)
+
+def prove(bench: Bench) -> None:
+    """What is measured is right: TensorFlow reads the checkpoints made here, and finds what ckpt converts them to."""
+    prefix, made = bench.scratch / "tiny" / "model", bench.out(".safetensors")
+    sources.write_checkpoint(prefix, [Tensor("a", (3, 500_000)), Tensor("b", (3,)), Tensor("c", ())])
+    bench.ckpt.run("convert", prefix, made)
+    measured(bench.in_python("compare", "compare", prefix, made.suffix, made.name, "", Bound(), lambda: None))
+    remove(made)
+    shutil.rmtree(prefix.parent)
+    log("TensorFlow reads the checkpoints, and the conversions have the same bytes")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ckpt", required=True, help="the program to measure: a release build")
+    parser.add_argument("--ckpt", required=True, type=pathlib.Path, help="the program to measure: a release build")
     parser.add_argument("--scratch", required=True, type=pathlib.Path, help="a folder to create on the disk to measure")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--gib", type=float, default=2, help="size of the large checkpoint")
-    parser.add_argument("--quick", action="store_true", help="for trying: 64 MiB, 2000 small tensors, one round")
-    parser.add_argument("--no-peers", action="store_true", help="without TensorFlow")
+    parser.add_argument("--peer-rounds", type=int, default=3, help="rounds of the tables with Python in them")
+    parser.add_argument("--gib", type=float, help="size of the large checkpoint: 2 unless given")
+    parser.add_argument("--quick", action="store_true", help="for trying: small sizes, one round")
+    parser.add_argument("--no-peers", action="store_true", help="without Python's ways")
+    parser.add_argument("--growth", action="store_true", help="sizes to 8 GiB and numbers of tensors to 200,000, instead")
+    parser.add_argument("--huge", action="store_true", help="memory for 16 GiB, instead")
+    parser.add_argument("--results", type=pathlib.Path, help="a JSON file for every figure; what it has of others is kept")
+    parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
     arguments = parser.parse_args()
-    ckpt, scratch = str(pathlib.Path(arguments.ckpt).resolve()), arguments.scratch.resolve()
-    gib, count, rounds = (1 / 16, 2000, 1) if arguments.quick else (arguments.gib, 20_000, arguments.rounds)
+    scratch = arguments.scratch.resolve()
     scratch.mkdir(parents=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the scratch folder goes
     try:
-        if not arguments.no_peers:
-            verify(ckpt, scratch)
-        large(ckpt, scratch, gib, rounds, not arguments.no_peers)
-        small(ckpt, scratch, count, rounds, not arguments.no_peers)
+        results = run(arguments, scratch)
     finally:
         shutil.rmtree(scratch)
+    print(report.text(results))
+    path = report.RESULTS if arguments.readme else arguments.results
+    if path:
+        report.save(path, results)
+    if arguments.readme:
+        report.rewrite()
+
+
+def run(arguments: argparse.Namespace, scratch: pathlib.Path) -> dict:
+    """Results by what was asked for."""
+    quick = arguments.quick
+    ckpt = checks.Ckpt(str(arguments.ckpt.resolve()), scratch)
+    here = machine(ckpt.path, scratch)
+    results = {}
+    if arguments.growth:
+        results["growth"] = {"machine": here, **growth.grow(ckpt, scratch, quick)}
+    if arguments.huge:
+        results["huge"] = {"machine": here, **growth.huge(ckpt, scratch, quick)}
+    if not results:
+        gib = arguments.gib or (1 / 16 if quick else 2)
+        if room(scratch) < 3.2 * gib:
+            sys.exit(f"{scratch}: {3.2 * gib:.1f} GiB are needed, {room(scratch):.1f} are free")
+        bench = Bench(ckpt, scratch, side=int((gib * 2**30 / LAYERS / 4) ** 0.5) // 64 * 64,
+                      small=2000 if quick else 20_000, rounds=1 if quick else arguments.rounds,
+                      peer_rounds=1 if quick else arguments.peer_rounds, peers=not arguments.no_peers)
+        if bench.peers:
+            prove(bench)
+        results["jobs"] = {"machine": here, "gib": gib, "tables": measure_jobs(bench)}
+    return results
 
 
 if __name__ == "__main__":

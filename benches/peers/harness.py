@@ -1,0 +1,205 @@
+"""Runs programs in turn, round after round, and notes what they cost."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Bound:
+    """What a program may cost at most, or `None` where nothing is asked."""
+
+    ratio: float | None = None  # wall time, as a multiple of the baseline's in the same round
+    wall: float | None = None  # seconds
+    rss: float | None = None  # MiB
+    slower: float | None = None  # wall time at least so many times that of the program that it stands beside
+
+    def as_json(self) -> dict:
+        return {key: value for key, value in vars(self).items() if value is not None}
+
+
+@dataclass
+class Program:
+    """A command that makes `output`, and how it is told that what it made is right."""
+
+    name: str
+    command: list[str]
+    output: pathlib.Path
+    bound: Bound = field(default_factory=Bound)
+    check: Callable[[], None] = lambda: None
+    before: Callable[[], None] = lambda: None
+    job: str = ""  # programs of one job must write the same bytes
+    threads: int | None = None
+    beside: str | None = None  # the program that does the same job
+
+
+@dataclass
+class Cost:
+    wall: float  # seconds
+    cpu: float  # seconds
+    rss: float  # MiB, at its peak
+
+
+def log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def measured(program: Program) -> Cost:
+    """One run under GNU time: a small program, so that what it forks does not begin with this interpreter's memory."""
+    report = program.output.parent / "time.txt"
+    start = time.perf_counter()
+    done = subprocess.run(["/usr/bin/time", "-v", "-o", report, *program.command], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True)
+    wall = time.perf_counter() - start
+    text = report.read_text()
+    if done.returncode != 0:
+        sys.exit(f"{program.name}\n{' '.join(program.command)}\n{done.stdout}{done.stderr}{text}")
+    cpu = sum(float(re.search(rf"{kind} time \(seconds\): ([\d.]+)", text)[1]) for kind in ("User", "System"))
+    return Cost(wall, cpu, int(re.search(r"Maximum resident set size \(kbytes\): (\d+)", text)[1]) / 1024)
+
+
+def spawned(command: list[str]) -> tuple[float, float]:
+    """Wall and processor seconds of a short run, without anything between: too short for GNU time's clock."""
+    quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1)]
+    start = time.perf_counter()
+    child = os.posix_spawn(command[0], command, os.environ, file_actions=quiet)
+    _, status, usage = os.wait4(child, 0)
+    wall = time.perf_counter() - start
+    if status != 0:
+        sys.exit(f"{' '.join(command)}: status {status}")
+    return wall, usage.ru_utime + usage.ru_stime
+
+
+def in_rounds(programs: list[Program], rounds: int) -> list[dict]:
+    """A row for each program. Every round runs each once, in turn, so that a slow moment of the machine falls on all;
+    the round before the first warms the page cache and checks outputs, and is not counted. Output is removed before the
+    disk is synced, so that no run pays for what another wrote."""
+    costs: list[list[Cost]] = [[] for _ in programs]
+    right: dict[str, str] = {}
+    for number in range(rounds + 1):
+        for program, own in zip(programs, costs):
+            program.before()
+            cost = measured(program)
+            log(f"  {f'round {number}' if number else 'check  '}: {program.name}: {cost.wall:.3f} s")
+            if number > 0:
+                own.append(cost)
+            else:
+                checked(program, right)
+            remove(program.output)
+            os.sync()
+    return [row(program, own) for program, own in zip(programs, costs)]
+
+
+def row(program: Program, costs: list[Cost]) -> dict:
+    kept = {"name": program.name, "job": program.job, "threads": program.threads, "beside": program.beside}
+    return {key: value for key, value in kept.items() if value} | {
+        "bound": program.bound.as_json(),
+        **{key: [round(getattr(cost, key), 4) for cost in costs] for key in ("wall", "cpu", "rss")},
+    }
+
+
+def checked(program: Program, right: dict[str, str]) -> None:
+    """What another number of threads made must have the same bytes; those of the first were checked."""
+    if not program.job:
+        return program.check()
+    found = digest(program.output)
+    if program.job not in right:
+        program.check()
+        right[program.job] = found
+    elif right[program.job] != found:
+        sys.exit(f"{program.name}: not the bytes that another number of threads gives")
+
+
+def digest(output: pathlib.Path) -> str:
+    total = hashlib.sha256()
+    for path in outputs(output):
+        total.update(f"{path.name} {path.stat().st_size}\n".encode())
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                total.update(chunk)
+    return total.hexdigest()
+
+
+def outputs(output: pathlib.Path) -> list[pathlib.Path]:
+    """The output, and what belongs to it: all files of one stem."""
+    found = sorted(output.parent.glob(f"{output.stem}.*"))
+    if not found:
+        sys.exit(f"{output}: nothing was written")
+    return found
+
+
+def remove(output: pathlib.Path) -> None:
+    for path in outputs(output):
+        path.unlink()
+
+
+def many(name: str, command: list[str], times: int, scratch: pathlib.Path, bound: Bound) -> dict:
+    """A row for a program that takes milliseconds: many runs, and its memory from one more."""
+    command = [shutil.which(command[0]) or command[0], *command[1:]]
+    spawned(command)
+    runs = [spawned(command) for _ in range(times)]
+    rss = measured(Program(name, command, scratch / "none")).rss
+    log(f"  {name}: {sorted(wall for wall, _ in runs)[times // 2] * 1000:.2f} ms")
+    return {"name": name, "bound": bound.as_json(), "wall": [round(wall, 6) for wall, _ in runs],
+            "cpu": [round(cpu, 6) for _, cpu in runs], "rss": [round(rss, 4)]}
+
+
+def evictor(paths: list[pathlib.Path], warm: list[str]) -> tuple[str, Callable[[], None]]:
+    """How files leave the page cache, and what makes them leave it. Programs in `warm` are brought back."""
+    drop = pathlib.Path("/proc/sys/vm/drop_caches")
+
+    def by_advice():
+        for path in paths:
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def by_kernel():
+        os.sync()
+        drop.write_text("1")
+        for program in warm:
+            subprocess.run([program, "--version"], capture_output=True, check=True)
+
+    with contextlib.suppress(OSError):
+        by_kernel()
+        return "the page cache dropped by /proc/sys/vm/drop_caches", by_kernel
+    return "the source's pages dropped by posix_fadvise", by_advice
+
+
+def machine(ckpt: str, scratch: pathlib.Path) -> dict:
+    """What has to be known to compare figures."""
+    info = pathlib.Path("/proc/cpuinfo").read_text()
+    model = re.search(r"model name\s*: (.*)", info)
+    flags = set((re.search(r"flags\s*: (.*)", info) or ["", ""])[1].split())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    where = subprocess.run(["df", "--output=fstype", scratch], capture_output=True, text=True).stdout.split()
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        log(f"something else runs here (load {load:.1f}): ratios will be off")
+    versions = {}
+    for package in ("tensorflow", "tensorflow-cpu", "safetensors", "numpy"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package.removesuffix("-cpu")] = importlib.metadata.version(package)
+    first = lambda command: subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]  # noqa: E731
+    return {
+        "processor": model[1] if model else platform.machine(), "processors": os.cpu_count(),
+        "vectors": [name for name in ("avx2", "avx512f", "asimd") if name in flags],
+        "memory_gib": round(memory, 1), "kernel": platform.release(), "filesystem": where[-1] if where else "unknown",
+        "load": round(load, 2), "ckpt": first([ckpt, "--version"]), "cp": first(["cp", "--version"]),
+        "python": platform.python_version(), "packages": versions,
+    }
+
+
+def room(scratch: pathlib.Path) -> float:
+    """Free GiB."""
+    return shutil.disk_usage(scratch).free / 2**30
