@@ -41,10 +41,8 @@ fn every_link_within_the_repository_leads_somewhere() {
             seen += 1;
             let (file, fragment) = link.split_once('#').unwrap_or((&link, ""));
             let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
-            // Made from measurements.
-            let found = file == "performance.md"
-                || target.exists()
-                    && (fragment.is_empty() || fragments(&Page::read(&target)).contains(fragment));
+            let found = target.exists()
+                && (fragment.is_empty() || fragments(&Page::read(&target)).contains(fragment));
             if !found {
                 broken.push(format!("{}: {link}", page.place(at)));
             }
