@@ -1,6 +1,6 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
-use crate::{Contents, Error, Limits, Result};
+use crate::{Contents, Error, Limits, Result, nearby};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -48,7 +48,13 @@ impl Input {
                 .file(shown)
                 .help("pipes and devices cannot be read at random: copy it into a file first")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let missing = || Error::io("cannot open the input", error).file(shown);
+                let missing = || {
+                    let error = Error::io("cannot open the input", error).file(shown);
+                    match nearby::help(path) {
+                        Some(help) => error.help(help),
+                        None => error,
+                    }
+                };
                 let Ok((parent, name)) = split(path) else { return Err(missing()) };
                 let input = Self::on_disk(parent, name, false);
                 let dotted = format!("{}.", input.entry);

@@ -30,6 +30,7 @@ mod input;
 mod limits;
 mod loss;
 mod metadata;
+mod nearby;
 mod options;
 mod placed;
 mod placement;

@@ -157,8 +157,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
 /// "did you mean" and the known names, as an error's help.
 pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 20;
-    let mut scored: Vec<(f64, &str)> = known.map(|name| (strsim::jaro_winkler(wrong, name), name)).collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    let scored = scored(wrong, known);
     let Some((best, name)) = scored.first().copied() else {
         return "there are none".to_owned();
     };
@@ -167,7 +166,27 @@ pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String 
     names.sort_unstable();
     let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
     let known = format!("known: {}{tail}", names.join(", "));
-    if best > 0.8 { format!("did you mean '{name}'? {known}") } else { known }
+    if best > ALIKE { format!("did you mean '{name}'? {known}") } else { known }
+}
+
+/// The known name that was perhaps meant.
+pub(crate) fn alike<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    scored(wrong, known).first().filter(|(best, _)| *best > ALIKE).map(|(_, name)| *name)
+}
+
+/// Names that are more alike than this may have been meant.
+const ALIKE: f64 = 0.8;
+
+/// How alike each name is, the most alike first. What is far longer than a name that somebody types is not looked at
+/// in its whole length.
+fn scored<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Vec<(f64, &'a str)> {
+    const COMPARED: usize = 256;
+    let cut = |name: &str| name.chars().take(COMPARED).collect::<String>();
+    let wrong = cut(wrong);
+    let mut scored: Vec<(f64, &str)> =
+        known.map(|name| (strsim::jaro_winkler(&wrong, &cut(name)), name)).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored
 }
 
 #[cfg(test)]
