@@ -15,6 +15,7 @@ pub mod diff;
 pub mod digest;
 mod execute;
 mod foreign;
+mod html;
 pub mod inspect;
 pub mod mapping;
 mod matrix;

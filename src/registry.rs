@@ -159,7 +159,13 @@ impl Registry {
                 let error = Error::unsupported("the input's format is not recognised").file(shown);
                 Err(match &reasons[..] {
                     [] => {
-                        error.expected(format!("one of: {}", known.join(", "))).help(foreign::advice(input))
+                        let error = error.expected(format!("one of: {}", known.join(", ")));
+                        match begun(input) {
+                            Some(name) => error
+                                .found("no file of this name, but some that begin with it")
+                                .help(format!("did you mean '{name}'?")),
+                            None => error.help(foreign::advice(input)),
+                        }
                     }
                     reasons => error.found(reasons.join("; ")).help("if that is right, say so with --from"),
                 })
@@ -170,4 +176,14 @@ impl Registry {
                 .help("say which with --from")),
         }
     }
+}
+
+/// Of an input that is only what names begin with: the first of these.
+fn begun(input: &Input) -> Option<String> {
+    if input.is_directory() || input.is_file() {
+        return None;
+    }
+    let start = format!("{}.", input.entry());
+    let name = input.list("").ok()?.into_iter().find(|name| name.starts_with(&start))?;
+    Some(input.display(&name))
 }

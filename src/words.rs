@@ -5,17 +5,48 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Text from a file, without control characters that could steer a terminal.
-#[cfg(any(feature = "cli", feature = "forward"))]
+/// Text from a file, without characters that could steer a terminal or hide what it says.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        // The second range holds the marks that reorder what follows.
-        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+        if is_control(c) {
             out.extend(c.escape_unicode());
         } else {
             out.push(c);
         }
     }
     out
+}
+
+/// Control characters, and what is not seen: marks that reorder what follows, ends of lines, letters without width.
+pub(crate) fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Bytes in units of 1000, three significant digits.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if count < 1000 {
+        return format!("{count} B");
+    }
+    let (mut value, mut unit) = (count as f64 / 1000.0, 0);
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let shown: Vec<String> = [0, 999, 1000, 99_960, 999_499, 999_500, 2 << 30].map(bytes).into();
+        assert_eq!(shown, ["0 B", "999 B", "1.00 kB", "100 kB", "999 kB", "1.00 MB", "2.15 GB"]);
+    }
 }

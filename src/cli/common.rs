@@ -250,7 +250,8 @@ pub(super) fn route(set: &[String], from: &[OptionSpec], to: &[OptionSpec]) -> R
             (false, false) => {
                 let reading = from.iter().filter(|spec| spec.side.includes(Side::Read));
                 let writing = to.iter().filter(|spec| spec.side.includes(Side::Write));
-                let known: BTreeSet<&str> = reading.chain(writing).map(|spec| spec.name).collect();
+                let known = reading.chain(writing).map(|spec| spec.name).chain([ACTIVATIONS]);
+                let known: BTreeSet<&str> = known.collect();
                 let help = nearest(&key, known.into_iter());
                 return Err(Error::usage("neither the source's nor the target's format has this option")
                     .field(key)

@@ -118,7 +118,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         .into());
     }
     if !arguments.quiet {
-        eprint!("{}", told(planned.plan(), &summary, started));
+        eprint!("{}", render::harmless(&told(planned.plan(), &summary, started), false));
     }
     Ok(String::new().into())
 }
@@ -311,7 +311,7 @@ fn show_plan(conversion: &Conversion, planned: &Planned, json: bool) -> Result<R
     let plan = planned.plan();
     let text = if json { to_json(plan)? } else { plan_text(plan) };
     if let Err(error) = conversion.judge(plan) {
-        super::print(&text)?;
+        super::print(&text, json)?;
         return Err(error);
     }
     Ok(text.into())

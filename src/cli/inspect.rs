@@ -1,12 +1,13 @@
 //! `ckpt inspect`.
 
-use super::common::Looking;
+use super::common::{Looking, write_new};
 use super::{Report, render, to_json};
-use crate::inspect::{Inspection, Stats, TensorSummary, inspect};
+use crate::inspect::{Inspection, Stats, TensorSummary, html, inspect};
 use crate::words::count;
 use ckpt_api::{Graph, Result, Role};
 use clap::Args;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -18,11 +19,21 @@ pub(super) struct Arguments {
     /// Show only the layers
     #[arg(long)]
     graph: bool,
+    /// Read all values, and write a page of HTML, which needs nothing else, to a file that must not exist
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let source = arguments.looking.open()?;
-    let inspection = inspect(&source, arguments.stats)?;
+    let mut inspection = inspect(&source, arguments.stats || arguments.html.is_some())?;
+    if let Some(path) = &arguments.html {
+        write_new(path, &html::page(&inspection))?;
+        if !arguments.stats {
+            // What was asked for stays what it was.
+            inspection.tensors.iter_mut().for_each(|tensor| tensor.stats = None);
+        }
+    }
     if json {
         return Ok(match (arguments.graph, &inspection.graph) {
             (true, graph) => to_json(graph)?,

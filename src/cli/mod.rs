@@ -8,10 +8,14 @@ mod formats;
 #[cfg(feature = "forward")]
 mod forward;
 mod hash;
+mod hex;
 mod inspect;
+mod man;
 mod map;
+mod problem;
 #[cfg(feature = "forward")]
 mod receipt;
+mod refused;
 mod render;
 #[cfg(feature = "forward")]
 mod run;
@@ -69,6 +73,8 @@ enum Command {
     Map(map::Command),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
+    /// Print or write the manual
+    Man(man::Arguments),
 }
 
 /// What a subcommand hands back: text for stdout, and whether checkpoints differed.
@@ -85,36 +91,47 @@ impl From<String> for Report {
 
 /// Runs the command line `arguments`, of which the first is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    choose_colors();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => return refuse_arguments(&error, wants_json(&arguments)),
     };
     let json = cli.format == Format::Json;
-    match run(cli.command, json).and_then(|report| print(&report.text).map(|()| report.differs)) {
+    let printed =
+        run(cli.command, json).and_then(|report| print(&report.text, json).map(|()| report.differs));
+    match printed {
         Ok(differs) => ExitCode::from(if differs { 4 } else { 0 }),
-        Err(error) => {
-            let text = if json { render::error_json(&error) } else { render::error(&error) };
-            let _ = writeln!(std::io::stderr(), "{text}");
-            ExitCode::from(exit_code(error.kind()))
-        }
+        Err(error) => fail(&error, json),
     }
+}
+
+/// `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb` and what is no terminal are heeded without this.
+fn choose_colors() {
+    let said = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+    if said("FORCE_COLOR") && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) {
+        anstream::ColorChoice::Always.write_global();
+    }
+}
+
+/// Says what went wrong.
+fn fail(error: &Error, json: bool) -> ExitCode {
+    // Where nobody can be told, the exit code still tells.
+    let _ = match json {
+        true => writeln!(std::io::stderr(), "{}", render::harmless(&problem::json(error), true)),
+        false => writeln!(anstream::stderr(), "{}", problem::block(error)),
+    };
+    ExitCode::from(exit_code(error.kind()))
 }
 
 /// Help and version are no failures.
 fn refuse_arguments(error: &clap::Error, json: bool) -> ExitCode {
-    if !error.use_stderr() {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NothingAsked;
+    if !error.use_stderr() || (error.kind() == NothingAsked && !json) {
         let _ = error.print();
-        return ExitCode::SUCCESS;
+        return if error.use_stderr() { ExitCode::from(exit_code(Kind::Usage)) } else { ExitCode::SUCCESS };
     }
-    if json {
-        let text = error.render().to_string();
-        let error = Error::usage(text.trim().trim_start_matches("error: "));
-        let _ = writeln!(std::io::stderr(), "{}", render::error_json(&error));
-    } else {
-        let _ = error.print();
-    }
-    ExitCode::from(exit_code(Kind::Usage))
+    fail(&refused::explained(error), json)
 }
 
 /// Whether `--format json` is among arguments that could not be parsed.
@@ -137,6 +154,7 @@ fn run(command: Command, json: bool) -> Result<Report> {
         Command::Formats(arguments) => formats::run(&arguments, json),
         Command::Map(command) => map::run(&command, json),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     }
 }
 
@@ -150,7 +168,8 @@ fn exit_code(kind: Kind) -> u8 {
     }
 }
 
-fn print(text: &str) -> Result<()> {
+fn print(text: &str, json: bool) -> Result<()> {
+    let text = render::harmless(text, json);
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         // Whoever reads has seen enough.

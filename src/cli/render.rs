@@ -1,41 +1,30 @@
-//! Text for people: tables, sizes, errors.
+//! Text for people: tables, sizes, losses.
 
-pub(super) use crate::words::plain;
-use ckpt_api::{Error, Loss, LossKind};
+use crate::words::is_control;
+pub(super) use crate::words::{bytes, plain};
+use ckpt_api::{Loss, LossKind};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// An error as a block: what, then where, why and what to do, a line each.
-pub(super) fn error(error: &Error) -> String {
-    let mut text = format!("error: {} [{}]", plain(error.message()), error.kind());
-    for (label, value) in error.context() {
-        let _ = write!(text, "\n  {label:<9} {}", plain(&value));
+/// A text of several lines, in columns or not, without any other control character: the last bar between a file and the terminal. In JSON,
+/// where they stand in strings alone, as JSON escapes them.
+pub(super) fn harmless(text: &str, json: bool) -> Cow<'_, str> {
+    let steers = |c: char| !matches!(c, '\n' | '\t') && is_control(c);
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
     }
-    text
-}
-
-/// An error as one JSON object.
-pub(super) fn error_json(error: &Error) -> String {
-    let mut fields: serde_json::Map<String, serde_json::Value> =
-        error.context().into_iter().map(|(label, value)| (label.to_owned(), value.into())).collect();
-    fields.insert("kind".to_owned(), serde_json::json!(error.kind()));
-    fields.insert("message".to_owned(), error.message().into());
-    serde_json::json!({ "error": fields }).to_string()
-}
-
-/// Bytes in units of 1000, three significant digits.
-pub(super) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
-    if count < 1000 {
-        return format!("{count} B");
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if !steers(c) => out.push(c),
+            c if json => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                let _ = write!(out, "\\u{unit:04x}");
+            }),
+            c => out.extend(c.escape_unicode()),
+        }
     }
-    let (mut value, mut unit) = (count as f64 / 1000.0, 0);
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-    format!("{value:.digits$} {}", UNITS[unit])
+    Cow::Owned(out)
 }
 
 /// A table with aligned columns; those named in `right` are aligned to the right.
@@ -96,23 +85,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_three_digits() {
-        let shown: Vec<String> = [0, 999, 1000, 99_960, 999_499, 999_500, 2 << 30].map(bytes).into();
-        assert_eq!(shown, ["0 B", "999 B", "1.00 kB", "100 kB", "999 kB", "1.00 MB", "2.15 GB"]);
-    }
-
-    #[test]
     fn control_characters_of_a_file_never_reach_the_terminal() {
         assert_eq!(plain("a\x1b[31m\nb\u{202e}é"), "a\\u{1b}[31m\\u{a}b\\u{202e}é");
+        for invisible in
+            ['\u{7f}', '\u{9b}', '\u{200b}', '\u{200f}', '\u{2028}', '\u{2069}', '\u{feff}', '\u{e0041}']
+        {
+            assert_eq!(plain(&invisible.to_string()), invisible.escape_unicode().to_string());
+        }
     }
 
     #[test]
-    fn an_error_is_a_block_with_a_line_for_each_fact() {
-        let shown = error(&Error::corrupt("cut short").file("a.nn").offset(3).help("copy it again"));
-        assert_eq!(
-            shown,
-            "error: cut short [corrupt input]\n  file      a.nn\n  offset    3\n  help      copy it again"
-        );
+    fn json_that_is_printed_says_the_same_without_control_characters() {
+        let text = serde_json::to_string_pretty(&["a\u{9b}\x1b\u{e0041}é\u{7f}"]).unwrap();
+        let shown = harmless(&text, true);
+        assert!(shown.chars().all(|c| c == '\n' || !is_control(c)), "{shown:?}");
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(&shown), read(&text));
+        assert_eq!(harmless("a\n\tb\r\n", false), "a\n\tb\\u{d}\n");
     }
 
     #[test]

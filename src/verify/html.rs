@@ -1,43 +1,25 @@
-//! A report as one page of HTML that needs nothing else: no network, no fonts, and scripts only to sort a table.
+//! A report as one page of HTML.
 
 mod plot;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use super::{Argmax, Check, Comparison, Layer, Model, Report, Run, TensorPair, TensorReport, TensorSide};
 use crate::diff::{Outcome, TensorDifference};
+use crate::html::{cell, code, count, document, escaped, measure, number, shape, sorted, table};
 use std::fmt::Write;
-use text::{badge, cell, code, cosine, count, device, escaped, measure, nines, number, shape, table};
-
-const STYLE: &str = include_str!("html/style.css");
-const SORT: &str = include_str!("html/sort.js");
-/// The only script that may run: SHA-256 of [`SORT`] in base64.
-const SORT_HASH: &str = "vAT8koLLGYyY2DLkRZZAKQxlAGLtHeAdn9rIVZoRm+I=";
 
 /// The page. Every name in it is text, whatever it says.
 pub fn page(report: &Report) -> String {
     let title = format!("{} and {}", escaped(&report.a.path), escaped(&report.b.path));
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SORT_HASH}'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        report.verdict.name()
-    );
-    page += &summary(report, &title);
+    let mut body = summary(report, &title);
     for (number, run) in report.runs.iter().enumerate() {
-        page += &section(run, number);
+        body += &section(run, number);
     }
     if let Some(tensors) = &report.tensors {
-        page += &compared_tensors(tensors);
+        body += &compared_tensors(tensors);
     }
-    let _ = write!(
-        page,
-        "<p class=\"muted\">ckpt {}</p>\n<script>{SORT}</script>\n</body>\n</html>\n",
-        env!("CARGO_PKG_VERSION")
-    );
-    page
+    document(&format!("{}: {title}", report.verdict.name()), "", &body)
 }
 
 fn summary(report: &Report, title: &str) -> String {
@@ -85,9 +67,9 @@ fn section(run: &Run, number: usize) -> String {
     let anchor = format!("run{number}-layer");
     let mut text = format!(
         "<h2>{} {}</h2>\n<dl><dt>reference</dt><dd>{}</dd><dt>rule</dt><dd><strong>{}</strong>: {}</dd><dt>layers</dt><dd>{}</dd><dt>outputs</dt><dd>{}</dd></dl>\n",
-        device(&run.device),
+        escaped(&run.device.to_string()),
         badge(run.verdict.name()),
-        device(&run.reference),
+        escaped(&run.reference.to_string()),
         run.rule.name.name(),
         escaped(&run.rule.reason),
         escaped(&run.rule.layers),
@@ -330,4 +312,17 @@ fn tensor(tensor: &TensorDifference) -> String {
     text += &cell(distance.map(|distance| distance.max_absolute));
     text += &count(distance.map(|distance| distance.first));
     text + "</tr>\n"
+}
+
+fn badge(verdict: &str) -> String {
+    format!("<span class=\"badge {verdict}\">{}</span>", escaped(&verdict.replace('-', " ")))
+}
+
+/// A cell of a cosine, of which digits after many nines count.
+fn cosine(value: Option<f64>) -> String {
+    sorted(value, &nines(value))
+}
+
+fn nines(value: Option<f64>) -> String {
+    value.map_or_else(|| "n/a".to_owned(), |value| format!("{value:.9}"))
 }

@@ -61,9 +61,10 @@ pub(super) fn run(command: &Command, json: bool) -> Result<Report> {
 /// A mapping file, or a built-in mapping where no such file exists.
 pub(super) fn read_mapping(name: &str) -> Result<Mapping> {
     let path = Path::new(name);
+    let looks_like_a_file = path.extension().is_some() || path.components().count() > 1;
     match Mapping::builtin(name) {
         Some(mapping) if !path.exists() => Ok(mapping),
-        None if !path.exists() => Err(unknown(name)),
+        None if !path.exists() && !looks_like_a_file => Err(unknown(name)),
         _ => Mapping::from_toml(&read_text(path)?, name),
     }
 }

@@ -1,6 +1,6 @@
 //! Plots as inline SVG: no script, no picture from elsewhere; what they show is in the tables, too.
 
-use super::text::{escaped, measure, number};
+use crate::html::{escaped, measure, number};
 use crate::verify::{Histogram, Layer};
 use std::fmt::Write;
 

@@ -1,10 +1,9 @@
 //! Text and numbers, as a page shows them.
 
 use crate::words::plain;
-use ckpt_forward::DeviceInfo;
 
 /// Text that cannot be taken for markup, without control characters.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain(text).chars() {
         match c {
@@ -20,12 +19,12 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// A name, in the typeface of names.
-pub(super) fn code(name: &str) -> String {
+pub(crate) fn code(name: &str) -> String {
     format!("<code>{}</code>", escaped(name))
 }
 
 /// Three digits.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
         value if value.is_infinite() => "infinite".to_owned(),
@@ -41,60 +40,32 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A measure that may be missing.
-pub(super) fn measure(value: Option<f64>) -> String {
+pub(crate) fn measure(value: Option<f64>) -> String {
     value.map_or_else(|| "n/a".to_owned(), number)
 }
 
 /// A cell of a measure.
-pub(super) fn cell(value: Option<f64>) -> String {
+pub(crate) fn cell(value: Option<f64>) -> String {
     sorted(value, &measure(value))
 }
 
 /// A cell of a number of things.
-pub(super) fn count(number: Option<u64>) -> String {
+pub(crate) fn count(number: Option<u64>) -> String {
     sorted(
         number.map(|number| number as f64),
         &number.map_or_else(|| "n/a".to_owned(), |number| number.to_string()),
     )
 }
 
-/// A cell of a cosine, of which digits after many nines count.
-pub(super) fn cosine(value: Option<f64>) -> String {
-    sorted(value, &nines(value))
-}
-
-pub(super) fn nines(value: Option<f64>) -> String {
-    value.map_or_else(|| "n/a".to_owned(), |value| format!("{value:.9}"))
-}
-
 /// A cell that sorts by its value; what is missing sorts as the largest.
-fn sorted(value: Option<f64>, shown: &str) -> String {
+pub(crate) fn sorted(value: Option<f64>, shown: &str) -> String {
     let key =
         value.filter(|value| value.is_finite()).map_or("Infinity".to_owned(), |value| format!("{value:e}"));
     format!("<td class=\"number\" data-value=\"{key}\">{shown}</td>")
 }
 
-pub(super) fn shape(lens: &[impl ToString]) -> String {
+/// Lengths of axes.
+pub(crate) fn shape(lens: &[impl ToString]) -> String {
     let lens: Vec<String> = lens.iter().map(ToString::to_string).collect();
     format!("[{}]", lens.join(", "))
-}
-
-pub(super) fn badge(verdict: &str) -> String {
-    format!("<span class=\"badge {verdict}\">{}</span>", escaped(&verdict.replace('-', " ")))
-}
-
-pub(super) fn device(info: &DeviceInfo) -> String {
-    escaped(&info.to_string())
-}
-
-/// A table in a box that scrolls; `head` are cells, `rows` are rows.
-pub(super) fn table(class: &str, head: &[(&str, bool)], rows: &str) -> String {
-    let cells = head.iter().map(|(name, is_number)| {
-        let class = if *is_number { " class=\"number\"" } else { "" };
-        format!("<th scope=\"col\"{class}>{name}</th>")
-    });
-    let head: String = cells.collect();
-    format!(
-        "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\"><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n"
-    )
 }

@@ -1,0 +1,120 @@
+//! What is wrong with a command line, as an error like any other.
+
+use ckpt_api::Error;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// The same facts, in the words and the order that all errors have.
+pub(super) fn explained(error: &clap::Error) -> Error {
+    let fact = |kind| error.get(kind).and_then(text);
+    let (argument, value) = (fact(ContextKind::InvalidArg), fact(ContextKind::InvalidValue));
+    let is_option = argument.as_ref().is_some_and(|argument| argument.starts_with('-'));
+    let mut told = Error::usage(match error.kind() {
+        ErrorKind::UnknownArgument if is_option => "unknown option".to_owned(),
+        ErrorKind::UnknownArgument => "one argument too many".to_owned(),
+        ErrorKind::InvalidSubcommand => "unknown command".to_owned(),
+        ErrorKind::MissingRequiredArgument => "an argument is missing".to_owned(),
+        ErrorKind::ArgumentConflict => "these arguments exclude each other".to_owned(),
+        ErrorKind::InvalidValue if value.as_deref() == Some("") => "the option needs a value".to_owned(),
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => "the option has a wrong value".to_owned(),
+        _ => first_line(error),
+    });
+    let quoted = |text: &String| format!("'{text}'");
+    match error.kind() {
+        ErrorKind::UnknownArgument => told = told.found(argument.as_ref().map(quoted).unwrap_or_default()),
+        ErrorKind::MissingRequiredArgument => told = told.expected(argument.unwrap_or_default()),
+        _ => {
+            if let Some(argument) = argument {
+                told = told.field(argument);
+            }
+        }
+    }
+    let found = value.filter(|value| !value.is_empty()).or_else(|| fact(ContextKind::InvalidSubcommand));
+    let found = found.as_ref().map(quoted).or_else(|| fact(ContextKind::PriorArg));
+    if let Some(found) = found {
+        let why = std::error::Error::source(error).map(|why| format!(": {why}")).unwrap_or_default();
+        told = told.found(format!("{found}{why}"));
+    }
+    if let Some(known) = fact(ContextKind::ValidValue).or_else(|| fact(ContextKind::ValidSubcommand)) {
+        told = told.expected(known);
+    }
+    told.help(help(error))
+}
+
+/// What was perhaps meant, and how the command is used.
+fn help(error: &clap::Error) -> String {
+    let fact = |kind| error.get(kind).and_then(text);
+    let meant = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let mut parts: Vec<String> =
+        meant.into_iter().filter_map(fact).map(|name| format!("did you mean '{name}'?")).collect();
+    parts.extend(fact(ContextKind::Suggested).map(|tip| format!("{tip};")));
+    parts.extend(fact(ContextKind::Usage).map(|usage| {
+        let usage: Vec<&str> = usage.split_whitespace().collect();
+        format!("{};", usage.join(" ").replacen("Usage:", "usage:", 1))
+    }));
+    parts.push("--help says more".to_owned());
+    parts.join(" ")
+}
+
+fn text(value: &ContextValue) -> Option<String> {
+    match value {
+        ContextValue::None => None,
+        ContextValue::Bool(value) => Some(value.to_string()),
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => Some(texts.join(", ")),
+        ContextValue::StyledStr(text) => Some(text.to_string()),
+        ContextValue::StyledStrs(texts) => {
+            Some(texts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        }
+        ContextValue::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// What clap itself says, without its heading.
+fn first_line(error: &clap::Error) -> String {
+    let shown = error.render().to_string();
+    let line = shown.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Cli;
+    use super::*;
+    use clap::Parser;
+
+    fn told(line: &str) -> String {
+        match Cli::try_parse_from(line.split(' ')) {
+            Err(error) => explained(&error).to_string(),
+            Ok(_) => panic!("'{line}' is accepted"),
+        }
+    }
+
+    #[test]
+    fn every_sort_of_wrong_command_line_says_what_was_found_and_what_was_expected() {
+        for (line, says) in [
+            (
+                "ckpt convert a b --no-synk",
+                &["unknown option", "'--no-synk'", "did you mean '--no-sync'?"][..],
+            ),
+            ("ckpt inspekt a", &["unknown command", "'inspekt'", "did you mean 'inspect'?"]),
+            ("ckpt map chek a b", &["unknown command", "'chek'", "did you mean 'check'?"]),
+            (
+                "ckpt inspect a --format jsn",
+                &["wrong value", "--format", "'jsn'", "human, json", "did you mean 'json'?"],
+            ),
+            ("ckpt inspect a b", &["one argument too many", "'b'", "usage: ckpt inspect"]),
+            ("ckpt convert a", &["an argument is missing", "<OUTPUT>", "usage: ckpt convert"]),
+            ("ckpt convert a b -j x", &["wrong value", "--threads", "'x': invalid digit"]),
+            ("ckpt convert a b --map", &["needs a value", "--map <FILE|NAME>"]),
+            ("ckpt formats nn --matrix", &["exclude each other"]),
+            ("ckpt completions fsh", &["'fsh'", "bash", "did you mean 'fish'?"]),
+        ] {
+            let told = told(line);
+            for text in says {
+                assert!(told.contains(text), "'{line}' does not say {text:?}: {told}");
+            }
+            assert!(told.ends_with("--help says more") && !told.contains('\n'), "{told}");
+        }
+    }
+}

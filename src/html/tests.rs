@@ -1,0 +1,156 @@
+//! Rules that every page keeps.
+
+use super::*;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+
+/// Every tag of a page: its name and its attributes. Fails where what a browser would read is not what was meant.
+pub(crate) fn tags(page: &str) -> Vec<(String, BTreeMap<String, String>)> {
+    let mut found = Vec::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        let end = rest.find('>').expect("a tag ends");
+        let (tag, empty) = rest[..end].strip_suffix('/').map_or((&rest[..end], false), |tag| (tag, true));
+        rest = &rest[end + 1..];
+        let (name, attributes) = tag.split_once([' ', '\n']).unwrap_or((tag, ""));
+        let mut parts = attributes.split('"');
+        let mut all = BTreeMap::new();
+        while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+            let key = key.trim().strip_suffix('=').unwrap_or_else(|| panic!("{tag}"));
+            assert!(key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{tag}");
+            assert!(all.insert(key.to_owned(), value.to_owned()).is_none(), "{tag}");
+        }
+        found.push((name.to_owned(), all));
+        if empty || EMPTY.contains(&name) {
+            found.push((format!("/{name}"), BTreeMap::new()));
+        }
+        // What is between these is no markup.
+        for (open, close) in [("style", "</style>"), ("script", "</script>")] {
+            if name == open {
+                rest = &rest[rest.find(close).expect("it is closed")..];
+            }
+        }
+    }
+    found
+}
+
+/// Elements without an end.
+const EMPTY: [&str; 2] = ["!doctype", "meta"];
+
+/// Every element is closed in the order in which it was opened, ids are unique, and every link leads to one. Says how
+/// many links there are.
+pub(crate) fn well_formed(page: &str) -> usize {
+    let (mut open, mut ids, mut links) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, attributes) in tags(page) {
+        ids.extend(attributes.get("id").cloned());
+        links.extend(attributes.get("href").cloned());
+        match name.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop().as_deref(), Some(name)),
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    ids.sort();
+    assert!(ids.windows(2).all(|pair| pair[0] != pair[1]));
+    assert!(links.iter().all(|link| ids.contains(&link[1..].to_owned())), "{links:?}");
+    links.len()
+}
+
+/// Nothing comes from elsewhere, and nothing runs but the page's own script.
+pub(crate) fn stands_alone(page: &str) {
+    for outside in ["http:", "https:", "//", "url(", "@import", "src=", "<link", "<iframe", "<base"] {
+        let comments = if outside == "//" { page.replace("\n// ", "\n") } else { page.to_owned() };
+        let comments = if outside == "//" { comments.replace("<script>// ", "<script>") } else { comments };
+        assert!(!comments.contains(outside), "{outside}");
+    }
+    let digest = Sha256::digest(SCRIPT);
+    assert_eq!(SCRIPT_HASH, base64(&digest));
+    let scripts: Vec<&str> = page.match_indices("<script").map(|(at, _)| &page[at..at + 8]).collect();
+    assert_eq!(scripts, ["<script>"]);
+    assert!(page.contains(&format!("<script>{SCRIPT}</script>")));
+    let handlers = tags(page).into_iter().flat_map(|(_, attributes)| attributes.into_keys());
+    assert!(handlers.into_iter().all(|key| !key.starts_with("on") && key != "style"));
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().enumerate().fold(0u32, |bits, (k, byte)| bits | u32::from(*byte) << (16 - 8 * k));
+        for k in 0..4 {
+            let digit = char::from(DIGITS[(bits >> (18 - 6 * k) & 63) as usize]);
+            text.push(if k <= group.len() { digit } else { '=' });
+        }
+    }
+    text
+}
+
+#[test]
+fn numbers_have_three_digits() {
+    let shown =
+        [0.0, 1.0, 12.345, 123.45, 9999.0, 1e4, 0.001, 0.00099, -2.5, f64::INFINITY, f64::NAN].map(number);
+    assert_eq!(
+        shown,
+        [
+            "0",
+            "1.00",
+            "12.3",
+            "123",
+            "9999",
+            "1.00e4",
+            "0.00100",
+            "9.90e-4",
+            "-2.50",
+            "infinite",
+            "no number"
+        ]
+    );
+}
+
+/// Contrast as WCAG 2 defines it.
+fn contrast(a: &str, b: &str) -> f64 {
+    let luminance = |color: &str| {
+        let part = |at: usize| f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
+        let linear = |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
+        0.2126 * linear(part(1)) + 0.7152 * linear(part(3)) + 0.0722 * linear(part(5))
+    };
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[test]
+fn text_has_the_contrast_that_wcag_asks_for_in_both_themes() {
+    let (light, dark) = STYLE.split_once("@media (prefers-color-scheme: dark)").unwrap();
+    let mut seen = 0;
+    for theme in [light, dark] {
+        let colors: BTreeMap<&str, &str> = theme
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("--")?.strip_suffix(';')?.split_once(": "))
+            .collect();
+        let on_page = ["text", "muted", "accent", "pass", "fail"]
+            .into_iter()
+            .flat_map(|text| [(text, "back"), (text, "panel")]);
+        let on_own =
+            [("pass", "pass-back"), ("fail", "fail-back"), ("plain", "plain-back"), ("text", "fail-back")];
+        for (text, back) in on_page.chain(on_own) {
+            let found = contrast(colors[text], colors[back]);
+            assert!(found >= 4.5, "{text} on {back}: {found:.2}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 28);
+}
+
+#[test]
+fn a_long_table_lays_out_its_first_rows_and_keeps_the_others() {
+    let rows: Vec<String> = (0..501).map(|k| format!("<tr><td>row {k}</td></tr>")).collect();
+    let page = document("t", "", &long_table("t", &[("name", false)], &rows));
+    well_formed(&page);
+    stands_alone(&page);
+    let (first, later) = page.split_once("<template>").unwrap();
+    assert_eq!((first.matches("<tr><td>").count(), later.matches("<tr><td>").count()), (200, 301));
+    assert!(page.contains("The first 200 of 501 rows"));
+    assert!(!long_table("t", &[("name", false)], &rows[..200]).contains("template"));
+}

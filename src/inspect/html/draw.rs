@@ -1,0 +1,193 @@
+//! The layers of a graph as inline SVG.
+
+use super::fold::{BOXES, Block, Folded, fold, ops, shared};
+use super::layout::{HEIGHT, Layout, WIDTH, layout};
+use super::shortened;
+use crate::html::escaped;
+use crate::inspect::TensorSummary;
+use ckpt_api::{Graph, Node, Op, Value};
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// The drawing, and what it leaves out. A box leads to the tensors that name its layers, in the table `table`.
+pub(super) fn drawing(graph: &Graph, tensors: &HashMap<&str, &TensorSummary>, table: &str) -> String {
+    let folded = fold(graph);
+    let placed = layout(folded.blocks.len(), &folded.lines);
+    let mut text = note(graph, &folded);
+    let _ = writeln!(
+        text,
+        "<div class=\"scroll graph\" tabindex=\"0\"><svg width=\"{:.0}\" height=\"{:.0}\" viewBox=\"0 0 {:.0} {:.0}\" role=\"img\" aria-label=\"Layers of the graph\">",
+        placed.width, placed.height, placed.width, placed.height
+    );
+    lines(&placed, &mut text);
+    for (block, (x, y)) in folded.blocks.iter().zip(&placed.boxes) {
+        draw(&Face::of(block, graph, tensors), *x, *y, table, &mut text);
+    }
+    text + "</svg></div>\n"
+}
+
+fn note(graph: &Graph, folded: &Folded) -> String {
+    let mut text = String::new();
+    if graph.nodes.len() > BOXES {
+        let boxes = folded.blocks.iter().filter(|block| matches!(block, Block::Layers(_))).count();
+        let _ = writeln!(
+            text,
+            "<p class=\"muted\">{} layers, drawn as {boxes} boxes: layers in a row are one box. The table has all.</p>",
+            graph.nodes.len()
+        );
+    }
+    if folded.left_out > 0 {
+        let _ = writeln!(
+            text,
+            "<p class=\"muted\">{} inputs, outputs and lines are not drawn.</p>",
+            folded.left_out
+        );
+    }
+    text
+}
+
+/// Curves from box to box, straight where they pass a rank.
+fn lines(placed: &Layout, text: &mut String) {
+    for points in &placed.lines {
+        let mut path = String::new();
+        for (index, (x, y)) in points.iter().enumerate() {
+            let _ = match points.get(index.wrapping_sub(1)) {
+                None => write!(path, "M{x:.0} {y:.0}"),
+                // A curve leads to the lane of a rank, or to a box, and a straight line through the lane.
+                Some((from, above)) if index % 2 == 1 => {
+                    let middle = (above + y) / 2.0;
+                    write!(path, "C{from:.0} {middle:.0} {x:.0} {middle:.0} {x:.0} {y:.0}")
+                }
+                Some(_) => write!(path, "V{y:.0}"),
+            };
+        }
+        let Some((x, y)) = points.last() else { continue };
+        let _ = writeln!(text, "<path class=\"line\" d=\"{path}\"/>");
+        let _ = writeln!(
+            text,
+            "<path class=\"tip\" d=\"M{x:.0} {y:.0}L{:.0} {:.0}L{:.0} {:.0}Z\"/>",
+            x - 4.0,
+            y - 7.0,
+            x + 4.0,
+            y - 7.0
+        );
+    }
+}
+
+/// What is written in a box.
+struct Face {
+    class: &'static str,
+    name: String,
+    what: String,
+    more: String,
+    /// What finds its tensors.
+    find: Option<String>,
+}
+
+impl Face {
+    fn of(block: &Block, graph: &Graph, tensors: &HashMap<&str, &TensorSummary>) -> Self {
+        match block {
+            Block::Input(index) => Face::end("input", &graph.inputs[*index]),
+            Block::Output(index) => Face::end("output", &graph.outputs[*index]),
+            Block::Layers(range) => match &graph.nodes[range.clone()] {
+                [node] => Face::layer(node, tensors),
+                nodes => Face::layers(nodes, tensors),
+            },
+        }
+    }
+
+    fn end(class: &'static str, value: &Value) -> Self {
+        let lens = value.shape.iter().map(|len| len.map_or("?".to_owned(), |len| len.to_string()));
+        let lens = lens.collect::<Vec<_>>().join(" × ");
+        Face { class, name: value.name.clone(), what: class.to_owned(), more: lens, find: None }
+    }
+
+    fn layer(node: &Node, tensors: &HashMap<&str, &TensorSummary>) -> Self {
+        let weight = node.parameters.get("weight").and_then(|name| tensors.get(name.as_str()));
+        let more = match (weight, node.parameters.len()) {
+            (Some(weight), _) => match &weight.axes {
+                Some(axes) => {
+                    let lens = axes.iter().zip(weight.shape.iter());
+                    lens.map(|(axis, len)| format!("{} {len}", axis.name())).collect::<Vec<_>>().join(" × ")
+                }
+                None => weight.shape.to_string(),
+            },
+            (None, 0) => String::new(),
+            (None, count) => crate::words::count(count, "tensor"),
+        };
+        let holds = node.parameters.values().any(|name| tensors.contains_key(name.as_str()));
+        let find = holds.then(|| node.name.clone());
+        Face { class: class(&node.op), name: node.name.clone(), what: op(&node.op).to_owned(), more, find }
+    }
+
+    fn layers(nodes: &[Node], tensors: &HashMap<&str, &TensorSummary>) -> Self {
+        let shared = shared(nodes);
+        let mut names = nodes.iter().flat_map(|node| node.parameters.values());
+        let holds = names.any(|name| tensors.contains_key(name.as_str()));
+        let ops: Vec<String> = ops(nodes)
+            .into_iter()
+            .map(|(op, count)| if count == 1 { op } else { format!("{count} {op}") })
+            .collect();
+        let find = (holds && !shared.is_empty()).then(|| shared.clone());
+        let name = match (shared.is_empty(), nodes.first(), nodes.last()) {
+            (true, Some(first), Some(last)) => format!("{} … {}", first.name, last.name),
+            _ => shared,
+        };
+        let what = crate::words::count(nodes.len(), "layer");
+        Face { class: "fold", name, what, more: ops.join(", "), find }
+    }
+}
+
+/// What a layer computes, for people.
+pub(super) fn op(op: &Op) -> &str {
+    if *op == Op::Unspecified { "activation not stated" } else { op.name() }
+}
+
+fn class(op: &Op) -> &'static str {
+    match op {
+        Op::Gemm | Op::Conv | Op::FeatureTransformer | Op::BucketedGemm => "weighted",
+        _ => "plain",
+    }
+}
+
+/// From line to line of a box's text.
+const STEP: f64 = 16.0;
+
+fn draw(face: &Face, x: f64, y: f64, table: &str, text: &mut String) {
+    let fit = |text: &str| escaped(&middle(text, 30));
+    let title = [&face.name, &face.what, &face.more].map(|text| escaped(&shortened(text))).join("\n");
+    if let Some(find) = &face.find {
+        let _ = write!(text, "<a href=\"#{table}\" data-find=\"{}\">", escaped(&shortened(find)));
+    }
+    let round = if matches!(face.class, "input" | "output") { HEIGHT / 2.0 } else { 6.0 };
+    let _ = write!(
+        text,
+        "<g class=\"box {}\"><title>{title}</title><rect x=\"{:.0}\" y=\"{y:.0}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"{round}\"/>",
+        face.class,
+        x - WIDTH / 2.0
+    );
+    let written = [("name", &face.name), ("what", &face.what), ("more", &face.more)];
+    let written: Vec<_> = written.into_iter().filter(|(_, line)| !line.is_empty()).collect();
+    let first = y + HEIGHT / 2.0 + 4.0 - STEP * (written.len() as f64 - 1.0) / 2.0;
+    for (index, (class, line)) in written.into_iter().enumerate() {
+        let _ = write!(
+            text,
+            "<text class=\"{class}\" x=\"{x:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
+            first + STEP * index as f64,
+            fit(line)
+        );
+    }
+    let _ = writeln!(text, "</g>{}", if face.find.is_some() { "</a>" } else { "" });
+}
+
+/// A text of at most so many characters, without its middle where it is longer.
+fn middle(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let (first, last) = (most / 2, most - most / 2 - 1);
+    let start: String = text.chars().take(first).collect();
+    let end: String = text.chars().skip(count - last).collect();
+    format!("{start}…{end}")
+}

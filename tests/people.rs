@@ -1,0 +1,290 @@
+//! What a person sees: errors as blocks, colours where they are wanted, what was perhaps meant, and nothing that a file
+//! could steer a terminal with.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+
+struct Workplace(tempfile::TempDir);
+
+impl Workplace {
+    fn new() -> Self {
+        Workplace(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    /// A safetensors file of tensors of four bytes.
+    fn safetensors(&self, name: &str, tensors: &[&str]) {
+        let entry = |(k, name): (usize, &&str)| {
+            let value =
+                serde_json::json!({ "dtype": "F32", "shape": [1], "data_offsets": [4 * k, 4 * k + 4] });
+            ((*name).to_owned(), value)
+        };
+        let header: BTreeMap<String, serde_json::Value> = tensors.iter().enumerate().map(entry).collect();
+        let header = serde_json::to_vec(&header).unwrap();
+        let len = (header.len() as u64).to_le_bytes();
+        self.write(name, [&len[..], &header, &vec![1; 4 * tensors.len()]].concat());
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ckpt"));
+        command.current_dir(self.0.path()).args(arguments);
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    fn ckpt(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What the command, which must fail, says.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.ckpt(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn suggests(&self, arguments: &[&str], meant: &str) {
+        let told = self.refused(arguments);
+        assert!(told.contains(&format!("did you mean '{meant}'?")), "{arguments:?}:\n{told}");
+    }
+}
+
+#[test]
+fn an_error_is_a_block_that_says_what_where_why_and_what_to_do() {
+    let place = Workplace::new();
+    let mut bytes = b"CNN2".to_vec();
+    bytes.extend([9, 0, 0, 0]);
+    bytes.extend([0; 24]);
+    place.write("m.cnn2", &bytes);
+    let told = place.refused(&["inspect", "m.cnn2", "--from", "cnn2"]);
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].starts_with("error: ") && lines[0].ends_with(']'), "{told}");
+    assert_eq!(lines[1], "  file      m.cnn2");
+    assert_eq!(lines[2], "  offset    4");
+    assert_eq!(
+        lines[3].trim_start(),
+        "00000000  43 4e 4e 32 09 00 00 00 00 00 00 00 00 00 00 00  |CNN2............|"
+    );
+    assert_eq!(lines[4].find("^^"), lines[3].find("09"));
+    assert!(lines[5..].iter().any(|line| line.starts_with("  found     9")), "{told}");
+}
+
+#[test]
+fn a_wrong_command_line_is_told_like_any_other_error() {
+    let place = Workplace::new();
+    let told = place.refused(&["convert", "a", "b", "--frce"]);
+    assert!(told.starts_with("error: unknown option [usage]\n  found     '--frce'\n"), "{told}");
+    let json = place.refused(&["convert", "a", "b", "--frce", "--format", "json"]);
+    let error: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(error["error"]["found"], "'--frce'");
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_those_who_ask() {
+    let place = Workplace::new();
+    let colored = |variables: &[(&str, &str)]| {
+        let mut command = place.command(&["inspect", "missing"]);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("error:") && told.contains("missing"), "{told}");
+        told.contains('\x1b')
+    };
+    assert!(!colored(&[]), "what is read by a program has none");
+    for asked in [&[("CLICOLOR_FORCE", "1")][..], &[("FORCE_COLOR", "1")]] {
+        assert!(colored(asked), "{asked:?}");
+        assert!(!colored(&[asked, &[("NO_COLOR", "1")]].concat()), "NO_COLOR decides");
+    }
+    assert!(!colored(&[("FORCE_COLOR", "0")]));
+    let json = place.command(&["inspect", "missing", "--format", "json"]).env("CLICOLOR_FORCE", "1").output();
+    serde_json::from_slice::<serde_json::Value>(&json.unwrap().stderr).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_gets_colours_unless_it_has_none_or_they_are_unwanted() {
+    let place = Workplace::new();
+    let on_terminal = |variables: &[(&str, &str)]| {
+        let mut command = Command::new("script");
+        let line = format!("{} inspect missing", env!("CARGO_BIN_EXE_ckpt"));
+        command.current_dir(place.0.path()).args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR");
+        command.envs(variables.iter().copied()).output().ok()
+    };
+    let Some(plain) = on_terminal(&[]) else {
+        eprintln!("skipped: there is no 'script' here");
+        return;
+    };
+    let colored = |output: &Output| String::from_utf8_lossy(&output.stdout).contains("\x1b[1m\x1b[31merror:");
+    assert!(colored(&plain), "{}", String::from_utf8_lossy(&plain.stdout));
+    for unwanted in [("NO_COLOR", "1"), ("TERM", "dumb"), ("CLICOLOR", "0")] {
+        let output = on_terminal(&[unwanted]).unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains("error: cannot open"), "{unwanted:?}");
+        assert!(!colored(&output), "{unwanted:?}");
+    }
+}
+
+/// Sets the terminal's title, clears the screen, and begins a line of its own, reordered.
+const STEERS: &str = "w\x1b]0;owned\x07\u{9b}2J\r\nINJECTED\u{202e}\u{200b}\u{7f}";
+
+#[test]
+fn nothing_that_a_file_says_steers_the_terminal() {
+    let place = Workplace::new();
+    place.safetensors("m.safetensors", &[STEERS, "b"]);
+    place.safetensors("n.safetensors", &["a", "b"]);
+    place.safetensors(&format!("x{}.safetensors", STEERS.replace('/', "")), &["a"]);
+    let quoted = serde_json::to_string(STEERS).unwrap();
+    place.write(
+        "map.toml",
+        format!("identity = true\n[lookup]\n{quoted} = {quoted}\n\"\\u001bgone\" = \"x\"\n"),
+    );
+    place.write("identity.toml", "identity = true\n");
+    place.write("bad.toml", format!("{quoted} = 1\n"));
+    place.write("bad.json", format!("{{ \"layers\": [ {{ \"type\": {quoted} }} ] }}"));
+    let layers = format!("{{ \"layers\": [ {{ \"type\": \"dense\", \"weight\": {quoted} }} ] }}");
+    place.write("arch.json", layers);
+    place.write("damaged.safetensors", {
+        let mut bytes = fs::read(place.path("m.safetensors")).unwrap();
+        bytes.pop();
+        bytes
+    });
+    let odd = format!("x{STEERS}.safetensors");
+    let hostile = format!("--set={STEERS}=1");
+    let commands: &[&[&str]] = &[
+        &["inspect", "m.safetensors"],
+        &["inspect", "m.safetensors", "--stats"],
+        &["inspect", "m.safetensors", "--graph"],
+        &["inspect", "m.safetensors", "--html", "page.html"],
+        &["inspect", "damaged.safetensors"],
+        &["inspect", "m.safetensors", "--arch", "bad.json"],
+        &["inspect", "m.safetensors", "--arch", "arch.json"],
+        &["inspect", &odd],
+        &["inspect", STEERS],
+        &["inspect", &format!("{odd}x")],
+        &["inspect", "m.safetensors", &hostile],
+        &["inspect", "m.safetensors", "--from", STEERS],
+        &[STEERS],
+        &["inspect", &format!("--{STEERS}")],
+        &["diff", "m.safetensors", "n.safetensors"],
+        &["hash", "m.safetensors", "--tensors"],
+        &["hash", &odd],
+        &["plan", "m.safetensors", "o.npz"],
+        &["convert", "m.safetensors", "o.nn"],
+        &["convert", "m.safetensors", "o.safetensors", "--dtype", "f16", "--no-sync"],
+        &["convert", "m.safetensors", "o2.safetensors", "--map", "map.toml", "--no-sync"],
+        &["convert", "m.safetensors", "o3.safetensors", "--map", "bad.toml"],
+        &["convert", "m.safetensors", "o4.safetensors", "--include", STEERS, "--verify", "--no-sync"],
+        &["convert", "m.safetensors", "o5.safetensors", "--include", "q"],
+        &["convert", "m.safetensors", "o6.safetensors", "--transform", "*: transpose"],
+        &["convert", "m.safetensors", "o7.npz", "--no-sync"],
+        &["verify", "m.safetensors", "n.safetensors"],
+        &["verify", "m.safetensors", "m.safetensors"],
+        &["run", "m.safetensors"],
+        &["run", "m.safetensors", "--arch", "arch.json"],
+        &["map", "check", "identity.toml", "m.safetensors"],
+        &["map", "check", "map.toml", "m.safetensors"],
+        &["map", "explain", "map.toml", STEERS, "\x1bgone"],
+        &["map", "invert", "map.toml"],
+        &["map", "suggest", "m.safetensors", "n.safetensors"],
+    ];
+    let mut failed = 0;
+    for command in commands {
+        for json in [false, true] {
+            let more: &[&str] = if json { &["--format", "json"] } else { &[] };
+            let output = place.ckpt(&[more, command].concat());
+            failed += usize::from(!output.status.success());
+            for stream in [output.stdout, output.stderr] {
+                let told = String::from_utf8(stream).unwrap();
+                let steers = |c: char| c != '\n' && c.is_control() || "\u{202e}\u{200b}".contains(c);
+                assert!(!told.contains(steers), "{command:?}: {told:?}");
+                assert!(!told.lines().any(|line| line.trim_start().starts_with("INJECTED")), "{told}");
+            }
+        }
+    }
+    assert!((20..60).contains(&failed), "some succeed and some fail: {failed}");
+}
+
+#[test]
+fn what_was_perhaps_meant_is_suggested_for_everything_that_has_a_name() {
+    let place = Workplace::new();
+    place.safetensors("model.safetensors", &["block/kernel", "block/bias"]);
+    place.write("names.toml", "identity = true\n");
+    let convert =
+        |more: &[&'static str]| -> Vec<&str> { [&["convert", "model.safetensors", "o.npz"], more].concat() };
+    // Commands, options and their values.
+    place.suggests(&["inspekt", "model.safetensors"], "inspect");
+    place.suggests(&["map", "sugest", "a", "b"], "suggest");
+    place.suggests(&convert(&["--no-synk"]), "--no-sync");
+    place.suggests(&convert(&["--format", "jsn"]), "json");
+    place.suggests(&["completions", "fsh"], "fish");
+    // Formats and their options, limits, losses, dtypes, devices.
+    place.suggests(&convert(&["--from", "safetensor"]), "safetensors");
+    place.suggests(&["convert", "model.safetensors", "o", "--to", "safetensrs"], "safetensors");
+    place.suggests(&["formats", "bulet"], "bullet");
+    place.suggests(&["plan", "model.safetensors", "o.safetensors", "--set", "shard_siz=1"], "shard_size");
+    place.suggests(&["convert", "model.safetensors", "o.nn", "--set", "activation=relu"], "activations");
+    place.suggests(&["inspect", DIGITS, "--set", "lenien=true"], "lenient");
+    place.suggests(&convert(&["--limit", "header_byte=1"]), "header_bytes");
+    place.suggests(&convert(&["--allow", "weight-droped"]), "weight-dropped");
+    place.suggests(&convert(&["--dtype", "bf61"]), "bf16");
+    place.suggests(&["run", "model.safetensors", "--device", "cpuu"], "cpu");
+    // Files.
+    place.suggests(&["inspect", "modle.safetensors"], "model.safetensors");
+    place.suggests(&["hash", "model"], "model.safetensors");
+    place.suggests(&["diff", "model.safetensors", "model.safetensor"], "model.safetensors");
+    place.suggests(&convert(&["--map", "nams.toml"]), "names.toml");
+    place.suggests(&convert(&["--arch", "name.toml"]), "names.toml");
+    // Tensors, mappings and their steps.
+    place.suggests(&convert(&["--include", "block/kernl"]), "block/kernel");
+    place.suggests(&convert(&["--exclude", "block/baias"]), "block/bias");
+    place.suggests(&convert(&["--transform", "block/kernl: transpose"]), "block/kernel");
+    place.suggests(&convert(&["--transform", "block/kernel: transpos"]), "transpose");
+    place.suggests(&convert(&["--map", "gpt2-tf-to-fh"]), "gpt2-tf-to-hf");
+    place.suggests(&["map", "show", "bert-tf-to-h"], "bert-tf-to-hf");
+}
+
+#[test]
+fn a_page_of_a_checkpoint_is_written_to_a_file_that_must_not_exist() {
+    let place = Workplace::new();
+    let written = place.ckpt(&["inspect", DIGITS, "--html", "page.html"]);
+    assert!(written.status.success());
+    let plain = place.ckpt(&["inspect", DIGITS]);
+    assert_eq!(written.stdout, plain.stdout, "what is printed stays what it is");
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    assert!(page.contains("digits/hidden/kernel") && page.contains("<svg") && page.ends_with("</html>\n"));
+    assert!(place.refused(&["inspect", DIGITS, "--html", "page.html"]).contains("page.html"));
+    assert_eq!(fs::read_to_string(place.path("page.html")).unwrap(), page);
+}
+
+#[test]
+fn the_manual_and_the_completions_are_of_both_programs() {
+    let place = Workplace::new();
+    assert!(place.ckpt(&["man", "--output", "man1"]).status.success());
+    for (page, says) in
+        [("ckpt", "ckpt\\-inspect"), ("ckpt-inspect", "\\-\\-html"), ("convert", "\\-\\-receipt")]
+    {
+        let text = fs::read_to_string(place.path("man1").join(format!("{page}.1"))).unwrap();
+        assert!(text.contains(says), "{page}: {text}");
+    }
+    let shown = place.ckpt(&["man"]).stdout;
+    assert_eq!(shown, fs::read(place.path("man1/ckpt.1")).unwrap());
+    let script = place.ckpt(&["completions", "bash", "--program", "convert"]).stdout;
+    let script = String::from_utf8(script).unwrap();
+    assert!(
+        script.contains("_convert()") && script.contains("--receipt") && script.contains("--format"),
+        "{script}"
+    );
+    assert!(Path::new(DIGITS).is_dir());
+}
