@@ -3,6 +3,7 @@
 mod compare;
 mod computed;
 mod examine;
+mod fingerprint;
 mod reread;
 
 pub use computed::Computed;
@@ -11,7 +12,7 @@ pub(crate) use examine::{Examined, examine};
 pub(crate) use reread::Reread;
 
 use crate::diff::are_equal;
-use crate::execute::{Done, Output, Progress, Run, Sources, interrupted, run};
+use crate::execute::{Done, Earlier, Output, Progress, Run, Sources, Wanted, completed, interrupted, run};
 use crate::mapping::Mapping;
 use crate::plan::{Job, Parts, Plan, Policy, Resources};
 use crate::receipt;
@@ -69,6 +70,9 @@ pub struct Conversion {
     pub limits: Limits,
     /// Replace existing output.
     pub overwrite: bool,
+    /// Go on with the same conversion where a process that was killed had left it: what it had written is kept as far as its
+    /// checksums are right. Where it was another conversion, or the source has changed since, begin anew.
+    pub resume: bool,
     /// Read the output back through its own codec, compare every tensor with its source, and run both graphs on the same
     /// inputs where both say what they compute, before it gets its name.
     pub verify: bool,
@@ -127,6 +131,32 @@ pub struct Summary {
     pub verification: Option<Verification>,
     /// The receipt, where one was asked for.
     pub receipt: Option<PathBuf>,
+    /// What was kept of a conversion that was killed, where [`Conversion::resume`] asked for that.
+    pub resumed: Option<Resumed>,
+}
+
+/// What a conversion kept of one that was killed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Resumed {
+    /// How many tensors were there, with the right checksums.
+    pub tensors: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Why it began anew, where it did.
+    pub anew: Option<&'static str>,
+}
+
+impl Resumed {
+    fn new(earlier: Earlier, plan: &Plan, done: &[Done]) -> Self {
+        let kept = plan.jobs.iter().zip(done).filter(|(_, done)| done.kept);
+        let extents = kept.clone().flat_map(|(job, _)| &job.to.extents);
+        let anew = match earlier {
+            Earlier::Kept | Earlier::Complete => None,
+            Earlier::Nothing => Some("no conversion to this output was killed"),
+            Earlier::Other => Some("the source, the options or the program are not those of the killed one"),
+        };
+        Resumed { tensors: kept.count(), bytes: extents.map(|extent| extent.len).sum(), anew }
+    }
 }
 
 /// A tensor whose values were cast to a dtype that does not hold all of them.
@@ -304,14 +334,22 @@ impl Planned {
     /// Does it. The output appears complete or not at all.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the output exists or is the input, [`ckpt_api::Kind::Corrupt`] for a checksum
+    /// [`ckpt_api::Kind::Usage`] where the output exists, is the input, or is being written by another process,
+    /// [`ckpt_api::Kind::Corrupt`] for a checksum
     /// that differs, [`ckpt_api::Kind::Lossy`] for a number that its new dtype cannot hold,
     /// [`ckpt_api::Kind::Mismatch`] where [`Conversion::verify`] finds that the output is not what the source holds,
     /// [`ckpt_api::Kind::Io`].
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
-        self.check_output()?;
-        let overwrite = self.conversion.overwrite;
-        let mut output = Output::create(&self.directory, &self.placed.files, overwrite, &self.sources())?;
+        let wanted = Wanted {
+            directory: &self.directory,
+            name: &self.name,
+            files: &self.placed.files,
+            overwrite: self.conversion.overwrite,
+            fingerprint: fingerprint::fingerprint(self),
+            resume: self.conversion.resume,
+            complete: !self.conversion.verify && self.conversion.receipt.is_none(),
+        };
+        let mut output = Output::create(&wanted, &|| self.check_output())?;
         let job = Run {
             checkpoint: &self.source.contents.checkpoint,
             files: &self.source.files,
@@ -319,8 +357,12 @@ impl Planned {
             progress,
             cancelled: &execution.cancelled,
         };
+        if output.earlier() == Earlier::Complete {
+            return self.was_complete(&output, &completed(&self.plan, &job)?);
+        }
         let done = run(&self.plan, &job)?;
         let rounding = self.rounded(&done);
+        let resumed = self.conversion.resume.then(|| Resumed::new(output.earlier(), &self.plan, &done));
         let written = self.in_placement_order(done);
         let sealed = self.codec.seal(&self.placed, &written)?;
         for block in self.placed.blocks.iter().chain(&sealed) {
@@ -336,7 +378,20 @@ impl Planned {
         }
         let mut files = output.commit(execution.sync)?;
         let receipt = if self.conversion.receipt.is_some() { files.pop() } else { None };
-        Ok(Summary { files, tensors: self.plan.jobs.len(), bytes, rounding, verification, receipt })
+        Ok(Summary { files, tensors: self.plan.jobs.len(), bytes, rounding, verification, receipt, resumed })
+    }
+
+    /// The summary of a conversion that was killed when nothing was left to do but to say so.
+    fn was_complete(&self, output: &Output, done: &[Done]) -> Result<Summary> {
+        Ok(Summary {
+            files: output.complete().to_vec(),
+            tensors: self.plan.jobs.len(),
+            bytes: output.bytes()?,
+            rounding: self.rounded(done),
+            verification: None,
+            receipt: None,
+            resumed: Some(Resumed::new(output.earlier(), &self.plan, done)),
+        })
     }
 
     /// Looks at what was written, as far as that was asked for, and adds the receipt.
@@ -351,7 +406,7 @@ impl Planned {
         let verification = computed.map(|computed| Verification::new(self, &examined, computed));
         if let Some(path) = receipt {
             let text = receipt::text(self, output, &reread, &examined, verification.as_ref())?;
-            let file = output.add(path.clone(), None)?;
+            let file = output.add(path.clone())?;
             output.write_at(file, 0, text.as_bytes())?;
         }
         Ok(verification)
@@ -386,3 +441,6 @@ fn split_output(path: &Path) -> Result<(PathBuf, String)> {
     }
     Ok((directory.to_owned(), name.to_owned()))
 }
+
+#[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
+mod tests;

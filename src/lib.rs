@@ -32,7 +32,7 @@ mod words;
 
 pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};
-pub use convert::{Computed, Conversion, Execution, Planned, Rounded, Summary, Verification};
+pub use convert::{Computed, Conversion, Execution, Planned, Resumed, Rounded, Summary, Verification};
 pub use execute::Progress;
 pub use matrix::{Matrix, Row};
 pub use plan::{Job, Plan, Policy, Resources};

@@ -2,7 +2,7 @@
 
 use super::common::{Reading, pairs, route};
 use super::{Report, render, to_json};
-use crate::convert::{Computed, Conversion, Execution, Planned, Summary, Verification};
+use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary, Verification};
 use crate::plan::{Plan, Policy, Resources};
 use crate::recipe::Transform;
 use crate::registry::Registry;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 #[derive(Args)]
@@ -26,6 +26,9 @@ pub(super) struct Arguments {
     /// Replace existing output
     #[arg(long)]
     force: bool,
+    /// Go on where the same conversion was killed: keep what it had written, if its checksums are right
+    #[arg(long)]
+    resume: bool,
     /// Read the output back and compare every tensor with its source before the output gets its name
     #[arg(long)]
     verify: bool,
@@ -96,6 +99,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let started = Instant::now();
     let (conversion, planned) = prepare(&arguments.plan, |conversion| Conversion {
         overwrite: arguments.force,
+        resume: arguments.resume,
         verify: arguments.verify,
         receipt: arguments.receipt.clone(),
         ..conversion
@@ -112,7 +116,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         return Ok(to_json(&serde_json::json!({
             "files": files, "tensors": summary.tensors, "bytes": summary.bytes,
             "rounding": summary.rounding, "verification": summary.verification,
-            "receipt": summary.receipt.map(|path| path.to_string_lossy().into_owned()),
+            "resumed": summary.resumed, "receipt": summary.receipt.map(|path| path.to_string_lossy().into_owned()),
             "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs, "notes": plan.notes,
         }))?
         .into());
@@ -217,9 +221,7 @@ fn resources(arguments: &PlanArguments) -> Result<Resources> {
 
 fn execute(planned: &Planned, arguments: &Arguments) -> Result<Summary> {
     let cancelled = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&cancelled);
-    // Fails only where a handler is set already: then that one decides.
-    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    super::signals::watch(&cancelled);
     let execution = Execution { sync: !arguments.no_sync, cancelled };
     if arguments.quiet || !std::io::stderr().is_terminal() {
         return planned.execute(&execution, &|_| ());
@@ -248,6 +250,7 @@ fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
         count(summary.tensors, "tensor"),
         render::bytes(summary.bytes)
     );
+    text += &summary.resumed.as_ref().map(resumed).unwrap_or_default();
     if let Some(worst) = summary.largest_rounding() {
         let tensor = render::plain(&worst.tensor);
         let _ = writeln!(text, "largest rounding error {:.1e} in {tensor}", worst.largest_error);
@@ -259,6 +262,16 @@ fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
         let _ = writeln!(text, "receipt {}", render::plain(&receipt.display().to_string()));
     }
     text + &remarks(plan)
+}
+
+fn resumed(resumed: &Resumed) -> String {
+    match resumed.anew {
+        Some(why) => format!("nothing to resume, so all was written: {why}\n"),
+        None => {
+            let (tensors, bytes) = (count(resumed.tensors, "tensor"), render::bytes(resumed.bytes));
+            format!("resumed: {tensors}, {bytes} had been written, with the right checksums\n")
+        }
+    }
 }
 
 fn verified(found: &Verification) -> String {

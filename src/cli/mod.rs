@@ -19,6 +19,7 @@ mod refused;
 mod render;
 #[cfg(feature = "forward")]
 mod run;
+mod signals;
 #[cfg(feature = "forward")]
 mod verify;
 
@@ -32,7 +33,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "ckpt", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 name mapping, 4 checkpoints differ, 5 corrupt input"
+    after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 name mapping, 4 checkpoints differ, 5 corrupt input, 128 + N ended by signal N"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -121,7 +122,7 @@ fn fail(error: &Error, json: bool) -> ExitCode {
         true => writeln!(std::io::stderr(), "{}", render::harmless(&problem::json(error), true)),
         false => writeln!(anstream::stderr(), "{}", problem::block(error)),
     };
-    ExitCode::from(exit_code(error.kind()))
+    ExitCode::from(signals::exit_code(error).unwrap_or_else(|| exit_code(error.kind())))
 }
 
 /// Help and version are no failures.

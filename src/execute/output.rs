@@ -1,18 +1,30 @@
 //! Files that appear complete under their final names, or not at all.
 
+use super::journal::{Entry, Fingerprint, Header, Journal, Past, Record, VERSION, open_own};
+use super::names::{Naming, aside, check_distinct, parent, target};
+use super::recover::{clean, unname};
 use super::sources::Sources;
+use super::stamp::Stamp;
 use super::stream::KEPT_OPEN;
-use ckpt_api::{Error, FileId, OutputFile, Result};
-use std::collections::BTreeMap;
+use ckpt_api::{Error, FileId, Input, OutputFile, Result};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
-use tempfile::{NamedTempFile, TempPath};
+use std::path::{Path, PathBuf};
+use tempfile::TempPath;
 
 /// Output files under temporary names beside their final ones; removed when dropped before [`Output::commit`].
 #[derive(Debug)]
 pub(crate) struct Output {
     files: Vec<Pending>,
+    /// How many of them the journal lists.
+    listed: usize,
+    naming: Naming,
+    past: Past,
+    earlier: Earlier,
+    /// The final names, where a killed process had given all of them.
+    complete: Vec<PathBuf>,
+    journal: Journal,
     created: Vec<PathBuf>,
     overwrite: bool,
 }
@@ -24,35 +36,116 @@ struct Pending {
     /// `None` where too many others are open: then every access opens it.
     handle: Option<fs::File>,
     target: PathBuf,
-    /// Whether another file has the final name.
-    replaces: bool,
+}
+
+/// What is to be written, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) directory: &'a Path,
+    /// What the user calls the output.
+    pub(crate) name: &'a str,
+    pub(crate) files: &'a [OutputFile],
+    pub(crate) overwrite: bool,
+    /// Of all that decides the bytes; `None` where nobody can tell later whether the source is the same.
+    pub(crate) fingerprint: Option<Fingerprint>,
+    /// Keep what a killed process left.
+    pub(crate) resume: bool,
+    /// Whether an output that a killed process completed is all that is wanted.
+    pub(crate) complete: bool,
+}
+
+/// What a killed process left of the same output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    Nothing,
+    /// Of another source, or by other options.
+    Other,
+    Kept,
+    /// It lacked nothing: there is nothing to be done.
+    Complete,
 }
 
 impl Output {
-    /// Checks every final name, then makes the temporary files.
-    pub(crate) fn create(
-        directory: &Path,
-        files: &[OutputFile],
-        overwrite: bool,
-        sources: &Sources,
-    ) -> Result<Self> {
-        let mut output = Output { files: Vec::new(), created: Vec::new(), overwrite };
-        let targets = Self::check(directory, files, overwrite, sources)?;
-        for (target, file) in targets.into_iter().zip(files) {
-            output.add(target, file.len)?;
+    /// Takes the output, puts right what a killed process left, and makes the temporary files. `allowed` says whether the
+    /// final names may be given to them.
+    pub(crate) fn create(wanted: &Wanted, allowed: &dyn Fn() -> Result<()>) -> Result<Self> {
+        let Wanted { directory, files, overwrite, .. } = *wanted;
+        let naming = Naming::new(directory, wanted.name);
+        let targets = targets(directory, files)?;
+        if let Err(error) = allowed() {
+            // A process that was killed while it gave names is no reason to refuse.
+            fs::symlink_metadata(&naming.journal).map_err(|_| error)?;
         }
+        let mut journal = Journal::take(&naming.journal)?;
+        let past = journal.read()?;
+        let entry =
+            |file: &OutputFile| Entry { target: file.name.clone(), temporary: naming.temporary(&file.name) };
+        let mut header = Header {
+            version: VERSION,
+            fingerprint: wanted.fingerprint,
+            files: files.iter().map(entry).collect(),
+            directories: Vec::new(),
+        };
+        let earlier = earlier(wanted, &header, past.header.as_ref());
+        let keeps = earlier == Earlier::Kept;
+        let create = |earlier, past, journal, created| Output {
+            files: Vec::new(),
+            listed: 0,
+            naming: naming.clone(),
+            past,
+            earlier,
+            complete: Vec::new(),
+            journal,
+            created,
+            overwrite,
+        };
+        if unname(directory, &past) {
+            journal.finished();
+            if keeps && wanted.complete {
+                let mut output = create(Earlier::Complete, past, journal, Vec::new());
+                output.complete = targets;
+                return Ok(output);
+            }
+        }
+        allowed()?;
+        match &past.header {
+            Some(before) if keeps => {
+                header.directories.clone_from(&before.directories);
+                journal.go_on(&past)?;
+            }
+            _ => {
+                clean(directory, &past);
+                header.directories = missing(directory, files);
+                journal.begin(&header)?;
+            }
+        }
+        let created = header.directories.iter().map(|name| directory.join(name)).collect();
+        let mut output = create(earlier, past, journal, created);
+        for (target, file) in targets.into_iter().zip(files) {
+            fs::create_dir_all(parent(&target))
+                .map_err(|error| cannot("make the output's directory", parent(&target), error))?;
+            output.stage(target, output.naming.temporary(&file.name), file.len)?;
+        }
+        output.listed = output.files.len();
         Ok(output)
     }
 
     /// Makes one more temporary file, for a final name that was checked.
-    pub(crate) fn add(&mut self, target: PathBuf, len: Option<u64>) -> Result<FileId> {
-        let (handle, temporary) = self.temporary(&target)?.into_parts();
-        if let Some(len) = len {
-            handle.set_len(len).map_err(|error| cannot("make the output file", &target, error))?;
-        }
+    pub(crate) fn add(&mut self, target: PathBuf) -> Result<FileId> {
+        let temporary = self.naming.temporary_elsewhere(&target);
+        self.stage(target, temporary, None)
+    }
+
+    fn stage(&mut self, target: PathBuf, temporary: String, len: Option<u64>) -> Result<FileId> {
+        let path = target.with_file_name(temporary);
+        let handle = open_temporary(&path, self.earlier == Earlier::Kept)
+            .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
+        let temporary = TempPath::try_from_path(path)
+            .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
+        // What has no length yet is written in one go.
+        handle.set_len(len.unwrap_or(0)).map_err(|error| cannot("make the output file", &target, error))?;
         let handle = (self.files.len() < KEPT_OPEN).then_some(handle);
-        let replaces = fs::symlink_metadata(&target).is_ok();
-        self.files.push(Pending { temporary, handle, target, replaces });
+        self.files.push(Pending { temporary, handle, target });
         Ok(FileId(self.files.len() - 1))
     }
 
@@ -69,7 +162,7 @@ impl Output {
         overwrite: bool,
         sources: &Sources,
     ) -> Result<Vec<PathBuf>> {
-        let targets = files.iter().map(|file| target(directory, &file.name)).collect::<Result<Vec<_>>>()?;
+        let targets = targets(directory, files)?;
         targets.iter().try_for_each(|path| refuse_existing(path, overwrite, sources))?;
         Ok(targets)
     }
@@ -79,25 +172,32 @@ impl Output {
         refuse_existing(path, overwrite, sources)
     }
 
-    fn temporary(&mut self, path: &Path) -> Result<NamedTempFile> {
-        let directory = parent(path);
-        if !directory.exists() {
-            let missing = directory
-                .ancestors()
-                .take_while(|ancestor| !ancestor.as_os_str().is_empty() && !ancestor.exists());
-            let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
-            fs::create_dir_all(directory)
-                .map_err(|error| cannot("make the output's directory", directory, error))?;
-            self.created.extend(missing);
-        }
-        let mut builder = tempfile::Builder::new();
-        let prefix = temporary_prefix(path);
-        builder.prefix(&prefix).suffix(".ckpt-tmp");
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        builder
-            .tempfile_in(directory)
-            .map_err(|error| cannot("make a file in the output's directory", directory, error))
+    /// What another process noted of the tensor with this number.
+    pub(super) fn record(&self, number: u64) -> Option<&Record> {
+        let kept = matches!(self.earlier, Earlier::Kept | Earlier::Complete);
+        self.past.done.get(&number).filter(|_| kept)
+    }
+
+    /// Where all files are, of an output that is complete: [`Earlier::Complete`].
+    pub(crate) fn complete(&self) -> &[PathBuf] {
+        &self.complete
+    }
+
+    /// What a killed process left.
+    pub(crate) fn earlier(&self) -> Earlier {
+        self.earlier
+    }
+
+    /// A file of the output, to be read.
+    pub(super) fn file(&self, id: FileId) -> Result<ckpt_api::File> {
+        let path = self.files.get(id.0).map(|pending| pending.temporary.to_path_buf());
+        let path = path.or_else(|| self.complete.get(id.0).cloned());
+        let path = path.ok_or_else(|| Error::mismatch("the output has no such file"))?;
+        Input::staged(parent(&path), "file", BTreeMap::from([("file".to_owned(), path.clone())])).main()
+    }
+
+    pub(super) fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// Writes bytes at a place in a file.
@@ -110,9 +210,11 @@ impl Output {
 
     /// Bytes in all files.
     pub(crate) fn bytes(&self) -> Result<u64> {
-        self.files.iter().try_fold(0, |sum, pending| {
-            let meta = pending.with_handle(fs::File::metadata);
-            Ok(sum + meta.map_err(|error| cannot("look at the output", &pending.target, error))?.len())
+        let staged = self.files.iter().map(|pending| (&*pending.temporary, &pending.target));
+        let complete = self.complete.iter().map(|path| (path.as_path(), path));
+        staged.chain(complete).try_fold(0, |sum, (path, target)| {
+            let meta = fs::symlink_metadata(path);
+            Ok(sum + meta.map_err(|error| cannot("look at the output", target, error))?.len())
         })
     }
 
@@ -126,27 +228,91 @@ impl Output {
     }
 
     /// Gives every file its final name, the last one last. `sync` waits until the names are on the disk.
+    ///
+    /// Where several files replace others, the old ones lose their names first, the last one before the others: at no
+    /// time do old and new files stand together as one checkpoint.
     pub(crate) fn commit(mut self, sync: bool) -> Result<Vec<PathBuf>> {
-        let mut done: Vec<(PathBuf, bool)> = Vec::new();
-        for Pending { temporary, target, replaces, .. } in self.files.drain(..) {
+        let stamp = |pending: &Pending| {
+            Stamp::of(&pending.temporary)
+                .map_err(|error| cannot("look at the output", &pending.target, error))
+        };
+        let listed = self.files.iter().take(self.listed);
+        let stamps = listed.map(stamp).collect::<Result<Vec<_>>>()?;
+        let several = self.files.len() > 1;
+        let noted = self.journal.name(&stamps, sync && several);
+        // One file gets its name at once, whoever knows of it.
+        if several {
+            noted?
+        }
+        let mut names = Names::default();
+        let result = self.set_aside(&mut names).and_then(|()| self.give_names(&mut names, sync));
+        if let Err(error) = result {
+            names.take_back();
+            return Err(error);
+        }
+        self.created.clear();
+        names.aside.iter().for_each(|(old, _)| drop(fs::remove_file(old)));
+        Ok(names.given.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// Keeps the files that are to be replaced, for the case that not all can be.
+    fn set_aside(&self, names: &mut Names) -> Result<()> {
+        if !self.overwrite || self.files.len() == 1 {
+            return Ok(());
+        }
+        let listed = self.files.iter().take(self.listed);
+        for Pending { temporary, target, .. } in listed.rev().filter(|pending| exists(&pending.target)) {
+            let old = aside(temporary);
+            let _ = fs::remove_file(&old);
+            if self.listed > 1 {
+                fs::rename(target, &old).map_err(|error| unnamed(target, error))?;
+            } else if fs::hard_link(target, &old).is_err() {
+                // A file alone is replaced at once; without links, for good.
+                continue;
+            }
+            names.aside.push((old, target.clone()));
+        }
+        Ok(())
+    }
+
+    fn give_names(&mut self, names: &mut Names, sync: bool) -> Result<()> {
+        for Pending { temporary, target, .. } in self.files.drain(..) {
+            let replaces = exists(&target);
             let persisted = match self.overwrite {
                 true => temporary.persist(&target),
                 false => temporary.persist_noclobber(&target),
             };
-            if let Err(error) = persisted {
-                // A replaced file cannot be brought back; new ones are taken away again.
-                let new = done.iter().filter(|(_, replaced)| !replaced);
-                new.for_each(|(path, _)| drop(fs::remove_file(path)));
-                return Err(unnamed(&target, error.error));
-            }
-            done.push((target, replaces));
+            persisted.map_err(|error| unnamed(&target, error.error))?;
+            names.given.push((target, replaces));
         }
+        if sync { sync_directories(&names.given) } else { Ok(()) }
+    }
+}
+
+/// Names that files were given, and lost.
+#[derive(Default)]
+struct Names {
+    /// Whether another file had it.
+    given: Vec<(PathBuf, bool)>,
+    /// Where a file is now, and where it was.
+    aside: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Names {
+    fn take_back(self) {
+        let new = self.given.iter().rev().filter(|(_, replaces)| !replaces);
+        new.for_each(|(path, _)| drop(fs::remove_file(path)));
+        self.aside.iter().rev().for_each(|(old, path)| drop(fs::rename(old, path)));
+    }
+}
+
+#[cfg(test)]
+impl Output {
+    /// Leaves what a process that is killed leaves.
+    fn abandon(mut self) {
+        self.files.drain(..).for_each(|pending| drop(pending.temporary.keep()));
         self.created.clear();
-        let done: Vec<PathBuf> = done.into_iter().map(|(path, _)| path).collect();
-        if sync {
-            sync_directories(&done)?;
-        }
-        Ok(done)
+        self.journal.abandon();
     }
 }
 
@@ -154,7 +320,7 @@ impl Pending {
     fn with_handle<T>(&self, act: impl Fn(&fs::File) -> io::Result<T>) -> io::Result<T> {
         match &self.handle {
             Some(handle) => act(handle),
-            None => act(&fs::OpenOptions::new().write(true).open(&self.temporary)?),
+            None => act(&open_own(&self.temporary, fs::OpenOptions::new().read(true).write(true))?),
         }
     }
 }
@@ -163,59 +329,87 @@ impl Drop for Output {
     fn drop(&mut self) {
         self.files.clear();
         // Deepest first; a directory in which someone else put something stays.
-        self.created.iter().for_each(|directory| drop(fs::remove_dir(directory)));
+        self.created.iter().rev().for_each(|directory| drop(fs::remove_dir(directory)));
     }
 }
 
-/// The beginning of the temporary name: no longer than systems allow, however long the final name is.
-fn temporary_prefix(path: &Path) -> String {
-    const LONGEST: usize = 120;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let end = name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= LONGEST).last();
-    format!(".{}.", &name[..end.unwrap_or(0)])
+/// Makes a temporary file, or opens it where it is to be kept. Its name is reserved for it: what else has it goes.
+fn open_temporary(path: &Path, keep: bool) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true);
+    if keep && let Ok(file) = open_own(path, &options) {
+        return Ok(file);
+    }
+    options.create_new(true);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            options.open(path)
+        }
+        opened => opened,
+    }
 }
 
-fn target(directory: &Path, name: &str) -> Result<PathBuf> {
-    let inside = !name.is_empty()
-        && !name.contains('\0')
-        && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-    if inside {
-        Ok(directory.join(name))
-    } else {
-        Err(Error::usage("the output's name leaves its directory").found(format!("{name:?}")))
+fn earlier(wanted: &Wanted, header: &Header, before: Option<&Header>) -> Earlier {
+    match before {
+        None => Earlier::Nothing,
+        Some(before) => {
+            let same = header.fingerprint.is_some() && before.fingerprint == header.fingerprint;
+            if same && wanted.resume && before.files == header.files { Earlier::Kept } else { Earlier::Other }
+        }
     }
+}
+
+fn targets(directory: &Path, files: &[OutputFile]) -> Result<Vec<PathBuf>> {
+    let targets = files.iter().map(|file| target(directory, &file.name)).collect::<Result<Vec<_>>>()?;
+    check_distinct(&targets)?;
+    Ok(targets)
+}
+
+/// The directories below the output's that files need and that do not exist, outermost first.
+fn missing(directory: &Path, files: &[OutputFile]) -> Vec<String> {
+    let above = files.iter().flat_map(|file| Path::new(&file.name).ancestors().skip(1));
+    let needed: BTreeSet<&Path> = above.filter(|path| !path.as_os_str().is_empty()).collect();
+    let missing = needed.into_iter().filter(|path| !directory.join(path).exists());
+    missing.map(|path| path.to_string_lossy().into_owned()).collect()
+}
+
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
 }
 
 fn refuse_existing(path: &Path, overwrite: bool, sources: &Sources) -> Result<()> {
-    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !exists(path) {
+        return Ok(());
+    }
     let shown = path.display().to_string();
     if sources.contain(path) {
         return Err(Error::usage("the output is the input, or a part of it")
             .file(shown)
             .help("write to another name; the source is never changed"));
     }
-    if meta.is_dir() {
-        return Err(Error::usage("the output is a directory")
+    // A link gives its name to the output; what it leads to is not touched, but says what is meant.
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => {
+            Err(Error::usage("the output is a directory").file(shown).help("name the file to write in it"))
+        }
+        Ok(meta) if !meta.is_file() => Err(Error::usage("the output is no regular file")
             .file(shown)
-            .help("name the file to write in it"));
+            .help("pipes and devices cannot be written at random: write to a file")),
+        _ if overwrite => Ok(()),
+        _ => Err(existing(path)),
     }
-    if overwrite { Ok(()) } else { Err(exists(path)) }
-}
-
-/// The directory that a file lies in; `.` where its path names none.
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Another process may have made the output since it was looked for.
 fn unnamed(path: &Path, error: io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::AlreadyExists => exists(path),
+        io::ErrorKind::AlreadyExists => existing(path),
         _ => cannot("give the output its name", path, error),
     }
 }
 
-fn exists(path: &Path) -> Error {
+fn existing(path: &Path) -> Error {
     Error::usage("the output exists")
         .file(path.display().to_string())
         .help("choose another name, or replace it with --force")
@@ -232,8 +426,8 @@ fn cannot(what: &str, path: &Path, error: io::Error) -> Error {
 }
 
 #[cfg(unix)]
-fn sync_directories(files: &[PathBuf]) -> Result<()> {
-    let directories: std::collections::BTreeSet<&Path> = files.iter().map(|path| parent(path)).collect();
+fn sync_directories(files: &[(PathBuf, bool)]) -> Result<()> {
+    let directories: BTreeSet<&Path> = files.iter().map(|(path, _)| parent(path)).collect();
     for directory in directories {
         fs::File::open(directory)
             .and_then(|handle| handle.sync_all())
@@ -243,7 +437,7 @@ fn sync_directories(files: &[PathBuf]) -> Result<()> {
 }
 
 #[cfg(not(unix))]
-fn sync_directories(_: &[PathBuf]) -> Result<()> {
+fn sync_directories(_: &[(PathBuf, bool)]) -> Result<()> {
     Ok(())
 }
 
@@ -265,3 +459,6 @@ fn write_all_at(file: &fs::File, mut bytes: &[u8], mut offset: u64) -> io::Resul
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

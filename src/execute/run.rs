@@ -3,7 +3,9 @@
 use super::add::Addend;
 use super::each::in_parallel;
 use super::extents::Extents;
+use super::journal::Record;
 use super::output::Output;
+use super::remembered::{asked, checked, intact, record};
 use super::stream::{Files, Piece, TensorStream};
 use super::writer::Writer;
 use crate::plan::{Job, Plan};
@@ -28,6 +30,8 @@ pub(crate) struct Done {
     pub(crate) written: Written,
     /// The largest absolute rounding error of a cast.
     pub(crate) rounding: f64,
+    /// Whether another process had written it.
+    pub(crate) kept: bool,
 }
 
 /// Runs all jobs, several at a time; the results are in the order of the plan's jobs.
@@ -35,42 +39,83 @@ pub(crate) fn run(plan: &Plan, run: &Run) -> Result<Vec<Done>> {
     let batches = in_parallel(&batches(&plan.jobs), plan.threads, |jobs| {
         let mut writer = Writer::new(run.output);
         let done = jobs.iter().map(|job| run_job(plan, job, run, &mut writer));
-        let done = done.collect::<Result<Vec<Done>>>()?;
+        let done = done.collect::<Result<Vec<_>>>()?;
         writer.flush()?;
-        Ok(done)
+        let done = done.into_iter().map(|(done, record)| {
+            record.iter().for_each(|(record, bytes)| run.output.journal().record(record, *bytes));
+            done
+        });
+        Ok(done.collect::<Vec<Done>>())
     })?;
     Ok(batches.into_iter().flatten().collect())
+}
+
+/// The results of all jobs as another process had them, whose output is complete.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`] where it was changed since.
+pub(crate) fn completed(plan: &Plan, run: &Run) -> Result<Vec<Done>> {
+    let jobs: Vec<&Job> = plan.jobs.iter().collect();
+    in_parallel(&jobs, plan.threads, |job| {
+        kept(plan, job, run)?.ok_or_else(|| {
+            Error::usage("the output exists, and is not what the killed conversion had written")
+                .tensor(&job.tensor)
+                .help("choose another name, or replace it with --force and without --resume")
+        })
+    })
 }
 
 /// Jobs that follow each other, so many at a time that their bytes are worth a thread's turn.
 fn batches(jobs: &[Job]) -> Vec<&[Job]> {
     const BYTES: u64 = 1 << 20;
-    let mut bytes = 0u64;
+    let mut sum = 0u64;
     let together = jobs.chunk_by(move |job, _| {
-        let len = job.to.extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.len));
-        bytes = bytes.saturating_add(len);
-        let more = bytes < BYTES;
+        sum = sum.saturating_add(bytes(&job.to.extents));
+        let more = sum < BYTES;
         if !more {
-            bytes = 0;
+            sum = 0;
         }
         more
     });
     together.collect()
 }
 
-fn run_job(plan: &Plan, job: &Job, run: &Run, writer: &mut Writer) -> Result<Done> {
-    let mut checksums = vec![None; job.to.extents.len()];
+/// The result of a job that another process had done, if its bytes are still there.
+fn kept(plan: &Plan, job: &Job, run: &Run) -> Result<Option<Done>> {
+    let Some(before) = run.output.record(job.number as u64) else { return Ok(None) };
+    if !intact(job, before, run.output, plan.budget.chunk, run.cancelled)? {
+        return Ok(None);
+    }
+    (run.progress)(bytes(&job.to.extents));
+    Ok(Some(Done { written: asked(job, &before.sums), rounding: before.rounding, kept: true }))
+}
+
+/// What the journal is told of a job once its bytes are written, and how many these are.
+type Note = (Record, u64);
+
+fn run_job(plan: &Plan, job: &Job, run: &Run, writer: &mut Writer) -> Result<(Done, Option<Note>)> {
+    if let Some(done) = kept(plan, job, run)? {
+        return Ok((done, None));
+    }
+    let extents = checked(job);
+    let mut checksums = vec![None; extents.len()];
     let mut rounding = 0f64;
-    if job.to.extents.iter().any(|extent| extent.region.is_some()) {
-        for (index, extent) in job.to.extents.iter().enumerate() {
+    if extents.iter().any(|extent| extent.region.is_some()) {
+        for (index, extent) in extents.iter().enumerate() {
             let one = std::slice::from_ref(extent);
             rounding =
                 rounding.max(write_extents(plan, job, run, writer, one, &mut checksums[index..=index])?);
         }
     } else {
-        rounding = write_extents(plan, job, run, writer, &job.to.extents, &mut checksums)?;
+        rounding = write_extents(plan, job, run, writer, &extents, &mut checksums)?;
     }
-    Ok(Done { written: Written { checksums }, rounding })
+    let record = record(job, &checksums, rounding);
+    let done = Done { written: asked(job, &record.sums), rounding, kept: false };
+    Ok((done, Some((record, bytes(&extents)))))
+}
+
+fn bytes(extents: &[Extent]) -> u64 {
+    extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.len))
 }
 
 /// Streams the tensor (or the one box that `extents` names) into consecutive extents; returns its largest rounding error.

@@ -1,0 +1,362 @@
+//! The journal of a conversion: what a process that is killed leaves to the next one.
+//!
+//! It lies beside the output while that has no name, and whoever writes the output holds a lock on it. Records follow each
+//! other, each with its length and checksum, so that one that was cut off is recognised. The first names the temporary
+//! files and what decides their bytes; then comes a record for each tensor that was written, with a checksum of its bytes;
+//! and, when all are complete, what identifies the files that get their names now. Nothing waits for the disk: who reads a
+//! record looks whether the bytes are there.
+
+use super::names::{crc32c, parent};
+use super::stamp::Stamp;
+use ckpt_api::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// SHA-256 of all that decides the bytes of an output.
+pub(crate) type Fingerprint = [u8; 32];
+
+/// A journal that this process holds. Removed when dropped, once it is this process's own.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    own: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    /// Records that are not in the file yet, and how many bytes of the output they are about.
+    pending: Vec<u8>,
+    bytes: u64,
+    written: Instant,
+    /// Whether tensors are recorded: not where nobody could go on, nor in a journal that cannot be written.
+    records: bool,
+}
+
+/// Which files are being written: the first record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Header {
+    /// [`VERSION`].
+    pub(super) version: u32,
+    /// `None` where nobody can tell whether the source is the same.
+    pub(super) fingerprint: Option<Fingerprint>,
+    /// In the order in which they get their names.
+    pub(super) files: Vec<Entry>,
+    /// Directories below the output's that were made for them, outermost first.
+    pub(super) directories: Vec<String>,
+}
+
+/// A file that is being written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// Relative to the output's directory.
+    pub(super) target: String,
+    /// What it is called until then, beside the target.
+    pub(super) temporary: String,
+}
+
+/// A tensor that was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Record {
+    /// Position among the codec's placements.
+    pub(super) number: u64,
+    /// The largest absolute rounding error.
+    pub(super) rounding: f64,
+    /// A checksum of each extent.
+    pub(super) sums: Vec<u32>,
+}
+
+/// What an earlier process left.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    pub(super) header: Option<Header>,
+    pub(super) done: HashMap<u64, Record>,
+    /// Once the files began to get their names: what they are known by.
+    pub(super) named: Option<Vec<Stamp>>,
+    /// Bytes of intact records.
+    pub(super) valid: u64,
+}
+
+pub(super) const VERSION: u32 = 1;
+
+/// The journal is written when so many bytes of the output were, or after so long. Unit tests see every record.
+const BATCH: u64 = if cfg!(test) { 0 } else { 64 << 20 };
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Records waiting to be written take no more than this.
+const PENDING: usize = 4 << 20;
+/// The largest record that is believed.
+const LARGEST: u32 = 64 << 20;
+
+const HEADER: u8 = b'H';
+const DONE: u8 = b'D';
+const NAMED: u8 = b'N';
+
+impl Journal {
+    /// Takes the output whose journal lies at `path`: nobody else writes it while this exists.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where another process writes it, [`ckpt_api::Kind::Io`].
+    pub(super) fn take(path: &Path) -> Result<Self> {
+        // Whoever holds it removes it when done: then another must be made.
+        for _ in 0..100 {
+            if let Some(file) = open(path)? {
+                let state =
+                    State { file, pending: Vec::new(), bytes: 0, written: Instant::now(), records: false };
+                return Ok(Journal { path: path.to_owned(), own: false, state: Mutex::new(state) });
+            }
+        }
+        Err(busy(path))
+    }
+
+    /// What an earlier process left in it, as far as it is intact.
+    pub(super) fn read(&mut self) -> Result<Past> {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        read_all(&state.file).map_err(|error| unreadable(&self.path, error))
+    }
+
+    /// Begins anew: from now on it is removed when dropped.
+    pub(super) fn begin(&mut self, header: &Header) -> Result<()> {
+        self.own = true;
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let text = serde_json::to_vec(header)
+            .map_err(|error| Error::usage("the output's names cannot be noted").found(error.to_string()))?;
+        state.records = header.fingerprint.is_some();
+        let begun = state.file.set_len(0).and_then(|()| state.file.rewind());
+        begun
+            .and_then(|()| state.file.write_all(&framed(HEADER, &text)))
+            .map_err(|error| unwritable(&self.path, error))
+    }
+
+    /// Goes on behind the intact records of an earlier process.
+    pub(super) fn go_on(&mut self, past: &Past) -> Result<()> {
+        self.own = true;
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.records = true;
+        let ready =
+            state.file.set_len(past.valid).and_then(|()| state.file.seek(SeekFrom::Start(past.valid)));
+        ready.map(drop).map_err(|error| unwritable(&self.path, error))
+    }
+
+    /// Notes that a tensor of so many bytes was written.
+    pub(super) fn record(&self, record: &Record, bytes: u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.records {
+            return;
+        }
+        state.bytes = state.bytes.saturating_add(bytes);
+        push(&mut state.pending, record);
+        let due = state.bytes >= BATCH || state.pending.len() >= PENDING;
+        if due || state.written.elapsed() >= INTERVAL {
+            state.flush();
+        }
+    }
+
+    /// Notes that all files are complete and get their names now. `sync` waits until that is on the disk.
+    pub(super) fn name(&self, files: &[Stamp], sync: bool) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = serde_json::to_vec(files).unwrap_or_default();
+        state.flush();
+        let noted = state.file.write_all(&framed(NAMED, &text));
+        let noted = noted.and_then(|()| if sync { state.file.sync_data() } else { Ok(()) });
+        noted.map_err(|error| unwritable(&self.path, error))
+    }
+
+    /// What it is about is complete: it is removed when dropped.
+    pub(super) fn finished(&mut self) {
+        self.own = true;
+    }
+
+    /// Keeps the file when dropped, as a process that is killed does.
+    #[cfg(test)]
+    pub(super) fn abandon(&mut self) {
+        self.own = false;
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // One that was made just now, and not used, is no one else's either.
+        if self.own || state.file.metadata().is_ok_and(|meta| meta.len() == 0) {
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+impl State {
+    fn flush(&mut self) {
+        self.records &= self.file.write_all(&self.pending).is_ok();
+        self.pending.clear();
+        self.bytes = 0;
+        self.written = Instant::now();
+    }
+}
+
+/// The journal, locked; `None` where its holder removed it meanwhile.
+fn open(path: &Path) -> Result<Option<File>> {
+    let failed = |error| unwritable(path, error);
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true);
+    let file = match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match open_own(path, &options) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(planted(path)),
+            opened => opened.map_err(failed)?,
+        },
+        opened => opened.map_err(failed)?,
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(busy(path)),
+        // Some file systems have no locks: then nobody is told of another.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    let here = Stamp::of_file(&file).map_err(failed)?;
+    Ok(Stamp::of(path).is_ok_and(|there| there.is_same_file(&here)).then_some(file))
+}
+
+/// Opens a regular file of this very name, through no link.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] where something else has the name.
+pub(super) fn open_own(path: &Path, options: &fs::OpenOptions) -> io::Result<File> {
+    let other = || io::Error::from(io::ErrorKind::InvalidInput);
+    let is_file = |meta: &fs::Metadata| meta.is_file();
+    if !is_file(&fs::symlink_metadata(path)?) {
+        return Err(other());
+    }
+    let file = options.open(path)?;
+    // The name may have been given to a link in between.
+    let there = fs::symlink_metadata(path)?;
+    if is_file(&there) && Stamp::of_metadata(&there).is_same_file(&Stamp::of_file(&file)?) {
+        Ok(file)
+    } else {
+        Err(other())
+    }
+}
+
+fn read_all(file: &File) -> io::Result<Past> {
+    let mut past = Past::default();
+    let len = file.metadata()?.len();
+    let mut reader = BufReader::new(file);
+    reader.rewind()?;
+    while let Some(payload) = next(&mut reader, len - past.valid)? {
+        if past.take(&payload).is_none() {
+            break;
+        }
+        past.valid += FRAME as u64 + payload.len() as u64;
+    }
+    Ok(past)
+}
+
+/// Length and checksum before each record.
+const FRAME: usize = 8;
+
+/// The next intact record within `left` bytes.
+fn next(reader: &mut impl Read, left: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut frame = [0; FRAME];
+    if left < FRAME as u64 {
+        return Ok(None);
+    }
+    reader.read_exact(&mut frame)?;
+    let [a, b, c, d, e, f, g, h] = frame;
+    let (len, sum) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    if len == 0 || len > LARGEST || u64::from(len) > left - FRAME as u64 {
+        return Ok(None);
+    }
+    let mut payload = vec![0; len as usize];
+    reader.read_exact(&mut payload)?;
+    Ok((crc32c(&[&payload]) == sum).then_some(payload))
+}
+
+impl Past {
+    /// Takes a record; `None` where it is not what one looks like.
+    fn take(&mut self, payload: &[u8]) -> Option<()> {
+        let (tag, body) = payload.split_first()?;
+        match (*tag, &self.header) {
+            (HEADER, None) => {
+                let header: Header = serde_json::from_slice(body).ok()?;
+                self.header = Some(header).filter(|header| header.version == VERSION);
+                self.header.as_ref()?;
+            }
+            (DONE, Some(_)) => {
+                let record = Record::parse(body)?;
+                self.done.insert(record.number, record);
+            }
+            (NAMED, Some(_)) => self.named = Some(serde_json::from_slice(body).ok()?),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+impl Record {
+    fn parse(body: &[u8]) -> Option<Self> {
+        let (number, rest) = body.split_first_chunk()?;
+        let (rounding, rest) = rest.split_first_chunk()?;
+        let (sums, []) = rest.as_chunks() else { return None };
+        Some(Record {
+            number: u64::from_le_bytes(*number),
+            rounding: f64::from_le_bytes(*rounding),
+            sums: sums.iter().map(|sum| u32::from_le_bytes(*sum)).collect(),
+        })
+    }
+}
+
+fn push(pending: &mut Vec<u8>, record: &Record) {
+    let start = pending.len();
+    pending.extend([0; FRAME]);
+    pending.push(DONE);
+    pending.extend(record.number.to_le_bytes());
+    pending.extend(record.rounding.to_le_bytes());
+    record.sums.iter().for_each(|sum| pending.extend(sum.to_le_bytes()));
+    close(pending, start);
+}
+
+fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; FRAME];
+    bytes.push(tag);
+    bytes.extend_from_slice(body);
+    close(&mut bytes, 0);
+    bytes
+}
+
+/// Fills in length and checksum of the record that begins at `start`.
+fn close(bytes: &mut [u8], start: usize) {
+    let Some((frame, payload)) = bytes.get_mut(start..).and_then(<[u8]>::split_first_chunk_mut) else {
+        return;
+    };
+    let (len, sum) = (u32::try_from(payload.len()).unwrap_or(u32::MAX), crc32c(&[payload]));
+    let [a, b, c, d] = len.to_le_bytes();
+    let [e, f, g, h] = sum.to_le_bytes();
+    *frame = [a, b, c, d, e, f, g, h];
+}
+
+fn busy(path: &Path) -> Error {
+    Error::usage("another conversion is writing this output")
+        .file(path.display().to_string())
+        .help("wait until it has ended, or write to another name")
+}
+
+fn planted(path: &Path) -> Error {
+    Error::usage("something has the name of the conversion's journal")
+        .file(path.display().to_string())
+        .help("it is no file: remove it, or write to another directory")
+}
+
+fn unreadable(path: &Path, error: io::Error) -> Error {
+    Error::io("cannot read the conversion's journal", error).file(path.display().to_string())
+}
+
+fn unwritable(path: &Path, error: io::Error) -> Error {
+    Error::io("cannot make a file in the output's directory", error)
+        .file(parent(path).display().to_string())
+        .help("the directory must exist and be writable, on a disk that has room")
+}
