@@ -136,7 +136,7 @@ fn killed_at_any_moment_it_leaves_the_old_or_the_new_and_the_next_run_leaves_not
     let (mut done, mut kept) = (0, 0);
     for round in 0.. {
         let (job, (new, time)) = (&JOBS[round % JOBS.len()], &expected[round % JOBS.len()]);
-        let (replaces, resumes) = (round % 2 == 0, round / JOBS.len() % 2 == 0);
+        let (replaces, resumes) = (round.is_multiple_of(2), (round / JOBS.len()).is_multiple_of(2));
         let place = Place::new();
         if replaces {
             new.keys().for_each(|name| fs::write(place.0.path().join(name), "old").unwrap());
@@ -299,11 +299,7 @@ impl Drop for Tmpfs {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_that_takes_no_files_is_named() {
-    let place = Place::new();
-    let mut command = place.command(&JOBS[0], &[]);
     // Nobody makes files there, whoever runs this.
-    let output = command.arg("--quiet").output().unwrap();
-    assert!(output.status.success());
     let mut command = Command::new(env!("CARGO_BIN_EXE_ckpt"));
     command.arg("convert").arg(source().join("in.safetensors")).arg("/proc/o.npz");
     let output = command.output().unwrap();

@@ -80,47 +80,33 @@ impl Output {
         let past = journal.read()?;
         let entry =
             |file: &OutputFile| Entry { target: file.name.clone(), temporary: naming.temporary(&file.name) };
-        let mut header = Header {
+        let header = Header {
             version: VERSION,
             fingerprint: wanted.fingerprint,
             files: files.iter().map(entry).collect(),
             directories: Vec::new(),
         };
-        let earlier = earlier(wanted, &header, past.header.as_ref());
-        let keeps = earlier == Earlier::Kept;
-        let create = |earlier, past, journal, created| Output {
+        let mut output = Output {
             files: Vec::new(),
             listed: 0,
-            naming: naming.clone(),
+            earlier: earlier(wanted, &header, past.header.as_ref()),
+            naming,
             past,
-            earlier,
             complete: Vec::new(),
             journal,
-            created,
+            created: Vec::new(),
             overwrite,
         };
-        if unname(directory, &past) {
-            journal.finished();
-            if keeps && wanted.complete {
-                let mut output = create(Earlier::Complete, past, journal, Vec::new());
+        if unname(directory, &output.past) {
+            output.journal.finished();
+            if output.earlier == Earlier::Kept && wanted.complete {
+                output.earlier = Earlier::Complete;
                 output.complete = targets;
                 return Ok(output);
             }
         }
         allowed()?;
-        match &past.header {
-            Some(before) if keeps => {
-                header.directories.clone_from(&before.directories);
-                journal.go_on(&past)?;
-            }
-            _ => {
-                clean(directory, &past);
-                header.directories = missing(directory, files);
-                journal.begin(&header)?;
-            }
-        }
-        let created = header.directories.iter().map(|name| directory.join(name)).collect();
-        let mut output = create(earlier, past, journal, created);
+        output.begin(wanted, header)?;
         for (target, file) in targets.into_iter().zip(files) {
             fs::create_dir_all(parent(&target))
                 .map_err(|error| cannot("make the output's directory", parent(&target), error))?;
@@ -128,6 +114,24 @@ impl Output {
         }
         output.listed = output.files.len();
         Ok(output)
+    }
+
+    /// Begins the journal, or goes on with the one of the killed process.
+    fn begin(&mut self, wanted: &Wanted, mut header: Header) -> Result<()> {
+        match &self.past.header {
+            Some(before) if self.earlier == Earlier::Kept => {
+                header.directories.clone_from(&before.directories);
+                self.journal.go_on(&self.past)?;
+            }
+            _ => {
+                clean(wanted.directory, &self.past);
+                self.past = Past::default();
+                header.directories = missing(wanted.directory, wanted.files);
+                self.journal.begin(&header)?;
+            }
+        }
+        self.created = header.directories.iter().map(|name| wanted.directory.join(name)).collect();
+        Ok(())
     }
 
     /// Makes one more temporary file, for a final name that was checked.
