@@ -49,7 +49,7 @@ impl<'a> Writer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execute::Sources;
+    use crate::execute::Wanted;
     use ckpt_api::OutputFile;
     use proptest::prelude::*;
 
@@ -74,7 +74,16 @@ mod tests {
                 .enumerate()
                 .map(|(n, bytes)| OutputFile { name: n.to_string(), len: Some(bytes.len() as u64) })
                 .collect();
-            let output = Output::create(folder.path(), &files, false, &Sources::default()).unwrap();
+            let wanted = Wanted {
+                directory: folder.path(),
+                name: "o",
+                files: &files,
+                overwrite: false,
+                fingerprint: None,
+                resume: false,
+                complete: false,
+            };
+            let output = Output::create(&wanted, &|| Ok(())).unwrap();
             let mut writer = Writer::new(&output);
             for (file, offset, bytes) in &places {
                 writer.write_at(*file, *offset as u64, bytes).unwrap();
