@@ -1,6 +1,6 @@
 //! The plan of a conversion: plain data, made before any tensor byte is read.
 
-use crate::execute::{Addend, Budget, default_threads, element_size, untile};
+use crate::execute::{Addend, Budget, PER_THREAD, default_threads, element_size, room, untile};
 use crate::transform::{Access, Step, steps};
 use ckpt_api::{
     Checkpoint, Contents, Encoding, Error, FormatInfo, Loss, LossKind, OutputFile, Placed, Placement, Repair,
@@ -177,7 +177,7 @@ impl Plan {
                 .fold(0u64, |sum, extent| sum.saturating_add(extent.len))
         };
         let (bytes_read, bytes_written) = (total(|job| &job.from), total(|job| &job.to));
-        let (budget, threads, peak_memory) = share(resources, described(&jobs, placed, reread), &jobs)?;
+        let (budget, threads, peak_memory) = share(resources, described(&jobs, placed, reread), &jobs, room())?;
         Ok(Plan {
             from,
             to: to.id,
@@ -302,6 +302,9 @@ const PER_EXTENT: u64 = 512;
 /// How many times a name is held: in the checkpoint, the source, the target, the plan.
 const NAMES: u64 = 5;
 
+/// What may be mapped beside all that, for what is allocated in pieces.
+const MARGIN: u64 = 1 << 20;
+
 /// Bytes of everything that is in memory whatever the workers do: descriptions and headers.
 fn described(jobs: &[Job], placed: &Placed, reread: bool) -> u64 {
     let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
@@ -313,8 +316,8 @@ fn described(jobs: &[Job], placed: &Placed, reread: bool) -> u64 {
     BASE + if reread { 2 * once } else { once }
 }
 
-/// Shares the memory among as many threads as are wanted and useful.
-fn share(resources: Resources, fixed: u64, jobs: &[Job]) -> Result<(Budget, usize, u64)> {
+/// Shares the memory among as many threads as are wanted, useful, and have room.
+fn share(resources: Resources, fixed: u64, jobs: &[Job], room: Option<u64>) -> Result<(Budget, usize, u64)> {
     let wanted = match resources.threads {
         0 => default_threads(),
         threads => threads,
@@ -326,20 +329,27 @@ fn share(resources: Resources, fixed: u64, jobs: &[Job]) -> Result<(Budget, usiz
             .map(|job| budget.peak(bytes(&job.from).max(bytes(&job.to)), job.access == Access::Tile));
         peaks.max().unwrap_or(0)
     };
-    let left = resources.max_memory.saturating_sub(fixed);
-    let mut threads = wanted.clamp(1, jobs.len().max(1));
-    loop {
-        if let Some(budget) = Budget::of(left / threads as u64) {
-            return Ok((budget, threads, fixed + peak(budget) * threads as u64));
-        }
-        if threads == 1 {
-            return Err(Error::limit("the conversion does not fit into the memory allowed")
-                .found(format!("--max-memory {}", resources.max_memory))
-                .expected(format!("at least {}", fixed + Budget::LEAST))
-                .help(format!("give it --max-memory {}m", (fixed + Budget::LEAST).div_ceil(1 << 20))));
-        }
-        threads -= 1;
-    }
+    let described = fixed.saturating_sub(BASE);
+    let mapped = |threads: u64| match room {
+        None => u64::MAX,
+        Some(room) => room.saturating_sub(MARGIN + described + PER_THREAD * (threads - 1)),
+    };
+    let left = |threads: u64| resources.max_memory.saturating_sub(fixed).min(mapped(threads));
+    let most = wanted.clamp(1, jobs.len().max(1));
+    let fitting = (1..=most).rev().find_map(|threads| {
+        let budget = Budget::of(left(threads as u64) / threads as u64)?;
+        Some((budget, threads, fixed + peak(budget) * threads as u64))
+    });
+    fitting.ok_or_else(|| match resources.max_memory.saturating_sub(fixed) < Budget::LEAST {
+        true => Error::limit("the conversion does not fit into the memory allowed")
+            .found(format!("--max-memory {}", resources.max_memory))
+            .expected(format!("at least {}", fixed + Budget::LEAST))
+            .help(format!("give it --max-memory {}m", (fixed + Budget::LEAST).div_ceil(1 << 20))),
+        false => Error::limit("the conversion does not fit into the address space that the system allows")
+            .found(format!("{} bytes left", room.unwrap_or_default()))
+            .expected(format!("at least {}", MARGIN + described + Budget::LEAST))
+            .help("allow more with ulimit -v"),
+    })
 }
 
 #[cfg(test)]

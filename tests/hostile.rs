@@ -1,0 +1,80 @@
+//! What strangers may do with a file: no input takes much memory or time, whatever it claims.
+
+#![cfg(all(
+    target_os = "linux",
+    feature = "bullet",
+    feature = "cli",
+    feature = "cnn2",
+    feature = "nn",
+    feature = "npz",
+    feature = "safetensors",
+    feature = "tf2"
+))]
+
+#[path = "common/confined.rs"]
+mod confined;
+
+use confined::{MIB, ckpt, said};
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What reading a hostile file may map, beyond what the program maps anyway.
+const FEW: u64 = 6 * MIB;
+const SHORT: Duration = Duration::from_secs(1);
+
+#[derive(Deserialize)]
+struct Manifest {
+    case: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    codec: String,
+    outcome: String,
+    path: String,
+    entry: Option<String>,
+    #[serde(default)]
+    options: Vec<String>,
+    kind: Option<String>,
+}
+
+#[test]
+fn every_file_of_the_corpus_that_is_refused_is_so_in_little_memory_and_time() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let manifest: Manifest = toml::from_str(&fs::read_to_string(root.join("manifest.toml")).unwrap()).unwrap();
+    let refused = manifest.case.iter().filter(|case| case.outcome == "reject");
+    let (mut seen, mut failures) = (0, Vec::new());
+    for case in refused {
+        let path = root.join(&case.path).join(case.entry.as_deref().unwrap_or_default());
+        let path = path.to_str().unwrap().trim_end_matches('/');
+        let options = case.options.iter().flat_map(|option| ["--set", option]);
+        let named: Vec<&str> = ["hash", path, "--from", &case.codec].into_iter().chain(options).collect();
+        // Of what is not said to be of a format, every codec is asked.
+        for (arguments, kind) in [(&named[..], case.kind.as_deref()), (&["inspect", path], None)] {
+            failures.extend(refusal(arguments, kind).err());
+        }
+        seen += 1;
+    }
+    assert!(seen >= 264, "{seen} files");
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The program must end by itself, in time, and where `kind` is given with this kind of error.
+fn refusal(arguments: &[&str], kind: Option<&str>) -> Result<(), String> {
+    let arguments = [arguments, &["--format", "json"]].concat();
+    let started = Instant::now();
+    let output = ckpt(FEW, &arguments);
+    let (taken, error) = (started.elapsed(), said(&output));
+    let found = serde_json::from_str::<serde_json::Value>(&error);
+    let found = found.ok().and_then(|error| Some(error["error"]["kind"].as_str()?.to_owned()));
+    match (output.status.code(), kind, found) {
+        (None | Some(101), ..) => Err(format!("{arguments:?} ended with {}: {error}", output.status)),
+        _ if taken > SHORT => Err(format!("{arguments:?} took {taken:?}")),
+        (_, Some(kind), found) if found.as_deref() != Some(kind) => {
+            Err(format!("{arguments:?} gives {found:?} instead of {kind}: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
