@@ -64,7 +64,8 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         Held::F32InF64 => Arithmetic::F32InF64,
     };
     let mut device = devices::open(&arguments.device, arithmetic)?;
-    let (inputs, memory) = (arguments.forward.inputs(&arguments.reading.limits()?)?, arguments.forward.memory()?);
+    let (inputs, memory) =
+        (arguments.forward.inputs(&arguments.reading.limits()?)?, arguments.forward.memory()?);
     let ran = forward(&registry, &source, &inputs, arguments.integers, &mut *device, memory)?;
     let labels = match &arguments.labels {
         Some(path) => Some(labelled(&registry, path, &ran, memory)?),

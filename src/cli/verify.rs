@@ -78,7 +78,7 @@ impl Arguments {
             per_layer: self.per_layer,
             tolerance,
             memory: self.forward.memory()?,
-            limits
+            limits,
         })
     }
 }

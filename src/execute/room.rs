@@ -30,7 +30,11 @@ mod tests {
 
     #[test]
     fn a_limit_of_the_address_space_is_read_and_none_is_none() {
-        let limits = |soft: &str| format!("Max cpu time   unlimited  unlimited  seconds\nMax address space         {soft}            unlimited            bytes\n");
+        let limits = |soft: &str| {
+            format!(
+                "Max cpu time   unlimited  unlimited  seconds\nMax address space         {soft}            unlimited            bytes\n"
+            )
+        };
         assert_eq!(most(&limits("104857600")), Some(100 << 20));
         assert_eq!(most(&limits("unlimited")), None);
         assert_eq!(most(""), None);

@@ -68,7 +68,8 @@ pub(super) fn parse(text: &str, file: &str, limits: &Limits) -> Result<Mapping> 
     let ignore_roles = ignore_roles.collect::<Result<_>>()?;
     let roles = roles(&lines, &raw, limits)?;
     let numbered = raw.rule.iter().zip(1..);
-    let rules = numbered.map(|(rule, number)| rule.parse(&Context { lines: &lines, number, roles: &roles, limits }));
+    let rules =
+        numbered.map(|(rule, number)| rule.parse(&Context { lines: &lines, number, roles: &roles, limits }));
     let mapping = Mapping {
         file: Some(file.to_owned()),
         title: raw.title,

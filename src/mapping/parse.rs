@@ -1,9 +1,9 @@
 //! A `[[rule]]` of a mapping file: what it says, and everything that can be wrong with it.
 
 use super::pattern::Pattern;
+use super::quote;
 use super::relation::Relation;
 use super::rule::Rule;
-use super::quote;
 use crate::recipe::{AxisStep, MAX_AXES};
 use ckpt_api::{Error, Limits, Result, nearest};
 use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};

@@ -352,7 +352,8 @@ fn text_that_is_no_toml_is_refused_with_its_line() {
 #[test]
 fn sizes_are_bounded() {
     let long = format!("{}{{x}}", "x".repeat(usual(|limits| limits.pattern_bytes)));
-    let many: String = (0..=usual(|limits| limits.rules)).map(|n| format!("[[rule]]\nfrom='{n}'\nto='{n}'\n")).collect();
+    let many: String =
+        (0..=usual(|limits| limits.rules)).map(|n| format!("[[rule]]\nfrom='{n}'\nto='{n}'\n")).collect();
     let captures: String = (0..=usual(|limits| limits.captures)).map(|n| format!("{{x{n}}}/")).collect();
     for text in [
         format!("[[rule]]\nfrom = '{long}'\nto = 'x'"),

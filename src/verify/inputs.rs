@@ -132,7 +132,11 @@ fn arrays(registry: &Registry, file: &InputFile, memory: u64) -> Result<Vec<(Str
             return Ok(vec![(String::new(), shape, array)]);
         }
     }
-    let source = Source::read(registry, input, &OpenOptions { limits: file.limits.clone(), ..OpenOptions::default() })?;
+    let source = Source::read(
+        registry,
+        input,
+        &OpenOptions { limits: file.limits.clone(), ..OpenOptions::default() },
+    )?;
     let parameters = SourceParameters::new(&source, memory);
     let tensors = source.checkpoint().tensors.iter();
     let meant: Vec<&str> = match &file.key {
