@@ -64,6 +64,47 @@ fn every_file_of_the_corpus_that_is_refused_is_so_in_little_memory_and_time() {
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
+#[test]
+fn small_files_that_claim_much_take_little_memory_and_time() {
+    // An index of no tensors, whose header counts 65,536 data files.
+    let index = "000008088080041a020801000000000100000000a12ef9ac000000000100000000c0f2a1b000000200130000000001000000\
+         004ddd025b1808250d00000000000000000000000000000000000000000000000000000000000000000000000057fb808b24\
+         7547db";
+    let index = (0..index.len() / 2).map(|k| u8::from_str_radix(&index[2 * k..][..2], 16).unwrap());
+    let mut directory = b"PK\x05\x06\0\0\0\0".to_vec();
+    directory.extend([0xff; 8]);
+    directory.extend([0, 0, 0, 0, 0, 0]);
+    let stars = format!("identity = true\nignore = ['{}b']\n", "**a".repeat(32));
+    let captures: String = (0..32).map(|k| format!("{{c{k}:path}}")).collect();
+    let captures = format!("[[rule]]\nfrom = '{captures}'\nto = 'x'\ninverse = false\n");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let files = [
+        ("m.index", index.collect()),
+        ("claims.npz", directory),
+        ("deep.json", "[".repeat(2000).into_bytes()),
+        ("dots.toml", format!("{}a = 1", "a.".repeat(2000)).into_bytes()),
+        ("stars.toml", stars.into_bytes()),
+        ("captures.toml", captures.into_bytes()),
+    ];
+    for (name, bytes) in &files {
+        fs::write(path(name), bytes).unwrap();
+    }
+    let long = "a/".repeat(2000) + "a";
+    let runs: [(&[&str], Option<&str>); 7] = [
+        (&["inspect", &path("m")], None),
+        (&["convert", &path("m"), &path("x.npz"), "--allow", "all", "--no-sync"], None),
+        (&["inspect", &path("claims.npz"), "--from", "npz"], Some("corrupt")),
+        (&["inspect", &path("m"), "--arch", &path("deep.json")], Some("usage")),
+        (&["inspect", &path("m"), "--arch", &path("dots.toml")], Some("usage")),
+        (&["map", "explain", &path("stars.toml"), &long], None),
+        (&["map", "explain", &path("captures.toml"), &long], None),
+    ];
+    confined::base();
+    let failures: Vec<String> = runs.iter().filter_map(|(run, kind)| refusal(run, *kind).err()).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 /// The program must end by itself, in time, and where `kind` is given with this kind of error.
 fn refusal(arguments: &[&str], kind: Option<&str>) -> Result<(), String> {
     let arguments = [arguments, &["--format", "json"]].concat();
