@@ -14,6 +14,7 @@ mod convert;
 pub mod diff;
 pub mod digest;
 mod execute;
+mod foreign;
 pub mod inspect;
 pub mod mapping;
 mod matrix;
@@ -36,3 +37,12 @@ pub use matrix::{Matrix, Row};
 pub use plan::{Job, Plan, Policy, Resources};
 pub use registry::{Evidence, Registry};
 pub use source::{OpenOptions, Source};
+
+/// The pages of the guide that show Rust, whose examples are tests.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../docs/src/library.md")]
+    mod library {}
+    #[doc = include_str!("../docs/src/codec.md")]
+    mod codec {}
+}

@@ -348,7 +348,7 @@ fn share(resources: Resources, held: &Held, jobs: &[Job], room: Option<u64>) -> 
     let left = |threads: u64| resources.max_memory.saturating_sub(fixed).min(mapped(threads));
     let most = wanted.clamp(1, jobs.len().max(1));
     let fitting = (1..=most).rev().find_map(|threads| {
-        let budget = Budget::of(left(threads as u64) / threads as u64)?;
+        let budget = Budget::of(left(threads as u64) / threads as u64)?.among(threads);
         Some((budget, threads, fixed + peak(budget) * threads as u64))
     });
     fitting.ok_or_else(|| match resources.max_memory.saturating_sub(fixed) < Budget::LEAST {

@@ -1,6 +1,7 @@
 //! Which codecs exist, and which one an input is for.
 
 use crate::Matrix;
+use crate::foreign;
 use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Result, nearest};
 use std::sync::Arc;
 
@@ -157,9 +158,9 @@ impl Registry {
                 let known: Vec<&str> = evidence.iter().map(|evidence| evidence.format).collect();
                 let error = Error::unsupported("the input's format is not recognised").file(shown);
                 Err(match &reasons[..] {
-                    [] => error.expected(format!("one of: {}", known.join(", "))).help(
-                        "if you know the format, say it with --from: the error will tell what is wrong",
-                    ),
+                    [] => {
+                        error.expected(format!("one of: {}", known.join(", "))).help(foreign::advice(input))
+                    }
                     reasons => error.found(reasons.join("; ")).help("if that is right, say so with --from"),
                 })
             }

@@ -94,6 +94,7 @@ impl Two {
     }
 
     /// What an error about either tells to do, by the options of the checkpoint whose file it names.
+    #[cfg(feature = "forward")]
     pub(super) fn located(&self, error: Error) -> Error {
         let b = self.b.display().to_string();
         let is_b =

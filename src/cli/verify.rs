@@ -190,7 +190,7 @@ fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict
     row.push(metrics.cosine.map_or("-".to_owned(), |cosine| format!("{cosine:.9}")));
     row.push(metrics.max_ulp.map_or("-".to_owned(), |ulp| ulp.to_string()));
     row.push(tightest.map_or(String::new(), |check| {
-        format!("{}: {} of {}", check.name, maybe(check.found), number(check.limit))
+        format!("{}: {}, allowed {}", check.name, maybe(check.found), number(check.limit))
     }));
     row.push(verdict.name().to_owned());
     row

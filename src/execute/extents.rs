@@ -1,6 +1,6 @@
 //! Extents that follow each other, written a piece at a time in any order.
 
-use super::output::Output;
+use super::writer::Writer;
 use ckpt_api::{Extent, Result, ScatteredChecksum};
 
 /// Consecutive extents of the output, as one run of bytes.
@@ -17,7 +17,7 @@ impl<'a> Extents<'a> {
     }
 
     /// Writes bytes at an offset; `false` where no extent takes them.
-    pub(super) fn write(&mut self, output: &Output, mut offset: u64, mut bytes: &[u8]) -> Result<bool> {
+    pub(super) fn write(&mut self, writer: &mut Writer, mut offset: u64, mut bytes: &[u8]) -> Result<bool> {
         for (extent, checksum) in self.extents.iter().zip(&mut self.checksums) {
             if bytes.is_empty() {
                 break;
@@ -29,7 +29,7 @@ impl<'a> Extents<'a> {
             let space = usize::try_from(space).unwrap_or(usize::MAX);
             let (now, later) = bytes.split_at(bytes.len().min(space));
             for piece in now.chunks(LARGEST_WRITE) {
-                output.write_at(extent.file, extent.offset + offset, piece)?;
+                writer.write_at(extent.file, extent.offset + offset, piece)?;
                 if let Some(checksum) = checksum {
                     checksum.update(offset, piece);
                 }

@@ -16,6 +16,7 @@ mod tests;
 mod tiles;
 mod untile;
 mod verify;
+mod writer;
 
 pub(crate) use add::Addend;
 pub(crate) use each::{default_threads, in_parallel};

@@ -5,6 +5,7 @@ use super::each::in_parallel;
 use super::extents::Extents;
 use super::output::Output;
 use super::stream::{Files, Piece, TensorStream};
+use super::writer::Writer;
 use crate::plan::{Job, Plan};
 use ckpt_api::{Checkpoint, Error, Extent, Result, Written};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,20 +32,43 @@ pub(crate) struct Done {
 
 /// Runs all jobs, several at a time; the results are in the order of the plan's jobs.
 pub(crate) fn run(plan: &Plan, run: &Run) -> Result<Vec<Done>> {
-    let jobs: Vec<&Job> = plan.jobs.iter().collect();
-    in_parallel(&jobs, plan.threads, |job| run_job(plan, job, run))
+    let batches = in_parallel(&batches(&plan.jobs), plan.threads, |jobs| {
+        let mut writer = Writer::new(run.output);
+        let done = jobs.iter().map(|job| run_job(plan, job, run, &mut writer));
+        let done = done.collect::<Result<Vec<Done>>>()?;
+        writer.flush()?;
+        Ok(done)
+    })?;
+    Ok(batches.into_iter().flatten().collect())
 }
 
-fn run_job(plan: &Plan, job: &Job, run: &Run) -> Result<Done> {
+/// Jobs that follow each other, so many at a time that their bytes are worth a thread's turn.
+fn batches(jobs: &[Job]) -> Vec<&[Job]> {
+    const BYTES: u64 = 1 << 20;
+    let mut bytes = 0u64;
+    let together = jobs.chunk_by(move |job, _| {
+        let len = job.to.extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.len));
+        bytes = bytes.saturating_add(len);
+        let more = bytes < BYTES;
+        if !more {
+            bytes = 0;
+        }
+        more
+    });
+    together.collect()
+}
+
+fn run_job(plan: &Plan, job: &Job, run: &Run, writer: &mut Writer) -> Result<Done> {
     let mut checksums = vec![None; job.to.extents.len()];
     let mut rounding = 0f64;
     if job.to.extents.iter().any(|extent| extent.region.is_some()) {
         for (index, extent) in job.to.extents.iter().enumerate() {
             let one = std::slice::from_ref(extent);
-            rounding = rounding.max(write_extents(plan, job, run, one, &mut checksums[index..=index])?);
+            rounding =
+                rounding.max(write_extents(plan, job, run, writer, one, &mut checksums[index..=index])?);
         }
     } else {
-        rounding = write_extents(plan, job, run, &job.to.extents, &mut checksums)?;
+        rounding = write_extents(plan, job, run, writer, &job.to.extents, &mut checksums)?;
     }
     Ok(Done { written: Written { checksums }, rounding })
 }
@@ -54,6 +78,7 @@ fn write_extents(
     plan: &Plan,
     job: &Job,
     run: &Run,
+    writer: &mut Writer,
     extents: &[Extent],
     checksums: &mut [Option<u32>],
 ) -> Result<f64> {
@@ -74,7 +99,7 @@ fn write_extents(
                 return Err(interrupted());
             }
             let from = usize::try_from(from).ok().and_then(|from| bytes.get(from..)?.get(..len));
-            if !written.write(run.output, to, from.ok_or_else(|| misfit(job))?)? {
+            if !written.write(writer, to, from.ok_or_else(|| misfit(job))?)? {
                 return Err(misfit(job));
             }
         }

@@ -68,8 +68,10 @@ pub(crate) struct Budget {
 
 /// Bytes read at once: small enough to stay in the L2 cache while the checksum runs over them.
 const CHUNK: u64 = 768 << 10;
-/// More than this makes a permutation no faster.
-const LARGEST_TILE: u64 = 4 << 20;
+/// Of a square matrix of 64 MiB, rows of the result from end to end, made of runs of 4 KiB: more makes it no faster.
+const LARGEST_TILE: u64 = 16 << 20;
+/// What the tiles of all workers may have together, where more than one of the largest would fit.
+const ALL_TILES: u64 = 32 << 20;
 /// The least that leaves runs long enough to be read one by one.
 const SMALLEST_TILE: u64 = 64 << 10;
 /// Source tile, result tile, and the spare that a cast needs (which may be eight times its source).
@@ -90,6 +92,11 @@ impl Budget {
         }
         let chunk = CHUNK.min(bytes / BUFFERS) / 48 * 48;
         Some(Budget { chunk: usize::try_from(chunk).ok()?, tile })
+    }
+
+    /// Of so many workers: what all hold together is bounded, however much is allowed.
+    pub(crate) fn among(self, workers: usize) -> Budget {
+        Budget { tile: self.tile.min((ALL_TILES / workers.max(1) as u64).max(SMALLEST_TILE)), ..self }
     }
 
     /// The least that one worker can do with.

@@ -108,7 +108,7 @@ fn grow(lens: &mut [u64], shape: &[u64], order: &[usize], limit: u64) {
 fn both_ways(shape: &[u64], source: &[usize], target: &[usize], limit: u64) -> Vec<u64> {
     // What a further system call costs, in bytes copied; a write takes a lock, and finds or makes its pages.
     const READ: f64 = 1.0;
-    const WRITE: f64 = 4.0;
+    const WRITE: f64 = 6.0;
     let tile = |first: u64| {
         let mut lens = vec![1; shape.len()];
         grow(&mut lens, shape, source, first);

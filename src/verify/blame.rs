@@ -5,7 +5,7 @@ use super::metrics::index;
 use super::parameters::{SourceParameters, StorageError};
 use super::report::{Blame, TensorBlame, TensorPair, TensorSide};
 use crate::diff::axis_order;
-use ckpt_api::{Node, Result, Tensor};
+use ckpt_api::{Axis, Node, Result, Shape, Tensor};
 use ckpt_forward::Parameters;
 use std::collections::{BTreeSet, HashMap};
 
@@ -133,12 +133,13 @@ fn differing(sides: &Sides, role: &str, a: &str, b: &str) -> Result<Option<Tenso
         likeness: None,
         mapped_by: sides.mapped.by(a),
     };
-    let Some(order) = axis_order(own, theirs) else {
+    let (single, other) = (without_units(own)?, without_units(theirs)?);
+    let Some(order) = axis_order(&single, &other) else {
         blame.likeness = Some(format!("shape {}, and in the reference {}", theirs.shape, own.shape));
         return Ok(Some(blame));
     };
     let (x, stored) = (values(sides.a, a)?, values(sides.b, b)?);
-    let y = permuted(&stored, &lens(theirs), &order);
+    let y = permuted(&stored, &lens(&other), &order);
     let error = sides.errors.get(a);
     let is_off = |(_, (x, y)): &(usize, (&f64, &f64))| {
         let same = x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
@@ -154,12 +155,21 @@ fn differing(sides: &Sides, role: &str, a: &str, b: &str) -> Result<Option<Tenso
     blame.likeness = if off.len() == 1 {
         x.get(first).zip(y.get(first)).and_then(|(x, y)| flipped(*x, *y))
     } else {
-        match reordered(own, &x, &y, &stored) {
+        match reordered(&single, &x, &y, &stored) {
             Some(order) => Some(order),
             None => another(sides, role, own, &y)?,
         }
     };
     Ok(Some(blame))
+}
+
+/// The tensor without the axes along which there is one of something: a bias `[1, out]` is a bias `[out]`.
+fn without_units(tensor: &Tensor) -> Result<Tensor> {
+    let Some(axes) = &tensor.axes else { return Ok(tensor.clone()) };
+    let each = tensor.shape.iter().copied().zip(axes.iter().cloned());
+    let (lens, axes): (Vec<u64>, Vec<Axis>) =
+        each.filter(|(len, axis)| !(*len == 1 && *axis == Axis::Unit)).unzip();
+    Ok(Tensor { shape: Shape::new(lens)?, ..tensor.clone() }.with_axes(axes))
 }
 
 /// Which bit makes the difference of two binary32 numbers, where one does.

@@ -1,7 +1,7 @@
 //! Which rule is chosen, and what it lets pass.
 
 use crate::support::{Net, check, dense_net, diverging, sparse_net};
-use ckpt::api::{Attribute, Axis, DType, Graph, Node, Op};
+use ckpt::api::{Attribute, Axis, DType, Graph, Node, Op, Shape};
 use ckpt::diff::Tolerance;
 use ckpt::mapping::Mapping;
 use ckpt::verify::{InputFile, Inputs, Named, Options, RuleName, Verdict};
@@ -21,6 +21,22 @@ fn where_only_names_and_layout_changed_every_bit_must_be_equal() {
         assert_eq!((run.layers.len(), run.outputs[0].comparison.metrics.differing), (6, 0));
         assert_eq!((run.device.api.as_str(), run.device.arithmetic.name()), ("cpu", "f32"));
     }
+}
+
+#[test]
+fn a_bias_that_is_stored_as_one_row_is_the_same_bias() {
+    let (net, mut rows) = (dense_net(), dense_net());
+    let index = rows.index("one/bias");
+    let bias = &mut rows.checkpoint.tensors[index];
+    bias.shape = Shape::new([1, bias.shape.elements()]).unwrap();
+    bias.axes = Some(vec![Axis::Unit, Axis::Out]);
+    let options = Options { per_layer: true, ..Options::default() };
+    assert_eq!(check(&rows.source(), &net.source(), &options).verdict, Verdict::Pass);
+    assert_eq!(check(&net.source(), &rows.source(), &options).verdict, Verdict::Pass);
+    *rows.tensor("one/bias").last_mut().unwrap() += 1.0;
+    let report = check(&net.source(), &rows.source(), &options);
+    assert_eq!(report.verdict, Verdict::Fail);
+    assert_eq!(diverging(&report).blame.as_ref().unwrap().tensors[0].differing, 1);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub struct Bullet;
 static INFO: FormatInfo = FormatInfo {
     id: format::ID,
     title: "bullet checkpoint or network",
-    extensions: &["bin"],
+    extensions: &["bin", "nnue"],
     reads: &[Network::Nnue],
     writes: Network::ALL,
     dtypes: &[DType::F32, DType::I8, DType::I16, DType::I32],

@@ -1,0 +1,79 @@
+//! Files that no codec reads, recognised by their first bytes, so that the error can say what to do with them.
+
+use ckpt_api::Input;
+
+/// What to do with an input that is not recognised.
+pub(crate) fn advice(input: &Input) -> &'static str {
+    if input.is_directory() {
+        return "name the checkpoint that is in the directory; if this is one, say its format with --from: the error will tell \
+                what is wrong";
+    }
+    let head = input.head::<8>().ok().flatten().unwrap_or_default();
+    if let Some(advice) = by_head(&head) {
+        return advice;
+    }
+    let is_tar = input.main().and_then(|file| file.bytes(257, 5)).is_ok_and(|sign| sign == b"ustar");
+    if is_tar {
+        return "it is a tar archive: unpack it first";
+    }
+    "if you know the format, say it with --from: the error will tell what is wrong"
+}
+
+/// What the first bytes are the sign of, and what to do.
+fn by_head(head: &[u8]) -> Option<&'static str> {
+    Some(match head {
+        [0x1f, 0x8b, ..] => "it is compressed with gzip: decompress it first",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "it is compressed with zstd: decompress it first",
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => "it is compressed with xz: decompress it first",
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => "it is compressed with bzip2: decompress it first",
+        [0x89, b'H', b'D', b'F', ..] => {
+            "it is an HDF5 file, such as Keras's .h5: load the model in Keras, and save it with \
+             model.export('DIRECTORY') or tf.train.Checkpoint(model=model).write('PREFIX')"
+        }
+        [b'P', b'K', 3, 4, ..] => {
+            "it is a zip archive, but not NumPy's: unpack it; of PyTorch's .pt save the tensors with \
+             safetensors.torch.save_file, of Keras's .keras the model with model.export('DIRECTORY')"
+        }
+        [0x80, 2..=5, ..] => {
+            "it is a Python pickle, which is a program and is never opened here: save the tensors in Python, \
+             with safetensors or numpy.savez"
+        }
+        [b'G', b'G', b'U', b'F', ..] => {
+            "it is a GGUF file, which is not read: convert the file that it was made from"
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn of(bytes: &[u8]) -> &'static str {
+        advice(&Input::memory("m", BTreeMap::from([("m".to_owned(), bytes.to_vec())])))
+    }
+
+    #[test]
+    fn what_a_file_is_instead_is_said_with_what_to_do() {
+        let mut tar = vec![0; 512];
+        tar[257..262].copy_from_slice(b"ustar");
+        for (bytes, said) in [
+            (&b"\x1f\x8b\x08\0\0\0\0\0\0\0"[..], "gzip"),
+            (b"\x89HDF\r\n\x1a\n\0\0", "model.export"),
+            (b"PK\x03\x04\x14\0\0\0\0\0", "safetensors.torch.save_file"),
+            (b"\x80\x02}q\0X\0\0\0\0", "pickle"),
+            (b"GGUF\x03\0\0\0\0\0", "GGUF"),
+            (&tar, "tar"),
+            (b"hello, world", "--from"),
+            (b"", "--from"),
+        ] {
+            assert!(of(bytes).contains(said), "{said}: {}", of(bytes));
+        }
+    }
+
+    #[test]
+    fn of_a_directory_the_checkpoint_in_it_is_asked_for() {
+        assert!(advice(&Input::memory("", BTreeMap::new())).contains("in the directory"));
+    }
+}
