@@ -1,6 +1,6 @@
 //! The plan of a conversion: plain data, made before any tensor byte is read.
 
-use crate::execute::{Addend, Budget, default_threads, element_size, untile};
+use crate::execute::{Addend, Budget, PER_THREAD, default_threads, element_size, room, untile};
 use crate::transform::{Access, Step, steps};
 use ckpt_api::{
     Checkpoint, Contents, Encoding, Error, FormatInfo, Loss, LossKind, OutputFile, Placed, Placement, Repair,
@@ -177,7 +177,8 @@ impl Plan {
                 .fold(0u64, |sum, extent| sum.saturating_add(extent.len))
         };
         let (bytes_read, bytes_written) = (total(|job| &job.from), total(|job| &job.to));
-        let (budget, threads, peak_memory) = share(resources, described(&jobs, placed, reread), &jobs)?;
+        let (budget, threads, peak_memory) =
+            share(resources, &Held::new(&jobs, placed, reread), &jobs, room())?;
         Ok(Plan {
             from,
             to: to.id,
@@ -296,25 +297,39 @@ fn keeps_slices(source: &Placement, target: &Placement) -> bool {
 /// What the process holds before the first worker starts: code, stacks, allocator.
 const BASE: u64 = 6 << 20;
 /// What describes one tensor, on both sides.
-const PER_TENSOR: u64 = 2 << 10;
+const PER_TENSOR: u64 = 3 << 10;
 /// What describes one further stored piece of a tensor, on both sides.
 const PER_EXTENT: u64 = 512;
 /// How many times a name is held: in the checkpoint, the source, the target, the plan.
 const NAMES: u64 = 5;
 
-/// Bytes of everything that is in memory whatever the workers do: descriptions and headers.
-fn described(jobs: &[Job], placed: &Placed, reread: bool) -> u64 {
-    let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
-    let job = |job: &Job| {
-        let extents = (job.from.extents.len() + job.to.extents.len()) as u64;
-        PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * job.tensor.len() as u64
-    };
-    let once = 2 * (blocks + placed.draft.len() as u64) + jobs.iter().map(job).sum::<u64>();
-    BASE + if reread { 2 * once } else { once }
+/// What may be mapped beside all that, for what is allocated in pieces.
+const MARGIN: u64 = 1 << 20;
+
+/// Bytes that are in memory whatever the workers do: the process, descriptions and headers.
+struct Held {
+    /// At most, until all is done.
+    all: u64,
+    /// Of that, what is mapped after planning.
+    ahead: u64,
 }
 
-/// Shares the memory among as many threads as are wanted and useful.
-fn share(resources: Resources, fixed: u64, jobs: &[Job]) -> Result<(Budget, usize, u64)> {
+impl Held {
+    fn new(jobs: &[Job], placed: &Placed, reread: bool) -> Self {
+        let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
+        let job = |job: &Job| {
+            let extents = (job.from.extents.len() + job.to.extents.len()) as u64;
+            PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * job.tensor.len() as u64
+        };
+        let once = 2 * (blocks + placed.draft.len() as u64) + jobs.iter().map(job).sum::<u64>();
+        let again = if reread { once } else { 0 };
+        Held { all: BASE + once + again, ahead: MARGIN + once / 4 + again }
+    }
+}
+
+/// Shares the memory among as many threads as are wanted, useful, and have room.
+fn share(resources: Resources, held: &Held, jobs: &[Job], room: Option<u64>) -> Result<(Budget, usize, u64)> {
+    let fixed = held.all;
     let wanted = match resources.threads {
         0 => default_threads(),
         threads => threads,
@@ -326,21 +341,26 @@ fn share(resources: Resources, fixed: u64, jobs: &[Job]) -> Result<(Budget, usiz
             .map(|job| budget.peak(bytes(&job.from).max(bytes(&job.to)), job.access == Access::Tile));
         peaks.max().unwrap_or(0)
     };
-    let left = resources.max_memory.saturating_sub(fixed);
-    let mut threads = wanted.clamp(1, jobs.len().max(1));
-    loop {
-        if let Some(budget) = Budget::of(left / threads as u64) {
-            let budget = budget.among(threads);
-            return Ok((budget, threads, fixed + peak(budget) * threads as u64));
-        }
-        if threads == 1 {
-            return Err(Error::limit("the conversion does not fit into the memory allowed")
-                .found(format!("--max-memory {}", resources.max_memory))
-                .expected(format!("at least {}", fixed + Budget::LEAST))
-                .help(format!("give it --max-memory {}m", (fixed + Budget::LEAST).div_ceil(1 << 20))));
-        }
-        threads -= 1;
-    }
+    let mapped = |threads: u64| match room {
+        None => u64::MAX,
+        Some(room) => room.saturating_sub(held.ahead + PER_THREAD * (threads - 1)),
+    };
+    let left = |threads: u64| resources.max_memory.saturating_sub(fixed).min(mapped(threads));
+    let most = wanted.clamp(1, jobs.len().max(1));
+    let fitting = (1..=most).rev().find_map(|threads| {
+        let budget = Budget::of(left(threads as u64) / threads as u64)?.among(threads);
+        Some((budget, threads, fixed + peak(budget) * threads as u64))
+    });
+    fitting.ok_or_else(|| match resources.max_memory.saturating_sub(fixed) < Budget::LEAST {
+        true => Error::limit("the conversion does not fit into the memory allowed")
+            .found(format!("--max-memory {}", resources.max_memory))
+            .expected(format!("at least {}", fixed + Budget::LEAST))
+            .help(format!("give it --max-memory {}m", (fixed + Budget::LEAST).div_ceil(1 << 20))),
+        false => Error::limit("the conversion does not fit into the address space that the system allows")
+            .found(format!("{} bytes left", room.unwrap_or_default()))
+            .expected(format!("at least {}", held.ahead + Budget::LEAST))
+            .help("allow more with ulimit -v"),
+    })
 }
 
 #[cfg(test)]
@@ -403,9 +423,19 @@ mod tests {
     #[test]
     fn too_little_memory_is_refused_with_the_least_that_would_do() {
         let resources = Resources { max_memory: 1 << 20, threads: 2 };
-        let error = share(resources, BASE, &[]).unwrap_err().to_string();
+        let held = Held { all: BASE, ahead: MARGIN };
+        let error = share(resources, &held, &[], None).unwrap_err().to_string();
         let least = BASE + Budget::LEAST;
         assert!(error.contains(&format!("at least {least}")), "{error}");
-        share(Resources { max_memory: least, threads: 2 }, BASE, &[]).unwrap();
+        share(Resources { max_memory: least, threads: 2 }, &held, &[], None).unwrap();
+    }
+
+    #[test]
+    fn too_little_address_space_is_refused_with_the_least_that_would_do() {
+        let held = Held { all: BASE, ahead: MARGIN };
+        let error = share(Resources::default(), &held, &[], Some(MARGIN)).unwrap_err().to_string();
+        let least = MARGIN + Budget::LEAST;
+        assert!(error.contains(&format!("at least {least}")) && error.contains("ulimit -v"), "{error}");
+        share(Resources::default(), &held, &[], Some(least)).unwrap();
     }
 }

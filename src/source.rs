@@ -68,7 +68,7 @@ impl Source {
     /// # }
     /// ```
     pub fn open(registry: &Registry, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        Self::read(registry, Input::open(path)?, options)
+        Self::read(registry, Input::open_within(path, &options.limits)?, options)
     }
 
     /// Opens an [`Input`].
@@ -76,6 +76,7 @@ impl Source {
     /// # Errors
     /// As [`Source::open`].
     pub fn read(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Self> {
+        let input = input.within(&options.limits);
         let (codec, evidence) = match &options.format {
             Some(id) => (registry.reader(id)?, Vec::new()),
             None => recognise(registry, &input, options.architecture.as_ref())
@@ -97,7 +98,9 @@ impl Source {
             codec.read(&input, &checked, &options.limits).map_err(|error| error.file(shown.as_str()))?;
         contents.check(&options.limits).map_err(|error| error.file(shown.as_str()))?;
         if let Some(file) = options.architecture.as_ref().filter(|file| file.format().is_none()) {
-            file.layers()?.apply(&mut contents.checkpoint)?;
+            let layers = file.layers()?;
+            options.limits.check("graph_nodes", layers.layers.len() as u64)?;
+            layers.apply(&mut contents.checkpoint)?;
         }
         for (_, names) in &activations {
             let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());

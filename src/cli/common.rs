@@ -10,9 +10,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The largest architecture or mapping file that is read.
-const TEXT_LIMIT: u64 = 16 << 20;
-
 /// A checkpoint that is only read.
 #[derive(Args)]
 pub(super) struct Looking {
@@ -59,16 +56,34 @@ pub(super) struct Two {
     b_arch: Option<PathBuf>,
 }
 
+/// What files may make the process do.
+#[derive(Args)]
+pub(super) struct Bounds {
+    /// Raise or lower a bound on hostile input; the README lists them
+    #[arg(long, value_name = "NAME=N")]
+    limit: Vec<String>,
+}
+
+impl Bounds {
+    pub(super) fn limits(&self) -> Result<Limits> {
+        let mut limits = Limits::default();
+        for (name, value) in pairs(&self.limit)? {
+            limits.set(&name, &value)?;
+        }
+        Ok(limits)
+    }
+}
+
 impl Two {
     /// Opens both.
-    pub(super) fn open(&self) -> Result<(Source, Source)> {
+    pub(super) fn open(&self, limits: &Limits) -> Result<(Source, Source)> {
         let registry = Registry::builtin();
         let open = |path: &Path, format: &Option<String>, set: &[String], arch: &Option<PathBuf>| {
             let options = OpenOptions {
                 format: format.clone(),
                 options: pairs(set)?,
-                architecture: arch.as_deref().map(read_architecture).transpose()?,
-                ..OpenOptions::default()
+                architecture: arch.as_deref().map(|path| read_architecture(path, limits)).transpose()?,
+                limits: limits.clone(),
             };
             Source::open(&registry, path, &options)
         };
@@ -109,9 +124,8 @@ pub(super) struct Reading {
     /// Architecture file (JSON, or TOML by its name): what the format does not say about the model
     #[arg(long, value_name = "FILE")]
     pub(super) arch: Option<PathBuf>,
-    /// Raise or lower a bound on hostile input
-    #[arg(long, value_name = "NAME=N")]
-    pub(super) limit: Vec<String>,
+    #[command(flatten)]
+    bounds: Bounds,
 }
 
 impl Reading {
@@ -142,30 +156,30 @@ impl Reading {
 
     /// The architecture file, if one was given.
     pub(super) fn architecture(&self) -> Result<Option<ArchitectureFile>> {
-        self.arch.as_deref().map(read_architecture).transpose()
+        let limits = self.limits()?;
+        self.arch.as_deref().map(|path| read_architecture(path, &limits)).transpose()
     }
 
     pub(super) fn limits(&self) -> Result<Limits> {
-        let mut limits = Limits::default();
-        for (name, value) in pairs(&self.limit)? {
-            limits.set(&name, &value)?;
-        }
-        Ok(limits)
+        self.bounds.limits()
     }
 
     /// The format of the input.
     pub(super) fn codec(&self, registry: &Registry, path: &Path) -> Result<Arc<dyn Codec>> {
         match &self.from {
             Some(id) => registry.reader(id),
-            None => Ok(recognise(registry, &Input::open(path)?, self.architecture()?.as_ref())?.0),
+            None => {
+                let input = Input::open_within(path, &self.limits()?)?;
+                Ok(recognise(registry, &input, self.architecture()?.as_ref())?.0)
+            }
         }
     }
 }
 
 /// JSON, or TOML where the name says so.
-fn read_architecture(path: &Path) -> Result<ArchitectureFile> {
+fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let name = path.display().to_string();
-    let text = read_text(path)?;
+    let text = read_text(path, limits, "text_bytes")?;
     let file = match path.extension().is_some_and(|extension| extension == "toml") {
         true => toml::from_str(&text)
             .map(|document| ArchitectureFile { name: None, document })
@@ -176,22 +190,12 @@ fn read_architecture(path: &Path) -> Result<ArchitectureFile> {
     Ok(ArchitectureFile { name: Some(name), ..file })
 }
 
-/// A text file of bounded size.
-pub(super) fn read_text(path: &Path) -> Result<String> {
-    read_text_up_to(path, TEXT_LIMIT)
-}
-
-/// A text file of at most `limit` bytes.
-pub(super) fn read_text_up_to(path: &Path, limit: u64) -> Result<String> {
+/// A text file of as many bytes as the limit called `limit` allows.
+pub(super) fn read_text(path: &Path, limits: &Limits, limit: &'static str) -> Result<String> {
     let shown = path.display().to_string();
     let input = Input::open(path)?;
     let file = input.main()?;
-    if file.len() > limit {
-        return Err(Error::limit("the file is too large")
-            .file(shown)
-            .found(file.len().to_string())
-            .expected(format!("at most {limit} bytes")));
-    }
+    limits.check(limit, file.len()).map_err(|error| error.file(shown.as_str()))?;
     String::from_utf8(file.bytes(0, file.len())?).map_err(|error| {
         Error::usage("the file is not UTF-8 text").file(shown).offset(error.utf8_error().valid_up_to() as u64)
     })

@@ -1,6 +1,7 @@
 //! `ckpt convert` and `ckpt plan`.
 
 use super::common::{Reading, pairs, route};
+use super::map::read_mapping;
 use super::{Report, render, to_json};
 use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary, Verification};
 use crate::plan::{Plan, Policy, Resources};
@@ -168,7 +169,8 @@ fn prepare(
     let source = arguments.reading.open_with(&registry, &arguments.input, read, for_source)?;
     let mut policy = Policy { strict: arguments.strict, ..Policy::default() };
     arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
-    let mapping = arguments.map.as_deref().map(super::map::read_mapping).transpose()?;
+    let limits = arguments.reading.limits()?;
+    let mapping = arguments.map.as_deref().map(|name| read_mapping(name, &limits)).transpose()?;
     let mapping =
         if arguments.inverse { mapping.map(|mapping| mapping.inverse()).transpose()? } else { mapping };
     let conversion = Conversion {
@@ -182,7 +184,7 @@ fn prepare(
         dtype: arguments.dtype.as_deref().map(dtype).transpose()?,
         policy,
         resources: resources(arguments)?,
-        limits: arguments.reading.limits()?,
+        limits,
         ..Conversion::default()
     };
     let conversion = more(conversion);

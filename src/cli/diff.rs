@@ -1,6 +1,6 @@
 //! `ckpt diff`.
 
-use super::common::{Two, tolerated};
+use super::common::{Bounds, Two, tolerated};
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, Tolerance, diff};
 use ckpt_api::Result;
@@ -11,6 +11,8 @@ use std::fmt::Write;
 pub(super) struct Arguments {
     #[command(flatten)]
     two: Two,
+    #[command(flatten)]
+    bounds: Bounds,
     /// Absolute tolerance
     #[arg(long, default_value_t = 0.0)]
     atol: f64,
@@ -20,7 +22,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let (a, b) = arguments.two.open()?;
+    let (a, b) = arguments.two.open(&arguments.bounds.limits()?)?;
     let tolerance = Tolerance {
         absolute: tolerated("--atol", arguments.atol)?,
         relative: tolerated("--rtol", arguments.rtol)?,

@@ -3,7 +3,7 @@
 use super::common::read_text;
 use crate::verify::chess::Position;
 use crate::verify::{InputFile, Inputs};
-use ckpt_api::{Error, Result, parse_size};
+use ckpt_api::{Error, Limits, Result, parse_size};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -32,16 +32,16 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    pub(super) fn inputs(&self) -> Result<Inputs> {
+    pub(super) fn inputs(&self, limits: &Limits) -> Result<Inputs> {
         let mut positions = Vec::new();
         for text in &self.fen {
-            positions.extend(read_positions(text)?);
+            positions.extend(read_positions(text, limits)?);
         }
         if self.divide.is_some_and(|by| by == 0.0 || !by.is_finite()) {
             return Err(Error::usage("numbers cannot be divided by this").field("--divide"));
         }
         Ok(Inputs {
-            files: self.input.iter().map(|text| input_file(text)).collect(),
+            files: self.input.iter().map(|text| input_file(text, limits)).collect(),
             divide: self.divide,
             positions,
             seed: self.seed,
@@ -59,7 +59,7 @@ impl Forward {
 }
 
 /// `INPUT=FILE:ARRAY`, of which only the file is needed. What exists as a file is one, whatever is in its name.
-fn input_file(text: &str) -> InputFile {
+fn input_file(text: &str, limits: &Limits) -> InputFile {
     let exists = |text: &str| Path::new(text).exists();
     let (input, rest) = match text.split_once('=') {
         Some((input, rest)) if !exists(text) => (Some(input.to_owned()), rest),
@@ -69,16 +69,16 @@ fn input_file(text: &str) -> InputFile {
         Some((path, key)) if !exists(rest) && exists(path) => (path, Some(key.to_owned())),
         _ => (rest, None),
     };
-    InputFile { input, path: PathBuf::from(path), key }
+    InputFile { input, path: PathBuf::from(path), key, limits: limits.clone() }
 }
 
 /// A position, or those of a file.
-fn read_positions(text: &str) -> Result<Vec<Position>> {
+fn read_positions(text: &str, limits: &Limits) -> Result<Vec<Position>> {
     let path = Path::new(text);
     if !path.is_file() {
         return Ok(vec![Position::parse(text)?]);
     }
-    let content = read_text(path)?;
+    let content = read_text(path, limits, "text_bytes")?;
     let lines = content.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let positions = lines.map(|(line, number)| {
         Position::parse(line.trim_end())
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn an_input_may_name_itself_its_file_and_an_array_in_it() {
         let parsed = |text: &str| {
-            let file = input_file(text);
+            let file = input_file(text, &Limits::default());
             (file.input, file.path.display().to_string(), file.key)
         };
         let some = |text: &str| Some(text.to_owned());

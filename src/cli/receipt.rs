@@ -1,15 +1,12 @@
 //! `ckpt verify --receipt`.
 
-use super::common::read_text_up_to;
+use super::common::read_text;
 use super::{Report, render, to_json};
 use crate::receipt::check;
 use crate::words::count;
-use ckpt_api::Result;
+use ckpt_api::{Limits, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
-
-/// The largest receipt that is read: some hundred thousand tensors.
-const RECEIPT_LIMIT: u64 = 256 << 20;
 
 #[derive(Args)]
 pub(super) struct Recorded {
@@ -22,8 +19,8 @@ pub(super) struct Recorded {
 }
 
 /// Checks that the files of a receipt are still what it says; its relative paths are relative to `root`.
-pub(super) fn run(receipt: &Path, root: &Path, json: bool) -> Result<Report> {
-    let text = read_text_up_to(receipt, RECEIPT_LIMIT)?;
+pub(super) fn run(receipt: &Path, root: &Path, limits: &Limits, json: bool) -> Result<Report> {
+    let text = read_text(receipt, limits, "header_bytes")?;
     let shown = receipt.display().to_string();
     let checked = check(&text, root).map_err(|error| error.file(shown.as_str()))?;
     if json {

@@ -64,7 +64,8 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         Held::F32InF64 => Arithmetic::F32InF64,
     };
     let mut device = devices::open(&arguments.device, arithmetic)?;
-    let (inputs, memory) = (arguments.forward.inputs()?, arguments.forward.memory()?);
+    let (inputs, memory) =
+        (arguments.forward.inputs(&arguments.reading.limits()?)?, arguments.forward.memory()?);
     let ran = forward(&registry, &source, &inputs, arguments.integers, &mut *device, memory)?;
     let labels = match &arguments.labels {
         Some(path) => Some(labelled(&registry, path, &ran, memory)?),
@@ -84,7 +85,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
 
 /// Rows whose largest element is the one that the label says, and rows.
 fn labelled(registry: &Registry, path: &Path, ran: &Ran, memory: u64) -> Result<(usize, usize)> {
-    let file = InputFile { input: None, path: path.to_owned(), key: None };
+    let file = InputFile { path: path.to_owned(), ..InputFile::default() };
     let labels = read_array(registry, &file, memory)?;
     let located = |error: Error| error.file(path.display().to_string());
     let Array::I32(labels) = labels.array else {

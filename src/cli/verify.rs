@@ -1,6 +1,6 @@
 //! `ckpt verify`.
 
-use super::common::{Two, tolerated, write_new};
+use super::common::{Bounds, Two, tolerated, write_new};
 use super::forward::Forward;
 use super::map::read_mapping;
 use super::receipt::{self, Recorded};
@@ -12,7 +12,7 @@ use crate::verify::{
     Verdict, html, verify,
 };
 use crate::words::count;
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Limits, Result};
 use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Arguments {
     #[command(flatten)]
     two: Option<Two>,
+    #[command(flatten)]
+    bounds: Bounds,
     #[command(flatten)]
     recorded: Recorded,
     /// Name mapping from the first checkpoint's names to the second's: a file, or the name of a built-in one
@@ -52,11 +54,11 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    fn options(&self) -> Result<Options> {
+    fn options(&self, limits: Limits) -> Result<Options> {
         let mapping = match &self.map {
             None => None,
             Some(name) => {
-                let mapping = read_mapping(name)?;
+                let mapping = read_mapping(name, &limits)?;
                 let mapping = if self.inverse { mapping.inverse()? } else { mapping };
                 let name = if self.inverse { format!("{name}, backwards") } else { name.clone() };
                 Some(Named { name, mapping })
@@ -70,13 +72,13 @@ impl Arguments {
             }),
         };
         Ok(Options {
-            inputs: self.forward.inputs()?,
+            inputs: self.forward.inputs(&limits)?,
             mapping,
             devices: self.device.clone(),
             per_layer: self.per_layer,
             tolerance,
             memory: self.forward.memory()?,
-            ..Options::default()
+            limits,
         })
     }
 }
@@ -84,13 +86,14 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     if let Some(receipt) = &arguments.recorded.receipt {
         let root = arguments.recorded.root.as_deref().unwrap_or(Path::new("."));
-        return receipt::run(receipt, root, json);
+        return receipt::run(receipt, root, &arguments.bounds.limits()?, json);
     }
-    let options = arguments.options()?;
     let two = arguments.two.as_ref().ok_or_else(|| {
         Error::usage("nothing is named that could be verified").help("name two checkpoints, or a --receipt")
     })?;
-    let (a, b) = two.open()?;
+    let limits = arguments.bounds.limits()?;
+    let options = arguments.options(limits.clone())?;
+    let (a, b) = two.open(&limits)?;
     let found = verify(&Registry::builtin(), &a, &b, &options).map_err(|error| two.located(error))?;
     if let Some(path) = &arguments.report {
         write_new(path, &to_json(&found)?)?;

@@ -1,5 +1,7 @@
 //! The same work for many things, on several threads.
 
+use super::room::{PER_THREAD, room};
+use super::stream::Budget;
 use ckpt_api::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -39,7 +41,31 @@ pub(crate) fn in_parallel<T: Copy + Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect::<Result<Vec<R>, Error>>()
 }
 
-/// As many threads as there are processors, at most four.
+/// As many threads as there are processors and room for, at most four.
 pub(crate) fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(4)
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = PER_THREAD + Budget::default().peak(u64::MAX, true);
+    let roomy = room().map_or(usize::MAX, |room| usize::try_from(room / each).unwrap_or(usize::MAX));
+    processors.min(roomy.max(1)).min(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::sync::Barrier;
+
+    #[test]
+    fn as_many_threads_work_as_were_asked_for_and_no_more() {
+        for threads in 1..=5 {
+            // Nobody passes before so many have come.
+            let barrier = Barrier::new(threads);
+            let items = vec![(); 3 * threads];
+            let worked = in_parallel(&items, threads, |()| {
+                barrier.wait();
+                Ok(std::thread::current().id())
+            });
+            assert_eq!(worked.unwrap().into_iter().collect::<HashSet<_>>().len(), threads);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::parse::{Context, Lines, Roles, RuleText, parse_steps};
 use super::pattern::{Pattern, Separators};
 use super::rule::Rule;
-use super::{MAX_RULES, Mapping, dead, quote};
+use super::{Mapping, dead, quote};
 use ckpt_api::{Error, Limits, Result, Role, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
@@ -40,12 +40,12 @@ pub(super) struct Places {
 }
 
 /// Reads a mapping file.
-pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
-    Limits::default().check("header_bytes", length(text))?;
+pub(super) fn parse(text: &str, file: &str, limits: &Limits) -> Result<Mapping> {
+    limits.check("text_bytes", text.len() as u64)?;
     let raw: MappingFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
-    check_count("rule", raw.rule.len(), MAX_RULES)?;
-    check_count("ignore", raw.ignore.len(), MAX_RULES)?;
-    check_count("roles", raw.roles.len(), MAX_RULES)?;
+    check_count("rule", raw.rule.len(), limits)?;
+    check_count("ignore", raw.ignore.len(), limits)?;
+    check_count("roles", raw.roles.len(), limits)?;
     let lines = Lines::new(text);
     let places = Places {
         lookup: raw
@@ -56,19 +56,20 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Mapping> {
         ignore: raw.ignore.iter().map(|pattern| lines.of(pattern.span().start)).collect(),
     };
     let lookup = raw.lookup.iter().map(|(name, target)| (name.clone(), target.get_ref().clone())).collect();
-    check_lookup(&lookup, |name| places.lookup.get(name).copied())?;
+    check_lookup(&lookup, limits, |name| places.lookup.get(name).copied())?;
     let source = separator("separator", raw.separator.as_deref())?;
     let target = separator("target_separator", raw.target_separator.as_deref())?;
     let ignore = raw.ignore.iter().map(|text| {
         let at = || format!("line {}, ignore, {}", lines.of(text.span().start), quote(text.get_ref()));
-        Pattern::ignored(text.get_ref()).map_err(|error| error.field(at()))
+        Pattern::ignored(text.get_ref(), limits).map_err(|error| error.field(at()))
     });
     let ignore = ignore.collect::<Result<_>>()?;
     let ignore_roles = raw.ignore_roles.iter().map(|name| ignored_role(&lines, name));
     let ignore_roles = ignore_roles.collect::<Result<_>>()?;
-    let roles = roles(&lines, &raw)?;
+    let roles = roles(&lines, &raw, limits)?;
     let numbered = raw.rule.iter().zip(1..);
-    let rules = numbered.map(|(rule, number)| rule.parse(&Context { lines: &lines, number, roles: &roles }));
+    let rules =
+        numbered.map(|(rule, number)| rule.parse(&Context { lines: &lines, number, roles: &roles, limits }));
     let mapping = Mapping {
         file: Some(file.to_owned()),
         title: raw.title,
@@ -102,7 +103,7 @@ fn ignored_role(lines: &Lines, name: &Spanned<String>) -> Result<Role> {
 }
 
 /// The steps of every role; each must be used.
-fn roles(lines: &Lines, raw: &MappingFile) -> Result<Roles> {
+fn roles(lines: &Lines, raw: &MappingFile, limits: &Limits) -> Result<Roles> {
     let used: BTreeSet<&str> = raw.rule.iter().filter_map(RuleText::role).collect();
     let mut roles = Roles::new();
     for (name, steps) in &raw.roles {
@@ -114,7 +115,7 @@ fn roles(lines: &Lines, raw: &MappingFile) -> Result<Roles> {
                 Error::mapping("no rule has this role").help("name it in a rule (role = …), or remove it")
             ));
         }
-        roles.insert(name.clone(), parse_steps(steps.get_ref()).map_err(at)?);
+        roles.insert(name.clone(), parse_steps(steps.get_ref(), limits).map_err(at)?);
     }
     Ok(roles)
 }
@@ -123,10 +124,10 @@ fn roles(lines: &Lines, raw: &MappingFile) -> Result<Roles> {
 /// `line` knows where a file gives a source.
 pub(super) fn check_lookup(
     lookup: &BTreeMap<String, String>,
+    limits: &Limits,
     line: impl Fn(&str) -> Option<usize>,
 ) -> Result<()> {
-    let limits = Limits::default();
-    limits.check("tensors", u64::try_from(lookup.len()).unwrap_or(u64::MAX))?;
+    limits.check("tensors", lookup.len() as u64)?;
     let mut sources = BTreeMap::new();
     for (source, target) in lookup {
         let at = || {
@@ -134,7 +135,7 @@ pub(super) fn check_lookup(
             format!("{line}lookup, {}", quote(source))
         };
         for name in [source, target] {
-            limits.check("name_bytes", length(name)).map_err(|error| error.field(at()))?;
+            limits.check("name_bytes", name.len() as u64).map_err(|error| error.field(at()))?;
             if name.is_empty() {
                 let error = Error::mapping("the lookup has an empty name").field(at());
                 return Err(error.help("to drop a source name, list it in 'ignore'"));
@@ -148,10 +149,6 @@ pub(super) fn check_lookup(
         }
     }
     Ok(())
-}
-
-fn length(text: &str) -> u64 {
-    u64::try_from(text.len()).unwrap_or(u64::MAX)
 }
 
 fn syntax(text: &str, error: &toml::de::Error) -> Error {
@@ -193,15 +190,8 @@ fn advice(message: &str) -> String {
     }
 }
 
-pub(super) fn check_count(key: &str, count: usize, most: usize) -> Result<()> {
-    if count <= most {
-        return Ok(());
-    }
-    Err(Error::limit(format!("the mapping has too many entries of '{key}'"))
-        .field(key)
-        .found(count.to_string())
-        .expected(format!("at most {most}"))
-        .help("say with one pattern what many say, or use [lookup]"))
+pub(super) fn check_count(key: &str, count: usize, limits: &Limits) -> Result<()> {
+    limits.check("rules", count as u64).map_err(|error| error.field(key))
 }
 
 /// One character that no typed capture can hold and that no pattern gives a meaning.

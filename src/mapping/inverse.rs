@@ -5,8 +5,8 @@ use super::file::Places;
 use super::pattern::{Pattern, Separators};
 use super::relation::Link;
 use super::rule::{Rule, inverse_steps, twins};
-use super::{MAX_RULES, dead, file};
-use ckpt_api::{Error, Result};
+use super::{dead, file};
+use ckpt_api::{Error, Limits, Result};
 
 /// Exchanges the sides of everything; each rule and capture that cannot is an error that names it.
 pub(super) fn invert(mapping: &Mapping) -> Result<Mapping> {
@@ -53,7 +53,7 @@ pub(super) fn invert_rule(mapping: &Mapping, index: usize) -> Result<Rule> {
 /// The inverse as a plain table of what was done to actual names.
 pub(super) fn table(links: &[Link], separators: Separators) -> Result<Mapping> {
     let (plain, other): (Vec<_>, Vec<_>) = links.iter().partition(|link| link.is_plain());
-    file::check_count("rule", other.len(), MAX_RULES)?;
+    file::check_count("rule", other.len(), &Limits::default())?;
     let literals = |names: &[String]| names.iter().map(|name| Pattern::literal(name)).collect();
     let rules = other.iter().map(|link| link.inverse()).map(|link| Rule {
         line: None,

@@ -96,17 +96,6 @@ use relation::Link;
 use rule::Rule;
 use std::collections::BTreeMap;
 
-/// Most rules of a mapping, and most patterns of its `ignore`.
-pub const MAX_RULES: usize = 1024;
-/// Most bytes of one pattern with captures or wildcards; one without may be as long as a name.
-pub const MAX_PATTERN_BYTES: usize = 4096;
-/// Most captures and wildcards of one pattern.
-pub const MAX_CAPTURES: usize = 32;
-/// Most names in a rule's `from` or `to`.
-pub const MAX_FORMS: usize = 64;
-/// Most steps of a rule or a role.
-pub const MAX_STEPS: usize = 16;
-
 /// Says for every source name what becomes of it: its target names, and the steps on the way there.
 ///
 /// ```
@@ -203,7 +192,7 @@ impl Mapping {
                 return Err(Error::mapping("the lookup has one source name twice").field(quote(&source)));
             }
         }
-        file::check_lookup(&lookup, |_| None)?;
+        file::check_lookup(&lookup, &Limits::default(), |_| None)?;
         Ok(Mapping { lookup, ..Self::identity() })
     }
 
@@ -213,7 +202,15 @@ impl Mapping {
     /// [`ckpt_api::Kind::Mapping`] with the line, key or rule that is wrong; [`ckpt_api::Kind::Limit`] for a
     /// file, name, pattern or number of rules that is too large.
     pub fn from_toml(text: &str, file: &str) -> Result<Self> {
-        file::parse(text, file).map_err(|error| error.file(file))
+        Self::from_toml_within(text, file, &Limits::default())
+    }
+
+    /// As [`Mapping::from_toml`], within limits other than the usual ones.
+    ///
+    /// # Errors
+    /// As [`Mapping::from_toml`].
+    pub fn from_toml_within(text: &str, file: &str, limits: &Limits) -> Result<Self> {
+        file::parse(text, file, limits).map_err(|error| error.file(file))
     }
 
     /// The mapping as a file that [`Mapping::from_toml`] reads as the same mapping.
@@ -366,10 +363,15 @@ impl Applied {
     /// inverse.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Limit`] where more than [`MAX_RULES`] targets are no mere renamings.
+    /// [`ckpt_api::Kind::Limit`] where more targets than a mapping has rules are no mere renamings.
     pub fn inverse_table(&self) -> Result<Mapping> {
         inverse::table(&self.links, self.separators)
     }
+}
+
+/// One of the usual limits, for what the program writes itself.
+fn usual(limit: impl Fn(&Limits) -> u64) -> usize {
+    usize::try_from(limit(&Limits::default())).unwrap_or(usize::MAX)
 }
 
 /// A name as errors show it, in quotation marks.

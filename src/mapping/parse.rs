@@ -1,11 +1,11 @@
 //! A `[[rule]]` of a mapping file: what it says, and everything that can be wrong with it.
 
 use super::pattern::Pattern;
+use super::quote;
 use super::relation::Relation;
 use super::rule::Rule;
-use super::{MAX_FORMS, MAX_STEPS, quote};
 use crate::recipe::{AxisStep, MAX_AXES};
-use ckpt_api::{Error, Result, nearest};
+use ckpt_api::{Error, Limits, Result, nearest};
 use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -38,6 +38,7 @@ pub(super) struct Context<'a> {
     pub(super) lines: &'a Lines,
     pub(super) number: usize,
     pub(super) roles: &'a Roles,
+    pub(super) limits: &'a Limits,
 }
 
 impl Context<'_> {
@@ -70,7 +71,8 @@ impl RuleText {
 
     pub(super) fn parse(&self, context: &Context) -> Result<Rule> {
         let relation = self.relation(context)?;
-        check_counts(&relation, self.from.get_ref().texts.len(), self.to.get_ref().texts.len())
+        let counts = (self.from.get_ref().texts.len(), self.to.get_ref().texts.len());
+        check_counts(&relation, counts, context.limits)
             .map_err(|error| context.error("from", self.from.span().start, error))?;
         let from = self.sources(context)?;
         let to = self.targets(context, &from)?;
@@ -92,7 +94,7 @@ impl RuleText {
         let texts = &self.from.get_ref().texts;
         let mut forms: Vec<Pattern> = Vec::with_capacity(texts.len());
         for text in texts {
-            let form = Pattern::source(text).map_err(|error| at(text, error))?;
+            let form = Pattern::source(text, context.limits).map_err(|error| at(text, error))?;
             let captures: BTreeMap<_, _> =
                 form.captures().map(|(name, class)| (name, class.name())).collect();
             let first = forms.first().unwrap_or(&form).captures();
@@ -119,7 +121,7 @@ impl RuleText {
         let mut forms: Vec<Pattern> = Vec::new();
         for text in &self.to.get_ref().texts {
             let Some(source) = from.first() else { break };
-            let form = Pattern::target(text, source).map_err(|error| at(text, error))?;
+            let form = Pattern::target(text, source, context.limits).map_err(|error| at(text, error))?;
             if forms.contains(&form) {
                 return Err(at(text, Error::mapping("'to' has one name twice").help("give each its own")));
             }
@@ -137,7 +139,7 @@ impl RuleText {
                 Error::mapping("a rule has both a role and steps")
                     .help("put the steps into [roles], or name no role"),
             )),
-            (None, Some(steps)) => parse_steps(steps.get_ref())
+            (None, Some(steps)) => parse_steps(steps.get_ref(), context.limits)
                 .map_err(|error| context.error("steps", steps.span().start, error)),
             (Some(role), None) => context.roles.get(role.get_ref()).cloned().ok_or_else(|| {
                 let known = context.roles.keys().map(String::as_str);
@@ -186,16 +188,13 @@ impl RuleText {
 }
 
 /// Parses the steps of a rule or a role.
-pub(super) fn parse_steps(texts: &[String]) -> Result<Vec<AxisStep>> {
-    if texts.len() > MAX_STEPS {
-        return Err(Error::limit("too many steps")
-            .found(texts.len().to_string())
-            .expected(format!("at most {MAX_STEPS}")));
-    }
+pub(super) fn parse_steps(texts: &[String], limits: &Limits) -> Result<Vec<AxisStep>> {
+    limits.check("rule_steps", texts.len() as u64)?;
     texts.iter().map(|text| AxisStep::parse(text)).collect()
 }
 
-fn check_counts(relation: &Relation, from: usize, to: usize) -> Result<()> {
+fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits) -> Result<()> {
+    limits.check("rule_names", from.max(to) as u64)?;
     let (several, one) = ("a list of two names or more", "one name");
     let (what, expected, fits) = match relation {
         Relation::One => ("a rule", (one, one), from == 1 && to == 1),
@@ -206,11 +205,6 @@ fn check_counts(relation: &Relation, from: usize, to: usize) -> Result<()> {
             ("a tie", (one, "a list of two names or more, or the other way round"), fits)
         }
     };
-    if let Some(many) = [from, to].into_iter().find(|count| *count > MAX_FORMS) {
-        return Err(Error::limit("a rule has too many names")
-            .found(many.to_string())
-            .expected(format!("at most {MAX_FORMS}")));
-    }
     if fits {
         return Ok(());
     }

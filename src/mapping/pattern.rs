@@ -1,6 +1,6 @@
 //! Patterns: literals, typed captures and wildcards, and how they are written.
 
-use super::{MAX_CAPTURES, MAX_PATTERN_BYTES, quote};
+use super::quote;
 use ckpt_api::{Error, Limits, Result, nearest};
 
 /// The characters between the segments of source and target names.
@@ -71,14 +71,14 @@ const MAX_SHIFT: i64 = 1_000_000;
 
 impl Pattern {
     /// Parses a rule's `from`.
-    pub(super) fn source(text: &str) -> Result<Self> {
-        let parts = parse(text, no_wildcard)?;
+    pub(super) fn source(text: &str, limits: &Limits) -> Result<Self> {
+        let parts = parse(text, limits, no_wildcard)?;
         Ok(Pattern { parts })
     }
 
     /// Parses an `ignore` pattern.
-    pub(super) fn ignored(text: &str) -> Result<Self> {
-        let parts = parse(text, |stars| match stars {
+    pub(super) fn ignored(text: &str, limits: &Limits) -> Result<Self> {
+        let parts = parse(text, limits, |stars| match stars {
             1 => Ok(Part::Wildcard(Class::Within)),
             2 => Ok(Part::Wildcard(Class::Across)),
             _ => Err(Error::mapping("a wildcard has too many stars")
@@ -89,8 +89,8 @@ impl Pattern {
 
     /// Parses a rule's `to`; its captures have the types that `source` gives them, an int plain unless it says how
     /// many digits.
-    pub(super) fn target(text: &str, source: &Pattern) -> Result<Self> {
-        let parts = lex(text)?.into_iter().map(|token| match token {
+    pub(super) fn target(text: &str, source: &Pattern, limits: &Limits) -> Result<Self> {
+        let parts = lex(text, limits)?.into_iter().map(|token| match token {
             Token::Literal(text) => Ok(Part::Literal(text)),
             Token::Stars(stars) => no_wildcard(stars),
             Token::Brace(inner) => used(&inner, source),
@@ -202,9 +202,9 @@ impl Class {
 }
 
 /// Parses a pattern that matches: its captures carry their types.
-fn parse(text: &str, wildcard: impl Fn(usize) -> Result<Part>) -> Result<Vec<Part>> {
+fn parse(text: &str, limits: &Limits, wildcard: impl Fn(usize) -> Result<Part>) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
-    for token in lex(text)? {
+    for token in lex(text, limits)? {
         let part = match token {
             Token::Literal(text) => Part::Literal(text),
             Token::Stars(stars) => wildcard(stars)?,
@@ -220,11 +220,7 @@ fn parse(text: &str, wildcard: impl Fn(usize) -> Result<Part>) -> Result<Vec<Par
         parts.push(part);
     }
     let captures = parts.iter().filter(|part| !matches!(part, Part::Literal(_))).count();
-    if captures > MAX_CAPTURES {
-        return Err(Error::limit("a pattern has too many captures and wildcards")
-            .found(captures.to_string())
-            .expected(format!("at most {MAX_CAPTURES}")));
-    }
+    limits.check("captures", captures as u64)?;
     Ok(parts)
 }
 
@@ -310,7 +306,7 @@ enum Token {
 }
 
 /// Splits a pattern; literals are whole, so no two stand side by side.
-fn lex(text: &str) -> Result<Vec<Token>> {
+fn lex(text: &str, limits: &Limits) -> Result<Vec<Token>> {
     if text.is_empty() {
         return Err(Error::mapping("a pattern is empty").help("write a name, such as \"dense/kernel\""));
     }
@@ -353,13 +349,9 @@ fn lex(text: &str) -> Result<Vec<Token>> {
         tokens.push(Token::Literal(literal));
     }
     // A name may be as long as names are; what costs is a long one with captures.
-    if let [Token::Literal(name)] = tokens.as_slice() {
-        let length = u64::try_from(name.len()).unwrap_or(u64::MAX);
-        Limits::default().check("name_bytes", length)?;
-    } else if text.len() > MAX_PATTERN_BYTES {
-        return Err(Error::limit("a pattern is too long")
-            .found(format!("{} bytes", text.len()))
-            .expected(format!("at most {MAX_PATTERN_BYTES}, or a name without captures and wildcards")));
+    match tokens.as_slice() {
+        [Token::Literal(name)] => limits.check("name_bytes", name.len() as u64)?,
+        _ => limits.check("pattern_bytes", text.len() as u64)?,
     }
     Ok(tokens)
 }

@@ -154,7 +154,7 @@ proptest! {
     #[test]
     fn matching_agrees_with_trying_everything(text in pattern(), name in "[a01/é._]{0,8}", dot: bool) {
         let separator = if dot { '.' } else { '/' };
-        let pattern = Pattern::ignored(&text).unwrap();
+        let pattern = Pattern::ignored(&text, &Limits::default()).unwrap();
         prop_assert_eq!(pattern.matches(&name, separator), naive(&pattern.parts, &name, separator));
     }
 
@@ -162,7 +162,7 @@ proptest! {
     fn a_form_that_includes_another_matches_all_its_names(
         larger in pattern(), smaller in pattern(), names in prop::collection::vec("[a01/é._]{0,6}", 16),
     ) {
-        let (larger, smaller) = (Pattern::ignored(&larger).unwrap(), Pattern::ignored(&smaller).unwrap());
+        let (larger, smaller) = (Pattern::ignored(&larger, &Limits::default()).unwrap(), Pattern::ignored(&smaller, &Limits::default()).unwrap());
         prop_assert!(includes(&smaller, &smaller, '/', &mut 1_000_000));
         let included = includes(&larger, &smaller, '/', &mut 1_000_000);
         let is_counter_example = |name: &&String| {
@@ -175,8 +175,8 @@ proptest! {
 
     #[test]
     fn a_printed_pattern_is_read_as_the_same(text in pattern()) {
-        let pattern = Pattern::ignored(&text).unwrap();
-        prop_assert_eq!(Pattern::ignored(&pattern.as_source()).unwrap(), pattern);
+        let pattern = Pattern::ignored(&text, &Limits::default()).unwrap();
+        prop_assert_eq!(Pattern::ignored(&pattern.as_source(), &Limits::default()).unwrap(), pattern);
     }
 
     #[test]
@@ -214,7 +214,7 @@ proptest! {
 
     #[test]
     fn how_far_a_name_fits_is_all_of_it_where_it_matches(text in pattern(), name in "[a01/é._]{0,8}") {
-        let pattern = Pattern::ignored(&text).unwrap();
+        let pattern = Pattern::ignored(&text, &Limits::default()).unwrap();
         let (reach, length) = (pattern.reach(&name, '/'), name.chars().count());
         prop_assert!(reach <= length);
         if pattern.matches(&name, '/').is_some() {
@@ -303,7 +303,7 @@ proptest! {
 
 #[test]
 fn matching_takes_linear_time() {
-    let pattern = Pattern::ignored(&format!("{}b", "**a".repeat(32))).unwrap();
+    let pattern = Pattern::ignored(&format!("{}b", "**a".repeat(32)), &Limits::default()).unwrap();
     assert!(pattern.matches(&"a".repeat(20_000), '/').is_none());
     assert!(pattern.matches(&format!("{}b", "a".repeat(20_000)), '/').is_some());
 }

@@ -2,7 +2,7 @@
 
 mod steps;
 
-use super::{Applied, MAX_CAPTURES, MAX_PATTERN_BYTES, MAX_RULES, Mapping};
+use super::{Applied, Mapping, usual};
 use ckpt_api::{Error, Kind, Limits};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -351,15 +351,16 @@ fn text_that_is_no_toml_is_refused_with_its_line() {
 
 #[test]
 fn sizes_are_bounded() {
-    let long = format!("{}{{x}}", "x".repeat(MAX_PATTERN_BYTES));
-    let many: String = (0..=MAX_RULES).map(|n| format!("[[rule]]\nfrom='{n}'\nto='{n}'\n")).collect();
-    let captures: String = (0..=MAX_CAPTURES).map(|n| format!("{{x{n}}}/")).collect();
+    let long = format!("{}{{x}}", "x".repeat(usual(|limits| limits.pattern_bytes)));
+    let many: String =
+        (0..=usual(|limits| limits.rules)).map(|n| format!("[[rule]]\nfrom='{n}'\nto='{n}'\n")).collect();
+    let captures: String = (0..=usual(|limits| limits.captures)).map(|n| format!("{{x{n}}}/")).collect();
     for text in [
         format!("[[rule]]\nfrom = '{long}'\nto = 'x'"),
         format!("[[rule]]\nfrom = '{{x}}'\nto = '{long}'"),
         format!("ignore = ['{long}']"),
         format!("[[rule]]\nfrom = '{captures}'\nto = 'x'"),
-        format!("ignore = ['{}']", "*a".repeat(MAX_CAPTURES + 1)),
+        format!("ignore = ['{}']", "*a".repeat(usual(|limits| limits.captures) + 1)),
         format!("[lookup]\na = '{}'", "x".repeat((1 << 20) + 1)),
         many,
     ] {

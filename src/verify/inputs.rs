@@ -6,7 +6,7 @@ use super::parameters::SourceParameters;
 use super::report::InputSummary;
 use crate::registry::Registry;
 use crate::source::{OpenOptions, Source};
-use ckpt_api::{Checkpoint, Error, Graph, Input, Result};
+use ckpt_api::{Checkpoint, Error, Graph, Input, Limits, Result};
 use ckpt_forward::{Array, Numbers, Parameters, Program, Value, default_shapes};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl Default for Inputs {
 }
 
 /// A file of arrays: any format that can be read, or IDX.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InputFile {
     /// The input that it is for; where it is left out, by the arrays' names, or the only one that is left.
     pub input: Option<String>,
@@ -41,6 +41,8 @@ pub struct InputFile {
     pub path: PathBuf,
     /// The array of several in the file.
     pub key: Option<String>,
+    /// Bounds on what the file may make the process do.
+    pub limits: Limits,
 }
 
 /// Arrays for a graph's inputs, by name, and where they come from.
@@ -117,7 +119,7 @@ pub fn read_array(registry: &Registry, file: &InputFile, memory: u64) -> Result<
 
 /// The arrays that are meant: their names, shapes and elements.
 fn arrays(registry: &Registry, file: &InputFile, memory: u64) -> Result<Vec<(String, Vec<usize>, Array)>> {
-    let input = Input::open(&file.path)?;
+    let input = Input::open_within(&file.path, &file.limits)?;
     if input.is_file() {
         let main = input.main()?;
         if idx::is_idx(&main) {
@@ -130,7 +132,11 @@ fn arrays(registry: &Registry, file: &InputFile, memory: u64) -> Result<Vec<(Str
             return Ok(vec![(String::new(), shape, array)]);
         }
     }
-    let source = Source::read(registry, input, &OpenOptions::default())?;
+    let source = Source::read(
+        registry,
+        input,
+        &OpenOptions { limits: file.limits.clone(), ..OpenOptions::default() },
+    )?;
     let parameters = SourceParameters::new(&source, memory);
     let tensors = source.checkpoint().tensors.iter();
     let meant: Vec<&str> = match &file.key {

@@ -19,7 +19,7 @@ fn forward(source: &Source, inputs: &Inputs, arithmetic: Arithmetic, integers: O
 }
 
 fn file(path: &Path, divide: Option<f32>) -> Inputs {
-    let files = vec![InputFile { input: None, path: path.to_owned(), key: None }];
+    let files = vec![InputFile { path: path.to_owned(), ..InputFile::default() }];
     Inputs { files, divide, ..Inputs::default() }
 }
 
@@ -104,7 +104,7 @@ fn keras_models_give_what_keras_gave() {
     for (case, input, options) in table {
         let io = directory.join(case).join("io.npz");
         let (_, y) = crate::common::npz(&io, "y");
-        let files = vec![InputFile { input: None, path: io, key: Some("x".into()) }];
+        let files = vec![InputFile { path: io, key: Some("x".into()), ..InputFile::default() }];
         let inputs = Inputs { files, ..Inputs::default() };
         let source = open(&directory.join(case).join(input), options);
         let found = forward(&source, &inputs, Arithmetic::F32, None);

@@ -224,7 +224,7 @@ fn a_comparison_of_nothing_is_refused_and_one_of_nothing_but_nan_says_so() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("x.safetensors");
     crate::support::archive(&path, "x", &[1, 6], &[f32::NAN; 6]);
-    let file = InputFile { input: None, path, key: None };
+    let file = InputFile { path, ..InputFile::default() };
     let inputs = Inputs { files: vec![file], ..Inputs::default() };
     let report = check(&net.source(), &net.source(), &Options { inputs, ..Options::default() });
     assert!(report.notes.iter().any(|note| note.contains("NaN")), "{:?}", report.notes);

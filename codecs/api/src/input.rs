@@ -19,6 +19,7 @@ pub struct Input {
     is_directory: bool,
     /// Names of the files that were opened, where someone wants to know.
     opened: Option<Arc<Mutex<BTreeSet<String>>>>,
+    limits: Limits,
 }
 
 #[derive(Debug)]
@@ -36,13 +37,22 @@ impl Input {
     /// # Errors
     /// [`crate::Kind::Io`] where nothing is there, [`crate::Kind::Usage`] for what is neither file nor directory.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_within(path, &Limits::default())
+    }
+
+    /// As [`Input::open`], within limits other than the usual ones.
+    ///
+    /// # Errors
+    /// As [`Input::open`]; [`crate::Kind::Limit`] where the files beside the input are too many.
+    pub fn open_within(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
+        let on_disk = |root, entry, is_directory| Self::on_disk(root, entry, is_directory).within(limits);
         let shown = path.display().to_string();
         match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => Ok(Self::on_disk(path.to_owned(), String::new(), true)),
+            Ok(meta) if meta.is_dir() => Ok(on_disk(path.to_owned(), String::new(), true)),
             Ok(meta) if meta.is_file() => {
                 let (parent, name) = split(path)?;
-                Ok(Self::on_disk(parent, name, false))
+                Ok(on_disk(parent, name, false))
             }
             Ok(_) => Err(Error::usage("the input is neither a file nor a directory")
                 .file(shown)
@@ -56,9 +66,12 @@ impl Input {
                     }
                 };
                 let Ok((parent, name)) = split(path) else { return Err(missing()) };
-                let input = Self::on_disk(parent, name, false);
+                let input = on_disk(parent, name, false);
                 let dotted = format!("{}.", input.entry);
-                let siblings = input.list("").unwrap_or_default();
+                let siblings = match input.list("") {
+                    Err(error) if error.kind() == crate::Kind::Limit => return Err(error),
+                    listed => listed.unwrap_or_default(),
+                };
                 if siblings.iter().any(|sibling| sibling.starts_with(&dotted)) {
                     Ok(input)
                 } else {
@@ -74,7 +87,7 @@ impl Input {
     }
 
     fn of(backend: Backend, entry: String, is_directory: bool) -> Self {
-        Input { backend: Arc::new(backend), entry, is_directory, opened: None }
+        Input { backend: Arc::new(backend), entry, is_directory, opened: None, limits: Limits::default() }
     }
 
     /// Files that do not have their names yet: each is read from where it lies, under the name that it will have in
@@ -96,6 +109,17 @@ impl Input {
     pub fn memory(entry: &str, files: BTreeMap<String, Vec<u8>>) -> Self {
         let files = files.into_iter().map(|(name, bytes)| (name, bytes.into())).collect();
         Self::of(Backend::Memory(files), entry.to_owned(), entry.is_empty())
+    }
+
+    /// The same input, of which listing and [`crate::Codec::probe`] keep to `limits`.
+    #[must_use]
+    pub fn within(self, limits: &Limits) -> Self {
+        Input { limits: limits.clone(), ..self }
+    }
+
+    /// What [`crate::Codec::probe`] may make the process do; [`crate::Codec::read`] is given the same.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// The same input, which from now on remembers the files that are opened through it and its clones.
@@ -203,7 +227,7 @@ impl Input {
     }
 
     /// Names of the files directly in `directory` (empty for the input's own), sorted; at most
-    /// [`Limits::files`] by default.
+    /// [`Limits::files`].
     ///
     /// # Errors
     /// [`crate::Kind::Io`], [`crate::Kind::Limit`].
@@ -213,7 +237,7 @@ impl Input {
                 if !directory.is_empty() {
                     checked(directory)?;
                 }
-                list_directory(&root.join(directory))?
+                list_directory(&root.join(directory), &self.limits)?
             }
             Backend::Staged(_, files) => inside(files.keys(), directory),
             Backend::Memory(files) => inside(files.keys(), directory),
@@ -285,14 +309,14 @@ fn open_regular(path: &Path, shown: String) -> Result<File> {
     Ok(File { name: shown, len, handle: Handle::Disk(Arc::new(handle)) })
 }
 
-fn list_directory(path: &Path) -> Result<Vec<String>> {
+fn list_directory(path: &Path, limits: &Limits) -> Result<Vec<String>> {
     let cannot = |error| Error::io("cannot list the directory", error).file(path.display().to_string());
-    let limits = Limits::default();
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(cannot)? {
         let entry = entry.map_err(cannot)?;
-        limits.check("files", names.len() as u64)?;
         if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
+            let count = names.len() as u64 + 1;
+            limits.check("files", count).map_err(|error| error.file(path.display().to_string()))?;
             names.push(name);
         }
     }

@@ -17,7 +17,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     if !input.head()?.is_some_and(|head| [LOCAL, END].contains(&head)) {
         return Ok(Match::No);
     }
-    Ok(match directory::entries(&input.main()?, &Limits::default()) {
+    Ok(match directory::entries(&input.main()?, input.limits()) {
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(_) => Match::Possible("begins as a zip archive does".to_owned()),
         Ok((entries, _)) => {

@@ -12,21 +12,21 @@ use std::collections::{BTreeSet, HashMap};
 
 /// See [`ckpt_api::Codec::probe`].
 pub fn probe(input: &Input) -> Result<Match> {
-    let limits = Limits::default();
+    let limits = input.limits();
     let (name, outcome) = match locate(input)? {
         Located::Nothing => return Ok(Match::No),
         Located::Several(names) => {
             return Ok(Match::Possible(format!("the directory holds several: {}", some_of(&names))));
         }
         Located::Index(name) => {
-            let why = probe_index(&input.file(&name)?, &limits);
+            let why = probe_index(&input.file(&name)?, limits);
             (name, why)
         }
         Located::File(name) => {
             if !input.has_file(&name) {
                 return Ok(Match::No);
             }
-            let why = probe_file(&input.file(&name)?, &limits);
+            let why = probe_file(&input.file(&name)?, limits);
             (name, why)
         }
     };

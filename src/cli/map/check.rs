@@ -20,9 +20,10 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let mapping = arguments.chosen.read()?;
+    let limits = arguments.looking.reading.limits()?;
+    let mapping = arguments.chosen.read(&limits)?;
     let mut source = arguments.looking.open()?;
-    let applied = mapping.apply_to(&source.checkpoint().tensors, &arguments.looking.reading.limits()?)?;
+    let applied = mapping.apply_to(&source.checkpoint().tensors, &limits)?;
     // As a conversion does it: whether the steps fit the shapes shows here.
     remove(&mut source.contents, applied.dropped.clone());
     rebuild(&mut source.contents, &applied.targets)?;

@@ -1,10 +1,11 @@
 //! `ckpt map explain`.
 
+use super::super::common::Bounds;
 use super::super::{Report, render, to_json};
 use super::{Chosen, sources};
 use crate::mapping::{Back, Decision, Explanation};
 use crate::recipe::Target;
-use ckpt_api::{Limits, Result};
+use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;
 
@@ -15,11 +16,13 @@ pub(in crate::cli) struct Arguments {
     /// Names of source tensors
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
+    #[command(flatten)]
+    bounds: Bounds,
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let mapping = arguments.chosen.read()?;
-    let limits = Limits::default();
+    let limits = arguments.bounds.limits()?;
+    let mapping = arguments.chosen.read(&limits)?;
     let explained = arguments.keys.iter().map(|key| mapping.explain(key, &limits));
     let explained = explained.collect::<Result<Vec<_>>>()?;
     if json {

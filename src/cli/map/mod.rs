@@ -10,7 +10,7 @@ use super::common::{read_text, write_new};
 use super::{Report, render};
 use crate::mapping::Mapping;
 use crate::recipe::Target;
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Limits, Result};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,8 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn read(&self) -> Result<Mapping> {
-        let mapping = read_mapping(&self.map)?;
+    fn read(&self, limits: &Limits) -> Result<Mapping> {
+        let mapping = read_mapping(&self.map, limits)?;
         if self.inverse { mapping.inverse() } else { Ok(mapping) }
     }
 }
@@ -59,13 +59,13 @@ pub(super) fn run(command: &Command, json: bool) -> Result<Report> {
 }
 
 /// A mapping file, or a built-in mapping where no such file exists.
-pub(super) fn read_mapping(name: &str) -> Result<Mapping> {
+pub(super) fn read_mapping(name: &str, limits: &Limits) -> Result<Mapping> {
     let path = Path::new(name);
     let looks_like_a_file = path.extension().is_some() || path.components().count() > 1;
     match Mapping::builtin(name) {
         Some(mapping) if !path.exists() => Ok(mapping),
         None if !path.exists() && !looks_like_a_file => Err(unknown(name)),
-        _ => Mapping::from_toml(&read_text(path)?, name),
+        _ => Mapping::from_toml_within(&read_text(path, limits, "text_bytes")?, name, limits),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `ckpt map suggest`.
 
-use super::super::common::Two;
+use super::super::common::{Bounds, Two};
 use super::super::{Report, to_json};
 use super::Output;
 use crate::mapping::suggest::suggest;
@@ -12,11 +12,13 @@ pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     two: Two,
     #[command(flatten)]
+    bounds: Bounds,
+    #[command(flatten)]
     output: Output,
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let (a, b) = arguments.two.open()?;
+    let (a, b) = arguments.two.open(&arguments.bounds.limits()?)?;
     let suggestion = suggest(&a, &b)?;
     let text = suggestion.to_toml();
     if !json {

@@ -10,7 +10,7 @@ use super::pattern::{Pattern, Separators};
 use super::print::print;
 use super::relation::Relation;
 use super::rule::Rule;
-use super::{MAX_RULES, Mapping, quote};
+use super::{Mapping, quote, usual};
 use crate::recipe::AxisStep;
 use crate::source::Source;
 use crate::words::count;
@@ -157,7 +157,7 @@ fn mapping(pairs: &[Pair], names: &[String]) -> Result<Mapping> {
 /// Families whose rules match no name of another pair; the largest, where there are too many.
 fn sound<'p>(mut families: Vec<Family<'p>>, pairs: &[Pair]) -> Vec<Family<'p>> {
     families.sort_by_key(|family| std::cmp::Reverse(family.pairs.len()));
-    families.truncate(MAX_RULES);
+    families.truncate(usual(|limits| limits.rules));
     let separator = Separators::default().source;
     families.retain(|family| {
         let own: BTreeSet<&String> = family.pairs.iter().flat_map(|pair| &pair.sources).collect();
@@ -184,12 +184,12 @@ fn said(pairs: &[Pair], families: Vec<Family>, names: &[&str]) -> Result<Mapping
     let paired: BTreeSet<&str> = pairs.iter().flat_map(|pair| &pair.sources).map(String::as_str).collect();
     let (paired, others): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| paired.contains(*name));
     mapping.ignore = ignored(&others, &paired);
-    if mapping.ignore.len() > MAX_RULES && mapping.rules.is_empty() {
+    if mapping.ignore.len() > usual(|limits| limits.rules) && mapping.rules.is_empty() {
         // The lookup goes first.
-        mapping.ignore = vec![Pattern::ignored("**")?];
+        mapping.ignore = vec![Pattern::ignored("**", &Limits::default())?];
     }
-    super::file::check_count("rule", mapping.rules.len(), MAX_RULES)?;
-    super::file::check_count("ignore", mapping.ignore.len(), MAX_RULES)?;
+    super::file::check_count("rule", mapping.rules.len(), &Limits::default())?;
+    super::file::check_count("ignore", mapping.ignore.len(), &Limits::default())?;
     Ok(mapping)
 }
 

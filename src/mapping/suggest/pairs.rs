@@ -4,7 +4,7 @@ use super::names::{Index, Name, Parents};
 use super::values::{Crowd, Equal, Groups};
 use super::ways::{Way, ways};
 use super::{Basis, Pair};
-use crate::mapping::MAX_FORMS;
+use crate::mapping::usual;
 use crate::recipe::AxisStep;
 use crate::source::Source;
 use ckpt_api::TensorId;
@@ -64,7 +64,7 @@ impl<'s> Pairing<'s> {
             let complete = match (of_a.len(), of_b.len()) {
                 _ if of_b.iter().any(|b| crowded.contains(b)) => false,
                 (1, 1) => true,
-                _ if of_a.len().max(of_b.len()) > MAX_FORMS => false,
+                _ if of_a.len().max(of_b.len()) > usual(|limits| limits.rule_names) => false,
                 _ if equal.constant.contains(a) => false,
                 (1, _) => of_b.iter().all(|b| backwards.get(b) == Some(&of_a)),
                 (_, 1) => of_a.iter().all(alone),

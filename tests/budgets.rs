@@ -1,0 +1,147 @@
+//! Whole conversions of random checkpoints: whatever the budget and the threads, the output has the same bytes.
+
+#![cfg(all(feature = "npz", feature = "safetensors", feature = "tf2"))]
+
+use ckpt::recipe::Transform;
+use ckpt::{Conversion, Error, Execution, OpenOptions, Registry, Resources, Source};
+use ckpt_api::{Checkpoint, DType, Input, Shape, Tensor, conformance};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// A checkpoint, and what becomes of it.
+#[derive(Clone, Debug)]
+struct Case {
+    tensors: Vec<Random>,
+    to: &'static str,
+    dtype: Option<DType>,
+}
+
+#[derive(Clone, Debug)]
+struct Random {
+    dtype: DType,
+    shape: Vec<u64>,
+    /// Where the first axis is cut in two slices.
+    cut: Option<u64>,
+    /// The order that its axes get.
+    order: Vec<usize>,
+}
+
+const DTYPES: [DType; 6] = [DType::F32, DType::F64, DType::F16, DType::Bf16, DType::I32, DType::U8];
+
+impl Random {
+    fn tensor(&self, number: usize) -> Tensor {
+        let mut tensor =
+            Tensor::new(format!("t{number}"), self.dtype, Shape::new(self.shape.clone()).unwrap());
+        if let (Some(cut), Some(first)) = (self.cut, self.shape.first())
+            && 0 < cut
+            && cut < *first
+        {
+            let rest = ":-".repeat(self.shape.len() - 1);
+            let slices = [format!("0,{cut}{rest}"), format!("{cut},{}{rest}", first - cut)];
+            tensor.metadata.insert("tf2", "slices", slices.to_vec());
+        }
+        tensor
+    }
+
+    /// Small numbers, which every dtype holds or rounds.
+    fn value(&self) -> Vec<u8> {
+        let elements: u64 = self.shape.iter().product();
+        let number = |k: u64| (k.wrapping_mul(2_654_435_761) >> 7) as u16 & 0x3fff;
+        let element = |k: u64| -> Vec<u8> {
+            let number = number(k);
+            match self.dtype {
+                DType::F32 => (f32::from(number) / 3.0).to_le_bytes().into(),
+                DType::F64 => (f64::from(number) / 3.0).to_le_bytes().into(),
+                DType::I32 => i32::from(number).to_le_bytes().into(),
+                DType::U8 => vec![number as u8],
+                // Any bits below the exponents of infinities.
+                _ => number.to_le_bytes().into(),
+            }
+        };
+        (0..elements).flat_map(element).collect()
+    }
+}
+
+impl Case {
+    /// A TensorFlow checkpoint of these tensors.
+    fn source(&self) -> Source {
+        let tensors = self.tensors.iter().enumerate().map(|(number, random)| random.tensor(number)).collect();
+        let values: Vec<Vec<u8>> = self.tensors.iter().map(Random::value).collect();
+        let checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
+        let files = conformance::write(&ckpt_tf2::Tf2, &checkpoint, &values, "m", &[]).unwrap();
+        Source::read(&Registry::builtin(), Input::memory("m", files), &OpenOptions::default()).unwrap()
+    }
+
+    fn conversion(&self, resources: Resources) -> Conversion {
+        let permuted = self.tensors.iter().enumerate().filter(|(_, random)| !random.order.is_sorted());
+        let transform = |(number, random): (usize, &Random)| {
+            let order: Vec<String> = random.order.iter().map(usize::to_string).collect();
+            Transform::parse(&format!("t{number}: permute {}", order.join(" "))).unwrap()
+        };
+        let transforms = permuted.map(transform).collect();
+        let policy = ckpt::Policy { allow_all: true, ..ckpt::Policy::default() };
+        let to = Some(self.to.to_owned());
+        Conversion { to, transforms, dtype: self.dtype, policy, resources, ..Conversion::default() }
+    }
+
+    /// Every file of the output.
+    fn files(&self, resources: Resources) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let planned = self.conversion(resources).plan(
+            &Registry::builtin(),
+            self.source(),
+            folder.path().join("out"),
+        )?;
+        planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ())?;
+        let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        Ok(files
+            .map(|path| (path.display().to_string(), path))
+            .map(|(_, path)| {
+                (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())
+            })
+            .collect())
+    }
+}
+
+/// Up to more than a hundred thousand elements: several chunks and tiles of the least budget.
+fn randoms() -> impl Strategy<Value = Random> {
+    let dims = prop_oneof![
+        4 => prop::collection::vec(0u64..7, 0..5),
+        2 => prop::collection::vec(40u64..90, 2..4),
+        1 => prop::collection::vec(150u64..400, 1..3),
+    ];
+    (prop::sample::select(&DTYPES[..]), dims, prop::option::of(1u64..60)).prop_flat_map(
+        |(dtype, shape, cut)| {
+            let axes: Vec<usize> = (0..shape.len()).collect();
+            let order = prop_oneof![Just(axes.clone()), Just(axes).prop_shuffle()];
+            order.prop_map(move |order| Random { dtype, shape: shape.clone(), cut, order })
+        },
+    )
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let to = prop::sample::select(&["safetensors", "tf2", "npz"][..]);
+    let dtype = prop::option::of(prop::sample::select(&[DType::F16, DType::F32, DType::F64][..]));
+    (prop::collection::vec(randoms(), 1..5), to, dtype).prop_map(|(tensors, to, dtype)| Case {
+        tensors,
+        to,
+        dtype,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_byte_depends_on_the_budget_or_the_threads(
+        case in cases(), kib in prop_oneof![400u64..3000, 3000u64..100_000], threads in 1usize..6,
+    ) {
+        let expected = case.files(Resources { threads: 1, ..Resources::default() }).unwrap();
+        // The process itself takes 6 MiB of the budget.
+        let max_memory = (6 << 20) + (kib << 10);
+        let found = case.files(Resources { max_memory, threads }).unwrap();
+        prop_assert!(!expected.is_empty());
+        prop_assert!(found == expected, "{:?}", found.keys());
+    }
+}
