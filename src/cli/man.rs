@@ -75,7 +75,8 @@ mod tests {
         let mut names = vec!["convert".to_owned()];
         expected("ckpt".to_owned(), &Cli::command(), &mut names);
         let mut found: Vec<String> = pages().into_iter().map(|(name, _)| name).collect();
-        (names.sort(), found.sort());
+        names.sort();
+        found.sort();
         assert_eq!(found, names);
         assert!(found.len() > 15 && found.contains(&"ckpt-map-check".to_owned()), "{found:?}");
         for (name, command) in pages() {
