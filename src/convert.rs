@@ -5,6 +5,7 @@ mod computed;
 mod examine;
 mod fingerprint;
 mod reread;
+mod unchanged;
 
 pub use computed::Computed;
 pub use examine::Verification;
@@ -27,6 +28,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use unchanged::Unchanged;
 
 /// What to convert to, and how.
 ///
@@ -338,8 +340,9 @@ impl Planned {
     /// [`ckpt_api::Kind::Corrupt`] for a checksum
     /// that differs, [`ckpt_api::Kind::Lossy`] for a number that its new dtype cannot hold,
     /// [`ckpt_api::Kind::Mismatch`] where [`Conversion::verify`] finds that the output is not what the source holds,
-    /// [`ckpt_api::Kind::Io`].
+    /// [`ckpt_api::Kind::Io`], also where the source was changed meanwhile.
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
+        let before = Unchanged::now(&self.source);
         let wanted = Wanted {
             directory: &self.directory,
             name: &self.name,
@@ -373,6 +376,7 @@ impl Planned {
         if execution.sync {
             output.sync()?;
         }
+        before.check()?;
         if execution.cancelled.load(Ordering::Relaxed) {
             return Err(interrupted());
         }

@@ -215,3 +215,29 @@ fn an_interruption_while_going_on_leaves_nothing() {
     assert!(planned.execute(&execution, &|_| ()).unwrap_err().to_string().contains("interrupted"));
     assert!(place.found().is_empty(), "{:?}", place.found().iter().map(|(name, _)| name).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_source_that_is_changed_while_it_is_read_leaves_nothing() {
+    let data = "ckpt-1.data-00000-of-00001";
+    let write: fn(&Path) = |path| {
+        let bytes = fs::read(path).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::write(path, bytes).unwrap();
+    };
+    let replace: fn(&Path) = |path| {
+        let other = path.with_extension("other");
+        fs::copy(path, &other).unwrap();
+        fs::rename(other, path).unwrap();
+    };
+    let remove: fn(&Path) = |path| fs::remove_file(path).unwrap();
+    for change in [write, replace, remove] {
+        let place = Place::new();
+        let once = std::sync::Once::new();
+        let path = place.0.path().join("in").join(data);
+        let error =
+            place.convert(&to("safetensors", &[]), &|_| once.call_once(|| change(&path))).unwrap_err();
+        assert_eq!(error.kind(), ckpt_api::Kind::Io);
+        assert!(error.to_string().contains("was changed while it was read"), "{error}");
+        assert_eq!(place.found(), []);
+    }
+}
