@@ -120,7 +120,10 @@ fn a_terminal_gets_colours_unless_it_has_none_or_they_are_unwanted() {
         let mut command = Command::new("script");
         let line = format!("{} inspect missing", env!("CARGO_BIN_EXE_ckpt"));
         command.current_dir(place.0.path()).args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
-        command.env_remove("NO_COLOR").env_remove("CLICOLOR");
+        // Logs of continuous integration show colours, so there they are wanted whatever the terminal.
+        for decides in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "CI"] {
+            command.env_remove(decides);
+        }
         command.envs(variables.iter().copied()).output().ok()
     };
     let Some(plain) = on_terminal(&[]) else {
