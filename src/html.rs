@@ -4,8 +4,6 @@
 pub(crate) mod tests;
 mod text;
 
-#[cfg(feature = "forward")]
-pub(crate) use text::{cell, count, measure, shape, sorted};
 pub(crate) use text::{code, escaped, number};
 
 pub(crate) const STYLE: &str = include_str!("html/style.css");

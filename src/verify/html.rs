@@ -1,12 +1,14 @@
 //! A report as one page of HTML.
 
+mod cells;
 mod plot;
 #[cfg(test)]
 mod tests;
 
 use super::{Argmax, Check, Comparison, Layer, Model, Report, Run, TensorPair, TensorReport, TensorSide};
 use crate::diff::{Outcome, TensorDifference};
-use crate::html::{cell, code, count, document, escaped, measure, number, shape, sorted, table};
+use crate::html::{code, document, escaped, number, table};
+use cells::{cell, count, measure, shape, sorted};
 use std::fmt::Write;
 
 /// The page. Every name in it is text, whatever it says.

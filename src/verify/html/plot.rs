@@ -1,6 +1,7 @@
 //! Plots as inline SVG: no script, no picture from elsewhere; what they show is in the tables, too.
 
-use crate::html::{escaped, measure, number};
+use super::cells::measure;
+use crate::html::{escaped, number};
 use crate::verify::{Histogram, Layer};
 use std::fmt::Write;
 
