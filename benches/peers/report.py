@@ -20,6 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = pathlib.Path(__file__).with_name("results.json")
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "src" / "performance.md"
 GIB, MIB = 2**30, 2**20
+# In place of figures that nobody took yet.
+UNMEASURED = "*Not measured yet: see below for how.*"
 
 
 def main() -> None:
@@ -53,7 +55,7 @@ def rewrite(check: bool = False) -> None:
 def filled(path: pathlib.Path, blocks: dict[str, str]) -> str:
     """The page with every `<!-- figures: NAME -->` … `<!-- /figures -->` written anew."""
     place = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
-    text, seen = place.subn(lambda found: f"{found[1]}{blocks.get(found[2], '')}\n{found[3]}", path.read_text())
+    text, seen = place.subn(lambda found: f"{found[1]}{blocks.get(found[2], UNMEASURED)}\n{found[3]}", path.read_text())
     if seen == 0:
         sys.exit(f"{path} has no place for figures")
     return text
