@@ -107,9 +107,12 @@ impl Output {
         }
         allowed()?;
         output.begin(wanted, header)?;
+        // All directories before the first file: one that vanishes while files are made is not made again.
+        for directory in targets.iter().map(|target| parent(target)) {
+            fs::create_dir_all(directory)
+                .map_err(|error| cannot("make the output's directory", directory, error))?;
+        }
         for (target, file) in targets.into_iter().zip(files) {
-            fs::create_dir_all(parent(&target))
-                .map_err(|error| cannot("make the output's directory", parent(&target), error))?;
             output.stage(target, output.naming.temporary(&file.name), file.len)?;
         }
         output.listed = output.files.len();
