@@ -8,7 +8,7 @@ fn main() -> ckpt::Result<()> {
     let inspection = ckpt::inspect::inspect(&source, true)?;
     println!("{} ({})", inspection.title, inspection.reason);
     for tensor in &inspection.tensors {
-        let mean = tensor.stats.and_then(|stats| stats.mean);
+        let mean = tensor.stats.as_ref().and_then(|stats| stats.mean);
         println!("{} {} {} mean {mean:?}", tensor.name, tensor.dtype, tensor.shape);
     }
     Ok(())

@@ -22,7 +22,7 @@ use crate::registry::Registry;
 use crate::select::{Removed, remove, retype, select};
 use crate::source::Source;
 use crate::transform::Step;
-use ckpt_api::{ArchitectureFile, Codec, DType, Error, Limits, LossKind, Options, Placed, Result, Side};
+use ckpt_api::{ArchitectureFile, Codec, DType, Error, Limits, LossKind, Options, Result, Side};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ use unchanged::Unchanged;
 /// let source = ckpt::Source::open(&registry, "examples/data/digits", &Default::default())?;
 /// let conversion = ckpt::Conversion { to: Some("safetensors".into()), ..Default::default() };
 /// let planned = conversion.plan(&registry, source, &out)?;
-/// println!("{} tensors, {} losses", planned.plan().jobs.len(), planned.plan().losses.len());
+/// println!("{} tensors, {} losses", planned.plan().jobs().len(), planned.plan().losses.len());
 /// let summary = planned.execute(&Default::default(), &|_bytes| ())?;
 /// assert_eq!(summary.files, [out]);
 /// # Ok(())
@@ -107,7 +107,6 @@ impl std::fmt::Debug for Execution {
 pub struct Planned {
     pub(crate) source: Source,
     pub(crate) codec: Arc<dyn Codec>,
-    pub(crate) placed: Placed,
     pub(crate) plan: Plan,
     pub(crate) directory: PathBuf,
     /// Last component of the output's path.
@@ -150,7 +149,7 @@ pub struct Resumed {
 
 impl Resumed {
     fn new(earlier: Earlier, plan: &Plan, done: &[Done]) -> Self {
-        let kept = plan.jobs.iter().zip(done).filter(|(_, done)| done.kept);
+        let kept = plan.jobs().zip(done).filter(|(_, done)| done.kept);
         let extents = kept.clone().flat_map(|(job, _)| &job.to.extents);
         let anew = match earlier {
             Earlier::Kept | Earlier::Complete => None,
@@ -227,16 +226,16 @@ impl Conversion {
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
             .with_architecture(architecture);
         let Removed { names: mut excluded, mut losses } =
-            select(&mut source.contents, &self.include, &self.exclude)?;
+            select(source.contents_mut(), &self.include, &self.exclude)?;
         let mut made_of = HashMap::new();
         let ignored = self.rename(&mut source, &mut made_of)?;
         excluded.extend(ignored.names);
         losses.extend(ignored.losses);
-        losses.extend(transform(&mut source.contents, &self.transforms)?);
+        losses.extend(transform(source.contents_mut(), &self.transforms)?);
         if let Some(dtype) = self.dtype {
-            losses.extend(retype(&mut source.contents, dtype)?);
+            losses.extend(retype(source.contents_mut(), dtype)?);
         }
-        let contents = &source.contents;
+        let contents = source.contents.clone();
         let placed = codec.place(&contents.checkpoint, &name, &options).map_err(|error| {
             // The codec cannot know that it was the selection that took the layers.
             match losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
@@ -248,29 +247,29 @@ impl Conversion {
             from: source.codec.info().id,
             to: info,
             contents,
-            placed: &placed,
+            placed,
             excluded,
             losses,
             resources: self.resources,
             reread: self.verify || self.receipt.is_some(),
         };
         let plan = Plan::new(parts)?;
-        let read = plan.jobs.iter().flat_map(|job| [&job.from].into_iter().chain(&job.added));
-        contents.check_data(&source.input, read.map(|placement| placement.tensor))?;
+        let read = plan.jobs().flat_map(|job| [job.from].into_iter().chain(job.added));
+        plan.contents.check_data(&source.input, read.map(|placement| placement.tensor))?;
         let conversion = self.clone();
-        Ok(Planned { source, codec, placed, plan, directory, name, conversion, made_of })
+        Ok(Planned { source, codec, plan, directory, name, conversion, made_of })
     }
 
     /// Applies the mapping; says what it drops, and of what it made the others.
     fn rename(&self, source: &mut Source, made_of: &mut HashMap<String, Vec<String>>) -> Result<Removed> {
         let Some(mapping) = &self.mapping else { return Ok(Removed::default()) };
         let applied = mapping.apply_to(&source.contents.checkpoint.tensors, &self.limits)?;
-        let mut removed = remove(&mut source.contents, applied.dropped);
+        let mut removed = remove(source.contents_mut(), applied.dropped);
         check_tied(source, &applied.targets)?;
-        removed.losses.extend(rebuild(&mut source.contents, &applied.targets)?);
+        removed.losses.extend(rebuild(source.contents_mut(), &applied.targets)?);
         let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());
         let unused = unused.map(|rule| format!("of the mapping, nothing matched: {rule}"));
-        source.contents.notes.extend(unused);
+        source.contents_mut().notes.extend(unused);
         made_of.extend(applied.targets.into_iter().map(|target| (target.name, target.sources)));
         Ok(removed)
     }
@@ -314,7 +313,7 @@ impl Planned {
     pub fn check_output(&self) -> Result<()> {
         let sources = self.sources();
         let targets =
-            Output::check(&self.directory, &self.placed.files, self.conversion.overwrite, &sources)?;
+            Output::check(&self.directory, &self.plan.placed.files, self.conversion.overwrite, &sources)?;
         self.conversion.receipt.iter().try_for_each(|path| {
             if targets.contains(path) {
                 return Err(Error::usage("the receipt has the name of a file of the output")
@@ -346,7 +345,7 @@ impl Planned {
         let wanted = Wanted {
             directory: &self.directory,
             name: &self.name,
-            files: &self.placed.files,
+            files: &self.plan.placed.files,
             overwrite: self.conversion.overwrite,
             fingerprint: fingerprint::fingerprint(self),
             resume: self.conversion.resume,
@@ -367,8 +366,8 @@ impl Planned {
         let rounding = self.rounded(&done);
         let resumed = self.conversion.resume.then(|| Resumed::new(output.earlier(), &self.plan, &done));
         let written = self.in_placement_order(done);
-        let sealed = self.codec.seal(&self.placed, &written)?;
-        for block in self.placed.blocks.iter().chain(&sealed) {
+        let sealed = self.codec.seal(&self.plan.placed, &written)?;
+        for block in self.plan.placed.blocks.iter().chain(&sealed) {
             output.write_at(block.file, block.offset, &block.bytes)?;
         }
         let bytes = output.bytes()?;
@@ -382,14 +381,22 @@ impl Planned {
         }
         let mut files = output.commit(execution.sync)?;
         let receipt = if self.conversion.receipt.is_some() { files.pop() } else { None };
-        Ok(Summary { files, tensors: self.plan.jobs.len(), bytes, rounding, verification, receipt, resumed })
+        Ok(Summary {
+            files,
+            tensors: self.plan.jobs().len(),
+            bytes,
+            rounding,
+            verification,
+            receipt,
+            resumed,
+        })
     }
 
     /// The summary of a conversion that was killed when nothing was left to do but to say so.
     fn was_complete(&self, output: &Output, done: &[Done]) -> Result<Summary> {
         Ok(Summary {
             files: output.complete().to_vec(),
-            tensors: self.plan.jobs.len(),
+            tensors: self.plan.jobs().len(),
             bytes: output.bytes()?,
             rounding: self.rounded(done),
             verification: None,
@@ -418,16 +425,16 @@ impl Planned {
 
     /// The codec knows its placements, not the order in which they were written.
     fn in_placement_order(&self, done: Vec<Done>) -> Vec<ckpt_api::Written> {
-        let mut numbered: Vec<_> = self.plan.jobs.iter().map(|job| job.number).zip(done).collect();
+        let mut numbered: Vec<_> = self.plan.jobs().map(|job| job.number).zip(done).collect();
         numbered.sort_by_key(|(number, _)| *number);
         numbered.into_iter().map(|(_, done)| done.written).collect()
     }
 
     fn rounded(&self, done: &[Done]) -> Vec<Rounded> {
         let rounds = |job: &Job| job.steps.iter().any(|step| matches!(step, Step::Cast { exact: false, .. }));
-        let pairs = self.plan.jobs.iter().zip(done).filter(|(job, _)| rounds(job));
+        let pairs = self.plan.jobs().zip(done).filter(|(job, _)| rounds(job));
         pairs
-            .map(|(job, done)| Rounded { tensor: job.tensor.clone(), largest_error: done.rounding })
+            .map(|(job, done)| Rounded { tensor: job.tensor.to_owned(), largest_error: done.rounding })
             .collect()
     }
 }

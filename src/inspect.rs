@@ -72,10 +72,10 @@ pub struct TensorSummary {
     pub extents: usize,
     /// Statistics of the values.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stats: Option<Stats>,
+    pub stats: Option<Box<Stats>>,
     /// How the values are distributed, where there are statistics; for pages alone.
     #[serde(skip)]
-    pub histogram: Option<Histogram>,
+    pub histogram: Option<Box<Histogram>>,
 }
 
 /// Describes `source`; with `stats` its values are read, in bounded memory, and their checksums verified.
@@ -127,8 +127,8 @@ fn summary(source: &Source, id: TensorId, values: Option<(Stats, Option<Histogra
         role: tensor.role,
         bytes: placement.extents.iter().map(|extent| extent.len).sum(),
         extents: placement.extents.len(),
-        stats,
-        histogram: histogram.flatten(),
+        stats: stats.map(Box::new),
+        histogram: histogram.flatten().map(Box::new),
     }
 }
 

@@ -6,30 +6,22 @@ use ckpt_api::{
     Checkpoint, Contents, Encoding, Error, FormatInfo, Loss, LossKind, OutputFile, Placed, Placement, Repair,
     Result, Tensor, Window,
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// What a conversion will do. Its JSON Schema is `schemas/plan.schema.json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Format of the source.
     pub from: &'static str,
     /// Format of the target.
     pub to: &'static str,
-    /// Files of the source that jobs refer to.
-    pub sources: Vec<String>,
-    /// Files that will exist.
-    pub files: Vec<OutputFile>,
-    /// One for every tensor that is written, in the order in which the source stores them.
-    pub jobs: Vec<Job>,
     /// Tensors left out because the user said so.
     pub excluded: Vec<String>,
     /// What the target cannot carry.
     pub losses: Vec<Loss>,
-    /// What a lenient reading mended.
-    pub repairs: Vec<Repair>,
-    /// What the user should know.
-    pub notes: Vec<String>,
     /// Bytes of tensor data read.
     pub bytes_read: u64,
     /// Bytes of tensor data written.
@@ -38,29 +30,124 @@ pub struct Plan {
     pub peak_memory: u64,
     /// Threads that will be used.
     pub threads: usize,
-    #[serde(skip)]
     pub(crate) budget: Budget,
+    pub(crate) contents: Arc<Contents>,
+    pub(crate) placed: Arc<Placed>,
+    ways: Vec<Way>,
+}
+
+impl Plan {
+    /// Files of the source that jobs refer to.
+    pub fn sources(&self) -> &[String] {
+        &self.contents.files
+    }
+
+    /// Files that will exist.
+    pub fn files(&self) -> &[OutputFile] {
+        &self.placed.files
+    }
+
+    /// What a lenient reading mended.
+    pub fn repairs(&self) -> &[Repair] {
+        &self.contents.repairs
+    }
+
+    /// What the user should know.
+    pub fn notes(&self) -> &[String] {
+        &self.contents.notes
+    }
+
+    /// One for every tensor that is written, in the order in which the source stores them.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = Job<'_>> + Clone {
+        self.ways.iter().map(|way| self.job(way))
+    }
+
+    /// Some of the jobs.
+    pub(crate) fn jobs_in(&self, range: Range<usize>) -> impl Iterator<Item = Job<'_>> {
+        self.ways.get(range).unwrap_or_default().iter().map(|way| self.job(way))
+    }
+
+    fn job<'a>(&'a self, way: &'a Way) -> Job<'a> {
+        let Way { number, steps, access } = way;
+        let to = &self.placed.placements[*number];
+        let Contents { checkpoint, placements, .. } = &*self.contents;
+        Job {
+            tensor: &checkpoint.tensors[to.tensor.0].name,
+            from: &placements[to.tensor.0],
+            added: to.added.iter().map(|added| &placements[added.tensor.0]).collect(),
+            steps,
+            access: *access,
+            to,
+            number: *number,
+        }
+    }
+}
+
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Said<'a> {
+            from: &'a str,
+            to: &'a str,
+            sources: &'a [String],
+            files: &'a [OutputFile],
+            jobs: Vec<Job<'a>>,
+            excluded: &'a [String],
+            losses: &'a [Loss],
+            repairs: &'a [Repair],
+            notes: &'a [String],
+            bytes_read: u64,
+            bytes_written: u64,
+            peak_memory: u64,
+            threads: usize,
+        }
+        let said = Said {
+            from: self.from,
+            to: self.to,
+            sources: self.sources(),
+            files: self.files(),
+            jobs: self.jobs().collect(),
+            excluded: &self.excluded,
+            losses: &self.losses,
+            repairs: self.repairs(),
+            notes: self.notes(),
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+            peak_memory: self.peak_memory,
+            threads: self.threads,
+        };
+        said.serialize(serializer)
+    }
 }
 
 /// One tensor's way from source to target.
 #[derive(Clone, Debug, Serialize)]
-pub struct Job {
+pub struct Job<'a> {
     /// The tensor's name in the checkpoint, after mapping.
-    pub tensor: String,
+    pub tensor: &'a str,
     /// Where its bytes are.
-    pub from: Placement,
+    pub from: &'a Placement,
     /// Where the bytes are of what is added, parallel to `to.added`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub added: Vec<Placement>,
+    pub added: Vec<&'a Placement>,
     /// What happens to them.
-    pub steps: Vec<Step>,
+    pub steps: &'a [Step],
     /// How the steps touch memory.
     pub access: Access,
     /// Where they go.
-    pub to: Placement,
+    pub to: &'a Placement,
     /// Position of `to` among the codec's placements.
     #[serde(skip)]
     pub(crate) number: usize,
+}
+
+/// What a plan holds of a job: there can be many, and the rest is known already.
+#[derive(Clone, Debug)]
+struct Way {
+    /// Position among the codec's placements.
+    number: usize,
+    steps: Vec<Step>,
+    access: Access,
 }
 
 /// What may be used.
@@ -147,8 +234,8 @@ impl Policy {
 pub(crate) struct Parts<'a> {
     pub(crate) from: &'static str,
     pub(crate) to: &'a FormatInfo,
-    pub(crate) contents: &'a Contents,
-    pub(crate) placed: &'a Placed,
+    pub(crate) contents: Arc<Contents>,
+    pub(crate) placed: Placed,
     pub(crate) excluded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) resources: Resources,
@@ -161,41 +248,48 @@ impl Plan {
     pub(crate) fn new(parts: Parts) -> Result<Plan> {
         let Parts { from, to, contents, placed, excluded, mut losses, resources, reread } = parts;
         placed.check(&contents.checkpoint)?;
-        let mut jobs = placed
-            .placements
-            .iter()
-            .enumerate()
-            .map(|(number, target)| job(contents, number, target))
-            .collect::<Result<Vec<_>>>()?;
-        // In the order of the source's bytes: another order costs many times as much on a cold cache.
-        jobs.sort_by_key(|job| job.from.extents.first().map(|extent| (extent.file, extent.offset)));
         losses.extend(placed.losses.iter().cloned());
         losses.extend(unspoken(&contents.checkpoint, to, &losses));
-        let total = |side: fn(&Job) -> &Placement| {
-            jobs.iter()
-                .flat_map(|job| &side(job).extents)
-                .fold(0u64, |sum, extent| sum.saturating_add(extent.len))
-        };
-        let (bytes_read, bytes_written) = (total(|job| &job.from), total(|job| &job.to));
-        let (budget, threads, peak_memory) =
-            share(resources, &Held::new(&jobs, placed, reread), &jobs, room())?;
-        Ok(Plan {
+        let ways = ways(&contents, &placed)?;
+        let mut plan = Plan {
             from,
             to: to.id,
-            sources: contents.files.clone(),
-            files: placed.files.clone(),
-            jobs,
             excluded,
             losses,
-            repairs: contents.repairs.clone(),
-            notes: contents.notes.clone(),
-            bytes_read,
-            bytes_written,
-            peak_memory,
-            threads,
-            budget,
-        })
+            bytes_read: 0,
+            bytes_written: 0,
+            peak_memory: 0,
+            threads: 0,
+            budget: Budget::default(),
+            contents,
+            placed: Arc::new(placed),
+            ways,
+        };
+        plan.bytes_read = plan.jobs().fold(0, |sum, job| sum.saturating_add(bytes(job.from)));
+        plan.bytes_written = plan.jobs().fold(0, |sum, job| sum.saturating_add(bytes(job.to)));
+        let sizes = plan.jobs().map(|job| (bytes(job.from).max(bytes(job.to)), job.access == Access::Tile));
+        let shared = share(resources, &Held::new(&plan, reread), sizes, room())?;
+        (plan.budget, plan.threads, plan.peak_memory) = shared;
+        Ok(plan)
     }
+}
+
+/// Bytes of all extents.
+fn bytes(placement: &Placement) -> u64 {
+    placement.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.len))
+}
+
+/// The way to each placement, in the order of the source's bytes: another order costs many times as much on a cold cache.
+fn ways(contents: &Contents, placed: &Placed) -> Result<Vec<Way>> {
+    let mut ways = Vec::with_capacity(placed.placements.len());
+    for (number, target) in placed.placements.iter().enumerate() {
+        ways.push(way(contents, number, target)?);
+    }
+    let source = |way: &Way| placed.placements.get(way.number).map(|target| target.tensor.0);
+    let extents = |way: &Way| contents.placements.get(source(way)?).map(|placement| &placement.extents);
+    let place = |way: &Way| extents(way)?.first().map(|extent| (extent.file, extent.offset));
+    ways.sort_unstable_by_key(|way| (place(way), way.number));
+    Ok(ways)
 }
 
 /// What the target's format cannot hold by its own account, and its codec does not name: nothing is lost silently.
@@ -219,7 +313,7 @@ fn unspoken(checkpoint: &Checkpoint, to: &FormatInfo, losses: &[Loss]) -> Vec<Lo
     found
 }
 
-fn job(contents: &Contents, number: usize, target: &Placement) -> Result<Job> {
+fn way(contents: &Contents, number: usize, target: &Placement) -> Result<Way> {
     let (tensor, source) = contents.tensor_at(target.tensor)?;
     let added = target.added.iter().map(|added| contents.tensor_at(added.tensor));
     let added = added.collect::<Result<Vec<_>>>()?;
@@ -256,15 +350,7 @@ fn job(contents: &Contents, number: usize, target: &Placement) -> Result<Job> {
         element_size(&source.encoding, &target.encoding, tensor)?;
     }
     let access = if tiled { Access::Tile } else { Access::Stream };
-    Ok(Job {
-        tensor: tensor.name.clone(),
-        from: source.clone(),
-        added: added.into_iter().map(|(_, placement)| placement.clone()).collect(),
-        steps,
-        access,
-        to: target.clone(),
-        number,
-    })
+    Ok(Way { number, steps, access })
 }
 
 /// The steps from a source to an encoding, neither of which has tiles.
@@ -280,7 +366,8 @@ fn way_steps(
     let slices = source.extents.iter().filter(|extent| extent.region.is_some() && !kept).count();
     let mut steps =
         steps(&source.encoding, encoding, slices, &names).map_err(|error| error.tensor(&tensor.name))?;
-    if let Some(Window { start, whole }) = source.window.clone() {
+    if let Some(window) = &source.window {
+        let Window { start, whole } = Window::clone(window);
         steps.insert(0, Step::Cut { start, shape: tensor.shape.clone(), whole });
     }
     Ok(steps)
@@ -297,11 +384,11 @@ fn keeps_slices(source: &Placement, target: &Placement) -> bool {
 /// What the process holds before the first worker starts: code, stacks, allocator.
 const BASE: u64 = 6 << 20;
 /// What describes one tensor, on both sides.
-const PER_TENSOR: u64 = 3 << 10;
+const PER_TENSOR: u64 = 2 << 10;
 /// What describes one further stored piece of a tensor, on both sides.
 const PER_EXTENT: u64 = 512;
-/// How many times a name is held: in the checkpoint, the source, the target, the plan.
-const NAMES: u64 = 5;
+/// How many times a name is held: in the checkpoint, the source, the target, a header.
+const NAMES: u64 = 4;
 
 /// What may be mapped beside all that, for what is allocated in pieces.
 const MARGIN: u64 = 1 << 20;
@@ -315,32 +402,35 @@ struct Held {
 }
 
 impl Held {
-    fn new(jobs: &[Job], placed: &Placed, reread: bool) -> Self {
+    fn new(plan: &Plan, reread: bool) -> Self {
+        let placed = &plan.placed;
         let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
-        let job = |job: &Job| {
+        let job = |job: Job| {
             let extents = (job.from.extents.len() + job.to.extents.len()) as u64;
             PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * job.tensor.len() as u64
         };
-        let once = 2 * (blocks + placed.draft.len() as u64) + jobs.iter().map(job).sum::<u64>();
+        let once = 2 * (blocks + placed.draft.len() as u64) + plan.jobs().map(job).sum::<u64>();
         let again = if reread { once } else { 0 };
         Held { all: BASE + once + again, ahead: MARGIN + once / 4 + again }
     }
 }
 
 /// Shares the memory among as many threads as are wanted, useful, and have room.
-fn share(resources: Resources, held: &Held, jobs: &[Job], room: Option<u64>) -> Result<(Budget, usize, u64)> {
+///
+/// `jobs` says of each how many bytes it moves, and whether in tiles.
+fn share(
+    resources: Resources,
+    held: &Held,
+    jobs: impl ExactSizeIterator<Item = (u64, bool)> + Clone,
+    room: Option<u64>,
+) -> Result<(Budget, usize, u64)> {
     let fixed = held.all;
     let wanted = match resources.threads {
         0 => default_threads(),
         threads => threads,
     };
-    let peak = |budget: Budget| {
-        let bytes = |placement: &Placement| placement.extents.iter().map(|extent| extent.len).sum::<u64>();
-        let peaks = jobs
-            .iter()
-            .map(|job| budget.peak(bytes(&job.from).max(bytes(&job.to)), job.access == Access::Tile));
-        peaks.max().unwrap_or(0)
-    };
+    let peak =
+        |budget: Budget| jobs.clone().map(|(bytes, tiled)| budget.peak(bytes, tiled)).max().unwrap_or(0);
     let mapped = |threads: u64| match room {
         None => u64::MAX,
         Some(room) => room.saturating_sub(held.ahead + PER_THREAD * (threads - 1)),
@@ -424,18 +514,19 @@ mod tests {
     fn too_little_memory_is_refused_with_the_least_that_would_do() {
         let resources = Resources { max_memory: 1 << 20, threads: 2 };
         let held = Held { all: BASE, ahead: MARGIN };
-        let error = share(resources, &held, &[], None).unwrap_err().to_string();
+        let error = share(resources, &held, std::iter::empty(), None).unwrap_err().to_string();
         let least = BASE + Budget::LEAST;
         assert!(error.contains(&format!("at least {least}")), "{error}");
-        share(Resources { max_memory: least, threads: 2 }, &held, &[], None).unwrap();
+        share(Resources { max_memory: least, threads: 2 }, &held, std::iter::empty(), None).unwrap();
     }
 
     #[test]
     fn too_little_address_space_is_refused_with_the_least_that_would_do() {
         let held = Held { all: BASE, ahead: MARGIN };
-        let error = share(Resources::default(), &held, &[], Some(MARGIN)).unwrap_err().to_string();
+        let error =
+            share(Resources::default(), &held, std::iter::empty(), Some(MARGIN)).unwrap_err().to_string();
         let least = MARGIN + Budget::LEAST;
         assert!(error.contains(&format!("at least {least}")) && error.contains("ulimit -v"), "{error}");
-        share(Resources::default(), &held, &[], Some(least)).unwrap();
+        share(Resources::default(), &held, std::iter::empty(), Some(least)).unwrap();
     }
 }

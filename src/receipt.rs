@@ -186,9 +186,9 @@ pub(crate) fn text(
 ) -> Result<String> {
     let Planned { source, plan, conversion, .. } = planned;
     let (threads, chunk) = (plan.threads, plan.budget.chunk);
-    let staged = Input::staged(&planned.directory, "", output.staged(&planned.placed.files));
+    let staged = Input::staged(&planned.directory, "", output.staged(&planned.plan.placed.files));
     let opened = source.input.opened();
-    let written: Vec<String> = plan.files.iter().map(|file| file.name.clone()).collect();
+    let written: Vec<String> = plan.files().iter().map(|file| file.name.clone()).collect();
     let receipt = Receipt {
         ckpt: env!("CARGO_PKG_VERSION"),
         source: SideRecord {
@@ -215,7 +215,7 @@ pub(crate) fn text(
         tensors: tensors(planned, reread, examined),
         excluded: &plan.excluded,
         losses: &plan.losses,
-        repairs: &plan.repairs,
+        repairs: plan.repairs(),
         verification: verification.map(|found| VerificationRecord {
             tensors: found.tensors,
             equal: found.equal,
@@ -250,18 +250,18 @@ fn of_text(text: &str) -> String {
 }
 
 fn tensors<'a>(planned: &'a Planned, reread: &'a Reread, examined: &'a [Examined]) -> Vec<TensorRecord<'a>> {
-    let jobs = planned.plan.jobs.iter().zip(examined).enumerate();
-    let record = |(number, (job, examined)): (usize, (&'a Job, &'a Examined))| {
+    let jobs = planned.plan.jobs().zip(examined).enumerate();
+    let record = |(number, (job, examined)): (usize, (Job<'a>, &'a Examined))| {
         let (part, id) = reread.tensor(number)?;
         let (tensor, _) = part.contents.tensor_at(id).ok()?;
         Some(TensorRecord {
-            sources: sources(planned, job),
-            tensor: &job.tensor,
+            sources: sources(planned, &job),
+            tensor: job.tensor,
             name: &tensor.name,
-            files: files(planned, job),
+            files: files(planned, &job),
             dtype: part.canonical(id).dtype,
             shape: &tensor.shape,
-            steps: &job.steps,
+            steps: job.steps,
             sha256: examined.sha256.as_deref(),
             largest_error: examined.error,
         })
@@ -270,9 +270,9 @@ fn tensors<'a>(planned: &'a Planned, reread: &'a Reread, examined: &'a [Examined
 }
 
 /// The names that the source has for what a tensor was made of.
-fn sources<'a>(planned: &'a Planned, job: &'a Job) -> Vec<&'a str> {
+fn sources<'a>(planned: &'a Planned, job: &Job<'a>) -> Vec<&'a str> {
     let added = job.to.added.iter().filter_map(|added| planned.source.contents.tensor_at(added.tensor).ok());
-    let names = [job.tensor.as_str()].into_iter().chain(added.map(|(tensor, _)| tensor.name.as_str()));
+    let names = [job.tensor].into_iter().chain(added.map(|(tensor, _)| tensor.name.as_str()));
     names
         .flat_map(|name| match planned.made_of.get(name) {
             Some(sources) => sources.iter().map(String::as_str).collect(),
@@ -285,7 +285,7 @@ fn files<'a>(planned: &'a Planned, job: &Job) -> Vec<&'a str> {
     let mut ids: Vec<usize> = job.to.extents.iter().map(|extent| extent.file.0).collect();
     ids.sort_unstable();
     ids.dedup();
-    ids.into_iter().filter_map(|id| planned.plan.files.get(id)).map(|file| file.name.as_str()).collect()
+    ids.into_iter().filter_map(|id| planned.plan.files().get(id)).map(|file| file.name.as_str()).collect()
 }
 
 fn records(input: &Input, names: &[String], threads: usize, chunk: usize) -> Result<Vec<FileRecord>> {

@@ -40,6 +40,9 @@ pub(crate) fn select(contents: &mut Contents, include: &[String], exclude: &[Str
 /// Takes tensors out, and the graph where it needs one of them; a slot whose tensor goes belongs to none.
 pub(crate) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
     let gone: HashSet<&str> = names.iter().map(String::as_str).collect();
+    if gone.is_empty() {
+        return Removed::default();
+    }
     let tensors = std::mem::take(&mut contents.checkpoint.tensors);
     let placements = std::mem::take(&mut contents.placements);
     for (mut tensor, mut placement) in tensors.into_iter().zip(placements) {

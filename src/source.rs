@@ -36,7 +36,7 @@ pub struct OpenOptions {
 pub struct Source {
     pub(crate) input: Input,
     pub(crate) codec: Arc<dyn Codec>,
-    pub(crate) contents: Contents,
+    pub(crate) contents: Arc<Contents>,
     pub(crate) files: Arc<Files>,
     /// How it was opened.
     pub(crate) options: OpenOptions,
@@ -107,6 +107,7 @@ impl Source {
             contents.checkpoint.specify(names).map_err(|error| error.field(ACTIVATIONS))?;
         }
         let files = Files::new(&input, &contents);
+        let contents = Arc::new(contents);
         Ok(Source { input, codec, contents, files, options, evidence: Vec::new() })
     }
 
@@ -164,13 +165,19 @@ impl Source {
     /// [`ckpt_api::Kind::Mapping`] where it does not fit.
     #[cfg(feature = "forward")]
     pub(crate) fn renamed(&self, mapping: &Mapping, limits: &Limits) -> Result<Source> {
-        let mut contents = self.contents.clone();
+        let mut contents = Contents::clone(&self.contents);
         let applied = mapping.apply_to(&contents.checkpoint.tensors, limits)?;
         remove(&mut contents, applied.dropped);
         rebuild(&mut contents, &applied.targets)?;
         let Source { input, codec, files, options, evidence, .. } = self;
         let (input, codec, files) = (input.clone(), codec.clone(), files.clone());
+        let contents = Arc::new(contents);
         Ok(Source { input, codec, contents, files, options: options.clone(), evidence: evidence.clone() })
+    }
+
+    /// What is in it, to be changed; a copy where a plan has it.
+    pub(crate) fn contents_mut(&mut self) -> &mut Contents {
+        Arc::make_mut(&mut self.contents)
     }
 
     /// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes.

@@ -7,6 +7,9 @@ pub(crate) fn count(number: usize, what: &str) -> String {
 
 /// Text from a file, without characters that could steer a terminal or hide what it says.
 pub(crate) fn plain(text: &str) -> String {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_control(c) {

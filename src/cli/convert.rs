@@ -118,7 +118,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
             "files": files, "tensors": summary.tensors, "bytes": summary.bytes,
             "rounding": summary.rounding, "verification": summary.verification,
             "resumed": summary.resumed, "receipt": summary.receipt.map(|path| path.to_string_lossy().into_owned()),
-            "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs, "notes": plan.notes,
+            "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs(), "notes": plan.notes(),
         }))?
         .into());
     }
@@ -306,11 +306,11 @@ fn tensors(found: &Verification) -> String {
 /// What a person should know about a plan.
 fn remarks(plan: &Plan) -> String {
     let mut text = String::new();
-    for repair in &plan.repairs {
+    for repair in plan.repairs() {
         let _ =
             writeln!(text, "repaired {}: {}", render::plain(&repair.subject), render::plain(&repair.detail));
     }
-    for note in &plan.notes {
+    for note in plan.notes() {
         let _ = writeln!(text, "note: {}", render::plain(note));
     }
     if !plan.excluded.is_empty() {
@@ -335,17 +335,16 @@ fn show_plan(conversion: &Conversion, planned: &Planned, json: bool) -> Result<R
 fn plan_text(plan: &Plan) -> String {
     let mut text = format!("{} to {}\n", plan.from, plan.to);
     let rows: Vec<Vec<String>> = plan
-        .jobs
-        .iter()
+        .jobs()
         .map(|job| {
             let steps: Vec<String> = job.steps.iter().map(|step| step.describe()).collect();
             let bytes = job.to.extents.iter().map(|extent| extent.len).sum();
             let steps = if steps.is_empty() { "copy".to_owned() } else { steps.join(", ") };
-            vec![render::plain(&job.tensor), render::plain(&job.to.name), steps, render::bytes(bytes)]
+            vec![render::plain(job.tensor), render::plain(&job.to.name), steps, render::bytes(bytes)]
         })
         .collect();
     text += &render::table(&["tensor", "becomes", "steps", "bytes"], &[3], &rows);
-    for file in &plan.files {
+    for file in plan.files() {
         let len = file.len.map_or("size known when written".to_owned(), render::bytes);
         let _ = writeln!(text, "file {} ({len})", render::plain(&file.name));
     }

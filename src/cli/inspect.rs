@@ -1,8 +1,9 @@
 //! `ckpt inspect`.
 
 use super::common::{Looking, write_new};
-use super::{Report, render, to_json};
-use crate::inspect::{Inspection, Stats, TensorSummary, html, inspect};
+use super::render::{self, Table};
+use super::{Report, to_json};
+use crate::inspect::{Inspection, Stats, html, inspect};
 use crate::words::count;
 use ckpt_api::{Graph, Result, Role};
 use clap::Args;
@@ -54,15 +55,10 @@ fn text(inspection: &Inspection, stats: bool) -> String {
         inspection.title,
         render::plain(&inspection.reason)
     );
-    let rows: Vec<Vec<String>> = inspection.tensors.iter().map(|tensor| row(tensor, stats)).collect();
     let total = inspection.tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
     let _ = writeln!(text, "\n{}, {}", count(inspection.tensors.len(), "tensor"), render::bytes(total));
-    if !rows.is_empty() {
-        let mut head = vec!["name", "dtype", "shape", "axes", "bytes", "role"];
-        if stats {
-            head.extend(["min", "max", "mean", "std", "zeros", "nan", "inf"]);
-        }
-        text += &render::table(&head, &[4, 6, 7, 8, 9, 10, 11, 12], &rows);
+    if !inspection.tensors.is_empty() {
+        text += &tensors(inspection, stats);
     }
     if let Some(graph) = &inspection.graph {
         let _ = write!(text, "\nlayers\n{}", layers(graph));
@@ -85,24 +81,26 @@ fn text(inspection: &Inspection, stats: bool) -> String {
     text + &metadata(inspection)
 }
 
-fn row(tensor: &TensorSummary, stats: bool) -> Vec<String> {
-    let axes = tensor
-        .axes
-        .as_ref()
-        .map_or(String::new(), |axes| axes.iter().map(|axis| axis.name()).collect::<Vec<_>>().join(" "));
-    let role = if tensor.role == Role::Weight { "" } else { tensor.role.name() };
-    let mut row = vec![
-        render::plain(&tensor.name),
-        tensor.dtype.to_string(),
-        tensor.shape.to_string(),
-        axes,
-        render::bytes(tensor.bytes),
-        role.to_owned(),
-    ];
+fn tensors(inspection: &Inspection, stats: bool) -> String {
+    let mut head = vec!["name", "dtype", "shape", "axes", "bytes", "role"];
     if stats {
-        row.extend(stat_cells(tensor.stats.as_ref()));
+        head.extend(["min", "max", "mean", "std", "zeros", "nan", "inf"]);
     }
-    row
+    let mut table = Table::new(&head, &[4, 6, 7, 8, 9, 10, 11, 12]);
+    for tensor in &inspection.tensors {
+        let axes = tensor.axes.iter().flatten().map(|axis| axis.name());
+        table.cell(render::plain(&tensor.name));
+        table.cell(tensor.dtype);
+        table.cell(&tensor.shape);
+        table.cell(axes.collect::<Vec<_>>().join(" "));
+        table.cell(render::bytes(tensor.bytes));
+        table.cell(if tensor.role == Role::Weight { "" } else { tensor.role.name() });
+        if stats {
+            stat_cells(tensor.stats.as_deref()).iter().for_each(|cell| table.cell(cell));
+        }
+        table.end_row();
+    }
+    table.finish()
 }
 
 fn stat_cells(stats: Option<&Stats>) -> [String; 7] {

@@ -5,13 +5,15 @@ pub(super) use crate::words::{bytes, plain};
 use ckpt_api::{Loss, LossKind};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
+use std::iter::repeat_n;
 
 /// A text of several lines, in columns or not, without any other control character: the last bar between a file and the terminal. In JSON,
 /// where they stand in strings alone, as JSON escapes them.
 pub(super) fn harmless(text: &str, json: bool) -> Cow<'_, str> {
     let steers = |c: char| !matches!(c, '\n' | '\t') && is_control(c);
-    if !text.contains(steers) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.bytes().all(is_plain) || !text.contains(steers) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
@@ -29,26 +31,74 @@ pub(super) fn harmless(text: &str, json: bool) -> Cow<'_, str> {
 
 /// A table with aligned columns; those named in `right` are aligned to the right.
 pub(super) fn table(head: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    let mut table = Table::new(head, right);
     for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
+        row.iter().for_each(|cell| table.cell(cell));
+        table.end_row();
     }
-    let mut text = String::new();
-    let mut line = |cells: &[String]| {
-        let mut line = String::new();
-        for (k, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let space = " ".repeat(width - cell.chars().count());
-            let cell = if right.contains(&k) { format!("{space}{cell}") } else { format!("{cell}{space}") };
-            let _ = write!(line, "  {cell}");
+    table.finish()
+}
+
+/// A table that is made cell by cell: all text of its cells lies in one string, since there can be many thousand rows.
+pub(super) struct Table<'a> {
+    right: &'a [usize],
+    widths: Vec<usize>,
+    text: String,
+    /// Where each cell ends in the text, and how many characters it has.
+    cells: Vec<(usize, usize)>,
+    /// Cells before the current row.
+    before: usize,
+    /// Where each row ends in the cells.
+    rows: Vec<usize>,
+}
+
+impl<'a> Table<'a> {
+    /// One with this head; columns named in `right` are aligned to the right.
+    pub(super) fn new(head: &[&str], right: &'a [usize]) -> Self {
+        let (widths, text) = (vec![0; head.len()], String::new());
+        let mut table = Table { right, widths, text, cells: Vec::new(), before: 0, rows: Vec::new() };
+        head.iter().for_each(|cell| table.cell(cell));
+        table.end_row();
+        table
+    }
+
+    /// The next cell of the row; those past the head are left out.
+    pub(super) fn cell(&mut self, cell: impl Display) {
+        let start = self.text.len();
+        let _ = write!(self.text, "{cell}");
+        let Some(width) = self.widths.get_mut(self.cells.len() - self.before) else {
+            return self.text.truncate(start);
+        };
+        let cell = self.text.get(start..).unwrap_or_default();
+        let chars = if cell.is_ascii() { cell.len() } else { cell.chars().count() };
+        *width = (*width).max(chars);
+        self.cells.push((self.text.len(), chars));
+    }
+
+    pub(super) fn end_row(&mut self) {
+        self.before = self.cells.len();
+        self.rows.push(self.before);
+    }
+
+    pub(super) fn finish(self) -> String {
+        let mut out = String::with_capacity(self.text.len() * 2);
+        let (mut start, mut first) = (0, 0);
+        for row in &self.rows {
+            for (column, (end, chars)) in self.cells[first..*row].iter().enumerate() {
+                let space = self.widths[column] - chars + 2;
+                // On either side of a cell at the right, and after one at the left.
+                let before = if self.right.contains(&column) { space } else { 2 };
+                out.extend(repeat_n(' ', before));
+                out.push_str(&self.text[start..*end]);
+                out.extend(repeat_n(' ', space - before));
+                start = *end;
+            }
+            first = *row;
+            out.truncate(out.trim_end_matches(' ').len());
+            out.push('\n');
         }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    };
-    line(&head.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>());
-    rows.iter().for_each(|row| line(row));
-    text
+        out
+    }
 }
 
 /// Losses by kind, each with how many and the first few.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A job, its source tensor, and the tensor that it became, seen with the source's axes.
 pub(super) struct Pair<'a> {
     planned: &'a Planned,
-    job: &'a Job,
+    job: Job<'a>,
     tensor: &'a Tensor,
     written: &'a Source,
     back: Placement,
@@ -24,15 +24,15 @@ impl<'a> Pair<'a> {
     /// [`ckpt_api::Kind::Mismatch`] where dtype, shape, or what the axes mean are not those that were written.
     pub(super) fn new(
         planned: &'a Planned,
-        job: &'a Job,
+        job: Job<'a>,
         (written, id): (&'a Source, TensorId),
         cancelled: &'a AtomicBool,
     ) -> Result<Self> {
         let (tensor, _) = planned.source.contents.tensor_at(job.to.tensor)?;
         let (found, placement) = written.contents.tensor_at(id)?;
-        let back = with_axes_of(tensor, job, found, placement).map_err(|error| {
+        let back = with_axes_of(tensor, &job, found, placement).map_err(|error| {
             error
-                .tensor(&job.tensor)
+                .tensor(job.tensor)
                 .help("nothing was kept; this is a defect of the format's codec: please report it")
         })?;
         let budget = planned.plan.budget.of_two();
@@ -108,7 +108,7 @@ impl<'a> Pair<'a> {
             self.job.to.added.iter().zip(&self.job.added).map(|(added, source)| {
                 Ok(Addend::new(contents.tensor_at(added.tensor)?.0, source, &added.axes))
             });
-        let (files, from) = (&self.planned.source.files, &self.job.from);
+        let (files, from) = (&self.planned.source.files, self.job.from);
         let addends = addends.collect::<Result<Vec<_>>>()?;
         let mut source = TensorStream::sum(files, self.tensor, from, addends, own, None, self.budget)?;
         let mut written =
@@ -123,7 +123,7 @@ impl<'a> Pair<'a> {
 
     /// The error for the first byte that differs: where both lie, and what they say.
     fn differs(&self, common: &Encoding, first: u64, at: usize, own: &[u8], back: &[u8]) -> Error {
-        let error = Error::mismatch("what was written is not what the source holds").tensor(&self.job.tensor);
+        let error = Error::mismatch("what was written is not what the source holds").tensor(self.job.tensor);
         let error =
             error.help("nothing was kept; check the disk and memory of this machine, and please report it");
         let Some(size) = common.dtype.bytes().and_then(|size| usize::try_from(size).ok()) else {
@@ -148,7 +148,7 @@ impl<'a> Pair<'a> {
             })
             .found(format!("{}{written}", element(back)))
             .expected(element(own));
-        match place(&self.planned.source, &self.job.from) {
+        match place(&self.planned.source, self.job.from) {
             Some((file, offset)) => error.file(file).offset(offset),
             None => error,
         }

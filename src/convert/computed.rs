@@ -37,7 +37,7 @@ pub(super) fn compute(planned: &Planned, parts: &[Source]) -> ckpt_api::Result<C
     if planned.plan.losses.iter().any(|loss| loss.kind.changes_function() && !is_rounding(loss.kind)) {
         return Ok(Computed::not_run("what the model computes was changed, as was allowed"));
     }
-    if planned.plan.jobs.iter().flat_map(|job| &job.to.added).any(is_at_one_index) {
+    if planned.plan.jobs().flat_map(|job| &job.to.added).any(is_at_one_index) {
         return Ok(Computed::not_run(
             "a tensor was folded into one channel of another, which computes the same only where that channel's input is 1: \
              give such inputs to ckpt verify IN OUT --input",

@@ -24,9 +24,9 @@ pub struct Verification {
 
 impl Verification {
     pub(super) fn new(planned: &Planned, examined: &[Examined], computed: Computed) -> Self {
-        let pairs = planned.plan.jobs.iter().zip(examined);
+        let pairs = planned.plan.jobs().zip(examined);
         let changed = pairs.filter_map(|(job, examined)| {
-            Some(Rounded { tensor: job.tensor.clone(), largest_error: examined.error? })
+            Some(Rounded { tensor: job.tensor.to_owned(), largest_error: examined.error? })
         });
         let changed: Vec<Rounded> = changed.collect();
         Verification { tensors: examined.len(), equal: examined.len() - changed.len(), changed, computed }
@@ -52,19 +52,20 @@ pub(crate) struct Examined {
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] for the first that is not what its source holds, where the conversion is to be verified.
 pub(crate) fn examine(planned: &Planned, reread: &Reread, cancelled: &AtomicBool) -> Result<Vec<Examined>> {
-    let jobs: Vec<usize> = (0..planned.plan.jobs.len()).collect();
+    let jobs: Vec<usize> = (0..planned.plan.jobs().len()).collect();
     in_parallel(&jobs, planned.plan.threads, |number| {
         let (job, (part, id)) = planned
             .plan
-            .jobs
-            .get(number)
+            .jobs()
+            .nth(number)
             .zip(reread.tensor(number))
             .ok_or_else(|| Error::mismatch("a tensor that was written is not found"))?;
+        let changed = changes_values(&job);
         let pair = Pair::new(planned, job, (part, id), cancelled)?;
         if planned.conversion.verify {
             pair.compare()?;
         }
-        let error = if changes_values(job) { Some(pair.error()?) } else { None };
+        let error = if changed { Some(pair.error()?) } else { None };
         let hash = planned.conversion.receipt.is_some();
         let sha256 = hash.then(|| hash_value(part, id, planned.plan.budget)).transpose()?;
         Ok(Examined { error, sha256: sha256.map(|hash| hex(&hash)) })

@@ -29,7 +29,7 @@ pub(super) fn fingerprint(planned: &Planned) -> Option<Fingerprint> {
         "include": conversion.include,
         "exclude": conversion.exclude,
         "dtype": conversion.dtype,
-        "jobs": plan.jobs.len(),
+        "jobs": plan.jobs().len(),
         "bytes": [plan.bytes_read, plan.bytes_written],
     });
     Some(Sha256::digest(described.to_string()).into())

@@ -25,7 +25,7 @@ impl Reread {
             return Err(Error::unsupported("what cannot be read cannot be verified")
                 .found(format!("format '{}', which is only written", planned.codec.info().id)));
         }
-        let files = output.staged(&planned.placed.files);
+        let files = output.staged(&planned.plan.placed.files);
         let readings = readings(planned, &files)?;
         let parts = readings.iter().map(|reading| open(planned, reading, &files).map_err(unreadable));
         let parts = parts.collect::<Result<Vec<_>>>()?;
@@ -50,8 +50,8 @@ fn unreadable(error: Error) -> Error {
 
 /// What the codec says, or else what its user would name.
 fn readings(planned: &Planned, files: &BTreeMap<String, PathBuf>) -> Result<Vec<Reading>> {
-    if !planned.placed.readings.is_empty() {
-        return Ok(planned.placed.readings.clone());
+    if !planned.plan.placed.readings.is_empty() {
+        return Ok(planned.plan.placed.readings.clone());
     }
     let info = planned.codec.info();
     let specs = info.options.iter().filter(|spec| spec.side == Side::Both);
@@ -59,7 +59,7 @@ fn readings(planned: &Planned, files: &BTreeMap<String, PathBuf>) -> Result<Vec<
     let given = planned.conversion.options.iter();
     let options: Vec<_> = given.filter(|(key, _)| both.contains(&key.as_str())).cloned().collect();
     // An output's name may be the beginning of its files' names; the last file is the one that leads to the others.
-    let last = planned.placed.files.last().map(|file| file.name.as_str());
+    let last = planned.plan.placed.files.last().map(|file| file.name.as_str());
     for entry in [planned.name.as_str()].into_iter().chain(last) {
         let input = Input::staged(&planned.directory, entry, files.clone());
         if !matches!(planned.codec.probe(&input)?, Match::No) {
@@ -107,20 +107,20 @@ fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec
             named.entry(placement.name.as_str()).or_insert((number, placement.tensor));
         }
     }
-    let files = &planned.placed.files;
+    let files = &planned.plan.placed.files;
     let name = |extent: &Extent| files.get(extent.file.0).map_or("", |file| file.name.as_str()).to_owned();
     // A single array has its file's name, which is another one here.
-    let without = planned.plan.jobs.iter().filter(|job| place(&job.to.extents, name).is_empty()).count();
+    let without = planned.plan.jobs().filter(|job| place(&job.to.extents, name).is_empty()).count();
     let alone = if let ([only], 1) = (&bare[..], without) { Some(only) } else { None };
-    let find = |job: &Job| {
+    let find = |job: Job| {
         let place = place(&job.to.extents, name);
         let found = match place.is_empty() {
             true => named.get(job.to.name.as_str()).or(alone),
             false => at.get(&place),
         };
-        found.copied().ok_or_else(|| missing(job, named.contains_key(job.to.name.as_str()), &place))
+        found.copied().ok_or_else(|| missing(&job, named.contains_key(job.to.name.as_str()), &place))
     };
-    planned.plan.jobs.iter().map(find).collect()
+    planned.plan.jobs().map(find).collect()
 }
 
 fn place<'a>(extents: &[Extent], name: impl Fn(&Extent) -> String) -> Place<'a> {
@@ -132,7 +132,7 @@ fn place<'a>(extents: &[Extent], name: impl Fn(&Extent) -> String) -> Place<'a> 
 
 fn missing(job: &Job, elsewhere: bool, place: &Place) -> Error {
     let error = Error::mismatch("a tensor that was written is not found where it was written")
-        .tensor(&job.tensor)
+        .tensor(job.tensor)
         .found(if elsewhere { "a tensor of its name, elsewhere" } else { "no tensor there" })
         .help("nothing was kept; this is a defect of the format's codec: please report it");
     match place.first() {

@@ -44,7 +44,7 @@ impl Gather<'_> {
         // Without regions, the extents together are one run of bytes, in which each begins where the last one ended.
         let mut end = 0;
         for (number, extent) in source.extents.iter().enumerate() {
-            let stored = extent.region.as_ref().unwrap_or(&everything);
+            let stored = extent.region.as_deref().unwrap_or(&everything);
             let begin = if extent.region.is_some() { 0 } else { end };
             end = begin + extent.len;
             let Some(common) = intersection(stored, wanted) else { continue };

@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn extent(offset: u64, len: u64, region: Option<Region>) -> Extent {
-        Extent { file: FileId(0), offset, len, region, checksum: None }
+        Extent { file: FileId(0), offset, len, region: region.map(Box::new), checksum: None }
     }
 
     #[test]
@@ -118,8 +118,10 @@ mod tests {
     fn an_element_lies_in_the_extent_the_box_or_the_window_that_holds_it() {
         let t = tensor(&[2, 3]);
         let at = |extents: Vec<Extent>, window: Option<Window>, index: &[u64]| {
-            let placement =
-                Placement { window, ..Placement::new(TensorId(0), "t", extents, Encoding::row_major(&t)) };
+            let placement = Placement {
+                window: window.map(Box::new),
+                ..Placement::new(TensorId(0), "t", extents, Encoding::row_major(&t))
+            };
             place_of(&placement, &t.shape, index).map(|(_, offset)| offset)
         };
         assert_eq!(at(vec![extent(100, 4, None), extent(200, 8, None)], None, &[1, 0]), Some(202));

@@ -1,6 +1,7 @@
 //! The executor: moves bytes as a plan says, in parallel, within a budget, all or nothing.
 
 mod add;
+mod ahead;
 mod each;
 mod extents;
 mod gather;

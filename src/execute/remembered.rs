@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const OWN: Checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed: 0, value: None };
 
 /// The extents of a job's target, each with a checksum unless the source's, which is verified, is of the same bytes.
-pub(super) fn checked(job: &Job) -> Cow<'_, [Extent]> {
+pub(super) fn checked<'a>(job: &Job<'a>) -> Cow<'a, [Extent]> {
     let sources = of_source(job);
     let lacks = |(index, extent): (usize, &Extent)| extent.checksum.is_none() && sources.of(index).is_none();
     if !job.to.extents.iter().enumerate().any(lacks) {
@@ -37,8 +37,8 @@ impl<'a> Sources<'a> {
 }
 
 /// The source's extents, where their bytes come through unchanged; else none.
-fn of_source(job: &Job) -> Sources<'_> {
-    let (from, to) = (&job.from, &job.to);
+fn of_source<'a>(job: &Job<'a>) -> Sources<'a> {
+    let (from, to) = (job.from, job.to);
     let unchanged = job.steps.is_empty()
         && job.added.is_empty()
         && from.window.is_none()

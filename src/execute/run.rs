@@ -1,6 +1,7 @@
 //! Carries out the jobs of a plan.
 
 use super::add::Addend;
+use super::ahead::Ahead;
 use super::each::in_parallel;
 use super::extents::Extents;
 use super::journal::Record;
@@ -36,9 +37,10 @@ pub(crate) struct Done {
 
 /// Runs all jobs, several at a time; the results are in the order of the plan's jobs.
 pub(crate) fn run(plan: &Plan, run: &Run) -> Result<Vec<Done>> {
-    let batches = in_parallel(&batches(&plan.jobs), plan.threads, |jobs| {
+    let batches = in_parallel(&batches(plan), plan.threads, |(first, end)| {
         let mut writer = Writer::new(run.output);
-        let done = jobs.iter().map(|job| run_job(plan, job, run, &mut writer));
+        let ahead = Ahead::of(plan.jobs_in(first..end));
+        let done = plan.jobs_in(first..end).map(|job| run_job(plan, &job, run, &ahead, &mut writer));
         let done = done.collect::<Result<Vec<_>>>()?;
         writer.flush()?;
         let done = done.into_iter().map(|(done, record)| {
@@ -55,30 +57,30 @@ pub(crate) fn run(plan: &Plan, run: &Run) -> Result<Vec<Done>> {
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] where it was changed since.
 pub(crate) fn completed(plan: &Plan, run: &Run) -> Result<Vec<Done>> {
-    let jobs: Vec<&Job> = plan.jobs.iter().collect();
-    in_parallel(&jobs, plan.threads, |job| {
+    let jobs: Vec<Job> = plan.jobs().collect();
+    in_parallel(&jobs.iter().collect::<Vec<_>>(), plan.threads, |job| {
         kept(plan, job, run)?.ok_or_else(|| {
             Error::usage("the output exists, and is not what the killed conversion had written")
-                .tensor(&job.tensor)
+                .tensor(job.tensor)
                 .help("choose another name, or replace it with --force and without --resume")
         })
     })
 }
 
-/// Jobs that follow each other, so many at a time that their bytes are worth a thread's turn.
-fn batches(jobs: &[Job]) -> Vec<&[Job]> {
+/// First and end of jobs that follow each other, so many at a time that their bytes are worth a thread's turn.
+fn batches(plan: &Plan) -> Vec<(usize, usize)> {
     // Unit tests see the journal after every job.
     const BYTES: u64 = if cfg!(test) { 1 } else { 1 << 20 };
-    let mut sum = 0u64;
-    let together = jobs.chunk_by(move |job, _| {
+    let (mut batches, mut first, mut sum) = (Vec::new(), 0, 0u64);
+    let count = plan.jobs().len();
+    for (number, job) in plan.jobs().enumerate() {
         sum = sum.saturating_add(bytes(&job.to.extents));
-        let more = sum < BYTES;
-        if !more {
-            sum = 0;
+        if sum >= BYTES || number + 1 == count {
+            batches.push((first, number + 1));
+            (first, sum) = (number + 1, 0);
         }
-        more
-    });
-    together.collect()
+    }
+    batches
 }
 
 /// The result of a job that another process had done, if its bytes are still there.
@@ -94,7 +96,13 @@ fn kept(plan: &Plan, job: &Job, run: &Run) -> Result<Option<Done>> {
 /// What the journal is told of a job once its bytes are written, and how many these are.
 type Note = (Record, u64);
 
-fn run_job(plan: &Plan, job: &Job, run: &Run, writer: &mut Writer) -> Result<(Done, Option<Note>)> {
+fn run_job(
+    plan: &Plan,
+    job: &Job,
+    run: &Run,
+    ahead: &Ahead,
+    writer: &mut Writer,
+) -> Result<(Done, Option<Note>)> {
     if let Some(done) = kept(plan, job, run)? {
         return Ok((done, None));
     }
@@ -104,11 +112,17 @@ fn run_job(plan: &Plan, job: &Job, run: &Run, writer: &mut Writer) -> Result<(Do
     if extents.iter().any(|extent| extent.region.is_some()) {
         for (index, extent) in extents.iter().enumerate() {
             let one = std::slice::from_ref(extent);
-            rounding =
-                rounding.max(write_extents(plan, job, run, writer, one, &mut checksums[index..=index])?);
+            rounding = rounding.max(write_extents(
+                plan,
+                job,
+                run,
+                (ahead, writer),
+                one,
+                &mut checksums[index..=index],
+            )?);
         }
     } else {
-        rounding = write_extents(plan, job, run, writer, &extents, &mut checksums)?;
+        rounding = write_extents(plan, job, run, (ahead, writer), &extents, &mut checksums)?;
     }
     let record = record(job, &checksums, rounding);
     let done = Done { written: asked(job, &record.sums), rounding, kept: false };
@@ -124,19 +138,19 @@ fn write_extents(
     plan: &Plan,
     job: &Job,
     run: &Run,
-    writer: &mut Writer,
+    (ahead, writer): (&Ahead, &mut Writer),
     extents: &[Extent],
     checksums: &mut [Option<u32>],
 ) -> Result<f64> {
     let tensor = &run.checkpoint.tensors[job.to.tensor.0];
-    let region = extents.first().and_then(|extent| extent.region.as_ref());
+    let region = extents.first().and_then(|extent| extent.region.as_deref());
     let pairs = job.to.added.iter().zip(&job.added);
     let addends: Vec<Addend> = pairs
         .map(|(added, source)| Addend::new(&run.checkpoint.tensors[added.tensor.0], source, &added.axes))
         .collect();
     let encoding = &job.to.encoding;
-    let stream = TensorStream::sum(run.files, tensor, &job.from, addends, encoding, region, plan.budget)?;
-    let mut stream = stream.in_any_order();
+    let stream = TensorStream::sum(run.files, tensor, job.from, addends, encoding, region, plan.budget)?;
+    let mut stream = stream.reading(ahead).in_any_order();
     let mut written = Extents::new(extents);
     while let Some(Piece { bytes, runs }) = stream.next_piece()? {
         let len = usize::try_from(runs.len).unwrap_or(usize::MAX);
@@ -158,7 +172,7 @@ fn write_extents(
 
 fn misfit(job: &Job) -> Error {
     Error::mismatch("the target's place does not fit the tensor")
-        .tensor(&job.tensor)
+        .tensor(job.tensor)
         .help("this is a defect of the target's codec: please report it")
 }
 

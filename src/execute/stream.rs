@@ -1,6 +1,7 @@
 //! One tensor's bytes, in the encoding and order that someone wants them, a chunk at a time.
 
 use super::add::{Addend, Sum, add};
+use super::ahead::Ahead;
 use super::gather::{Checks, Gather, Runs, checks};
 use super::tiles::Tiles;
 use super::untile::untile;
@@ -138,6 +139,8 @@ pub(crate) struct TensorStream<'a> {
     rounding: f64,
     /// Whether other streams read the same extents.
     shared: bool,
+    /// Through which extents that follow each other are read.
+    ahead: Option<&'a Ahead>,
     bytes: Vec<u8>,
     spare: Vec<u8>,
     /// What is read at once, where it is not where it belongs yet.
@@ -250,6 +253,7 @@ impl<'a> TensorStream<'a> {
             steps,
             budget,
             mode,
+            ahead: None,
             position: 0,
             handed: 0,
             rounding: 0.0,
@@ -259,6 +263,12 @@ impl<'a> TensorStream<'a> {
         };
         stream.verify_first()?;
         Ok(stream)
+    }
+
+    /// Reads small extents together with those that follow them.
+    pub(super) fn reading(mut self, ahead: &'a Ahead) -> Self {
+        self.ahead = Some(ahead);
+        self
     }
 
     /// Boxes that are not all of the tensor read no extent from end to end: its checksum needs a pass of its own.
@@ -351,7 +361,11 @@ impl<'a> TensorStream<'a> {
             let (now, later) = rest.split_at_mut(to_usize(take)?);
             rest = later;
             if take > 0 {
-                file.read_at(extent.offset + *done, now)?;
+                let offset = extent.offset + *done;
+                match self.ahead {
+                    Some(ahead) => ahead.read_at(extent.file, &file, offset, now)?,
+                    None => file.read_at(offset, now)?,
+                }
             }
             if let Some(running) = checksum {
                 running.update(now);
@@ -453,7 +467,7 @@ fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
 /// The extent that is stored as exactly this box, in the order in which it is wanted.
 fn stored_slice(source: &Placement, target: &Encoding, region: &Region) -> Option<usize> {
     let ordered = source.window.is_none() && source.encoding.order == target.order;
-    let is_it = |extent: &Extent| extent.region.as_ref() == Some(region);
+    let is_it = |extent: &Extent| extent.region.as_deref() == Some(region);
     source.extents.iter().position(is_it).filter(|_| ordered)
 }
 

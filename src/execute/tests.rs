@@ -66,7 +66,7 @@ impl Case {
                 file: FileId(0),
                 offset,
                 len: bytes.len() as u64,
-                region: sliced.then_some(region),
+                region: sliced.then(|| Box::new(region)),
                 checksum: Some(checksum),
             });
             file.extend(bytes);

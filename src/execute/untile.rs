@@ -114,9 +114,9 @@ impl Cuts {
         let mut placement = placement.clone();
         placement.encoding = self.encoding(&placement.encoding);
         for region in placement.extents.iter_mut().filter_map(|extent| extent.region.as_mut()) {
-            *region = self.region(region)?;
+            **region = self.region(region)?;
         }
-        if let Some(Window { start, whole }) = &mut placement.window {
+        if let Some(Window { start, whole }) = placement.window.as_deref_mut() {
             *whole = self.range(&vec![0; whole.rank()], whole)?.1;
             *start = self.range(start, &Shape::new(vec![1; start.len()])?)?.0;
         }

@@ -216,10 +216,10 @@ fn row(tensor: &TensorSummary, users: &[&str]) -> String {
         tensor.bytes,
         bytes(tensor.bytes)
     );
-    let picture = tensor.histogram.map(spark).unwrap_or_default();
+    let picture = tensor.histogram.as_deref().map(spark).unwrap_or_default();
     let mark = if is_sampled(tensor) { "<span title=\"of a sample\">≈</span>" } else { "" };
     let _ = write!(text, "<td class=\"values\">{picture}{mark}</td>");
-    text += &stats(tensor.stats.as_ref());
+    text += &stats(tensor.stats.as_deref());
     text + "</tr>\n"
 }
 
@@ -236,7 +236,7 @@ fn stats(stats: Option<&Stats>) -> String {
 }
 
 /// A distribution as a picture of one line's height.
-fn spark(histogram: Histogram) -> String {
+fn spark(histogram: &Histogram) -> String {
     const HEIGHT: u64 = 16;
     let most = u64::from(histogram.counts.iter().copied().max().unwrap_or(0)).max(1);
     let (mut path, mut last) = (format!("M0 {HEIGHT}"), 0);

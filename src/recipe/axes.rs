@@ -176,7 +176,7 @@ pub(super) fn cut(mut piece: Piece, axis: usize, part: usize, sizes: &[u64]) -> 
     let Piece { tensor, placement } = &mut piece;
     placement.shape = None;
     let mut dims = tensor.shape.to_vec();
-    let window = placement.window.get_or_insert(Window { start: whole.start, whole: whole.shape });
+    let window = placement.window.get_or_insert(Box::new(Window { start: whole.start, whole: whole.shape }));
     if let (Some(dim), Some(start)) = (dims.get_mut(axis), window.start.get_mut(axis)) {
         *dim = size;
         *start += before.iter().sum::<u64>();
@@ -264,7 +264,7 @@ fn as_slices(mut piece: Piece, axis: usize, shift: u64) -> Result<Piece> {
     }
     placement.shape = None;
     for extent in &mut placement.extents {
-        let region = extent.region.get_or_insert_with(|| whole.clone());
+        let region = extent.region.get_or_insert_with(|| Box::new(whole.clone()));
         if let Some(start) = region.start.get_mut(axis) {
             *start = start.saturating_add(shift);
         }

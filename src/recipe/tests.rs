@@ -104,7 +104,7 @@ impl Memory {
             checksum.value = Some(running.finish());
             let offset = self.file.len() as u64;
             self.file.extend(&bytes);
-            let region = (sliced && !array.shape.is_empty()).then_some(region);
+            let region = (sliced && !array.shape.is_empty()).then(|| Box::new(region));
             Extent { file: FileId(0), offset, len: bytes.len() as u64, region, checksum: Some(checksum) }
         });
         let extents = extents.collect();

@@ -189,7 +189,10 @@ mod tests {
                 file: FileId(0),
                 offset: 0,
                 len: shape[0] * shape[1],
-                region: Some(Region { start: start.to_vec(), shape: Shape::new(shape.to_vec()).unwrap() }),
+                region: Some(Box::new(Region {
+                    start: start.to_vec(),
+                    shape: Shape::new(shape.to_vec()).unwrap(),
+                })),
                 checksum: None,
             })
             .collect();

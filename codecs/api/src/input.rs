@@ -217,7 +217,7 @@ impl Input {
             Backend::Staged(_, files) => open_regular(files.get(name).ok_or_else(missing)?, shown)?,
             Backend::Memory(files) => {
                 let bytes = files.get(name).cloned().ok_or_else(missing)?;
-                File { name: shown, len: bytes.len() as u64, handle: Handle::Memory(bytes) }
+                File { name: shown.into(), len: bytes.len() as u64, handle: Handle::Memory(bytes) }
             }
         };
         if let Some(opened) = &self.opened {
@@ -306,7 +306,7 @@ fn open_regular(path: &Path, shown: String) -> Result<File> {
     }
     let handle = fs::File::open(path).map_err(cannot)?;
     let len = handle.metadata().map_err(cannot)?.len();
-    Ok(File { name: shown, len, handle: Handle::Disk(Arc::new(handle)) })
+    Ok(File { name: shown.into(), len, handle: Handle::Disk(Arc::new(handle)) })
 }
 
 fn list_directory(path: &Path, limits: &Limits) -> Result<Vec<String>> {
@@ -326,7 +326,7 @@ fn list_directory(path: &Path, limits: &Limits) -> Result<Vec<String>> {
 /// One open file; reading is positioned, so that several threads can share it.
 #[derive(Clone, Debug)]
 pub struct File {
-    name: String,
+    name: Arc<str>,
     len: u64,
     handle: Handle,
 }
@@ -365,7 +365,7 @@ impl File {
         match &self.handle {
             Handle::Disk(file) => read_exact_at(file, buffer, offset).map_err(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof => self.cut_short(offset, buffer.len() as u64),
-                _ => Error::io("cannot read the file", error).file(&self.name).offset(offset),
+                _ => Error::io("cannot read the file", error).file(self.name()).offset(offset),
             }),
             Handle::Memory(bytes) => {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -392,7 +392,7 @@ impl File {
 
     fn cut_short(&self, offset: u64, wanted: u64) -> Error {
         Error::corrupt("the file is cut short")
-            .file(&self.name)
+            .file(self.name())
             .offset(offset)
             .found(format!("{} bytes", self.len.saturating_sub(offset)))
             .expected(format!("{wanted} bytes"))

@@ -31,7 +31,7 @@ pub struct Placement {
     /// The tensor is this box of what the extents hold, whose regions then lie in the whole; `None` for all of it.
     /// Only for reading.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub window: Option<Window>,
+    pub window: Option<Box<Window>>,
     /// Other tensors that are added to this one, in 32-bit floats and in this order, before it is stored: a bias that
     /// has no place of its own, a matrix that several parts share. Only for writing; both are [`DType::F32`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -115,7 +115,7 @@ pub struct Extent {
     pub len: u64,
     /// Which box of the tensor these bytes are; `None` for the whole tensor, or the next bytes of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub region: Option<Region>,
+    pub region: Option<Box<Region>>,
     /// Reading: what the bytes must sum to. Writing: which checksum [`crate::Codec::seal`] needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,

@@ -2,6 +2,8 @@
 
 use crate::{DType, Error, Metadata, Result};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use std::borrow::Borrow;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
@@ -92,14 +94,14 @@ impl Tensor {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u64>", into = "Vec<u64>")]
-pub struct Shape(Vec<u64>);
+pub struct Shape(SmallVec<[u64; 2]>);
 
 impl Shape {
     const MAX_ELEMENTS: u64 = 1 << 59;
 
     /// Checks that the element count cannot overflow, whatever the dtype.
-    pub fn new(dims: impl Into<Vec<u64>>) -> Result<Self> {
-        let dims = dims.into();
+    pub fn new(dims: impl IntoIterator<Item: Borrow<u64>>) -> Result<Self> {
+        let dims: SmallVec<[u64; 2]> = dims.into_iter().map(|dim| *dim.borrow()).collect();
         dims.iter()
             .filter(|dim| **dim != 0)
             .try_fold(1u64, |product, dim| product.checked_mul(*dim))
@@ -114,7 +116,7 @@ impl Shape {
 
     /// The shape of one element.
     pub fn scalar() -> Self {
-        Shape(Vec::new())
+        Shape(SmallVec::new())
     }
 
     /// Product of the axes; 1 for a scalar.
@@ -152,14 +154,16 @@ impl TryFrom<Vec<u64>> for Shape {
 
 impl From<Shape> for Vec<u64> {
     fn from(shape: Shape) -> Self {
-        shape.0
+        shape.0.into_vec()
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dims: Vec<String> = self.0.iter().map(u64::to_string).collect();
-        f.pad(&format!("[{}]", dims.join(", ")))
+        match f.width() {
+            Some(_) => f.pad(&format!("{:?}", &self[..])),
+            None => write!(f, "{:?}", &self[..]),
+        }
     }
 }
 

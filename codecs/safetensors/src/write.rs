@@ -35,8 +35,10 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<P
     let mut total_size = 0u64;
     for (number, shard) in (1..).zip(&shards) {
         let file = if target.set { target.shard_name(number, count) } else { name.to_owned() };
-        weight_map
-            .extend(shard.iter().map(|tensor| (tensor.tensor.name.clone(), Value::from(file.as_str()))));
+        if target.set {
+            weight_map
+                .extend(shard.iter().map(|tensor| (tensor.tensor.name.clone(), Value::from(file.as_str()))));
+        }
         let bytes = add_file(&mut placed, file, &said.pairs, shard)?;
         total_size = total_size.saturating_add(bytes);
     }
@@ -277,6 +279,7 @@ fn add_file(
     let bytes = header_bytes(&header).map_err(|error| error.file(&name))?;
     let file = FileId(placed.files.len());
     let data = bytes.len() as u64;
+    placed.placements.reserve_exact(tensors.len());
     for (tensor, (_, entry)) in tensors.iter().zip(&header.tensors) {
         let offset = data.saturating_add(entry.data_offsets.0);
         placed.placements.push(Placement::new(
@@ -293,17 +296,20 @@ fn add_file(
 
 /// The length, the JSON, and spaces to a multiple of 8.
 fn header_bytes(header: &Header) -> Result<Vec<u8>> {
-    let json = serde_json::to_vec(header).map_err(unsayable)?;
-    let len = (json.len() as u64).next_multiple_of(LENGTH_BYTES);
+    let mut bytes = vec![0; LENGTH_BYTES as usize];
+    serde_json::to_writer(&mut bytes, header).map_err(unsayable)?;
+    bytes.resize(bytes.len().next_multiple_of(8), b' ');
+    let len = bytes.len() as u64 - LENGTH_BYTES;
     if len > LONGEST_HEADER {
         return Err(Error::unsupported("the header would be longer than readers of safetensors accept")
             .found(format!("{len} bytes"))
             .expected(format!("at most {LONGEST_HEADER}"))
             .help("write a sharded set (shard_size), or leave the metadata out (metadata=none)"));
     }
-    let mut bytes = len.to_le_bytes().to_vec();
-    bytes.extend(json);
-    bytes.resize(bytes.len().next_multiple_of(8), b' ');
+    for (byte, of_len) in bytes.iter_mut().zip(len.to_le_bytes()) {
+        *byte = of_len;
+    }
+    bytes.shrink_to_fit();
     Ok(bytes)
 }
 

@@ -315,9 +315,8 @@ fn shape(proto: &proto::TensorShapeProto) -> Result<Shape> {
             .found(proto.dim.len().to_string())
             .expected(format!("at most {MAX_RANK}")));
     }
-    let dims =
-        proto.dim.iter().map(|dim| unsigned("shape.dim.size", dim.size)).collect::<Result<Vec<u64>>>()?;
-    Shape::new(dims)
+    proto.dim.iter().try_for_each(|dim| unsigned("shape.dim.size", dim.size).map(drop))?;
+    Shape::new(proto.dim.iter().map(|dim| dim.size.cast_unsigned()))
 }
 
 /// TensorFlow's numbers of the dtypes that can be stored.

@@ -11,6 +11,7 @@ use crate::table_writer::Compression;
 use crate::write::{self, MOST_FILLER, is_bounded};
 use ckpt_api::{Contents, File, Input, Limits, Result, TensorId};
 use serde_json::{Value, json};
+use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes beside tensors that are looked at.
@@ -77,7 +78,8 @@ struct Stored<'a> {
     id: TensorId,
     key: &'a [u8],
     entry: &'a Entry,
-    runs: Vec<Run>,
+    /// One, unless it is stored in slices.
+    runs: SmallVec<[Run; 1]>,
     /// Where it lies; what has no bytes lies before what begins at the same offset.
     first: Option<(u32, u64, bool)>,
 }
@@ -90,10 +92,10 @@ impl<'a> Stored<'a> {
     }
 }
 
-fn runs(index: &Index, key: &[u8], entry: &Entry) -> Vec<Run> {
+fn runs(index: &Index, key: &[u8], entry: &Entry) -> SmallVec<[Run; 1]> {
     let run = |entry: &Entry| (entry.shard, entry.offset, entry.size);
     if entry.slices.is_empty() {
-        return vec![run(entry)];
+        return smallvec![run(entry)];
     }
     let find = |slice: &Vec<_>| index.find(&slice_key(key, slice)).and_then(|at| index.entries.get(at));
     entry.slices.iter().filter_map(|slice| find(slice).map(|(_, entry)| run(entry))).collect()

@@ -25,6 +25,8 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut contents = Contents { notes: location.notes.clone(), ..Contents::default() };
     let entries = index.entries.iter().zip(&is_slice).filter(|(_, is_slice)| !**is_slice);
     let entries: Vec<(&[u8], &Entry)> = entries.map(|((key, entry), _)| (&key[..], entry)).collect();
+    contents.checkpoint.tensors.reserve_exact(entries.len());
+    contents.placements.reserve_exact(entries.len());
     for (key, entry) in &entries {
         let (name, was_escaped) = names::text(key);
         let (mut tensor, placement) =
@@ -203,11 +205,13 @@ impl<'a> Reader<'a> {
         let extent = |run: Run| {
             let file = self.ids.get(&entry.shard).copied().ok_or_else(|| Error::corrupt("no data file"))?;
             let Run { offset, len, checksum } = run;
-            Ok(Extent { file, offset, len, region: region.clone(), checksum })
+            Ok(Extent { file, offset, len, region: region.clone().map(Box::new), checksum })
         };
-        let mut extents = runs.map(extent).collect::<Result<Vec<_>>>()?;
-        // Collected with room for four, where most tensors have one.
-        extents.shrink_to_fit();
+        // Most tensors have one: what grows by itself begins with room for four.
+        let mut extents = Vec::with_capacity(1);
+        for run in runs {
+            extents.push(extent(run)?);
+        }
         Ok(extents)
     }
 

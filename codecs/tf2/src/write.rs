@@ -159,7 +159,7 @@ impl Emitter<'_> {
             let is_first = part.offset == piece.head.len() as u64 && piece.variants.is_none();
             let seed = if is_first { piece.seed } else { 0 };
             let checksum = Some(Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed, value: None });
-            extents.push(Extent { file, offset, len: part.len, region: part.region, checksum });
+            extents.push(Extent { file, offset, len: part.len, region: part.region.map(Box::new), checksum });
             let of_piece = written.get_mut(part.piece).ok_or_else(misplaced)?;
             of_piece.push(Part { offset, placement, extent });
         }

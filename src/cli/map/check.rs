@@ -25,8 +25,8 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let mut source = arguments.looking.open()?;
     let applied = mapping.apply_to(&source.checkpoint().tensors, &limits)?;
     // As a conversion does it: whether the steps fit the shapes shows here.
-    remove(&mut source.contents, applied.dropped.clone());
-    rebuild(&mut source.contents, &applied.targets)?;
+    remove(source.contents_mut(), applied.dropped.clone());
+    rebuild(source.contents_mut(), &applied.targets)?;
     let rules = mapping.rules();
     if !json {
         return Ok(text(&applied, source.checkpoint(), &rules).into());

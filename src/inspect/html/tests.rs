@@ -60,8 +60,8 @@ fn tensor(name: String, number: usize) -> TensorSummary {
         role: [Role::Weight, Role::Optimizer][number % 2],
         bytes: 4 * 300 * 64,
         extents: 1,
-        stats: Some(Stats { min: Some(-1.5), max: Some(2.0), finite: 19200, ..Stats::default() }),
-        histogram: Some(Histogram { counts, looked_at }),
+        stats: Some(Box::new(Stats { min: Some(-1.5), max: Some(2.0), finite: 19200, ..Stats::default() })),
+        histogram: Some(Box::new(Histogram { counts, looked_at })),
         name,
     }
 }

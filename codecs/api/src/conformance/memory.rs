@@ -70,7 +70,7 @@ fn stored_value(
     }
     let mut out = vec![0; to_usize(tensor.value_bytes())?];
     for (region, bytes) in pieces {
-        let region = region.unwrap_or_else(|| whole(tensor));
+        let region = region.map_or_else(|| whole(tensor), |region| *region);
         let elements = to_usize(region.shape.elements())?;
         let bytes = normalise(encoding, &bytes, elements);
         let bytes =
@@ -154,7 +154,7 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
             }
             Some(own) => {
                 let size = encoding.dtype.bytes().unwrap_or(own);
-                let region = extent.region.clone().unwrap_or_else(|| whole(tensor));
+                let region = extent.region.as_deref().cloned().unwrap_or_else(|| whole(tensor));
                 let size = to_usize(size)?;
                 let indices = logical_indices(tensor, &region, encoding);
                 let bytes: Vec<u8> = indices.flat_map(|i| &value[i * size..][..size]).copied().collect();

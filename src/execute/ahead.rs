@@ -1,0 +1,122 @@
+//! Small reads that follow each other in a file, made one.
+
+use crate::plan::Job;
+use ckpt_api::{File, FileId, Result};
+use std::cell::RefCell;
+
+/// What a worker reads of a batch of jobs: a system call for every tensor of a kilobyte costs more than its bytes do.
+pub(super) struct Ahead {
+    /// Bytes that will be wanted and follow each other: file, first byte, end.
+    runs: Vec<(FileId, u64, u64)>,
+    held: RefCell<Held>,
+}
+
+/// Bytes that were read and may be asked for.
+struct Held {
+    file: FileId,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// What is longer is read by itself.
+const SMALL: u64 = 16 << 10;
+/// Bytes read at once.
+const WINDOW: u64 = 64 << 10;
+
+impl Ahead {
+    /// For jobs in the order in which they will be done.
+    pub(super) fn of<'a>(jobs: impl Iterator<Item = Job<'a>>) -> Self {
+        let mut runs: Vec<(FileId, u64, u64)> = Vec::new();
+        for extent in jobs.flat_map(|job| &job.from.extents).filter(|extent| extent.len <= SMALL) {
+            let end = extent.offset.saturating_add(extent.len);
+            match runs.last_mut() {
+                Some((file, _, last)) if (*file, *last) == (extent.file, extent.offset) => *last = end,
+                _ => runs.push((extent.file, extent.offset, end)),
+            }
+        }
+        let held = Held { file: FileId(0), offset: 0, bytes: Vec::new() };
+        Ahead { runs, held: RefCell::new(held) }
+    }
+
+    /// Fills `out` from `offset` of the file with this id.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub(super) fn read_at(&self, id: FileId, file: &File, offset: u64, out: &mut [u8]) -> Result<()> {
+        let len = out.len() as u64;
+        let Some(end) = offset.checked_add(len).filter(|_| len <= SMALL) else {
+            return file.read_at(offset, out);
+        };
+        let held = &mut *self.held.borrow_mut();
+        if held.find(id, offset, len).is_none() {
+            let run = self.runs.iter().find(|run| run.0 == id && run.1 <= offset && end <= run.2);
+            let end = run.map_or(end, |run| run.2.min(offset.saturating_add(WINDOW)));
+            held.bytes.resize(usize::try_from(end - offset).unwrap_or_default(), 0);
+            (held.file, held.offset) = (id, offset);
+            if file.read_at(offset, &mut held.bytes).is_err() {
+                held.bytes.clear();
+            }
+        }
+        match held.find(id, offset, len) {
+            Some(bytes) => out.copy_from_slice(bytes),
+            // What cannot be read says so of these bytes alone.
+            None => file.read_at(offset, out)?,
+        }
+        Ok(())
+    }
+}
+
+impl Held {
+    fn find(&self, file: FileId, offset: u64, len: u64) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        let bytes = self.bytes.get(start..)?.get(..usize::try_from(len).ok()?)?;
+        (self.file == file).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::{DType, Encoding, Extent, Input, Placement, Shape, Tensor, TensorId};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn what_was_read_ahead_is_what_lies_in_the_files(
+            pieces in prop::collection::vec((0usize..2, 0u64..40_000, prop_oneof![0..50u64, SMALL - 2..SMALL + 2]), 1..20),
+            order in prop::collection::vec(any::<prop::sample::Index>(), 1..40),
+        ) {
+            let files: Vec<Vec<u8>> =
+                (0..2).map(|n| (0..80_000u32).map(|k| (k * 31 + k / 256 + n) as u8).collect()).collect();
+            let names = ["a", "b"].map(str::to_owned);
+            let input = Input::memory("a", names.clone().into_iter().zip(files.clone()).collect::<BTreeMap<_, _>>());
+            let tensor = Tensor::new("t", DType::U8, Shape::scalar());
+            let extents = pieces.iter().map(|(file, offset, len)| {
+                Extent { file: FileId(*file), offset: *offset, len: *len, region: None, checksum: None }
+            });
+            let place = |extents| Placement::new(TensorId(0), "t", extents, Encoding::row_major(&tensor));
+            let (from, to) = (place(extents.collect()), place(Vec::new()));
+            let access = crate::transform::Access::Stream;
+            let job = Job { tensor: "t", from: &from, added: Vec::new(), steps: &[], access, to: &to, number: 0 };
+            let ahead = Ahead::of([job].into_iter());
+            for index in order {
+                let (file, offset, len) = *index.get(&pieces);
+                let mut out = vec![0; len as usize];
+                ahead.read_at(FileId(file), &input.file(&names[file]).unwrap(), offset, &mut out).unwrap();
+                prop_assert_eq!(&out, &files[file][offset as usize..][..len as usize]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_file_has_not_is_an_error_about_the_bytes_that_were_asked_for() {
+        let input = Input::memory("a", BTreeMap::from([("a".to_owned(), vec![7; 10])]));
+        let ahead = Ahead::of(std::iter::empty());
+        let mut out = [0; 4];
+        let error = ahead.read_at(FileId(0), &input.file("a").unwrap(), 8, &mut out).unwrap_err();
+        assert!(error.to_string().contains("offset 8"), "{error}");
+        ahead.read_at(FileId(0), &input.file("a").unwrap(), 6, &mut out).unwrap();
+        assert_eq!(out, [7; 4]);
+    }
+}
