@@ -1,5 +1,6 @@
 """A writer of TensorFlow v2 checkpoints, small and slow, with every screw within reach."""
 
+import os.path
 import struct
 from dataclasses import dataclass, field
 
@@ -152,14 +153,17 @@ def separator(key: bytes, limit: bytes | None) -> bytes:
 
 
 def table(entries: list[tuple[bytes, bytes]], block_size=262144, interval=16, compress=False, meta=True) -> bytes:
-    """A whole index file."""
-    blocks, current, size = [], [], 0
+    """A whole index file. A block ends once it has `block_size` bytes, as TensorFlow's do."""
+    blocks, current, size, previous = [], [], 0, b""
     for key, value in entries:
-        if current and size + len(key) + len(value) + 16 >= block_size:
+        shared = 0 if len(current) % interval == 0 else len(os.path.commonprefix([key, previous]))
+        lens = (shared, len(key) - shared, len(value))
+        size += sum(len(varint(number)) for number in lens) + lens[1] + lens[2]
+        current.append((key, value))
+        previous = key
+        if size + 4 * (-(-len(current) // interval) + 1) >= block_size:
             blocks.append(current)
             current, size = [], 0
-        current.append((key, value))
-        size += len(key) + len(value) + 8
     blocks += [current] if current or not blocks else []
     out, index = bytearray(), []
     for position, block in enumerate(blocks):
