@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import checks
 import growth
+import harness
 import report
 import sources
 from harness import Bound, Program, evictor, in_rounds, log, machine, many, measured, remove, room
@@ -42,13 +43,14 @@ class Bench:
     peers: bool
 
     def jobs(self, name: str, source: pathlib.Path, output: str, options: Iterable[object], bounds: dict[int, Bound],
-             check: Callable[[], None], sync: bool = False, before: Callable[[], None] = lambda: None) -> list[Program]:
+             check: Callable[[], None], sync: bool = False, before: Callable[[], None] = lambda: None,
+             reads: int = 0) -> list[Program]:
         """The same conversion with each number of threads."""
         command = ["convert", *([] if sync else ["--no-sync"]), *options, source, self.out(output)]
         return [
             Program(f"{name}, {count} thread{'s' if count > 1 else ''}",
                     [self.ckpt.path, *map(str, command), "-j", str(count)], self.out(output), bound, check, before,
-                    name, count)
+                    name, count, reads=reads)
             for count, bound in bounds.items()
         ]
 
@@ -142,12 +144,12 @@ def casts(bench: Bench, large: Large) -> dict:
 
 def cold(bench: Bench, large: Large) -> dict:
     how, evict = evictor([large.data], [bench.ckpt.path, "cp", "sync"])
-    copy = bench.out(".copy")
+    copy, reads = bench.out(".copy"), large.data.stat().st_size
     command = ["sh", "-c", 'cp "$0" "$1" && sync "$1"', str(large.data), str(copy)]
     return table("cold", f"From the disk to the disk: {how} before each run, output flushed", bench.rounds, [
-        Program("cp, then sync of the copy", command, copy, before=evict),
+        Program("cp, then sync of the copy", command, copy, before=evict, reads=reads),
         *bench.jobs("tf2 to safetensors, cold, flushed", large.prefix, ".safetensors", (), COLD,
-                    bench.ckpt.same(large.prefix, bench.out(".safetensors")), sync=True, before=evict),
+                    bench.ckpt.same(large.prefix, bench.out(".safetensors")), sync=True, before=evict, reads=reads),
     ])
 
 
@@ -295,14 +297,18 @@ def main() -> None:
     parser.add_argument("--gib", type=float, help="size of the large checkpoint: 2 unless given")
     parser.add_argument("--quick", action="store_true", help="for trying: small sizes, one round")
     parser.add_argument("--no-peers", action="store_true", help="without Python's ways")
-    parser.add_argument("--growth", action="store_true", help="sizes to 8 GiB and numbers of tensors to 200,000, instead")
-    parser.add_argument("--huge", action="store_true", help="memory for 16 GiB, instead")
+    parser.add_argument("--growth", action="store_true",
+                        help="sizes to 8 GiB and numbers of tensors to 200,000, instead: 17 GiB of disk")
+    parser.add_argument("--huge", action="store_true", help="memory for 16 GiB, instead: 17 GiB of disk")
+    parser.add_argument("--no-warm", action="store_true", help="do not touch memory before each run")
     parser.add_argument("--results", type=pathlib.Path, help="a JSON file for every figure; what it has of others is kept")
     parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
     arguments = parser.parse_args()
     scratch = arguments.scratch.resolve()
     scratch.mkdir(parents=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the scratch folder goes
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit("ended"))  # so that the scratch folder goes
+    harness.backing = not arguments.no_warm
     try:
         results = run(arguments, scratch)
     finally:

@@ -1,43 +1,46 @@
 """How cost grows with the size of a checkpoint and with the number of its tensors."""
 
 import math
+import os
 import pathlib
 import shutil
 
 import checks
 import sources
-from harness import Bound, Program, in_rounds, log, room
+from harness import GIB, MIB, Bound, Program, in_rounds, log, room
 from sources import Tensor
 
-MIB = 2**20
 ROUNDS = 3
+LARGE = 2 * GIB  # from here on one round, which is not rehearsed
 
 
 def grow(ckpt: checks.Ckpt, scratch: pathlib.Path, quick: bool) -> dict:
-    most = 256 if quick else 8192
-    sizes = [64 << power for power in range(8) if 64 << power <= most]
-    counts = [10, 100, 1000, 10_000] + ([] if quick else [20_000, 50_000, 100_000, 200_000])
+    sizes = [size * MIB for size in ((4, 16, 64) if quick else (64, 256, 1024, 4096, 8192))]
+    counts = (10, 100, 1000) if quick else (10, 100, 1000, 10_000, 20_000, 100_000, 200_000)
     rounds = 1 if quick else ROUNDS
     by_size = [point for size in sizes for point in of_size(ckpt, scratch, size, rounds)]
     by_count = [point for count in counts for point in of_count(ckpt, scratch, count, rounds)]
     return {"rounds": rounds, "size": by_size, "tensors": by_count}
 
 
-def of_size(ckpt: checks.Ckpt, scratch: pathlib.Path, mib: int, rounds: int) -> list[dict]:
+def of_size(ckpt: checks.Ckpt, scratch: pathlib.Path, size: int, rounds: int) -> list[dict]:
     """32 tensors; output flushed, for what the kernel may hold back is less than the largest of these."""
-    if room(scratch) < 2 * mib / 1024 + 1:
-        log(f"{mib} MiB are left out: there is no room for two of them")
+    if room(scratch) < 2 * size / GIB + 1:
+        log(f"{size // MIB} MiB are left out: there is no room for two of them")
         return []
-    prefix, out = scratch / f"grown{mib}" / "model", scratch / "out.safetensors"
-    tensors = [Tensor(f"layer_{number:02}/kernel", (mib * MIB // 32 // 4,)) for number in range(32)]
+    log(f"{size // MIB} MiB")
+    prefix, out = scratch / f"grown{size}" / "model", scratch / "out.safetensors"
+    tensors = [Tensor(f"layer_{number:02}/kernel", (size // 32 // 4,)) for number in range(32)]
     data = sources.write_checkpoint(prefix, tensors)
     flushed = ["sh", "-c", 'cp "$0" "$1" && sync "$1"', str(data), str(out)]
-    log(f"{mib} MiB")
-    programs = [Program("cp and sync", flushed, out), conversion(ckpt, "to safetensors, 1 thread", prefix, out, 1),
-                conversion(ckpt, "to safetensors, 2 threads", prefix, out, 2)]
-    rows = in_rounds(programs, rounds)
+    small = size < LARGE
+    programs = [Program("cp and sync", flushed, out),
+                *(conversion(ckpt, f"to safetensors, {threads} thread{'s' if threads > 1 else ''}", prefix, out, threads,
+                             each=small) for threads in (1, 2))]
+    os.sync()
+    rows = in_rounds(programs, rounds) if small else in_rounds(programs, 1, rehearsed=False, output=size)
     shutil.rmtree(prefix.parent)
-    return [{"x": mib * MIB, **row} for row in rows]
+    return [{"x": size, **row} for row in rows]
 
 
 def of_count(ckpt: checks.Ckpt, scratch: pathlib.Path, count: int, rounds: int) -> list[dict]:
@@ -56,30 +59,29 @@ def of_count(ckpt: checks.Ckpt, scratch: pathlib.Path, count: int, rounds: int) 
 
 
 def conversion(ckpt: checks.Ckpt, name: str, prefix: pathlib.Path, out: pathlib.Path, threads: int,
-               *options: str) -> Program:
+               *options: str, each: bool = True) -> Program:
     command = [ckpt.path, "convert", *options, str(prefix), str(out), "-j", str(threads)]
-    return Program(name, command, out, Bound(), ckpt.same(prefix, out), threads=threads)
+    return Program(name, command, out, Bound(), ckpt.same(prefix, out, each), threads=threads)
 
 
 def huge(ckpt: checks.Ckpt, scratch: pathlib.Path, quick: bool) -> dict:
     """Peak memory for large inputs: of zeros that take no room, because it is not speed that is measured."""
     rows = []
-    for gib in (1,) if quick else (2, 16):
+    for gib in (0.125, 0.25) if quick else (2, 16):
         if room(scratch) < gib + 1:
             log(f"{gib} GiB are left out: there is no room for the output")
             continue
+        log(f"{gib} GiB of zeros")
         prefix, out = scratch / f"huge{gib}" / "model", scratch / "out.safetensors"
-        side = math.isqrt(gib * 2**30 // 32 // 4)
+        side = math.isqrt(int(gib * GIB) // 32 // 4)
         sources.write_sparse_checkpoint(prefix, [Tensor(f"layer_{n:02}/kernel", (side, side)) for n in range(32)])
-        command = [ckpt.path, "convert", "--no-sync", str(prefix), str(out)]
+        command = [ckpt.path, "convert", "--no-sync", str(prefix), str(out), "-j", "2"]
         flip = ["--transform", "**/kernel: transpose"]
         # Zeros transposed are the same zeros.
         programs = [
-            Program(f"{name}, {threads} thread{'s' if threads > 1 else ''}", [*command, *options, "-j", str(threads)],
-                    out, Bound(rss=rss), ckpt.same(prefix, out), job=name, threads=threads)
+            Program(f"{name}, 2 threads", [*command, *options], out, Bound(rss=rss), ckpt.same(prefix, out, each=False))
             for name, options, rss in (("tf2 to safetensors", [], 24), ("tf2 to safetensors, transposed", flip, 64))
-            for threads in (1, 2)
         ]
-        rows += [{"x": gib, **row} for row in in_rounds(programs, 1)]
+        rows += [{"x": gib, **row} for row in in_rounds(programs, 1, rehearsed=False)]
         shutil.rmtree(prefix.parent)
     return {"rows": rows}

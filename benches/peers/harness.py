@@ -7,12 +7,17 @@ import os
 import pathlib
 import platform
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+GIB, MIB = 2**30, 2**20
+# Whether runs start from memory that a virtual machine's host has backed: see `back`.
+backing = True
 
 
 @dataclass
@@ -41,6 +46,7 @@ class Program:
     job: str = ""  # programs of one job must write the same bytes
     threads: int | None = None
     beside: str | None = None  # the program that does the same job
+    reads: int = 0  # bytes that come from the disk, and so need memory as the output does
 
 
 @dataclass
@@ -57,15 +63,30 @@ def log(text: str) -> None:
 def measured(program: Program) -> Cost:
     """One run under GNU time: a small program, so that what it forks does not begin with this interpreter's memory."""
     report = program.output.parent / "time.txt"
-    start = time.perf_counter()
-    done = subprocess.run(["/usr/bin/time", "-v", "-o", report, *program.command], stdin=subprocess.DEVNULL,
+    cpu, start = processor_seconds(), time.perf_counter()
+    done = subprocess.run(["/usr/bin/time", "-f", "%M", "-o", report, *program.command], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True)
     wall = time.perf_counter() - start
     text = report.read_text()
     if done.returncode != 0:
         sys.exit(f"{program.name}\n{' '.join(program.command)}\n{done.stdout}{done.stderr}{text}")
-    cpu = sum(float(re.search(rf"{kind} time \(seconds\): ([\d.]+)", text)[1]) for kind in ("User", "System"))
-    return Cost(wall, cpu, int(re.search(r"Maximum resident set size \(kbytes\): (\d+)", text)[1]) / 1024)
+    return Cost(wall, processor_seconds() - cpu, int(text) / 1024)
+
+
+def processor_seconds() -> float:
+    """Of all children so far, and theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def back(size: int) -> None:
+    """Touches so much memory in a child process that ends. On a virtual machine, memory that was given back is no longer
+    backed by the host's: who touches it next pays for that, whatever the program, and after a large one that is all of it.
+    At most a third of the machine's, so that the sources stay in the page cache."""
+    size = min(size, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 3)
+    if backing and size > 0:
+        touch = f"mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)"
+        subprocess.run([sys.executable, "-I", "-S", "-c", f"import mmap; {touch}"], check=True)
 
 
 def spawned(command: list[str]) -> tuple[float, float]:
@@ -80,20 +101,25 @@ def spawned(command: list[str]) -> tuple[float, float]:
     return wall, usage.ru_utime + usage.ru_stime
 
 
-def in_rounds(programs: list[Program], rounds: int) -> list[dict]:
+def in_rounds(programs: list[Program], rounds: int, rehearsed: bool = True, output: int = 0) -> list[dict]:
     """A row for each program. Every round runs each once, in turn, so that a slow moment of the machine falls on all;
-    the round before the first warms the page cache and checks outputs, and is not counted. Output is removed before the
-    disk is synced, so that no run pays for what another wrote."""
+    in the first, outputs are checked. Unless it is the rehearsal of the others, which warms the page cache and is not
+    counted, `output` says how many bytes are written. Output is removed before the disk is synced, so that no run pays for
+    what another wrote."""
     costs: list[list[Cost]] = [[] for _ in programs]
+    touched = [output] * len(programs)
     right: dict[str, str] = {}
-    for number in range(rounds + 1):
-        for program, own in zip(programs, costs):
+    for number in range(0 if rehearsed else 1, rounds + 1):
+        for place, program in enumerate(programs):
             program.before()
+            back(touched[place])
             cost = measured(program)
             log(f"  {f'round {number}' if number else 'check  '}: {program.name}: {cost.wall:.3f} s")
+            written = sum(path.stat().st_size for path in outputs(program.output))
+            touched[place] = written + program.reads + int(cost.rss * MIB)
             if number > 0:
-                own.append(cost)
-            else:
+                costs[place].append(cost)
+            if number == (0 if rehearsed else 1):
                 checked(program, right)
             remove(program.output)
             os.sync()

@@ -13,8 +13,10 @@ import pathlib
 import re
 import statistics
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from chart import Panel, svg
+from chart import Panel, Series, svg
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = pathlib.Path(__file__).with_name("results.json")
@@ -22,6 +24,22 @@ README, PAGE = ROOT / "README.md", ROOT / "docs" / "src" / "performance.md"
 GIB, MIB = 2**30, 2**20
 # In place of figures that nobody took yet.
 UNMEASURED = "*Not measured yet: see below for how.*"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What grows."""
+
+    name: str
+    axis: str
+    by: str
+    unit: str  # of the slope
+    per: float  # seconds for each x, in that unit
+    show: Callable[[float], str]
+
+
+SIZE = Kind("size", "size of the checkpoint, in 32 tensors", "size of the checkpoint", "s per GiB", GIB, lambda x: size(x))
+TENSORS = Kind("tensors", "tensors of 1 KiB", "number of tensors", "µs per tensor", 1e6, lambda x: f"{x:,}")
 
 
 def main() -> None:
@@ -66,8 +84,8 @@ def sections(results: dict) -> dict[str, str]:
     if "jobs" in results:
         made["jobs"] = "\n\n".join(table(each) for each in results["jobs"]["tables"])
     if "growth" in results:
-        made["size"] = grown(results["growth"]["size"], "size", "s per GiB", GIB)
-        made["tensors"] = grown(results["growth"]["tensors"], "tensors", "µs per tensor", 1e6)
+        made["size"] = grown(results["growth"]["size"], SIZE)
+        made["tensors"] = grown(results["growth"]["tensors"], TENSORS)
     if "huge" in results:
         made["huge"] = huge(results["huge"]["rows"])
     return made
@@ -231,66 +249,97 @@ def series(points: list[dict], key: str) -> dict[str, list[tuple[float, float]]]
     return found
 
 
-def grown(points: list[dict], kind: str, unit: str, per: float) -> str:
-    """The figures, and the line through them."""
+def grown(points: list[dict], kind: Kind) -> str:
+    """The chart, the lines through its points, and the points."""
     walls, cpus, peaks = (series(points, key) for key in ("wall", "cpu", "rss"))
-    show = size if kind == "size" else (lambda count: f"{count:,}")
-    header = [kind, *(f"{name}: wall, CPU, MiB" for name in walls)]
+    chart = f"![Wall time, processor time and peak memory by the {kind.by}](growth-{kind.name}.svg)"
+    fits = []
+    for name in walls:
+        wall, cpu = fit(walls[name]), fit(cpus[name])
+        fits.append([name, f"{wall.slope * kind.per:.3g}", f"{wall.base * 1000:.1f}", f"{wall.off:.0%}",
+                     f"{wall.exponent:.2f}", f"{cpu.slope * kind.per:.3g}", f"{cpu.exponent:.2f}", rise(peaks[name], kind)])
+    fitted = lines(["fitted line", f"wall, {kind.unit}", "at 0, ms", "farthest point", "exponent", f"CPU, {kind.unit}",
+                    "exponent", "peak RSS"], fits)
+    header = [kind.name, *(f"{name}: wall, CPU, MiB" for name in walls)]
     rows = []
     for x in dict.fromkeys(point["x"] for point in points):
         cells = []
         for name in walls:
-            wall, cpu, peak = (dict(each[name]).get(x, math.nan) for each in (walls, cpus, peaks))
+            wall, cpu, peak = (dict(each[name])[x] for each in (walls, cpus, peaks))
             cells.append(f"{time(wall)}, {time(cpu)}, {peak:.1f}")
-        rows.append([show(x), *cells])
-    fits = []
-    for name, found in walls.items():
-        line = fit(found)
-        fits.append([name, f"{line['slope'] * per:.3g}", time(max(line["base"], 0)), f"{line['r2']:.4f}",
-                     f"{line['exponent']:.2f}", rise(peaks[name], kind)])
-    least_squares = lines(["wall time, least squares", unit, "at 0", "R²", "exponent", "memory"], fits)
-    by = "size" if kind == "size" else "number of tensors"
-    chart = f"![Wall time and peak memory by {by}](growth-{kind}.svg)"
-    return f"{chart}\n\n{lines(header, rows)}\n\n{least_squares}"
+        rows.append([kind.show(x), *cells])
+    return f"{chart}\n\n{slopes(walls, kind)}\n\n{fitted}\n\n{lines(header, rows)}"
 
 
-def fit(points: list[tuple[float, float]]) -> dict:
-    """Least squares: y = base + slope * x, with R squared; and the exponent of y ~ x^e, by logarithms, over the upper half
-    of what x spans on that scale, where a fixed cost no longer hides it."""
+def slopes(walls: dict[str, list[tuple[float, float]]], kind: Kind) -> str:
+    """In words, what the lines say."""
+    said = []
+    for name, points in walls.items():
+        line = fit(points)
+        said.append(f"{name}: {line.slope * kind.per:.3g} {kind.unit} (exponent {line.exponent:.2f})")
+    first, last = (points[end][0] for points in list(walls.values())[:1] for end in (0, -1))
+    return f"From {kind.show(first)} to {kind.show(last)}: {'; '.join(said)}."
 
-    def line(pairs):
-        return statistics.linear_regression(*zip(*pairs)), statistics.correlation(*zip(*pairs)) ** 2
 
-    (slope, base), squared = line(points)
+@dataclass(frozen=True)
+class Fit:
+    """`y = base + slope * x`."""
+
+    base: float
+    slope: float
+    off: float  # how far the farthest point is from the line, as a part of the line's y
+    exponent: float  # of y ~ x^e over the upper half of what x spans by logarithms, where no fixed cost hides it
+
+    def at(self, x: float) -> float:
+        return self.base + self.slope * x
+
+
+def fit(points: list[tuple[float, float]]) -> Fit:
+    """Least squares of relative errors, so that points of every size count alike; no cost at 0 is less than none."""
+    weights = [y**-2 for _, y in points]
+    total = sum(weights)
+    x_mean, y_mean = (sum(w * point[axis] for w, point in zip(weights, points)) / total for axis in (0, 1))
+    spread = sum(w * (x - x_mean) ** 2 for w, (x, _) in zip(weights, points))
+    slope = sum(w * (x - x_mean) * (y - y_mean) for w, (x, y) in zip(weights, points)) / spread
+    base = y_mean - slope * x_mean
+    if base < 0:
+        base, slope = 0, sum(x / y for x, y in points) / sum((x / y) ** 2 for x, y in points)
     logarithms = [(math.log(x), math.log(y)) for x, y in points]
     middle = (logarithms[0][0] + logarithms[-1][0]) / 2
-    (exponent, _), _ = line([pair for pair in logarithms if pair[0] >= middle])
-    return {"slope": slope, "base": base, "r2": squared, "exponent": exponent}
+    exponent, _ = statistics.linear_regression(*zip(*(pair for pair in logarithms if pair[0] >= middle)))
+    return Fit(base, slope, max(abs(y / (base + slope * x) - 1) for x, y in points), exponent)
 
 
-def rise(peaks: list[tuple[float, float]], kind: str) -> str:
-    if kind == "size":
+def rise(peaks: list[tuple[float, float]], kind: Kind) -> str:
+    if kind is SIZE:
         values = [y for _, y in peaks]
         return f"{min(values):.1f}–{max(values):.1f} MiB"
-    return f"{fit(peaks)['slope'] * MIB:.0f} B per tensor"
+    return f"{fit(peaks).slope * MIB:,.0f} B per tensor"
 
 
 def charts(results: dict) -> dict[str, str]:
     if "growth" not in results:
         return {}
-    by_size, by_count = results["growth"]["size"], results["growth"]["tensors"]
-    sizes = sorted({point["x"] for point in by_size})
-    names = [size(x).replace(" MiB", "M").replace(" GiB", "G") for x in sizes]
-    ticks = list(zip(sizes, names))
-    most = max(point["x"] for point in by_count)
-    counts = [(10**power, f"{10**power:,}") for power in range(1, math.ceil(math.log10(most)) + 1)]
+    panels = (("Wall time, s", "wall"), ("Processor time, s", "cpu"), ("Peak memory, MiB", "rss"))
     made = {}
-    for name, title, points, marks, axis in (
-        ("growth-size.svg", "Cost by size of the checkpoint", by_size, ticks, "bytes, in 32 tensors"),
-        ("growth-tensors.svg", "Cost by number of tensors", by_count, counts, "tensors of 1 KiB"),
-    ):
-        made[name] = svg(title, [Panel("Wall time", "s", axis, marks, series(points, "wall"), guide=True),
-                                 Panel("Peak memory", "MiB", axis, marks, series(points, "rss"))])
+    for kind in (SIZE, TENSORS):
+        points = results["growth"][kind.name]
+        across = sorted({point["x"] for point in points})
+        if kind is TENSORS:
+            across = [10**power for power in range(1, int(math.log10(across[-1])) + 1)]
+        ticks = [(x, kind.show(x)) for x in across]
+        drawn = [Panel(what, kind.axis, ticks, fitted(series(points, key))) for what, key in panels]
+        made[f"growth-{kind.name}.svg"] = svg(f"Cost by {kind.by}", drawn)
+    return made
+
+
+def fitted(found: dict[str, list[tuple[float, float]]]) -> dict[str, Series]:
+    """With the line drawn in short pieces: on logarithmic axes it is none."""
+    made = {}
+    for name, points in found.items():
+        line, first, last = fit(points), points[0][0], points[-1][0]
+        places = [first * (last / first) ** (step / 60) for step in range(61)]
+        made[name] = Series(points, [(x, line.at(x)) for x in places])
     return made
 
 
@@ -300,7 +349,7 @@ def huge(rows: list[dict]) -> str:
     peak = {(row["name"], row["x"]): memory(row) for row in rows}
     bounds = {row["name"]: f"≤ {row['bound']['rss']:g}" for row in rows}
     cells = [[name, *(peak[name, x] for x in sizes), bounds[name]] for name in names]
-    return lines(["peak RSS, MiB", *(f"{x} GiB" for x in sizes), "bound"], cells)
+    return lines(["peak RSS, MiB", *(size(x * GIB) for x in sizes), "bound"], cells)
 
 
 if __name__ == "__main__":
