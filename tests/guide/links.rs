@@ -52,6 +52,20 @@ fn every_link_within_the_repository_leads_somewhere() {
     assert!(seen > 100, "only {seen} links were seen");
 }
 
+/// `mdbook` turns every `.md` into `.html`, which there is of its own pages alone.
+#[test]
+fn links_out_of_the_guide_name_no_markdown_file() {
+    let mut seen = 0;
+    for page in pages().iter().filter(|path| path.ends_with(Path::new("docs/src").join(path.file_name().unwrap()))) {
+        let page = Page::read(page);
+        for (at, link) in links(&page).into_iter().filter(|(_, link)| link.starts_with("../")) {
+            seen += 1;
+            assert!(!link.split('#').next().unwrap().ends_with(".md"), "{}: {link}", page.place(at));
+        }
+    }
+    assert!(seen > 10, "only {seen} links were seen");
+}
+
 #[test]
 fn the_table_of_contents_has_every_page_once() {
     let summary = Page::read(&Path::new(ROOT).join("docs/src/SUMMARY.md"));
