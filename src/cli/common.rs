@@ -248,8 +248,10 @@ pub(super) fn route(set: &[String], from: &[OptionSpec], to: &[OptionSpec]) -> R
             (false, true) => write.push((key, value)),
             (true, true) => {
                 return Err(Error::usage("both the source's and the target's format have this option")
-                    .field(key)
-                    .help("say which is meant with --from-set or --to-set"));
+                    .help(format!(
+                        "say which is meant: --from-set {key}=… for reading, --to-set {key}=… for writing"
+                    ))
+                    .field(key));
             }
             (false, false) => {
                 let reading = from.iter().filter(|spec| spec.side.includes(Side::Read));

@@ -66,7 +66,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     body.replaceChildren(...shown);
     more.hidden = shown.length === found.length;
     more.textContent = `Show ${Math.min(PAGE, found.length - shown.length)} more`;
-    if (find) find.told.textContent = `${found.length} of ${rows.length}`;
+    if (find) find.told.textContent = found.length ? `${found.length} of ${rows.length}` : `none of ${rows.length} has it`;
   };
   if (table.classList.contains("findable")) {
     find = finder(table, rows, () => {

@@ -9,7 +9,7 @@ mod tests;
 use super::{FileSummary, Histogram, Inspection, Stats, TensorSummary};
 use crate::html::{code, document, escaped, long_table, number, table};
 use crate::words::{bytes, count as things};
-use ckpt_api::{Graph, Role};
+use ckpt_api::{DType, Graph, Role};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -74,14 +74,14 @@ fn summary(inspection: &Inspection, title: &str) -> String {
     line("dtypes", &dtypes(tensors));
     let graph = inspection.graph.as_ref();
     line("layers", &graph.map_or_else(|| "no graph".to_owned(), |graph| graph.nodes.len().to_string()));
-    text += "</dl>\n";
     for repair in &inspection.repairs {
         let (subject, detail) = (shortened(&repair.subject), shortened(&repair.detail));
-        let _ = writeln!(text, "<p>Repaired {}: {}</p>", escaped(&subject), escaped(&detail));
+        line("repaired", &format!("{}: {}", escaped(&subject), escaped(&detail)));
     }
     for note in &inspection.notes {
-        let _ = writeln!(text, "<p>{}</p>", escaped(&shortened(note)));
+        line("note", &escaped(&shortened(note)));
     }
+    text += "</dl>\n";
     if !inspection.files.is_empty() {
         let rows: String = inspection.files.iter().take(ENTRIES).map(file).collect();
         text += &table("", &[("file", false), ("size", true), ("tensors", true)], &rows);
@@ -219,15 +219,18 @@ fn row(tensor: &TensorSummary, users: &[&str]) -> String {
     let picture = tensor.histogram.as_deref().map(spark).unwrap_or_default();
     let mark = if is_sampled(tensor) { "<span title=\"of a sample\">≈</span>" } else { "" };
     let _ = write!(text, "<td class=\"values\">{picture}{mark}</td>");
-    text += &stats(tensor.stats.as_deref());
+    text += &stats(tensor.stats.as_deref(), tensor.dtype);
     text + "</tr>\n"
 }
 
-fn stats(stats: Option<&Stats>) -> String {
+fn stats(stats: Option<&Stats>, dtype: DType) -> String {
     let Some(stats) = stats else { return "<td></td>".repeat(7) };
+    let whole = |value: f64| value.fract() == 0.0 && value.abs() < 1e9 && !dtype.is_float();
+    let element = |value| if whole(value) { value.to_string() } else { number(value) };
+    let (min, max) = (stats.min.map(element), stats.max.map(element));
     let mut text = String::new();
-    for value in [stats.min, stats.max, stats.mean, stats.std] {
-        let _ = write!(text, "<td>{}</td>", value.map(number).unwrap_or_default());
+    for value in [min, max, stats.mean.map(number), stats.std.map(number)] {
+        let _ = write!(text, "<td>{}</td>", value.unwrap_or_default());
     }
     for count in [stats.zeros, stats.nan, stats.infinite] {
         let _ = write!(text, "<td>{count}</td>");

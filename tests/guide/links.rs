@@ -56,7 +56,9 @@ fn every_link_within_the_repository_leads_somewhere() {
 #[test]
 fn links_out_of_the_guide_name_no_markdown_file() {
     let mut seen = 0;
-    for page in pages().iter().filter(|path| path.ends_with(Path::new("docs/src").join(path.file_name().unwrap()))) {
+    for page in
+        pages().iter().filter(|path| path.ends_with(Path::new("docs/src").join(path.file_name().unwrap())))
+    {
         let page = Page::read(page);
         for (at, link) in links(&page).into_iter().filter(|(_, link)| link.starts_with("../")) {
             seen += 1;

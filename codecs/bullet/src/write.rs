@@ -178,8 +178,10 @@ impl<'a> Writer<'a> {
                     self.placed.losses.push(Loss::new(LossKind::MetadataDropped, name, why));
                 }
                 (Part::Raw | Part::Quantised | Part::Engine, None) => {
-                    return Err(Error::usage("how the net is saved is not known")
-                        .help("describe it in an architecture file, or name a preset, such as --set arch=simple:768x32x1; parts=state needs neither"));
+                    return Err(Error::usage("how the net is saved is not known").help(
+                        "describe it in an architecture file, or name a preset, such as --set arch=simple:768x32x1 \
+                         (--from-set where the source is bullet's, too); parts=state needs neither",
+                    ));
                 }
             }
         }

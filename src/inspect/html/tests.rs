@@ -125,6 +125,17 @@ fn a_page_says_what_the_checkpoint_holds_and_what_it_leaves_out() {
 }
 
 #[test]
+fn whole_numbers_have_no_decimals_and_notes_their_name() {
+    let mut inspection = inspection(1, harmless);
+    inspection.tensors[0].dtype = DType::I64;
+    let stats = inspection.tensors[0].stats.as_mut().unwrap();
+    (stats.min, stats.max, stats.mean) = (Some(-1.0), Some(16384.0), Some(2.5));
+    let page = page(&inspection);
+    assert!(page.contains("<td>-1</td><td>16384</td><td>2.50</td>"));
+    assert!(page.contains("<dt>note</dt><dd>") && page.contains("<dt>repaired</dt><dd>"));
+}
+
+#[test]
 fn the_page_of_twenty_thousand_tensors_is_of_a_few_megabytes() {
     let page = page(&inspection(20_000, |number| format!("model/block{}/layer{number}", number / 9)));
     assert!(page.len() < 20 << 20, "{}", page.len());
