@@ -34,7 +34,8 @@ pub(super) fn explained(error: &clap::Error) -> Error {
         let why = std::error::Error::source(error).map(|why| format!(": {why}")).unwrap_or_default();
         told = told.found(format!("{found}{why}"));
     }
-    if let Some(known) = fact(ContextKind::ValidValue).or_else(|| fact(ContextKind::ValidSubcommand)) {
+    let known = fact(ContextKind::ValidValue).or_else(|| fact(ContextKind::ValidSubcommand));
+    if let Some(known) = known.filter(|known| !known.is_empty()) {
         told = told.expected(known);
     }
     told.help(help(error))
