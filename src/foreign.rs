@@ -1,22 +1,26 @@
 //! Files that no codec reads, recognised by their first bytes, so that the error can say what to do with them.
 
-use ckpt_api::Input;
+use ckpt_api::{Input, Result};
 
 /// What to do with an input that is not recognised.
-pub(crate) fn advice(input: &Input) -> &'static str {
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] where it cannot be read.
+pub(crate) fn advice(input: &Input) -> Result<&'static str> {
     if input.is_directory() {
-        return "name the checkpoint that is in the directory; if this is one, say its format with --from: the error will tell \
-                what is wrong";
+        return Ok(
+            "name the checkpoint that is in the directory; if this is one, say its format with --from: the error will tell \
+                what is wrong",
+        );
     }
-    let head = input.head::<8>().ok().flatten().unwrap_or_default();
+    let head = input.head::<8>()?.unwrap_or_default();
     if let Some(advice) = by_head(&head) {
-        return advice;
+        return Ok(advice);
     }
-    let is_tar = input.main().and_then(|file| file.bytes(257, 5)).is_ok_and(|sign| sign == b"ustar");
-    if is_tar {
-        return "it is a tar archive: unpack it first";
-    }
-    "if you know the format, say it with --from: the error will tell what is wrong"
+    Ok(match input.head::<262>()? {
+        Some(head) if head.ends_with(b"ustar") => "it is a tar archive: unpack it first",
+        _ => "if you know the format, say it with --from: the error will tell what is wrong",
+    })
 }
 
 /// What the first bytes are the sign of, and what to do.
@@ -51,7 +55,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn of(bytes: &[u8]) -> &'static str {
-        advice(&Input::memory("m", BTreeMap::from([("m".to_owned(), bytes.to_vec())])))
+        advice(&Input::memory("m", BTreeMap::from([("m".to_owned(), bytes.to_vec())]))).unwrap()
     }
 
     #[test]
@@ -74,6 +78,6 @@ mod tests {
 
     #[test]
     fn of_a_directory_the_checkpoint_in_it_is_asked_for() {
-        assert!(advice(&Input::memory("", BTreeMap::new())).contains("in the directory"));
+        assert!(advice(&Input::memory("", BTreeMap::new())).unwrap().contains("in the directory"));
     }
 }

@@ -164,7 +164,7 @@ impl Registry {
                             Some(name) => error
                                 .found("no file of this name, but some that begin with it")
                                 .help(format!("did you mean '{name}'?")),
-                            None => error.help(foreign::advice(input)),
+                            None => error.help(foreign::advice(input)?),
                         }
                     }
                     reasons => error.found(reasons.join("; ")).help("if that is right, say so with --from"),

@@ -9,7 +9,7 @@ use crate::registry::{Evidence, Registry};
 #[cfg(feature = "forward")]
 use crate::select::remove;
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Limits, Match,
+    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limits, Match,
     Options, Result, Side, TensorId,
 };
 use std::path::Path;
@@ -79,8 +79,14 @@ impl Source {
         let input = input.within(&options.limits);
         let (codec, evidence) = match &options.format {
             Some(id) => (registry.reader(id)?, Vec::new()),
-            None => recognise(registry, &input, options.architecture.as_ref())
-                .map_err(|error| damage(registry, &input, options).unwrap_or(error))?,
+            None => {
+                recognise(registry, &input, options.architecture.as_ref()).map_err(|error| {
+                    match error.kind() {
+                        Kind::Io => error,
+                        _ => damage(registry, &input, options).unwrap_or(error),
+                    }
+                })?
+            }
         };
         Ok(Source { evidence, ..Self::read_as(codec, input, options.clone())? })
     }
@@ -209,6 +215,9 @@ pub(crate) fn recognise(
     architecture: Option<&ArchitectureFile>,
 ) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
     registry.identify(input).or_else(|error| {
+        if error.kind() == Kind::Io {
+            return Err(error);
+        }
         let named = architecture.and_then(ArchitectureFile::format).map(|id| registry.reader(id));
         match named {
             Some(Ok(codec)) if matches!(codec.probe(input), Ok(Match::Possible(_))) => {
@@ -221,8 +230,15 @@ pub(crate) fn recognise(
 
 /// Of an input that is perhaps one format and surely none: why that format's codec cannot read it.
 fn damage(registry: &Registry, input: &Input, options: &OpenOptions) -> Option<Error> {
-    let mut possible = registry.codecs().filter(|codec| matches!(codec.probe(input), Ok(Match::Possible(_))));
-    let (Some(codec), None) = (possible.next(), possible.next()) else { return None };
+    let mut possible = Vec::new();
+    for codec in registry.codecs() {
+        match codec.probe(input) {
+            Ok(Match::Possible(_)) => possible.push(codec),
+            Ok(_) => {}
+            Err(error) => return Some(error),
+        }
+    }
+    let [codec] = possible[..] else { return None };
     let shown = input.display(input.entry());
     let info = codec.info();
     let given = Options::parse(info.id, info.options, Side::Read, &options.options).unwrap_or_default();

@@ -10,34 +10,15 @@
     feature = "tf2"
 ))]
 
-use ckpt_api::{Codec, Contents, Error, Input, Kind, Match, conformance};
-use serde::Deserialize;
+#[path = "common/corpus.rs"]
+mod cases;
+
+use cases::{Case, manifest, root};
+use ckpt_api::{Codec, Contents, Error, Kind, Match, conformance};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
-
-#[derive(Deserialize)]
-struct Manifest {
-    case: Vec<Case>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Case {
-    codec: String,
-    outcome: String,
-    #[allow(dead_code, reason = "for people who read the manifest")]
-    why: String,
-    path: String,
-    entry: Option<String>,
-    #[serde(default)]
-    options: Vec<String>,
-    told: Option<bool>,
-    digest: Option<String>,
-    kind: Option<String>,
-    sha256: BTreeMap<String, String>,
-}
 
 const CODECS: [(&str, &dyn Codec, usize, usize); 6] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
@@ -76,9 +57,8 @@ fn what_must_be_accepted_gives_the_expected_tensors() {
             (Ok(Match::Certain(_)), true) | (Ok(Match::No | Match::Possible(_)), false) => {}
             (other, _) => return Err(format!("probe says {other:?}")),
         }
-        let (contents, values) = case.read(codec).map_err(|error| error.to_string())?;
-        let (simple, hashed) =
-            (digest(&contents, &values), case.hash(input).map_err(|error| error.to_string())?);
+        let (contents, values) = read(case, codec).map_err(|error| error.to_string())?;
+        let (simple, hashed) = (digest(&contents, &values), hash(case).map_err(|error| error.to_string())?);
         let describe =
             |tensor: &ckpt_api::Tensor| format!("{} {}{}", tensor.name, tensor.dtype, tensor.shape);
         let tensors: Vec<_> = contents.checkpoint.tensors.iter().map(describe).collect();
@@ -93,7 +73,7 @@ fn what_must_be_accepted_gives_the_expected_tensors() {
 #[test]
 fn what_must_be_refused_gives_the_documented_kind_of_error() {
     replay("reject", |case, codec| {
-        let Err(error) = case.read(codec) else { return Err("accepted".to_owned()) };
+        let Err(error) = read(case, codec) else { return Err("accepted".to_owned()) };
         let (found, expected) = (kind_name(error.kind()), case.kind.as_deref().unwrap_or_default());
         if found == expected { Ok(()) } else { Err(format!("{found} instead of {expected}: {error}")) }
     });
@@ -116,36 +96,15 @@ fn replay(outcome: &str, check: fn(&Case, &dyn Codec) -> Result<(), String>) {
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-impl Case {
-    fn input(&self) -> ckpt_api::Result<Input> {
-        let path = root().join(&self.path);
-        match self.entry.as_deref() {
-            None | Some("") => Input::open(path),
-            Some(entry) => Input::open(path.join(entry)),
-        }
-    }
+/// What reading a case gives, in memory.
+fn read(case: &Case, codec: &dyn Codec) -> Result<(Contents, Vec<Vec<u8>>), Error> {
+    conformance::read(codec, &case.input()?, &case.pairs())
+}
 
-    fn read(&self, codec: &dyn Codec) -> Result<(Contents, Vec<Vec<u8>>), Error> {
-        conformance::read(codec, &self.input()?, &self.pairs())
-    }
-
-    /// Whether the content tells the format.
-    fn is_told(&self) -> bool {
-        self.told.unwrap_or(true)
-    }
-
-    /// The digest as `ckpt hash` computes it, with the format identified from content, or named where that does not tell.
-    fn hash(&self, input: Input) -> Result<String, Error> {
-        let format = (!self.is_told()).then(|| self.codec.clone());
-        let options = ckpt::OpenOptions { format, options: self.pairs(), ..Default::default() };
-        let source = ckpt::Source::read(&ckpt::Registry::builtin(), input, &options)?;
-        Ok(ckpt::digest::digest(&source, 1)?.sha256)
-    }
-
-    fn pairs(&self) -> Vec<(String, String)> {
-        let pairs = self.options.iter().filter_map(|option| option.split_once('='));
-        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
-    }
+/// The digest as `ckpt hash` computes it.
+fn hash(case: &Case) -> Result<String, Error> {
+    let source = ckpt::Source::read(&ckpt::Registry::builtin(), case.input()?, &case.opening())?;
+    Ok(ckpt::digest::digest(&source, 1)?.sha256)
 }
 
 /// As `digest` in `corpus/common.py`.
@@ -181,15 +140,6 @@ fn kind_name(kind: Kind) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
-}
-
-fn manifest() -> Vec<Case> {
-    let text = std::fs::read_to_string(root().join("manifest.toml")).unwrap();
-    toml::from_str::<Manifest>(&text).unwrap().case
 }
 
 fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) {

@@ -11,47 +11,29 @@
     feature = "tf2"
 ))]
 
+#[path = "common/corpus.rs"]
+mod cases;
 #[path = "common/confined.rs"]
 mod confined;
 
 use confined::{MIB, ckpt, said};
-use serde::Deserialize;
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What reading a hostile file may map, beyond what the program maps anyway.
 const FEW: u64 = 6 * MIB;
 const SHORT: Duration = Duration::from_secs(1);
 
-#[derive(Deserialize)]
-struct Manifest {
-    case: Vec<Case>,
-}
-
-#[derive(Deserialize)]
-struct Case {
-    codec: String,
-    outcome: String,
-    path: String,
-    entry: Option<String>,
-    #[serde(default)]
-    options: Vec<String>,
-    kind: Option<String>,
-}
-
 #[test]
 fn every_file_of_the_corpus_that_is_refused_is_so_in_little_memory_and_time() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    let manifest: Manifest =
-        toml::from_str(&fs::read_to_string(root.join("manifest.toml")).unwrap()).unwrap();
-    let refused = manifest.case.iter().filter(|case| case.outcome == "reject");
+    let manifest = cases::manifest();
+    let refused = manifest.iter().filter(|case| case.outcome == "reject");
     let (mut seen, mut failures) = (0, Vec::new());
     // So that finding it does not count as the first file's time.
     confined::base();
     for case in refused {
-        let path = root.join(&case.path).join(case.entry.as_deref().unwrap_or_default());
-        let path = path.to_str().unwrap().trim_end_matches('/');
+        let path = case.named();
+        let path = path.to_str().unwrap();
         let options = case.options.iter().flat_map(|option| ["--set", option]);
         let named: Vec<&str> = ["hash", path, "--from", &case.codec].into_iter().chain(options).collect();
         // Of what is not said to be of a format, every codec is asked.

@@ -1,5 +1,6 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
+use crate::read_at::{ReadAt, read_exact_at};
 use crate::{Contents, Error, Limits, Result, nearby};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,7 +28,7 @@ enum Backend {
     Directory(PathBuf),
     /// Where each file lies that is to have a name in the directory.
     Staged(PathBuf, BTreeMap<String, PathBuf>),
-    Memory(BTreeMap<String, Arc<[u8]>>),
+    Elsewhere(BTreeMap<String, Arc<dyn ReadAt>>),
 }
 
 impl Input {
@@ -83,10 +84,10 @@ impl Input {
     }
 
     fn on_disk(directory: PathBuf, entry: String, is_directory: bool) -> Self {
-        Self::of(Backend::Directory(directory), entry, is_directory)
+        Self::new(Backend::Directory(directory), entry, is_directory)
     }
 
-    fn of(backend: Backend, entry: String, is_directory: bool) -> Self {
+    fn new(backend: Backend, entry: String, is_directory: bool) -> Self {
         Input { backend: Arc::new(backend), entry, is_directory, opened: None, limits: Limits::default() }
     }
 
@@ -97,18 +98,24 @@ impl Input {
         let below = format!("{entry}/");
         let is_directory = files.keys().any(|name| name.starts_with(&below));
         if files.contains_key(entry) || !is_directory {
-            return Self::of(Backend::Staged(directory.to_owned(), files), entry.to_owned(), false);
+            return Self::new(Backend::Staged(directory.to_owned(), files), entry.to_owned(), false);
         }
         let inside =
             files.into_iter().filter_map(|(name, path)| Some((name.strip_prefix(&below)?.to_owned(), path)));
-        Self::of(Backend::Staged(directory.join(entry), inside.collect()), String::new(), true)
+        Self::new(Backend::Staged(directory.join(entry), inside.collect()), String::new(), true)
     }
 
     /// Files held in memory, for tests and fuzzing. `entry` is the one that the user would name; empty for the
     /// directory that holds them all.
     pub fn memory(entry: &str, files: BTreeMap<String, Vec<u8>>) -> Self {
-        let files = files.into_iter().map(|(name, bytes)| (name, bytes.into())).collect();
-        Self::of(Backend::Memory(files), entry.to_owned(), entry.is_empty())
+        let held = |(name, bytes)| (name, Arc::new(bytes) as Arc<dyn ReadAt>);
+        Self::of(entry, files.into_iter().map(held).collect())
+    }
+
+    /// Files that lie neither on disk nor in memory: in an archive, a store, behind a network. `entry` as for
+    /// [`Input::memory`].
+    pub fn of(entry: &str, files: BTreeMap<String, Arc<dyn ReadAt>>) -> Self {
+        Self::new(Backend::Elsewhere(files), entry.to_owned(), entry.is_empty())
     }
 
     /// The same input, of which listing and [`crate::Codec::probe`] keep to `limits`.
@@ -199,7 +206,7 @@ impl Input {
                 fs::metadata(root.join(name)).is_ok_and(|meta| meta.is_file())
             }
             (Backend::Staged(_, files), Ok(())) => files.contains_key(name),
-            (Backend::Memory(files), Ok(())) => files.contains_key(name),
+            (Backend::Elsewhere(files), Ok(())) => files.contains_key(name),
         }
     }
 
@@ -215,10 +222,7 @@ impl Input {
         let file = match &*self.backend {
             Backend::Directory(root) => open_regular(&root.join(name), shown)?,
             Backend::Staged(_, files) => open_regular(files.get(name).ok_or_else(missing)?, shown)?,
-            Backend::Memory(files) => {
-                let bytes = files.get(name).cloned().ok_or_else(missing)?;
-                File { name: shown.into(), len: bytes.len() as u64, handle: Handle::Memory(bytes) }
-            }
+            Backend::Elsewhere(files) => File::of(files.get(name).cloned().ok_or_else(missing)?, shown)?,
         };
         if let Some(opened) = &self.opened {
             opened.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
@@ -240,7 +244,7 @@ impl Input {
                 list_directory(&root.join(directory), &self.limits)?
             }
             Backend::Staged(_, files) => inside(files.keys(), directory),
-            Backend::Memory(files) => inside(files.keys(), directory),
+            Backend::Elsewhere(files) => inside(files.keys(), directory),
         };
         names.sort();
         Ok(names)
@@ -254,7 +258,7 @@ impl Input {
             }
             Backend::Directory(root) | Backend::Staged(root, _) if root.as_os_str() == "." => name.to_owned(),
             Backend::Directory(root) | Backend::Staged(root, _) => root.join(name).display().to_string(),
-            Backend::Memory(_) => name.to_owned(),
+            Backend::Elsewhere(_) => name.to_owned(),
         }
     }
 
@@ -262,7 +266,7 @@ impl Input {
     pub fn directory(&self) -> Option<&Path> {
         match &*self.backend {
             Backend::Directory(root) | Backend::Staged(root, _) => Some(root),
-            Backend::Memory(_) => None,
+            Backend::Elsewhere(_) => None,
         }
     }
 }
@@ -305,8 +309,7 @@ fn open_regular(path: &Path, shown: String) -> Result<File> {
         return Err(Error::usage("not a regular file").file(shown));
     }
     let handle = fs::File::open(path).map_err(cannot)?;
-    let len = handle.metadata().map_err(cannot)?.len();
-    Ok(File { name: shown.into(), len, handle: Handle::Disk(Arc::new(handle)) })
+    File::of(Arc::new(handle), shown)
 }
 
 fn list_directory(path: &Path, limits: &Limits) -> Result<Vec<String>> {
@@ -328,16 +331,16 @@ fn list_directory(path: &Path, limits: &Limits) -> Result<Vec<String>> {
 pub struct File {
     name: Arc<str>,
     len: u64,
-    handle: Handle,
-}
-
-#[derive(Clone, Debug)]
-enum Handle {
-    Disk(Arc<fs::File>),
-    Memory(Arc<[u8]>),
+    handle: Arc<dyn ReadAt>,
 }
 
 impl File {
+    fn of(handle: Arc<dyn ReadAt>, name: String) -> Result<Self> {
+        let size = handle.size();
+        let len = size.map_err(|error| Error::io("cannot open the file", error).file(&name))?;
+        Ok(File { name: name.into(), len, handle })
+    }
+
     /// Path as people should see it.
     pub fn name(&self) -> &str {
         &self.name
@@ -362,20 +365,10 @@ impl File {
         if end.is_none_or(|end| end > self.len) {
             return Err(self.cut_short(offset, buffer.len() as u64));
         }
-        match &self.handle {
-            Handle::Disk(file) => read_exact_at(file, buffer, offset).map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => self.cut_short(offset, buffer.len() as u64),
-                _ => Error::io("cannot read the file", error).file(self.name()).offset(offset),
-            }),
-            Handle::Memory(bytes) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                match bytes.get(start..).and_then(|rest| rest.get(..buffer.len())) {
-                    Some(found) => buffer.copy_from_slice(found),
-                    None => return Err(self.cut_short(offset, buffer.len() as u64)),
-                }
-                Ok(())
-            }
-        }
+        read_exact_at(&*self.handle, offset, buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.cut_short(offset, buffer.len() as u64),
+            _ => Error::io("cannot read the file", error).file(self.name()).offset(offset),
+        })
     }
 
     /// `len` bytes from `offset`; nothing is allocated for bytes that the file has not.
@@ -397,25 +390,6 @@ impl File {
             .found(format!("{} bytes", self.len.saturating_sub(offset)))
             .expected(format!("{wanted} bytes"))
     }
-}
-
-#[cfg(unix)]
-fn read_exact_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
-}
-
-#[cfg(windows)]
-fn read_exact_at(file: &fs::File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
-    use std::os::windows::fs::FileExt;
-    while !buffer.is_empty() {
-        let read = file.seek_read(buffer, offset)?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        buffer = &mut buffer[read..];
-        offset += read as u64;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

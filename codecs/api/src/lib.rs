@@ -34,6 +34,7 @@ mod nearby;
 mod options;
 mod placed;
 mod placement;
+mod read_at;
 mod scattered;
 mod tensor;
 mod tiles;
@@ -55,6 +56,7 @@ pub use placement::{
     Added, AddedAxis, Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, Packing, Placement, Region,
     Rounding, RunningChecksum, Scaling, TensorId, Window,
 };
+pub use read_at::ReadAt;
 pub use scattered::ScatteredChecksum;
 pub use tensor::{Axis, Quantisation, Role, Shape, Slot, Tensor};
 pub use tiles::{AxisPart, Tile};

@@ -42,7 +42,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
 
 fn probe_file(input: &Input, name: &str) -> Result<Match> {
     let file = input.file(name)?;
-    if let Some(count) = records::count(&file) {
+    if let Some(count) = records::count(&file)? {
         return Ok(Match::Certain(format!("{name} is {count} records to its last byte")));
     }
     if ends_with_name(&file)? {
@@ -176,7 +176,7 @@ impl Reader<'_> {
             (None, RAW, _) => Part::Raw,
             (None, QUANTISED, _) => Part::Quantised,
             (None, _, Some(_)) => Part::State,
-            (None, ..) if records::count(&file).is_some() => Part::State,
+            (None, ..) if records::count(&file)?.is_some() => Part::State,
             (None, ..) => self.by_size(&file)?,
         };
         match part {

@@ -6,7 +6,7 @@
 use crate::architecture::Architecture;
 use crate::format::{Form, Part, Section, entries};
 use crate::parameter::Stored;
-use ckpt_api::{Error, File, Limits, Result};
+use ckpt_api::{Error, File, Kind, Limits, Result};
 use std::collections::HashSet;
 
 /// One tensor of the file.
@@ -25,11 +25,14 @@ pub(crate) struct Record {
 const STEP: u64 = 64;
 
 /// Whether the file is records from its first to its last byte, of either form: how many they are.
-pub(crate) fn count(file: &File) -> Option<usize> {
+///
+/// # Errors
+/// [`Kind::Io`].
+pub(crate) fn count(file: &File) -> Result<Option<usize>> {
     let mut limits = Limits::default();
     limits.name_bytes = 256;
-    let parsed = [Form::Current, Form::Rows].map(|form| parse(file, form, &limits));
-    parsed.into_iter().flatten().map(|records| records.len()).find(|count| *count > 0)
+    let parsed = [attempt(file, Form::Current, &limits)?, attempt(file, Form::Rows, &limits)?];
+    Ok(parsed.into_iter().flatten().map(|records| records.len()).find(|count| *count > 0))
 }
 
 /// Reads a file of either form; of both, if both fit, the one that fits the architecture.
@@ -49,7 +52,7 @@ pub(crate) fn read(
     if let Some(form) = asked {
         return parse(file, form, limits).map(|records| (form, records));
     }
-    match (parse(file, Form::Current, limits), parse(file, Form::Rows, limits)) {
+    match (attempt(file, Form::Current, limits)?, attempt(file, Form::Rows, limits)?) {
         (Ok(records), Err(_)) => Ok((Form::Current, records)),
         (Err(_), Ok(records)) => Ok((Form::Rows, records)),
         (Ok(current), Ok(rows)) => {
@@ -73,6 +76,14 @@ fn offset(error: &Error) -> u64 {
     let context = error.context();
     let offset = context.iter().find(|(label, _)| *label == "offset");
     offset.and_then(|(_, offset)| offset.parse().ok()).unwrap_or(0)
+}
+
+/// Whether the file is of this form: a disk that fails does not tell.
+fn attempt(file: &File, form: Form, limits: &Limits) -> Result<Result<Vec<Record>>> {
+    match parse(file, form, limits) {
+        Err(error) if error.kind() == Kind::Io => Err(error),
+        parsed => Ok(parsed),
+    }
 }
 
 /// Parses strictly, to the last byte.

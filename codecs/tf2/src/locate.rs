@@ -46,9 +46,16 @@ impl Location {
 /// [`Kind::Corrupt`] for a state file that cannot be read or names nothing.
 pub(crate) fn locate(input: &Input) -> Result<Location> {
     if input.is_directory() {
-        return in_directory(input);
+        return in_directory(input)?.ok_or_else(|| {
+            Error::new(Kind::Io, "the directory holds no TensorFlow checkpoint")
+                .file(input.display(""))
+                .expected("a file 'checkpoint', a PREFIX.index, or variables/variables.index")
+        });
     }
-    let entry = input.entry();
+    by_name(input, input.entry())
+}
+
+fn by_name(input: &Input, entry: &str) -> Result<Location> {
     if entry == STATE_FILE && input.is_file() && !has_table(input, entry)? {
         return by_state_file(input);
     }
@@ -72,9 +79,14 @@ pub(crate) fn locate(input: &Input) -> Result<Location> {
 
 /// Whether the input is a checkpoint, and why.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
-    let location = match locate(input) {
-        Ok(location) => location,
-        Err(error) if error.kind() == Kind::Io => return Ok(Match::No),
+    let located = match input.is_directory() {
+        true => in_directory(input),
+        false => by_name(input, input.entry()).map(Some),
+    };
+    let location = match located {
+        Ok(Some(location)) => location,
+        Ok(None) => return Ok(Match::No),
+        Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(error) => return Ok(Match::Possible(error.to_string())),
     };
     // A table of LevelDB's own has the same magic number.
@@ -92,19 +104,18 @@ fn has_table(input: &Input, name: &str) -> Result<bool> {
     has_magic(&input.file(name)?)
 }
 
-fn in_directory(input: &Input) -> Result<Location> {
+/// The checkpoint in a directory; `None` where there is none.
+fn in_directory(input: &Input) -> Result<Option<Location>> {
     if input.has_file(&format!("{VARIABLES}{INDEX}")) {
-        return Ok(saved_model(input));
+        return Ok(Some(saved_model(input)));
     }
     if input.has_file(STATE_FILE) && !has_table(input, STATE_FILE)? {
-        return by_state_file(input);
+        return by_state_file(input).map(Some);
     }
     let prefixes = prefixes(input)?;
     match &prefixes[..] {
-        [prefix] => Ok(Location::new(prefix, ", the directory's only index")),
-        [] => Err(Error::new(Kind::Io, "the directory holds no TensorFlow checkpoint")
-            .file(input.display(""))
-            .expected("a file 'checkpoint', a PREFIX.index, or variables/variables.index")),
+        [prefix] => Ok(Some(Location::new(prefix, ", the directory's only index"))),
+        [] => Ok(None),
         several => {
             Err(Error::usage("the directory holds several checkpoints, and no file says which is the latest")
                 .file(input.display(""))

@@ -1,0 +1,126 @@
+//! Bytes that can be read at any place.
+
+use std::fmt;
+use std::fs;
+use std::io;
+
+/// Something that can be read at any place, by several threads at once: what the files of an [`crate::Input`] are,
+/// wherever they lie.
+pub trait ReadAt: fmt::Debug + Send + Sync {
+    /// Bytes in it.
+    ///
+    /// # Errors
+    /// Whatever keeps them from being counted.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads bytes from `offset` on into the beginning of `buffer`, and says how many: fewer than fit are no sign of the
+    /// end, none are.
+    ///
+    /// # Errors
+    /// Whatever keeps them from being read; after [`io::ErrorKind::Interrupted`] it is asked again.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl ReadAt for fs::File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(self, buffer, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(self, buffer, offset)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|start| self.get(start..)).unwrap_or_default();
+        let len = rest.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..len), rest.get(..len)) {
+            to.copy_from_slice(from);
+        }
+        Ok(len)
+    }
+}
+
+/// Fills `buffer` from `offset`, however little comes at once.
+///
+/// # Errors
+/// [`io::ErrorKind::UnexpectedEof`] at the end; those of [`ReadAt::read_at`].
+pub(crate) fn read_exact_at(file: &dyn ReadAt, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match file.read_at(offset, buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                let rest = buffer.get_mut(read..).ok_or(io::ErrorKind::InvalidData)?;
+                (buffer, offset) = (rest, offset.saturating_add(read as u64));
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Answers so, call by call, and then as its bytes do.
+    #[derive(Debug)]
+    struct Answers(Mutex<Vec<io::Result<usize>>>, Vec<u8>);
+
+    impl ReadAt for Answers {
+        fn size(&self) -> io::Result<u64> {
+            self.1.size()
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            let read = self.1.read_at(offset, buffer)?;
+            self.0.lock().unwrap().pop().unwrap_or(Ok(read))
+        }
+    }
+
+    fn read(answers: Vec<io::Result<usize>>) -> (io::Result<()>, [u8; 4]) {
+        let answers = Answers(Mutex::new(answers.into_iter().rev().collect()), b"012345".to_vec());
+        let mut buffer = [b'-'; 4];
+        (read_exact_at(&answers, 1, &mut buffer), buffer)
+    }
+
+    #[test]
+    fn what_comes_in_parts_or_after_an_interruption_is_whole() {
+        let interrupted = || Err(io::ErrorKind::Interrupted.into());
+        for answers in [vec![], vec![Ok(1)], vec![interrupted(), Ok(2), interrupted(), interrupted()]] {
+            let (result, buffer) = read(answers);
+            result.unwrap();
+            assert_eq!(&buffer, b"1234");
+        }
+    }
+
+    #[test]
+    fn an_end_an_error_and_more_than_fits_are_errors() {
+        let kind = |answers| read(answers).0.unwrap_err().kind();
+        assert_eq!(kind(vec![Ok(1), Ok(0)]), io::ErrorKind::UnexpectedEof);
+        assert_eq!(kind(vec![Ok(1), Err(io::ErrorKind::TimedOut.into())]), io::ErrorKind::TimedOut);
+        assert_eq!(kind(vec![Ok(5)]), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn of_bytes_there_are_as_many_as_lie_behind_the_offset() {
+        let bytes = b"012".to_vec();
+        let mut buffer = [0; 2];
+        for (offset, len) in [(0, 2), (1, 2), (2, 1), (3, 0), (4, 0), (u64::MAX, 0)] {
+            assert_eq!(bytes.read_at(offset, &mut buffer).unwrap(), len, "{offset}");
+        }
+    }
+}
