@@ -13,7 +13,10 @@ pub(crate) use examine::{Examined, examine};
 pub(crate) use reread::Reread;
 
 use crate::diff::are_equal;
-use crate::execute::{Done, Earlier, Output, Progress, Run, Sources, Wanted, completed, interrupted, run};
+use crate::execute::{
+    Disk, Done, Earlier, Os, Output, Progress, Run, Sources, Wanted, completed, interrupted, is_same_name,
+    run,
+};
 use crate::mapping::Mapping;
 use crate::plan::{Job, Parts, Plan, Policy, Resources};
 use crate::receipt;
@@ -315,7 +318,7 @@ impl Planned {
         let targets =
             Output::check(&self.directory, &self.plan.placed.files, self.conversion.overwrite, &sources)?;
         self.conversion.receipt.iter().try_for_each(|path| {
-            if targets.contains(path) {
+            if targets.iter().any(|target| is_same_name(target, path)) {
                 return Err(Error::usage("the receipt has the name of a file of the output")
                     .file(path.display().to_string()));
             }
@@ -341,8 +344,13 @@ impl Planned {
     /// [`ckpt_api::Kind::Mismatch`] where [`Conversion::verify`] finds that the output is not what the source holds,
     /// [`ckpt_api::Kind::Io`], also where the source was changed meanwhile.
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
+        self.execute_on(&(Arc::new(Os) as Arc<dyn Disk>), execution, progress)
+    }
+
+    fn execute_on(&self, disk: &Arc<dyn Disk>, execution: &Execution, progress: Progress) -> Result<Summary> {
         let before = Unchanged::now(&self.source);
         let wanted = Wanted {
+            disk,
             directory: &self.directory,
             name: &self.name,
             files: &self.plan.placed.files,
@@ -455,3 +463,6 @@ fn split_output(path: &Path) -> Result<(PathBuf, String)> {
 
 #[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
 mod tests;
+
+#[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
+mod faulty_writes;

@@ -7,12 +7,12 @@ use std::sync::Mutex;
 use tempfile::TempDir;
 
 /// A copy of the example checkpoint, and a place for what becomes of it.
-struct Place(TempDir);
+pub(super) struct Place(TempDir);
 
-type Found = Vec<(String, Vec<u8>)>;
+pub(super) type Found = Vec<(String, Vec<u8>)>;
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let place = Place(tempfile::tempdir().unwrap());
         fs::create_dir(place.0.path().join("in")).unwrap();
         fs::create_dir(place.0.path().join("out")).unwrap();
@@ -23,18 +23,21 @@ impl Place {
         place
     }
 
-    fn out(&self) -> PathBuf {
+    pub(super) fn out(&self) -> PathBuf {
         self.0.path().join("out")
     }
 
+    pub(super) fn source(&self) -> Source {
+        let path = self.0.path().join("in");
+        Source::open(&Registry::builtin(), path, &OpenOptions::default()).unwrap()
+    }
+
     fn convert(&self, conversion: &Conversion, progress: Progress) -> Result<Summary> {
-        let registry = Registry::builtin();
-        let source = Source::open(&registry, self.0.path().join("in"), &OpenOptions::default())?;
-        let planned = conversion.plan(&registry, source, self.out().join("o"))?;
+        let planned = conversion.plan(&Registry::builtin(), self.source(), self.out().join("o"))?;
         planned.execute(&Execution { sync: false, ..Execution::default() }, progress)
     }
 
-    fn found(&self) -> Found {
+    pub(super) fn found(&self) -> Found {
         let entries = fs::read_dir(self.out()).unwrap().map(|entry| entry.unwrap());
         let mut found: Found = entries
             .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
@@ -43,7 +46,7 @@ impl Place {
         found
     }
 
-    fn put(&self, files: &Found) {
+    pub(super) fn put(&self, files: &Found) {
         fs::remove_dir_all(self.out()).unwrap();
         fs::create_dir(self.out()).unwrap();
         files.iter().for_each(|(name, bytes)| fs::write(self.out().join(name), bytes).unwrap());
@@ -57,7 +60,7 @@ impl Place {
     }
 }
 
-fn to(format: &str, options: &[(&str, &str)]) -> Conversion {
+pub(super) fn to(format: &str, options: &[(&str, &str)]) -> Conversion {
     Conversion {
         to: Some(format.into()),
         options: options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),

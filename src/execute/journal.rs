@@ -6,15 +6,16 @@
 //! and, when all are complete, what identifies the files that get their names now. Nothing waits for the disk: who reads a
 //! record looks whether the bytes are there.
 
+use super::disk::{Disk, cannot, write_all_at};
 use super::names::{crc32c, parent};
 use super::stamp::Stamp;
 use ckpt_api::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// SHA-256 of all that decides the bytes of an output.
@@ -30,7 +31,10 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 struct State {
+    disk: Arc<dyn Disk>,
     file: File,
+    /// Where its records end.
+    end: u64,
     /// Records that are not in the file yet, and how many bytes of the output they are about.
     pending: Vec<u8>,
     bytes: u64,
@@ -102,13 +106,12 @@ impl Journal {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where another process writes it, [`ckpt_api::Kind::Io`].
-    pub(super) fn take(path: &Path) -> Result<Self> {
+    pub(super) fn take(disk: &Arc<dyn Disk>, path: &Path) -> Result<Self> {
         // Whoever holds it removes it when done: then another must be made.
         for _ in 0..100 {
-            if let Some(file) = open(path)? {
-                let state =
-                    State { file, pending: Vec::new(), bytes: 0, written: Instant::now(), records: false };
-                return Ok(Journal { path: path.to_owned(), own: false, state: Mutex::new(state) });
+            if let Some(file) = open(&**disk, path)? {
+                let state = Mutex::new(State::new(disk.clone(), file));
+                return Ok(Journal { path: path.to_owned(), own: false, state });
             }
         }
         Err(busy(path))
@@ -127,10 +130,8 @@ impl Journal {
         let text = serde_json::to_vec(header)
             .map_err(|error| Error::usage("the output's names cannot be noted").found(error.to_string()))?;
         state.records = header.fingerprint.is_some();
-        let begun = state.file.set_len(0).and_then(|()| state.file.rewind());
-        begun
-            .and_then(|()| state.file.write_all(&framed(HEADER, &text)))
-            .map_err(|error| unwritable(&self.path, error))
+        let begun = state.go_to(0).and_then(|()| state.append(&framed(HEADER, &text)));
+        begun.map_err(|error| unwritable(&self.path, error))
     }
 
     /// Goes on behind the intact records of an earlier process.
@@ -138,9 +139,7 @@ impl Journal {
         self.own = true;
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.records = true;
-        let ready =
-            state.file.set_len(past.valid).and_then(|()| state.file.seek(SeekFrom::Start(past.valid)));
-        ready.map(drop).map_err(|error| unwritable(&self.path, error))
+        state.go_to(past.valid).map_err(|error| unwritable(&self.path, error))
     }
 
     /// Notes that a tensor of so many bytes was written.
@@ -162,8 +161,8 @@ impl Journal {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let text = serde_json::to_vec(files).unwrap_or_default();
         state.flush();
-        let noted = state.file.write_all(&framed(NAMED, &text));
-        let noted = noted.and_then(|()| if sync { state.file.sync_data() } else { Ok(()) });
+        let noted = state.append(&framed(NAMED, &text));
+        let noted = noted.and_then(|()| if sync { state.disk.sync(&state.file) } else { Ok(()) });
         noted.map_err(|error| unwritable(&self.path, error))
     }
 
@@ -190,20 +189,37 @@ impl Drop for Journal {
 }
 
 impl State {
+    fn new(disk: Arc<dyn Disk>, file: File) -> Self {
+        let (pending, written) = (Vec::new(), Instant::now());
+        State { disk, file, end: 0, pending, bytes: 0, written, records: false }
+    }
+
+    /// What lies behind `end` is forgotten.
+    fn go_to(&mut self, end: u64) -> io::Result<()> {
+        self.end = end;
+        self.disk.set_len(&self.file, end)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write_all_at(&*self.disk, &self.file, self.end, bytes)?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
     fn flush(&mut self) {
-        self.records &= self.file.write_all(&self.pending).is_ok();
-        self.pending.clear();
+        let pending = std::mem::take(&mut self.pending);
+        self.records &= self.append(&pending).is_ok();
         self.bytes = 0;
         self.written = Instant::now();
     }
 }
 
 /// The journal, locked; `None` where its holder removed it meanwhile.
-fn open(path: &Path) -> Result<Option<File>> {
+fn open(disk: &dyn Disk, path: &Path) -> Result<Option<File>> {
     let failed = |error| unwritable(path, error);
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true);
-    let file = match options.clone().create_new(true).open(path) {
+    let file = match disk.open(path, options.clone().create_new(true)) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match open_own(path, &options) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(planted(path)),
@@ -356,7 +372,6 @@ fn unreadable(path: &Path, error: io::Error) -> Error {
 }
 
 fn unwritable(path: &Path, error: io::Error) -> Error {
-    Error::io("cannot make a file in the output's directory", error)
-        .file(parent(path).display().to_string())
+    cannot("make a file in the output's directory", parent(path), error)
         .help("the directory must exist and be writable, on a disk that has room")
 }

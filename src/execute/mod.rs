@@ -2,6 +2,7 @@
 
 mod add;
 mod ahead;
+mod disk;
 mod each;
 mod extents;
 mod gather;
@@ -25,9 +26,11 @@ mod verify;
 mod writer;
 
 pub(crate) use add::Addend;
+pub(crate) use disk::{Disk, Os};
 pub(crate) use each::{default_threads, in_parallel};
 pub(crate) use journal::Fingerprint;
 pub(crate) use locate::{index_at, place_of};
+pub(crate) use names::is_same_name;
 pub(crate) use output::{Earlier, Output, Wanted};
 pub(crate) use room::{PER_THREAD, room};
 pub use run::Progress;

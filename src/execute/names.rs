@@ -54,6 +54,13 @@ pub(super) fn check_distinct<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -
     Ok(())
 }
 
+/// Whether both are one name, however they are spelled, where `a` is not told from `A`.
+pub(crate) fn is_same_name(a: &Path, b: &Path) -> bool {
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().to_lowercase());
+    let real = |path: &Path| parent(path).canonicalize().unwrap_or_else(|_| parent(path).to_owned());
+    name(a) == name(b) && real(a) == real(b)
+}
+
 /// The directory that a file lies in; `.` where its path names none.
 pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))

@@ -1,5 +1,6 @@
 //! Files that appear complete under their final names, or not at all.
 
+use super::disk::{Disk, cannot, write_all_at};
 use super::journal::{Entry, Fingerprint, Header, Journal, Past, Record, VERSION, open_own};
 use super::names::{Naming, aside, check_distinct, parent, target};
 use super::recover::{clean, unname};
@@ -11,11 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempPath;
 
 /// Output files under temporary names beside their final ones; removed when dropped before [`Output::commit`].
 #[derive(Debug)]
 pub(crate) struct Output {
+    disk: Arc<dyn Disk>,
     files: Vec<Pending>,
     /// How many of them the journal lists.
     listed: usize,
@@ -41,6 +44,7 @@ struct Pending {
 /// What is to be written, and where.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
+    pub(crate) disk: &'a Arc<dyn Disk>,
     pub(crate) directory: &'a Path,
     /// What the user calls the output.
     pub(crate) name: &'a str,
@@ -76,7 +80,7 @@ impl Output {
             // A process that was killed while it gave names is no reason to refuse.
             fs::symlink_metadata(&naming.journal).map_err(|_| error)?;
         }
-        let mut journal = Journal::take(&naming.journal)?;
+        let mut journal = Journal::take(wanted.disk, &naming.journal)?;
         let past = journal.read()?;
         let entry =
             |file: &OutputFile| Entry { target: file.name.clone(), temporary: naming.temporary(&file.name) };
@@ -87,6 +91,7 @@ impl Output {
             directories: Vec::new(),
         };
         let mut output = Output {
+            disk: wanted.disk.clone(),
             files: Vec::new(),
             listed: 0,
             earlier: earlier(wanted, &header, past.header.as_ref()),
@@ -109,8 +114,8 @@ impl Output {
         output.begin(wanted, header)?;
         // All directories before the first file: one that vanishes while files are made is not made again.
         for directory in targets.iter().map(|target| parent(target)) {
-            fs::create_dir_all(directory)
-                .map_err(|error| cannot("make the output's directory", directory, error))?;
+            let made = output.disk.make_directories(directory);
+            made.map_err(|error| cannot("make the output's directory", directory, error))?;
         }
         for (target, file) in targets.into_iter().zip(files) {
             output.stage(target, output.naming.temporary(&file.name), file.len)?;
@@ -145,12 +150,13 @@ impl Output {
 
     fn stage(&mut self, target: PathBuf, temporary: String, len: Option<u64>) -> Result<FileId> {
         let path = target.with_file_name(temporary);
-        let handle = open_temporary(&path, self.earlier == Earlier::Kept)
+        let handle = open_temporary(&*self.disk, &path, self.earlier == Earlier::Kept)
             .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
         let temporary = TempPath::try_from_path(path)
             .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
         // What has no length yet is written in one go.
-        handle.set_len(len.unwrap_or(0)).map_err(|error| cannot("make the output file", &target, error))?;
+        let sized = self.disk.set_len(&handle, len.unwrap_or(0));
+        sized.map_err(|error| cannot("make the output file", &target, error))?;
         let handle = (self.files.len() < KEPT_OPEN).then_some(handle);
         self.files.push(Pending { temporary, handle, target });
         Ok(FileId(self.files.len() - 1))
@@ -211,7 +217,7 @@ impl Output {
     pub(crate) fn write_at(&self, file: FileId, offset: u64, bytes: &[u8]) -> Result<()> {
         let pending = &self.files[file.0];
         pending
-            .with_handle(|handle| write_all_at(handle, bytes, offset))
+            .with_handle(|handle| write_all_at(&*self.disk, handle, offset, bytes))
             .map_err(|error| cannot("write the output", &pending.target, error).offset(offset))
     }
 
@@ -229,7 +235,7 @@ impl Output {
     pub(crate) fn sync(&self) -> Result<()> {
         self.files.iter().try_for_each(|pending| {
             pending
-                .with_handle(fs::File::sync_all)
+                .with_handle(|handle| self.disk.sync(handle))
                 .map_err(|error| cannot("flush the output", &pending.target, error))
         })
     }
@@ -264,7 +270,7 @@ impl Output {
 
     /// Keeps the files that are to be replaced, for the case that not all can be.
     fn set_aside(&self, names: &mut Names) -> Result<()> {
-        if !self.overwrite || self.files.len() == 1 {
+        if !self.overwrite {
             return Ok(());
         }
         let listed = self.files.iter().take(self.listed);
@@ -272,8 +278,8 @@ impl Output {
             let old = aside(temporary);
             let _ = fs::remove_file(&old);
             if self.listed > 1 {
-                fs::rename(target, &old).map_err(|error| unnamed(target, error))?;
-            } else if fs::hard_link(target, &old).is_err() {
+                self.disk.rename(target, &old).map_err(|error| unnamed(target, error))?;
+            } else if self.disk.hard_link(target, &old).is_err() {
                 // A file alone is replaced at once; without links, for good.
                 continue;
             }
@@ -285,14 +291,11 @@ impl Output {
     fn give_names(&mut self, names: &mut Names, sync: bool) -> Result<()> {
         for Pending { temporary, target, .. } in self.files.drain(..) {
             let replaces = exists(&target);
-            let persisted = match self.overwrite {
-                true => temporary.persist(&target),
-                false => temporary.persist_noclobber(&target),
-            };
+            let persisted = self.disk.persist(temporary, &target, self.overwrite);
             persisted.map_err(|error| unnamed(&target, error.error))?;
             names.given.push((target, replaces));
         }
-        if sync { sync_directories(&names.given) } else { Ok(()) }
+        if sync { sync_directories(&*self.disk, &names.given) } else { Ok(()) }
     }
 }
 
@@ -309,7 +312,12 @@ impl Names {
     fn take_back(self) {
         let new = self.given.iter().rev().filter(|(_, replaces)| !replaces);
         new.for_each(|(path, _)| drop(fs::remove_file(path)));
-        self.aside.iter().rev().for_each(|(old, path)| drop(fs::rename(old, path)));
+        for (old, path) in self.aside.iter().rev() {
+            if fs::rename(old, path).is_ok() {
+                // Of two names of one file, renaming keeps both.
+                let _ = fs::remove_file(old);
+            }
+        }
     }
 }
 
@@ -341,17 +349,17 @@ impl Drop for Output {
 }
 
 /// Makes a temporary file, or opens it where it is to be kept. Its name is reserved for it: what else has it goes.
-fn open_temporary(path: &Path, keep: bool) -> io::Result<fs::File> {
+fn open_temporary(disk: &dyn Disk, path: &Path, keep: bool) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true);
     if keep && let Ok(file) = open_own(path, &options) {
         return Ok(file);
     }
     options.create_new(true);
-    match options.open(path) {
+    match disk.open(path, &options) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(path)?;
-            options.open(path)
+            disk.open(path, &options)
         }
         opened => opened,
     }
@@ -422,48 +430,19 @@ fn existing(path: &Path) -> Error {
         .help("choose another name, or replace it with --force")
 }
 
-fn cannot(what: &str, path: &Path, error: io::Error) -> Error {
-    let full = error.kind() == io::ErrorKind::StorageFull;
-    let result = Error::io(format!("cannot {what}"), error).file(path.display().to_string());
-    if full {
-        result.help("the disk is full: nothing was left behind; make room or write elsewhere")
-    } else {
-        result
-    }
-}
-
 #[cfg(unix)]
-fn sync_directories(files: &[(PathBuf, bool)]) -> Result<()> {
+fn sync_directories(disk: &dyn Disk, files: &[(PathBuf, bool)]) -> Result<()> {
     let directories: BTreeSet<&Path> = files.iter().map(|(path, _)| parent(path)).collect();
     for directory in directories {
         fs::File::open(directory)
-            .and_then(|handle| handle.sync_all())
+            .and_then(|handle| disk.sync(&handle))
             .map_err(|error| cannot("flush the output's directory", directory, error))?;
     }
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn sync_directories(_: &[(PathBuf, bool)]) -> Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn write_all_at(file: &fs::File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-fn write_all_at(file: &fs::File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    use std::os::windows::fs::FileExt;
-    while !bytes.is_empty() {
-        let written = file.seek_write(bytes, offset)?;
-        if written == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        bytes = &bytes[written..];
-        offset += written as u64;
-    }
+fn sync_directories(_: &dyn Disk, _: &[(PathBuf, bool)]) -> Result<()> {
     Ok(())
 }
 

@@ -49,9 +49,10 @@ impl<'a> Writer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execute::Wanted;
+    use crate::execute::{Disk, Os, Wanted};
     use ckpt_api::OutputFile;
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
@@ -74,7 +75,9 @@ mod tests {
                 .enumerate()
                 .map(|(n, bytes)| OutputFile { name: n.to_string(), len: Some(bytes.len() as u64) })
                 .collect();
+            let disk: Arc<dyn Disk> = Arc::new(Os);
             let wanted = Wanted {
+                disk: &disk,
                 directory: folder.path(),
                 name: "o",
                 files: &files,

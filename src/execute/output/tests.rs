@@ -1,11 +1,16 @@
 //! Whatever interrupts: the names have the old files or the new ones, and nothing else is left.
 
 use super::*;
+use crate::execute::Os;
 use ckpt_api::Kind;
 use std::cell::Cell;
 use tempfile::TempDir;
 
 const FILES: [&str; 3] = ["o.0", "o.1", "o.index"];
+
+fn os() -> Arc<dyn Disk> {
+    Arc::new(Os)
+}
 
 struct Place(TempDir);
 
@@ -28,8 +33,17 @@ impl Place {
         let file = |name: &&str| OutputFile { name: (*name).to_owned(), len: Some(3) };
         let files: Vec<OutputFile> = names.iter().map(file).collect();
         let (directory, fingerprint) = (self.0.path(), Some([7; 32]));
-        let wanted =
-            Wanted { directory, name: "o", files: &files, overwrite, fingerprint, resume, complete: true };
+        let disk = os();
+        let wanted = Wanted {
+            disk: &disk,
+            directory,
+            name: "o",
+            files: &files,
+            overwrite,
+            fingerprint,
+            resume,
+            complete: true,
+        };
         Output::create(&wanted, &|| {
             Output::check(directory, &files, overwrite, &Sources::default()).map(drop)
         })
@@ -203,7 +217,7 @@ fn a_journal_without_its_beginning_or_end_is_no_obstacle() {
     let mut records = [0; 4];
     for len in 0..=whole.len() {
         fs::write(&journal, &whole[..len]).unwrap();
-        let mut taken = Journal::take(&journal).unwrap();
+        let mut taken = Journal::take(&os(), &journal).unwrap();
         let past = taken.read().unwrap();
         assert!(past.valid <= len as u64);
         records[past.done.len()] += 1;
@@ -215,7 +229,7 @@ fn a_journal_without_its_beginning_or_end_is_no_obstacle() {
         let mut damaged = whole.clone();
         damaged[at] ^= 1;
         fs::write(&journal, &damaged).unwrap();
-        let past = Journal::take(&journal).unwrap().read().unwrap();
+        let past = Journal::take(&os(), &journal).unwrap().read().unwrap();
         assert!(past.done.len() < 3, "{at}");
     }
     fs::write(&journal, "something else").unwrap();

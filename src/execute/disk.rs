@@ -1,0 +1,94 @@
+//! What an output asks of the operating system, where a call that fails must not leave a part of it.
+
+use ckpt_api::Error;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+use tempfile::{PathPersistError, TempPath};
+
+/// The calls that make an output. What removes one again is not among them: it is tried, and does not fail.
+pub(crate) trait Disk: fmt::Debug + Send + Sync {
+    fn open(&self, path: &Path, options: &fs::OpenOptions) -> io::Result<fs::File> {
+        options.open(path)
+    }
+
+    fn make_directories(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn set_len(&self, file: &fs::File, len: u64) -> io::Result<()> {
+        file.set_len(len)
+    }
+
+    /// Writes some of the bytes, and says how many.
+    fn write_at(&self, file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        write_at(file, offset, bytes)
+    }
+
+    /// Waits until what was written, or named in a directory, is on the disk.
+    fn sync(&self, file: &fs::File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    /// Gives a file its final name.
+    fn persist(&self, file: TempPath, to: &Path, overwrite: bool) -> Result<(), PathPersistError> {
+        if overwrite { file.persist(to) } else { file.persist_noclobber(to) }
+    }
+}
+
+/// The operating system itself.
+#[derive(Debug)]
+pub(crate) struct Os;
+
+impl Disk for Os {}
+
+/// Writes all of the bytes, however few are taken at once.
+pub(super) fn write_all_at(
+    disk: &dyn Disk,
+    file: &fs::File,
+    mut offset: u64,
+    mut bytes: &[u8],
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match disk.write_at(file, offset, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = bytes.get(written..).ok_or(io::ErrorKind::InvalidData)?;
+                offset = offset.saturating_add(written as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// What keeps an output from being made.
+pub(super) fn cannot(what: &str, path: &Path, error: io::Error) -> Error {
+    let full = error.kind() == io::ErrorKind::StorageFull;
+    let result = Error::io(format!("cannot {what}"), error).file(path.display().to_string());
+    if full {
+        result.help("the disk is full: nothing was left behind; make room or write elsewhere")
+    } else {
+        result
+    }
+}
+
+#[cfg(unix)]
+fn write_at(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::write_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn write_at(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
+}
