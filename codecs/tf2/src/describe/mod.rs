@@ -23,7 +23,7 @@ use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
 use chain::{Chain, Why};
 use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Shape, Slot};
 use objects::Objects;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// In a tensor's metadata: which of an optimiser's numbers it is.
 pub(crate) const OPTIMIZER_NUMBER: &str = "optimizer";
@@ -73,8 +73,29 @@ pub(crate) struct Description {
     pub notes: Vec<String>,
 }
 
-/// The entries by key.
-pub(super) type Catalog<'a> = HashMap<&'a str, Entry<'a>>;
+/// The entries by key: the list itself, which an index has in that order.
+pub(super) struct Catalog<'a>(&'a [Entry<'a>]);
+
+impl<'a> Catalog<'a> {
+    /// `sorted` has room for another order: keys that are no UTF-8 are shown in another one than they are stored.
+    fn new(entries: &'a [Entry<'a>], sorted: &'a mut Vec<Entry<'a>>) -> Self {
+        if entries.is_sorted_by_key(|entry| entry.key) {
+            return Catalog(entries);
+        }
+        sorted.extend_from_slice(entries);
+        sorted.sort_by_key(|entry| entry.key);
+        Catalog(sorted)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Entry<'a>> {
+        let found = self.0.binary_search_by_key(&key, |entry| entry.key).ok()?;
+        self.0.get(found)
+    }
+
+    pub(super) fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
 
 /// Says all that the sources tell about `entries`.
 ///
@@ -82,7 +103,8 @@ pub(super) type Catalog<'a> = HashMap<&'a str, Entry<'a>>;
 /// [`ckpt_api::Kind::Limit`] for sources that are larger than `limits` allow.
 pub(crate) fn describe(entries: &[Entry], sources: &Sources, limits: &Limits) -> Result<Description> {
     let mut notes = Vec::new();
-    let catalog: Catalog = entries.iter().map(|entry| (entry.key, *entry)).collect();
+    let mut sorted = Vec::new();
+    let catalog = Catalog::new(entries, &mut sorted);
     let objects = match sources.object_graph {
         Some(bytes) => Objects::parse(bytes, limits, &mut notes).map_err(|error| error.file(sources.file))?,
         None => None,
