@@ -323,7 +323,11 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
     place.refuses(&["convert", "m.nn", out, "--exclude", "layer9*"], 2, &["matches no tensor"]);
     place.refuses(&["convert", "m.nn", out, "--dtype", "int8"], 2, &["unknown dtype"]);
     place.refuses(&["convert", "m.nn", out, "--max-memory", "1m"], 1, &["does not fit", "at least"]);
-    place.refuses(&["convert", "m.nn", "o.nn", "--set", "dialect=a"], 2, &["--from-set or --to-set"]);
+    place.refuses(
+        &["convert", "m.nn", "o.nn", "--set", "dialect=a"],
+        2,
+        &["--from-set dialect=… for reading, --to-set"],
+    );
 }
 
 #[test]

@@ -82,11 +82,11 @@ fn header_bytes_bounds_what_is_parsed_as_a_whole() {
 
 #[test]
 fn block_bytes_bounds_a_block_as_it_is_and_what_snappy_makes_of_it() {
-    // Made with blocks of up to 256 bytes, and of up to 1024 that snappy makes 410 at most.
+    // Made with blocks that end once they have 256 bytes, and 1024, which snappy makes less than half of.
     let plain = bound("block_bytes", &entry("tf2/accept/many_blocks"), &[]);
-    assert!(plain > 128, "{plain}");
+    assert!((256..400).contains(&plain), "{plain}");
     let made = bound("block_bytes", &entry("tf2/accept/snappy"), &[]);
-    assert!((411..=1024).contains(&made), "{made}");
+    assert!((1024..1100).contains(&made), "{made}");
 }
 
 #[test]

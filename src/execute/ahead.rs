@@ -1,7 +1,7 @@
 //! Small reads that follow each other in a file, made one.
 
 use crate::plan::Job;
-use ckpt_api::{File, FileId, Result};
+use ckpt_api::{File, FileId, Kind, Result};
 use std::cell::RefCell;
 
 /// What a worker reads of a batch of jobs: a system call for every tensor of a kilobyte costs more than its bytes do.
@@ -53,13 +53,16 @@ impl Ahead {
             let end = run.map_or(end, |run| run.2.min(offset.saturating_add(WINDOW)));
             held.bytes.resize(usize::try_from(end - offset).unwrap_or_default(), 0);
             (held.file, held.offset) = (id, offset);
-            if file.read_at(offset, &mut held.bytes).is_err() {
+            if let Err(error) = file.read_at(offset, &mut held.bytes) {
                 held.bytes.clear();
+                // Of a file that ends, it is told which of the bytes that were asked for it has not.
+                if error.kind() != Kind::Corrupt {
+                    return Err(error);
+                }
             }
         }
         match held.find(id, offset, len) {
             Some(bytes) => out.copy_from_slice(bytes),
-            // What cannot be read says so of these bytes alone.
             None => file.read_at(offset, out)?,
         }
         Ok(())
