@@ -1,64 +1,14 @@
 //! What a person at the keyboard meets: exit codes, errors, and nothing left behind.
 
 mod toy;
+#[path = "common/workplace.rs"]
+mod workplace;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
-
-struct Workplace(tempfile::TempDir);
-
-impl Workplace {
-    fn new() -> Self {
-        Workplace(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        fs::write(self.path(name), bytes).unwrap();
-        self.path(name)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    /// Copies the example checkpoint into a directory; says how many files it has.
-    fn copy_digits(&self, directory: &str) -> usize {
-        fs::create_dir_all(self.path(directory)).unwrap();
-        let paths = fs::read_dir(DIGITS).unwrap().map(|entry| entry.unwrap().path());
-        let copies =
-            paths.map(|path| fs::copy(&path, self.path(directory).join(path.file_name().unwrap())).unwrap());
-        copies.count()
-    }
-
-    /// Runs `ckpt` here.
-    fn ckpt(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(self.0.path()).args(arguments).output().unwrap()
-    }
-
-    /// The command must fail so, say each of these, and leave nothing behind.
-    fn refuses(&self, arguments: &[&str], code: i32, says: &[&str]) {
-        let before = self.names();
-        let output = self.ckpt(arguments);
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
-        assert!(error.starts_with("error: ") || code == 2, "{error}");
-        for text in says {
-            assert!(error.contains(text), "{arguments:?} does not say {text:?}:\n{error}");
-        }
-        assert_eq!(self.names(), before, "{arguments:?} left something behind");
-    }
-}
+use std::path::Path;
+use std::process::Command;
+use workplace::{DIGITS, Workplace};
 
 fn valid_nn() -> Vec<u8> {
     let place = Workplace::new();
@@ -85,7 +35,7 @@ fn the_binary_convert_is_the_subcommand() {
     let convert = |program: &str, first: &[&str], name: &str| {
         let rest = [DIGITS, name, "--set", "activations=relu,softmax", "-q"];
         let status =
-            Command::new(program).current_dir(place.0.path()).args(first).args(rest).status().unwrap();
+            Command::new(program).current_dir(place.directory()).args(first).args(rest).status().unwrap();
         assert!(status.success());
         fs::read(place.path(name)).unwrap()
     };
@@ -243,7 +193,7 @@ fn an_output_name_may_be_as_long_as_the_system_allows() {
 fn directories_whose_names_are_no_text_are_as_good_as_others() {
     use std::os::unix::ffi::OsStrExt;
     let place = Workplace::new();
-    let directory = place.0.path().join(OsStr::from_bytes(b"d\xff"));
+    let directory = place.directory().join(OsStr::from_bytes(b"d\xff"));
     fs::create_dir(&directory).unwrap();
     fs::write(directory.join("m.nn"), valid_nn()).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_ckpt"))
@@ -272,7 +222,7 @@ fn more_shards_than_files_may_be_open_are_written_and_read() {
     let script = r#"ulimit -n 128 && "$0" convert m.safetensors s.safetensors --shard-size 64 -q &&
         "$0" convert s.safetensors.index.json back.safetensors -q && "$0" diff m.safetensors back.safetensors"#;
     let output = Command::new("sh")
-        .current_dir(place.0.path())
+        .current_dir(place.directory())
         .args(["-c", script, env!("CARGO_BIN_EXE_ckpt")])
         .output()
         .unwrap();

@@ -2,6 +2,9 @@
 //! or all that is new; nothing else is left.
 #![cfg(unix)]
 
+#[path = "common/workplace.rs"]
+mod workplace;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -10,6 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use workplace::Workplace;
 
 /// Bytes of a tensor, and how many there are: together more than the journal waits for.
 const TENSOR: usize = 4 << 20;
@@ -48,16 +52,16 @@ const JOBS: [Job; 3] = [
     Job { arguments: &["--to", "tf2", "--shard-size", "20m"], output: "o" },
 ];
 
-struct Place(TempDir);
+struct Place(Workplace);
 
 impl Place {
     fn new() -> Self {
-        Place(tempfile::tempdir().unwrap())
+        Place(Workplace::new())
     }
 
     fn command(&self, job: &Job, more: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ckpt"));
-        command.arg("convert").arg(source().join("in.safetensors")).arg(self.0.path().join(job.output));
+        command.arg("convert").arg(source().join("in.safetensors")).arg(self.0.directory().join(job.output));
         command.args(job.arguments).args(["--no-sync", "-j", "2"]).args(more);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -68,11 +72,11 @@ impl Place {
     }
 
     fn names(&self) -> Vec<String> {
-        names(self.0.path())
+        self.0.names()
     }
 
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
-        let read = |name: String| (name.clone(), fs::read(self.0.path().join(name)).unwrap());
+        let read = |name: String| (name.clone(), fs::read(self.0.directory().join(name)).unwrap());
         self.names().into_iter().map(read).collect()
     }
 
@@ -98,13 +102,6 @@ impl Place {
         }
         panic!("it is always done before it can be stopped");
     }
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
-    let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 fn signal(child: &Child, name: &str) {
@@ -153,7 +150,7 @@ fn killed_at_any_moment_it_leaves_the_old_or_the_new_and_the_next_run_leaves_not
         let (replaces, resumes) = (round.is_multiple_of(2), (round / JOBS.len()).is_multiple_of(2));
         let place = Place::new();
         if replaces {
-            new.keys().for_each(|name| fs::write(place.0.path().join(name), "old").unwrap());
+            new.keys().for_each(|name| fs::write(place.0.directory().join(name), "old").unwrap());
         }
         let force = if replaces { &["--force"][..] } else { &[] };
         let resume = if resumes { &["--resume"][..] } else { &[] };
@@ -180,14 +177,14 @@ fn killed_at_any_moment_it_leaves_the_old_or_the_new_and_the_next_run_leaves_not
 
 fn old_or_new(place: &Place, new: &BTreeMap<String, Vec<u8>>, replaces: bool) {
     let found: Vec<Option<Vec<u8>>> =
-        new.keys().map(|name| fs::read(place.0.path().join(name)).ok()).collect();
+        new.keys().map(|name| fs::read(place.0.directory().join(name)).ok()).collect();
     let is_old =
         |bytes: &Option<Vec<u8>>| if replaces { bytes.as_deref() == Some(b"old") } else { bytes.is_none() };
     let old = found.iter().filter(|bytes| is_old(bytes)).count();
     let is_new = |(bytes, new): (&Option<Vec<u8>>, &Vec<u8>)| bytes.as_ref() == Some(new);
     let renewed = found.iter().zip(new.values()).filter(|pair| is_new(*pair)).count();
     // While several files get their names, the one that leads to the others (an index, the last in order) is not there.
-    let index = place.0.path().join(new.keys().last().unwrap());
+    let index = place.0.directory().join(new.keys().last().unwrap());
     let naming = new.len() > 1 && !index.exists();
     assert!(old == new.len() || renewed == new.len() || naming, "{old} old, {renewed} new of {}", new.len());
 }
@@ -229,7 +226,7 @@ fn what_one_that_was_killed_had_written_is_told_when_it_is_kept() {
     let job = &JOBS[0];
     let place = Place::new();
     let mut child = place.command(job, &[]).spawn().unwrap();
-    let journal = place.0.path().join(".o.npz.ckpt-journal");
+    let journal = place.0.directory().join(".o.npz.ckpt-journal");
     let noted = || fs::metadata(&journal).is_ok_and(|meta| meta.len() > 500);
     while child.try_wait().unwrap().is_none() && !noted() {
         std::thread::sleep(Duration::from_micros(200));
@@ -266,12 +263,12 @@ fn a_directory_that_vanishes_is_an_error_and_is_not_made_again() {
     for job in &JOBS {
         let place = Place::new();
         let child = place.stopped(job);
-        fs::remove_dir_all(place.0.path()).unwrap();
+        fs::remove_dir_all(place.0.directory()).unwrap();
         signal(&child, "CONT");
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).starts_with("error: cannot "), "{}", said(&output));
-        assert!(!place.0.path().exists());
+        assert!(!place.0.directory().exists());
     }
 }
 
@@ -309,7 +306,7 @@ impl Tmpfs {
     fn new() -> Option<Self> {
         let place = Place::new();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=8m", "none"]).arg(place.0.path());
+        mount.args(["-t", "tmpfs", "-o", "size=8m", "none"]).arg(place.0.directory());
         let mounted = mount.output().is_ok_and(|output| output.status.success());
         mounted.then(|| Tmpfs(place))
     }
@@ -317,7 +314,7 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.0.path()).output();
+        let _ = Command::new("umount").arg(self.0.0.directory()).output();
     }
 }
 
@@ -336,10 +333,10 @@ fn a_directory_that_takes_no_files_is_named() {
 #[test]
 fn a_directory_behind_a_link_is_written_to() {
     let (place, real) = (Place::new(), Place::new());
-    std::os::unix::fs::symlink(real.0.path(), place.0.path().join("link")).unwrap();
+    std::os::unix::fs::symlink(real.0.directory(), place.0.directory().join("link")).unwrap();
     for job in &JOBS {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ckpt"));
-        let output: PathBuf = place.0.path().join("link").join(job.output);
+        let output: PathBuf = place.0.directory().join("link").join(job.output);
         command.arg("convert").arg(source().join("in.safetensors")).arg(output).args(job.arguments);
         assert!(command.output().unwrap().status.success());
     }

@@ -1,71 +1,13 @@
 //! `ckpt map`: what its commands print, write and refuse.
 
+#[path = "common/workplace.rs"]
+mod workplace;
+
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use workplace::{DIGITS, Tensor, Workplace};
 
-const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
-
-/// Names, shapes and values.
-type Tensors = Vec<(String, Vec<usize>, Vec<f32>)>;
-
-struct Workplace(tempfile::TempDir);
-
-impl Workplace {
-    fn new() -> Self {
-        Workplace(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    /// A safetensors file.
-    fn checkpoint(&self, name: &str, tensors: &Tensors) {
-        let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
-        for (name, shape, values) in tensors {
-            assert_eq!(shape.iter().product::<usize>(), values.len(), "{name}");
-            let start = data.len();
-            data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-            let entry =
-                serde_json::json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, data.len()] });
-            assert!(header.insert(name.clone(), entry).is_none(), "{name}");
-        }
-        let header = Value::from(header).to_string();
-        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat();
-        fs::write(self.path(name), bytes).unwrap();
-    }
-
-    fn ckpt(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_ckpt")).current_dir(self.0.path()).args(arguments).output().unwrap()
-    }
-
-    /// What a command that must succeed prints.
-    fn says(&self, arguments: &[&str]) -> String {
-        let output = self.ckpt(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.says(&[arguments, &["--format", "json"]].concat())).unwrap()
-    }
-
-    /// The command must fail so, and say each of these.
-    fn refuses(&self, arguments: &[&str], code: i32, says: &[&str]) {
-        let output = self.ckpt(arguments);
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
-        for text in says {
-            assert!(error.contains(text), "{arguments:?} does not say {text:?}:\n{error}");
-        }
-    }
-}
+type Tensors = Vec<Tensor>;
 
 /// Values that no other tensor has.
 fn values(seed: usize, shape: &[usize]) -> (Vec<usize>, Vec<f32>) {
@@ -73,7 +15,7 @@ fn values(seed: usize, shape: &[usize]) -> (Vec<usize>, Vec<f32>) {
     (shape.to_vec(), (0..count).map(|k| (seed * 1000 + k) as f32).collect())
 }
 
-fn tensor(name: &str, (shape, values): (Vec<usize>, Vec<f32>)) -> (String, Vec<usize>, Vec<f32>) {
+fn tensor(name: &str, (shape, values): (Vec<usize>, Vec<f32>)) -> Tensor {
     (name.to_owned(), shape, values)
 }
 

@@ -1,65 +1,18 @@
 //! What a person sees: errors as blocks, colours where they are wanted, what was perhaps meant, and nothing that a file
 //! could steer a terminal with.
 
-use std::collections::BTreeMap;
+#[path = "common/workplace.rs"]
+mod workplace;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+use workplace::{DIGITS, Workplace};
 
-const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
-
-struct Workplace(tempfile::TempDir);
-
-impl Workplace {
-    fn new() -> Self {
-        Workplace(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.path(name), bytes).unwrap();
-    }
-
-    /// A safetensors file of tensors of four bytes.
-    fn safetensors(&self, name: &str, tensors: &[&str]) {
-        let entry = |(k, name): (usize, &&str)| {
-            let value =
-                serde_json::json!({ "dtype": "F32", "shape": [1], "data_offsets": [4 * k, 4 * k + 4] });
-            ((*name).to_owned(), value)
-        };
-        let header: BTreeMap<String, serde_json::Value> = tensors.iter().enumerate().map(entry).collect();
-        let header = serde_json::to_vec(&header).unwrap();
-        let len = (header.len() as u64).to_le_bytes();
-        self.write(name, [&len[..], &header, &vec![1; 4 * tensors.len()]].concat());
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ckpt"));
-        command.current_dir(self.0.path()).args(arguments);
-        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"] {
-            command.env_remove(name);
-        }
-        command
-    }
-
-    fn ckpt(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    /// What the command, which must fail, says.
-    fn refused(&self, arguments: &[&str]) -> String {
-        let output = self.ckpt(arguments);
-        assert!(!output.status.success(), "{arguments:?}");
-        String::from_utf8(output.stderr).unwrap()
-    }
-
-    fn suggests(&self, arguments: &[&str], meant: &str) {
-        let told = self.refused(arguments);
-        assert!(told.contains(&format!("did you mean '{meant}'?")), "{arguments:?}:\n{told}");
-    }
+/// A safetensors file of tensors of one number.
+fn safetensors(place: &Workplace, name: &str, tensors: &[&str]) {
+    let tensors: Vec<_> = tensors.iter().map(|name| ((*name).to_owned(), vec![1], vec![1.0])).collect();
+    place.checkpoint(name, &tensors);
 }
 
 #[test]
@@ -119,7 +72,7 @@ fn a_terminal_gets_colours_unless_it_has_none_or_they_are_unwanted() {
     let on_terminal = |variables: &[(&str, &str)]| {
         let mut command = Command::new("script");
         let line = format!("{} inspect missing", env!("CARGO_BIN_EXE_ckpt"));
-        command.current_dir(place.0.path()).args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
+        command.current_dir(place.directory()).args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
         // Logs of continuous integration show colours, so there they are wanted whatever the terminal.
         for decides in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "CI"] {
             command.env_remove(decides);
@@ -145,9 +98,9 @@ const STEERS: &str = "w\x1b]0;owned\x07\u{9b}2J\r\nINJECTED\u{202e}\u{200b}\u{7f
 #[test]
 fn nothing_that_a_file_says_steers_the_terminal() {
     let place = Workplace::new();
-    place.safetensors("m.safetensors", &[STEERS, "b"]);
-    place.safetensors("n.safetensors", &["a", "b"]);
-    place.safetensors(&format!("x{}.safetensors", STEERS.replace('/', "")), &["a"]);
+    safetensors(&place, "m.safetensors", &[STEERS, "b"]);
+    safetensors(&place, "n.safetensors", &["a", "b"]);
+    safetensors(&place, &format!("x{}.safetensors", STEERS.replace('/', "")), &["a"]);
     let quoted = serde_json::to_string(STEERS).unwrap();
     place.write(
         "map.toml",
@@ -217,45 +170,6 @@ fn nothing_that_a_file_says_steers_the_terminal() {
         }
     }
     assert!((20..60).contains(&failed), "some succeed and some fail: {failed}");
-}
-
-#[test]
-fn what_was_perhaps_meant_is_suggested_for_everything_that_has_a_name() {
-    let place = Workplace::new();
-    place.safetensors("model.safetensors", &["block/kernel", "block/bias"]);
-    place.write("names.toml", "identity = true\n");
-    let convert =
-        |more: &[&'static str]| -> Vec<&str> { [&["convert", "model.safetensors", "o.npz"], more].concat() };
-    // Commands, options and their values.
-    place.suggests(&["inspekt", "model.safetensors"], "inspect");
-    place.suggests(&["map", "sugest", "a", "b"], "suggest");
-    place.suggests(&convert(&["--no-synk"]), "--no-sync");
-    place.suggests(&convert(&["--format", "jsn"]), "json");
-    place.suggests(&["completions", "fsh"], "fish");
-    // Formats and their options, limits, losses, dtypes, devices.
-    place.suggests(&convert(&["--from", "safetensor"]), "safetensors");
-    place.suggests(&["convert", "model.safetensors", "o", "--to", "safetensrs"], "safetensors");
-    place.suggests(&["formats", "bulet"], "bullet");
-    place.suggests(&["plan", "model.safetensors", "o.safetensors", "--set", "shard_siz=1"], "shard_size");
-    place.suggests(&["convert", "model.safetensors", "o.nn", "--set", "activation=relu"], "activations");
-    place.suggests(&["inspect", DIGITS, "--set", "lenien=true"], "lenient");
-    place.suggests(&convert(&["--limit", "header_byte=1"]), "header_bytes");
-    place.suggests(&convert(&["--allow", "weight-droped"]), "weight-dropped");
-    place.suggests(&convert(&["--dtype", "bf61"]), "bf16");
-    place.suggests(&["run", "model.safetensors", "--device", "cpuu"], "cpu");
-    // Files.
-    place.suggests(&["inspect", "modle.safetensors"], "model.safetensors");
-    place.suggests(&["hash", "model"], "model.safetensors");
-    place.suggests(&["diff", "model.safetensors", "model.safetensor"], "model.safetensors");
-    place.suggests(&convert(&["--map", "nams.toml"]), "names.toml");
-    place.suggests(&convert(&["--arch", "name.toml"]), "names.toml");
-    // Tensors, mappings and their steps.
-    place.suggests(&convert(&["--include", "block/kernl"]), "block/kernel");
-    place.suggests(&convert(&["--exclude", "block/baias"]), "block/bias");
-    place.suggests(&convert(&["--transform", "block/kernl: transpose"]), "block/kernel");
-    place.suggests(&convert(&["--transform", "block/kernel: transpos"]), "transpose");
-    place.suggests(&convert(&["--map", "gpt2-tf-to-fh"]), "gpt2-tf-to-hf");
-    place.suggests(&["map", "show", "bert-tf-to-h"], "bert-tf-to-hf");
 }
 
 #[test]

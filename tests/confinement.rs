@@ -1,0 +1,175 @@
+//! Nothing that a file says, and no link, leads an output out of the directory that the user named.
+
+#[path = "common/workplace.rs"]
+mod workplace;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use workplace::Workplace;
+
+/// Names that mean something to a file system.
+const HOSTILE: [&str; 14] = [
+    "../../x",
+    "/../../x",
+    "a/../../../x",
+    "..",
+    "/",
+    "/tmp/ckpt-absolute",
+    "a\0b",
+    "..\\..\\x",
+    "C:\\x",
+    "\\\\host\\x",
+    "NUL",
+    "con.npy",
+    "x:stream",
+    ".",
+];
+
+/// Targets of several files, or of several members, each with how many files it has; into `work`.
+const TARGETS: [(&[&str], usize); 6] = [
+    (&["in.safetensors", "work/o", "--to", "tf2", "--to-set", "shards=2"], 3),
+    (&["in.safetensors", "work/o.safetensors", "--to-set", "shard_size=4"], 3),
+    (&["in.safetensors", "work/o.safetensors"], 1),
+    (&["in.safetensors", "work/o.npz"], 1),
+    (&["in.safetensors", "work/o", "--to", "bullet", "--set", "parts=state"], 3),
+    (&["in.safetensors", "work/o/", "--to", "bullet", "--set", "parts=state"], 3),
+];
+
+/// All files below, with their bytes.
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![directory.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Two tensors, one of which is called so, and an empty folder.
+fn workplace(name: &str) -> Workplace {
+    let place = Workplace::new();
+    let tensor = |name: &str| (name.to_owned(), vec![1], vec![1.0]);
+    place.checkpoint("in.safetensors", &[tensor(name), tensor("other")]);
+    fs::create_dir(place.path("work")).unwrap();
+    place
+}
+
+fn convert(place: &Workplace, arguments: &[&str]) -> bool {
+    let output = place.ckpt(&[&["convert", "--no-sync"], arguments].concat());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0..=3)), "{arguments:?}: {told}");
+    output.status.success()
+}
+
+#[test]
+fn whatever_tensors_are_called_only_files_of_the_outputs_own_names_are_made() {
+    for (target, count) in TARGETS {
+        let plain = workplace("plain");
+        assert!(convert(&plain, target), "{target:?}");
+        let expected: Vec<String> = files(&plain.path("work")).into_keys().collect();
+        assert_eq!(expected.len(), count, "{target:?}: {expected:?}");
+        let mut converted = 0;
+        for name in HOSTILE {
+            let place = workplace(name);
+            let done = convert(&place, target);
+            let made: Vec<String> = files(&place.path("work")).into_keys().collect();
+            assert_eq!(made, if done { &expected[..] } else { &[] }, "{target:?} of {name:?}");
+            assert_eq!(place.names(), ["in.safetensors", "work"], "{target:?} of {name:?}");
+            converted += usize::from(done);
+        }
+        assert!(converted > 0, "{target:?}");
+    }
+    assert!(!Path::new("/tmp/ckpt-absolute").exists() && !Path::new("/x").exists());
+}
+
+#[test]
+fn names_of_tensors_that_differ_only_in_case_stay_two_tensors_in_every_target() {
+    for (target, _) in TARGETS {
+        let place = workplace("Other");
+        assert!(convert(&place, target), "{target:?}");
+        let output = target[1].trim_end_matches('/');
+        let mut inspect = vec!["inspect", output];
+        if fs::metadata(place.path(output)).is_err() && !place.path(&format!("{output}.index")).exists() {
+            inspect[1] = "work";
+        }
+        let told = place.json(&inspect).to_string();
+        assert!(told.contains("\"Other\"") && told.contains("\"other\""), "{target:?}: {told}");
+    }
+}
+
+#[test]
+fn a_receipt_that_has_the_name_of_a_file_of_the_output_is_refused_however_it_is_spelled() {
+    let place = workplace("plain");
+    for receipt in ["work/o.npz", "./work/o.npz", "work/../work/o.npz", "work/O.npz"] {
+        let arguments =
+            ["convert", "in.safetensors", "work/o.npz", "--no-sync", "--force", "--receipt", receipt];
+        place.refuses(&arguments, 2, &["the receipt has the name of a file of the output"]);
+        assert!(files(&place.path("work")).is_empty(), "{receipt}");
+    }
+}
+
+#[cfg(unix)]
+mod links {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_to_a_directory_in_the_outputs_path_is_followed_and_nothing_else_there_is_touched() {
+        for (target, count) in TARGETS {
+            let place = workplace("plain");
+            fs::create_dir(place.path("real")).unwrap();
+            place.write("real/mine", "mine");
+            fs::remove_dir(place.path("work")).unwrap();
+            symlink("real", place.path("work")).unwrap();
+            assert!(convert(&place, target), "{target:?}");
+            let found = files(&place.path("real"));
+            assert_eq!(found.len(), count + 1, "{target:?}: {:?}", found.keys());
+            assert_eq!(found["mine"], b"mine");
+            assert!(fs::symlink_metadata(place.path("work")).unwrap().is_symlink());
+        }
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_an_error_in_the_outputs_path_and_makes_nothing() {
+        for (target, _) in TARGETS {
+            let place = workplace("plain");
+            fs::remove_dir(place.path("work")).unwrap();
+            symlink("gone/too", place.path("work")).unwrap();
+            assert!(!convert(&place, target), "{target:?}");
+            assert_eq!(place.names(), ["in.safetensors", "work"], "{target:?}");
+        }
+        // The directory that a target makes for itself.
+        let place = workplace("plain");
+        symlink("../gone", place.path("work/o")).unwrap();
+        assert!(!convert(&place, TARGETS[4].0));
+        assert_eq!(place.names(), ["in.safetensors", "work"]);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_an_output_file_is_replaced_and_what_it_leads_to_stays() {
+        for (target, count) in TARGETS {
+            let plain = workplace("plain");
+            assert!(convert(&plain, target), "{target:?}");
+            let made = files(&plain.path("work"));
+            let place = workplace("plain");
+            place.write("precious", "precious");
+            for name in made.keys() {
+                let link = place.path("work").join(name);
+                fs::create_dir_all(link.parent().unwrap()).unwrap();
+                symlink(place.path("precious"), link).unwrap();
+            }
+            assert!(!convert(&place, target), "{target:?}");
+            assert!(convert(&place, &[target, &["--force"]].concat()), "{target:?}");
+            assert_eq!(fs::read(place.path("precious")).unwrap(), b"precious", "{target:?}");
+            assert!(files(&place.path("work")) == made && made.len() == count, "{target:?}");
+        }
+    }
+}
