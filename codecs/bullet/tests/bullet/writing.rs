@@ -360,6 +360,24 @@ fn a_name_that_is_no_id_is_refused() {
     assert!(refused(place(&checkpoint, "weights.bin", &[])).to_string().contains("printable ASCII"));
 }
 
+/// In a directory, `momentum/a` is read as what the optimiser keeps for `a`.
+#[test]
+fn a_weight_that_has_the_name_of_what_is_kept_for_another_is_refused_unless_it_is_written_alone() {
+    let weights = |names: &[&str]| {
+        let weight = |name: &&str| Tensor::new(*name, DType::F32, Shape::new([2]).unwrap());
+        Checkpoint { tensors: names.iter().map(weight).collect(), ..Checkpoint::default() }
+    };
+    for kept in ["momentum/a", "velocity/a"] {
+        let both = weights(&["a", kept]);
+        let error = place(&both, "net", &[]).unwrap_err();
+        assert_eq!(error.kind(), Kind::Mapping, "{error}");
+        assert!(error.to_string().contains(kept), "{error}");
+        // Of one file no other is read; and a name alone means nothing.
+        place(&both, "weights.bin", &[]).unwrap();
+        place(&weights(&["b", kept]), "net", &[]).unwrap();
+    }
+}
+
 #[test]
 fn steps_of_other_weights_are_not_written() {
     let mut files = directory();
