@@ -83,8 +83,7 @@ fn check_shows_targets_with_shapes_and_steps_and_the_inverse_of_every_rule() {
 #[test]
 fn check_refuses_steps_that_do_not_fit_the_shapes() {
     let place = Workplace::new();
-    place
-        .checkpoint("a.safetensors", &vec![tensor("w", values(1, &[2, 3])), tensor("v", values(2, &[2, 4]))]);
+    place.checkpoint("a.safetensors", &[tensor("w", values(1, &[2, 3])), tensor("v", values(2, &[2, 4]))]);
     let one = |line: &str| format!("identity = true\n[[rule]]\nfrom = 'w'\n{line}");
     for (rule, words) in [
         (one("to = 'x'\nsteps = ['squeeze 0']"), "squeeze 0"),
@@ -117,7 +116,7 @@ fn check_backwards_is_the_check_of_the_inverse() {
 #[test]
 fn check_says_which_rules_are_unused_and_which_have_no_inverse() {
     let place = Workplace::new();
-    place.checkpoint("a.safetensors", &vec![tensor("w", values(1, &[2]))]);
+    place.checkpoint("a.safetensors", &[tensor("w", values(1, &[2]))]);
     place.write("m.toml", "identity = true\n[[rule]]\nfrom = 'q{n:int}'\nto = 'r'\n[[rule]]\nfrom = '{x}w'\nto = 'v'\ninverse = false");
     let text = place.says(&["map", "check", "m.toml", "a.safetensors"]);
     for words in [
@@ -153,7 +152,7 @@ fn ignored_roles_drop_what_is_no_weight_whatever_its_name() {
 #[test]
 fn only_a_table_of_ones_own_is_told_what_of_it_is_unused() {
     let place = Workplace::new();
-    place.checkpoint("a.safetensors", &vec![tensor("model/h0/ln_1/g", values(1, &[4]))]);
+    place.checkpoint("a.safetensors", &[tensor("model/h0/ln_1/g", values(1, &[4]))]);
     place.write("own.toml", &place.says(&["map", "show", "gpt2-tf-to-hf"]));
     for (map, is_told) in [("own.toml", true), ("gpt2-tf-to-hf", false)] {
         let output = place.ckpt(&["convert", "a.safetensors", &format!("{map}.safetensors"), "--map", map]);
@@ -204,7 +203,7 @@ fn invert_writes_a_file_that_leads_back() {
 #[test]
 fn invert_makes_a_table_of_a_checkpoints_names_where_the_rules_have_no_inverse() {
     let place = Workplace::new();
-    place.checkpoint("a.safetensors", &vec![tensor("a.1", values(1, &[2, 3])), tensor("b", values(2, &[3]))]);
+    place.checkpoint("a.safetensors", &[tensor("a.1", values(1, &[2, 3])), tensor("b", values(2, &[3]))]);
     place.write(
         "m.toml",
         "[[rule]]\nfrom = '{x}.{n:int}'\nto = 'n{n}'\nsteps = ['transpose']\n[[rule]]\nfrom = 'b'\nto = 'c'",
@@ -308,8 +307,8 @@ fn suggest_finds_names_and_steps_that_make_the_other_checkpoint() {
 fn suggest_never_guesses_between_equal_candidates() {
     let place = Workplace::new();
     let zeros = || (vec![4], vec![0.0; 4]);
-    place.checkpoint("a.safetensors", &vec![tensor("p.bias", zeros()), tensor("q.bias", zeros())]);
-    place.checkpoint("b.safetensors", &vec![tensor("x.bias", zeros()), tensor("y.bias", zeros())]);
+    place.checkpoint("a.safetensors", &[tensor("p.bias", zeros()), tensor("q.bias", zeros())]);
+    place.checkpoint("b.safetensors", &[tensor("x.bias", zeros()), tensor("y.bias", zeros())]);
     let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
     for words in [
         "ignore = [\"p.bias\", \"q.bias\"]",
