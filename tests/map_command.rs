@@ -104,10 +104,7 @@ fn check_refuses_steps_that_do_not_fit_the_shapes() {
 #[test]
 fn check_backwards_is_the_check_of_the_inverse() {
     let place = Workplace::new();
-    place.checkpoint(
-        "b.safetensors",
-        &vec![tensor("h.3.x", values(1, &[2])), tensor("h.11.x", values(2, &[2]))],
-    );
+    place.checkpoint("b.safetensors", &[tensor("h.3.x", values(1, &[2])), tensor("h.11.x", values(2, &[2]))]);
     place.write("m.toml", "[[rule]]\nfrom = 'layer{n:int2}/x'\nto = 'h.{n}.x'");
     let text = place.says(&["map", "check", "m.toml", "b.safetensors", "--inverse"]);
     assert!(text.contains("layer03/x") && text.contains("layer11/x"), "{text}");
@@ -135,7 +132,7 @@ fn ignored_roles_drop_what_is_no_weight_whatever_its_name() {
     let place = Workplace::new();
     let rule = "[[rule]]\nfrom = 'digits/{layer}/{part}'\nto = '{layer}.{part}'\n";
     let lookup = "[lookup]\nsave_counter = 'saves'\n";
-    place.write("m.toml", &format!("ignore_roles = ['optimizer', 'counter', 'bookkeeping']\n{lookup}{rule}"));
+    place.write("m.toml", format!("ignore_roles = ['optimizer', 'counter', 'bookkeeping']\n{lookup}{rule}"));
     let json = place.json(&["map", "check", "m.toml", DIGITS]);
     assert_eq!(
         (json["targets"].as_array().unwrap().len(), json["dropped"].as_array().unwrap().len()),
@@ -153,7 +150,7 @@ fn ignored_roles_drop_what_is_no_weight_whatever_its_name() {
 fn only_a_table_of_ones_own_is_told_what_of_it_is_unused() {
     let place = Workplace::new();
     place.checkpoint("a.safetensors", &[tensor("model/h0/ln_1/g", values(1, &[4]))]);
-    place.write("own.toml", &place.says(&["map", "show", "gpt2-tf-to-hf"]));
+    place.write("own.toml", place.says(&["map", "show", "gpt2-tf-to-hf"]));
     for (map, is_told) in [("own.toml", true), ("gpt2-tf-to-hf", false)] {
         let output = place.ckpt(&["convert", "a.safetensors", &format!("{map}.safetensors"), "--map", map]);
         let notes = String::from_utf8(output.stderr).unwrap();
