@@ -1,6 +1,6 @@
 //! `ckpt convert` and `ckpt plan`.
 
-use super::common::{Reading, pairs, route};
+use super::common::{Reading, pairs, route, until_the_end};
 use super::map::read_mapping;
 use super::{Report, render, to_json};
 use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary, Verification};
@@ -109,6 +109,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         planned.check_output()?;
         return show_plan(&conversion, &planned, json);
     }
+    let planned = until_the_end(planned);
     conversion.judge(planned.plan())?;
     let summary = execute(&planned, arguments)?;
     if json {

@@ -1,6 +1,6 @@
 //! `ckpt inspect`.
 
-use super::common::{Looking, write_new};
+use super::common::{Looking, until_the_end, write_new};
 use super::render::{self, Table};
 use super::{Report, to_json};
 use crate::inspect::{Inspection, Stats, html, inspect};
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let source = arguments.looking.open()?;
+    let source = until_the_end(arguments.looking.open()?);
     let mut inspection = inspect(&source, arguments.stats || arguments.html.is_some())?;
     if let Some(path) = &arguments.html {
         write_new(path, &html::page(&inspection))?;
@@ -58,7 +58,7 @@ fn text(inspection: &Inspection, stats: bool) -> String {
     let total = inspection.tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
     let _ = writeln!(text, "\n{}, {}", count(inspection.tensors.len(), "tensor"), render::bytes(total));
     if !inspection.tensors.is_empty() {
-        text += &tensors(inspection, stats);
+        tensors(inspection, stats).append_to(&mut text);
     }
     if let Some(graph) = &inspection.graph {
         let _ = write!(text, "\nlayers\n{}", layers(graph));
@@ -81,7 +81,7 @@ fn text(inspection: &Inspection, stats: bool) -> String {
     text + &metadata(inspection)
 }
 
-fn tensors(inspection: &Inspection, stats: bool) -> String {
+fn tensors(inspection: &Inspection, stats: bool) -> Table<'static> {
     let mut head = vec!["name", "dtype", "shape", "axes", "bytes", "role"];
     if stats {
         head.extend(["min", "max", "mean", "std", "zeros", "nan", "inf"]);
@@ -100,7 +100,7 @@ fn tensors(inspection: &Inspection, stats: bool) -> String {
         }
         table.end_row();
     }
-    table.finish()
+    table
 }
 
 fn stat_cells(stats: Option<&Stats>) -> [String; 7] {

@@ -44,19 +44,19 @@ pub(super) struct Table<'a> {
     right: &'a [usize],
     widths: Vec<usize>,
     text: String,
-    /// Where each cell ends in the text, and how many characters it has.
-    cells: Vec<(usize, usize)>,
-    /// Cells before the current row.
-    before: usize,
-    /// Where each row ends in the cells.
-    rows: Vec<usize>,
+    /// Bytes of each cell.
+    cells: Vec<u32>,
+    /// Cells of each row.
+    rows: Vec<u8>,
+    /// Cells of the row that is not ended.
+    column: u8,
 }
 
 impl<'a> Table<'a> {
     /// One with this head; columns named in `right` are aligned to the right.
     pub(super) fn new(head: &[&str], right: &'a [usize]) -> Self {
         let (widths, text) = (vec![0; head.len()], String::new());
-        let mut table = Table { right, widths, text, cells: Vec::new(), before: 0, rows: Vec::new() };
+        let mut table = Table { right, widths, text, cells: Vec::new(), rows: Vec::new(), column: 0 };
         head.iter().for_each(|cell| table.cell(cell));
         table.end_row();
         table
@@ -66,39 +66,52 @@ impl<'a> Table<'a> {
     pub(super) fn cell(&mut self, cell: impl Display) {
         let start = self.text.len();
         let _ = write!(self.text, "{cell}");
-        let Some(width) = self.widths.get_mut(self.cells.len() - self.before) else {
-            return self.text.truncate(start);
-        };
         let cell = self.text.get(start..).unwrap_or_default();
-        let chars = if cell.is_ascii() { cell.len() } else { cell.chars().count() };
-        *width = (*width).max(chars);
-        self.cells.push((self.text.len(), chars));
+        match (self.widths.get_mut(usize::from(self.column)), u32::try_from(cell.len())) {
+            (Some(width), Ok(len)) => {
+                *width = (*width).max(characters(cell));
+                self.cells.push(len);
+                self.column += 1;
+            }
+            _ => self.text.truncate(start),
+        }
     }
 
     pub(super) fn end_row(&mut self) {
-        self.before = self.cells.len();
-        self.rows.push(self.before);
+        self.rows.push(std::mem::take(&mut self.column));
     }
 
     pub(super) fn finish(self) -> String {
-        let mut out = String::with_capacity(self.text.len() * 2);
-        let (mut start, mut first) = (0, 0);
+        let mut out = String::new();
+        self.append_to(&mut out);
+        out
+    }
+
+    /// Appends the lines of the table.
+    pub(super) fn append_to(self, out: &mut String) {
+        let line: usize = self.widths.iter().map(|width| width + 2).sum();
+        out.reserve(self.rows.len().saturating_mul(line + 1));
+        let (mut text, mut cells) = (&self.text[..], self.cells.iter());
         for row in &self.rows {
-            for (column, (end, chars)) in self.cells[first..*row].iter().enumerate() {
-                let space = self.widths[column] - chars + 2;
+            for column in 0..usize::from(*row) {
+                let (cell, rest) = text.split_at(cells.next().map_or(0, |len| *len as usize));
+                let space = self.widths[column] - characters(cell) + 2;
                 // On either side of a cell at the right, and after one at the left.
                 let before = if self.right.contains(&column) { space } else { 2 };
                 out.extend(repeat_n(' ', before));
-                out.push_str(&self.text[start..*end]);
+                out.push_str(cell);
                 out.extend(repeat_n(' ', space - before));
-                start = *end;
+                text = rest;
             }
-            first = *row;
             out.truncate(out.trim_end_matches(' ').len());
             out.push('\n');
         }
-        out
     }
+}
+
+/// How many columns of the terminal a cell takes.
+fn characters(cell: &str) -> usize {
+    if cell.is_ascii() { cell.len() } else { cell.chars().count() }
 }
 
 /// Losses by kind, each with how many and the first few.
