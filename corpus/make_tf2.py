@@ -69,6 +69,38 @@ def with_graph(names: tuple[str, str]) -> list[Tensor]:
     return [Tensor(names[0], "f32", [3, 2], KERNEL.data), Tensor(names[1], "f32", [2], BIAS.data), graph]
 
 
+def saved_model() -> bytes:
+    """Serves `x · kernel + bias` with the variables model/layer-0/kernel and bias bound to it."""
+
+    def text(tag: int, value: str) -> bytes:
+        return message(tag, value.encode())
+
+    def node(name: str, op: str, *inputs: str) -> bytes:
+        return message(3, text(1, name) + text(2, op) + b"".join(text(3, name) for name in inputs))
+
+    def child(id: int, name: str) -> bytes:
+        return message(1, number(1, id) + text(2, name))
+
+    signature = text(1, "f") + b"".join(message(2, text(1, name)) for name in ("x", "k", "b")) + message(3, text(1, "out"))
+    nodes = node("rk", "ReadVariableOp", "k") + node("rb", "ReadVariableOp", "b")
+    nodes += node("m", "MatMul", "x", "rk:value:0") + node("a", "BiasAdd", "m:product:0", "rb:value:0")
+    function = message(1, signature) + nodes + message(4, text(1, "out") + text(2, "a:output:0"))
+    objects = [
+        child(1, "model") + child(5, "signatures"), child(2, "layer-0"), child(3, "kernel") + child(4, "bias"),
+        message(7, b""), message(7, b""), child(6, "serving_default"), message(8, text(1, "f")),
+    ]
+    bound = message(2, text(1, "f") + message(2, message(2, varint(3) + varint(4))))
+    graph = message(2, message(2, message(1, function)))
+    return message(2, graph + message(7, b"".join(message(1, object) for object in objects) + bound))
+
+
+def endless_models() -> bytes:
+    """A model whose list of layers holds the model itself, twice."""
+    child = lambda node, name: message(1, number(1, node) + message(2, name))
+    nodes = [child(1, b"_functional"), child(2, b"_operations"), child(0, b"0") + child(0, b"1")]
+    return b"".join(message(1, node) for node in nodes)
+
+
 def bundles() -> dict[str, Bundle]:
     """Checkpoints of one index block and short values: what the fuzzer of entries begins with."""
     texts = [Tensor("texts", "string", [2, 2], [b"", b"a", b"\xff\x00" * 9, "ü".encode()]), Tensor("none", "string", [0], [])]
@@ -159,6 +191,12 @@ def accepted():
     graph = bundle(with_graph(keys)).files()
     yield case("object_graph", "names from the object graph", graph,
                with_graph(("mlp/dense/kernel", "mlp/dense/bias")))
+    endless = Tensor("_CHECKPOINTABLE_OBJECT_GRAPH", "string", [], [endless_models()])
+    yield case("object_graph_endless", "models that hold each other", bundle([endless]).files(), [endless])
+    named = with_graph(("mlp/dense/kernel", "mlp/dense/bias"))
+    inside = bundle(with_graph(keys)).files("variables/variables")
+    for name, why, model in [("saved_model", "a SavedModel", saved_model()), ("saved_model_cut", "half of what a SavedModel says", saved_model()[:200])]:
+        yield case(name, why, inside | {"saved_model.pb": model}, named, "saved_model.pb")
     yield case("object_graph_keys", "an object graph, and keys = true", graph, with_graph(keys), options=["keys=true"])
 
 

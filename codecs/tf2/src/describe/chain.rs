@@ -79,7 +79,7 @@ impl Step {
 }
 
 /// Far above what models have; naming steps that share a name takes time with the square of their number.
-const MOST_STEPS: usize = 4096;
+pub(super) const MOST_STEPS: usize = 4096;
 
 /// Lengths of axes, `None` where free or unknown.
 pub(super) type Dims = Vec<Option<u64>>;

@@ -5,7 +5,7 @@
 //! not stored: such a chain is not claimed. Nor is that of a functional model: a sum, a second head or a second use of
 //! a layer leaves no trace.
 
-use super::chain::{Chain, Context, Step, Why};
+use super::chain::{Chain, Context, MOST_STEPS, Step, Why};
 use super::objects::Objects;
 use super::roles;
 use ckpt_api::{Limits, Result};
@@ -23,7 +23,7 @@ pub(super) fn chain(
         return if holds_layers(objects) { Err(Why(UNORDERED.into())) } else { Ok(None) };
     };
     let optimizers = roles::optimizers(objects);
-    let mut budget = limits.graph_nodes;
+    let mut budget = limits.graph_nodes.min(MOST_FOLLOWED);
     let (mut steps, mut assumed) = (Vec::new(), false);
     for layer in &layers {
         let held = held(objects, layer.id, &optimizers, &mut budget)?;
@@ -38,6 +38,9 @@ pub(super) fn chain(
     chain.notes.extend(assumed.then(|| ASSUMED.to_owned()));
     Ok(Some(chain))
 }
+
+/// References followed: far more than a chain needs, few enough that objects that hold each other end soon.
+const MOST_FOLLOWED: u64 = 1 << 18;
 
 const UNORDERED: &str =
     "the object graph holds layers but not the order in which they run (a subclassed model)";
@@ -70,7 +73,7 @@ fn layers(objects: &Objects, chained: bool, limits: &Limits) -> Result<Option<Ve
     let Some(first) = (0..objects.nodes.len()).find(|id| near[*id] && model(objects, *id).is_some()) else {
         return Ok(None);
     };
-    let mut budget = limits.graph_nodes;
+    let mut budget = limits.graph_nodes.min(MOST_FOLLOWED);
     let mut open: Vec<Layer> = parts(objects, first, chained, &mut budget)?;
     open.reverse();
     let mut found = Vec::new();
@@ -80,6 +83,10 @@ fn layers(objects: &Objects, chained: bool, limits: &Limits) -> Result<Option<Ve
             found.push(layer);
         } else {
             open.extend(inner.into_iter().rev());
+        }
+        // Models that hold each other twice would double for as long as the budget lasts.
+        if found.len() + open.len() > MOST_STEPS {
+            return Err(Why(format!("there are more than {MOST_STEPS} layers")));
         }
     }
     Ok(Some(found))

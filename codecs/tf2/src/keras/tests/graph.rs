@@ -157,7 +157,7 @@ fn any_tensor() -> impl Strategy<Value = Tensor> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_tensor_has_a_key_of_its_own_or_a_loss(

@@ -1,0 +1,20 @@
+£©¦
+£
+
+f
+x
+k
+b
+out
+rkReadVariableOpk
+rbReadVariableOpb
+mMatMulx
+rk:value:0%
+aBiasAddm:product:0
+rb:value:0"
+out
+a:output:0:u
+
+	model
+
+sign
