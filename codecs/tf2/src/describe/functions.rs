@@ -6,6 +6,9 @@ use crate::proto::attr_value::Value;
 use crate::proto::{AttrValue, FunctionDef, FunctionDefLibrary, NodeDef, TensorShapeProto};
 use std::collections::HashMap;
 
+/// Calls followed into a function: far more than a chain of layers makes, few enough that one that calls itself ends soon.
+const MOST_CALLS: usize = 1 << 13;
+
 /// The function library, the variables bound to the function that is read, and how much more may be followed.
 pub(super) struct Functions<'a> {
     functions: HashMap<&'a str, Function<'a>>,
@@ -138,6 +141,9 @@ impl<'a> Functions<'a> {
                     reference = returned(function.def, output).ok_or_else(broken)?;
                     let next = self.frames.len();
                     let callee = *self.calls.entry((frame, node.name.as_str())).or_insert(next);
+                    if callee == next && next >= MOST_CALLS {
+                        return Err(Why("the functions call each other".into()));
+                    }
                     if callee == next {
                         self.frames.push(Frame { function: called, caller: Some((frame, node)) });
                     }
