@@ -38,8 +38,19 @@ for name, made in make_tf2.bundles().items():
         assert len(key) < 255 and len(value) < 256, (name, key)
     entries = b"".join(bytes([len(key), len(value)]) + key + value for key, value in made.sorted())
     (out / "tf2_entries" / name).write_bytes(entries + b"\xff\0" + b"".join(made.data))
+# tf2_saved_model takes, after a zero, object graph and saved_model.pb with their lengths, then keras_metadata.pb.
+prefixed = lambda part: struct.pack("<I", len(part)) + part
+keras = json.dumps({"class_name": "Sequential", "config": {"name": "m", "layers": [
+    {"class_name": "Dense", "config": {"name": "d", "activation": "relu", "batch_input_shape": [None, 6]}}]}})
+metadata = make_tf2.message(1, make_tf2.message(3, b"root") + make_tf2.message(5, keras.encode()))
+for name, parts in {
+    "functions": (make_tf2.object_graph(), make_tf2.saved_model(), b""), "layers": (make_tf2.object_graph(), b"", metadata),
+    "endless": (make_tf2.endless_models(), b"", b""),
+}.items():
+    seed = b"\0" + prefixed(parts[0]) + prefixed(parts[1]) + parts[2]
+    (out / "tf2_saved_model" / name).write_bytes(seed)
 # What makes its cases of any bytes begins with some.
-made = ["plan", "tf2_table", "transform"]
+made = ["plan", "tf2_saved_model", "tf2_table", "transform"]
 for target in [*made, *(folder.name for folder in out.glob("*_round_trip"))]:
     for number in range(64):
         some = random.Random(f"{target} {number}").randbytes(1 << number % 10 + 1)

@@ -8,8 +8,7 @@ use ckpt_fuzz::{bundle_of, options, table};
 use ckpt_tf2::Tf2;
 use std::collections::BTreeMap;
 
-/// Of one shard, and a float without axes: as TensorFlow writes them.
-const HEADER: &[u8] = &[0x08, 1, 0x1a, 2, 0x08, 1];
+/// A float without axes, as TensorFlow writes it.
 const FLOAT: &[u8] = &[0x08, 1, 0x12, 0, 0x28, 4, 0x35, 0, 0, 0, 0];
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
@@ -24,7 +23,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
 });
 
 fn made(u: &mut Unstructured) -> Result<Vec<u8>> {
-    let mut entries = BTreeMap::from([(Vec::new(), HEADER.to_vec())]);
+    let mut entries = BTreeMap::from([(Vec::new(), table::HEADER.to_vec())]);
     for _ in 0..u.int_in_range(0..=12)? {
         let key = (0..u.int_in_range(1..=4)?).map(|_| u.choose(b"ab/\x7f").copied());
         entries.insert(key.collect::<Result<_>>()?, FLOAT.to_vec());

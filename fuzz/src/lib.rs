@@ -7,6 +7,7 @@ pub mod generate;
 pub mod loose;
 pub mod naive;
 pub mod round_trip;
+pub mod saved_model;
 pub mod table;
 
 use ckpt_api::{Codec, Input, Limits, Match, Options, Side, conformance};
@@ -23,10 +24,15 @@ pub fn single(name: &str, data: &[u8]) -> Input {
 /// A TensorFlow checkpoint from `u32 little-endian length of the index · index · data`; every data file that an
 /// index of one or two shards can name holds the same data.
 pub fn bundle(data: &[u8]) -> Input {
+    let (index, values) = prefixed(data);
+    bundle_of(index, values)
+}
+
+/// The bytes whose length comes first, as far as there are so many, and what follows.
+pub(crate) fn prefixed(data: &[u8]) -> (&[u8], &[u8]) {
     let (len, rest) = data.split_at_checked(4).unwrap_or((&[0; 4], data));
     let len = len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
-    let (index, values) = rest.split_at(len.min(rest.len()));
-    bundle_of(index, values)
+    rest.split_at(len.min(rest.len()))
 }
 
 /// A TensorFlow checkpoint of this index.

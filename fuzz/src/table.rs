@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const FOOTER: usize = 48;
+/// Of a bundle of one shard, as TensorFlow writes it.
+pub const HEADER: &[u8] = &[0x08, 1, 0x1a, 2, 0x08, 1];
 /// Kind and checksum of a block.
 const TRAILER: usize = 5;
 
@@ -204,10 +206,14 @@ fn sealed(contents: Vec<u8>, compress: bool) -> Vec<u8> {
 }
 
 fn masked(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+    mask(crc32c::crc32c(bytes))
 }
 
-fn varint(mut value: usize) -> Vec<u8> {
+pub(crate) fn mask(checksum: u32) -> u32 {
+    checksum.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+pub(crate) fn varint(mut value: usize) -> Vec<u8> {
     let mut out = Vec::new();
     while value >= 0x80 {
         out.push((value & 0x7f | 0x80) as u8);
