@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""What fuzz/coverage.sh measured: of each parser's file the lines that were reached, and those that nothing reached.
+
+    python3 fuzz/coverage.py LCOV        (uncovered lines to standard output, the table to standard error)
+"""
+
+import collections
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# What reads the bytes of strangers. Lines that only writing needs are in other files, or in these and count.
+PARSERS = {
+    "codecs/tf2/src": "read table cursor varint bundle slices strings ordered_code object_graph state locate stored names",
+    "codecs/tf2/src/describe": "mod wire objects saved_model functions ops chain layers keras optimizers roles names axes",
+    "codecs/nn/src": "read description dialect",
+    "codecs/bullet/src": "read records architecture layout preset propose step",
+    "codecs/cnn2/src": "read walk",
+    "codecs/npz/src": "read directory header",
+    "codecs/safetensors/src": "read format carried",
+    "codecs/api/src": "architecture architecture/bind",
+    "src/mapping": "file parse pattern matching check relation inverse",
+}
+
+
+def lines(lcov: str) -> dict[str, dict[int, int]]:
+    """Of each file the lines with code, and how often each ran."""
+    found, file = collections.defaultdict(dict), ""
+    for line in pathlib.Path(lcov).read_text().splitlines():
+        kind, _, rest = line.partition(":")
+        if kind == "SF":
+            file = rest
+        elif kind == "DA":
+            number, count = rest.split(",")[:2]
+            found[file][int(number)] = max(int(count), found[file].get(int(number), 0))
+    return found
+
+
+def main() -> None:
+    measured = lines(sys.argv[1])
+    for folder, names in PARSERS.items():
+        total = reached = 0
+        for name in names.split():
+            path = ROOT / folder / f"{name}.rs"
+            counts = measured.get(str(path), {})
+            source = path.read_text().splitlines()
+            missed = sorted(number for number, count in counts.items() if count == 0)
+            total, reached = total + len(counts), reached + len(counts) - len(missed)
+            print(f"{folder}/{name}.rs: {len(counts) - len(missed)} of {len(counts)} lines")
+            for number in missed:
+                print(f"  {number}: {source[number - 1]}")
+            if missed:
+                share = 100 * (1 - len(missed) / len(counts))
+                print(f"  {share:5.1f} % of {len(counts):4} lines  {folder}/{name}.rs", file=sys.stderr)
+        print(f"{100 * reached / max(total, 1):7.1f} % of {total:4} lines  {folder}", file=sys.stderr)
+
+
+main()
