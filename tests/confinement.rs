@@ -15,7 +15,7 @@ const HOSTILE: [&str; 14] = [
     "a/../../../x",
     "..",
     "/",
-    "/tmp/ckpt-absolute",
+    "/ckpt-absolute",
     "a\0b",
     "..\\..\\x",
     "C:\\x",
@@ -87,7 +87,7 @@ fn whatever_tensors_are_called_only_files_of_the_outputs_own_names_are_made() {
         }
         assert!(converted > 0, "{target:?}");
     }
-    assert!(!Path::new("/tmp/ckpt-absolute").exists() && !Path::new("/x").exists());
+    assert!(!Path::new("/ckpt-absolute").exists() && !Path::new("/x").exists());
 }
 
 #[test]
