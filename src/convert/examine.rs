@@ -56,8 +56,8 @@ pub(crate) fn examine(planned: &Planned, reread: &Reread, cancelled: &AtomicBool
     in_parallel(&jobs, planned.plan.threads, |number| {
         let (job, (part, id)) = planned
             .plan
-            .jobs()
-            .nth(number)
+            .jobs_in(number..number + 1)
+            .next()
             .zip(reread.tensor(number))
             .ok_or_else(|| Error::mismatch("a tensor that was written is not found"))?;
         let changed = changes_values(&job);
