@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 /// What a worker reads of a batch of jobs: a system call for every tensor of a kilobyte costs more than its bytes do.
 pub(super) struct Ahead {
-    /// Bytes that will be wanted and follow each other: file, first byte, end.
+    /// Bytes that will be wanted and follow each other: file, first byte, end; sorted.
     runs: Vec<(FileId, u64, u64)>,
     held: RefCell<Held>,
 }
@@ -34,6 +34,7 @@ impl Ahead {
                 _ => runs.push((extent.file, extent.offset, end)),
             }
         }
+        runs.sort_unstable();
         let held = Held { file: FileId(0), offset: 0, bytes: Vec::new() };
         Ahead { runs, held: RefCell::new(held) }
     }
@@ -49,7 +50,9 @@ impl Ahead {
         };
         let held = &mut *self.held.borrow_mut();
         if held.find(id, offset, len).is_none() {
-            let run = self.runs.iter().find(|run| run.0 == id && run.1 <= offset && end <= run.2);
+            let later = self.runs.partition_point(|run| (run.0, run.1) <= (id, offset));
+            let run = self.runs.get(..later).and_then(<[_]>::last);
+            let run = run.filter(|run| run.0 == id && end <= run.2);
             let end = run.map_or(end, |run| run.2.min(offset.saturating_add(WINDOW)));
             held.bytes.resize(usize::try_from(end - offset).unwrap_or_default(), 0);
             (held.file, held.offset) = (id, offset);
