@@ -466,3 +466,6 @@ mod tests;
 
 #[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
 mod faulty_writes;
+
+#[cfg(all(test, unix, feature = "npz", feature = "safetensors", feature = "tf2"))]
+mod power_loss;

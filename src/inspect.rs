@@ -93,12 +93,14 @@ pub struct TensorSummary {
 /// ```
 pub fn inspect(source: &Source, stats: bool) -> Result<Inspection> {
     let contents = source.contents();
-    let ids: Vec<TensorId> = (0..contents.placements.len()).map(TensorId).collect();
-    let values = match stats {
-        true => in_parallel(&ids, default_threads(), |id| values::read(source, id))?,
-        false => vec![None; ids.len()],
+    let ids = (0..contents.placements.len()).map(TensorId);
+    let tensors = if stats {
+        let ids: Vec<TensorId> = ids.collect();
+        let values = in_parallel(&ids, default_threads(), |id| values::read(source, id))?;
+        ids.iter().zip(values).map(|(id, values)| summary(source, *id, values)).collect()
+    } else {
+        ids.map(|id| summary(source, id, None)).collect()
     };
-    let tensors = ids.iter().zip(values).map(|(id, values)| summary(source, *id, values)).collect();
     Ok(Inspection {
         path: source.input().display(source.input().entry()),
         format: source.format(),

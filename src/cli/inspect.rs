@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let source = until_the_end(arguments.looking.open()?);
-    let mut inspection = inspect(&source, arguments.stats || arguments.html.is_some())?;
+    let mut inspection = until_the_end(inspect(&source, arguments.stats || arguments.html.is_some())?);
     if let Some(path) = &arguments.html {
         write_new(path, &html::page(&inspection))?;
         if !arguments.stats {
@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     if json {
         return Ok(match (arguments.graph, &inspection.graph) {
             (true, graph) => to_json(graph)?,
-            (false, _) => to_json(&inspection)?,
+            (false, _) => to_json(&*inspection)?,
         }
         .into());
     }

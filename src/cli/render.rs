@@ -6,7 +6,6 @@ use ckpt_api::{Loss, LossKind};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
-use std::iter::repeat_n;
 
 /// A text of several lines, in columns or not, without any other control character: the last bar between a file and the terminal. In JSON,
 /// where they stand in strings alone, as JSON escapes them.
@@ -98,15 +97,24 @@ impl<'a> Table<'a> {
                 let space = self.widths[column] - characters(cell) + 2;
                 // On either side of a cell at the right, and after one at the left.
                 let before = if self.right.contains(&column) { space } else { 2 };
-                out.extend(repeat_n(' ', before));
+                spaces(before, out);
                 out.push_str(cell);
-                out.extend(repeat_n(' ', space - before));
+                spaces(space - before, out);
                 text = rest;
             }
             out.truncate(out.trim_end_matches(' ').len());
             out.push('\n');
         }
     }
+}
+
+fn spaces(mut count: usize, out: &mut String) {
+    const MANY: &str = "                                                                ";
+    while let Some(rest) = count.checked_sub(MANY.len()) {
+        out.push_str(MANY);
+        count = rest;
+    }
+    out.push_str(&MANY[..count]);
 }
 
 /// How many columns of the terminal a cell takes.

@@ -76,7 +76,7 @@ fn conversions() -> Vec<Conversion> {
     vec![to("safetensors", &[]), narrow, to("npz", &[]), to("tf2", &[("shard_size", "4k")]), to("tf2", &[])]
 }
 
-fn resuming(conversion: &Conversion) -> Conversion {
+pub(super) fn resuming(conversion: &Conversion) -> Conversion {
     Conversion { resume: true, ..conversion.clone() }
 }
 
