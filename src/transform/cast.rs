@@ -375,8 +375,14 @@ fn small_float(bits: u8, mantissa: u32, bias: i32, nan: bool) -> f64 {
     if bits & 0x80 == 0 { magnitude } else { -magnitude }
 }
 
-fn power(exponent: i32) -> f64 {
-    2f64.powi(exponent)
+/// Two to this power, exactly; 0 and infinity for what is none of f64. `powi` promises no precision.
+pub(crate) const fn power(exponent: i32) -> f64 {
+    match exponent {
+        ..-1074 => 0.0,
+        -1074..-1022 => f64::from_bits(1 << (exponent + 1074)),
+        -1022..=1023 => f64::from_bits(((exponent + 1023).cast_unsigned() as u64) << 52),
+        1024.. => f64::INFINITY,
+    }
 }
 
 fn writer(dtype: DType) -> Option<Writer> {

@@ -1,7 +1,7 @@
 //! The tensors of an opened checkpoint, as the forward pass takes them.
 
 use crate::source::Source;
-use crate::transform::for_each_number;
+use crate::transform::{for_each_number, power};
 use ckpt_api::{DType, Error, Quantisation, Result, Rounding, Scaling, Tensor, TensorId};
 use ckpt_forward::{Array, Parameters};
 use std::collections::HashMap;
@@ -213,7 +213,7 @@ fn rounding(dtype: DType) -> Option<(f64, f64)> {
         DType::F8E5m2 => (2, -14),
         _ => return None,
     };
-    Some((2f64.powi(-fraction - 1), 2f64.powi((least - fraction - 1).max(-1074))))
+    Some((power(-fraction - 1), power((least - fraction - 1).max(-1074))))
 }
 
 /// The bounds on the errors of a model's tensors, in place of their values: what a sum of products with `|x|` makes of them bounds
@@ -277,8 +277,8 @@ mod tests {
         assert_eq!(stored(DType::F32).error_from(stored(DType::F32)), None);
         assert_eq!(stored(DType::F32).error_from(stored(DType::F16)), None);
         let error = stored(DType::F16).error_from(stored(DType::F32)).unwrap();
-        assert_eq!((error.relative, error.absolute), (2f64.powi(-11), 2f64.powi(-25)));
-        assert_eq!(stored(DType::Bf16).error_from(stored(DType::F16)).unwrap().relative, 2f64.powi(-8));
+        assert_eq!((error.relative, error.absolute), (power(-11), power(-25)));
+        assert_eq!(stored(DType::Bf16).error_from(stored(DType::F16)).unwrap().relative, power(-8));
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
         ] {
             let error = stored(to).error_from(stored(from)).unwrap();
             for k in -2000..2000 {
-                let value = f64::from(k) * 0.003_1 * 2f64.powi(k % 29 - 20);
+                let value = f64::from(k) * 0.003_1 * power(k % 29 - 20);
                 let mut bytes = Vec::new();
                 let done = crate::transform::cast(DType::F64, to, 0, &value.to_le_bytes(), &mut bytes);
                 let mut back = 0.0;

@@ -352,9 +352,11 @@ mod tests {
         let value = |code: i32| {
             let (exponent, fraction) = (code >> fraction_bits, code & ((1 << fraction_bits) - 1));
             let fraction = f64::from(fraction) / f64::from(1 << fraction_bits);
+            // Exact, which `powi` need not be.
+            let power = |exponent: i32| f64::from(1 << (exponent + 15)) / f64::from(1 << 15);
             match exponent {
-                0 => fraction * 2f64.powi(1 - bias),
-                _ => (1.0 + fraction) * 2f64.powi(exponent - bias),
+                0 => fraction * power(1 - bias),
+                _ => (1.0 + fraction) * power(exponent - bias),
             }
         };
         (0..codes).map(value).collect()

@@ -12,6 +12,16 @@ fn codes(dtype: DType) -> Vec<u8> {
     (0..1u32 << bits).flat_map(|code| code.to_le_bytes()[..bytes_of(dtype)].to_vec()).collect()
 }
 
+#[test]
+fn powers_of_two_are_exact_as_far_as_f64_has_them() {
+    let mut expected = f64::from_bits(1);
+    for exponent in -1074..=1023 {
+        assert_eq!(power(exponent), expected);
+        expected *= 2.0;
+    }
+    assert_eq!([power(-1075), power(1024), expected], [0.0, f64::INFINITY, f64::INFINITY]);
+}
+
 fn values(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     let read = reader(dtype).unwrap();
     bytes
@@ -60,22 +70,22 @@ fn a_cast_that_is_not_called_exact_loses_some_value() {
 #[test]
 fn narrowing_rounds_to_nearest_even() {
     let mut out = Vec::new();
-    cast(DType::F32, DType::F16, 0, &(1.0 + 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
+    cast(DType::F32, DType::F16, 0, &(1.0 + to_f32(power(-11))).to_le_bytes(), &mut out).unwrap();
     assert_eq!(out, f16::from_f32(1.0).to_le_bytes());
-    cast(DType::F32, DType::F16, 0, &(1.0 + 3.0 * 2f32.powi(-11)).to_le_bytes(), &mut out).unwrap();
-    assert_eq!(out, f16::from_f32(1.0 + 2f32.powi(-9)).to_le_bytes());
+    cast(DType::F32, DType::F16, 0, &(1.0 + 3.0 * to_f32(power(-11))).to_le_bytes(), &mut out).unwrap();
+    assert_eq!(out, f16::from_f32(1.0 + to_f32(power(-9))).to_le_bytes());
 }
 
 #[test]
 fn narrowing_from_f64_rounds_once_not_twice() {
     let mut out = Vec::new();
     for (to, bits) in [(DType::F16, 11), (DType::Bf16, 8)] {
-        let (middle, little) = (1.0 + 2f64.powi(-bits), 2f64.powi(-45));
+        let (middle, little) = (1.0 + power(-bits), power(-45));
         for (value, expected) in [
             (middle, 1.0),
-            (middle + little, 1.0 + 2f64.powi(1 - bits)),
+            (middle + little, 1.0 + power(1 - bits)),
             (middle - little, 1.0),
-            (-middle - little, -1.0 - 2f64.powi(1 - bits)),
+            (-middle - little, -1.0 - power(1 - bits)),
             (f64::NEG_INFINITY, f64::NEG_INFINITY),
             (f64::MIN_POSITIVE / 4.0, 0.0),
         ] {

@@ -226,7 +226,7 @@ fn quantise(tensor: &Tensor, value: &[u8], dtype: DType, scaling: Scaling) -> Re
         let integer = scaling.units(f32::from_le_bytes(*bytes));
         let clip = scaling.limit.map_or(f64::INFINITY, |limit| f64::from(limit.get()));
         let integer = if integer.is_finite() { integer.clamp(-clip, clip) } else { integer };
-        let limit = 2f64.powi(bits.cast_signed() - 1);
+        let limit = (1u128 << (bits - 1)) as f64;
         if !(-limit..limit).contains(&integer) {
             return Err(Error::lossy("a number does not fit")
                 .tensor(&tensor.name)
