@@ -1,8 +1,10 @@
 //! Words for people.
 
+use std::fmt::Display;
+
 /// `1 tensor`, `2 tensors`.
-pub(crate) fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
+    format!("{number} {what}{}", if number == N::from(1) { "" } else { "s" })
 }
 
 /// Text from a file, without characters that could steer a terminal or hide what it says.

@@ -488,7 +488,7 @@ fn diff_says_what_differs_and_exits_with_4() {
     let differs = place.ckpt(&["diff", "a.nn", "b.nn"]);
     assert_eq!(differs.status.code(), Some(4));
     let text = String::from_utf8(differs.stdout).unwrap();
-    assert!(text.contains("different: layer1.bias: 1 elements") && text.contains("3 of 4"), "{text}");
+    assert!(text.contains("different: layer1.bias: 1 element (") && text.contains("3 of 4"), "{text}");
     let close = place.ckpt(&["diff", "a.nn", "b.nn", "--atol", "10"]);
     assert_eq!(close.status.code(), Some(0));
     for wrong in ["-1", "nan"] {

@@ -3,6 +3,7 @@
 use super::common::{Bounds, Two, tolerated};
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, Tolerance, diff};
+use crate::words::count;
 use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;
@@ -51,14 +52,18 @@ fn text(difference: &Difference) -> String {
                 close += 1;
                 writeln!(
                     text,
-                    "close: {name}: {} elements, largest difference {:e}",
-                    distance.differing, distance.max_absolute
+                    "close: {name}: {}, largest difference {:e}",
+                    count(distance.differing, "element"),
+                    distance.max_absolute
                 )
             }
             Outcome::Different(distance) => writeln!(
                 text,
-                "different: {name}: {} elements ({} outside the tolerance), largest difference {:e}, first at element {}",
-                distance.differing, distance.outside, distance.max_absolute, distance.first
+                "different: {name}: {} ({} outside the tolerance), largest difference {:e}, first at element {}",
+                count(distance.differing, "element"),
+                distance.outside,
+                distance.max_absolute,
+                distance.first
             ),
             Outcome::Incomparable if tensor.a == tensor.b => {
                 writeln!(text, "different: {name}: the elements have other lengths")

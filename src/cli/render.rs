@@ -92,17 +92,21 @@ impl<'a> Table<'a> {
         out.reserve(self.rows.len().saturating_mul(line + 1));
         let (mut text, mut cells) = (&self.text[..], self.cells.iter());
         for row in &self.rows {
+            // Spaces since the last cell with text: none end a line.
+            let mut gap = 0;
             for column in 0..usize::from(*row) {
                 let (cell, rest) = text.split_at(cells.next().map_or(0, |len| *len as usize));
                 let space = self.widths[column] - characters(cell) + 2;
                 // On either side of a cell at the right, and after one at the left.
                 let before = if self.right.contains(&column) { space } else { 2 };
-                spaces(before, out);
-                out.push_str(cell);
-                spaces(space - before, out);
+                gap += before;
+                if !cell.is_empty() {
+                    spaces(std::mem::take(&mut gap), out);
+                    out.push_str(cell);
+                }
+                gap += space - before;
                 text = rest;
             }
-            out.truncate(out.trim_end_matches(' ').len());
             out.push('\n');
         }
     }
@@ -154,6 +158,16 @@ pub(super) fn losses(losses: &[Loss]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_stand_in_columns_and_no_line_ends_with_spaces() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let wide = "w".repeat(150);
+        let rows = [row(["a", "1", ""]), row(["", "100", "z"]), row([&wide, "", ""])];
+        let pad = " ".repeat(149);
+        let expected = format!("  a{pad}   no  end\n  a{pad}    1\n  {pad}   100  z\n  {wide}\n");
+        assert_eq!(table(&["a", "no", "end"], &[1], &rows), expected);
+    }
 
     #[test]
     fn control_characters_of_a_file_never_reach_the_terminal() {

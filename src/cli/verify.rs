@@ -242,8 +242,11 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
             }
             Outcome::Close(distance) | Outcome::Different(distance) => writeln!(
                 text,
-                "  {name}: {} elements differ by at most {:e}, {} of them outside the tolerance, the first at element {}",
-                distance.differing, distance.max_absolute, distance.outside, distance.first
+                "  {name}: {}, {} of them outside the tolerance; largest difference {:e}, first at element {}",
+                count(distance.differing, "differing element"),
+                distance.outside,
+                distance.max_absolute,
+                distance.first
             ),
             Outcome::Incomparable => {
                 writeln!(text, "  {name}: {} {} and {} {}", tensor.a.0, tensor.a.1, tensor.b.0, tensor.b.1)
