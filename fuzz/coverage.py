@@ -52,7 +52,9 @@ def main() -> None:
             if missed:
                 share = 100 * (1 - len(missed) / len(counts))
                 print(f"  {share:5.1f} % of {len(counts):4} lines  {folder}/{name}.rs", file=sys.stderr)
-        print(f"{100 * reached / max(total, 1):7.1f} % of {total:4} lines  {folder}", file=sys.stderr)
+        # A group that the targets named do not contain was not measured.
+        if total > 0:
+            print(f"{100 * reached / total:7.1f} % of {total:4} lines  {folder}", file=sys.stderr)
 
 
 main()

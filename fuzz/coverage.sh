@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# How many lines of the parsers the fuzzers' inputs reach: fuzz/coverage.sh, after fuzz/seed.sh and some fuzzing.
+# How many lines of the parsers the fuzzers' inputs reach: fuzz/coverage.sh [TARGET...], after fuzz/seed.sh and some fuzzing.
 #
-# Runs every target once over fuzz/corpus/TARGET and prints a table of the files that read what strangers made; the lines
-# that nothing reached are listed in fuzz/target/coverage/uncovered.txt. Needs a nightly toolchain with llvm-tools.
+# Runs each target (all where none is named) once over fuzz/corpus/TARGET and prints a table of the files that read what
+# strangers made; the lines that nothing reached are listed in fuzz/target/coverage/uncovered.txt. Needs a nightly
+# toolchain with llvm-tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,20 +11,26 @@ out="$PWD/fuzz/target/coverage"
 host="$(rustc +nightly -vV | sed -n 's/^host: //p')"
 tools="$(rustc +nightly --print sysroot)/lib/rustlib/$host/bin"
 [ -x "$tools/llvm-cov" ] || { echo "no llvm-cov: rustup component add llvm-tools --toolchain nightly" >&2; exit 1; }
+targets=("$@")
+if [ $# = 0 ]; then
+    for source in fuzz/fuzz_targets/*.rs; do targets+=("$(basename "$source" .rs)"); done
+fi
+for target in "${targets[@]}"; do
+    [ -d "fuzz/corpus/$target" ] || { echo "no fuzz/corpus/$target: run fuzz/seed.sh first" >&2; exit 1; }
+done
 rm -rf "$out/raw"
 mkdir -p "$out/raw"
 
 # Named, the host is a target like any other, and build scripts are not measured.
 CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_OPT_LEVEL=0 RUSTFLAGS="-C instrument-coverage" \
-    cargo +nightly build --release --config 'profile.release.debug="line-tables-only"' --target "$host" --bins \
-    --manifest-path fuzz/Cargo.toml --target-dir "$out/build"
+    cargo +nightly build --release --config 'profile.release.debug="line-tables-only"' --target "$host" \
+    "${targets[@]/#/--bin=}" --manifest-path fuzz/Cargo.toml --target-dir "$out/build"
 objects=()
-for source in fuzz/fuzz_targets/*.rs; do
-    target="$(basename "$source" .rs)"
+for target in "${targets[@]}"; do
     binary="$out/build/$host/release/$target"
     objects+=(--object "$binary")
-    LLVM_PROFILE_FILE="$out/raw/$target.profraw" "$binary" -runs=0 -max_len=65536 "fuzz/corpus/$target" \
-        2>"$out/$target.log" || { cat "$out/$target.log"; exit 1; }
+    LLVM_PROFILE_FILE="$out/raw/$target.profraw" "$binary" -runs=0 -max_len=65536 \
+        -artifact_prefix="$out/" "fuzz/corpus/$target" 2>"$out/$target.log" || { cat "$out/$target.log"; exit 1; }
 done
 "$tools/llvm-profdata" merge --sparse "$out"/raw/*.profraw -o "$out/merged.profdata"
 "$tools/llvm-cov" export --format=lcov --instr-profile="$out/merged.profdata" "${objects[@]:1}" >"$out/lines.lcov"

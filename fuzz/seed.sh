@@ -129,6 +129,7 @@ for op, shape, attributes, parameters in [
     seed = json.dumps({"graph": graph, "tensors": list(parameters.values())})
     (out / "forward" / f"{op}-{len(attributes)}").write_text(seed)
 PYTHON
+python3 fuzz/seeds.py
 for file in schemas/mappings/*.toml examples/data/mapping/*.toml; do
     if [ -f "$file" ]; then cp "$file" fuzz/corpus/mapping/; fi
 done

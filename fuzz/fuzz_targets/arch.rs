@@ -2,19 +2,30 @@
 //! net's file holds.
 #![no_main]
 
-use ckpt_api::{ArchitectureFile, Checkpoint, DType, Shape, Tensor};
+use ckpt_api::{Architecture, ArchitectureFile, Checkpoint, DType, Shape, Tensor};
+
+/// What a source's own graph is.
+const OWN: &str = r#"{"layers": [
+    {"type": "dense", "weight": "w", "bias": "b", "weight_axes": ["in", "out"]},
+    {"type": "conv", "weight": "k", "bias": "c", "weight_axes": ["kernel_y", "kernel_x", "in", "out"]}
+]}"#;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let (text, rest) = data.split_at(end);
-    let Ok(file) = std::str::from_utf8(text)
-        .map_err(drop)
-        .and_then(|text| ArchitectureFile::from_json(text).map_err(drop))
-    else {
-        return;
-    };
-    layers(&file);
-    if ckpt_bullet::check_architecture(&file).is_ok() {
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let own = Architecture::from_json(text);
+    let Ok(mut file) = ArchitectureFile::from_json(text) else { return };
+    let layers = file.layers();
+    if let Ok(own) = own {
+        assert_eq!(layers.as_ref().ok(), Some(&own), "what is a chain of layers alone is one in a file");
+    }
+    layers.into_iter().for_each(|layers| apply(&layers));
+    let is_net = ckpt_bullet::check_architecture(&file).is_ok();
+    file.name = Some("arch.json".to_owned());
+    file.layers().into_iter().for_each(|layers| apply(&layers));
+    assert_eq!(ckpt_bullet::check_architecture(&file).is_ok(), is_net, "whatever the file is called");
+    if is_net {
         net(&file, rest.get(1..).unwrap_or_default());
     }
 });
@@ -29,21 +40,26 @@ fn net(file: &ArchitectureFile, bytes: &[u8]) {
         ("quantised.bin", &[("integers", "true")]),
         ("net.nnue", &[("content", "engine")]),
         ("net.nnue", &[("content", "engine"), ("integers", "true")]),
+        ("net.nnue", &[("profile", "multi-avx2")]),
+        ("raw.bin", &[("arch", "simple:3x2x1")]),
     ] {
         let options = ckpt_fuzz::options(codec, options).with_architecture(Some(file.clone()));
         ckpt_fuzz::read(codec, &ckpt_fuzz::single(name, bytes), &options);
     }
 }
 
-/// The file as one for tensors without a graph of their own.
-fn layers(file: &ArchitectureFile) {
-    let Ok(architecture) = file.layers() else { return };
+/// The architecture for tensors without a graph of their own, and for the same with one.
+fn apply(architecture: &Architecture) {
     let tensor = |name: &str, dims: &[u64]| Tensor::new(name, DType::F32, Shape::new(dims).expect("small"));
     let tensors =
         vec![tensor("k", &[3, 3, 4, 2]), tensor("c", &[2]), tensor("w", &[2, 5]), tensor("b", &[5])];
-    let mut checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
-    if architecture.apply(&mut checkpoint).is_ok() {
-        let graph = checkpoint.graph.expect("an architecture gives a graph");
-        graph.check().expect("which can run");
+    let bare = Checkpoint { tensors, ..Checkpoint::default() };
+    let mut described = bare.clone();
+    Architecture::from_json(OWN).and_then(|own| own.apply(&mut described)).expect("it fits");
+    for mut checkpoint in [bare, described] {
+        if architecture.apply(&mut checkpoint).is_ok() {
+            let graph = checkpoint.graph.expect("an architecture gives a graph");
+            graph.check().expect("which can run");
+        }
     }
 }

@@ -1,9 +1,26 @@
-//! `.nn` files, with and without `lenient`.
+//! `.nn` files, with and without `lenient`, and as either dialect; what can be read can be read as the other dialect, too,
+//! once it is written so.
 #![no_main]
+
+use ckpt_api::{Input, conformance};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let input = ckpt_fuzz::single("model.nn", data);
     let codec = &ckpt_nn::Nn;
-    ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, &[]));
-    ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, &[("lenient", "true")]));
+    for options in [
+        &[][..],
+        &[("lenient", "true")],
+        &[("lenient", "true"), ("dialect", "a")],
+        &[("lenient", "true"), ("dialect", "b")],
+    ] {
+        ckpt_fuzz::read(codec, &input, &ckpt_fuzz::options(codec, options));
+    }
+    let Ok((contents, values)) = conformance::read(codec, &input, &[]) else { return };
+    for dialect in ["a", "b"].map(|dialect| [("dialect".to_owned(), dialect.to_owned())]) {
+        let Ok(files) = conformance::write(codec, &contents.checkpoint, &values, "model.nn", &dialect) else {
+            continue;
+        };
+        let written = Input::memory("model.nn", files);
+        conformance::read(codec, &written, &dialect).expect("what was written can be read");
+    }
 });

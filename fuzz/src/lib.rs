@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod files;
 pub mod generate;
 pub mod loose;
 pub mod naive;
@@ -95,7 +96,7 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &Options) {
     }
     let Ok(contents) = codec.read(input, options, &limits) else { return };
     // What a file holds is said where the file itself shows nothing.
-    if options.text("content").is_none() {
+    if ["content", "arch"].iter().all(|name| options.text(name).is_none()) {
         assert_ne!(probed, Match::No, "what can be read must be recognised");
     }
     if contents.check(&limits).is_err() {
@@ -112,6 +113,13 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &Options) {
     }
 }
 
+/// The files of a directory that was written under this name.
+fn directory(name: &str, files: &BTreeMap<String, Vec<u8>>) -> Input {
+    let prefix = format!("{name}/");
+    let inside = |file: &str| file.strip_prefix(&prefix).unwrap_or(file).to_owned();
+    Input::memory("", files.iter().map(|(file, data)| (inside(file), data.clone())).collect())
+}
+
 fn round_trip(
     codec: &dyn Codec,
     input: &Input,
@@ -120,7 +128,10 @@ fn round_trip(
     values: &[Vec<u8>],
 ) {
     let Ok(files) = conformance::write(codec, checkpoint, values, input.entry(), &[]) else { return };
-    let written = Input::memory(input.entry(), files.clone());
+    let written = match files.contains_key(input.entry()) {
+        true => Input::memory(input.entry(), files.clone()),
+        false => directory(input.entry(), &files),
+    };
     let (again, same) =
         conformance::read_given(codec, &written, options).expect("what was written can be read");
     let describe = |checkpoint: &ckpt_api::Checkpoint, values: &[Vec<u8>]| {
