@@ -29,7 +29,7 @@ objects=()
 for target in "${targets[@]}"; do
     binary="$out/build/$host/release/$target"
     objects+=(--object "$binary")
-    LLVM_PROFILE_FILE="$out/raw/$target.profraw" "$binary" -runs=0 -max_len=65536 \
+    LLVM_PROFILE_FILE="$out/raw/$target.profraw" "$binary" -runs=0 -max_len=131072 \
         -artifact_prefix="$out/" "fuzz/corpus/$target" 2>"$out/$target.log" || { cat "$out/$target.log"; exit 1; }
 done
 "$tools/llvm-profdata" merge --sparse "$out"/raw/*.profraw -o "$out/merged.profdata"

@@ -12,6 +12,7 @@ sys.path.insert(0, "corpus")
 sys.dont_write_bytecode = True
 import make_bullet
 import make_nn
+import make_npz
 import make_safetensors
 from common import Tensor, f32
 
@@ -61,13 +62,10 @@ def bullet_files() -> None:
         ({"weights.bin": make_bullet.records(shared)}, "weights.bin", []), ({"weights.bin": make_bullet.records(deep[:2])}, "weights.bin", []),
         ({"weights.bin": make_bullet.records(old=True)}, "weights.bin", ["records=rows"]), ({"weights.bin": records}, "weights.bin", ["records=rows"]),
         ({"weights.bin": make_bullet.records([(n, 1, v) for n, _, v in make_bullet.NET], True)}, "weights.bin", [arch]),
-        ({"quantised.bin": make_bullet.quantised(b"\0")}, "quantised.bin", [arch]), ({"quantised.bin": quantised}, "quantised.bin", [arch, "content=state"]),
+        ({"quantised.bin": make_bullet.quantised(b"\0")}, "quantised.bin", [arch]), ({"quantised.bin": b"", "raw.bin": raw}, "", [arch]),
+        ({"weights.bin": make_bullet.records([("l0f", 1, [1.0])])}, "weights.bin", [make_bullet.COLUMNS]), ({"quantised.bin": quantised}, "quantised.bin", [arch, "content=state"]),
     ]):
         write("bullet_files", f"case-{number:02}", case(files, entry, options))
-    # Records that fit both forms, of nets that one of them fits: one of rows and columns that begins like one of a count.
-    number = lambda *values: struct.pack(f"<{len(values)}Q", *values)
-    both = b"a\n" + number(2) + number(2) + b"bcd\n" + number(1) + bytes(4)
-    write("bullet_files", "both", case({"weights.bin": both}, "weights.bin", [arch]))
 
 
 def presets() -> None:
@@ -126,8 +124,19 @@ def nets() -> None:
     # Integers that no 32-bit float leads back to; and files of every length that an architecture can have.
     wide = net(saved=[entry(id, type="i32", scale=3) for id in ids], engine={"members": [entry("l1b", type="i32", scale=3)], "align": 64, "header": "4e4e"})
     numbers = struct.pack("<16i", *range(0x7FFFFFF0, 0x80000000))
-    for name, data in [("wide", numbers + numbers[:60] + b"bullet" * 10), ("short", numbers[:60]), ("member", b"NN" + bytes(62) + numbers), ("headless", b"NX" + bytes(62) + numbers)]:
-        write("arch", f"net-{name}", json.dumps(wide).encode() + b"\0" + data)
+    laid_out = lambda *words: engine(entry("l1w", layout=words))
+    several = net(tensors=[{"id": "x", "rows": 2}], saved=[{"id": "x"}])
+    # Records that fit both forms, and a net that one of them fits.
+    number = lambda *values: struct.pack(f"<{len(values)}Q", *values)
+    small = net(input={"features": 2, "perspectives": 1}, layers=[{"size": 1}], saved=[])
+    current = b"l0w\n" + number(2, 2) + b"l0b\n" + number(1) + bytes(4)
+    square = net(input={"features": 2, "perspectives": 1}, layers=[{"size": 2}], saved=[])
+    rows = b"l0w\n" + number(2, 2) + b"abc\n" + number(8) + bytes(4) + b"l0b\n" + number(2, 1) + bytes(8)
+    for name, document, data in [
+        ("wide", wide, numbers[:52] + b"bullet" * 2), ("short", wide, numbers[:48]), ("member", wide, b"NN" + bytes(62) + numbers), ("header", wide, b"NX" + bytes(126)),
+        ("layout", laid_out("in", "out"), bytes(8)), ("tiles", laid_out("out", "in%2", "in/2"), bytes(range(8))), ("tensor", several, bytes(8)), ("current", small, current), ("rows", square, rows),
+    ]:
+        write("arch", f"net-{name}", json.dumps(document).encode() + b"\0" + data)
 
 
 def layers() -> None:
@@ -145,13 +154,15 @@ def layers() -> None:
     ]
     for number, chain in enumerate(chains):
         write("arch", f"layers-{number:02}", json.dumps({"name": "m", "layers": chain}).encode())
+    for number, names in enumerate([",".join(pair) for pair in zip(activations, activations[1:])] + ["linear,linear", "relu", "relu,swish"]):
+        write("arch", f"names-{number}", names.encode())
     for number, text in enumerate(["", "7", "[]", "{}", "{", '{"layers":[{}]}', '{"format":7}', '{"format":"bullet"}', '{"layers":[],"colour":1}']):
         write("arch", f"text-{number}", text.encode())
 
 
 def headless(tensors, **pairs: str) -> bytes:
     """A file of safetensors without its header's length."""
-    return make_safetensors.file(*make_safetensors.describe(tensors, pairs or None))[8:]
+    return make_safetensors.file(*make_safetensors.describe(tensors, pairs or None), pad=False)[8:]
 
 
 def safetensors_files() -> None:
@@ -226,12 +237,32 @@ def nn_read() -> None:
         (mlp, mlp_tensors, unset | {key: "x" for key in unset}, "cpu"), ([linear("layer0", 4, 3), linear("layer1", 5, 2)], pair(0, (3, 4), (3,)) + pair(1, (2, 5), (2,)), unset, "cpu"),
         ([other("f", "Flatten"), *relu, other("x", "Softmax"), *relu, *relu], [], unset, "cpu"), (many, each, unset, "cpu"), (mixed, each, unset, "cpu"), (mlp, each, unset, "cpu"),
         ([linear("layer0", 0, 0)] * 7, [tensor for n in range(7) for tensor in pair(n, (1, 1), (1,))], unset, "cpu"), ([{**linear("layer0", 3, 2), "name": ""}, *relu, *relu], tensors, unset, "cpu"),
-        (one, tensors[:1], unset, "cpu"), (one, tensors + tensors[:1], unset, "cpu"), (one, [("layer0.weight", (2, 3, 1), tensors[0][2]), tensors[1]], unset, "cpu"),
+        ([*one, *relu, linear("layer2", 2, 1)], tensors, unset, "cpu"), (one, tensors[:1], unset, "cpu"), (one, tensors + tensors[:1], unset, "cpu"), (one, [("layer0.weight", (2, 3, 1), tensors[0][2]), tensors[1]], unset, "cpu"),
     ]):
         write("nn_read", f"case-{number:02}", make_nn.file(make_nn.header(described, training, device), stored))
     good = make_nn.header(one)
     for number, (text, version) in enumerate([(good, 1 << 24), (b"7", 1), (b"null", 1), (b'""', 1), (b"true", 1), (b"{}", 1)]):
         write("nn_read", f"text-{number}", make_nn.file(text, tensors, version=version))
+    write("nn_read", "rest", make_nn.file(make_nn.header([other("x", "ReLU")]), []) + b"rest")
+
+
+def npz_read() -> None:
+    member, array, header, values = make_npz.Member, make_npz.array, make_npz.header, f32(1)
+    text = lambda dict_text: header(dict_text) + values
+    described = lambda descr: array(descr, "(1,)", values)
+    large = make_npz.archive(member(b"w.npy", make_npz.MATRIX), large=True)
+    end, central, record, locator = (large.rindex(b"PK" + sign) for sign in (b"\5\6", b"\1\2", b"\6\6", b"\6\7"))
+    changed = lambda at, number: large[:at] + struct.pack("<H", number) + large[at + 2 :]
+    for number, seed in enumerate([
+        make_npz.archive(), changed(end + 4, 1), changed(end + 8, 7), changed(locator + 8, 7), changed(record, 7), changed(record + 24, 7), changed(central, 7), changed(central + 34, 1), changed(central + 20, 7), changed(central + 28, 999),
+        text("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } x"), text("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,), }"), header("{'descr': '<f4é', 'fortran_order': False, 'shape': (1,), }") + values, text("{7}"), text("{'descr"), text("{'de\\scr': 1}"),
+        *map(described, ["'<M8'", "'=f4'", "'<q4'", "'<f'", "'|S4'", "'<c24'", "7", "'f'", "('<f4', 2)"]), make_npz.one(len=1 << 30, local_len=7), make_npz.one()[:30] + b"\xff" * 60 + make_npz.one()[90:],
+    ]):
+        write("npz_read", f"case-{number:02}", seed)
+
+
+def cnn2_read() -> None:
+    write("cnn2_read", "magic", b"CNN2")
 
 
 def convolutions() -> None:
@@ -279,6 +310,10 @@ def convolutions() -> None:
     names = [[tensor("layer1.weight", 4, 8, 1, 1)], [tensor("layer1.weight", 4, 8, 1, 1, axes=None), tensor("layer2.weight", 1, 4, 3, 3)], [tensor("layer2.weight", 4, 8, 1, 1)], [tensor("layer1.weight", 4, 8, axes=None)], []]
     for number, tensors in enumerate(names):
         write("graph_write", f"names-{number}", json.dumps({"graph": None, "tensors": tensors}).encode())
+    dtypes = ["bool", "i8", "u8", "i4", "u4", "i2", "u2", "qi8", "qu8", "qi16", "qu16", "qi32", "f8_e4m3b11fnuz", "f4_e2m1", "f6_e2m3", "f6_e3m2", "c64", "c128", "bf16", "f16", "f64", "u64"]
+    for dtype in dtypes:
+        tensors = [{"name": "t", "dtype": dtype, "shape": [3], "axes": None}]
+        write("graph_write", f"dtype-{dtype}", json.dumps({"graph": None, "tensors": tensors}).encode())
     # The target runs what `forward` runs, too: one graph of each operator.
     for seed in sorted((OUT / "forward").iterdir()):
         write("graph_write", f"forward-{seed.name}", seed.read_bytes())
@@ -308,12 +343,13 @@ def mappings() -> None:
         (keeps + "ignore = ['a/*', '**/b', 'h{n:int}x', '*{*}']\n", ["a/x", "a/x/y", "q/r/b", "h7x", "z*"]), (rule("{}", "y"), []), (rule("{1x}", "y"), []), (rule("{x:integer}", "{x}"), []), (rule("{x}/{x:int}", "{x}"), []), (rule("{layer}", "{laier}"), []),
         (rule("{x}", "{x:int}"), []), (rule("{x}", "{x+1}"), []), (rule("{n+1:int}", "x"), []), (rule("{n:int}", "{n:int}"), []), (rule("{n:int}", "{n:int12}"), []), (rule("{n:int}", "{n+9999999}"), []), (rule("{n:int}", "{n+-1}"), []), (rule("{n:int}", "{n+}"), []),
         (rule("a{n:int}", "b{n+1:int3}"), ["a1", "a10", "a999"]), (rule("a{n:int3}", "b{n-1}"), ["a001", "a012", "a12"]), (rule("a{n:int}", "b{n-1}"), ["a0"]), (rule("a{n:int}", "b{n+1}"), ["a99999999999999999999"]), (rule("a{n:int9}/{w:word}-{s}", "{s}.{w}.{n}"), ["a000000001/w_1-ü", "a000000001/w-"]),
-        (rule("{x}{y}", "{y}-{x}"), ["éü", "é", "ab"]), (rule("{x}/{y}", "{x}{y}"), ["a/bc", "ab/c", "a/b"]), (rule("{x}/{y}", "{x}"), ["a/b", "a/c"]), (rule("{x}", "{x}{x}"), ["a"]), (rule("{n:int}", ["a{n}", "b"], split=0), ["1"]), (rule("{n:int}", ["a{n}", "b{n+1}"], split=0), ["1"]),
+        (rule("{x}{y}", "{y}-{x}"), ["éü", "é", "ab"]), (rule("{x}/{y}", "{x}{y}"), ["a/bc", "ab/c", "a/b"]), (rule("{x}/{y}", "{x}{y}"), ["ab/c"]), (rule("{x}/{y}", "{x}"), ["a/b", "a/c"]), (rule("{x}", "{x}{x}"), ["a"]), (rule("{n:int}", ["a{n}", "b"], split=0), ["1"]), (rule("{n:int}", ["a{n}", "b{n+1}"], split=0), ["1"]),
         (rule("a", "b", inverse=False), ["a"]), (rule("a/{x}", "1.{x}") + rule("{y}/b", "2.{y}"), ["a/b"]), ("ordered = true\n" + rule("a/{x}", "1.{x}") + rule("{y}/b", "2.{y}"), ["a/b", "c/b"]), ("ordered = true\n" + rule("{a}/x", "{a}") + rule("{b}/x", "c"), []),
         (rule("a/{x}", "n.{x}") + rule("b/{y}", "n.{y}"), ["a/1", "b/2"]), (keeps + "[lookup]\n'a/1' = 'one'\n", ["a/1", "c"]), ("[lookup]\na = 'x'\nb = 'x'\n", []), ("[lookup]\n'' = 'x'\n", []), ("[lookup]\nx = ''\n", []), (keeps + "[lookup]\nmodel = 'x'\n", ["modell", "b"]),
         (keeps + "[lookup]\na = 'b'\n", ["a", "b"]), (rule("m", "m"), [f"n{n}" for n in range(9)]), (keeps, ["a", "a"]), (keeps, [""]), ("ignore_roles = ['optimizer']\nidentity = true\n", ["a"]), ("ignore_roles = ['weight']\n", []), ("ignore_roles = ['optimiser']\n", []),
         ("title = 'a'\ntitle = 'b'\n", []), ("colour = 1\n", []), ("identity = 1\n", []), ("separator = 1\n", []), ("lookup = 1\n", []), ("rule = 1\n", []), ("[[rule]]\nfrom = 'a'\n", []), ("[[rule]]\nfrom = 7\nto = 'a'\n", []), ("[[rule]]\nfrom = ['a', 7]\nto = 'a'\n", []),
         ("[[rule]]\nfrom = 'a'\nto = 'b'\nsplit = -1\n", []), ("title = ", []), ("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = 'transpose'\n", []), ("rule = [1]\n", []), ("[[rule]]\nfrom = 'a'\nto = 'b'\nsplit = 'x'\n", []), ("title = 'T'\nignore = ['x']\n" + keeps, ["x"]),
+        ("ordered = true\n" + rule("a/{x:path}", "{x}") + rule("a/{n:int}", "n{n}"), []), ("ignore = ['opt/**']\n" + rule("opt/{w:word}", "{w}"), []), ("ignore = ['a*']\n" + rule("a{n:int3}", "{n}") + rule("b", "c"), []),
         (rule("a{x:path}b{y:path}", "{y}/{x}"), ["a1/2b3/4", "ab", "a1bb"]), (rule("{s:segment}/{t}", "{t}/{s}"), ["a/b"]), (keeps + rule("x{n:int}", "y{n}"), ["x1", "y1", "x01"]), (rule("a{n:int2}", "b{n}") + rule("a{n:int3}", "b{n}"), ["a12", "a012"]),
     ]
     for number, (text, names) in enumerate(cases):
@@ -321,5 +357,5 @@ def mappings() -> None:
         write("mapping", f"case-{number:03}", seed.encode())
 
 
-for make in (bullet_files, presets, nets, layers, safetensors_files, carried, nn_read, convolutions, mappings):
+for make in (bullet_files, presets, nets, layers, safetensors_files, carried, nn_read, npz_read, cnn2_read, convolutions, mappings):
     make()

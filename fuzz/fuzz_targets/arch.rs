@@ -1,8 +1,8 @@
 //! Architecture files, as bullet's nets and as chains of layers. Of the bytes: JSON until the first 0, then the bytes that a
-//! net's file holds.
+//! net's file holds. The JSON as names of activations, too.
 #![no_main]
 
-use ckpt_api::{Architecture, ArchitectureFile, Checkpoint, DType, Shape, Tensor};
+use ckpt_api::{Architecture, ArchitectureFile, Checkpoint, DType, Graph, Node, Shape, Tensor};
 
 /// What a source's own graph is.
 const OWN: &str = r#"{"layers": [
@@ -14,6 +14,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let (text, rest) = data.split_at(end);
     let Ok(text) = std::str::from_utf8(text) else { return };
+    specify(text);
     let own = Architecture::from_json(text);
     let Ok(mut file) = ArchitectureFile::from_json(text) else { return };
     let layers = file.layers();
@@ -26,6 +27,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     file.layers().into_iter().for_each(|layers| apply(&layers));
     assert_eq!(ckpt_bullet::check_architecture(&file).is_ok(), is_net, "whatever the file is called");
     if is_net {
+        assert_eq!(file.format(), Some("bullet"));
         net(&file, rest.get(1..).unwrap_or_default());
     }
 });
@@ -45,6 +47,18 @@ fn net(file: &ArchitectureFile, bytes: &[u8]) {
     ] {
         let options = ckpt_fuzz::options(codec, options).with_architecture(Some(file.clone()));
         ckpt_fuzz::read(codec, &ckpt_fuzz::single(name, bytes), &options);
+    }
+}
+
+/// The text as the activations of two layers that state none.
+fn specify(names: &str) {
+    let nodes = ["a", "b"].map(Node::unspecified).to_vec();
+    let graph = Graph::sequential("", vec![None, Some(4)], vec![None, Some(4)], nodes);
+    let mut checkpoint = Checkpoint { graph: Some(graph), ..Checkpoint::default() };
+    if checkpoint.specify(names.split(',')).is_ok() {
+        let graph = checkpoint.graph.expect("it was there");
+        assert!(graph.unspecified().is_empty());
+        graph.check().expect("which can run");
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod bind;
 
-use crate::{Attribute, Axis, Checkpoint, Error, Op, Result};
+use crate::{Axis, Checkpoint, Error, Op, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::num::NonZeroU32;
@@ -288,16 +288,10 @@ impl Architecture {
     }
 }
 
-impl From<Activation> for Attribute {
-    fn from(activation: Activation) -> Self {
-        Attribute::Text(activation.name().to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Shape, Tensor};
+    use crate::{Attribute, DType, Shape, Tensor};
 
     fn checkpoint() -> Checkpoint {
         let tensor = |name: &str, dims: &[u64]| Tensor::new(name, DType::F32, Shape::new(dims).unwrap());

@@ -132,6 +132,11 @@ impl Target {
                 .field("shard_size")
                 .found("0"));
         }
+        if name.ends_with(".json") && !name.ends_with(INDEX_EXTENSION) {
+            return Err(Error::usage("a file of this name would be read as the index of a set")
+                .found(format!("'{name}'"))
+                .expected(format!("*{EXTENSION}, or *{INDEX_EXTENSION} for a set")));
+        }
         let (stem, set) = match name.strip_suffix(INDEX_EXTENSION) {
             Some(stem) => (stem, true),
             None => (name.strip_suffix(EXTENSION).unwrap_or(name), total > shard_size),

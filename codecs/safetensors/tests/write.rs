@@ -81,6 +81,16 @@ fn what_fits_into_one_file_is_one_file_unless_the_name_asks_for_a_set() {
 }
 
 #[test]
+fn a_name_that_would_be_read_as_an_index_is_refused() {
+    let checkpoint = with(vec![tensor("a", DType::U8, &[10])]);
+    for name in ["m.json", "m.index.json", "safetensors.index.json"] {
+        let error = Safetensors.place(&checkpoint, name, &options(&[])).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage, "{name}");
+        assert!(error.to_string().contains("*.safetensors.index.json"), "{error}");
+    }
+}
+
+#[test]
 fn a_shard_size_of_nothing_is_refused() {
     assert_eq!(place(&with(vec![]), &[("shard_size", "0")]).unwrap_err().kind(), Kind::Usage);
 }
