@@ -1,7 +1,7 @@
 //! Whether one pattern matches every name that another matches.
 
 use super::matching::{START, State, accepts, step};
-use super::pattern::{Part, Pattern};
+use super::pattern::{Class, Part, Pattern};
 use std::collections::{BTreeSet, HashSet};
 
 /// Whether every name of the form `smaller` has the form `larger` too: both are followed over all names at once, each
@@ -40,21 +40,21 @@ pub(super) fn includes(larger: &Pattern, smaller: &Pattern, separator: char, ste
 type Place = (usize, State);
 
 /// A pattern as a machine that reads a name.
-struct Automaton<'p> {
-    parts: Vec<Read<'p>>,
+struct Automaton {
+    parts: Vec<Read>,
     separator: char,
 }
 
-enum Read<'p> {
+enum Read {
     Literal(Vec<char>),
-    Class(&'p Part),
+    Class(Class),
 }
 
-impl<'p> Automaton<'p> {
-    fn new(pattern: &'p Pattern, separator: char) -> Self {
+impl Automaton {
+    fn new(pattern: &Pattern, separator: char) -> Self {
         let parts = pattern.parts.iter().map(|part| match part {
             Part::Literal(text) => Read::Literal(text.chars().collect()),
-            class => Read::Class(class),
+            Part::Capture { class, .. } | Part::Wildcard(class) => Read::Class(*class),
         });
         Automaton { parts: parts.collect(), separator }
     }
@@ -66,7 +66,7 @@ impl<'p> Automaton<'p> {
     fn step(&self, (part, state): Place, c: char) -> Option<Place> {
         match self.parts.get(part)? {
             Read::Literal(text) => (text.get(state) == Some(&c)).then_some((part, state + 1)),
-            Read::Class(class) => Some((part, step(class.class()?, state, c, self.separator)?)),
+            Read::Class(class) => Some((part, step(*class, state, c, self.separator)?)),
         }
     }
 
@@ -76,7 +76,7 @@ impl<'p> Automaton<'p> {
         while let Some((part, state)) = open.pop() {
             let done = match self.parts.get(part) {
                 Some(Read::Literal(text)) => state == text.len(),
-                Some(Read::Class(class)) => class.class().is_some_and(|class| accepts(class, state)),
+                Some(Read::Class(class)) => accepts(*class, state),
                 None => false,
             };
             if done && places.insert((part + 1, START)) {

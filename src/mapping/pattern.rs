@@ -177,16 +177,6 @@ impl Pattern {
     }
 }
 
-impl Part {
-    /// What it takes; `None` for a literal.
-    pub(super) fn class(&self) -> Option<Class> {
-        match self {
-            Part::Literal(_) => None,
-            Part::Capture { class, .. } | Part::Wildcard(class) => Some(*class),
-        }
-    }
-}
-
 impl Class {
     pub(super) fn name(self) -> &'static str {
         match self {
