@@ -70,6 +70,26 @@ fn a_damaged_file_that_can_be_of_one_format_only_is_corrupt_and_says_why() {
 }
 
 #[test]
+fn a_tensorflow_index_that_is_cut_short_is_told_as_one() {
+    let place = Workplace::new();
+    place.copy_digits(".");
+    let index = place.names().into_iter().find(|name| name.ends_with(".index")).unwrap();
+    let bytes = fs::read(place.path(&index)).unwrap();
+    for len in [300, bytes.len() - 48] {
+        place.write("cut.index", &bytes[..len]);
+        let found = format!("{len} bytes that end with");
+        let told = [
+            "TensorFlow index is cut short",
+            "cut.index",
+            &found,
+            "a footer of 48 bytes",
+            "copy PREFIX.index",
+        ];
+        place.refuses(&["inspect", "cut.index"], 5, &told);
+    }
+}
+
+#[test]
 fn a_truncated_file_is_corrupt() {
     let place = Workplace::new();
     let bytes = valid_nn();

@@ -1,8 +1,7 @@
 //! From whatever the user named to the index file.
 
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard};
-use crate::state;
-use crate::table::has_magic;
+use crate::{state, table};
 use ckpt_api::{Error, Input, Kind, Match, Result};
 
 const SAVED_MODEL: &str = "saved_model.pb";
@@ -96,12 +95,32 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         true => {
             Ok(Match::Certain(format!("{} ends with a table's magic number{}", location.index, location.why)))
         }
-        false => Ok(Match::No),
+        false => Ok(damaged(input, &location)?.map_or(Match::No, Match::Possible)),
     }
 }
 
+/// Why a file that does not end as an index is perhaps one all the same, as one that was cut short is.
+fn damaged(input: &Input, location: &Location) -> Result<Option<String>> {
+    let Location { index, prefix, .. } = location;
+    if !input.has_file(index) {
+        return Ok(None);
+    }
+    let why = match table::begins(&input.file(index)?)? {
+        true => "begins as a TensorFlow index",
+        false if has_data(input, prefix) => "lies beside data files of its name",
+        false => return Ok(None),
+    };
+    Ok(Some(format!("{index} {why}, but does not end as an index")))
+}
+
+fn has_data(input: &Input, prefix: &str) -> bool {
+    let (directory, prefix) = prefix.rsplit_once('/').unwrap_or(("", prefix));
+    let names = input.list(directory).unwrap_or_default();
+    names.iter().any(|name| prefix_of_shard(name) == Some(prefix))
+}
+
 fn has_table(input: &Input, name: &str) -> Result<bool> {
-    has_magic(&input.file(name)?)
+    table::has_magic(&input.file(name)?)
 }
 
 /// The checkpoint in a directory; `None` where there is none.

@@ -54,6 +54,17 @@ pub(crate) fn has_magic(file: &File) -> Result<bool> {
     Ok(u64::from_le_bytes(bytes) == MAGIC)
 }
 
+/// Whether the file begins as the index of a bundle does: with an entry under the empty key that begins with a number
+/// of data files.
+pub(crate) fn begins(file: &File) -> Result<bool> {
+    const NUM_SHARDS: u8 = 0x08;
+    let mut bytes = [0; 4];
+    let len = file.len().min(4) as usize;
+    let head = &mut bytes[..len];
+    file.read_at(0, head)?;
+    Ok(matches!(bytes, [0, 0, 2..0x80, NUM_SHARDS]))
+}
+
 fn overlapping(file: &File, offset: u64, end: u64) -> Error {
     Error::corrupt("a block of the index begins before the end of the block before it")
         .file(file.name())
@@ -84,25 +95,39 @@ fn handle(input: &[u8]) -> IResult<&[u8], Handle> {
 
 /// The handle of the index block.
 fn footer(file: &File) -> Result<Handle> {
-    let corrupt = |message: &str| Error::corrupt(message).file(file.name());
-    let offset = file.len().checked_sub(FOOTER_LEN).ok_or_else(|| {
-        corrupt("the index is too short for a table")
-            .found(format!("{} bytes", file.len()))
-            .expected(format!("at least the {FOOTER_LEN} bytes of a footer"))
-            .help("the file is cut short or is no TensorFlow index: copy it again")
-    })?;
     if !has_magic(file)? {
-        return Err(corrupt("the index does not end as a table does")
-            .offset(file.len() - 8)
-            .expected(format!("{MAGIC:#018x}"))
-            .help("the file is cut short or is no TensorFlow index: copy it again"));
+        return Err(without_footer(file)?);
     }
+    let offset = file.len() - FOOTER_LEN;
     let bytes = file.bytes(offset, FOOTER_LEN)?;
     let handles = (handle, handle).parse(&bytes);
     match handles {
         Ok((_, (_, index))) => Ok(index),
-        Err(_) => Err(corrupt("the footer names no index block").offset(offset)),
+        Err(_) => Err(Error::corrupt("the footer names no index block").file(file.name()).offset(offset)),
     }
+}
+
+/// What to say of a file that does not end with a footer.
+fn without_footer(file: &File) -> Result<Error> {
+    let tail = file.len().min(8);
+    let last = file.bytes(file.len() - tail, tail)?;
+    let last = last.iter().rev().fold(String::from("0x"), |text, byte| format!("{text}{byte:02x}"));
+    let error = match begins(file)? {
+        true => Error::corrupt("the TensorFlow index is cut short: its footer is missing").help(
+            "copy PREFIX.index again from where it was written; without its end nothing says where tensors lie",
+        ),
+        false => Error::corrupt("the index does not end as a table does")
+            .help("the file is cut short or is no TensorFlow index: copy it again"),
+    };
+    let found = match tail {
+        0 => "no bytes".to_owned(),
+        _ => format!("{} bytes that end with {last}", file.len()),
+    };
+    Ok(error
+        .file(file.name())
+        .offset(file.len() - tail)
+        .found(found)
+        .expected(format!("a footer of {FOOTER_LEN} bytes that ends with {MAGIC:#018x}")))
 }
 
 /// A block as the index has it: no key of it is greater than the separator.

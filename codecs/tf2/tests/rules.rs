@@ -372,6 +372,31 @@ fn a_directory_of_several_checkpoints_without_a_state_file_lists_them() {
 }
 
 #[test]
+fn an_index_that_is_cut_short_is_told_as_what_it_is_wherever_the_cut_is() {
+    let whole = bundle().floats("a", &[2], &[1., 2.]).files("m");
+    let index = whole["m.index"].clone();
+    for len in 0..index.len() {
+        for has_data in [false, true] {
+            let mut files = whole.clone();
+            files.insert("m.index".to_owned(), index[..len].to_vec());
+            files.retain(|name, _| has_data || name == "m.index");
+            let input = Input::memory("m.index", files);
+            let told = len >= 4;
+            let probed = ckpt_tf2::Tf2.probe(&input).unwrap();
+            assert_eq!(matches!(probed, Match::Possible(_)), told || has_data, "{len} bytes: {probed:?}");
+            let error = read(&input, &[]).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt);
+            let (message, context) = (error.message(), error.context());
+            assert_eq!(message.contains("TensorFlow index is cut short"), told, "{len} bytes: {message}");
+            let labels: Vec<&str> = context.iter().map(|(label, _)| *label).collect();
+            assert_eq!(labels, ["file", "offset", "found", "expected", "help"], "{error}");
+            let found = if len == 0 { "no bytes".to_owned() } else { format!("{len} bytes") };
+            assert!(context[2].1.starts_with(&found), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_table_of_another_program_is_not_certain() {
     let files = Files::from([("000005.ldb".to_owned(), bundle().index())]);
     let probed = ckpt_tf2::Tf2.probe(&Input::memory("000005.ldb", files)).unwrap();
