@@ -69,22 +69,22 @@ def with_graph(names: tuple[str, str]) -> list[Tensor]:
     return [Tensor(names[0], "f32", [3, 2], KERNEL.data), Tensor(names[1], "f32", [2], BIAS.data), graph]
 
 
-def saved_model() -> bytes:
-    """Serves `x · kernel + bias` with the variables model/layer-0/kernel and bias bound to it."""
+def text(tag: int, value: str) -> bytes:
+    return message(tag, value.encode())
 
-    def text(tag: int, value: str) -> bytes:
-        return message(tag, value.encode())
 
-    def node(name: str, op: str, *inputs: str) -> bytes:
-        return message(3, text(1, name) + text(2, op) + b"".join(text(3, name) for name in inputs))
+def operation(name: str, op: str, *inputs: str, attributes: bytes = b"") -> bytes:
+    return message(3, text(1, name) + text(2, op) + b"".join(text(3, name) for name in inputs) + attributes)
+
+
+def served(nodes: bytes, result: str) -> bytes:
+    """Serves the function `f` of x, to which the variables model/layer-0/kernel and bias are bound as k and b."""
 
     def child(id: int, name: str) -> bytes:
         return message(1, number(1, id) + text(2, name))
 
     signature = text(1, "f") + b"".join(message(2, text(1, name)) for name in ("x", "k", "b")) + message(3, text(1, "out"))
-    nodes = node("rk", "ReadVariableOp", "k") + node("rb", "ReadVariableOp", "b")
-    nodes += node("m", "MatMul", "x", "rk:value:0") + node("a", "BiasAdd", "m:product:0", "rb:value:0")
-    function = message(1, signature) + nodes + message(4, text(1, "out") + text(2, "a:output:0"))
+    function = message(1, signature) + nodes + message(4, text(1, "out") + text(2, result))
     objects = [
         child(1, "model") + child(5, "signatures"), child(2, "layer-0"), child(3, "kernel") + child(4, "bias"),
         message(7, b""), message(7, b""), child(6, "serving_default"), message(8, text(1, "f")),
@@ -92,6 +92,19 @@ def saved_model() -> bytes:
     bound = message(2, text(1, "f") + message(2, message(2, varint(3) + varint(4))))
     graph = message(2, message(2, message(1, function)))
     return message(2, graph + message(7, b"".join(message(1, object) for object in objects) + bound))
+
+
+def saved_model() -> bytes:
+    """Serves `x · kernel + bias`."""
+    nodes = operation("rk", "ReadVariableOp", "k") + operation("rb", "ReadVariableOp", "b")
+    nodes += operation("m", "MatMul", "x", "rk:value:0") + operation("a", "BiasAdd", "m:product:0", "rb:value:0")
+    return served(nodes, "a:output:0")
+
+
+def endless_calls() -> bytes:
+    """Serves a function that calls itself."""
+    itself = message(5, text(1, "f") + message(2, message(10, text(1, "f"))))
+    return served(operation("c", "StatefulPartitionedCall", "x", "k", "b", attributes=itself), "c:output:0")
 
 
 def endless_models() -> bytes:
@@ -195,7 +208,11 @@ def accepted():
     yield case("object_graph_endless", "models that hold each other", bundle([endless]).files(), [endless])
     named = with_graph(("mlp/dense/kernel", "mlp/dense/bias"))
     inside = bundle(with_graph(keys)).files("variables/variables")
-    for name, why, model in [("saved_model", "a SavedModel", saved_model()), ("saved_model_cut", "half of what a SavedModel says", saved_model()[:200])]:
+    for name, why, model in [
+        ("saved_model", "a SavedModel", saved_model()),
+        ("saved_model_cut", "half of what a SavedModel says", saved_model()[:200]),
+        ("saved_model_endless", "a SavedModel whose function calls itself", endless_calls()),
+    ]:
         yield case(name, why, inside | {"saved_model.pb": model}, named, "saved_model.pb")
     yield case("object_graph_keys", "an object graph, and keys = true", graph, with_graph(keys), options=["keys=true"])
 

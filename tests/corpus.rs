@@ -26,7 +26,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 6] = [
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("npz", &ckpt_npz::Npz, 16, 53),
     ("safetensors", &ckpt_safetensors::Safetensors, 12, 33),
-    ("tf2", &ckpt_tf2::Tf2, 32, 66),
+    ("tf2", &ckpt_tf2::Tf2, 33, 66),
 ];
 
 #[test]

@@ -113,8 +113,8 @@ impl<'a> Functions<'a> {
     fn resolve(&mut self, mut frame: usize, reference: &'a str) -> Result<Source<'a>, Why> {
         let mut reference = reference;
         loop {
-            self.budget =
-                self.budget.checked_sub(1).ok_or_else(|| Why("the functions call each other".into()))?;
+            let endless = || Why("the functions refer to each other".into());
+            self.budget = self.budget.checked_sub(1).ok_or_else(endless)?;
             let broken = || Why(format!("saved_model.pb refers to '{reference}', which it lacks"));
             let (name, result, output) = split(reference);
             let here = self.frames.get(frame).ok_or_else(broken)?;
@@ -142,7 +142,7 @@ impl<'a> Functions<'a> {
                     let next = self.frames.len();
                     let callee = *self.calls.entry((frame, node.name.as_str())).or_insert(next);
                     if callee == next && next >= MOST_CALLS {
-                        return Err(Why("the functions call each other".into()));
+                        return Err(Why(format!("the functions make more than {MOST_CALLS} calls")));
                     }
                     if callee == next {
                         self.frames.push(Frame { function: called, caller: Some((frame, node)) });

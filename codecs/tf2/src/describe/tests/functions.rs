@@ -100,10 +100,17 @@ fn a_sum_of_two_branches_is_no_chain() {
 }
 
 #[test]
-fn functions_that_call_each_other_end() {
+fn a_function_that_calls_itself_ends_after_8192_calls() {
     let nodes = || vec![call("c", "f", ARGUMENTS)];
     let description = describe_functions(vec![function("f", ARGUMENTS, "c:output:0", nodes())]);
-    assert!(description.notes[0].contains("call each other"), "{:?}", description.notes);
+    assert!(description.notes[0].contains("more than 8192 calls"), "{:?}", description.notes);
+}
+
+#[test]
+fn operations_that_pass_on_each_other_s_values_end() {
+    let nodes = vec![op("a", "Identity", &["b:output:0"]), op("b", "Identity", &["a:output:0"])];
+    let description = describe_functions(vec![function("f", ARGUMENTS, "a:output:0", nodes)]);
+    assert!(description.notes[0].contains("refer to each other"), "{:?}", description.notes);
 }
 
 #[test]
