@@ -36,6 +36,29 @@ pub(crate) fn prefixed(data: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at(len.min(rest.len()))
 }
 
+/// Any files from `u8 length · name` of what the user names, of no bytes the directory, and then of each file `u8 length ·
+/// name · u16 little-endian length · bytes`.
+pub fn files(data: &[u8]) -> Input {
+    let (entry, mut rest) = named(data);
+    let mut files = BTreeMap::new();
+    while !rest.is_empty() {
+        let (name, after) = named(rest);
+        let (len, after) = after.split_at_checked(2).unwrap_or((&[], after));
+        let len = len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
+        let (bytes, after) = after.split_at(len.min(after.len()));
+        files.insert(name, bytes.to_vec());
+        rest = after;
+    }
+    Input::memory(&entry, files)
+}
+
+/// The name whose length comes first, as far as there are so many bytes, and what follows.
+fn named(data: &[u8]) -> (String, &[u8]) {
+    let (len, rest) = data.split_first().unwrap_or((&0, data));
+    let (name, rest) = rest.split_at(usize::from(*len).min(rest.len()));
+    (String::from_utf8_lossy(name).into_owned(), rest)
+}
+
 /// A TensorFlow checkpoint of this index.
 pub fn bundle_of(index: &[u8], values: &[u8]) -> Input {
     let shards = ["00000-of-00001", "00000-of-00002", "00001-of-00002"];

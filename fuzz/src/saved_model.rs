@@ -65,14 +65,13 @@ impl Parts {
         entries.insert(key, entry(7, &[], data.len(), value.len(), crc));
         data.extend(value);
         let mut files = BTreeMap::from([
-            ("saved_model.pb".to_owned(), self.model.clone()),
             ("variables/variables.index".to_owned(), table::canonical(&entries)),
             ("variables/variables.data-00000-of-00001".to_owned(), data),
         ]);
-        if !self.metadata.is_empty() {
-            files.insert("keras_metadata.pb".to_owned(), self.metadata.clone());
-        }
-        Input::memory("saved_model.pb", files)
+        let beside = [("saved_model.pb", &self.model), ("keras_metadata.pb", &self.metadata)];
+        let there = beside.into_iter().filter(|(_, bytes)| !bytes.is_empty());
+        files.extend(there.map(|(name, bytes)| (name.to_owned(), bytes.clone())));
+        Input::memory("", files)
     }
 }
 
