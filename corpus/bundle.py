@@ -83,8 +83,8 @@ def ordered_signed(value: int) -> bytes:
     return bytes(byte ^ 0xFF for byte in code) if value < 0 else code
 
 
-def slice_key(name: str, box: list[tuple[int, int]]) -> bytes:
-    escaped = name.encode().replace(b"\xff", b"\xff\x00").replace(b"\x00", b"\x00\xff")
+def slice_key(name: str, box: list[tuple[int, int]], encoding="utf-8") -> bytes:
+    escaped = name.encode(encoding).replace(b"\xff", b"\xff\x00").replace(b"\x00", b"\x00\xff")
     out = ordered_number(0) + escaped + b"\x00\x01" + ordered_number(len(box))
     return out + b"".join(ordered_signed(start) + ordered_signed(length) for start, length in box)
 

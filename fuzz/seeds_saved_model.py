@@ -27,12 +27,14 @@ def field(tag: int, value: int) -> bytes:
 
 
 class Objects:
-    """The root, which holds the variables, and more."""
+    """The root, which holds the variables but those `apart`, and more."""
 
-    def __init__(self, full_names: dict[str, str] | None = None):
-        self.nodes = [b""]
-        for key in VARIABLES:
-            self.store(self.child(0, key), (full_names or {}).get(key, ""), key)
+    def __init__(self, full_names: dict[str, str] | None = None, apart: tuple[str, ...] = ()):
+        self.nodes = [b""] * (1 + len(VARIABLES))
+        for id, key in enumerate(VARIABLES, 1):
+            if key not in apart:
+                self.link(0, key, id)
+            self.store(id, (full_names or {}).get(key, ""), key)
 
     def child(self, parent: int, name: str) -> int:
         self.nodes.append(b"")
@@ -187,6 +189,11 @@ def functions() -> dict[str, tuple[bytes, bytes, bytes]]:
         "table_bound": of(dense, bound=[99] * ROOT),
         "negative_bound": of(dense, bound=[-1] * ROOT),
     }
+    through_all = b"".join(node(f"r{n}", "Relu", f"r{n - 1}:y:0" if n else "x") for n in range(64))
+    stacked = b"".join(node(f"c{n}", "PartitionedCall", f"c{n - 1}:y:0" if n else "x", f=called("relus")) for n in range(65))
+    relus = function("relus", through_all, "r63:y:0", arguments=("x",))
+    first = node("m", "MatMul", "c64:y:0", "dense:value:0")
+    calls["more_steps_than_any_chain"] = of(function("f", stacked + first, "m:product:0"), relus)
     signature = {
         "serves_bare": bare, "serves_one": only, "serves_several": several, "serves_a_variable": message(7, b""),
         "serves_nothing": b"",
@@ -476,6 +483,10 @@ def models() -> dict[str, tuple[bytes, bytes, bytes]]:
     objects.hold(operations, "1", _kernel="dense")
     objects.hold(operations, "2", _kernel="next")
     objects.hold(operations, "3", _kernel="next")
+    made["keras3_listed"] = objects = Objects({"dense": "net/0", "next": "net/1", "bias": "net/2"})
+    operations = objects.child(objects.child(0, "_functional"), "_operations")
+    for place, key in enumerate(("dense", "next", "next")):
+        objects.hold(operations, str(place), _kernel=key)
     objects = start("functional")
     operations = objects.child(0, "_operations")
     objects.child(operations, "0")
@@ -516,7 +527,8 @@ def object_graphs() -> dict[str, tuple[bytes, bytes, bytes]]:
     start("contradicted", **names).hold(0, "c", _kernel="dense", bias="next")
     start("random_state", iterations="dropout/seed_generator_state")
     start("counted", iterations="iteration").hold(0, "o", _iterations="iterations")
-    start("metric", **names).hold(0, "_loss_tracker", total="gamma", count="iterations")
+    made["metric"] = Objects(names, apart=("gamma", "iterations"))
+    made["metric"].hold(0, "_loss_tracker", total="gamma", count="iterations")
     objects = start("exported", **names)
     objects.list(0, "variables", "dense", "bias")
     copies = objects.child(0, "_all_variables")
@@ -538,7 +550,7 @@ def object_graphs() -> dict[str, tuple[bytes, bytes, bytes]]:
     objects.nodes[0] += message(3, field(1, 99) + text(2, "m") + field(3, 1))
     objects.link(0, "dense", 2)
     return {name: (objects.bytes(), b"", b"") for name, objects in made.items()} | {
-        "no_objects": (b"", b"", b""), "objects_garbage": (b"\x0a\xff", b"", b""),
+        "no_objects": (b"", b"", b""), "objects_of_another_kind": (field(8, 1), b"", b""), "objects_garbage": (b"\x0a\xff", b"", b""),
         "objects_of_other_fields": (message(7, b"x") + varint(6 << 3 | 1) + bytes(8) + varint(6 << 3 | 5) + bytes(4)
                                     + field(8, 1) + Objects().bytes(), b"", b""),
         "objects_group": (Objects().bytes() + b"\x0b", b"", b""),

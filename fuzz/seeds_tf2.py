@@ -15,7 +15,7 @@ from bundle import (
 )
 from common import Tensor, crc32c, masked
 
-LENIENT = 2
+KEYS, LENIENT, PLAIN, WITHOUT_FIRST = 1, 2, 8, 16
 
 
 def write(corpus: pathlib.Path, out: pathlib.Path) -> None:
@@ -45,7 +45,7 @@ def of_corpus(corpus: pathlib.Path) -> dict[str, bytes]:
         if case["codec"] == "tf2":
             folder = corpus / case["path"]
             files = {name: (folder / name).read_bytes() for name in case["sha256"]}
-            options = int("keys=true" in case.get("options", []))
+            options = KEYS if "keys=true" in case.get("options", []) else 0
             seeds[f"{folder.parent.name}-{folder.name}"] = named(files, case["entry"], options)
     return seeds
 
@@ -88,6 +88,7 @@ def files() -> dict[str, bytes]:
         "leveldb": named({"m.ldb": plain["m.index"]}, "m.ldb"),
         "leveldb_sst": named({"000005.sst": plain["m.index"]}, "000005.sst"),
         "nothing": named({}, "m"),
+        "outside": named(plain, "../m.index"),
         "index_without_end": named(plain | {"m.index": plain["m.index"][:-48]}, "m"),
         "index_of_two_bytes": named(plain | {"m.index": b"\0\0"}, "m"),
         "index_of_something_else": named({"m.index": bytes(range(99))}, "m.index"),
@@ -100,7 +101,7 @@ def files() -> dict[str, bytes]:
         "saved_model_alone": named(model, "saved_model.pb"),
         "saved_model_variables": named(inside, "variables/variables"),
     }
-    return seeds | lenient() | tables() | partitioned() | stored()
+    return seeds | lenient() | tables() | partitioned() | stored() | written()
 
 
 def lenient() -> dict[str, bytes]:
@@ -160,11 +161,21 @@ def partitioned() -> dict[str, bytes]:
     flipped = strings([left, right], columns)
     flipped.data[0][-1] ^= 1
     none = [[b"", b""], [b"", b""]]
-    overlapping = [[(0, 2), (0, 1)], [(0, 2), (0, 1)]]
+    overlapping = [[(0, 2), (0, 1)], [(0, 1), (0, 2)]]
     numbers = lambda boxes: Bundle().add_slices("w", "u8", [4], [(box, bytes(box[0][1])) for box in boxes])
     of = lambda made, options=0: named(made.files(), "m", options)
     inner = numbers([[(0, 2)], [(2, 2)]])
-    inner.entries[slice_key("w", [(0, 2)])] = entry_proto(DTYPES["u8"], [2], 0, 0, 2, slices=[[(0, 1)]])
+    half = slice_key("w", [(0, 2)])
+    inner.entries[half] = entry_proto(DTYPES["u8"], [2], 0, 0, 2, slices=[[(0, 2)]])
+    inner.entries[slice_key(half.decode("latin-1"), [(0, 2)], "latin-1")] = entry_proto(DTYPES["u8"], [2], 0, 0, 2)
+    flat = Bundle()
+    flat.entries[b"w"] = entry_proto(DTYPES["u8"], [4], slices=[[(0, 4), (0, 1)]])
+    flat.entries[slice_key("w", [(0, 4), (0, 1)])] = entry_proto(DTYPES["u8"], [4, 1], 0, 0, 4)
+    escaped = Bundle()
+    escaped.entries[b"a\0\xff"] = entry_proto(DTYPES["u8"], [64], slices=[[(0, 64)]])
+    at = escaped.store(bytes(64))
+    sliced = entry_proto(DTYPES["u8"], [64], 0, at, 64, masked(crc32c(bytes(64))))
+    escaped.entries[slice_key("a\0\xff", [(0, 64)], "latin-1")] = sliced
     unlisted = numbers([[(0, 2)], [(2, 2)]])
     unlisted.entries[slice_key("w", [(1, 1)])] = entry_proto(DTYPES["u8"], [1], 0, 0, 1, masked(crc32c(b"\0")))
     short = numbers([[(0, 2)], [(2, 2)]])
@@ -174,7 +185,6 @@ def partitioned() -> dict[str, bytes]:
     before = Bundle()
     before.entries[b"w"] = entry_proto(DTYPES["u8"], [4], slices=[[(-2, 4)]])
     before.entries[slice_key("w", [(-2, 4)])] = entry_proto(DTYPES["u8"], [4], 0, 0, 4)
-    escaped = Bundle().add_slices("a\0\xff", "u8", [128], [([(0, 64)], bytes(64)), ([(64, 64)], bytes(64))])
     odd = Bundle().add("\0a\0b", "u8", [1], b"x").add("\0a", "u8", [1], b"y").add("\0a\xff", "u8", [1], b"z")
     odd.entries |= {key: odd.entries[b"\0a"] for key in (b"\0a\xffb", b"\0a\0\1", b"\0a\0\xff\xff\0\0\1\1")}
     return {
@@ -189,6 +199,7 @@ def partitioned() -> dict[str, bytes]:
         "strings_in_one": of(strings([[(0, -1), (0, -1)]], [[b"a", b"b", b"c", b"d"]])),
         "variants_in_slices": of(strings([left, right], columns, dtype="variant")),
         "slice_of_slices": of(inner),
+        "slice_of_more_axes": of(flat),
         "slice_unlisted": of(unlisted),
         "slice_too_short": of(short),
         "slice_twice": of(twice),
@@ -220,6 +231,7 @@ def stored() -> dict[str, bytes]:
     many.add("u", "string", [1], again, 0, sum)
     long = Bundle().add_elements("long", "string", [2], [b"x" * 3000, b"y" * 2000])
     lengths = Bundle().add_elements("lengths", "string", [1200], [b"z"] * 1200)
+    without = Bundle().add_elements("s", "string", [1], [b"x"])
     far = Bundle()
     far.entries[b"s"] = entry_proto(DTYPES["string"], [1], 0, 2**62, 100, 0)
     return {
@@ -242,7 +254,21 @@ def stored() -> dict[str, bytes]:
         "long_strings": of(long),
         "many_lengths": of(lengths),
         "far_string": of(far),
+        "no_data_of_strings": named({"m.index": without.files()["m.index"]}, "m"),
+        "long_key_of_nothing": named({"m.index": table([(b"", HEADER), (b"k" * 1100, b"")])}, "m"),
+        "object_graph_of_numbers": of(Bundle().add("_CHECKPOINTABLE_OBJECT_GRAPH", "f32", [], bytes(4))),
+        "object_graphs": of(Bundle().add_elements("_CHECKPOINTABLE_OBJECT_GRAPH", "string", [2], [b"a", b"b"])),
     }
+
+
+def written() -> dict[str, bytes]:
+    """What is written again without a tensor, or under plain keys."""
+    keys = [f"model/layer-0/{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("kernel", "bias")]
+    whole = make_tf2.with_graph(tuple(keys))
+    cases = {"graph": make_tf2.bundle(whole), "one": make_tf2.bundle(whole[1:]), "basic": make_tf2.bundle()}
+    cases["garbage"] = make_tf2.bundle([*whole[:2], Tensor("_CHECKPOINTABLE_OBJECT_GRAPH", "string", [], [b"\x0a\x05a"])])
+    return {f"written_{name}_{options}": named(made.files(), "m", options) for name, made in cases.items()
+            for options in (PLAIN, WITHOUT_FIRST, PLAIN | WITHOUT_FIRST, KEYS | PLAIN)}
 
 
 # What `ckpt_fuzz::entries` takes.

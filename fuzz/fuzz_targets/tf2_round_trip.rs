@@ -21,7 +21,8 @@ fn run(u: &mut Unstructured) -> Result<()> {
             tensor.name.insert_str(0, &format!("t{index}"));
         }
     }
-    let mut write: Vec<(&str, String)> = Vec::new();
+    let (name, state) = (*u.choose(&["m", "\"ä\" '1'\n\r\t"])?, u.arbitrary()?);
+    let mut write = vec![("state", bool::to_string(&state))];
     match u.int_in_range(0..=2)? {
         1 => write.push(("shards", number(u, 4)?)),
         2 => write.push(("shard_size", number(u, 500)?)),
@@ -30,12 +31,9 @@ fn run(u: &mut Unstructured) -> Result<()> {
     if u.arbitrary()? {
         write.push(("alignment", number(u, 70)?));
     }
-    for (name, values) in [
-        ("compression", ["none", "snappy"]),
-        ("endian", ["little", "big"]),
-        ("names", ["stored", "plain"]),
-        ("state", ["false", "true"]),
-    ] {
+    for (name, values) in
+        [("compression", ["none", "snappy"]), ("endian", ["little", "big"]), ("names", ["stored", "plain"])]
+    {
         if u.arbitrary()? {
             write.push((name, (*u.choose(&values)?).to_owned()));
         }
@@ -43,7 +41,8 @@ fn run(u: &mut Unstructured) -> Result<()> {
     let write: Vec<(&str, &str)> = write.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let read = [("keys", "true")];
     let read = if u.arbitrary()? { &read[..] } else { &[] };
-    let back = round_trip(&Tf2, &given, ["m", "m.index"], [&write, read]);
+    let entry = if state { "checkpoint".to_owned() } else { format!("{name}.index") };
+    let back = round_trip(&Tf2, &given, [name, &entry], [&write, read]);
     assert_same(&given, &back.given);
     Ok(())
 }

@@ -11,7 +11,7 @@ pub mod round_trip;
 pub mod saved_model;
 pub mod table;
 
-use ckpt_api::{Codec, Input, Limits, Match, Options, Side, conformance};
+use ckpt_api::{Codec, Contents, Input, Limits, Match, Options, Side, conformance};
 use std::collections::BTreeMap;
 
 /// Values beyond this are not read: the time goes into headers.
@@ -108,8 +108,9 @@ pub fn options(codec: &dyn Codec, options: &[(&str, &str)]) -> Options {
     Options::parse(info.id, info.options, Side::Read, &options).expect("known options")
 }
 
-/// Probes and reads with small limits, then the values; what was read and can be written must come back the same.
-pub fn read(codec: &dyn Codec, input: &Input, options: &Options) {
+/// Probes and reads with small limits, then the values; what was read and can be written must come back the same. Gives
+/// what was read, unless that is too much.
+pub fn read(codec: &dyn Codec, input: &Input, options: &Options) -> Option<(Contents, Vec<Vec<u8>>)> {
     let probed = codec.probe(input).expect("memory can always be read");
     let mut limits = Limits::default();
     for (name, value) in
@@ -117,23 +118,22 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &Options) {
     {
         limits.set(name, value).expect("a known limit");
     }
-    let Ok(contents) = codec.read(input, options, &limits) else { return };
+    let contents = codec.read(input, options, &limits).ok()?;
     // What a file holds is said where the file itself shows nothing.
     if ["content", "arch"].iter().all(|name| options.text(name).is_none()) {
         assert_ne!(probed, Match::No, "what can be read must be recognised");
     }
-    if contents.check(&limits).is_err() {
-        return;
-    }
+    contents.check(&limits).ok()?;
     let all = contents.placements.iter().map(|placement| placement.tensor);
     let sizes = contents.checkpoint.tensors.iter().map(ckpt_api::Tensor::value_bytes);
     if contents.check_data(input, all).is_err() || sizes.fold(0u64, u64::saturating_add) > VALUE_BYTES {
-        return;
+        return None;
     }
-    let Ok((contents, values)) = conformance::read_given(codec, input, options) else { return };
+    let (contents, values) = conformance::read_given(codec, input, options).ok()?;
     if !codec.info().writes.is_empty() && contents.repairs.is_empty() {
         round_trip(codec, input, options, &contents.checkpoint, &values);
     }
+    Some((contents, values))
 }
 
 /// The files of a directory that was written under this name.

@@ -76,14 +76,10 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Calls `visit` with the next `len` bytes, in pieces.
-    pub(crate) fn stream(&mut self, len: u64, mut visit: impl FnMut(&[u8])) -> Result<()> {
-        if len > self.remaining() {
-            return Err(self.too_short(len));
-        }
-        let end = self.position + len;
-        while self.position < end {
-            let piece = usize::try_from((end - self.position).min(BUFFER)).unwrap_or(MAX_LEN);
+    /// Calls `visit` with all bytes that are left, in pieces.
+    pub(crate) fn stream(&mut self, mut visit: impl FnMut(&[u8])) -> Result<()> {
+        while self.remaining() > 0 {
+            let piece = usize::try_from(self.remaining().min(BUFFER)).unwrap_or(MAX_LEN);
             let bytes = self.peek(piece)?;
             visit(bytes);
             self.position += bytes.len() as u64;

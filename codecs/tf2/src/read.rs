@@ -287,16 +287,12 @@ impl<'a> Reader<'a> {
 
     /// The bytes of the object graph, verified.
     fn object_graph(&mut self, contents: &Contents) -> Result<Option<Vec<u8>>> {
-        let Some(position) = self.index.find(OBJECT_GRAPH.as_bytes()) else { return Ok(None) };
-        let Some((key, entry)) = self.index.entries.get(position) else { return Ok(None) };
-        let found = contents.checkpoint.tensor(OBJECT_GRAPH);
-        let Some((id, tensor)) = found.filter(|(_, tensor)| tensor.dtype == DType::String) else {
-            return Ok(None);
-        };
-        let Some(extents) = contents.placements.get(id.0).map(|placement| &placement.extents) else {
-            return Ok(None);
-        };
-        let ([extent], 0) = (&extents[..], tensor.shape.rank()) else { return Ok(None) };
+        let position = self.index.find(OBJECT_GRAPH.as_bytes());
+        let Some((key, entry)) = position.and_then(|at| self.index.entries.get(at)) else { return Ok(None) };
+        let text = |tensor: &Tensor| tensor.dtype == DType::String && tensor.shape.rank() == 0;
+        let found = contents.checkpoint.tensor(OBJECT_GRAPH).filter(|(_, tensor)| text(tensor));
+        let placement = found.and_then(|(id, _)| contents.placements.get(id.0));
+        let Some([extent]) = placement.map(|placement| &placement.extents[..]) else { return Ok(None) };
         self.limits.check("header_bytes", extent.len).map_err(|error| error.tensor(names::shown(key)))?;
         let file = self.data(entry.shard)?;
         let checksum = extent.checksum.clone();

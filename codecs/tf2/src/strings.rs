@@ -139,7 +139,7 @@ pub(crate) fn verify(file: &File, runs: &mut [Run]) -> Result<()> {
     for run in runs {
         let Some(checksum) = run.checksum.take() else { continue };
         let mut running = checksum.start();
-        Cursor::new(file, run.offset, run.len)?.stream(run.len, |bytes| running.update(bytes))?;
+        Cursor::new(file, run.offset, run.len)?.stream(|bytes| running.update(bytes))?;
         if let Some(stored) = checksum.value.filter(|stored| *stored != running.finish()) {
             return Err(wrong_checksum(file, run.offset, running.finish(), stored));
         }

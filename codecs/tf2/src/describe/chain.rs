@@ -88,8 +88,8 @@ struct Builder<'a> {
     context: &'a Context<'a>,
     nodes: Vec<Node>,
     axes: BTreeMap<String, Vec<Axis>>,
-    /// `[N, H, W, C]` or `[N, features]`; `None` before the first layer with a weight, where nothing states it.
-    dims: Option<Dims>,
+    /// `[N, H, W, C]` or `[N, features]`.
+    dims: Dims,
     channels_first: bool,
     /// The name of the layer before.
     layer: String,
@@ -107,7 +107,7 @@ impl Chain {
             return Err(Why(format!("there are {} steps, more than any chain of layers has", steps.len())));
         }
         let input = match input {
-            Some(dims) => Some(dims),
+            Some(dims) => dims,
             None => guess_input(&steps, context)?,
         };
         let mut builder = Builder {
@@ -123,28 +123,22 @@ impl Chain {
             builder.push(step)?;
         }
         builder.channels_last();
-        let output = builder.dims.unwrap_or_default();
-        let graph = Graph::sequential(name, input.unwrap_or_default(), output, builder.nodes);
+        let graph = Graph::sequential(name, input, builder.dims, builder.nodes);
         Ok(Chain { graph, axes: builder.axes, notes: Vec::new() })
     }
 }
 
 /// The input that the first layer with a weight asks for; only elementwise steps may come before it.
-fn guess_input(steps: &[Step], context: &Context) -> Result<Option<Dims>, Why> {
-    for step in steps {
-        match step {
-            Step::Dense { weight, transposed, .. } => {
-                let axis = usize::from(*transposed);
-                return Ok(Some(vec![None, shape(context, weight)?.get(axis).copied()]));
-            }
-            Step::Conv { weight, .. } => {
-                return Ok(Some(vec![None, None, None, shape(context, weight)?.get(2).copied()]));
-            }
-            Step::Apply(..) | Step::Unstated => {}
-            _ => return Err(Why("the shape of the input is not stated".into())),
+fn guess_input(steps: &[Step], context: &Context) -> Result<Dims, Why> {
+    match steps.iter().find(|step| !matches!(step, Step::Apply(..) | Step::Unstated)) {
+        Some(Step::Dense { weight, transposed, .. }) => {
+            Ok(vec![None, shape(context, weight)?.get(usize::from(*transposed)).copied()])
         }
+        Some(Step::Conv { weight, .. }) => {
+            Ok(vec![None, None, None, shape(context, weight)?.get(2).copied()])
+        }
+        _ => Err(Why("the shape of the input is not stated".into())),
     }
-    Ok(None)
 }
 
 fn shape<'a>(context: &Context<'a>, key: &str) -> Result<&'a Shape, Why> {
@@ -171,7 +165,7 @@ impl Builder<'_> {
             Step::Pool { op, kernel, window } => self.pool(op, kernel, window),
             Step::GlobalAveragePool { keep } => self.global_average_pool(keep),
             Step::Normalize { name, parameters, epsilon, axis } => {
-                if axis.is_some() && axis != self.dims.as_ref().and_then(|dims| dims.len().checked_sub(1)) {
+                if axis.is_some() && axis != self.dims.len().checked_sub(1) {
                     return Err(Why("a batch normalisation is not over the last axis".into()));
                 }
                 self.normalize(name, parameters, epsilon)
@@ -197,8 +191,8 @@ impl Builder<'_> {
             ([input, output], false) | ([output, input], true) => (*input, *output),
             _ => return Err(misfit(&weight, shape, "a matrix")),
         };
-        match self.dims.as_deref() {
-            Some([_, features]) if features.is_none_or(|features| features == input) => {}
+        match &self.dims[..] {
+            [_, features] if features.is_none_or(|features| features == input) => {}
             found => return Err(Why(format!("'{weight}' takes {input} features, and gets {}", show(found)))),
         }
         self.bias(bias.as_deref(), output)?;
@@ -207,7 +201,7 @@ impl Builder<'_> {
         self.axes.insert(weight.clone(), axes);
         let node = Node::new(self.layer.as_str(), Op::Gemm).parameter("weight", weight);
         self.nodes.push(bias.into_iter().fold(node, |node, bias| node.parameter("bias", bias)));
-        self.dims = Some(vec![None, Some(output)]);
+        self.dims = vec![None, Some(output)];
         Ok(())
     }
 
@@ -264,7 +258,7 @@ impl Builder<'_> {
         let channels = self.image("GlobalAveragePool")?;
         self.channels_first();
         self.nodes.push(Node::new(format!("pool{}", self.nodes.len()), Op::GlobalAveragePool));
-        self.dims = Some(vec![None, Some(1), Some(1), channels]);
+        self.dims = vec![None, Some(1), Some(1), channels];
         if keep { Ok(()) } else { self.flatten(channels) }
     }
 
@@ -274,10 +268,10 @@ impl Builder<'_> {
         parameters: Vec<(&'static str, String)>,
         epsilon: f64,
     ) -> Result<(), Why> {
-        if self.dims.as_ref().is_some_and(|dims| dims.len() == 4) {
+        if self.dims.len() == 4 {
             self.channels_first();
         }
-        let features = self.dims.as_ref().and_then(|dims| *dims.last()?);
+        let features = self.dims.last().copied().flatten();
         for (_, key) in &parameters {
             let shape = shape(self.context, key)?;
             if shape.rank() != 1 || features.is_some_and(|features| shape[0] != features) {
@@ -294,15 +288,15 @@ impl Builder<'_> {
     }
 
     fn flatten(&mut self, stated: Option<u64>) -> Result<(), Why> {
-        let Some(dims) = &self.dims else { return Err(Why("the shape of the input is not stated".into())) };
+        let dims = &self.dims;
         let one_pixel = matches!(dims[..], [_, Some(1), Some(1), _]);
         let features = dims.iter().skip(1).try_fold(1u64, |product, dim| product.checked_mul((*dim)?));
         // With an axis of unknown length, it could be that axis which becomes part of the batch.
         if stated.is_some() && stated != features {
             return Err(Why(format!(
                 "a value of shape {} is reshaped to {}, which may not be flattening",
-                show(Some(dims)),
-                show(Some(&[None, stated]))
+                show(dims),
+                show(&[None, stated])
             )));
         }
         if one_pixel {
@@ -310,7 +304,7 @@ impl Builder<'_> {
         }
         self.channels_last();
         self.nodes.push(Node::new(format!("flatten{}", self.nodes.len()), Op::Flatten));
-        self.dims = Some(vec![None, features]);
+        self.dims = vec![None, features];
         Ok(())
     }
 
@@ -340,14 +334,14 @@ impl Builder<'_> {
 
     /// The channels of the image at hand.
     fn image(&self, what: &str) -> Result<Option<u64>, Why> {
-        match self.dims.as_deref() {
-            Some([_, _, _, channels]) => Ok(*channels),
+        match &self.dims[..] {
+            [_, _, _, channels] => Ok(*channels),
             found => Err(Why(format!("'{what}' takes images, and gets {}", show(found)))),
         }
     }
 
     fn set(&mut self, axis: usize, len: Option<u64>) {
-        if let Some(dim) = self.dims.as_mut().and_then(|dims| dims.get_mut(axis)) {
+        if let Some(dim) = self.dims.get_mut(axis) {
             *dim = len;
         }
     }
@@ -374,7 +368,7 @@ impl Builder<'_> {
     fn slide(&mut self, node: Node, kernel: [u64; 2], window: Window) -> Result<Node, Why> {
         let mut pads = [Some(0); 4];
         for side in 0..2 {
-            let len = self.dims.as_ref().and_then(|dims| *dims.get(side + 1)?);
+            let len = self.dims.get(side + 1).copied().flatten();
             let placed = window.place(side, kernel[side], len)?;
             pads[side] = placed.begin;
             pads[side + 2] = placed.end;
@@ -439,8 +433,7 @@ fn misfit(key: &str, shape: &Shape, expected: &str) -> Why {
     Why(format!("'{key}' has shape {shape}, where the layer needs {expected}"))
 }
 
-fn show(dims: Option<&[Option<u64>]>) -> String {
-    let Some(dims) = dims else { return "an unknown shape".into() };
+fn show(dims: &[Option<u64>]) -> String {
     let dims: Vec<String> = dims.iter().map(|dim| dim.map_or("?".into(), |dim| dim.to_string())).collect();
     format!("[{}]", dims.join(", "))
 }
