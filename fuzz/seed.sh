@@ -131,7 +131,7 @@ for op, shape, attributes, parameters in [
 PYTHON
 python3 fuzz/seeds.py
 # TensorFlow's cases that the corpus does not have, and sets of files.
-PYTHONPATH=corpus:fuzz python3 -B -c 'import pathlib, seeds_tf2; seeds_tf2.write(pathlib.Path("corpus"), pathlib.Path("fuzz/corpus"))'
+PYTHONPATH=corpus python3 -B fuzz/seeds/tf2.py
 for file in schemas/mappings/*.toml examples/data/mapping/*.toml; do
     if [ -f "$file" ]; then cp "$file" fuzz/corpus/mapping/; fi
 done

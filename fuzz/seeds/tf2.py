@@ -1,4 +1,4 @@
-"""Seeds of the fuzz targets that read TensorFlow checkpoints; `fuzz/seed.sh` calls `write`.
+"""Seeds of the fuzz targets that read TensorFlow checkpoints; `fuzz/seed.sh` runs it.
 
 Each is a case that the corpus does not have, or a file of the corpus in the form that its target takes.
 """
@@ -7,22 +7,35 @@ import pathlib
 import struct
 import tomllib
 
+import functions
 import make_tf2
-import seeds_saved_model
+import objects
 from bundle import (
-    DTYPES, HEADER, Bundle, block_contents, entry_proto, header_proto, message, number, sealed, slice_key, string_bytes,
-    table, tail, varint,
+    DTYPES,
+    HEADER,
+    Bundle,
+    block_contents,
+    entry_proto,
+    header_proto,
+    number,
+    sealed,
+    slice_key,
+    string_bytes,
+    table,
+    tail,
+    varint,
 )
 from common import Tensor, crc32c, masked
 
 KEYS, LENIENT, PLAIN, WITHOUT_FIRST = 1, 2, 8, 16
 
 
-def write(corpus: pathlib.Path, out: pathlib.Path) -> None:
+def main() -> None:
+    corpus, out = pathlib.Path("corpus"), pathlib.Path("fuzz/corpus")
     for target, seeds in {
         "tf2_files": {**of_corpus(corpus), **files()},
         "tf2_entries": entries(),
-        "tf2_saved_model": seeds_saved_model.seeds(),
+        "tf2_saved_model": saved_models(),
     }.items():
         for name, seed in seeds.items():
             assert len(seed) <= 16 << 10, (target, name, len(seed))
@@ -57,7 +70,7 @@ def files() -> dict[str, bytes]:
     seeds = {
         "state_escapes": beside(r"""model_checkpoint_path: '\x6' "d" # one text""", "\6d"),
         "state_octal": latest(r"\155"),
-        "state_short_octal": beside(r'''model_checkpoint_path: "\1" '\68' ''', "\1\68"),
+        "state_short_octal": beside(r"""model_checkpoint_path: "\1" '\68' """, "\1\68"),
         "state_large_octal": latest(r"\777"),
         "state_other_escapes": latest(r"\n\t\r\q\\"),
         "state_bad_hex": latest(r"\xg"),
@@ -110,7 +123,10 @@ def lenient() -> dict[str, bytes]:
     contents, data = block_contents(made.sorted())[:-8], {make_tf2.DATA: bytes(made.data[0])}
     seeds = {}
     for name, separator, restarts in [
-        ("end", b"z", [0, len(contents)]), ("middle", b"z", [4]), ("shared", b"z", [0, 1]), ("separator", b"", [0]),
+        ("end", b"z", [0, len(contents)]),
+        ("middle", b"z", [4]),
+        ("shared", b"z", [0, 1]),
+        ("separator", b"", [0]),
         ("swift", b"", [0, len(contents)]),
     ]:
         block = contents + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
@@ -266,9 +282,14 @@ def written() -> dict[str, bytes]:
     keys = [f"model/layer-0/{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("kernel", "bias")]
     whole = make_tf2.with_graph(tuple(keys))
     cases = {"graph": make_tf2.bundle(whole), "one": make_tf2.bundle(whole[1:]), "basic": make_tf2.bundle()}
-    cases["garbage"] = make_tf2.bundle([*whole[:2], Tensor("_CHECKPOINTABLE_OBJECT_GRAPH", "string", [], [b"\x0a\x05a"])])
-    return {f"written_{name}_{options}": named(made.files(), "m", options) for name, made in cases.items()
-            for options in (PLAIN, WITHOUT_FIRST, PLAIN | WITHOUT_FIRST, KEYS | PLAIN)}
+    cases["garbage"] = make_tf2.bundle(
+        [*whole[:2], Tensor("_CHECKPOINTABLE_OBJECT_GRAPH", "string", [], [b"\x0a\x05a"])]
+    )
+    return {
+        f"written_{name}_{options}": named(made.files(), "m", options)
+        for name, made in cases.items()
+        for options in (PLAIN, WITHOUT_FIRST, PLAIN | WITHOUT_FIRST, KEYS | PLAIN)
+    }
 
 
 # What `ckpt_fuzz::entries` takes.
@@ -277,8 +298,18 @@ def written() -> dict[str, bytes]:
 def entries() -> dict[str, bytes]:
     """Names that TensorFlow 1 gives, and keys that are no text."""
     names = [
-        "dense/kernel", "dense/kernel/Adam", "dense/kernel/Adam_1", "dense/kernel/Momentum", "dense/kernel/Adam_x", "dense/kernel/Other",
-        "beta1_power", "beta2_power", "global_step", "a/.OPTIMIZER_SLOT/o/m/.ATTRIBUTES/VARIABLE_VALUE", "dense/bias", "conv/depthwise_kernel",
+        "dense/kernel",
+        "dense/kernel/Adam",
+        "dense/kernel/Adam_1",
+        "dense/kernel/Momentum",
+        "dense/kernel/Adam_x",
+        "dense/kernel/Other",
+        "beta1_power",
+        "beta2_power",
+        "global_step",
+        "a/.OPTIMIZER_SLOT/o/m/.ATTRIBUTES/VARIABLE_VALUE",
+        "dense/bias",
+        "conv/depthwise_kernel",
         "conv/kernel",
     ]
     shapes = {"conv/depthwise_kernel": [1, 1, 2, 2], "conv/kernel": [1, 1, 2, 2], "dense/bias": [2]}
@@ -293,10 +324,27 @@ def entries() -> dict[str, bytes]:
         made.add(name, dtype, shape, bytes(size))
     unsorted = Bundle().add("a\\", "u8", [1], b"x")
     unsorted.entries |= {b"a\xff": unsorted.entries[b"a\\"], "aé".encode(): unsorted.entries[b"a\\"]}
-    return {"tensorflow_1": flat(made), "no_text": flat(unsorted), "long_key": flat(Bundle().add("k" * 254, "u8", [1], b"x"))}
+    return {
+        "tensorflow_1": flat(made),
+        "no_text": flat(unsorted),
+        "long_key": flat(Bundle().add("k" * 254, "u8", [1], b"x")),
+    }
 
 
 def flat(made: Bundle) -> bytes:
     """Entries, each u8 length of key · u8 length of value · key · value; 255 and another byte; the data."""
     pairs = b"".join(bytes([len(key), len(value)]) + key + value for key, value in made.sorted())
     return pairs + b"\xff\0" + b"".join(made.data)
+
+
+# What `ckpt_fuzz::saved_model` takes.
+
+
+def saved_models() -> dict[str, bytes]:
+    """A zero, the object graph and saved_model.pb with their lengths, and keras_metadata.pb."""
+    prefixed = lambda part: struct.pack("<I", len(part)) + part
+    cases = functions.cases() | objects.cases()
+    return {name: b"\0" + prefixed(graph) + prefixed(model) + rest for name, (graph, model, rest) in cases.items()}
+
+
+main()
