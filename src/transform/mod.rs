@@ -9,6 +9,7 @@ mod permute;
 mod quantise;
 mod simd;
 
+#[cfg(feature = "forward")]
 pub(crate) use cast::power;
 pub use cast::{cast, castable, exact, for_each_number};
 pub use pack::{pack, unpack};
