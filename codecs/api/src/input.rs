@@ -231,7 +231,7 @@ impl Input {
     }
 
     /// Names of the files directly in `directory` (empty for the input's own), sorted; at most
-    /// [`Limits::files`].
+    /// [`Limits::files`]. Names that [`Input::file`] refuses are left out: no file of a format can be meant by them.
     ///
     /// # Errors
     /// [`crate::Kind::Io`], [`crate::Kind::Limit`].
@@ -246,6 +246,7 @@ impl Input {
             Backend::Staged(_, files) => inside(files.keys(), directory),
             Backend::Elsewhere(files) => inside(files.keys(), directory),
         };
+        names.retain(|name| checked(name).is_ok());
         names.sort();
         Ok(names)
     }
@@ -281,6 +282,7 @@ fn inside<'a>(names: impl Iterator<Item = &'a String>, directory: &str) -> Vec<S
 fn split(path: &Path) -> Result<(PathBuf, String)> {
     let bad = || Error::usage("the path has no usable file name").file(path.display().to_string());
     let name = path.file_name().ok_or_else(bad)?.to_str().ok_or_else(|| bad().help("names must be UTF-8"))?;
+    checked(name).map_err(|_| bad().help("names in a checkpoint have no backslash: rename the file"))?;
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -442,6 +444,23 @@ mod tests {
     fn listing_names_the_files_of_one_directory_only() {
         assert_eq!(memory().list("").unwrap(), ["a.index"]);
         assert_eq!(memory().list("sub").unwrap(), ["b"]);
+    }
+
+    #[test]
+    fn a_name_that_no_format_can_say_is_not_listed() {
+        let files = ["a", "x\\y.index", "\0", ".."].map(|name| (name.to_owned(), Vec::new()));
+        assert_eq!(Input::memory("", files.into()).list("").unwrap(), ["a"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_whose_name_no_format_can_say_is_refused_with_what_to_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x\\y.index");
+        fs::write(&path, "").unwrap();
+        let error = Input::open(&path).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        assert!(error.to_string().contains("rename the file"), "{error}");
     }
 
     #[test]
