@@ -359,6 +359,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
+        #[cfg_attr(miri, ignore = "up to a hundred thousand elements in each case")]
         fn axes_longer_than_blocks_and_squares_are_right_at_their_edges(
             (a, b, c) in (1usize..160, 1usize..160, 1usize..5), order in Just(vec![0, 1, 2]).prop_shuffle(), log in 0u32..5,
             turns in 0usize..3,
@@ -395,6 +396,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "tens of thousands of elements")]
     fn blocks_larger_than_the_block_size_are_right_at_their_edges() {
         let shape = [70, 3, 65];
         let source: Vec<u8> = (0..70 * 3 * 65 * 4).map(|k| (k % 253) as u8).collect();

@@ -160,6 +160,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[cfg_attr(miri, ignore = "many cases")]
         fn pieces_in_any_order_give_what_the_bytes_in_order_give(
             bytes in prop::collection::vec(any::<u8>(), 0..600), seed: u32, algorithm in 0usize..3,
             order in Just((0..9usize).collect::<Vec<_>>()).prop_shuffle(),

@@ -34,6 +34,7 @@ fn values(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "every number of 16 bits")]
 fn a_cast_that_is_called_exact_keeps_every_value() {
     let mut pairs = 0;
     for from in DType::ALL.iter().filter(|dtype| dtype.bits().is_some_and(|bits| bits <= 16)) {
@@ -52,6 +53,7 @@ fn a_cast_that_is_called_exact_keeps_every_value() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "every number of 16 bits")]
 fn a_cast_that_is_not_called_exact_loses_some_value() {
     let mut out = Vec::new();
     for (from, to) in [(DType::F16, DType::Bf16), (DType::Bf16, DType::F16), (DType::F16, DType::F8E4m3)] {
@@ -177,6 +179,7 @@ fn blocks_are_converted_as_single_numbers_are() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "every number of 16 bits")]
 fn f8_e4m3_takes_the_nearest_code_and_of_two_the_even_one() {
     let nearest = |value: f64| {
         let distance = |code: u8| (small_float(code, 3, 7, false) - value.abs()).abs();
@@ -220,6 +223,7 @@ fn the_small_floats_have_their_published_extremes() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a quarter of a million numbers")]
 fn every_f16_and_what_lies_around_the_middle_to_the_next_becomes_what_the_crate_half_makes_of_it() {
     let mut numbers = Vec::new();
     for code in 0..=u16::MAX {
