@@ -208,12 +208,17 @@ fn is_old_or_new(found: &Found, old: &Found, complete: &Found) -> bool {
     !leads || of(complete) == complete.len() || of(old) == old.len()
 }
 
-/// What the power may leave that fails at this moment: which names, and how much of what was not waited for. Of all pairs a
-/// few: the neighbours have the others.
-fn left(
-    moments: &[Moment],
-    number: usize,
-) -> Vec<(String, &BTreeMap<String, Inode>, BTreeMap<Inode, Content>)> {
+/// What the power may leave that fails.
+struct Left<'a> {
+    /// Which that is, for messages.
+    told: String,
+    names: &'a BTreeMap<String, Inode>,
+    contents: BTreeMap<Inode, Content>,
+}
+
+/// What may be left at this moment: which names, and how much of what was not waited for. Of all pairs a few: the
+/// neighbours have the others.
+fn left(moments: &[Moment], number: usize) -> Vec<Left<'_>> {
     let moment = &moments[number];
     let written = [Written::Nothing, Written::Length, Written::Some(number as u64), Written::All][number % 4];
     let names_of = [moment.names_of, usize::midpoint(moment.names_of, number), number];
@@ -221,7 +226,8 @@ fn left(
         // What has no name any more lay as it was.
         let mut contents = moments[at].contents.clone();
         contents.extend(written.of(moment));
-        (format!("at {number}, names of {at}, {written:?}"), &moments[at].names, contents)
+        let names = &moments[at].names;
+        Left { told: format!("at {number}, names of {at}, {written:?}: {:?}", names.keys()), names, contents }
     });
     left.collect()
 }
@@ -244,8 +250,9 @@ fn whenever_the_power_fails_the_names_have_the_old_or_the_new_and_the_next_conve
             execute(&place, &conversion, witness.clone()).unwrap();
             witness.call();
             let moments = std::mem::take(&mut *witness.moments.lock().unwrap());
-            for (told, names, contents) in (0..moments.len()).flat_map(|number| left(&moments, number)) {
-                let told = format!("{:?} {told}: {:?}", conversion.to, names.keys());
+            for Left { told, names, contents } in (0..moments.len()).flat_map(|number| left(&moments, number))
+            {
+                let told = format!("{:?} {told}", conversion.to);
                 witness.put(names, &contents);
                 let found = place.found().into_iter().filter(|(name, _)| !name.starts_with('.')).collect();
                 assert!(is_old_or_new(&found, before, &complete), "{told}");
