@@ -92,28 +92,41 @@ pub struct TensorSummary {
 /// # }
 /// ```
 pub fn inspect(source: &Source, stats: bool) -> Result<Inspection> {
-    let contents = source.contents();
-    let ids = (0..contents.placements.len()).map(TensorId);
     let tensors = if stats {
-        let ids: Vec<TensorId> = ids.collect();
+        let ids: Vec<TensorId> = ids(source).collect();
         let values = in_parallel(&ids, default_threads(), |id| values::read(source, id))?;
         ids.iter().zip(values).map(|(id, values)| summary(source, *id, values)).collect()
     } else {
-        ids.map(|id| summary(source, id, None)).collect()
+        summaries(source).collect()
     };
-    Ok(Inspection {
+    Ok(Inspection { tensors, ..overview(source) })
+}
+
+/// All but the tensors, which [`summaries`] gives.
+pub(crate) fn overview(source: &Source) -> Inspection {
+    let contents = source.contents();
+    Inspection {
         path: source.input().display(source.input().entry()),
         format: source.format(),
         title: source.codec.info().title,
         reason: source.reason().to_owned(),
         evidence: source.evidence().to_vec(),
         files: files(source),
-        tensors,
+        tensors: Vec::new(),
         graph: contents.checkpoint.graph.clone(),
         metadata: contents.checkpoint.metadata.clone(),
         repairs: contents.repairs.clone(),
         notes: contents.notes.clone(),
-    })
+    }
+}
+
+/// The tensors, one by one, without statistics.
+pub(crate) fn summaries(source: &Source) -> impl Iterator<Item = TensorSummary> {
+    ids(source).map(|id| summary(source, id, None))
+}
+
+fn ids(source: &Source) -> impl Iterator<Item = TensorId> + use<> {
+    (0..source.contents().placements.len()).map(TensorId)
 }
 
 fn summary(source: &Source, id: TensorId, values: Option<(Stats, Option<Histogram>)>) -> TensorSummary {
@@ -136,12 +149,12 @@ fn summary(source: &Source, id: TensorId, values: Option<(Stats, Option<Histogra
 
 fn files(source: &Source) -> Vec<FileSummary> {
     let contents = source.contents();
-    let mut used = vec![0; contents.files.len()];
+    let (mut used, mut last) = (vec![0; contents.files.len()], vec![None; contents.files.len()]);
     for placement in &contents.placements {
-        let mut files: Vec<usize> = placement.extents.iter().map(|extent| extent.file.0).collect();
-        files.sort_unstable();
-        files.dedup();
-        files.iter().for_each(|file| used[*file] += 1);
+        for extent in &placement.extents {
+            let before = last[extent.file.0].replace(placement.tensor);
+            used[extent.file.0] += usize::from(before != Some(placement.tensor));
+        }
     }
     let names = contents.files.iter().zip(used);
     names

@@ -1,6 +1,7 @@
 //! Words for people.
 
-use std::fmt::Display;
+use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
 
 /// `1 tensor`, `2 tensors`.
 pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
@@ -8,9 +9,9 @@ pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, what: &str) ->
 }
 
 /// Text from a file, without characters that could steer a terminal or hide what it says.
-pub(crate) fn plain(text: &str) -> String {
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-        return text.to_owned();
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if all_bytes(text, |byte| matches!(byte, b' '..=b'~')) {
+        return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -20,7 +21,12 @@ pub(crate) fn plain(text: &str) -> String {
             out.push(c);
         }
     }
-    out
+    Cow::Owned(out)
+}
+
+/// Whether `is` holds of every byte. Asks of a whole chunk at a time, without a branch for each byte: texts can be long.
+pub(crate) fn all_bytes(text: &str, is: impl Fn(u8) -> bool) -> bool {
+    text.as_bytes().chunks(64).all(|chunk| chunk.iter().fold(true, |all, byte| all & is(*byte)))
 }
 
 /// Control characters, and what is not seen: marks that reorder what follows, ends of lines, letters without width.
@@ -31,18 +37,39 @@ pub(crate) fn is_control(c: char) -> bool {
 }
 
 /// Bytes in units of 1000, three significant digits.
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
-    if count < 1000 {
-        return format!("{count} B");
+pub(crate) fn bytes(count: u64) -> Size {
+    Size(count)
+}
+
+/// A number of bytes, as people read it.
+pub(crate) struct Size(u64);
+
+impl Display for Size {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 4] = ["MB", "GB", "TB", "PB"];
+        let Size(count) = *self;
+        if count < 1000 {
+            return write!(f, "{count} B");
+        }
+        let (mut unit, mut name) = (1000, "kB");
+        for next in UNITS {
+            // What is nearer to 1000 of a unit than to 999 is shown as 1.00 of the next.
+            if count < 1000 * unit - unit / 2 {
+                break;
+            }
+            (unit, name) = (1000 * unit, next);
+        }
+        let rounded = |parts: u64| {
+            // What saturates has more digits than are shown in parts.
+            let product = count.saturating_mul(parts);
+            product / unit + u64::from(product % unit >= unit / 2)
+        };
+        match (rounded(100), rounded(10)) {
+            (hundredths @ ..1000, _) => write!(f, "{}.{:02} {name}", hundredths / 100, hundredths % 100),
+            (_, tenths @ ..1000) => write!(f, "{}.{} {name}", tenths / 10, tenths % 10),
+            _ => write!(f, "{} {name}", rounded(1)),
+        }
     }
-    let (mut value, mut unit) = (count as f64 / 1000.0, 0);
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-    format!("{value:.digits$} {}", UNITS[unit])
 }
 
 #[cfg(test)]
@@ -51,7 +78,12 @@ mod tests {
 
     #[test]
     fn sizes_have_three_digits() {
-        let shown: Vec<String> = [0, 999, 1000, 99_960, 999_499, 999_500, 2 << 30].map(bytes).into();
-        assert_eq!(shown, ["0 B", "999 B", "1.00 kB", "100 kB", "999 kB", "1.00 MB", "2.15 GB"]);
+        let sizes = [0, 999, 1000, 9_994, 9_995, 99_949, 99_950, 999_499, 999_500, 2 << 30, u64::MAX];
+        let shown = sizes.map(|size| bytes(size).to_string());
+        let expected = [
+            "0 B", "999 B", "1.00 kB", "9.99 kB", "10.0 kB", "99.9 kB", "100 kB", "999 kB", "1.00 MB",
+            "2.15 GB", "18447 PB",
+        ];
+        assert_eq!(shown, expected);
     }
 }

@@ -2,7 +2,8 @@
 
 use super::common::{Reading, pairs, route, until_the_end};
 use super::map::read_mapping;
-use super::{Report, render, to_json};
+use super::render::{self, Table};
+use super::{Report, to_json};
 use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary, Verification};
 use crate::plan::{Plan, Policy, Resources};
 use crate::recipe::Transform;
@@ -335,18 +336,18 @@ fn show_plan(conversion: &Conversion, planned: &Planned, json: bool) -> Result<R
 
 fn plan_text(plan: &Plan) -> String {
     let mut text = format!("{} to {}\n", plan.from, plan.to);
-    let rows: Vec<Vec<String>> = plan
-        .jobs()
-        .map(|job| {
-            let steps: Vec<String> = job.steps.iter().map(|step| step.describe()).collect();
-            let bytes = job.to.extents.iter().map(|extent| extent.len).sum();
-            let steps = if steps.is_empty() { "copy".to_owned() } else { steps.join(", ") };
-            vec![render::plain(job.tensor), render::plain(&job.to.name), steps, render::bytes(bytes)]
-        })
-        .collect();
-    text += &render::table(&["tensor", "becomes", "steps", "bytes"], &[3], &rows);
+    let mut table = Table::new(&["tensor", "becomes", "steps", "bytes"], &[3]);
+    for job in plan.jobs() {
+        let steps = job.steps.iter().map(|step| step.describe()).collect::<Vec<_>>().join(", ");
+        table.text(&render::plain(job.tensor));
+        table.text(&render::plain(&job.to.name));
+        table.text(if steps.is_empty() { "copy" } else { &steps });
+        table.cell(render::bytes(job.to.extents.iter().map(|extent| extent.len).sum()));
+        table.end_row();
+    }
+    table.append_to(&mut text);
     for file in plan.files() {
-        let len = file.len.map_or("size known when written".to_owned(), render::bytes);
+        let len = file.len.map_or("size known when written".to_owned(), |len| render::bytes(len).to_string());
         let _ = writeln!(text, "file {} ({len})", render::plain(&file.name));
     }
     let _ = writeln!(

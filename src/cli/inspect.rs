@@ -3,10 +3,11 @@
 use super::common::{Looking, until_the_end, write_new};
 use super::render::{self, Table};
 use super::{Report, to_json};
-use crate::inspect::{Inspection, Stats, html, inspect};
-use crate::words::count;
+use crate::inspect::{FileSummary, Inspection, Stats, TensorSummary, html, inspect, overview, summaries};
+use crate::words;
 use ckpt_api::{Graph, Result, Role};
 use clap::Args;
+use std::borrow::Borrow;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -27,77 +28,101 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let source = until_the_end(arguments.looking.open()?);
-    let mut inspection = until_the_end(inspect(&source, arguments.stats || arguments.html.is_some())?);
+    let stats = arguments.stats;
+    if arguments.html.is_none() && !stats && !json {
+        let overview = overview(&source);
+        return Ok(match arguments.graph {
+            true => layers_of(&overview).into(),
+            // One by one: there can be many thousand.
+            false => text(&overview, summaries(&source), stats).into(),
+        });
+    }
+    let mut inspection = until_the_end(inspect(&source, stats || arguments.html.is_some())?);
     if let Some(path) = &arguments.html {
         write_new(path, &html::page(&inspection))?;
-        if !arguments.stats {
+        if !stats {
             // What was asked for stays what it was.
             inspection.tensors.iter_mut().for_each(|tensor| tensor.stats = None);
         }
     }
-    if json {
-        return Ok(match (arguments.graph, &inspection.graph) {
-            (true, graph) => to_json(graph)?,
-            (false, _) => to_json(&*inspection)?,
-        }
-        .into());
-    }
-    if arguments.graph {
-        return Ok(inspection.graph.as_ref().map_or("no graph\n".to_owned(), layers).into());
-    }
-    Ok(text(&inspection, arguments.stats).into())
+    Ok(match (json, arguments.graph) {
+        (true, true) => to_json(&inspection.graph)?.into(),
+        (true, false) => to_json(&*inspection)?.into(),
+        (false, true) => layers_of(&inspection).into(),
+        (false, false) => text(&inspection, &inspection.tensors, stats).into(),
+    })
 }
 
-fn text(inspection: &Inspection, stats: bool) -> String {
+fn layers_of(inspection: &Inspection) -> String {
+    inspection.graph.as_ref().map_or("no graph\n".to_owned(), layers)
+}
+
+/// What is said of `inspection`, and of its `tensors`.
+fn text(
+    inspection: &Inspection,
+    tensors: impl IntoIterator<Item: Borrow<TensorSummary>>,
+    stats: bool,
+) -> String {
     let mut text = format!(
         "{}: {} ({})\n",
         render::plain(&inspection.path),
         inspection.title,
         render::plain(&inspection.reason)
     );
-    let total = inspection.tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
-    let _ = writeln!(text, "\n{}, {}", count(inspection.tensors.len(), "tensor"), render::bytes(total));
-    if !inspection.tensors.is_empty() {
-        tensors(inspection, stats).append_to(&mut text);
+    let (table, count, bytes) = table(tensors, stats);
+    let _ = writeln!(text, "\n{}, {}", words::count(count, "tensor"), render::bytes(bytes));
+    if count > 0 {
+        table.append_to(&mut text);
     }
     if let Some(graph) = &inspection.graph {
         let _ = write!(text, "\nlayers\n{}", layers(graph));
     }
     if !inspection.files.is_empty() {
         text += "\nfiles\n";
-        let rows: Vec<Vec<String>> = inspection
-            .files
-            .iter()
-            .map(|file| {
-                vec![
-                    render::plain(&file.name),
-                    file.bytes.map_or("missing".to_owned(), render::bytes),
-                    file.tensors.to_string(),
-                ]
-            })
-            .collect();
-        text += &render::table(&["name", "size", "tensors"], &[1, 2], &rows);
+        files(&inspection.files).append_to(&mut text);
     }
     text + &metadata(inspection)
 }
 
-fn tensors(inspection: &Inspection, stats: bool) -> Table<'static> {
+/// The tensors, how many they are, and all their bytes.
+fn table(
+    tensors: impl IntoIterator<Item: Borrow<TensorSummary>>,
+    stats: bool,
+) -> (Table<'static>, usize, u64) {
     let mut head = vec!["name", "dtype", "shape", "axes", "bytes", "role"];
     if stats {
         head.extend(["min", "max", "mean", "std", "zeros", "nan", "inf"]);
     }
     let mut table = Table::new(&head, &[4, 6, 7, 8, 9, 10, 11, 12]);
-    for tensor in &inspection.tensors {
+    let (mut count, mut bytes) = (0, 0u64);
+    for tensor in tensors {
+        let tensor = tensor.borrow();
         let axes = tensor.axes.iter().flatten().map(|axis| axis.name());
-        table.cell(render::plain(&tensor.name));
-        table.cell(tensor.dtype);
+        table.text(&render::plain(&tensor.name));
+        table.text(tensor.dtype.name());
         table.cell(&tensor.shape);
-        table.cell(axes.collect::<Vec<_>>().join(" "));
+        table.text(&axes.collect::<Vec<_>>().join(" "));
         table.cell(render::bytes(tensor.bytes));
-        table.cell(if tensor.role == Role::Weight { "" } else { tensor.role.name() });
+        table.text(if tensor.role == Role::Weight { "" } else { tensor.role.name() });
         if stats {
-            stat_cells(tensor.stats.as_deref()).iter().for_each(|cell| table.cell(cell));
+            stat_cells(tensor.stats.as_deref()).iter().for_each(|cell| table.text(cell));
         }
+        table.end_row();
+        count += 1;
+        bytes = bytes.saturating_add(tensor.bytes);
+    }
+    (table, count, bytes)
+}
+
+fn files(files: &[FileSummary]) -> Table<'static> {
+    let mut table = Table::new(&["name", "size", "tensors"], &[1, 2]);
+    for file in files {
+        table.text(&render::plain(&file.name));
+        match file.bytes {
+            Some(bytes) => table.cell(render::bytes(bytes)),
+            None => table.text("missing"),
+        }
+        table.cell(file.tensors);
         table.end_row();
     }
     table
@@ -129,7 +154,7 @@ fn layers(graph: &Graph) -> String {
                 .collect();
             let op =
                 if node.op == ckpt_api::Op::Unspecified { "(activation not stated)" } else { node.op.name() };
-            vec![render::plain(&node.name), op.to_owned(), parameters.join(" ")]
+            vec![render::plain(&node.name).into_owned(), op.to_owned(), parameters.join(" ")]
         })
         .collect();
     render::table(&["layer", "op", "tensors"], &[], &rows)
@@ -142,10 +167,8 @@ fn metadata(inspection: &Inspection) -> String {
         text += "\nmetadata (shortened; --format json shows all)\n";
         for (namespace, values) in inspection.metadata.iter() {
             for (key, value) in values {
-                let value = match value.as_str() {
-                    Some(text) => render::plain(text),
-                    None => render::plain(&value.to_string()),
-                };
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let value = render::plain(&value);
                 let mut shown: String = value.chars().take(SHOWN).collect();
                 if shown.len() < value.len() {
                     let _ = write!(shown, "… ({} characters)", value.chars().count());

@@ -1,6 +1,6 @@
 //! Text for people: tables, sizes, losses.
 
-use crate::words::is_control;
+use crate::words::{all_bytes, is_control};
 pub(super) use crate::words::{bytes, plain};
 use ckpt_api::{Loss, LossKind};
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use std::fmt::{Display, Write};
 pub(super) fn harmless(text: &str, json: bool) -> Cow<'_, str> {
     let steers = |c: char| !matches!(c, '\n' | '\t') && is_control(c);
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
-    if text.bytes().all(is_plain) || !text.contains(steers) {
+    if all_bytes(text, is_plain) || !text.contains(steers) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
@@ -41,7 +41,8 @@ pub(super) fn table(head: &[&str], right: &[usize], rows: &[Vec<String>]) -> Str
 /// A table that is made cell by cell: all text of its cells lies in one string, since there can be many thousand rows.
 pub(super) struct Table<'a> {
     right: &'a [usize],
-    widths: Vec<usize>,
+    /// Cells of the head.
+    columns: u8,
     text: String,
     /// Bytes of each cell.
     cells: Vec<u32>,
@@ -54,9 +55,10 @@ pub(super) struct Table<'a> {
 impl<'a> Table<'a> {
     /// One with this head; columns named in `right` are aligned to the right.
     pub(super) fn new(head: &[&str], right: &'a [usize]) -> Self {
-        let (widths, text) = (vec![0; head.len()], String::new());
-        let mut table = Table { right, widths, text, cells: Vec::new(), rows: Vec::new(), column: 0 };
-        head.iter().for_each(|cell| table.cell(cell));
+        let columns = u8::try_from(head.len()).unwrap_or(u8::MAX);
+        let (text, cells, rows) = (String::new(), Vec::new(), Vec::new());
+        let mut table = Table { right, columns, text, cells, rows, column: 0 };
+        head.iter().for_each(|cell| table.text(cell));
         table.end_row();
         table
     }
@@ -65,10 +67,19 @@ impl<'a> Table<'a> {
     pub(super) fn cell(&mut self, cell: impl Display) {
         let start = self.text.len();
         let _ = write!(self.text, "{cell}");
-        let cell = self.text.get(start..).unwrap_or_default();
-        match (self.widths.get_mut(usize::from(self.column)), u32::try_from(cell.len())) {
-            (Some(width), Ok(len)) => {
-                *width = (*width).max(characters(cell));
+        self.end_cell(start);
+    }
+
+    /// [`Table::cell`] for what is text already.
+    pub(super) fn text(&mut self, cell: &str) {
+        let start = self.text.len();
+        self.text.push_str(cell);
+        self.end_cell(start);
+    }
+
+    fn end_cell(&mut self, start: usize) {
+        match u32::try_from(self.text.len() - start) {
+            Ok(len) if self.column < self.columns => {
                 self.cells.push(len);
                 self.column += 1;
             }
@@ -88,17 +99,30 @@ impl<'a> Table<'a> {
 
     /// Appends the lines of the table.
     pub(super) fn append_to(self, out: &mut String) {
-        let line: usize = self.widths.iter().map(|width| width + 2).sum();
+        // How many columns of the terminal a cell takes.
+        let ascii = self.text.is_ascii();
+        let characters = |cell: &str| if ascii { cell.len() } else { cell.chars().count() };
+        let mut columns: Vec<(usize, bool)> =
+            (0..self.columns.into()).map(|column| (0, self.right.contains(&column))).collect();
+        let (mut text, mut cells) = (&self.text[..], self.cells.iter());
+        for row in &self.rows {
+            for ((width, _), len) in columns[..usize::from(*row)].iter_mut().zip(&mut cells) {
+                let (cell, rest) = text.split_at(*len as usize);
+                *width = (*width).max(characters(cell));
+                text = rest;
+            }
+        }
+        let line: usize = columns.iter().map(|(width, _)| width + 2).sum();
         out.reserve(self.rows.len().saturating_mul(line + 1));
         let (mut text, mut cells) = (&self.text[..], self.cells.iter());
         for row in &self.rows {
             // Spaces since the last cell with text: none end a line.
             let mut gap = 0;
-            for column in 0..usize::from(*row) {
-                let (cell, rest) = text.split_at(cells.next().map_or(0, |len| *len as usize));
-                let space = self.widths[column] - characters(cell) + 2;
+            for ((width, right), len) in columns[..usize::from(*row)].iter().zip(&mut cells) {
+                let (cell, rest) = text.split_at(*len as usize);
+                let space = width - characters(cell) + 2;
                 // On either side of a cell at the right, and after one at the left.
-                let before = if self.right.contains(&column) { space } else { 2 };
+                let before = if *right { space } else { 2 };
                 gap += before;
                 if !cell.is_empty() {
                     spaces(std::mem::take(&mut gap), out);
@@ -121,11 +145,6 @@ fn spaces(mut count: usize, out: &mut String) {
     out.push_str(&MANY[..count]);
 }
 
-/// How many columns of the terminal a cell takes.
-fn characters(cell: &str) -> usize {
-    if cell.is_ascii() { cell.len() } else { cell.chars().count() }
-}
-
 /// Losses by kind, each with how many and the first few.
 pub(super) fn losses(losses: &[Loss]) -> String {
     const SHOWN: usize = 3;
@@ -146,7 +165,8 @@ pub(super) fn losses(losses: &[Loss]) -> String {
         }
         for (reason, losses) in reasons {
             let _ = writeln!(text, "  {} ({}): {}", kind.name(), losses.len(), plain(reason));
-            let names: Vec<String> = losses.iter().take(SHOWN).map(|loss| plain(&loss.subject)).collect();
+            let names: Vec<Cow<'_, str>> =
+                losses.iter().take(SHOWN).map(|loss| plain(&loss.subject)).collect();
             let more = losses.len().saturating_sub(SHOWN);
             let tail = if more > 0 { format!(", and {more} more") } else { String::new() };
             let _ = writeln!(text, "      {}{tail}", names.join(", "));

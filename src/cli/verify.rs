@@ -173,7 +173,7 @@ fn layer_name(layer: &Layer) -> &str {
 }
 
 fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict) -> Vec<String> {
-    let mut row = vec![render::plain(name), render::plain(what)];
+    let mut row = vec![render::plain(name).into_owned(), render::plain(what).into_owned()];
     let Some(Comparison { shape, metrics, checks, .. }) = comparison else {
         row.extend(["-"; 8].map(str::to_owned));
         row.push(verdict.name().to_owned());

@@ -99,7 +99,7 @@ fn dtypes(tensors: &[TensorSummary]) -> String {
 }
 
 fn file(file: &FileSummary) -> String {
-    let size = file.bytes.map_or_else(|| "missing".to_owned(), bytes);
+    let size = file.bytes.map_or_else(|| "missing".to_owned(), |len| bytes(len).to_string());
     format!(
         "<tr><td class=\"name\">{}</td><td class=\"number\">{size}</td><td class=\"number\">{}</td></tr>\n",
         name(&file.name),

@@ -87,16 +87,26 @@ impl Contents {
                 .found(self.placements.len().to_string())
                 .expected(tensors.len().to_string()));
         }
-        let mut names = HashSet::with_capacity(tensors.len());
         for (id, (tensor, placement)) in tensors.iter().zip(&self.placements).enumerate() {
             limits.check("name_bytes", tensor.name.len() as u64)?;
-            if !names.insert(tensor.name.as_str()) {
-                return Err(Error::corrupt("two tensors have the same name").tensor(&tensor.name));
-            }
             self.check_tensor(TensorId(id), tensor, placement, limits)
                 .map_err(|error| error.tensor(&tensor.name))?;
         }
-        self.check_graph(&names, limits)
+        self.check_names()?;
+        self.check_graph(limits)
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let tensors = &self.checkpoint.tensors;
+        // As most formats have them: then no set of many thousand names is made.
+        if tensors.is_sorted_by(|tensor, next| tensor.name < next.name) {
+            return Ok(());
+        }
+        let mut names = HashSet::with_capacity(tensors.len());
+        match tensors.iter().find(|tensor| !names.insert(tensor.name.as_str())) {
+            Some(tensor) => Err(Error::corrupt("two tensors have the same name").tensor(&tensor.name)),
+            None => Ok(()),
+        }
     }
 
     fn check_tensor(
@@ -125,10 +135,12 @@ impl Contents {
         check_fit(tensor, placement)
     }
 
-    fn check_graph(&self, names: &HashSet<&str>, limits: &Limits) -> Result<()> {
+    fn check_graph(&self, limits: &Limits) -> Result<()> {
         let Some(graph) = &self.checkpoint.graph else { return Ok(()) };
         limits.check("graph_nodes", graph.nodes.len() as u64)?;
         graph.check()?;
+        let names: HashSet<&str> =
+            self.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         for node in &graph.nodes {
             for (role, tensor) in &node.parameters {
                 if !names.contains(tensor.as_str()) {

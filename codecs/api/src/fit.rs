@@ -55,6 +55,9 @@ fn check_tiles(tensor: &Tensor, placement: &Placement) -> Result<()> {
 }
 
 fn is_permutation(encoding: &Encoding, rank: usize) -> bool {
+    if encoding.order.iter().copied().eq(0..rank) {
+        return true;
+    }
     let mut seen = vec![false; rank];
     encoding.order.len() == rank
         && encoding

@@ -160,10 +160,15 @@ impl From<Shape> for Vec<u64> {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match f.width() {
-            Some(_) => f.pad(&format!("{:?}", &self[..])),
-            None => write!(f, "{:?}", &self[..]),
+        if f.width().is_some() {
+            return f.pad(&format!("{:?}", &self[..]));
         }
+        f.write_str("[")?;
+        for (axis, dim) in self.iter().enumerate() {
+            f.write_str(if axis == 0 { "" } else { ", " })?;
+            dim.fmt(f)?;
+        }
+        f.write_str("]")
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::base64;
 use crate::bundle::Index;
-use crate::format::{Entry, OBJECT_GRAPH, shard_name};
+use crate::format::{Entry, OBJECT_GRAPH, SliceExtent, shard_name};
 use crate::object_graph;
 use crate::ordered_code::slice_key;
 use crate::slices::slice_text;
@@ -27,22 +27,19 @@ type Run = (u32, u64, u64);
 /// # Errors
 /// [`ckpt_api::Kind::Io`], [`ckpt_api::Kind::Unsupported`].
 pub(crate) fn keep(contents: &mut Contents, bundle: &Bundle) -> Result<Vec<usize>> {
-    let pairs = contents.placements.iter().zip(bundle.entries);
-    let mut stored: Vec<Stored> = pairs
-        .map(|(placement, (key, entry))| Stored::new(placement.tensor, key, entry, bundle.index))
-        .collect();
-    stored.sort_unstable_by(|a, b| (a.first, a.key).cmp(&(b.first, b.key)));
+    let stored = stored(contents, bundle);
     let numbers = reorder(contents, &stored);
-    keep_slices(contents, &stored);
-    let graph = stored.iter().position(|stored| stored.key == OBJECT_GRAPH.as_bytes());
+    keep_slices(contents, &stored, bundle);
+    let is_graph = |stored: &Stored| bundle.key(stored.id) == OBJECT_GRAPH.as_bytes();
+    let graph = stored.iter().position(is_graph);
     if let Some(index) = graph.filter(|index| index + 1 < stored.len()) {
         contents.checkpoint.metadata.insert("tf2", "object_graph_index", index);
     }
     if let Some(bytes) = bundle.object_graph {
         keep_unknown_keys(contents, bundle.index, bytes);
     }
-    let mut all: Vec<Run> =
-        stored.iter().flat_map(|stored| &stored.runs).copied().filter(|run| run.2 > 0).collect();
+    let mut all: Vec<Run> = Vec::with_capacity(stored.len());
+    all.extend(stored.iter().flat_map(|stored| bundle.runs(stored.id)).filter(|run| run.2 > 0));
     all.sort_unstable();
     if overlap(&all) {
         contents.notes.push(
@@ -74,31 +71,44 @@ pub(crate) struct Bundle<'a> {
     pub(crate) limits: &'a Limits,
 }
 
-struct Stored<'a> {
-    id: TensorId,
-    key: &'a [u8],
-    entry: &'a Entry,
-    /// One, unless it is stored in slices.
-    runs: SmallVec<[Run; 1]>,
+impl<'a> Bundle<'a> {
+    /// The key of a tensor, by its number in the order of the entries.
+    fn key(&self, id: TensorId) -> &'a [u8] {
+        self.entries.get(id.0).map(|(key, _)| *key).unwrap_or_default()
+    }
+
+    fn slices(&self, id: TensorId) -> &'a [Vec<SliceExtent>] {
+        self.entries.get(id.0).map(|(_, entry)| &entry.slices[..]).unwrap_or_default()
+    }
+
+    /// Where a tensor's bytes lie: one run, unless it is stored in slices.
+    fn runs(&self, id: TensorId) -> SmallVec<[Run; 1]> {
+        let Some((key, entry)) = self.entries.get(id.0) else { return smallvec![] };
+        let run = |entry: &Entry| (entry.shard, entry.offset, entry.size);
+        if entry.slices.is_empty() {
+            return smallvec![run(entry)];
+        }
+        let find = |slice: &Vec<_>| self.index.find(&slice_key(key, slice));
+        let found = entry.slices.iter().filter_map(|slice| self.index.entries.get(find(slice)?));
+        found.map(|(_, entry)| run(entry)).collect()
+    }
+}
+
+/// One tensor. Small, for there can be many thousand: what else is to be known, [`Bundle`] says by its number.
+struct Stored {
     /// Where it lies; what has no bytes lies before what begins at the same offset.
     first: Option<(u32, u64, bool)>,
+    /// Its number in the order of the entries.
+    id: TensorId,
 }
 
-impl<'a> Stored<'a> {
-    fn new(id: TensorId, key: &'a [u8], entry: &'a Entry, index: &Index) -> Self {
-        let runs = runs(index, key, entry);
-        let first = runs.iter().map(|(shard, offset, size)| (*shard, *offset, *size > 0)).min();
-        Stored { id, key, entry, runs, first }
-    }
-}
-
-fn runs(index: &Index, key: &[u8], entry: &Entry) -> SmallVec<[Run; 1]> {
-    let run = |entry: &Entry| (entry.shard, entry.offset, entry.size);
-    if entry.slices.is_empty() {
-        return smallvec![run(entry)];
-    }
-    let find = |slice: &Vec<_>| index.find(&slice_key(key, slice)).and_then(|at| index.entries.get(at));
-    entry.slices.iter().filter_map(|slice| find(slice).map(|(_, entry)| run(entry))).collect()
+/// The tensors in the order in which their data lies; those that begin at one place in the order of their keys.
+fn stored(contents: &Contents, bundle: &Bundle) -> Vec<Stored> {
+    let first = |id| bundle.runs(id).iter().map(|(shard, offset, size)| (*shard, *offset, *size > 0)).min();
+    let ids = contents.placements.iter().map(|placement| placement.tensor);
+    let mut stored: Vec<Stored> = ids.map(|id| Stored { first: first(id), id }).collect();
+    stored.sort_unstable_by_key(|stored| (stored.first, stored.id.0));
+    stored
 }
 
 /// Gives each tensor's new number.
@@ -124,10 +134,11 @@ fn reorder(contents: &mut Contents, stored: &[Stored]) -> Vec<usize> {
     numbers
 }
 
-fn keep_slices(contents: &mut Contents, stored: &[Stored]) {
-    for (tensor, Stored { entry, .. }) in contents.checkpoint.tensors.iter_mut().zip(stored) {
-        if !entry.slices.is_empty() {
-            let slices: Vec<String> = entry.slices.iter().map(|slice| slice_text(slice)).collect();
+fn keep_slices(contents: &mut Contents, stored: &[Stored], bundle: &Bundle) {
+    for (tensor, stored) in contents.checkpoint.tensors.iter_mut().zip(stored) {
+        let slices = bundle.slices(stored.id);
+        if !slices.is_empty() {
+            let slices: Vec<String> = slices.iter().map(|slice| slice_text(slice)).collect();
             tensor.metadata.insert("tf2", "slices", slices);
         }
     }
@@ -170,9 +181,9 @@ fn keep_layout(contents: &mut Contents, stored: &[Stored], all: &[Run], bundle: 
     let mut apart = Vec::new();
     for (position, stored) in stored.iter().enumerate() {
         let mut dense = true;
-        for (shard, offset, size) in &stored.runs {
-            dense &= end == (*shard, *offset);
-            end = (*shard, offset.saturating_add(*size));
+        for (shard, offset, size) in bundle.runs(stored.id) {
+            dense &= end == (shard, offset);
+            end = (shard, offset.saturating_add(size));
         }
         if !dense {
             apart.push(position);
@@ -198,8 +209,9 @@ fn keep_layout(contents: &mut Contents, stored: &[Stored], all: &[Run], bundle: 
     }
     for position in apart {
         let Some(stored) = stored.get(position) else { continue };
-        let at: Vec<Value> = stored.runs.iter().map(|(shard, offset, _)| json!([shard, offset])).collect();
-        if let (true, [at]) = (stored.key == OBJECT_GRAPH.as_bytes(), &at[..]) {
+        let runs = bundle.runs(stored.id);
+        let at: Vec<Value> = runs.iter().map(|(shard, offset, _)| json!([shard, offset])).collect();
+        if let (true, [at]) = (bundle.key(stored.id) == OBJECT_GRAPH.as_bytes(), &at[..]) {
             layout["object_graph"] = at.clone();
         }
         if let Some(tensor) = contents.checkpoint.tensors.get_mut(position) {
@@ -294,16 +306,7 @@ fn gaps(all: &[Run], files: &[Option<u64>]) -> Vec<Run> {
 /// Keeps an index that would not be written so.
 fn keep_index(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
     let Bundle { file, index, limits, .. } = bundle;
-    let header = &index.header;
-    let mut table = write::index(header.shards, header.endian, Compression::None);
-    let mut value = Vec::new();
-    for (key, entry) in &index.entries {
-        value.clear();
-        entry.encode(&mut value)?;
-        table.add(key, &value);
-    }
-    let written = table.finish();
-    if !index.repairs.is_empty() || is_the_same(file, &written)? {
+    if !index.repairs.is_empty() || is_as_written(file, index)? {
         return Ok(());
     }
     if limits.check("header_bytes", file.len()).is_err() {
@@ -315,16 +318,24 @@ fn keep_index(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
     Ok(())
 }
 
-fn is_the_same(file: &File, bytes: &[u8]) -> Result<bool> {
-    if file.len() != bytes.len() as u64 {
-        return Ok(false);
-    }
-    let mut offset = 0;
-    for chunk in bytes.chunks(1 << 20) {
-        if file.bytes(offset, chunk.len() as u64)? != chunk {
+/// Whether the file has the bytes that would be written for what it says; compared block by block.
+fn is_as_written(file: &File, index: &Index) -> Result<bool> {
+    let mut at = 0;
+    let mut is_next = |bytes: Vec<u8>| -> Result<bool> {
+        let (start, len) = (at, bytes.len() as u64);
+        at += len;
+        Ok(at <= file.len() && file.bytes(start, len)? == bytes)
+    };
+    let mut table = write::index(index.header.shards, index.header.endian, Compression::None);
+    let mut value = Vec::new();
+    for (key, entry) in &index.entries {
+        value.clear();
+        entry.encode(&mut value)?;
+        table.add(key, &value);
+        let blocks = table.take();
+        if !blocks.is_empty() && !is_next(blocks)? {
             return Ok(false);
         }
-        offset += chunk.len() as u64;
     }
-    Ok(true)
+    Ok(is_next(table.finish())? && at == file.len())
 }

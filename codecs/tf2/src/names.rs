@@ -1,20 +1,21 @@
 //! Keys as text.
 
+use std::borrow::Cow;
+
 /// A key as messages show it: one that is too long for them is cut.
 pub(crate) fn shown(key: &[u8]) -> String {
     const MOST: usize = 1000;
-    let (mut shown, _) = text(key.get(..MOST).unwrap_or(key));
+    let mut shown = text(key.get(..MOST).unwrap_or(key)).into_owned();
     if key.len() > MOST {
         shown.push('…');
     }
     shown
 }
 
-/// A key as text. Bytes that are no UTF-8 become `\xNN`, and then a backslash becomes two; the second value
-/// says whether that was done.
-pub(crate) fn text(key: &[u8]) -> (String, bool) {
+/// A key as text. Bytes that are no UTF-8 become `\xNN`, and then a backslash becomes two: only then it is owned.
+pub(crate) fn text(key: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(key) {
-        return (text.to_owned(), false);
+        return Cow::Borrowed(text);
     }
     let mut text = String::new();
     for chunk in key.utf8_chunks() {
@@ -23,7 +24,7 @@ pub(crate) fn text(key: &[u8]) -> (String, bool) {
             text.push_str(&format!("\\x{byte:02x}"));
         }
     }
-    (text, true)
+    Cow::Owned(text)
 }
 
 /// The key that [`text`] escaped; `None` where it escaped none so.
@@ -58,15 +59,15 @@ mod tests {
 
     #[test]
     fn a_key_that_is_no_text_is_escaped_so_that_it_can_be_recovered() {
-        assert_eq!(text("n\u{e9}\\x".as_bytes()), ("n\u{e9}\\x".to_owned(), false));
-        assert_eq!(text(b"a\\\xff\x00"), ("a\\\\\\xff\0".to_owned(), true));
+        assert!(matches!(text("n\u{e9}\\x".as_bytes()), Cow::Borrowed("n\u{e9}\\x")));
+        assert_eq!(text(b"a\\\xff\x00"), "a\\\\\\xff\0");
     }
 
     #[test]
     fn an_escaped_key_comes_back() {
         for key in [&b"a\\\xff\x00"[..], b"\x80\\x80", b"\xe2\x82 \xe2\x82\xac"] {
-            let (escaped, was_escaped) = text(key);
-            assert!(was_escaped);
+            let escaped = text(key);
+            assert!(matches!(escaped, Cow::Owned(_)));
             assert_eq!(unescape(&escaped).unwrap(), key);
         }
         for text in ["\\", "\\x", "\\x8", "\\xzz", "\\n"] {

@@ -13,6 +13,7 @@ use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limits, Metadata, Options,
     Placement, Region, Result, Tensor, TensorId,
 };
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads everything but tensor data, and of that the lengths of strings and the object graph.
@@ -28,12 +29,12 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     contents.checkpoint.tensors.reserve_exact(entries.len());
     contents.placements.reserve_exact(entries.len());
     for (key, entry) in &entries {
-        let (name, was_escaped) = names::text(key);
+        let name = names::text(key);
         let (mut tensor, placement) =
             reader
                 .tensor(TensorId(contents.placements.len()), &name, key, entry)
                 .map_err(|error| located(error, &file, entry).tensor(names::shown(key)))?;
-        if was_escaped {
+        if let Cow::Owned(name) = name {
             tensor.metadata.insert("tf2", "escaped", name);
         }
         contents.checkpoint.tensors.push(tensor);
@@ -56,9 +57,8 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     // The tensors have all of it, and what follows takes as much memory again.
     drop(entries);
     drop(index.entries);
-    let tensors: Vec<&Tensor> =
-        by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number)).collect();
-    let description = description(input, &location, &tensors, object_graph.as_deref(), options, limits)?;
+    let tensors = by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number));
+    let description = description(input, &location, tensors, object_graph.as_deref(), options, limits)?;
     finish::finish(&mut contents, description, options)?;
     Ok(contents)
 }
@@ -93,10 +93,10 @@ fn metadata(header: &Header, object_graph: Option<&[u8]>) -> Metadata {
 
 /// What other sources say of `tensors`, which come in the order of their keys: of two that say the same, the first is
 /// the one that counts.
-fn description(
+fn description<'a>(
     input: &Input,
     location: &Location,
-    tensors: &[&Tensor],
+    tensors: impl Iterator<Item = &'a Tensor>,
     object_graph: Option<&[u8]>,
     options: &Options,
     limits: &Limits,
@@ -109,7 +109,6 @@ fn description(
     };
     let (saved_model, keras_metadata) = (read(&location.saved_model)?, read(&location.keras_metadata)?);
     let entries: Vec<describe::Entry> = tensors
-        .iter()
         .map(|tensor| describe::Entry { key: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape })
         .collect();
     let file = input.display(&location.index);
@@ -190,7 +189,6 @@ impl<'a> Reader<'a> {
             }
         };
         let encoding = Encoding { endian: self.index.header.endian, ..Encoding::row_major(&tensor) };
-        let name = name.to_owned();
         Ok((tensor, Placement::new(id, name, extents, encoding)))
     }
 

@@ -23,7 +23,10 @@ pub(crate) enum Compression {
 
 /// Takes entries in the order of their keys and gives the bytes of the file.
 pub(crate) struct TableWriter {
+    /// The bytes of the file after those that were taken.
     file: Vec<u8>,
+    /// How many were taken.
+    taken: u64,
     compression: Compression,
     block: BlockWriter,
     index: BlockWriter,
@@ -39,6 +42,7 @@ impl TableWriter {
     pub(crate) fn new(compression: Compression) -> Self {
         TableWriter {
             file: Vec::new(),
+            taken: 0,
             compression,
             block: BlockWriter::new(RESTART_INTERVAL),
             index: BlockWriter::new(INDEX_RESTART_INTERVAL),
@@ -60,7 +64,13 @@ impl TableWriter {
         }
     }
 
-    /// The file.
+    /// The next bytes of the file, as far as they are made: whole blocks, or none.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        self.taken += self.file.len() as u64;
+        std::mem::take(&mut self.file)
+    }
+
+    /// The file, or what was not taken of it.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.flush();
         let metaindex = self.write(&BlockWriter::new(RESTART_INTERVAL).contents());
@@ -91,7 +101,7 @@ impl TableWriter {
         let kind = u8::from(compressed.is_some());
         self.file.extend(compressed.as_deref().unwrap_or(contents));
         let mut handle = Vec::new();
-        varint::write(&mut handle, start as u64);
+        varint::write(&mut handle, self.taken + start as u64);
         varint::write(&mut handle, (self.file.len() - start) as u64);
         self.file.push(kind);
         let crc = crc32c::crc32c(self.file.get(start..).unwrap_or_default());

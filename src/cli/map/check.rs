@@ -45,7 +45,7 @@ fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport]) -> String {
     let rows = applied.targets.iter().map(|target| {
         let tensor = ids.get(target.name.as_str()).and_then(|id| made.tensors.get(id.0));
         let shape = tensor.map(|tensor| tensor.shape.to_string()).unwrap_or_default();
-        vec![sources(target), render::plain(&target.name), shape, target.recipe.describe()]
+        vec![sources(target), render::plain(&target.name).into_owned(), shape, target.recipe.describe()]
     });
     let mut text = render::table(&["from", "to", "shape", "steps"], &[], &rows.collect::<Vec<_>>());
     for rule in rules {

@@ -87,7 +87,7 @@ fn place(line: Option<usize>) -> String {
 
 /// `name = a + b: transpose`, as far as there is more to say than the name.
 fn described(target: &Target) -> String {
-    let mut text = render::plain(&target.name);
+    let mut text = render::plain(&target.name).into_owned();
     if target.sources.len() > 1 {
         let _ = write!(text, " = {}", sources(target));
     }

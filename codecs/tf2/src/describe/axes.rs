@@ -22,7 +22,8 @@ pub(super) fn label(
         .collect();
     for entry in entries.iter().filter(|entry| entry.dtype.is_float()) {
         let name = full_names.get(entry.key).copied().unwrap_or(path(entry.key));
-        let convolution = kernels.is_convolution(entry.key, name, objects.is_none());
+        let convolution =
+            entry.shape.rank() == 4 && kernels.is_convolution(entry.key, name, objects.is_none());
         let Some(named) = by_name(last(name), entry.shape.rank(), convolution) else { continue };
         if !kernels.contradicts(entry, catalog) {
             axes.entry(entry.key.to_owned()).or_insert(named);

@@ -189,6 +189,8 @@ pub(super) fn path(key: &str) -> &str {
 }
 
 /// What follows the last slash.
+// By bytes: names are short, and there can be many thousand.
 pub(super) fn last(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+    let slash = path.bytes().rposition(|byte| byte == b'/');
+    slash.and_then(|slash| path.get(slash + 1..)).unwrap_or(path)
 }

@@ -150,10 +150,10 @@ fn by_name(entry: &Entry, catalog: &Catalog) -> Option<Role> {
     if entry.key == OBJECT_GRAPH {
         return Some(Role::Bookkeeping);
     }
-    if COUNTERS.contains(&last(name)) && is_count(entry) {
+    if is_count(entry) && COUNTERS.contains(&last(name)) {
         return Some(Role::Counter);
     }
-    let power = matches!(last(name), "beta1_power" | "beta2_power") && entry.shape.rank() == 0;
+    let power = entry.shape.rank() == 0 && matches!(last(name), "beta1_power" | "beta2_power");
     if power || entry.key.contains("/.OPTIMIZER_SLOT/") || slot_of(entry, catalog).is_some() {
         return Some(Role::Optimizer);
     }
@@ -164,13 +164,10 @@ fn by_name(entry: &Entry, catalog: &Catalog) -> Option<Role> {
 pub(super) fn slot_of<'a>(entry: &Entry<'a>, catalog: &Catalog) -> Option<&'a str> {
     const SLOTS: &[&str] =
         &["Adam", "Momentum", "RMSProp", "Adagrad", "Adadelta", "Ftrl", "AdaMax", "Nadam", "LAMB"];
-    let (variable, slot) = entry.key.rsplit_once('/')?;
-    let known = SLOTS.iter().any(|known| {
-        let number = slot.strip_prefix(known);
-        number.is_some_and(|rest| {
-            rest.is_empty() || rest.strip_prefix('_').is_some_and(|n| n.parse::<u8>().is_ok())
-        })
-    });
+    let slot = last(entry.key);
+    let (name, number) = slot.split_once('_').unwrap_or((slot, "0"));
+    let known = SLOTS.contains(&name) && number.parse::<u8>().is_ok();
+    let variable = entry.key.strip_suffix(slot)?.strip_suffix('/')?;
     // Looked up last: most keys are no slot's.
     (known && catalog.get(variable)?.shape == entry.shape).then_some(variable)
 }

@@ -5,6 +5,7 @@ use crate::format::{OBJECT_GRAPH, holder};
 use crate::naming::{Made, Named, Naming};
 use crate::{base64, names};
 use ckpt_api::{Axis, Checkpoint, Graph, Limits, Loss, LossKind, Op, Role, Shape, Tensor};
+use std::borrow::Cow;
 
 /// A loss for each thing that is not told by the file when `checkpoint` is stored under these names.
 pub(crate) fn unsaid(checkpoint: &Checkpoint, naming: &Naming) -> Vec<Loss> {
@@ -64,9 +65,9 @@ struct Stored<'a> {
 
 impl<'a> Stored<'a> {
     fn new(tensor: &'a Tensor, named: &'a Named) -> Self {
-        let (key, _) = names::text(&named.key);
+        let key = names::text(&named.key);
         let shape = tensor.shape.permuted(&named.order);
-        Stored { tensor, key, shape, order: &named.order }
+        Stored { tensor, key: key.into_owned(), shape, order: &named.order }
     }
 
     fn loss(&self, told: &Description) -> Option<Loss> {
@@ -93,8 +94,8 @@ impl<'a> Stored<'a> {
 
 /// What names and the object graph say.
 fn read_again<'a>(checkpoint: &Checkpoint, naming: &Naming, stored: &'a [Stored<'a>]) -> Description {
-    let made: Vec<(String, &Made)> =
-        naming.made.iter().map(|made| (names::text(&made.key).0, made)).collect();
+    let made: Vec<(Cow<'_, str>, &Made)> =
+        naming.made.iter().map(|made| (names::text(&made.key), made)).collect();
     let made = made.iter().map(|(key, made)| describe::Entry { key, dtype: made.dtype, shape: &made.shape });
     let entry = |stored: &'a Stored| describe::Entry {
         key: &stored.key,
