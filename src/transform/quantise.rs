@@ -1,7 +1,7 @@
 //! Numbers stored as integers: `integer = scale · number`, and back.
 
 use super::simd::vectorised;
-use ckpt_api::{DType, Error, Result, Scaling};
+use ckpt_api::{DType, Error, Result, Rounding, Scaling};
 
 /// Whether numbers can be stored as this type's integers.
 pub fn quantisable(dtype: DType) -> bool {
@@ -33,30 +33,55 @@ pub fn quantise(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: 
 /// Stores integers of `N` bytes; `false` where one is not in `range`.
 fn store<const N: usize>(scaling: Scaling, range: [f64; 2], numbers: &[[u8; 4]], out: &mut [u8]) -> bool {
     let out = out.as_chunks_mut::<N>().0;
+    // Each way is a loop of its own.
     vectorised(
         #[inline(always)]
-        || {
-            let mut fit = true;
-            for (number, out) in numbers.iter().zip(out) {
-                let (integer, fits) = integer(scaling, range, f32::from_le_bytes(*number));
-                fit &= fits;
-                // Exact, where it fits.
-                out.copy_from_slice(&(integer as i32).to_le_bytes()[..N]);
+        || match scaling.rounding {
+            Rounding::Truncate => {
+                store_as(Scaling { rounding: Rounding::Truncate, ..scaling }, range, numbers, out)
             }
-            fit
+            Rounding::Nearest => {
+                store_as(Scaling { rounding: Rounding::Nearest, ..scaling }, range, numbers, out)
+            }
         },
     )
+}
+
+#[inline(always)]
+fn store_as<const N: usize>(
+    scaling: Scaling,
+    range: [f64; 2],
+    numbers: &[[u8; 4]],
+    out: &mut [[u8; N]],
+) -> bool {
+    let mut fit = true;
+    for (number, out) in numbers.iter().zip(out) {
+        let (integer, fits) = integer(scaling, range, f32::from_le_bytes(*number));
+        fit &= fits;
+        out.copy_from_slice(&low_bits(integer).to_le_bytes()[..N]);
+    }
+    fit
 }
 
 /// The integer that stands for a number, and whether it lies in `range`.
 #[inline(always)]
 fn integer(scaling: Scaling, [low, high]: [f64; 2], number: f32) -> (f64, bool) {
     let integer = scaling.units(number);
-    let limit = scaling.limit.map_or(f64::INFINITY, |limit| f64::from(limit.get()));
+    let fits = |integer| (integer >= low) & (integer <= high);
+    let Some(limit) = scaling.limit else { return (integer, fits(integer)) };
+    let limit = f64::from(limit.get());
     let integer = if integer > limit { limit } else { integer };
     let integer = if integer < -limit { -limit } else { integer };
     // What is no number is not clipped.
-    (integer, (integer >= low) & (integer <= high) & number.is_finite())
+    (integer, fits(integer) & number.is_finite())
+}
+
+/// A whole number as an `i32`, for those that are one: where the last bit of a double is worth 1, its lowest bits are the
+/// integer. A conversion by `as` checks the range once more, one number at a time.
+#[inline(always)]
+fn low_bits(integer: f64) -> i32 {
+    const LAST_BIT_IS_ONE: f64 = (3u64 << 51) as f64;
+    (integer + LAST_BIT_IS_ONE).to_bits() as i32
 }
 
 /// The error for the first number that does not fit.
