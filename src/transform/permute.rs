@@ -241,8 +241,8 @@ fn square_with<S: Simd, const N: usize, const B: usize, const K: usize>(
     let (column_blocks, last_columns) = columns.as_chunks::<B>();
     // Made once: it is written from end to end for every block.
     let mut turned = [[[0; N]; B]; B];
-    for (r, rows) in row_blocks.iter().enumerate() {
-        for (c, columns) in column_blocks.iter().enumerate() {
+    for (c, columns) in column_blocks.iter().enumerate() {
+        for (r, rows) in row_blocks.iter().enumerate() {
             let (source, out) = (&source[c * B..], &mut out[r * B..]);
             block::<S, N, B, K>(simd, source, out, rows, columns, &mut turned);
         }
