@@ -166,7 +166,8 @@ mod tests {
     #[test]
     fn a_slot_outlives_its_tensor_as_a_tensor_of_its_own() {
         let mut contents = contents();
-        let slot = |variable: &str| Some(ckpt_api::Slot { variable: variable.into(), name: "m".into() });
+        let slot =
+            |variable: &str| Some(Box::new(ckpt_api::Slot { variable: variable.into(), name: "m".into() }));
         contents.checkpoint.tensors[0].slot = slot("b/w");
         contents.checkpoint.tensors[2].slot = slot("a/w");
         select(&mut contents, &[], &["b/w".into()]).unwrap();

@@ -98,7 +98,7 @@ pub fn describe(u: &mut Unstructured, checkpoint: &mut Checkpoint) -> Result<()>
             tensor.quantisation = Some(Quantisation { scale });
         }
         if u.arbitrary()? {
-            tensor.slot = Some(Slot { variable: u.choose(&names)?.clone(), name: text(u)? });
+            tensor.slot = Some(Box::new(Slot { variable: u.choose(&names)?.clone(), name: text(u)? }));
         }
         tensor.metadata = metadata(u)?;
     }

@@ -38,13 +38,13 @@ pub(super) fn slots<'t>(
     let of_target: HashMap<&str, Option<Slot>> = targets
         .iter()
         .map(|target| {
-            let slots = target.sources.iter().map(|name| source(name)?.slot.as_ref());
+            let slots = target.sources.iter().map(|name| source(name)?.slot.as_deref());
             let slots: Option<Vec<&Slot>> = slots.collect();
             (target.name.as_str(), slots.and_then(|slots| owners.slot(target, &slots, source)))
         })
         .collect();
     for tensor in made {
-        tensor.slot = of_target.get(tensor.name.as_str()).cloned().flatten();
+        tensor.slot = of_target.get(tensor.name.as_str()).cloned().flatten().map(Box::new);
     }
 }
 

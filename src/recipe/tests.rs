@@ -319,7 +319,7 @@ fn trained() -> Memory {
         });
     for tensor in &mut memory.contents.checkpoint.tensors {
         if let Some(variable) = tensor.name.strip_suffix("_m") {
-            tensor.slot = Some(Slot { variable: variable.into(), name: "m".into() });
+            tensor.slot = Some(Box::new(Slot { variable: variable.into(), name: "m".into() }));
             tensor.role = Role::Optimizer;
         }
     }

@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_slot_follows_the_tensor_that_it_belongs_to() {
         let mut checkpoint = two();
-        checkpoint.tensors[1].slot = Some(crate::Slot { variable: "a".into(), name: "m".into() });
+        checkpoint.tensors[1].slot = Some(Box::new(crate::Slot { variable: "a".into(), name: "m".into() }));
         checkpoint.rename(&BTreeMap::from([("a".to_owned(), "w".to_owned())])).unwrap();
         let slot = checkpoint.tensors[1].slot.as_ref().unwrap();
         assert_eq!((slot.variable.as_str(), slot.name.as_str()), ("w", "m"));

@@ -31,7 +31,8 @@ pub struct Tensor {
     pub quantisation: Option<Quantisation>,
     /// Which tensor it is an optimiser's slot of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slot: Option<Slot>,
+    // Boxed, for few tensors have one and there can be many thousand.
+    pub slot: Option<Box<Slot>>,
     /// What formats say of this tensor alone (its key in another format). Here and not in the checkpoint's metadata,
     /// so that it follows the tensor when a mapping renames it, and goes when the tensor does.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]

@@ -472,7 +472,7 @@ fn tensors(
         match state.slot {
             Some(slot) => {
                 tensor.role = Role::Optimizer;
-                tensor.slot = Some(Slot { variable: id.clone(), name: slot.to_owned() });
+                tensor.slot = Some(Box::new(Slot { variable: id.clone(), name: slot.to_owned() }));
             }
             None => tensor.metadata.insert(ID, KEY_ID, id.as_str()),
         }

@@ -39,7 +39,7 @@ struct Description {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     quantisation: Option<Quantisation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    slot: Option<Slot>,
+    slot: Option<Box<Slot>>,
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     metadata: Metadata,
 }

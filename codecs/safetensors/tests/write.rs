@@ -202,7 +202,7 @@ fn described() -> Checkpoint {
     let mut weight = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
     weight.metadata.insert("tf2", "key", "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE");
     let mut moment = tensor("m", DType::F32, &[2, 3]).with_role(Role::Optimizer);
-    moment.slot = Some(Slot { variable: "w".into(), name: "m".into() });
+    moment.slot = Some(Box::new(Slot { variable: "w".into(), name: "m".into() }));
     let mut checkpoint = with(vec![scaled, weight, moment]);
     let node = Node::new("fc", Op::Gemm).parameter("weight", "w");
     checkpoint.graph = Some(Graph::sequential("mlp", vec![None, Some(2)], vec![None, Some(3)], vec![node]));

@@ -9,7 +9,7 @@ pub(crate) fn finish(contents: &mut Contents, description: Description, options:
     contents.notes.extend(notes);
     for tensor in &mut contents.checkpoint.tensors {
         tensor.role = roles.get(&tensor.name).copied().unwrap_or_default();
-        tensor.slot = slots.get(&tensor.name).cloned();
+        tensor.slot = slots.get(&tensor.name).cloned().map(Box::new);
         if let Some(number) = numbers.get(&tensor.name) {
             tensor.metadata.insert("tf2", OPTIMIZER_NUMBER, *number);
         }

@@ -98,7 +98,7 @@ fn moments_say_whose_they_are() {
     let (contents, values) = read("", &directory(), &ARCH).unwrap();
     let (_, moment) = contents.checkpoint.tensor("velocity/l1w").unwrap();
     assert_eq!(moment.role, Role::Optimizer);
-    assert_eq!(moment.slot, Some(Slot { variable: "l1w".into(), name: "v".into() }));
+    assert_eq!(moment.slot, Some(Box::new(Slot { variable: "l1w".into(), name: "v".into() })));
     assert_eq!(moment.axes, contents.checkpoint.tensor("l1w").unwrap().1.axes);
     assert_eq!(numbers(&contents, &values, "momentum/l0b"), [0.005, -0.01]);
 }

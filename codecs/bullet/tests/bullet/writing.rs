@@ -120,7 +120,7 @@ fn moments_from_another_format_find_their_weight() {
     let mut slot = checkpoint.tensors[0].clone();
     slot.name = "adam/first".into();
     slot.role = Role::Optimizer;
-    slot.slot = Some(Slot { variable: checkpoint.tensors[0].name.clone(), name: "m".into() });
+    slot.slot = Some(Box::new(Slot { variable: checkpoint.tensors[0].name.clone(), name: "m".into() }));
     let weight = checkpoint.tensors[0].name.clone();
     checkpoint.tensors.push(slot);
     values.push(values[0].clone());

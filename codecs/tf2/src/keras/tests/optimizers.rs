@@ -9,7 +9,7 @@ fn trained(slots: &[&str], numbers: &[&str]) -> Checkpoint {
         for slot in slots {
             let mut kept = Tensor { name: format!("{}.{slot}", variable.name), ..variable.clone() };
             kept.role = Role::Optimizer;
-            kept.slot = Some(Slot { variable: variable.name.clone(), name: (*slot).to_owned() });
+            kept.slot = Some(Box::new(Slot { variable: variable.name.clone(), name: (*slot).to_owned() }));
             checkpoint.tensors.push(kept);
         }
     }
@@ -193,7 +193,7 @@ fn what_is_written_is_read_as_the_same_slots_and_numbers() {
                 String::from_utf8(naming.tensors[id].clone().unwrap().key).unwrap()
             };
             for tensor in &checkpoint.tensors {
-                let slot = tensor.slot.clone().map(|slot| Slot { variable: key(&slot.variable), ..slot });
+                let slot = tensor.slot.clone().map(|slot| Slot { variable: key(&slot.variable), ..*slot });
                 assert_eq!(description.slots.get(&key(&tensor.name)), slot.as_ref(), "{style:?} {slots:?}");
                 let number = tensor.metadata.text("tf2", OPTIMIZER_NUMBER);
                 assert_eq!(description.numbers.get(&key(&tensor.name)).copied(), number, "{style:?}");
