@@ -20,6 +20,7 @@ macro_rules! limits {
                 vec![$((stringify!($field), self.$field),)*]
             }
 
+            #[inline(always)]
             fn value(&self, name: &str) -> Option<u64> {
                 match name { $(stringify!($field) => Some(self.$field),)* _ => None }
             }
@@ -90,22 +91,29 @@ impl Limits {
     /// # Errors
     /// [`crate::Kind::Limit`]; [`crate::Kind::Usage`] for a limit that does not exist, so that a misspelt name never
     /// switches a check off.
+    // Inlined, a check compares two numbers: the name is known then.
+    #[inline]
     pub fn check(&self, name: &'static str, found: u64) -> Result<()> {
         match self.value(name) {
-            None => Err(Error::usage("the codec checks a limit that does not exist")
-                .field(name)
-                .help("this is a defect of the codec: please report it")),
-            Some(limit) if found > limit => {
-                // What is counted one by one may be more than was found so far.
-                let raised = found.max(limit.saturating_mul(2));
-                Err(Error::limit(format!("the limit '{name}' is exceeded"))
-                    .found(found.to_string())
-                    .expected(format!("at most {limit}"))
-                    .help(format!("if you trust the file, raise it with --limit {name}={raised}")))
-            }
-            _ => Ok(()),
+            Some(limit) if found <= limit => Ok(()),
+            limit => Err(exceeded(name, limit, found)),
         }
     }
+}
+
+#[cold]
+fn exceeded(name: &'static str, limit: Option<u64>, found: u64) -> Error {
+    let Some(limit) = limit else {
+        return Error::usage("the codec checks a limit that does not exist")
+            .field(name)
+            .help("this is a defect of the codec: please report it");
+    };
+    // What is counted one by one may be more than was found so far.
+    let raised = found.max(limit.saturating_mul(2));
+    Error::limit(format!("the limit '{name}' is exceeded"))
+        .found(found.to_string())
+        .expected(format!("at most {limit}"))
+        .help(format!("if you trust the file, raise it with --limit {name}={raised}"))
 }
 
 #[cfg(test)]

@@ -5,13 +5,16 @@ use crate::names::shown;
 use crate::{ordered_code, table};
 use ckpt_api::{Error, File, Limits, Repair, Result};
 
+/// An entry and its key.
+pub(crate) type Keyed = (Box<[u8]>, Entry);
+
 /// Everything that an index file says.
 #[derive(Debug)]
 pub(crate) struct Index {
     /// What the first entry says.
     pub(crate) header: Header,
     /// All other entries, sorted by key.
-    pub(crate) entries: Vec<(Vec<u8>, Entry)>,
+    pub(crate) entries: Vec<Keyed>,
     /// What was wrong with the table.
     pub(crate) repairs: Vec<Repair>,
 }
@@ -35,7 +38,7 @@ impl Index {
                     // In memory, keys that share prefixes and slices take many times what they take in the file.
                     held = held.saturating_add(key.len() as u64).saturating_add(entry.slice_bytes());
                     limits.check("header_bytes", held).map_err(place)?;
-                    entries.push((key.to_vec(), entry));
+                    entries.push((key.into(), entry));
                 }
             }
             Ok(())
@@ -47,7 +50,7 @@ impl Index {
 
     /// The position of the entry under `key`.
     pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
-        self.entries.binary_search_by(|(known, _)| known.as_slice().cmp(key)).ok()
+        self.entries.binary_search_by(|(known, _)| (**known).cmp(key)).ok()
     }
 
     /// For every entry whether it is the slice of another.

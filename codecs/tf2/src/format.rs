@@ -1,5 +1,6 @@
 //! Constants and structures of the format.
 
+use crate::fields::Fields;
 use crate::proto;
 use crate::varint;
 use ckpt_api::{Checksum, ChecksumAlgorithm, DType, Endian, Error, Result, Shape};
@@ -161,7 +162,7 @@ pub(crate) struct Entry {
     /// Checksum as stored.
     pub(crate) crc: u32,
     /// The boxes that a partitioned tensor is stored in; empty for any other.
-    pub(crate) slices: Vec<Vec<SliceExtent>>,
+    pub(crate) slices: Box<[Vec<SliceExtent>]>,
     /// Where the index file has this entry.
     pub(crate) at: u64,
 }
@@ -186,27 +187,27 @@ impl Entry {
                 .found(format!("{} bytes", bytes.len()))
                 .expected(format!("at most {MAX_ENTRY_BYTES}")));
         }
-        let proto = proto::BundleEntryProto::decode(bytes)
-            .map_err(|error| Error::corrupt("the entry cannot be parsed").found(error.to_string()))?;
-        let slices: Vec<_> = proto.slices.iter().map(slice_extents).collect();
-        let shard = u32::try_from(proto.shard_id).ok().filter(|id| *id < shards || !slices.is_empty());
+        let (fields, slices) = match Fields::of_usual(bytes) {
+            Some(fields) => (fields, Box::default()),
+            None => {
+                let proto = proto::BundleEntryProto::decode(bytes)
+                    .map_err(|error| Error::corrupt("the entry cannot be parsed").found(error.to_string()))?;
+                (Fields::of(&proto), proto.slices.iter().map(slice_extents).collect::<Box<[_]>>())
+            }
+        };
+        let shard = u32::try_from(fields.shard).ok().filter(|id| *id < shards || !slices.is_empty());
         let shard = shard.ok_or_else(|| {
             Error::corrupt("the tensor lies in a data file that the bundle does not have")
                 .field("shard_id")
-                .found(proto.shard_id.to_string())
+                .found(fields.shard.to_string())
                 .expected(format!("less than {shards}"))
         })?;
-        let (offset, size) = (unsigned("offset", proto.offset)?, unsigned("size", proto.size)?);
-        Ok(Entry {
-            dtype: dtype(proto.dtype)?,
-            shape: shape(&proto.shape.unwrap_or_default())?,
-            shard,
-            offset,
-            size,
-            crc: proto.crc32c,
-            slices,
-            at,
-        })
+        let (offset, size) = (unsigned("offset", fields.offset)?, unsigned("size", fields.size)?);
+        let (dtype, crc) = (dtype(fields.dtype)?, fields.crc);
+        let dims = fields
+            .dims
+            .ok_or_else(|| Error::corrupt("the shape is not known").field("shape.unknown_rank"))?;
+        Ok(Entry { dtype, shape: shape(&dims)?, shard, offset, size, crc, slices, at })
     }
 
     /// Appends the entry as TensorFlow writes it.
@@ -306,17 +307,14 @@ fn unsigned(field: &'static str, value: i64) -> Result<u64> {
     })
 }
 
-fn shape(proto: &proto::TensorShapeProto) -> Result<Shape> {
-    if proto.unknown_rank {
-        return Err(Error::corrupt("the shape is not known").field("shape.unknown_rank"));
-    }
-    if proto.dim.len() > MAX_RANK {
+fn shape(dims: &[i64]) -> Result<Shape> {
+    if dims.len() > MAX_RANK {
         return Err(Error::corrupt("the shape has too many axes")
-            .found(proto.dim.len().to_string())
+            .found(dims.len().to_string())
             .expected(format!("at most {MAX_RANK}")));
     }
-    proto.dim.iter().try_for_each(|dim| unsigned("shape.dim.size", dim.size).map(drop))?;
-    Shape::new(proto.dim.iter().map(|dim| dim.size.cast_unsigned()))
+    dims.iter().try_for_each(|dim| unsigned("shape.dim.size", *dim).map(drop))?;
+    Shape::new(dims.iter().map(|dim| dim.cast_unsigned()))
 }
 
 /// TensorFlow's numbers of the dtypes that can be stored.
@@ -481,7 +479,8 @@ mod tests {
 
     #[test]
     fn an_entry_is_written_without_its_zeros_and_with_the_shape_of_a_scalar() {
-        let slices = vec![vec![SliceExtent { start: 0, length: -1 }, SliceExtent { start: 0, length: 1 }]];
+        let slices =
+            vec![vec![SliceExtent { start: 0, length: -1 }, SliceExtent { start: 0, length: 1 }]].into();
         let shape = Shape::scalar();
         let entry = Entry { dtype: DType::U8, shape, shard: 0, offset: 0, size: 0, crc: 0, slices, at: 0 };
         let mut bytes = Vec::new();
@@ -492,7 +491,8 @@ mod tests {
 
     #[test]
     fn an_entry_is_the_message_that_it_is_read_as() {
-        let slices = vec![vec![SliceExtent { start: 70, length: 0 }, SliceExtent { start: 0, length: 300 }]];
+        let slices =
+            vec![vec![SliceExtent { start: 70, length: 0 }, SliceExtent { start: 0, length: 300 }]].into();
         let shape = Shape::new([0, 1, 300]).unwrap();
         let (dtype, offset, size) = (DType::F4E2m1, 1 << 40, u64::from(u32::MAX));
         let entry = Entry { dtype, shape, shard: 3, offset, size, crc: 0xa282_ead8, slices, at: 0 };

@@ -2,7 +2,7 @@
 //! and all that a bundle of the same tensors would not have by itself.
 
 use crate::base64;
-use crate::bundle::Index;
+use crate::bundle::{Index, Keyed};
 use crate::format::{Entry, OBJECT_GRAPH, SliceExtent, shard_name};
 use crate::object_graph;
 use crate::ordered_code::slice_key;
@@ -30,7 +30,7 @@ pub(crate) fn keep(contents: &mut Contents, bundle: &Bundle) -> Result<Vec<usize
     let stored = stored(contents, bundle);
     let numbers = reorder(contents, &stored);
     keep_slices(contents, &stored, bundle);
-    let is_graph = |stored: &Stored| bundle.key(stored.id) == OBJECT_GRAPH.as_bytes();
+    let is_graph = |stored: &TensorId| bundle.key(*stored) == OBJECT_GRAPH.as_bytes();
     let graph = stored.iter().position(is_graph);
     if let Some(index) = graph.filter(|index| index + 1 < stored.len()) {
         contents.checkpoint.metadata.insert("tf2", "object_graph_index", index);
@@ -39,7 +39,7 @@ pub(crate) fn keep(contents: &mut Contents, bundle: &Bundle) -> Result<Vec<usize
         keep_unknown_keys(contents, bundle.index, bytes);
     }
     let mut all: Vec<Run> = Vec::with_capacity(stored.len());
-    all.extend(stored.iter().flat_map(|stored| bundle.runs(stored.id)).filter(|run| run.2 > 0));
+    all.extend(stored.iter().flat_map(|stored| bundle.runs(*stored)).filter(|run| run.2 > 0));
     all.sort_unstable();
     if overlap(&all) {
         contents.notes.push(
@@ -64,7 +64,7 @@ pub(crate) struct Bundle<'a> {
     /// What it says.
     pub(crate) index: &'a Index,
     /// The entries of tensors, in the order of the placements.
-    pub(crate) entries: &'a [(&'a [u8], &'a Entry)],
+    pub(crate) entries: &'a [&'a Keyed],
     /// The object graph, where it has one.
     pub(crate) object_graph: Option<&'a [u8]>,
     /// Bounds.
@@ -74,7 +74,7 @@ pub(crate) struct Bundle<'a> {
 impl<'a> Bundle<'a> {
     /// The key of a tensor, by its number in the order of the entries.
     fn key(&self, id: TensorId) -> &'a [u8] {
-        self.entries.get(id.0).map(|(key, _)| *key).unwrap_or_default()
+        self.entries.get(id.0).map(|(key, _)| &key[..]).unwrap_or_default()
     }
 
     fn slices(&self, id: TensorId) -> &'a [Vec<SliceExtent>] {
@@ -94,30 +94,30 @@ impl<'a> Bundle<'a> {
     }
 }
 
-/// One tensor. Small, for there can be many thousand: what else is to be known, [`Bundle`] says by its number.
-struct Stored {
-    /// Where it lies; what has no bytes lies before what begins at the same offset.
-    first: Option<(u32, u64, bool)>,
-    /// Its number in the order of the entries.
-    id: TensorId,
-}
-
-/// The tensors in the order in which their data lies; those that begin at one place in the order of their keys.
-fn stored(contents: &Contents, bundle: &Bundle) -> Vec<Stored> {
+/// The tensors' numbers in the order of the entries, in the order in which their data lies; those that begin at one place
+/// in the order of their keys.
+fn stored(contents: &Contents, bundle: &Bundle) -> Vec<TensorId> {
+    // What has no bytes lies before what begins at the same offset.
     let first = |id| bundle.runs(id).iter().map(|(shard, offset, size)| (*shard, *offset, *size > 0)).min();
-    let ids = contents.placements.iter().map(|placement| placement.tensor);
-    let mut stored: Vec<Stored> = ids.map(|id| Stored { first: first(id), id }).collect();
-    stored.sort_unstable_by_key(|stored| (stored.first, stored.id.0));
+    let place = |id: &TensorId| (first(*id), id.0);
+    let mut stored: Vec<TensorId> = contents.placements.iter().map(|placement| placement.tensor).collect();
+    // Usually they are in order: nothing is held for it then.
+    if !stored.is_sorted_by_key(place) {
+        stored.sort_by_cached_key(place);
+    }
     stored
 }
 
 /// Gives each tensor's new number.
-fn reorder(contents: &mut Contents, stored: &[Stored]) -> Vec<usize> {
+fn reorder(contents: &mut Contents, stored: &[TensorId]) -> Vec<usize> {
     let mut numbers = vec![0; stored.len()];
     for (position, stored) in stored.iter().enumerate() {
-        if let Some(number) = numbers.get_mut(stored.id.0) {
+        if let Some(number) = numbers.get_mut(stored.0) {
             *number = position;
         }
+    }
+    if numbers.is_sorted() {
+        return numbers;
     }
     // In place: there can be many, and each takes hundreds of bytes.
     let mut left = numbers.clone();
@@ -134,9 +134,9 @@ fn reorder(contents: &mut Contents, stored: &[Stored]) -> Vec<usize> {
     numbers
 }
 
-fn keep_slices(contents: &mut Contents, stored: &[Stored], bundle: &Bundle) {
+fn keep_slices(contents: &mut Contents, stored: &[TensorId], bundle: &Bundle) {
     for (tensor, stored) in contents.checkpoint.tensors.iter_mut().zip(stored) {
-        let slices = bundle.slices(stored.id);
+        let slices = bundle.slices(*stored);
         if !slices.is_empty() {
             let slices: Vec<String> = slices.iter().map(|slice| slice_text(slice)).collect();
             tensor.metadata.insert("tf2", "slices", slices);
@@ -166,7 +166,7 @@ fn overlap(sorted: &[Run]) -> bool {
 }
 
 /// Notes where data lies, unless it lies densely in one file.
-fn keep_layout(contents: &mut Contents, stored: &[Stored], all: &[Run], bundle: &Bundle) -> Result<()> {
+fn keep_layout(contents: &mut Contents, stored: &[TensorId], all: &[Run], bundle: &Bundle) -> Result<()> {
     let shards = bundle.index.header.shards;
     // Else a few bytes that claim many files would have each of them looked for.
     let most = (stored.len() as u64).saturating_mul(4).max(64);
@@ -181,7 +181,7 @@ fn keep_layout(contents: &mut Contents, stored: &[Stored], all: &[Run], bundle: 
     let mut apart = Vec::new();
     for (position, stored) in stored.iter().enumerate() {
         let mut dense = true;
-        for (shard, offset, size) in bundle.runs(stored.id) {
+        for (shard, offset, size) in bundle.runs(*stored) {
             dense &= end == (shard, offset);
             end = (shard, offset.saturating_add(size));
         }
@@ -209,9 +209,9 @@ fn keep_layout(contents: &mut Contents, stored: &[Stored], all: &[Run], bundle: 
     }
     for position in apart {
         let Some(stored) = stored.get(position) else { continue };
-        let runs = bundle.runs(stored.id);
+        let runs = bundle.runs(*stored);
         let at: Vec<Value> = runs.iter().map(|(shard, offset, _)| json!([shard, offset])).collect();
-        if let (true, [at]) = (bundle.key(stored.id) == OBJECT_GRAPH.as_bytes(), &at[..]) {
+        if let (true, [at]) = (bundle.key(*stored) == OBJECT_GRAPH.as_bytes(), &at[..]) {
             layout["object_graph"] = at.clone();
         }
         if let Some(tensor) = contents.checkpoint.tensors.get_mut(position) {
@@ -320,11 +320,20 @@ fn keep_index(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
 
 /// Whether the file has the bytes that would be written for what it says; compared block by block.
 fn is_as_written(file: &File, index: &Index) -> Result<bool> {
-    let mut at = 0;
-    let mut is_next = |bytes: Vec<u8>| -> Result<bool> {
-        let (start, len) = (at, bytes.len() as u64);
-        at += len;
-        Ok(at <= file.len() && file.bytes(start, len)? == bytes)
+    let (mut at, mut stored) = (0, vec![0; CHUNK as usize]);
+    let mut is_next = |bytes: &[u8]| -> Result<bool> {
+        for bytes in bytes.chunks(CHUNK as usize) {
+            let Some(stored) = stored.get_mut(..bytes.len()) else { return Ok(false) };
+            if at + bytes.len() as u64 > file.len() {
+                return Ok(false);
+            }
+            file.read_at(at, stored)?;
+            if stored != bytes {
+                return Ok(false);
+            }
+            at += bytes.len() as u64;
+        }
+        Ok(true)
     };
     let mut table = write::index(index.header.shards, index.header.endian, Compression::None);
     let mut value = Vec::new();
@@ -332,10 +341,10 @@ fn is_as_written(file: &File, index: &Index) -> Result<bool> {
         value.clear();
         entry.encode(&mut value)?;
         table.add(key, &value);
-        let blocks = table.take();
-        if !blocks.is_empty() && !is_next(blocks)? {
+        if !is_next(table.made())? {
             return Ok(false);
         }
+        table.clear_made();
     }
-    Ok(is_next(table.finish())? && at == file.len())
+    Ok(is_next(&table.finish())? && at == file.len())
 }

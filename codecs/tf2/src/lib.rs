@@ -20,6 +20,7 @@ mod base64;
 mod bundle;
 mod cursor;
 mod describe;
+mod fields;
 mod finish;
 mod format;
 mod kept;

@@ -27,6 +27,11 @@ pub(crate) fn text(key: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
+/// [`text`] of a key that nothing else needs.
+pub(crate) fn into_text(key: Box<[u8]>) -> String {
+    String::from_utf8(key.into_vec()).unwrap_or_else(|error| text(error.as_bytes()).into_owned())
+}
+
 /// The key that [`text`] escaped; `None` where it escaped none so.
 pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut key = Vec::with_capacity(text.len());

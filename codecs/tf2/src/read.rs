@@ -1,7 +1,7 @@
 //! Reading: from an input to tensors and where their bytes are.
 
 use crate::base64;
-use crate::bundle::Index;
+use crate::bundle::{Index, Keyed};
 use crate::describe::{self, Description, Sources};
 use crate::format::{Entry, Header, OBJECT_GRAPH, shard_name};
 use crate::kept::{self, Bundle};
@@ -25,10 +25,10 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut reader = Reader::new(input, &location, &index, limits);
     let mut contents = Contents { notes: location.notes.clone(), ..Contents::default() };
     let entries = index.entries.iter().zip(&is_slice).filter(|(_, is_slice)| !**is_slice);
-    let entries: Vec<(&[u8], &Entry)> = entries.map(|((key, entry), _)| (&key[..], entry)).collect();
+    let entries: Vec<&Keyed> = entries.map(|(keyed, _)| keyed).collect();
     contents.checkpoint.tensors.reserve_exact(entries.len());
     contents.placements.reserve_exact(entries.len());
-    for (key, entry) in &entries {
+    for &(key, entry) in &entries {
         let name = names::text(key);
         let (mut tensor, placement) =
             reader
@@ -56,7 +56,12 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     contents.repairs = index.repairs;
     // The tensors have all of it, and what follows takes as much memory again.
     drop(entries);
-    drop(index.entries);
+    let keys = index.entries.into_iter().zip(is_slice).filter(|(_, is_slice)| !is_slice);
+    for (((key, _), _), number) in keys.zip(&by_key) {
+        if let Some(placement) = contents.placements.get_mut(*number) {
+            placement.name = names::into_text(key);
+        }
+    }
     let tensors = by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number));
     let description = description(input, &location, tensors, object_graph.as_deref(), options, limits)?;
     finish::finish(&mut contents, description, options)?;
@@ -189,7 +194,8 @@ impl<'a> Reader<'a> {
             }
         };
         let encoding = Encoding { endian: self.index.header.endian, ..Encoding::row_major(&tensor) };
-        Ok((tensor, Placement::new(id, name, extents, encoding)))
+        // Its name is the key, once nothing else needs that.
+        Ok((tensor, Placement::new(id, String::new(), extents, encoding)))
     }
 
     /// Extents for runs of bytes in the entry's data file; none for a run without bytes.

@@ -23,10 +23,10 @@ pub(crate) enum Compression {
 
 /// Takes entries in the order of their keys and gives the bytes of the file.
 pub(crate) struct TableWriter {
-    /// The bytes of the file after those that were taken.
+    /// The bytes of the file after those that were cleared.
     file: Vec<u8>,
-    /// How many were taken.
-    taken: u64,
+    /// How many were cleared.
+    cleared: u64,
     compression: Compression,
     block: BlockWriter,
     index: BlockWriter,
@@ -42,7 +42,7 @@ impl TableWriter {
     pub(crate) fn new(compression: Compression) -> Self {
         TableWriter {
             file: Vec::new(),
-            taken: 0,
+            cleared: 0,
             compression,
             block: BlockWriter::new(RESTART_INTERVAL),
             index: BlockWriter::new(INDEX_RESTART_INTERVAL),
@@ -64,20 +64,25 @@ impl TableWriter {
         }
     }
 
-    /// The next bytes of the file, as far as they are made: whole blocks, or none.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        self.taken += self.file.len() as u64;
-        std::mem::take(&mut self.file)
+    /// The bytes of the file since the last [`TableWriter::clear_made`], as far as they are made: whole blocks, or none.
+    pub(crate) fn made(&self) -> &[u8] {
+        &self.file
     }
 
-    /// The file, or what was not taken of it.
+    /// Forgets what was made: the next bytes take its room.
+    pub(crate) fn clear_made(&mut self) {
+        self.cleared += self.file.len() as u64;
+        self.file.clear();
+    }
+
+    /// The file, or what of it was not cleared.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.flush();
-        let metaindex = self.write(&BlockWriter::new(RESTART_INTERVAL).contents());
+        let metaindex = self.write(&BlockWriter::new(RESTART_INTERVAL).finish());
         if let Some(handle) = self.pending.take() {
             self.index.add(&successor(&self.block.last_key), &handle);
         }
-        let contents = self.index.contents();
+        let contents = self.index.finish();
         let index = self.write(&contents);
         let mut footer = [metaindex, index].concat();
         footer.resize(FOOTER_LEN as usize - size_of_val(&MAGIC), 0);
@@ -90,9 +95,9 @@ impl TableWriter {
         if self.block.is_empty() {
             return;
         }
-        let contents = self.block.contents();
+        let contents = self.block.finish();
         self.pending = Some(self.write(&contents));
-        self.block.clear();
+        self.block.begin(contents);
     }
 
     fn write(&mut self, contents: &[u8]) -> Handle {
@@ -101,7 +106,7 @@ impl TableWriter {
         let kind = u8::from(compressed.is_some());
         self.file.extend(compressed.as_deref().unwrap_or(contents));
         let mut handle = Vec::new();
-        varint::write(&mut handle, self.taken + start as u64);
+        varint::write(&mut handle, self.cleared + start as u64);
         varint::write(&mut handle, (self.file.len() - start) as u64);
         self.file.push(kind);
         let crc = crc32c::crc32c(self.file.get(start..).unwrap_or_default());
@@ -138,9 +143,11 @@ impl BlockWriter {
         self.entries.is_empty()
     }
 
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.restarts = vec![0];
+    /// Begins the next block in the memory of the last.
+    fn begin(&mut self, mut last: Vec<u8>) {
+        last.clear();
+        self.entries = last;
+        self.restarts.truncate(1);
         self.since = 0;
     }
 
@@ -169,9 +176,9 @@ impl BlockWriter {
         self.since += 1;
     }
 
-    fn contents(&self) -> Vec<u8> {
-        let mut contents = Vec::with_capacity(self.size());
-        contents.extend(&self.entries);
+    /// The contents, without which the block is empty.
+    fn finish(&mut self) -> Vec<u8> {
+        let mut contents = std::mem::take(&mut self.entries);
         for restart in &self.restarts {
             contents.extend(restart.to_le_bytes());
         }

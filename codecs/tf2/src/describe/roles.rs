@@ -165,8 +165,8 @@ pub(super) fn slot_of<'a>(entry: &Entry<'a>, catalog: &Catalog) -> Option<&'a st
     const SLOTS: &[&str] =
         &["Adam", "Momentum", "RMSProp", "Adagrad", "Adadelta", "Ftrl", "AdaMax", "Nadam", "LAMB"];
     let slot = last(entry.key);
-    let (name, number) = slot.split_once('_').unwrap_or((slot, "0"));
-    let known = SLOTS.contains(&name) && number.parse::<u8>().is_ok();
+    let number = SLOTS.iter().find_map(|name| slot.strip_prefix(name))?;
+    let known = number.is_empty() || number.strip_prefix('_')?.parse::<u8>().is_ok();
     let variable = entry.key.strip_suffix(slot)?.strip_suffix('/')?;
     // Looked up last: most keys are no slot's.
     (known && catalog.get(variable)?.shape == entry.shape).then_some(variable)

@@ -156,7 +156,7 @@ impl Draft {
                 && entries.iter().zip(&self.entries).all(|((key, read), entry)| {
                     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
                     entry.encode(&mut ours);
-                    *key == entry.key && read.encode(&mut theirs).is_ok() && theirs == ours
+                    **key == *entry.key && read.encode(&mut theirs).is_ok() && theirs == ours
                 })
         })
     }

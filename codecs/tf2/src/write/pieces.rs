@@ -71,7 +71,7 @@ impl Piece {
     /// A piece of nothing yet.
     pub(crate) fn new(key: Vec<u8>, dtype: DType, shape: Shape) -> Self {
         let entry =
-            Entry { dtype, shape, shard: 0, offset: 0, size: 0, crc: mask(0), slices: Vec::new(), at: 0 };
+            Entry { dtype, shape, shard: 0, offset: 0, size: 0, crc: mask(0), slices: [].into(), at: 0 };
         Piece { key, entry, head: Vec::new(), seed: 0, variants: None, at: None }
     }
 
@@ -205,16 +205,17 @@ impl Pieces {
         let mut whole = Piece::new(Vec::new(), encoding.dtype, tensor.shape.clone()).entry;
         whole.crc = 0;
         let first = self.pieces.len();
-        let mut boxes = Vec::with_capacity(slices.len());
+        let (mut listed, mut boxes) = (Vec::with_capacity(slices.len()), Vec::with_capacity(slices.len()));
         for Slice { extents, region } in slices {
             let mut piece = Piece::new(slice_key(&key, &extents), encoding.dtype, region.shape.clone());
             if tensor.dtype.bytes().is_some() {
                 piece.entry.size = stored_len(tensor, &region.shape, encoding)?;
             }
             self.pieces.push(piece);
-            whole.slices.push(extents);
+            listed.push(extents);
             boxes.push(region);
         }
+        whole.slices = listed.into();
         self.wholes.push((key, whole));
         let pieces = self.pieces.get_mut(first..).unwrap_or_default();
         if tensor.dtype.bytes().is_none() {
