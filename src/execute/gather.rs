@@ -2,7 +2,7 @@
 
 use super::stream::{Files, to_usize};
 use super::tiles::Tiles;
-use crate::transform::{permute_into, strides};
+use crate::transform::{Buffer, permute_into, strides};
 use ckpt_api::{Extent, File, Placement, Region, Result, ScatteredChecksum, Shape, Tensor};
 
 /// Checksums of a tensor's stored extents, computed while boxes of it are read; `None` for an extent that has none.
@@ -21,8 +21,10 @@ pub(super) struct Gather<'a> {
     pub(super) source: &'a Placement,
 }
 
-/// Bytes that are read before they are put where they belong: they should stay in the cache until then.
-const STRIP: u64 = 256 << 10;
+/// Bytes that are read before they are put where they belong. Each row of the result has pages of its own, and what is
+/// written to it at a time is as long as there are rows of the source: to have twice as many is worth more than a strip
+/// that stays in the smallest L2 cache.
+const STRIP: u64 = 1 << 20;
 
 impl Gather<'_> {
     /// Reads the box `wanted` into `out`: row-major in the source's stored axis order. What is read is added to
@@ -31,12 +33,13 @@ impl Gather<'_> {
         &self,
         wanted: &Region,
         checks: &mut Checks,
-        out: &mut Vec<u8>,
-        piece: &mut Vec<u8>,
+        out: &mut Buffer,
+        piece: &mut Buffer,
     ) -> Result<()> {
         let Gather { files, tensor, source } = self;
         let size = self.size();
-        out.resize(to_usize(wanted.shape.elements() * size)?, 0);
+        let first = source.extents.first().map_or(0, |extent| extent.offset);
+        out.resize(to_usize(wanted.shape.elements() * size)?, first);
         let stored_shape = source.window.as_ref().map_or(&tensor.shape, |window| &window.whole);
         let everything = Region { start: vec![0; stored_shape.rank()], shape: stored_shape.clone() };
         let wanted = &within_whole(wanted, source);
@@ -70,9 +73,9 @@ impl Gather<'_> {
         wanted: &Region,
         order: &[usize],
         checks: &mut Checks,
-        out: &mut Vec<u8>,
-        strip: &mut Vec<u8>,
-        piece: &mut Vec<u8>,
+        out: &mut Buffer,
+        strip: &mut Buffer,
+        piece: &mut Buffer,
     ) -> Result<()> {
         let stored = &self.source.encoding.order;
         let size = self.size();
@@ -140,7 +143,7 @@ impl Part<'_> {
     }
 
     /// Reads everything from end to end, in pieces that stay in the cache, and copies each run to where it belongs.
-    fn read_whole(&mut self, runs: &Runs, out: &mut [u8], spare: &mut Vec<u8>) -> Result<()> {
+    fn read_whole(&mut self, runs: &Runs, out: &mut [u8], spare: &mut Buffer) -> Result<()> {
         let per_read = to_usize(READ / runs.len)?;
         if per_read < 2 || self.end - self.begin != runs.bytes() {
             return self.read_runs(runs, out);
@@ -148,7 +151,8 @@ impl Part<'_> {
         let (mut at, len) = (self.begin, to_usize(runs.len)?);
         let mut runs = runs.iter().peekable();
         while runs.peek().is_some() {
-            spare.resize(to_usize((self.end - at).min((per_read * len) as u64))?, 0);
+            let part = to_usize((self.end - at).min((per_read * len) as u64))?;
+            spare.resize(part, self.offset + at - self.begin);
             self.read(at, spare)?;
             at += spare.len() as u64;
             for (piece, (_, target)) in spare.chunks_exact(len).zip(&mut runs) {

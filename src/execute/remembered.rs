@@ -5,6 +5,7 @@ use super::output::Output;
 use super::run::interrupted;
 use super::verify::verify_extent;
 use crate::plan::Job;
+use crate::transform::Buffer;
 use ckpt_api::{Checksum, ChecksumAlgorithm, Extent, Kind, Result, Written};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,7 +79,7 @@ pub(super) fn intact(
     if before.sums.len() != extents.len() {
         return Ok(false);
     }
-    let mut buffer = Vec::new();
+    let mut buffer = Buffer::default();
     for (index, (extent, sum)) in extents.iter().zip(&before.sums).enumerate() {
         if cancelled.load(Ordering::Relaxed) {
             return Err(interrupted());

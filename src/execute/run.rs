@@ -7,11 +7,12 @@ use super::extents::Extents;
 use super::journal::Record;
 use super::output::Output;
 use super::remembered::{asked, checked, intact, record};
-use super::stream::{Files, Piece, TensorStream};
+use super::stream::{Buffers, Files, Piece, TensorStream};
 use super::writer::Writer;
 use crate::plan::{Job, Plan};
 use ckpt_api::{Checkpoint, Error, Extent, Result, Written};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Told how many bytes were written since the last call, from any thread.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
@@ -35,14 +36,25 @@ pub(crate) struct Done {
     pub(crate) kept: bool,
 }
 
+/// What the jobs of a batch share.
+struct Worker<'a> {
+    ahead: Ahead,
+    writer: Writer<'a>,
+    buffers: Buffers,
+}
+
 /// Runs all jobs, several at a time; the results are in the order of the plan's jobs.
 pub(crate) fn run(plan: &Plan, run: &Run) -> Result<Vec<Done>> {
+    let idle = Mutex::new(Vec::new());
+    let lock = || idle.lock().unwrap_or_else(PoisonError::into_inner);
     let batches = in_parallel(&batches(plan), plan.threads, |(first, end)| {
-        let mut writer = Writer::new(run.output);
         let ahead = Ahead::of(plan.jobs_in(first..end));
-        let done = plan.jobs_in(first..end).map(|job| run_job(plan, &job, run, &ahead, &mut writer));
+        let buffers = lock().pop().unwrap_or_default();
+        let mut worker = Worker { ahead, writer: Writer::new(run.output), buffers };
+        let done = plan.jobs_in(first..end).map(|job| run_job(plan, &job, run, &mut worker));
         let done = done.collect::<Result<Vec<_>>>()?;
-        writer.flush()?;
+        worker.writer.flush()?;
+        lock().push(worker.buffers);
         let done = done.into_iter().map(|(done, record)| {
             record.iter().for_each(|(record, bytes)| run.output.journal().record(record, *bytes));
             done
@@ -96,13 +108,7 @@ fn kept(plan: &Plan, job: &Job, run: &Run) -> Result<Option<Done>> {
 /// What the journal is told of a job once its bytes are written, and how many these are.
 type Note = (Record, u64);
 
-fn run_job(
-    plan: &Plan,
-    job: &Job,
-    run: &Run,
-    ahead: &Ahead,
-    writer: &mut Writer,
-) -> Result<(Done, Option<Note>)> {
+fn run_job(plan: &Plan, job: &Job, run: &Run, worker: &mut Worker) -> Result<(Done, Option<Note>)> {
     if let Some(done) = kept(plan, job, run)? {
         return Ok((done, None));
     }
@@ -112,17 +118,11 @@ fn run_job(
     if extents.iter().any(|extent| extent.region.is_some()) {
         for (index, extent) in extents.iter().enumerate() {
             let one = std::slice::from_ref(extent);
-            rounding = rounding.max(write_extents(
-                plan,
-                job,
-                run,
-                (ahead, writer),
-                one,
-                &mut checksums[index..=index],
-            )?);
+            let own = &mut checksums[index..=index];
+            rounding = rounding.max(write_extents(plan, job, run, worker, one, own)?);
         }
     } else {
-        rounding = write_extents(plan, job, run, (ahead, writer), &extents, &mut checksums)?;
+        rounding = write_extents(plan, job, run, worker, &extents, &mut checksums)?;
     }
     let record = record(job, &checksums, rounding);
     let done = Done { written: asked(job, &record.sums), rounding, kept: false };
@@ -138,7 +138,7 @@ fn write_extents(
     plan: &Plan,
     job: &Job,
     run: &Run,
-    (ahead, writer): (&Ahead, &mut Writer),
+    Worker { ahead, writer, buffers }: &mut Worker,
     extents: &[Extent],
     checksums: &mut [Option<u32>],
 ) -> Result<f64> {
@@ -150,7 +150,7 @@ fn write_extents(
         .collect();
     let encoding = &job.to.encoding;
     let stream = TensorStream::sum(run.files, tensor, job.from, addends, encoding, region, plan.budget)?;
-    let mut stream = stream.reading(ahead).in_any_order();
+    let mut stream = stream.reading(ahead).in_any_order().in_memory(std::mem::take(buffers));
     let mut written = Extents::new(extents);
     while let Some(Piece { bytes, runs }) = stream.next_piece()? {
         let len = usize::try_from(runs.len).unwrap_or(usize::MAX);
@@ -167,7 +167,9 @@ fn write_extents(
     }
     let finished = written.finish().ok_or_else(|| misfit(job))?;
     checksums.iter_mut().zip(finished).for_each(|(checksum, found)| *checksum = found);
-    Ok(stream.rounding())
+    let rounding = stream.rounding();
+    *buffers = stream.into_memory();
+    Ok(rounding)
 }
 
 fn misfit(job: &Job) -> Error {

@@ -6,7 +6,7 @@ use super::gather::{Checks, Gather, Runs, checks};
 use super::tiles::Tiles;
 use super::untile::untile;
 use super::verify::{mismatch, verify_extent};
-use crate::transform::{Access, Step, apply_elementwise, steps};
+use crate::transform::{Access, Buffer, Step, apply_elementwise, steps};
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, Input, Kind, Packing, Placement, Region, Result, Rounding,
     RunningChecksum, Scaling, Tensor,
@@ -69,10 +69,11 @@ pub(crate) struct Budget {
 
 /// Bytes read at once: small enough to stay in the L2 cache while the checksum runs over them.
 const CHUNK: u64 = 768 << 10;
-/// Of a square matrix of 64 MiB, rows of the result from end to end, made of runs of 4 KiB: more makes it no faster.
-const LARGEST_TILE: u64 = 16 << 20;
-/// What the tiles of all workers may have together, where more than one of the largest would fit.
+/// What the tiles of all workers may have together. Of a square matrix of 64 MiB, this is rows of the result from end to
+/// end, made of runs of 8 KiB; half of it is made of runs of 4 KiB, which cost twice as many system calls.
 const ALL_TILES: u64 = 32 << 20;
+/// A tile that changes its form on the way is held in both.
+const LARGEST_CHANGED: u64 = ALL_TILES / 2;
 /// The least that leaves runs long enough to be read one by one.
 const SMALLEST_TILE: u64 = 64 << 10;
 /// Source tile, result tile, and the spare that a cast needs (which may be eight times its source).
@@ -80,14 +81,14 @@ const BUFFERS: u64 = 4;
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { chunk: 768 << 10, tile: LARGEST_TILE }
+        Budget { chunk: 768 << 10, tile: ALL_TILES / 2 }
     }
 }
 
 impl Budget {
     /// What one worker may use of `bytes`; `None` where they do not suffice.
     pub(crate) fn of(bytes: u64) -> Option<Budget> {
-        let tile = (bytes / BUFFERS).min(LARGEST_TILE);
+        let tile = (bytes / BUFFERS).min(ALL_TILES);
         if tile < SMALLEST_TILE {
             return None;
         }
@@ -141,10 +142,16 @@ pub(crate) struct TensorStream<'a> {
     shared: bool,
     /// Through which extents that follow each other are read.
     ahead: Option<&'a Ahead>,
-    bytes: Vec<u8>,
-    spare: Vec<u8>,
+    buffers: Buffers,
+}
+
+/// Memory in which a stream works. What the next one is given is neither asked for nor cleared again.
+#[derive(Default)]
+pub(super) struct Buffers {
+    bytes: Buffer,
+    spare: Buffer,
     /// What is read at once, where it is not where it belongs yet.
-    piece: Vec<u8>,
+    piece: Buffer,
 }
 
 enum Mode {
@@ -228,6 +235,9 @@ impl<'a> TensorStream<'a> {
             || source.window.is_some()
             || steps.iter().any(|step| step.access() == Access::Tile);
         let mut budget = budget.for_growth(growth(&source.encoding, target));
+        if steps.iter().any(changes_form) {
+            budget.tile = budget.tile.min(LARGEST_CHANGED);
+        }
         if !addends.is_empty() {
             // A box of the addend is held beside that of the tensor.
             budget.tile /= 2;
@@ -257,9 +267,7 @@ impl<'a> TensorStream<'a> {
             position: 0,
             handed: 0,
             rounding: 0.0,
-            bytes: vec![],
-            spare: vec![],
-            piece: vec![],
+            buffers: Buffers::default(),
         };
         stream.verify_first()?;
         Ok(stream)
@@ -269,6 +277,17 @@ impl<'a> TensorStream<'a> {
     pub(super) fn reading(mut self, ahead: &'a Ahead) -> Self {
         self.ahead = Some(ahead);
         self
+    }
+
+    /// Works in memory that another stream had.
+    pub(super) fn in_memory(mut self, buffers: Buffers) -> Self {
+        self.buffers = buffers;
+        self
+    }
+
+    /// Its memory, for the next one; none where that may be larger than a new stream's.
+    pub(super) fn into_memory(self) -> Buffers {
+        if self.steps.iter().any(changes_form) { Buffers::default() } else { self.buffers }
     }
 
     /// Boxes that are not all of the tensor read no extent from end to end: its checksum needs a pass of its own.
@@ -284,7 +303,7 @@ impl<'a> TensorStream<'a> {
             if self.files.is_verified(place) {
                 continue;
             }
-            verify_extent(&self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.bytes)
+            verify_extent(&self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.buffers.bytes)
                 .map_err(|error| error.tensor(&self.tensor.name))?;
             self.files.set_verified(place);
         }
@@ -314,7 +333,7 @@ impl<'a> TensorStream<'a> {
             Mode::Tiles { .. } => self.next_tile(),
         };
         let runs = more.map_err(|error| self.first_error(error).tensor(&self.tensor.name))?;
-        Ok(runs.map(|runs| Piece { bytes: &self.bytes, runs }))
+        Ok(runs.map(|runs| Piece { bytes: &self.buffers.bytes, runs }))
     }
 
     /// What is wrong does not depend on the size and order of the pieces: damage comes before numbers that do not fit,
@@ -325,8 +344,8 @@ impl<'a> TensorStream<'a> {
         }
         for extent in &self.source.extents {
             let file = self.files.file(extent.file);
-            let found =
-                file.and_then(|file| verify_extent(&file, extent, self.budget.chunk, &mut self.bytes));
+            let found = file
+                .and_then(|file| verify_extent(&file, extent, self.budget.chunk, &mut self.buffers.bytes));
             if let Err(damage) = found {
                 return damage;
             }
@@ -349,8 +368,10 @@ impl<'a> TensorStream<'a> {
         let Mode::Sequence { extents, done, left, checksum } = &mut self.mode else { return Ok(None) };
         let all = self.source.extents.get(..extents.end).unwrap_or_default();
         let len = (self.budget.chunk as u64).min(*left);
-        self.bytes.resize(to_usize(len)?, 0);
-        let mut rest = &mut self.bytes[..];
+        // The first of several counts: there are several only where they are small.
+        let first = all.get(extents.start).map_or(0, |extent| extent.offset.saturating_add(*done));
+        self.buffers.bytes.resize(to_usize(len)?, first);
+        let mut rest = &mut self.buffers.bytes[..];
         // An empty extent has a checksum all the same.
         while let Some(extent) = all.get(extents.start).filter(|e| !rest.is_empty() || e.len == *done) {
             let file = self.files.file(extent.file)?;
@@ -378,11 +399,12 @@ impl<'a> TensorStream<'a> {
                 (extents.start, *done) = (extents.start + 1, 0);
             }
         }
-        let rounding = apply_elementwise(&self.steps, self.position, &mut self.bytes, &mut self.spare)?;
+        let rounding =
+            apply_elementwise(&self.steps, self.position, &mut self.buffers.bytes, &mut self.buffers.spare)?;
         self.rounding = self.rounding.max(rounding);
         self.position += elements_in(&self.source.encoding, len);
-        let runs = Runs::one(self.handed, self.bytes.len() as u64);
-        self.handed += self.bytes.len() as u64;
+        let runs = Runs::one(self.handed, self.buffers.bytes.len() as u64);
+        self.handed += self.buffers.bytes.len() as u64;
         Ok((len > 0).then_some(runs))
     }
 
@@ -399,23 +421,29 @@ impl<'a> TensorStream<'a> {
             _ => None,
         });
         match order {
-            Some(order) => {
-                source.permuted(&region, order, checks, &mut self.bytes, &mut self.spare, &mut self.piece)?
-            }
-            None => source.read(&region, checks, &mut self.bytes, &mut self.piece)?,
+            Some(order) => source.permuted(
+                &region,
+                order,
+                checks,
+                &mut self.buffers.bytes,
+                &mut self.buffers.spare,
+                &mut self.buffers.piece,
+            )?,
+            None => source.read(&region, checks, &mut self.buffers.bytes, &mut self.buffers.piece)?,
         }
         for step in &self.steps {
             if let Step::Add { rounded, .. } = step {
                 let to = Sum { region: &region, order: &self.order, first: self.position };
                 let mut rounded = *rounded;
                 for addend in &self.addends {
-                    add(self.files, addend, &to, rounded, self.budget, &mut self.bytes)?;
+                    add(self.files, addend, &to, rounded, self.budget, &mut self.buffers.bytes)?;
                     // The sum so far is whole units.
                     rounded = rounded.map(|scaling| Scaling { rounding: Rounding::Nearest, ..scaling });
                 }
             } else {
                 let one = std::slice::from_ref(step);
-                let rounding = apply_elementwise(one, self.position, &mut self.bytes, &mut self.spare)?;
+                let rounding =
+                    apply_elementwise(one, self.position, &mut self.buffers.bytes, &mut self.buffers.spare)?;
                 self.rounding = self.rounding.max(rounding);
             }
         }
@@ -442,7 +470,7 @@ impl<'a> TensorStream<'a> {
     /// Bytes of its buffers.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
-        self.bytes.capacity() + self.spare.capacity() + self.piece.capacity()
+        self.buffers.bytes.capacity() + self.buffers.spare.capacity() + self.buffers.piece.capacity()
     }
 
     /// Reads everything into one buffer: for tests and small tensors.
@@ -461,6 +489,23 @@ fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
         (Packing::Bits, _, Some(bits)) => bytes.saturating_mul(8) / u64::from(bits.max(1)),
         (_, Some(size), _) => bytes / size.max(1),
         _ => 0,
+    }
+}
+
+/// Whether a step leaves elements in another buffer than it finds them in.
+fn changes_form(step: &Step) -> bool {
+    match step {
+        Step::Cast { .. }
+        | Step::Quantise { .. }
+        | Step::Dequantise { .. }
+        | Step::Unpack { .. }
+        | Step::Pack { .. } => true,
+        Step::SwapBytes { .. }
+        | Step::Permute { .. }
+        | Step::Cut { .. }
+        | Step::Assemble { .. }
+        | Step::Add { .. }
+        | Step::Reshape { .. } => false,
     }
 }
 

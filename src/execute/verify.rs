@@ -1,15 +1,16 @@
 //! Checksums of stored extents.
 
+use crate::transform::Buffer;
 use ckpt_api::{Checksum, Error, Extent, File, Result};
 
 /// Reads an extent from end to end and compares its checksum.
-pub(super) fn verify_extent(file: &File, extent: &Extent, chunk: usize, buffer: &mut Vec<u8>) -> Result<()> {
+pub(super) fn verify_extent(file: &File, extent: &Extent, chunk: usize, buffer: &mut Buffer) -> Result<()> {
     let Some(expected) = &extent.checksum else { return Ok(()) };
     let mut running = expected.start();
     let mut done = 0;
     while done < extent.len {
         let len = (extent.len - done).min(chunk as u64);
-        buffer.resize(usize::try_from(len).unwrap_or(chunk), 0);
+        buffer.resize(usize::try_from(len).unwrap_or(chunk), extent.offset + done);
         file.read_at(extent.offset + done, buffer)?;
         running.update(buffer);
         done += len;

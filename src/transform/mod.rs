@@ -1,14 +1,15 @@
 //! Steps: what happens to elements between a source placement and a target placement.
 //!
-//! Every step states how it touches memory and its inverse. [`steps`] derives them from two encodings;
-//! [`apply_elementwise`] applies those that look at one element at a time to a chunk.
+//! Every step states how it touches memory and its inverse. [`steps`] derives them from two encodings.
 
+mod buffer;
 mod cast;
 mod pack;
 mod permute;
 mod quantise;
 mod simd;
 
+pub(crate) use buffer::Buffer;
 #[cfg(feature = "forward")]
 pub(crate) use cast::power;
 pub use cast::{cast, castable, exact, for_each_number};
@@ -267,34 +268,34 @@ fn relative_order(from: &[usize], to: &[usize]) -> Vec<usize> {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] from a cast, [`ckpt_api::Kind::Lossy`] for a number that does not fit its new dtype.
-pub fn apply_elementwise(
+pub(crate) fn apply_elementwise(
     steps: &[Step],
     first: u64,
-    bytes: &mut Vec<u8>,
-    spare: &mut Vec<u8>,
+    bytes: &mut Buffer,
+    spare: &mut Buffer,
 ) -> Result<f64> {
     let mut rounding = 0f64;
     for step in steps {
         match step {
             Step::SwapBytes { component } => swap_bytes(bytes, *component),
             Step::Cast { from, to, .. } => {
-                rounding = rounding.max(cast(*from, *to, first, bytes, spare)?);
+                rounding = rounding.max(cast(*from, *to, first, bytes, spare.vec())?);
                 std::mem::swap(bytes, spare);
             }
             Step::Unpack { dtype } => {
-                unpack(*dtype, bytes, spare);
+                unpack(*dtype, bytes, spare.vec());
                 std::mem::swap(bytes, spare);
             }
             Step::Pack { dtype } => {
-                pack(*dtype, bytes, spare);
+                pack(*dtype, bytes, spare.vec());
                 std::mem::swap(bytes, spare);
             }
             Step::Quantise { to, scaling } => {
-                quantise(*to, *scaling, first, bytes, spare)?;
+                quantise(*to, *scaling, first, bytes, spare.vec())?;
                 std::mem::swap(bytes, spare);
             }
             Step::Dequantise { from, scaling } => {
-                dequantise(*from, *scaling, bytes, spare)?;
+                dequantise(*from, *scaling, bytes, spare.vec())?;
                 std::mem::swap(bytes, spare);
             }
             Step::Permute { .. }
