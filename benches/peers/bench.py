@@ -50,7 +50,7 @@ class Bench:
         return [
             Program(f"{name}, {count} thread{'s' if count > 1 else ''}",
                     [self.ckpt.path, *map(str, command), "-j", str(count)], self.out(output), bound, check, before,
-                    name, count, reads=reads)
+                    name, count, reads=reads, source=None if reads else source)
             for count, bound in bounds.items()
         ]
 
@@ -58,13 +58,13 @@ class Bench:
         return self.scratch / f"out{name}"
 
     def copy(self, source: pathlib.Path) -> Program:
-        return Program("cp", ["cp", str(source), str(self.out(".copy"))], self.out(".copy"))
+        return Program("cp", ["cp", str(source), str(self.out(".copy"))], self.out(".copy"), source=source)
 
     def in_python(self, name: str, job: str, source: pathlib.Path, output: str, given: str, beside: str,
                   bound: Bound, check: Callable[[], None]) -> Program:
         script = str(pathlib.Path(__file__).with_name("python_way.py"))
         command = [sys.executable, script, job, str(source), str(self.scratch / given)]
-        return Program(name, command, self.out(output), bound, check, beside=beside)
+        return Program(name, command, self.out(output), bound, check, beside=beside, source=source)
 
 
 @dataclass

@@ -47,6 +47,7 @@ class Program:
     threads: int | None = None
     beside: str | None = None  # the program that does the same job
     reads: int = 0  # bytes that come from the disk, and so need memory as the output does
+    source: pathlib.Path | None = None  # what the page cache must have when it starts: a file, or a checkpoint's prefix
 
 
 @dataclass
@@ -80,14 +81,27 @@ def processor_seconds() -> float:
 
 
 def back(size: int) -> None:
-    """Touches twice so much memory in a child process that ends. On a virtual machine, memory that was given back is no longer
-    backed by the host's: who touches it next pays for that, whatever the program, and after a large one that is all of it.
-    Twice, because the next program is not given first what this one gave back last: after 2 GiB, a `cp` of 2 GiB took 1 to
-    5 seconds, after 4 GiB always 1. At most a third of the machine's, so that the sources stay in the page cache."""
+    """Touches twice so much memory in a child process that ends. On a virtual machine, memory that was given back is no
+    longer backed by the host's: who touches it next pays for that, whatever the program, and after a large one that is all
+    of it. Twice, because the next program is not given first what this one gave back last: after 2 GiB, a `cp` of 2 GiB
+    took 1 to 5 seconds, after 4 GiB always 1. At most a third of the machine's, so that the sources stay in the page
+    cache."""
     size = min(2 * size, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 3)
     if backing and size > 0:
         touch = f"mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)"
         subprocess.run([sys.executable, "-I", "-S", "-c", f"import mmap; {touch}"], check=True)
+
+
+def warm(source: pathlib.Path | None) -> None:
+    """Reads the source. That the run before has read it does not suffice where the system takes back what was not used for
+    seconds, as some do that share a machine with others."""
+    if source is None:
+        return
+    buffer = bytearray(MIB)
+    for path in [source] if source.is_file() else source.parent.glob(f"{source.name}.*"):
+        with open(path, "rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
 
 
 def spawned(command: list[str]) -> tuple[float, float]:
@@ -114,6 +128,7 @@ def in_rounds(programs: list[Program], rounds: int, rehearsed: bool = True, outp
         for place, program in enumerate(programs):
             program.before()
             back(touched[place])
+            warm(program.source)
             cost = measured(program)
             log(f"  {f'round {number}' if number else 'check  '}: {program.name}: {cost.wall:.3f} s")
             written = sum(path.stat().st_size for path in outputs(program.output))
