@@ -51,7 +51,11 @@ pub(crate) struct Os;
 
 impl Disk for Os {}
 
-/// Writes all of the bytes, however few are taken at once.
+/// Bytes written at once. What is written to a file is kept in blocks of memory as large as the write: larger ones are
+/// hard to find where memory is fragmented, and under a virtual machine they are those that its host has taken back.
+const WRITE: u64 = 128 << 10;
+
+/// Writes all of the bytes, however few are taken at once, up to places that are multiples of what is written at once.
 pub(super) fn write_all_at(
     disk: &dyn Disk,
     file: &fs::File,
@@ -59,7 +63,8 @@ pub(super) fn write_all_at(
     mut bytes: &[u8],
 ) -> io::Result<()> {
     while !bytes.is_empty() {
-        match disk.write_at(file, offset, bytes) {
+        let len = usize::try_from(WRITE - offset % WRITE).map_or(bytes.len(), |len| len.min(bytes.len()));
+        match disk.write_at(file, offset, bytes.get(..len).unwrap_or(bytes)) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => {
                 bytes = bytes.get(written..).ok_or(io::ErrorKind::InvalidData)?;
@@ -91,4 +96,34 @@ fn write_at(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
 #[cfg(windows)]
 fn write_at(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Notes every write.
+    #[derive(Debug, Default)]
+    struct Noting(Mutex<Vec<(u64, usize)>>);
+
+    impl Disk for Noting {
+        fn write_at(&self, file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().push((offset, bytes.len()));
+            write_at(file, offset, bytes)
+        }
+    }
+
+    #[test]
+    fn writes_end_at_multiples_of_what_is_written_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        let bytes: Vec<u8> = (0..3 * WRITE).map(|number| (number % 251) as u8).collect();
+        let disk = Noting::default();
+        write_all_at(&disk, &fs::File::create(&path).unwrap(), 5, &bytes).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap()[5..], bytes);
+        let all = WRITE as usize;
+        let writes = disk.0.into_inner().unwrap();
+        assert_eq!(writes, [(5, all - 5), (WRITE, all), (2 * WRITE, all), (3 * WRITE, 5)]);
+    }
 }

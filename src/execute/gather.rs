@@ -61,7 +61,7 @@ impl Gather<'_> {
             };
             match common == *stored {
                 true => part.read_whole(&runs, out, piece)?,
-                false => part.read_runs(&runs, out)?,
+                false => part.read_box(&runs, out, piece)?,
             }
         }
         Ok(())
@@ -106,6 +106,8 @@ fn lens(shape: &Shape, order: &[usize]) -> Result<Vec<usize>> {
 
 /// Bytes read at once.
 const READ: u64 = 512 << 10;
+/// How many times as long as its runs a row may be that is read from end to end.
+const LONGER: u64 = 8;
 
 /// An extent that is read.
 struct Part<'a> {
@@ -124,6 +126,40 @@ impl Part<'_> {
         self.file.read_at(self.offset + within, bytes)?;
         if let Some(check) = &mut self.check {
             check.update(within, bytes);
+        }
+        Ok(())
+    }
+
+    /// Reads every run to where it belongs. Of rows that are not much longer, the first box takes all from end to end: where
+    /// they come from a disk, runs with gaps between them would be fetched one by one, and the boxes beside it find the
+    /// rest in memory.
+    fn read_box(&mut self, runs: &Runs, out: &mut [u8], spare: &mut Buffer) -> Result<()> {
+        let row = runs
+            .row()
+            .filter(|row| *row <= LONGER * runs.len && 2 * row <= READ && runs.source.is_multiple_of(*row));
+        match row.filter(|_| self.begin <= runs.source && runs.end() <= self.end) {
+            Some(row) => self.read_rows(row, runs, out, spare),
+            None => self.read_runs(runs, out),
+        }
+    }
+
+    /// Reads rows of so many bytes from end to end, in pieces that stay in the cache, and copies each run to where it belongs.
+    fn read_rows(&mut self, row: u64, runs: &Runs, out: &mut [u8], spare: &mut Buffer) -> Result<()> {
+        let len = to_usize(runs.len)?;
+        let mut runs = runs.iter().peekable();
+        while let Some(&(first, _)) = runs.peek() {
+            let end = (first + READ / row * row).min(self.end);
+            let place = self.offset + first - self.begin;
+            spare.resize(to_usize(end - first)?, place);
+            self.file.read_at(place, spare)?;
+            while let Some((source, target)) = runs.next_if(|(source, _)| source + len as u64 <= end) {
+                let (from, to) = (to_usize(source - first)?, to_usize(target)?);
+                let piece = &spare[from..from + len];
+                if let Some(check) = &mut self.check {
+                    check.update(source - self.begin, piece);
+                }
+                out[to..to + len].copy_from_slice(piece);
+            }
         }
         Ok(())
     }
@@ -215,6 +251,17 @@ impl Runs {
         Runs { len, outer, source, target }
     }
 
+    /// How far apart neighbours begin at the source; `None` where there is one run.
+    fn row(&self) -> Option<u64> {
+        self.outer.last().map(|[_, step, _]| *step)
+    }
+
+    /// Where the last run ends at the source.
+    fn end(&self) -> u64 {
+        let last: u64 = self.outer.iter().map(|[count, step, _]| (count - 1) * step).sum();
+        self.source + last + self.len
+    }
+
     /// Bytes of all runs.
     fn bytes(&self) -> u64 {
         self.len * self.outer.iter().map(|[count, ..]| count).product::<u64>()
@@ -245,4 +292,55 @@ fn intersection(a: &Region, b: &Region) -> Option<Region> {
         start.push(first);
     }
     Some(Region { start, shape: Shape::new(len).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::{Contents, DType, Encoding, FileId, Input, ReadAt, TensorId};
+    use std::collections::BTreeMap;
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    /// Notes the length of every read.
+    #[derive(Debug)]
+    struct Noting(Vec<u8>, Mutex<Vec<usize>>);
+
+    impl ReadAt for Noting {
+        fn size(&self) -> io::Result<u64> {
+            self.0.size()
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1.lock().unwrap().push(buffer.len());
+            self.0.read_at(offset, buffer)
+        }
+    }
+
+    #[test]
+    fn the_first_box_of_rows_reads_them_from_end_to_end_and_those_beside_it_what_they_need() {
+        let (rows, columns, left) = (256, 64, 16);
+        let tensor = Tensor::new("w", DType::U8, Shape::new([rows, columns]).unwrap());
+        let bytes: Vec<u8> = (0..rows * columns).map(|number| (number % 251) as u8).collect();
+        let extent = Extent { file: FileId(0), offset: 0, len: rows * columns, region: None, checksum: None };
+        let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
+        let file = Arc::new(Noting(bytes.clone(), Mutex::default()));
+        let files = BTreeMap::from([("f".to_owned(), file.clone() as Arc<dyn ReadAt>)]);
+        let contents = Contents { files: vec!["f".into()], ..Contents::default() };
+        let files = Files::new(&Input::of("f", files), &contents);
+        let gather = Gather { files: &files, tensor: &tensor, source: &placement };
+        let (mut out, mut piece) = (Buffer::default(), Buffer::default());
+        let mut read = |start: u64, len: u64| {
+            let wanted = Region { start: vec![0, start], shape: Shape::new([rows, len]).unwrap() };
+            gather.read(&wanted, &mut Checks::new(), &mut out, &mut piece).unwrap();
+            let row = |row: &[u8]| row[start as usize..(start + len) as usize].to_vec();
+            let expected: Vec<u8> = bytes.chunks(columns as usize).flat_map(row).collect();
+            assert_eq!(out[..], expected);
+            std::mem::take(&mut *file.1.lock().unwrap())
+        };
+        assert_eq!(read(0, left), [(rows * columns) as usize]);
+        assert_eq!(read(left, columns - left), vec![(columns - left) as usize; rows as usize]);
+        // Where so little is wanted, the rest may never be.
+        assert_eq!(read(0, 2), vec![2; rows as usize]);
+    }
 }
