@@ -357,7 +357,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 48 }))]
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 48 }))]
         #[test]
         #[cfg_attr(miri, ignore = "up to a hundred thousand elements in each case")]
         fn axes_longer_than_blocks_and_squares_are_right_at_their_edges(
