@@ -51,20 +51,25 @@ pub(crate) struct Os;
 
 impl Disk for Os {}
 
-/// Bytes written at once. What is written to a file is kept in blocks of memory as large as the write: larger ones are
-/// hard to find where memory is fragmented, and under a virtual machine they are those that its host has taken back.
-const WRITE: u64 = 128 << 10;
+/// What is as long as this is written in parts. What is written to a file is kept in blocks of memory as large as the
+/// write: larger ones are hard to find where memory is fragmented, and under a virtual machine they are those that its host
+/// has taken back.
+const LARGE: usize = 1 << 20;
+/// Bytes of a part. What is shorter than [`LARGE`] is not worth that: several threads would wait for each other more often.
+const PART: u64 = 128 << 10;
 
-/// Writes all of the bytes, however few are taken at once, up to places that are multiples of what is written at once.
+/// Writes all of the bytes, however few are taken at once; many of them up to places that are multiples of a part.
 pub(super) fn write_all_at(
     disk: &dyn Disk,
     file: &fs::File,
     mut offset: u64,
     mut bytes: &[u8],
 ) -> io::Result<()> {
+    let large = bytes.len() >= LARGE;
     while !bytes.is_empty() {
-        let len = usize::try_from(WRITE - offset % WRITE).map_or(bytes.len(), |len| len.min(bytes.len()));
-        match disk.write_at(file, offset, bytes.get(..len).unwrap_or(bytes)) {
+        let part = usize::try_from(PART - offset % PART).ok().filter(|_| large);
+        let now = part.and_then(|len| bytes.get(..len)).unwrap_or(bytes);
+        match disk.write_at(file, offset, now) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => {
                 bytes = bytes.get(written..).ok_or(io::ErrorKind::InvalidData)?;
@@ -115,15 +120,20 @@ mod tests {
     }
 
     #[test]
-    fn writes_end_at_multiples_of_what_is_written_at_once() {
+    fn what_is_large_is_written_in_parts_and_what_is_not_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
-        let bytes: Vec<u8> = (0..3 * WRITE).map(|number| (number % 251) as u8).collect();
-        let disk = Noting::default();
-        write_all_at(&disk, &fs::File::create(&path).unwrap(), 5, &bytes).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap()[5..], bytes);
-        let all = WRITE as usize;
-        let writes = disk.0.into_inner().unwrap();
-        assert_eq!(writes, [(5, all - 5), (WRITE, all), (2 * WRITE, all), (3 * WRITE, 5)]);
+        let (part, parts) = (PART as usize, LARGE as u64 / PART);
+        for len in [LARGE - 1, LARGE] {
+            let bytes: Vec<u8> = (0..len).map(|number| (number % 251) as u8).collect();
+            let disk = Noting::default();
+            write_all_at(&disk, &fs::File::create(&path).unwrap(), 5, &bytes).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap()[5..], bytes);
+            let mut expected = vec![(5, part - 5)];
+            expected.extend((1..parts).map(|number| (number * PART, part)));
+            expected.push((LARGE as u64, 5));
+            let writes = disk.0.into_inner().unwrap();
+            assert_eq!(writes, if len < LARGE { vec![(5, len)] } else { expected });
+        }
     }
 }
