@@ -18,6 +18,7 @@
 
 mod architecture;
 mod checkpoint;
+mod checksum;
 mod codec;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -41,6 +42,7 @@ mod tiles;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
 pub use checkpoint::Checkpoint;
+pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
 pub use contents::{Contents, Repair, Rules};
 pub use dtype::{DType, Endian};
@@ -53,8 +55,8 @@ pub use metadata::Metadata;
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use placed::{Block, OutputFile, Placed, Reading, Written};
 pub use placement::{
-    Added, AddedAxis, Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, Packing, Placement, Region,
-    Rounding, RunningChecksum, Scaling, TensorId, Window,
+    Added, AddedAxis, Encoding, Extent, FileId, Packing, Placement, Region, Rounding, Scaling, TensorId,
+    Window,
 };
 pub use read_at::ReadAt;
 pub use scattered::ScatteredChecksum;

@@ -1,6 +1,6 @@
 //! Where a tensor's bytes are, or go.
 
-use crate::{DType, Endian, Shape, Tensor, Tile};
+use crate::{Checksum, DType, Endian, Shape, Tensor, Tile};
 use serde::Serialize;
 use std::num::NonZeroU32;
 
@@ -228,98 +228,9 @@ impl Encoding {
     }
 }
 
-/// A checksum over an extent's bytes as stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Checksum {
-    /// Which checksum.
-    pub algorithm: ChecksumAlgorithm,
-    /// The plain (unmasked) checksum of what counts as lying before the extent's first byte; 0 for nothing.
-    pub seed: u32,
-    /// The stored value; `None` when writing.
-    pub value: Option<u32>,
-}
-
-/// Which checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum ChecksumAlgorithm {
-    /// CRC-32 (IEEE 802.3), as zip archives store it.
-    Crc32,
-    /// CRC-32C (Castagnoli).
-    Crc32c,
-    /// CRC-32C rotated right by 15 bits plus `0xa282ead8`, as LevelDB and TensorFlow store it.
-    MaskedCrc32c,
-}
-
-impl Checksum {
-    /// Begins the computation.
-    pub fn start(&self) -> RunningChecksum {
-        RunningChecksum { algorithm: self.algorithm, crc: self.seed }
-    }
-}
-
-/// A checksum being computed.
-#[derive(Clone, Debug)]
-pub struct RunningChecksum {
-    pub(crate) algorithm: ChecksumAlgorithm,
-    pub(crate) crc: u32,
-}
-
-impl RunningChecksum {
-    /// Adds the next bytes.
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.crc = match self.algorithm {
-            ChecksumAlgorithm::Crc32 => {
-                let mut hasher = crc32fast::Hasher::new_with_initial(self.crc);
-                hasher.update(bytes);
-                hasher.finalize()
-            }
-            ChecksumAlgorithm::Crc32c | ChecksumAlgorithm::MaskedCrc32c => {
-                crc32c::crc32c_append(self.crc, bytes)
-            }
-        };
-    }
-
-    /// The value as the format would store it.
-    pub fn finish(&self) -> u32 {
-        match self.algorithm {
-            ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => self.crc,
-            ChecksumAlgorithm::MaskedCrc32c => self.crc.rotate_right(15).wrapping_add(0xa282_ead8),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sum(algorithm: ChecksumAlgorithm, seed: u32, bytes: &[u8]) -> u32 {
-        let mut running = Checksum { algorithm, seed, value: None }.start();
-        running.update(bytes);
-        running.finish()
-    }
-
-    #[test]
-    fn checksums_have_the_published_values() {
-        let published = [
-            (ChecksumAlgorithm::Crc32, 0xcbf4_3926, 0),
-            (ChecksumAlgorithm::Crc32c, 0xe306_9283, 0),
-            (ChecksumAlgorithm::MaskedCrc32c, 0xc78a_b0e5, 0xa282_ead8),
-        ];
-        for (algorithm, of_digits, of_nothing) in published {
-            assert_eq!(sum(algorithm, 0, b"123456789"), of_digits, "{algorithm:?}");
-            assert_eq!(sum(algorithm, 0, b""), of_nothing, "{algorithm:?}");
-        }
-    }
-
-    #[test]
-    fn a_seed_stands_for_the_bytes_before() {
-        for algorithm in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::Crc32c] {
-            let seed = sum(algorithm, 0, b"1234");
-            assert_eq!(sum(algorithm, seed, b"56789"), sum(algorithm, 0, b"123456789"), "{algorithm:?}");
-        }
-    }
 
     #[test]
     fn bits_that_do_not_fill_bytes_have_no_length() {

@@ -127,6 +127,12 @@ fn polynomial(algorithm: ChecksumAlgorithm) -> u32 {
     }
 }
 
+/// The checksum of what has the checksum `crc`, followed by so many zeros, but for what the bits that a checksum inverts add.
+pub(crate) fn followed_by_zeros(algorithm: ChecksumAlgorithm, crc: u32, zeros: u64) -> u32 {
+    let polynomial = polynomial(algorithm);
+    multiply(polynomial, x_to_the(polynomial, zeros), crc)
+}
+
 const ONE: u32 = 1 << 31;
 
 fn multiply(polynomial: u32, a: u32, mut b: u32) -> u32 {

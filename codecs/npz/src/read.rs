@@ -106,7 +106,7 @@ impl Reader<'_> {
         let offset = member.start.saturating_add(stored.len());
         let checksum = crc.map(|value| Checksum {
             algorithm: ChecksumAlgorithm::Crc32,
-            seed: crc32fast::hash(&stored.bytes()),
+            seed: ChecksumAlgorithm::Crc32.append(0, &stored.bytes()),
             value: Some(value),
         });
         let extent = Extent { file: FileId(0), offset, len: len.unwrap_or(0), region: None, checksum };

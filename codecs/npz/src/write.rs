@@ -162,8 +162,11 @@ fn add_member(placed: &mut Placed, array: &Array, member: &Member) -> Result<u64
     let data = member.at.checked_add(head.len() as u64).ok_or_else(too_large)?;
     add_block(placed, member.at, &head, 0..LOCAL_CRC);
     add_block(placed, member.at, &head, LOCAL_CRC + 4..head.len() as u64);
-    let checksum =
-        Checksum { algorithm: ChecksumAlgorithm::Crc32, seed: crc32fast::hash(&header), value: None };
+    let checksum = Checksum {
+        algorithm: ChecksumAlgorithm::Crc32,
+        seed: ChecksumAlgorithm::Crc32.append(0, &header),
+        value: None,
+    };
     placed.placements.push(array.placement(data, Some(checksum)));
     Ok(data)
 }

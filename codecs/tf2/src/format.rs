@@ -43,6 +43,11 @@ pub(crate) fn prefix_of_shard(name: &str) -> Option<&str> {
     (!prefix.is_empty() && number(shard) && number(shards)).then_some(prefix)
 }
 
+/// The plain CRC-32C of what has the plain CRC-32C `crc`, 0 for nothing, followed by these bytes.
+pub(crate) fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
+    ChecksumAlgorithm::Crc32c.append(crc, bytes)
+}
+
 /// CRC-32C as the format stores it.
 pub(crate) fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)

@@ -1,9 +1,9 @@
 //! Tensors whose elements have a length each: strings and variants.
 
 use crate::cursor::Cursor;
-use crate::format::{Entry, checksum, mask, unmask};
+use crate::format::{Entry, checksum, crc32c, mask, unmask};
 use crate::varint;
-use ckpt_api::{Checksum, DType, Endian, Error, File, Result};
+use ckpt_api::{Checksum, ChecksumAlgorithm, DType, Endian, Error, File, Result};
 
 /// Where the elements of a tensor are.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) fn strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elem
         let error = Error::corrupt("the checksum of the strings' lengths does not match");
         return Err(mismatch(error, file, at, mask(crc), value));
     }
-    let crc = crc32c::crc32c_append(crc, &stored);
+    let crc = crc32c(crc, &stored);
     if total != cursor.remaining() {
         return Err(Error::corrupt("the strings' lengths do not fit the stored size")
             .file(file.name())
@@ -71,7 +71,7 @@ pub(crate) fn table(lengths: impl Iterator<Item = u64>, endian: Endian) -> (Vec<
     }
     let stored = u32_bytes(mask(crc), endian);
     bytes.extend(stored);
-    (bytes, crc32c::crc32c_append(crc, &stored))
+    (bytes, crc32c(crc, &stored))
 }
 
 /// The checksum of a variant tensor, from one element to the next.
@@ -89,10 +89,9 @@ impl VariantChecksum {
     /// Adds an element of `length` bytes that sum to `crc`; returns the four bytes stored after it.
     pub(crate) fn add(&mut self, length: u64, crc: u32) -> [u8; 4] {
         let before = hash_u64(self.crc, length, self.endian);
-        let len = usize::try_from(length).unwrap_or(usize::MAX);
-        let running = crc32c::crc32c_combine(before, crc, len);
+        let running = ChecksumAlgorithm::Crc32c.combine(before, crc, length);
         let stored = u32_bytes(mask(running), self.endian);
-        self.crc = crc32c::crc32c_append(running, &stored);
+        self.crc = crc32c(running, &stored);
         stored
     }
 
@@ -116,7 +115,7 @@ pub(crate) fn variants(file: &File, entry: &Entry, endian: Endian) -> Result<Ele
         check_message(file, &mut cursor, length)?;
         let stored = cursor.four()?;
         let value = stored_u32(stored, endian);
-        crc = crc32c::crc32c_append(unmask(value), &stored);
+        crc = crc32c(unmask(value), &stored);
         lengths.push(length);
         if length > 0 {
             runs.push(Run { offset, len: length, checksum: Some(checksum(seed, value)) });
@@ -164,16 +163,16 @@ pub(crate) fn check_room(entry: &Entry) -> Result<()> {
 /// A length is hashed as 32 bits, and only where that is too few as 64.
 fn hash_length(crc: u32, length: u64, endian: Endian) -> u32 {
     match (u32::try_from(length), endian) {
-        (Ok(length), Endian::Little) => crc32c::crc32c_append(crc, &length.to_le_bytes()),
-        (Ok(length), Endian::Big) => crc32c::crc32c_append(crc, &length.to_be_bytes()),
+        (Ok(length), Endian::Little) => crc32c(crc, &length.to_le_bytes()),
+        (Ok(length), Endian::Big) => crc32c(crc, &length.to_be_bytes()),
         (Err(_), _) => hash_u64(crc, length, endian),
     }
 }
 
 fn hash_u64(crc: u32, value: u64, endian: Endian) -> u32 {
     match endian {
-        Endian::Little => crc32c::crc32c_append(crc, &value.to_le_bytes()),
-        Endian::Big => crc32c::crc32c_append(crc, &value.to_be_bytes()),
+        Endian::Little => crc32c(crc, &value.to_le_bytes()),
+        Endian::Big => crc32c(crc, &value.to_be_bytes()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sorted string tables: blocks of prefix-compressed entries, found through an index block.
 
-use crate::format::{FOOTER_LEN, MAGIC, TRAILER_LEN, mask};
+use crate::format::{FOOTER_LEN, MAGIC, TRAILER_LEN, crc32c, mask};
 use crate::names::shown;
 use crate::varint::{varint32, varint64};
 use ckpt_api::{Error, File, Limits, Repair, Result};
@@ -191,7 +191,7 @@ impl Scan<'_> {
         let mut bytes = self.file.bytes(offset, size + TRAILER_LEN)?;
         let trailer = bytes.split_off(bytes.len() - 4);
         let stored = trailer.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte));
-        let computed = mask(crc32c::crc32c(&bytes));
+        let computed = mask(crc32c(0, &bytes));
         if stored != computed {
             return Err(corrupt("a block of the index has a wrong checksum")
                 .found(format!("{computed:#010x} computed"))

@@ -1,6 +1,6 @@
 //! Writing sorted string tables, byte for byte as TensorFlow writes them.
 
-use crate::format::{FOOTER_LEN, MAGIC, mask};
+use crate::format::{FOOTER_LEN, MAGIC, crc32c, mask};
 use crate::varint;
 
 /// A block is ended when it takes this many bytes.
@@ -109,7 +109,7 @@ impl TableWriter {
         varint::write(&mut handle, self.cleared + start as u64);
         varint::write(&mut handle, (self.file.len() - start) as u64);
         self.file.push(kind);
-        let crc = crc32c::crc32c(self.file.get(start..).unwrap_or_default());
+        let crc = crc32c(0, self.file.get(start..).unwrap_or_default());
         self.file.extend(mask(crc).to_le_bytes());
         handle
     }

@@ -7,7 +7,7 @@ use crate::ordered_code::sliced_name;
 use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use crate::varint;
-use ckpt_api::{Block, Endian, Error, FileId, Input, Limits, Placed, Result, Written};
+use ckpt_api::{Block, ChecksumAlgorithm, Endian, Error, FileId, Input, Limits, Placed, Result, Written};
 use prost::Message;
 use std::collections::{BTreeMap, HashSet};
 
@@ -218,9 +218,7 @@ impl DraftEntry {
         }
         let mut sums = sums.into_iter();
         if let Some((first, _)) = sums.next() {
-            let combine = |crc, (next, len): (u32, u64)| {
-                crc32c::crc32c_combine(crc, next, usize::try_from(len).unwrap_or(usize::MAX))
-            };
+            let combine = |crc, (next, len)| ChecksumAlgorithm::Crc32c.combine(crc, next, len);
             self.crc = mask(sums.fold(first, combine));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What is to be stored: runs of bytes, each with its entry, and which parts of which tensors they hold.
 
-use crate::format::{Entry, MAX_RANK, OBJECT_GRAPH, holder, mask};
+use crate::format::{Entry, MAX_RANK, OBJECT_GRAPH, crc32c, holder, mask};
 use crate::naming::{Made, Named, Naming};
 use crate::ordered_code::slice_key;
 use crate::write::sliced::{self, Slice};
@@ -242,7 +242,7 @@ impl Pieces {
             }
             Endian::Little => value,
         };
-        piece.entry.crc = mask(crc32c::crc32c_append(piece.seed, &value));
+        piece.entry.crc = mask(crc32c(piece.seed, &value));
         piece.head.extend(value);
         piece.entry.size = piece.head.len() as u64;
         piece.at = at;
