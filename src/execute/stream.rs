@@ -420,6 +420,10 @@ impl<'a> TensorStream<'a> {
             Step::Permute { order } => Some(&order[..]),
             _ => None,
         });
+        // Casts leave what they read beside what they wrote: what had room for a box has room for the next.
+        if self.buffers.bytes.capacity() < self.buffers.spare.capacity() {
+            std::mem::swap(&mut self.buffers.bytes, &mut self.buffers.spare);
+        }
         match order {
             Some(order) => source.permuted(
                 &region,
