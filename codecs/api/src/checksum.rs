@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn runs_of_bytes_are_combined_from_the_checksum_of_each() {
-        let bytes: Vec<u8> = (0..10_000u32).map(|number| (number * number >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..10_000u32).map(|number| ((number * number) >> 7) as u8).collect();
         for algorithm in
             [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::Crc32c, ChecksumAlgorithm::MaskedCrc32c]
         {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn other_implementations_compute_the_same() {
-        let bytes: Vec<u8> = (0..5_000u32).map(|number| (number * number >> 5) as u8).collect();
+        let bytes: Vec<u8> = (0..5_000u32).map(|number| ((number * number) >> 5) as u8).collect();
         for seed in [0, 1, 0xdead_beef, u32::MAX] {
             for len in [0, 1, 15, 64, 127, 128, 1000, 4999] {
                 for start in 0..4.min(bytes.len() - len) {

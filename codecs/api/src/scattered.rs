@@ -127,7 +127,8 @@ fn polynomial(algorithm: ChecksumAlgorithm) -> u32 {
     }
 }
 
-/// The checksum of what has the checksum `crc`, followed by so many zeros, but for what the bits that a checksum inverts add.
+/// What a run of bytes with this checksum adds to that of a longer run, in which so many bytes follow. The bits that a
+/// checksum inverts at either end cancel out.
 pub(crate) fn followed_by_zeros(algorithm: ChecksumAlgorithm, crc: u32, zeros: u64) -> u32 {
     let polynomial = polynomial(algorithm);
     multiply(polynomial, x_to_the(polynomial, zeros), crc)
