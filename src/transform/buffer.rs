@@ -32,7 +32,7 @@ const PAGE: usize = 4096;
 const LINE: usize = 64;
 /// What is shorter is not worth a page.
 const SHORT: usize = 4 * PAGE;
-/// What is longer is worth huge ones, which are of 2 MiB as a rule.
+/// What is as long as this is worth huge ones, which are of 2 MiB as a rule.
 const LARGE: usize = 8 << 20;
 
 impl Buffer {

@@ -38,6 +38,7 @@ impl ChecksumAlgorithm {
         // The state that a checksum begins and goes on with has inverted bits.
         let mut digest = Digest::new_with_init_state(algorithm, u64::from(!crc));
         digest.update(bytes);
+        // These are of 32 bits, whatever the digest can hold.
         digest.finalize() as u32
     }
 
