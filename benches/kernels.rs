@@ -3,7 +3,7 @@
 //! asserted before anything is measured.
 
 use ckpt::api::{Checksum, ChecksumAlgorithm, DType, Rounding, Scaling};
-use ckpt::transform::{cast, dequantise, permute, quantise};
+use ckpt::transform::{cast, dequantize, permute, quantize};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use half::slice::HalfFloatSliceExt;
@@ -170,7 +170,7 @@ fn casts_by_half(group: &mut BenchmarkGroup<'_, WallTime>, place: &str, elements
     by_half!(bf16, Bf16);
 }
 
-fn quantises(c: &mut Criterion) {
+fn quantizes(c: &mut Criterion) {
     let mut group = c.benchmark_group("quantise");
     for (place, elements) in SIZES {
         let source = floats(elements);
@@ -184,7 +184,7 @@ fn quantises(c: &mut Criterion) {
                 let mut out = Vec::new();
                 group.throughput(Throughput::Bytes(source.len() as u64));
                 group.bench_function(BenchmarkId::new(format!("f32 to {dtype}, {name}"), place), |b| {
-                    b.iter(|| quantise(dtype, scaling, 0, black_box(&source), &mut out).unwrap());
+                    b.iter(|| quantize(dtype, scaling, 0, black_box(&source), &mut out).unwrap());
                 });
             }
         }
@@ -197,7 +197,7 @@ fn quantises(c: &mut Criterion) {
         let numbers = as_floats(&source);
         let mut plain = vec![0i16; elements];
         let (mut integers, mut out) = (Vec::new(), Vec::new());
-        quantise(DType::I16, scaling, 0, &source, &mut integers).unwrap();
+        quantize(DType::I16, scaling, 0, &source, &mut integers).unwrap();
         group.throughput(Throughput::Bytes(source.len() as u64));
         let id = BenchmarkId::new("f32 to i16, nearest, by a plain loop", place);
         peer(&mut group, id, &integers, &mut plain, |out| {
@@ -209,7 +209,7 @@ fn quantises(c: &mut Criterion) {
         });
         group.throughput(Throughput::Bytes(integers.len() as u64));
         group.bench_function(BenchmarkId::new("i16 to f32", place), |b| {
-            b.iter(|| dequantise(DType::I16, scaling, black_box(&integers), &mut out).unwrap());
+            b.iter(|| dequantize(DType::I16, scaling, black_box(&integers), &mut out).unwrap());
         });
     }
 }
@@ -226,6 +226,6 @@ fn as_floats(bytes: &[u8]) -> Vec<f32> {
 criterion_group! {
     name = kernels;
     config = Criterion::default().sample_size(20).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
-    targets = copies, permutes, transposes, casts, quantises
+    targets = copies, permutes, transposes, casts, quantizes
 }
 criterion_main!(kernels);

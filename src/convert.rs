@@ -91,12 +91,12 @@ pub struct Execution {
     /// Wait until the output is on the disk before it gets its name.
     pub sync: bool,
     /// Set by another thread, or a signal handler, to stop.
-    pub cancelled: Arc<AtomicBool>,
+    pub canceled: Arc<AtomicBool>,
 }
 
 impl Default for Execution {
     fn default() -> Self {
-        Execution { sync: true, cancelled: Arc::default() }
+        Execution { sync: true, canceled: Arc::default() }
     }
 }
 
@@ -365,7 +365,7 @@ impl Planned {
             files: &self.source.files,
             output: &output,
             progress,
-            cancelled: &execution.cancelled,
+            canceled: &execution.canceled,
         };
         if output.earlier() == Earlier::Complete {
             return self.was_complete(&output, &completed(&self.plan, &job)?);
@@ -384,7 +384,7 @@ impl Planned {
             output.sync()?;
         }
         before.check()?;
-        if execution.cancelled.load(Ordering::Relaxed) {
+        if execution.canceled.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
         let mut files = output.commit(execution.sync)?;
@@ -420,7 +420,7 @@ impl Planned {
             return Ok(None);
         }
         let reread = Reread::open(self, output)?;
-        let examined = examine(self, &reread, &execution.cancelled)?;
+        let examined = examine(self, &reread, &execution.canceled)?;
         let computed = if *verify { Some(computed::compute(self, &reread.parts)?) } else { None };
         let verification = computed.map(|computed| Verification::new(self, &examined, computed));
         if let Some(path) = receipt {

@@ -1,8 +1,8 @@
-//! Files that no codec reads, recognised by their first bytes, so that the error can say what to do with them.
+//! Files that no codec reads, recognized by their first bytes, so that the error can say what to do with them.
 
 use ckpt_api::{Input, Result};
 
-/// What to do with an input that is not recognised.
+/// What to do with an input that is not recognized.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Io`] where it cannot be read.

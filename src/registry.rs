@@ -156,7 +156,7 @@ impl Registry {
             (1, Some(codec)) => Ok((codec, evidence)),
             (0, _) => {
                 let known: Vec<&str> = evidence.iter().map(|evidence| evidence.format).collect();
-                let error = Error::unsupported("the input's format is not recognised").file(shown);
+                let error = Error::unsupported("the input's format is not recognized").file(shown);
                 Err(match &reasons[..] {
                     [] => {
                         let error = error.expected(format!("one of: {}", known.join(", ")));

@@ -80,7 +80,7 @@ impl Source {
         let (codec, evidence) = match &options.format {
             Some(id) => (registry.reader(id)?, Vec::new()),
             None => {
-                recognise(registry, &input, options.architecture.as_ref()).map_err(|error| {
+                recognize(registry, &input, options.architecture.as_ref()).map_err(|error| {
                     match error.kind() {
                         Kind::Io => error,
                         _ => damage(registry, &input, options).unwrap_or(error),
@@ -209,7 +209,7 @@ impl Source {
 }
 
 /// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is for.
-pub(crate) fn recognise(
+pub(crate) fn recognize(
     registry: &Registry,
     input: &Input,
     architecture: Option<&ArchitectureFile>,

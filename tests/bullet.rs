@@ -77,8 +77,8 @@ fn adamws_moments_survive_tensorflow_as_adams_slots_or_under_their_names() {
         let folders = CASES.into_iter().map(|(name, preset)| (directory.join(name), preset));
         // RAdam's steps have no place, and a quantised.bin without bytes is not what weights make.
         let is_kept = |(case, _): &(PathBuf, &str)| {
-            let quantised = std::fs::metadata(case.join("quantised.bin")).unwrap().len();
-            quantised > 0 && !case.join("optimiser_state/step.txt").exists()
+            let quantized = std::fs::metadata(case.join("quantised.bin")).unwrap().len();
+            quantized > 0 && !case.join("optimiser_state/step.txt").exists()
         };
         all.extend(folders.filter(is_kept));
         assert_eq!(all.len(), 5);
@@ -97,7 +97,7 @@ fn an_engines_file_is_made_by_the_engine_and_leads_back_to_weights_that_make_it_
     let work = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
         let both =
-            ["convert", "--from", "bullet", "--to", "bullet", "--allow", "quantised", "--allow", "clipped"];
+            ["convert", "--from", "bullet", "--to", "bullet", "--allow", "quantized", "--allow", "clipped"];
         let output = ckpt(work.path(), &[&both[..], arguments].concat());
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     };
@@ -205,13 +205,13 @@ fn tiny(weight: f32) -> tempfile::TempDir {
     work
 }
 
-const QUANTISE: [&str; 8] =
-    ["convert", "--from", "bullet", "--to", "bullet", "--arch", "net.toml", "--allow=quantised"];
+const QUANTIZE: [&str; 8] =
+    ["convert", "--from", "bullet", "--to", "bullet", "--arch", "net.toml", "--allow=quantized"];
 
 #[test]
 fn an_architecture_file_of_toml_tells_both_sides_what_the_net_is() {
     let work = tiny(-1.25);
-    let output = ckpt(work.path(), &[&QUANTISE[..], &["raw.bin", "quantised.bin"]].concat());
+    let output = ckpt(work.path(), &[&QUANTIZE[..], &["raw.bin", "quantised.bin"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let written = std::fs::read(work.path().join("quantised.bin")).unwrap();
     assert_eq!(written[..6], [&[50, 131][..], &0.25f32.to_le_bytes()].concat());
@@ -221,7 +221,7 @@ fn an_architecture_file_of_toml_tells_both_sides_what_the_net_is() {
 #[test]
 fn an_overflow_names_the_weight_the_value_and_the_largest_that_fits_and_writes_nothing() {
     let work = tiny(1.5);
-    let output = ckpt(work.path(), &[&QUANTISE[..], &["raw.bin", "quantised.bin"]].concat());
+    let output = ckpt(work.path(), &[&QUANTIZE[..], &["raw.bin", "quantised.bin"]].concat());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
     assert!(["l0w", "1.5", "1.27"].iter().all(|part| error.contains(part)), "{error}");

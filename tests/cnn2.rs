@@ -142,7 +142,7 @@ fn half(bits: u16) -> f32 {
 }
 
 #[test]
-fn biases_become_the_centre_taps_of_the_constant_channel() {
+fn biases_become_the_center_taps_of_the_constant_channel() {
     let work = tempfile::tempdir().unwrap();
     let (input, output) = (work.path().join("in.safetensors"), work.path().join("out.bin"));
     let (checkpoint, values) = biased();

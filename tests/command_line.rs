@@ -52,7 +52,7 @@ fn bytes_that_are_no_checkpoint_are_refused_with_what_was_expected() {
         place.refuses(
             &["convert", name, "o.safetensors"],
             1,
-            &["not recognised", name, "safetensors, tf2", "--from"],
+            &["not recognized", name, "safetensors, tf2", "--from"],
         );
     }
     place.refuses(&["convert", "--from", "nn", "text.nn", "o.safetensors"], 5, &["text.nn"]);
@@ -113,7 +113,7 @@ fn a_flipped_bit_in_tensor_data_is_found_by_its_checksum() {
 fn inputs_that_cannot_be_read_are_told_apart() {
     let place = Workplace::new();
     fs::create_dir(place.path("folder")).unwrap();
-    place.refuses(&["convert", "folder", "o.nn"], 1, &["not recognised", "folder"]);
+    place.refuses(&["convert", "folder", "o.nn"], 1, &["not recognized", "folder"]);
     place.refuses(&["convert", "missing.nn", "o.nn", "--to", "nn"], 1, &["missing.nn", "No such file"]);
     #[cfg(unix)]
     {

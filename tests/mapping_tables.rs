@@ -190,7 +190,7 @@ fn encoder(all: &mut Expected, from: &str, to: &str) {
     }
 }
 
-/// What Google's optimiser for BERT and ALBERT leaves in a checkpoint.
+/// What Google's optimizer for BERT and ALBERT leaves in a checkpoint.
 const ADAM: &[&str] = &[
     "global_step",
     "bert/pooler/dense/bias/adam_m",
@@ -200,7 +200,7 @@ const ADAM: &[&str] = &[
 ];
 
 #[test]
-fn bert_has_its_kernels_transposed_and_its_optimiser_dropped() {
+fn bert_has_its_kernels_transposed_and_its_optimizer_dropped() {
     let mut all = Expected::new();
     embeddings(&mut all, "bert", "bert");
     encoder(&mut all, "bert", "bert");

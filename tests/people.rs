@@ -1,4 +1,4 @@
-//! What a person sees: errors as blocks, colours where they are wanted, what was perhaps meant, and nothing that a file
+//! What a person sees: errors as blocks, colors where they are wanted, what was perhaps meant, and nothing that a file
 //! could steer a terminal with.
 
 #[path = "common/workplace.rs"]
@@ -46,7 +46,7 @@ fn a_wrong_command_line_is_told_like_any_other_error() {
 }
 
 #[test]
-fn colours_are_for_terminals_and_for_those_who_ask() {
+fn colors_are_for_terminals_and_for_those_who_ask() {
     let place = Workplace::new();
     let colored = |variables: &[(&str, &str)]| {
         let mut command = place.command(&["inspect", "missing"]);
@@ -67,13 +67,13 @@ fn colours_are_for_terminals_and_for_those_who_ask() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_terminal_gets_colours_unless_it_has_none_or_they_are_unwanted() {
+fn a_terminal_gets_colors_unless_it_has_none_or_they_are_unwanted() {
     let place = Workplace::new();
     let on_terminal = |variables: &[(&str, &str)]| {
         let mut command = Command::new("script");
         let line = format!("{} inspect missing", env!("CARGO_BIN_EXE_ckpt"));
         command.current_dir(place.directory()).args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
-        // Logs of continuous integration show colours, so there they are wanted whatever the terminal.
+        // Logs of continuous integration show colors, so there they are wanted whatever the terminal.
         for decides in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "CI"] {
             command.env_remove(decides);
         }

@@ -28,7 +28,7 @@ enum Fault {
     Axes,
     /// The header cannot be read.
     Header,
-    /// The file is not recognised.
+    /// The file is not recognized.
     Magic,
 }
 
@@ -119,7 +119,7 @@ fn output_that_is_not_what_the_source_holds_is_found_whatever_is_wrong_and_leave
         (Fault::Place, "not found where it was written"),
         (Fault::Axes, "axes are read back in another order"),
         (Fault::Header, "cannot be read back"),
-        (Fault::Magic, "not recognised as its format"),
+        (Fault::Magic, "not recognized as its format"),
     ];
     for (fault, message) in faults {
         let place = tempfile::tempdir().unwrap();

@@ -223,7 +223,7 @@ def networks(bench: Bench) -> dict:
         found = sources.arrays_of_safetensors(flat)
         return [(tensor.name, found[tensor.name]) for tensor in tensors]
 
-    to_bullet = ("--to", "bullet", "--arch", bullet, "--set", "content=quantised", "--allow", "quantised")
+    to_bullet = ("--to", "bullet", "--arch", bullet, "--set", "content=quantised", "--allow", "quantized")
     result = table("networks", f"Networks: {LAYERS} dense layers with biases", bench.rounds, [
         bench.copy(flat),
         *bench.jobs("nn to safetensors", network, made.suffix, (), MOVED, bench.ckpt.same(network, made)),

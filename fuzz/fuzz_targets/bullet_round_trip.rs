@@ -1,5 +1,5 @@
 //! Any 32-bit floats come back from bullet's records, and any net's weights from every file that can be made of them; of the
-//! quantised ones, the integers.
+//! quantized ones, the integers.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -35,7 +35,7 @@ fn records(u: &mut Unstructured) -> Result<()> {
     }
     let form = *u.choose(&["current", "rows"])?;
     let options = [("records", form), ("parts", "state")];
-    // One file, and a directory with what the optimiser keeps.
+    // One file, and a directory with what the optimizer keeps.
     let directory = !kept_for_another(&given);
     for (name, write) in [("weights.bin", &options[..1]), ("", &options)] {
         if name.is_empty() && !directory {
@@ -100,12 +100,12 @@ fn net(u: &mut Unstructured) -> Result<()> {
         let back = round_trip(&Bullet, &given, ["raw.bin", "raw.bin"], [&[], &arch]);
         assert_same(&given, &back.given);
     }
-    quantised(&given, &arch);
+    quantized(&given, &arch);
     Ok(())
 }
 
 /// Reads quantised.bin, and writes the same from what was read.
-fn quantised(given: &Given, arch: &[(&str, &str)]) {
+fn quantized(given: &Given, arch: &[(&str, &str)]) {
     let write = |given: &Given| {
         conformance::write(&Bullet, &given.checkpoint, &given.values, "quantised.bin", &[])
             .expect("small numbers")

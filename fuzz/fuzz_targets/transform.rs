@@ -15,8 +15,8 @@ fn run(u: &mut Unstructured) -> Result<()> {
     match u.int_in_range(0..=4)? {
         0 => permute(u),
         1 => cast(u),
-        2 => quantise(u),
-        3 => dequantise(u),
+        2 => quantize(u),
+        3 => dequantize(u),
         _ => pack(u),
     }
 }
@@ -101,7 +101,7 @@ fn integers(u: &mut Unstructured) -> Result<(DType, u32)> {
     u.choose(&[(DType::I8, 8), (DType::I16, 16), (DType::I32, 32)]).copied()
 }
 
-fn quantise(u: &mut Unstructured) -> Result<()> {
+fn quantize(u: &mut Unstructured) -> Result<()> {
     let (scaling, (dtype, bits)) = (scaling(u)?, integers(u)?);
     let any = u.arbitrary()?;
     let mut source = Vec::new();
@@ -110,10 +110,10 @@ fn quantise(u: &mut Unstructured) -> Result<()> {
         source.push(if any { f32::from_bits(number) } else { near });
     }
     let expected: Vec<Option<i64>> =
-        source.iter().map(|number| naive::quantise(scaling, bits, *number)).collect();
+        source.iter().map(|number| naive::quantize(scaling, bits, *number)).collect();
     let bytes: Vec<u8> = source.iter().flat_map(|number| number.to_le_bytes()).collect();
     let mut out = Vec::new();
-    let found = transform::quantise(dtype, scaling, 0, &bytes, &mut out);
+    let found = transform::quantize(dtype, scaling, 0, &bytes, &mut out);
     match (found, expected.iter().position(Option::is_none)) {
         (Ok(()), None) => {
             let stored = |integer: &i64| integer.to_le_bytes()[..bits as usize / 8].to_vec();
@@ -125,7 +125,7 @@ fn quantise(u: &mut Unstructured) -> Result<()> {
     Ok(())
 }
 
-fn dequantise(u: &mut Unstructured) -> Result<()> {
+fn dequantize(u: &mut Unstructured) -> Result<()> {
     let (scaling, (dtype, bits)) = (scaling(u)?, integers(u)?);
     let size = bits as usize / 8;
     let mut source = u.bytes(u.len())?.to_vec();
@@ -138,7 +138,7 @@ fn dequantise(u: &mut Unstructured) -> Result<()> {
     };
     let expected: Vec<u8> = source.chunks(size).flat_map(|element| number(element).to_le_bytes()).collect();
     let mut out = Vec::new();
-    transform::dequantise(dtype, scaling, &source, &mut out).expect("an integer type");
+    transform::dequantize(dtype, scaling, &source, &mut out).expect("an integer type");
     assert_eq!(out, expected);
     Ok(())
 }

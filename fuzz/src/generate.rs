@@ -1,7 +1,7 @@
 //! Arbitrary checkpoints.
 
 use arbitrary::{Result, Unstructured};
-use ckpt_api::{Axis, Checkpoint, DType, Graph, Metadata, Node, Op, Quantisation, Role, Shape, Slot, Tensor};
+use ckpt_api::{Axis, Checkpoint, DType, Graph, Metadata, Node, Op, Quantization, Role, Shape, Slot, Tensor};
 use serde_json::{Value, json};
 use std::num::NonZeroU32;
 
@@ -95,7 +95,7 @@ pub fn describe(u: &mut Unstructured, checkpoint: &mut Checkpoint) -> Result<()>
         tensor.role = *u.choose(&Role::ALL)?;
         if u.arbitrary()? {
             let scale = NonZeroU32::new(u.arbitrary()?).unwrap_or(NonZeroU32::MIN);
-            tensor.quantisation = Some(Quantisation { scale });
+            tensor.quantization = Some(Quantization { scale });
         }
         if u.arbitrary()? {
             tensor.slot = Some(Box::new(Slot { variable: u.choose(&names)?.clone(), name: text(u)? }));

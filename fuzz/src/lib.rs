@@ -121,7 +121,7 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &Options) -> Option<(Cont
     let contents = codec.read(input, options, &limits).ok()?;
     // What a file holds is said where the file itself shows nothing.
     if ["content", "arch"].iter().all(|name| options.text(name).is_none()) {
-        assert_ne!(probed, Match::No, "what can be read must be recognised");
+        assert_ne!(probed, Match::No, "what can be read must be recognized");
     }
     contents.check(&limits).ok()?;
     let all = contents.placements.iter().map(|placement| placement.tensor);

@@ -19,7 +19,7 @@ pub struct Back {
 /// same bytes as long as writing needs no options.
 ///
 /// # Panics
-/// Where the codec refuses it, does not recognise it, or declares a loss that changes what the model computes.
+/// Where the codec refuses it, does not recognize it, or declares a loss that changes what the model computes.
 pub fn round_trip(
     codec: &dyn Codec,
     given: &Given,
@@ -37,7 +37,7 @@ pub fn round_trip(
     let files = store(given, &write).expect("what was placed can be written");
     let input = Input::memory(entry, files.clone());
     let probed = codec.probe(&input).expect("memory can always be read");
-    assert_ne!(probed, Match::No, "what was written is recognised");
+    assert_ne!(probed, Match::No, "what was written is recognized");
     let (contents, values) = conformance::read(codec, &input, &read).expect("what was written can be read");
     assert!(contents.repairs.is_empty(), "nothing has to be mended");
     let given = Given { checkpoint: contents.checkpoint, values };

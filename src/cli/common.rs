@@ -1,7 +1,7 @@
 //! Arguments that several subcommands share.
 
 use crate::registry::Registry;
-use crate::source::{ACTIVATIONS, OpenOptions, Source, recognise};
+use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize};
 use ckpt_api::{ArchitectureFile, Codec, Error, Input, Limits, OptionSpec, Result, Side, nearest};
 use clap::Args;
 use std::collections::BTreeSet;
@@ -171,7 +171,7 @@ impl Reading {
             Some(id) => registry.reader(id),
             None => {
                 let input = Input::open_within(path, &self.limits()?)?;
-                Ok(recognise(registry, &input, self.architecture()?.as_ref())?.0)
+                Ok(recognize(registry, &input, self.architecture()?.as_ref())?.0)
             }
         }
     }

@@ -224,9 +224,9 @@ fn resources(arguments: &PlanArguments) -> Result<Resources> {
 }
 
 fn execute(planned: &Planned, arguments: &Arguments) -> Result<Summary> {
-    let cancelled = Arc::new(AtomicBool::new(false));
-    super::signals::watch(&cancelled);
-    let execution = Execution { sync: !arguments.no_sync, cancelled };
+    let canceled = Arc::new(AtomicBool::new(false));
+    super::signals::watch(&canceled);
+    let execution = Execution { sync: !arguments.no_sync, canceled };
     if arguments.quiet || !std::io::stderr().is_terminal() {
         return planned.execute(&execution, &|_| ());
     }

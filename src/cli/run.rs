@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     /// How numbers are held and summed
     #[arg(long, value_enum, default_value = "f32")]
     arithmetic: Held,
-    /// Compute a quantised network in integers, as engines do, and multiply its result by this (400 with bullet's)
+    /// Compute a quantized network in integers, as engines do, and multiply its result by this (400 with bullet's)
     #[arg(long, value_name = "SCALE", conflicts_with = "arithmetic")]
     integers: Option<i32>,
     /// Write the outputs, in the format that the file's extension says
@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         (arguments.forward.inputs(&arguments.reading.limits()?)?, arguments.forward.memory()?);
     let ran = forward(&registry, &source, &inputs, arguments.integers, &mut *device, memory)?;
     let labels = match &arguments.labels {
-        Some(path) => Some(labelled(&registry, path, &ran, memory)?),
+        Some(path) => Some(labeled(&registry, path, &ran, memory)?),
         None => None,
     };
     if let Some(path) = &arguments.output {
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
 }
 
 /// Rows whose largest element is the one that the label says, and rows.
-fn labelled(registry: &Registry, path: &Path, ran: &Ran, memory: u64) -> Result<(usize, usize)> {
+fn labeled(registry: &Registry, path: &Path, ran: &Ran, memory: u64) -> Result<(usize, usize)> {
     let file = InputFile { path: path.to_owned(), ..InputFile::default() };
     let labels = read_array(registry, &file, memory)?;
     let located = |error: Error| error.file(path.display().to_string());

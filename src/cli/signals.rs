@@ -16,13 +16,13 @@ const SIGNALS: [c_int; 2] = [consts::SIGINT, consts::SIGTERM];
 /// The one that came last; 0 before.
 static RECEIVED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
-/// From now on, such a signal sets `cancelled`, and a second one ends the process at once: what that leaves is removed by
+/// From now on, such a signal sets `canceled`, and a second one ends the process at once: what that leaves is removed by
 /// the next conversion to the same output, or kept by `--resume`.
-pub(super) fn watch(cancelled: &Arc<AtomicBool>) {
+pub(super) fn watch(canceled: &Arc<AtomicBool>) {
     for signal in SIGNALS {
         // Fails only for signals that cannot be caught.
-        let _ = flag::register_conditional_shutdown(signal, code_of(signal), Arc::clone(cancelled));
-        let _ = flag::register(signal, Arc::clone(cancelled));
+        let _ = flag::register_conditional_shutdown(signal, code_of(signal), Arc::clone(canceled));
+        let _ = flag::register(signal, Arc::clone(canceled));
         let _ = flag::register_usize(signal, Arc::clone(&RECEIVED), usize::try_from(signal).unwrap_or(0));
     }
     // A file that may not become so large is an error like a full disk, and no reason to be killed.

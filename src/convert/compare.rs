@@ -16,7 +16,7 @@ pub(super) struct Pair<'a> {
     written: &'a Source,
     back: Placement,
     budget: Budget,
-    cancelled: &'a AtomicBool,
+    canceled: &'a AtomicBool,
 }
 
 impl<'a> Pair<'a> {
@@ -26,7 +26,7 @@ impl<'a> Pair<'a> {
         planned: &'a Planned,
         job: Job<'a>,
         (written, id): (&'a Source, TensorId),
-        cancelled: &'a AtomicBool,
+        canceled: &'a AtomicBool,
     ) -> Result<Self> {
         let (tensor, _) = planned.source.contents.tensor_at(job.to.tensor)?;
         let (found, placement) = written.contents.tensor_at(id)?;
@@ -36,7 +36,7 @@ impl<'a> Pair<'a> {
                 .help("nothing was kept; this is a defect of the format's codec: please report it")
         })?;
         let budget = planned.plan.budget.of_two();
-        Ok(Pair { planned, job, tensor, written, back, budget, cancelled })
+        Ok(Pair { planned, job, tensor, written, back, budget, canceled })
     }
 
     /// Compares every element: what was written, led back to the order in which the source stores it, with the
@@ -114,7 +114,7 @@ impl<'a> Pair<'a> {
         let mut written =
             TensorStream::new(&self.written.files, self.tensor, &self.back, back, None, self.budget)?;
         in_step(&mut source, &mut written, (own.dtype, back.dtype), |first, own, back| {
-            if self.cancelled.load(Ordering::Relaxed) {
+            if self.canceled.load(Ordering::Relaxed) {
                 return Err(interrupted());
             }
             each(first, own, back)
@@ -161,8 +161,8 @@ pub(super) fn changes_values(job: &Job) -> bool {
         matches!(
             step,
             Step::Cast { exact: false, .. }
-                | Step::Quantise { .. }
-                | Step::Dequantise { .. }
+                | Step::Quantize { .. }
+                | Step::Dequantize { .. }
                 | Step::Add { .. }
         )
     };

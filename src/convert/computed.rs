@@ -68,7 +68,7 @@ fn is_at_one_index(added: &ckpt_api::Added) -> bool {
 /// Losses whose effect on the outputs has a bound that is checked.
 #[cfg(feature = "forward")]
 fn is_rounding(kind: ckpt_api::LossKind) -> bool {
-    matches!(kind, ckpt_api::LossKind::Narrowed | ckpt_api::LossKind::Quantised)
+    matches!(kind, ckpt_api::LossKind::Narrowed | ckpt_api::LossKind::Quantized)
 }
 
 #[cfg(feature = "forward")]

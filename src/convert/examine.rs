@@ -15,7 +15,7 @@ pub struct Verification {
     pub tensors: usize,
     /// How many hold the source's numbers, bit for bit.
     pub equal: usize,
-    /// The others hold, bit for bit, what casting, quantising or adding makes of the source's numbers; here is how far off
+    /// The others hold, bit for bit, what casting, quantizing or adding makes of the source's numbers; here is how far off
     /// that is, in the order of the plan's jobs.
     pub changed: Vec<Rounded>,
     /// Whether both graphs compute the same.
@@ -51,7 +51,7 @@ pub(crate) struct Examined {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] for the first that is not what its source holds, where the conversion is to be verified.
-pub(crate) fn examine(planned: &Planned, reread: &Reread, cancelled: &AtomicBool) -> Result<Vec<Examined>> {
+pub(crate) fn examine(planned: &Planned, reread: &Reread, canceled: &AtomicBool) -> Result<Vec<Examined>> {
     let jobs: Vec<usize> = (0..planned.plan.jobs().len()).collect();
     in_parallel(&jobs, planned.plan.threads, |number| {
         let (job, (part, id)) = planned
@@ -61,7 +61,7 @@ pub(crate) fn examine(planned: &Planned, reread: &Reread, cancelled: &AtomicBool
             .zip(reread.tensor(number))
             .ok_or_else(|| Error::mismatch("a tensor that was written is not found"))?;
         let changed = changes_values(&job);
-        let pair = Pair::new(planned, job, (part, id), cancelled)?;
+        let pair = Pair::new(planned, job, (part, id), canceled)?;
         if planned.conversion.verify {
             pair.compare()?;
         }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// SHA-256 over this program, the source's files as they are now, and all options; `None` for a source that is not on
-/// disk, whose files nobody could recognise.
+/// disk, whose files nobody could recognize.
 pub(super) fn fingerprint(planned: &Planned) -> Option<Fingerprint> {
     let Planned { source, plan, conversion, .. } = planned;
     let root = source.input.directory()?;

@@ -217,7 +217,7 @@ struct Left<'a> {
 }
 
 /// What may be left at this moment: which names, and how much of what was not waited for. Of all pairs a few: the
-/// neighbours have the others.
+/// neighbors have the others.
 fn left(moments: &[Moment], number: usize) -> Vec<Left<'_>> {
     let moment = &moments[number];
     let written = [Written::Nothing, Written::Length, Written::Some(number as u64), Written::All][number % 4];

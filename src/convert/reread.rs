@@ -67,7 +67,7 @@ fn readings(planned: &Planned, files: &BTreeMap<String, PathBuf>) -> Result<Vec<
             return Ok(vec![Reading { entry: entry.to_owned(), options, architecture }]);
         }
     }
-    Err(Error::mismatch("what was written is not recognised as its format")
+    Err(Error::mismatch("what was written is not recognized as its format")
         .file(planned.directory.join(&planned.name).display().to_string())
         .expected(info.title)
         .help("this is a defect of the format's codec: please report it"))

@@ -214,7 +214,7 @@ fn an_interruption_while_going_on_leaves_nothing() {
     let registry = Registry::builtin();
     let source = Source::open(&registry, place.0.path().join("in"), &OpenOptions::default()).unwrap();
     let planned = resuming(&conversion).plan(&registry, source, place.out().join("o")).unwrap();
-    let execution = Execution { cancelled: Arc::new(AtomicBool::new(true)), ..Execution::default() };
+    let execution = Execution { canceled: Arc::new(AtomicBool::new(true)), ..Execution::default() };
     assert!(planned.execute(&execution, &|_| ()).unwrap_err().to_string().contains("interrupted"));
     assert!(place.found().is_empty(), "{:?}", place.found().iter().map(|(name, _)| name).collect::<Vec<_>>());
 }

@@ -1,7 +1,7 @@
 //! The journal of a conversion: what a process that is killed leaves to the next one.
 //!
 //! It lies beside the output while that has no name, and whoever writes the output holds a lock on it. Records follow each
-//! other, each with its length and checksum, so that one that was cut off is recognised. The first names the temporary
+//! other, each with its length and checksum, so that one that was cut off is recognized. The first names the temporary
 //! files and what decides their bytes; then comes a record for each tensor that was written, with a checksum of its bytes;
 //! and, when all are complete, what identifies the files that get their names now. Nothing waits for the disk: who reads a
 //! record looks whether the bytes are there.

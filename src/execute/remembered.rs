@@ -67,13 +67,13 @@ pub(super) fn asked(job: &Job, sums: &[u32]) -> Written {
 /// Whether the output holds what was recorded: reads every byte of it.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Io`] where `cancelled` says so.
+/// [`ckpt_api::Kind::Io`] where `canceled` says so.
 pub(super) fn intact(
     job: &Job,
     before: &Record,
     output: &Output,
     chunk: usize,
-    cancelled: &AtomicBool,
+    canceled: &AtomicBool,
 ) -> Result<bool> {
     let (extents, sources) = (checked(job), of_source(job));
     if before.sums.len() != extents.len() {
@@ -81,7 +81,7 @@ pub(super) fn intact(
     }
     let mut buffer = Buffer::default();
     for (index, (extent, sum)) in extents.iter().zip(&before.sums).enumerate() {
-        if cancelled.load(Ordering::Relaxed) {
+        if canceled.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
         let Some(checksum) = extent.checksum.as_ref().or_else(|| sources.of(index)) else {

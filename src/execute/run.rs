@@ -24,7 +24,7 @@ pub(crate) struct Run<'a> {
     pub(crate) output: &'a Output,
     pub(crate) progress: Progress<'a>,
     /// Set from outside to stop.
-    pub(crate) cancelled: &'a AtomicBool,
+    pub(crate) canceled: &'a AtomicBool,
 }
 
 /// What carrying out a job came to.
@@ -98,7 +98,7 @@ fn batches(plan: &Plan) -> Vec<(usize, usize)> {
 /// The result of a job that another process had done, if its bytes are still there.
 fn kept(plan: &Plan, job: &Job, run: &Run) -> Result<Option<Done>> {
     let Some(before) = run.output.record(job.number as u64) else { return Ok(None) };
-    if !intact(job, before, run.output, plan.budget.chunk, run.cancelled)? {
+    if !intact(job, before, run.output, plan.budget.chunk, run.canceled)? {
         return Ok(None);
     }
     (run.progress)(bytes(&job.to.extents));
@@ -155,7 +155,7 @@ fn write_extents(
     while let Some(Piece { bytes, runs }) = stream.next_piece()? {
         let len = usize::try_from(runs.len).unwrap_or(usize::MAX);
         for (to, from) in runs.iter() {
-            if run.cancelled.load(Ordering::Relaxed) {
+            if run.canceled.load(Ordering::Relaxed) {
                 return Err(interrupted());
             }
             let from = usize::try_from(from).ok().and_then(|from| bytes.get(from..)?.get(..len));

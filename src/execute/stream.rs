@@ -500,8 +500,8 @@ fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
 fn changes_form(step: &Step) -> bool {
     match step {
         Step::Cast { .. }
-        | Step::Quantise { .. }
-        | Step::Dequantise { .. }
+        | Step::Quantize { .. }
+        | Step::Dequantize { .. }
         | Step::Unpack { .. }
         | Step::Pack { .. } => true,
         Step::SwapBytes { .. }

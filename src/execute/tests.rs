@@ -470,7 +470,7 @@ fn a_sum_that_no_float_holds_is_an_error_that_names_the_element() {
     assert_eq!(error.kind(), ckpt_api::Kind::Lossy);
     let said = error.to_string();
     assert!(said.contains("element 1") && said.contains("'extra'") && said.contains("main"), "{said}");
-    // Infinity that was there before is the quantisation's to refuse.
+    // Infinity that was there before is the quantization's to refuse.
     let error = sum_stored([f32::INFINITY, 1.0], scaling).unwrap_err().to_string();
     assert!(error.contains("does not fit"), "{error}");
 }

@@ -44,10 +44,10 @@ pub(crate) fn untile<'a>(
     cut().map(Some).map_err(|error| error.tensor(&tensor.name))
 }
 
-/// For every logical axis the distances between neighbours of its parts, the slowest first; the last is 1.
+/// For every logical axis the distances between neighbors of its parts, the slowest first; the last is 1.
 struct Cuts(Vec<Vec<u64>>);
 
-/// Distances between neighbours of an axis's parts, the slowest first.
+/// Distances between neighbors of an axis's parts, the slowest first.
 fn strides(tile: &[u64]) -> Vec<u64> {
     let mut strides = vec![1u64];
     for len in tile.iter().rev() {

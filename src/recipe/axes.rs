@@ -237,7 +237,7 @@ fn check_like(first: &Piece, other: &Piece, axis: usize) -> Result<()> {
             .found(b.shape.to_string())
             .expected(format!("{} but for axis {axis}", a.shape)));
     }
-    if a.dtype != b.dtype || a.quantisation != b.quantisation {
+    if a.dtype != b.dtype || a.quantization != b.quantization {
         return Err(Error::mapping("tensors of different dtypes cannot be merged")
             .tensor(&b.name)
             .found(b.dtype.name())

@@ -1,4 +1,4 @@
-//! What refers to tensors by name, once recipes have renamed and remade them: the graph, and the slots of optimisers.
+//! What refers to tensors by name, once recipes have renamed and remade them: the graph, and the slots of optimizers.
 
 use super::axes::Piece;
 use super::{AxisStep, Join, Recipe, Target};

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::simd::vectorised;
+use super::simd::vectorized;
 use ckpt_api::{DType, Error, Result};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -150,7 +150,7 @@ fn narrow<const A: usize, const B: usize, F: Float>(
     let elements = source.as_chunks::<A>().0;
     out.resize(elements.len() * B, 0);
     let stored = out.as_chunks_mut::<B>().0;
-    vectorised(
+    vectorized(
         #[inline(always)]
         || {
             let mut worst = F::Magnitude::default();

@@ -6,7 +6,7 @@ mod buffer;
 mod cast;
 mod pack;
 mod permute;
-mod quantise;
+mod quantize;
 mod simd;
 
 pub(crate) use buffer::Buffer;
@@ -16,7 +16,7 @@ pub use cast::{cast, castable, exact, for_each_number};
 pub use pack::{pack, unpack};
 pub use permute::permute;
 pub(crate) use permute::{permute_into, strides};
-pub use quantise::{dequantise, quantisable, quantise};
+pub use quantize::{dequantize, quantizable, quantize};
 
 use ckpt_api::{DType, Encoding, Endian, Error, Packing, Result, Rounding, Scaling, Shape};
 use serde::Serialize;
@@ -72,18 +72,18 @@ pub enum Step {
         #[serde(skip_serializing_if = "Option::is_none")]
         rounded: Option<Scaling>,
     },
-    /// Stores numbers as integers; an integer that does not fit is an error. Inverse: [`Step::Dequantise`], off by less
+    /// Stores numbers as integers; an integer that does not fit is an error. Inverse: [`Step::Dequantize`], off by less
     /// than one unit of the scale (half of one where it rounds to nearest), but for numbers that a limit clips.
-    Quantise {
+    Quantize {
         /// Integer type.
         to: DType,
         /// Scale and rounding.
         #[serde(flatten)]
         scaling: Scaling,
     },
-    /// Reads integers as the numbers that they stand for. Inverse: [`Step::Quantise`], exact when it rounds to nearest
+    /// Reads integers as the numbers that they stand for. Inverse: [`Step::Quantize`], exact when it rounds to nearest
     /// and the integers have 16 bits or fewer.
-    Dequantise {
+    Dequantize {
         /// Integer type.
         from: DType,
         /// Scale and rounding.
@@ -136,8 +136,8 @@ impl Step {
             Step::Cast { from, to, exact: true } => {
                 Step::Cast { from: *to, to: *from, exact: exact(*to, *from) }
             }
-            Step::Quantise { to, scaling } => Step::Dequantise { from: *to, scaling: *scaling },
-            Step::Dequantise { from, scaling } => Step::Quantise { to: *from, scaling: *scaling },
+            Step::Quantize { to, scaling } => Step::Dequantize { from: *to, scaling: *scaling },
+            Step::Dequantize { from, scaling } => Step::Quantize { to: *from, scaling: *scaling },
             Step::Cast { exact: false, .. } | Step::Assemble { .. } | Step::Cut { .. } | Step::Add { .. } => {
                 return None;
             }
@@ -158,11 +158,11 @@ impl Step {
             Step::Add { tensors, rounded: Some(Scaling { scale, .. }) } => {
                 format!("add {}, each rounded at {scale}", tensors.join(", "))
             }
-            Step::Quantise { to, scaling: Scaling { scale, limit: Some(limit), .. } } => {
-                format!("quantise to {to} at {scale}, clipped at ±{limit}")
+            Step::Quantize { to, scaling: Scaling { scale, limit: Some(limit), .. } } => {
+                format!("quantize to {to} at {scale}, clipped at ±{limit}")
             }
-            Step::Quantise { to, scaling } => format!("quantise to {to} at {}", scaling.scale),
-            Step::Dequantise { from, scaling } => format!("dequantise {from} at {}", scaling.scale),
+            Step::Quantize { to, scaling } => format!("quantize to {to} at {}", scaling.scale),
+            Step::Dequantize { from, scaling } => format!("dequantize {from} at {}", scaling.scale),
             Step::Assemble { slices } => format!("assemble {slices} slices"),
             Step::Cast { from, to, .. } => format!("cast {from} to {to}"),
         }
@@ -233,7 +233,7 @@ fn convert(
     steps.extend(swap(from));
     let mut dtype = from.dtype;
     if let Some(scaling) = from.scaling {
-        steps.push(Step::Dequantise { from: dtype, scaling });
+        steps.push(Step::Dequantize { from: dtype, scaling });
         dtype = DType::F32;
     }
     if !added.is_empty() {
@@ -249,7 +249,7 @@ fn convert(
                 // They are whole units already: truncation would take one from what lies a rounding error below.
                 scaling.rounding = Rounding::Nearest;
             }
-            steps.push(Step::Quantise { to: to.dtype, scaling });
+            steps.push(Step::Quantize { to: to.dtype, scaling });
         }
         None => steps.extend(cast(dtype, to.dtype)?),
     }
@@ -290,12 +290,12 @@ pub(crate) fn apply_elementwise(
                 pack(*dtype, bytes, spare.vec());
                 std::mem::swap(bytes, spare);
             }
-            Step::Quantise { to, scaling } => {
-                quantise(*to, *scaling, first, bytes, spare.vec())?;
+            Step::Quantize { to, scaling } => {
+                quantize(*to, *scaling, first, bytes, spare.vec())?;
                 std::mem::swap(bytes, spare);
             }
-            Step::Dequantise { from, scaling } => {
-                dequantise(*from, *scaling, bytes, spare.vec())?;
+            Step::Dequantize { from, scaling } => {
+                dequantize(*from, *scaling, bytes, spare.vec())?;
                 std::mem::swap(bytes, spare);
             }
             Step::Permute { .. }
@@ -318,7 +318,7 @@ fn swap_bytes(bytes: &mut [u8], component: usize) {
 }
 
 fn swap<const N: usize>(bytes: &mut [u8]) {
-    simd::vectorised(
+    simd::vectorized(
         #[inline(always)]
         || bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|chunk| chunk.reverse()),
     );
@@ -382,11 +382,11 @@ mod tests {
             let added: Vec<String> = added.iter().map(|name| (*name).to_owned()).collect();
             steps(from, to, 0, &added).unwrap().iter().map(Step::describe).collect::<Vec<_>>().join(", ")
         };
-        assert_eq!(words(&from, &to, &["l0f"]), "dequantise i16 at 255, add l0f, quantise to i8 at 64");
+        assert_eq!(words(&from, &to, &["l0f"]), "dequantize i16 at 255, add l0f, quantize to i8 at 64");
         assert_eq!(words(&from, &from, &[]), "");
-        assert_eq!(words(&from, &from, &["b"]), "dequantise i16 at 255, add b, quantise to i16 at 255");
+        assert_eq!(words(&from, &from, &["b"]), "dequantize i16 at 255, add b, quantize to i16 at 255");
         let half = encoding(DType::F16, Endian::Big, &[0], Packing::Bytes);
-        assert_eq!(words(&half, &to, &[]), "swap bytes, cast f16 to f32, quantise to i8 at 64");
+        assert_eq!(words(&half, &to, &[]), "swap bytes, cast f16 to f32, quantize to i8 at 64");
         assert_eq!(
             words(&half, &half, &["b"]),
             "swap bytes, cast f16 to f32, add b, cast f32 to f16, swap bytes"

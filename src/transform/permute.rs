@@ -14,7 +14,7 @@ pub fn permute(source: &[u8], shape: &[usize], order: &[usize], size: usize, out
 }
 
 /// As [`permute`], into a part of a larger array: element 0 goes to element `first` of `out`, and `distances[k]` elements
-/// lie between neighbours along axis `k` of the result.
+/// lie between neighbors along axis `k` of the result.
 pub(crate) fn permute_into(
     source: &[u8],
     shape: &[usize],
@@ -64,7 +64,7 @@ struct AxisStride {
     target: usize,
 }
 
-/// How far apart neighbours lie along each axis of a row-major array, in elements.
+/// How far apart neighbors lie along each axis of a row-major array, in elements.
 pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for k in (1..shape.len()).rev() {
@@ -73,7 +73,7 @@ pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// The result's axes, slowest first, with neighbours merged where they are neighbours on both sides.
+/// The result's axes, slowest first, with neighbors merged where they are neighbors on both sides.
 fn merged(shape: &[usize], order: &[usize], distances: &[usize]) -> Vec<AxisStride> {
     let strides = strides(shape);
     let mut axes: Vec<AxisStride> = Vec::new();

@@ -6,6 +6,6 @@ use fearless_simd::{Level, dispatch};
 /// set. The closure has to be `#[inline(always)]`. What it computes does not depend on the choice: nothing is
 /// reassociated or fused.
 #[inline]
-pub(super) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+pub(super) fn vectorized<R>(work: impl FnOnce() -> R) -> R {
     dispatch!(Level::new(), _ => work())
 }

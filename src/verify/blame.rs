@@ -219,10 +219,10 @@ fn another(sides: &Sides, role: &str, own: &Tensor, y: &[f64]) -> Result<Option<
 /// A tensor's numbers; what integers stand for, where that is known.
 fn values(parameters: &SourceParameters, name: &str) -> Result<Vec<f64>> {
     let values = parameters.load(name)?.to_f64();
-    let scale = parameters.tensor(name).and_then(|tensor| tensor.quantisation.as_ref());
+    let scale = parameters.tensor(name).and_then(|tensor| tensor.quantization.as_ref());
     Ok(match scale {
-        Some(quantisation) => {
-            let scale = f64::from(quantisation.scale.get());
+        Some(quantization) => {
+            let scale = f64::from(quantization.scale.get());
             values.into_iter().map(|value| value / scale).collect()
         }
         None => values,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_in_another_order_of_axes_are_recognised() {
+    fn elements_in_another_order_of_axes_are_recognized() {
         use ckpt_api::{Axis, DType, Shape};
         let tensor =
             Tensor::new("w", DType::F32, Shape::new([2, 2]).unwrap()).with_axes([Axis::Out, Axis::In]);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// A position, as far as networks look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Square (a1 is 0, h1 is 7, h8 is 63), colour and kind of every piece.
+    /// Square (a1 is 0, h1 is 7, h8 is 63), color and kind of every piece.
     pieces: Vec<Piece>,
     black_to_move: bool,
 }
@@ -32,10 +32,10 @@ struct FeatureSet {
     mirrored: bool,
 }
 
-/// Features of one set: 6 kinds of 2 colours on 64 squares.
+/// Features of one set: 6 kinds of 2 colors on 64 squares.
 const FEATURES: i32 = 768;
 
-/// Most pieces of a position, and of one colour.
+/// Most pieces of a position, and of one color.
 const MOST: (usize, usize) = (32, 16);
 
 /// Integers, row-major, and their shape.
@@ -43,7 +43,7 @@ pub type Indices = (Vec<usize>, Vec<i32>);
 
 impl Position {
     /// Parses Forsyth–Edwards Notation: placement, side to move, castling rights and en-passant square, and both move counters or
-    /// none. Every field must be well-formed; there is one king of each colour, and no pawn on the first or last rank.
+    /// none. Every field must be well-formed; there is one king of each color, and no pawn on the first or last rank.
     ///
     /// ```
     /// use ckpt::verify::chess::Position;
@@ -167,10 +167,10 @@ fn placed(placement: &str) -> Result<Vec<Piece>> {
     for black in [false, true] {
         let own = || pieces.iter().filter(|piece| piece.black == black);
         if own().filter(|piece| piece.kind == KING).count() != 1 {
-            return Err(placement_error("one king of each colour"));
+            return Err(placement_error("one king of each color"));
         }
         if own().count() > MOST.1 {
-            return Err(placement_error("at most 16 pieces of each colour"));
+            return Err(placement_error("at most 16 pieces of each color"));
         }
     }
     if pieces.iter().any(|piece| piece.kind == PAWN && matches!(piece.square / 8, 0 | 7)) {

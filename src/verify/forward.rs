@@ -21,7 +21,7 @@ pub struct Ran {
     pub outputs: Vec<(String, Value)>,
 }
 
-/// Runs `source`'s graph on `device`; `memory` bytes may be taken at a time. With `integers`, a quantised network is computed in
+/// Runs `source`'s graph on `device`; `memory` bytes may be taken at a time. With `integers`, a quantized network is computed in
 /// the integers that it is stored as, as engines do, and its result multiplied by that ([`integer_graph`]).
 ///
 /// ```

@@ -3,7 +3,7 @@
 use super::blame::{Sides, blame, tensor_pairs};
 use super::compare::{Bound, Demand, Size, compare};
 use super::inputs::fitted;
-use super::normalised;
+use super::normalized;
 use super::pairing::Pair;
 use super::parameters::{Errors, StorageError};
 use super::report::{Blame, Layer, RuleName, Verdict};
@@ -249,10 +249,10 @@ impl Comparing<'_> {
         let storage = match (errors.is_empty(), bounds, &a.op) {
             (true, ..) | (_, None, _) => Vec::new(),
             (_, _, Op::BatchNormalization) => match inputs.first() {
-                Some(x) => normalised::of_batch(a, self.sides.a, self.sides.errors, x)?,
+                Some(x) => normalized::of_batch(a, self.sides.a, self.sides.errors, x)?,
                 None => Vec::new(),
             },
-            // Each of two tensors enters once, relative to the whole; what a row is normalised to is at most √n.
+            // Each of two tensors enters once, relative to the whole; what a row is normalized to is at most √n.
             (_, _, Op::LayerNormalization) => {
                 let most = |of: fn(&StorageError) -> f64| errors.iter().map(of).fold(0.0, f64::max);
                 let (relative, absolute) = (most(|error| error.relative), most(|error| error.absolute));

@@ -235,7 +235,7 @@ fn decade(error: f64) -> i32 {
 
 /// How many numbers lie between two, and one.
 fn distance(a: f64, b: f64, precision: Precision) -> Option<u64> {
-    // Two's complement, so that neighbours differ by one, also around 0.
+    // Two's complement, so that neighbors differ by one, also around 0.
     let ordered = |bits: i64, sign: i64| if bits < 0 { sign.wrapping_sub(bits) } else { bits };
     match precision {
         Precision::Integer => None,

@@ -12,7 +12,7 @@
 //! - **bits**: where no tensor is stored with less precision, only format, names and layout can have changed. Both graphs run
 //!   in binary32 on the CPU, every sum in the same order, and all bits of all results are equal. So are those of all tensors, which also
 //!   shows what no input does (a weight behind a neuron that never fires).
-//! - **bound**: where tensors are narrowed or quantised, or the second graph runs on another device. The reference is computed in
+//! - **bound**: where tensors are narrowed or quantized, or the second graph runs on another device. The reference is computed in
 //!   binary64. A layer's error `e` stays within `2·√k·u·S + 2u·|y| + 2⁻¹²⁶ + W`, and `‖e‖₂/‖y‖₂` within `1e-5 + ‖W‖₂/‖y‖₂`, with
 //!   - `u = 2⁻²⁴`, `S = Σ|x||w| + |b|` over `k` summands ([`ckpt_forward::Magnitude`]; sums in any order were measured to stay within
 //!     1.31·√k·u·S); a layer that only moves or chooses elements has no error at all;
@@ -46,7 +46,7 @@ mod inputs;
 mod layers;
 mod mapped;
 mod metrics;
-mod normalised;
+mod normalized;
 mod pairing;
 mod parameters;
 mod report;

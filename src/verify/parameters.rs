@@ -2,7 +2,7 @@
 
 use crate::source::Source;
 use crate::transform::{for_each_number, power};
-use ckpt_api::{DType, Error, Quantisation, Result, Rounding, Scaling, Tensor, TensorId};
+use ckpt_api::{DType, Error, Quantization, Result, Rounding, Scaling, Tensor, TensorId};
 use ckpt_forward::{Array, Parameters};
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ impl<'a> SourceParameters<'a> {
         let contents = self.source.contents();
         let (tensor, placement) = (contents.checkpoint.tensors.get(id.0)?, contents.placements.get(id.0)?);
         let encoding = &placement.encoding;
-        let own = tensor.quantisation.as_ref().map(|own| Scaling {
+        let own = tensor.quantization.as_ref().map(|own| Scaling {
             scale: own.scale,
             // Which rounding made the integers is not known: the coarser one.
             rounding: Rounding::Truncate,
@@ -73,8 +73,8 @@ impl<'a> Integers<'a> {
     pub(super) fn new(parameters: &'a SourceParameters<'a>) -> Self {
         let scaled = |name: &&'a str| {
             let (tensor, stored) = parameters.stored(name)?;
-            let quantisation = Quantisation { scale: stored.scaling?.scale };
-            Some((*name, Tensor { dtype: stored.dtype, quantisation: Some(quantisation), ..tensor.clone() }))
+            let quantization = Quantization { scale: stored.scaling?.scale };
+            Some((*name, Tensor { dtype: stored.dtype, quantization: Some(quantization), ..tensor.clone() }))
         };
         Integers { tensors: parameters.ids.keys().filter_map(scaled).collect(), parameters }
     }
@@ -87,9 +87,9 @@ impl Parameters for Integers<'_> {
 
     fn load(&self, name: &str) -> Result<Array> {
         let loaded = self.parameters.load(name)?;
-        let scale = self.tensors.get(name).and_then(|tensor| tensor.quantisation.as_ref());
+        let scale = self.tensors.get(name).and_then(|tensor| tensor.quantization.as_ref());
         match (loaded, scale) {
-            (Array::F32(values), Some(Quantisation { scale })) => {
+            (Array::F32(values), Some(Quantization { scale })) => {
                 let scale = f64::from(scale.get());
                 #[expect(
                     clippy::cast_possible_truncation,
@@ -251,7 +251,7 @@ mod tests {
         Stored { dtype, scaling: None }
     }
 
-    fn quantised(scale: u32, rounding: Rounding) -> Stored {
+    fn quantized(scale: u32, rounding: Rounding) -> Stored {
         let scale = NonZeroU32::new(scale).unwrap();
         Stored {
             dtype: DType::I16,
@@ -283,12 +283,12 @@ mod tests {
 
     #[test]
     fn integers_of_a_scale_are_off_by_half_a_unit_or_a_whole_one_and_read_back_exactly() {
-        let nearest = quantised(64, Rounding::Nearest).error_from(stored(DType::F32)).unwrap();
+        let nearest = quantized(64, Rounding::Nearest).error_from(stored(DType::F32)).unwrap();
         assert_eq!(nearest.absolute, 1.0 / 128.0);
-        let truncated = quantised(64, Rounding::Truncate).error_from(stored(DType::F32)).unwrap();
+        let truncated = quantized(64, Rounding::Truncate).error_from(stored(DType::F32)).unwrap();
         assert_eq!(truncated.absolute, 1.0 / 64.0);
-        assert_eq!(stored(DType::F32).error_from(quantised(64, Rounding::Nearest)), None);
-        let same = quantised(64, Rounding::Truncate).error_from(quantised(64, Rounding::Nearest));
+        assert_eq!(stored(DType::F32).error_from(quantized(64, Rounding::Nearest)), None);
+        let same = quantized(64, Rounding::Truncate).error_from(quantized(64, Rounding::Nearest));
         assert_eq!(same, None);
     }
 

@@ -65,7 +65,7 @@ impl Workplace {
         self.write(name, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat());
     }
 
-    /// `ckpt`, to be run here, whatever colours the tests themselves are to have.
+    /// `ckpt`, to be run here, whatever colors the tests themselves are to have.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ckpt"));
         command.current_dir(self.directory()).args(arguments);

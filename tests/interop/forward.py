@@ -411,7 +411,7 @@ def a_quantised_network_evaluates_in_integers_as_an_engine_does(folder, name):
     (folder / "positions.txt").write_text("\n".join(FENS) + "\n")
     said = ["--from", "bullet", "--set", f"arch={preset}"]
     convert(folder / "weights.bin", folder / "quantised.bin", "--from", "bullet", "--to", "bullet",
-            "--from-set", f"arch={preset}", "--to-set", "content=quantised", "--allow", "quantised")
+            "--from-set", f"arch={preset}", "--to-set", "content=quantised", "--allow", "quantized")
     found = computed(folder, folder / "quantised.bin", {}, *said, "--fen", folder / "positions.txt", "--integers", "400")
     expected = [bullet_file.integers(tensors, fen, net) for fen in FENS]
     assert len(set(expected)) == len(FENS), expected

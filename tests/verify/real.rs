@@ -194,8 +194,8 @@ fn chess_networks_evaluate_as_bullet_does_in_numbers_and_in_integers() {
             continue;
         }
         let path = directory.join(name).join("quantised.bin");
-        let quantised = network(&path, preset, &directory, name);
-        let found = forward(&quantised, &inputs, Arithmetic::F32, Some(400));
+        let quantized = network(&path, preset, &directory, name);
+        let found = forward(&quantized, &inputs, Arithmetic::F32, Some(400));
         let theirs: Vec<i32> =
             records.iter().map(|record| record["example_integer_eval"].as_i64().unwrap() as i32).collect();
         assert_eq!(found.array, Array::I32(theirs), "{name}");
@@ -205,7 +205,7 @@ fn chess_networks_evaluate_as_bullet_does_in_numbers_and_in_integers() {
 }
 
 #[test]
-fn quantised_networks_are_as_far_from_their_weights_as_their_scales_explain() {
+fn quantized_networks_are_as_far_from_their_weights_as_their_scales_explain() {
     let Some(directory) = cases("bullet") else { return };
     for (name, preset) in BULLET {
         let Expected { positions, .. } = expected(&directory, name);
@@ -215,8 +215,8 @@ fn quantised_networks_are_as_far_from_their_weights_as_their_scales_explain() {
             ..Options::default()
         };
         let weights = network(&directory.join(name), preset, &directory, name);
-        let quantised = network(&directory.join(name).join("quantised.bin"), preset, &directory, name);
-        let report = check(&weights, &quantised, &options);
+        let quantized = network(&directory.join(name).join("quantised.bin"), preset, &directory, name);
+        let report = check(&weights, &quantized, &options);
         let run = &report.runs[0];
         let reasons: Vec<_> = run.layers.iter().filter_map(|layer| layer.blame.as_ref()).collect();
         assert!(report.verdict.passes(), "{name}: {reasons:?} {:?}", run.outputs[0].comparison.checks);

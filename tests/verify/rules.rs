@@ -177,7 +177,7 @@ fn a_layer_that_only_one_graph_has_is_not_excused_by_a_bound_that_narrower_weigh
 
 /// 1/√v magnifies what rounding does to a small variance.
 #[test]
-fn normalisation_by_small_variances_is_bounded_by_what_storage_does_to_them() {
+fn normalization_by_small_variances_is_bounded_by_what_storage_does_to_them() {
     let roles = ["scale", "bias", "mean", "variance"];
     let norm = roles
         .iter()

@@ -85,15 +85,15 @@ dtypes! {
     U4 = "u4", Some(4), 1;
     /// Unsigned 2-bit integer.
     U2 = "u2", Some(2), 1;
-    /// TensorFlow's quantised signed 32-bit integer.
+    /// TensorFlow's quantized signed 32-bit integer.
     Qi32 = "qint32", Some(32), 4;
-    /// TensorFlow's quantised signed 16-bit integer.
+    /// TensorFlow's quantized signed 16-bit integer.
     Qi16 = "qint16", Some(16), 2;
-    /// TensorFlow's quantised signed 8-bit integer.
+    /// TensorFlow's quantized signed 8-bit integer.
     Qi8 = "qint8", Some(8), 1;
-    /// TensorFlow's quantised unsigned 16-bit integer.
+    /// TensorFlow's quantized unsigned 16-bit integer.
     Qu16 = "quint16", Some(16), 2;
-    /// TensorFlow's quantised unsigned 8-bit integer.
+    /// TensorFlow's quantized unsigned 8-bit integer.
     Qu8 = "quint8", Some(8), 1;
     /// One byte, 0 or 1.
     Bool = "bool", Some(8), 1;
@@ -103,12 +103,12 @@ dtypes! {
     C128 = "c128", Some(128), 8;
     /// Byte strings, a length each.
     String = "string", None, 1;
-    /// TensorFlow's serialised objects, a length each; opaque bytes here.
+    /// TensorFlow's serialized objects, a length each; opaque bytes here.
     Variant = "variant", None, 1;
 }
 
 impl DType {
-    /// Whole bytes of one element that is not packed with its neighbours; `None` where elements have a length each.
+    /// Whole bytes of one element that is not packed with its neighbors; `None` where elements have a length each.
     pub const fn bytes(self) -> Option<u64> {
         match self.bits() {
             Some(bits) => Some(bits.div_ceil(8) as u64),

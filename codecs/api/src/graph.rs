@@ -7,7 +7,7 @@ use std::fmt;
 
 /// Nodes in an order in which they can run, with named values between them.
 ///
-/// Integer tensors with a [`Quantisation`](crate::Quantisation) stand for real numbers. Where a value is of integers, what is
+/// Integer tensors with a [`Quantization`](crate::Quantization) stand for real numbers. Where a value is of integers, what is
 /// computed from it is, too, with the tensors' integers as they are. A node that takes nothing but indices
 /// ([`Op::FeatureTransformer`], [`Op::Gather`]) makes integers where its attribute `arithmetic` is `integer`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -138,7 +138,7 @@ ops! {
     AveragePool = "AveragePool";
     /// Mean over all but batch and channel.
     GlobalAveragePool = "GlobalAveragePool";
-    /// Inference-time batch normalisation; parameters `scale`, `bias`, `mean`, `variance`, attribute `epsilon`.
+    /// Inference-time batch normalization; parameters `scale`, `bias`, `mean`, `variance`, attribute `epsilon`.
     BatchNormalization = "BatchNormalization";
     /// Elementwise sum.
     Add = "Add";
@@ -177,7 +177,7 @@ ops! {
     /// Not ONNX: integers rescaled, `x·multiply / divide`, the division towards zero; both attributes are 1 unless given.
     Scale = "ckpt.Scale";
     /// Not ONNX: integers to real numbers, `x / divide`.
-    Dequantise = "ckpt.Dequantise";
+    Dequantize = "ckpt.Dequantise";
     /// Not ONNX: the features that CNN2 computes from an image `[N, 4, H, W]` of red, green, blue and depth: `[N, 8, H, W]` of these four,
     /// `u = (column + 0.5)/W`, `v = (row + 0.5)/H`, `sin(10·u)`, and 1.
     StaticFeatures = "ckpt.StaticFeatures";

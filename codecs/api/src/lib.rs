@@ -60,5 +60,5 @@ pub use placement::{
 };
 pub use read_at::ReadAt;
 pub use scattered::ScatteredChecksum;
-pub use tensor::{Axis, Quantisation, Role, Shape, Slot, Tensor};
+pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use tiles::{AxisPart, Tile};

@@ -89,7 +89,7 @@ impl Limits {
     /// Checks `found` against the limit called `name`, before anything is allocated for it.
     ///
     /// # Errors
-    /// [`crate::Kind::Limit`]; [`crate::Kind::Usage`] for a limit that does not exist, so that a misspelt name never
+    /// [`crate::Kind::Limit`]; [`crate::Kind::Usage`] for a limit that does not exist, so that a misspelled name never
     /// switches a check off.
     // Inlined, a check compares two numbers: the name is known then.
     #[inline]

@@ -36,8 +36,8 @@ impl Loss {
             losses.push(Loss::new(LossKind::MetadataDropped, "axes, roles and metadata", detail));
         }
         for tensor in tensors {
-            if let Some(quantisation) = &tensor.quantisation {
-                let detail = format!("its scale of {} per 1.0 is {why}", quantisation.scale);
+            if let Some(quantization) = &tensor.quantization {
+                let detail = format!("its scale of {} per 1.0 is {why}", quantization.scale);
                 losses.push(Loss::new(LossKind::MetadataDropped, &tensor.name, detail));
             }
         }
@@ -75,7 +75,7 @@ loss_kinds! {
     /// Values stored with less precision or range.
     Narrowed = "narrowed", true;
     /// Real numbers stored as scaled integers.
-    Quantised = "quantised", true;
+    Quantized = "quantized", true;
     /// Values outside a bound stored as that bound.
     Clipped = "clipped", true;
     /// A layer that the target cannot say.
@@ -88,7 +88,7 @@ loss_kinds! {
     DuplicateDropped = "duplicate-dropped", false;
     /// A tensor added to another, which computes the same, and no longer there by itself.
     Merged = "merged", false;
-    /// An optimiser's slots and hyper-parameters.
+    /// An optimizer's slots and hyper-parameters.
     OptimizerDropped = "optimizer-dropped", false;
     /// Step, epoch and save counters.
     CounterDropped = "counter-dropped", false;
@@ -105,6 +105,8 @@ loss_kinds! {
 impl LossKind {
     /// The kind with this [`name`](LossKind::name).
     pub fn from_name(name: &str) -> Option<LossKind> {
+        // The spelling of the first version.
+        let name = if name == "quantised" { "quantized" } else { name };
         LossKind::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
@@ -123,7 +125,7 @@ impl LossKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, DType, Quantisation, Shape};
+    use crate::{Axis, DType, Quantization, Shape};
 
     #[test]
     fn what_tensors_mean_is_a_loss_but_for_what_the_format_says_itself() {
@@ -133,7 +135,7 @@ mod tests {
         own.metadata.insert("npz", "header", "");
         let axes = plain.clone().with_axes([Axis::Out]);
         let mut scaled = Tensor::new("scaled", DType::I8, shape);
-        scaled.quantisation = serde_json::from_str::<Quantisation>(r#"{"scale": 64}"#).ok();
+        scaled.quantization = serde_json::from_str::<Quantization>(r#"{"scale": 64}"#).ok();
         let lost = |tensors: &[&Tensor], own| Loss::of_meanings(tensors, own, "left out");
         assert_eq!(lost(&[&plain, &own], Some("npz")), []);
         assert_eq!(lost(&[&plain, &own], None)[0].detail, "of 1 tensor(s), left out");

@@ -170,7 +170,7 @@ pub struct Scaling {
 
 impl Scaling {
     /// The whole units, in double precision, that a number becomes; NaN and infinities stay what they are.
-    // So that loops over many numbers are vectorised.
+    // So that loops over many numbers are vectorized.
     #[inline(always)]
     pub fn units(&self, number: f32) -> f64 {
         let scaled = f64::from(self.scale.get()) * f64::from(number);

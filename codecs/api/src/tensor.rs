@@ -28,8 +28,8 @@ pub struct Tensor {
     pub lengths: Option<Vec<u64>>,
     /// How integers stand for real numbers, where the format says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quantisation: Option<Quantisation>,
-    /// Which tensor it is an optimiser's slot of.
+    pub quantization: Option<Quantization>,
+    /// Which tensor it is an optimizer's slot of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     // Boxed, for few tensors have one and there can be many thousand.
     pub slot: Option<Box<Slot>>,
@@ -49,7 +49,7 @@ impl Tensor {
             axes: None,
             role: Role::Weight,
             lengths: None,
-            quantisation: None,
+            quantization: None,
             slot: None,
             metadata: Metadata::default(),
         }
@@ -221,7 +221,7 @@ pub enum Role {
     /// Takes part in the forward pass: losing it changes what the model computes.
     #[default]
     Weight,
-    /// An optimiser's slot or hyper-parameter.
+    /// An optimizer's slot or hyper-parameter.
     Optimizer,
     /// A step, epoch or save counter.
     Counter,
@@ -248,7 +248,7 @@ impl Role {
     }
 }
 
-/// What an optimiser keeps for one tensor that it trains.
+/// What an optimizer keeps for one tensor that it trains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
@@ -261,7 +261,7 @@ pub struct Slot {
 
 /// `real = integer / scale`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quantisation {
+pub struct Quantization {
     /// Integer units per 1.0.
     pub scale: NonZeroU32,
 }
@@ -291,8 +291,8 @@ mod tests {
 
     #[test]
     fn a_scale_of_zero_is_refused() {
-        assert!(serde_json::from_str::<Quantisation>(r#"{"scale": 0}"#).is_err());
-        assert!(serde_json::from_str::<Quantisation>(r#"{"scale": 64}"#).is_ok());
+        assert!(serde_json::from_str::<Quantization>(r#"{"scale": 0}"#).is_err());
+        assert!(serde_json::from_str::<Quantization>(r#"{"scale": 64}"#).is_ok());
     }
 
     #[test]

@@ -46,7 +46,7 @@ struct Mini(Fault, AtomicU8);
 const MAGIC: &[u8; 4] = b"MINI";
 
 const OPTION: OptionSpec =
-    OptionSpec { name: "colour", kind: OptionKind::Text, side: Side::Both, help: "has no effect" };
+    OptionSpec { name: "color", kind: OptionKind::Text, side: Side::Both, help: "has no effect" };
 
 const INFO: FormatInfo = FormatInfo {
     id: "mini",

@@ -85,7 +85,7 @@ impl<'a> Bindings<'a> {
         };
         match self.all.iter().find(is_kept) {
             Some(bound) => {
-                Err(Error::mapping("a weight has the name of what the optimiser keeps for another")
+                Err(Error::mapping("a weight has the name of what the optimizer keeps for another")
                     .tensor(&bound.source.name)
                     .help("rename one of them, or leave it out"))
             }
@@ -237,7 +237,7 @@ impl Bound<'_> {
             other => Err(Error::unsupported("bullet stores 32-bit floats here")
                 .tensor(&self.source.name)
                 .found(other.name())
-                .help(match self.source.quantisation {
+                .help(match self.source.quantization {
                     Some(_) => "read the source without integers=true",
                     None => "convert with --dtype f32",
                 })),
@@ -245,13 +245,13 @@ impl Bound<'_> {
     }
 
     /// Whether its values were read from integers of the entry's scale: then every one is a whole multiple.
-    pub(crate) fn is_quantised_as(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_quantized_as(&self, entry: &Entry) -> bool {
         let scale = entry.scale.map_or(0, std::num::NonZeroU32::get);
-        self.quantised() == Some(u64::from(scale))
+        self.quantized() == Some(u64::from(scale))
     }
 
     /// The scale of the integers that its values were read from, 0 for none; `None` where they come from elsewhere.
-    pub(crate) fn quantised(&self) -> Option<u64> {
+    pub(crate) fn quantized(&self) -> Option<u64> {
         self.source.metadata.value(ID, KEY_QUANTISED)?.as_u64()
     }
 

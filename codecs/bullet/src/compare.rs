@@ -31,18 +31,18 @@ pub(crate) fn compare(
         let Some(entry) = entries(architecture, part).get(section.entry) else { continue };
         let merged = entry.merge.as_deref().filter(|_| part != Part::Raw);
         let merged = merged.map(|id| weights.matrix(architecture.parameter(id)?)).transpose()?;
-        let quantised = part != Part::Raw;
+        let quantized = part != Part::Raw;
         let mut stored = Stored {
             file,
             entry,
-            dtype: if quantised { entry.kind.dtype() } else { DType::F32 },
-            scaling: entry.scaling().filter(|_| quantised),
+            dtype: if quantized { entry.kind.dtype() } else { DType::F32 },
+            scaling: entry.scaling().filter(|_| quantized),
             offset: section.offset,
             element: 0,
         };
         for parameter in architecture.stored_as(entry, part)?.parts {
             let own = weights.matrix(parameter)?;
-            let transposed = quantised && entry.transpose;
+            let transposed = quantized && entry.transpose;
             for (rows, columns) in boxes(own.rows, own.columns, transposed) {
                 let numbers = own.numbers(&rows, &columns)?;
                 let shared = match &merged {

@@ -16,7 +16,7 @@ pub(crate) const KEY_PADDING: &str = "padding";
 pub(crate) const KEY_STEP: &str = "step";
 /// Metadata: the text of log.txt.
 pub(crate) const KEY_LOG: &str = "log";
-/// Metadata: the form of the optimiser's records, where that is not the current one.
+/// Metadata: the form of the optimizer's records, where that is not the current one.
 pub(crate) const KEY_RECORDS: &str = "records";
 /// Metadata of a tensor: its id, under which the net knows it.
 pub(crate) const KEY_ID: &str = "id";
@@ -27,18 +27,18 @@ pub(crate) const KEY_ROWS: &str = "rows";
 pub(crate) const KEY_QUANTISED: &str = "quantised";
 
 pub(crate) const RAW: &str = "raw.bin";
-pub(crate) const QUANTISED: &str = "quantised.bin";
+pub(crate) const QUANTIZED: &str = "quantised.bin";
 pub(crate) const STEP: &str = "step.txt";
 /// The losses of the training so far: superbatch, batch, loss.
 pub(crate) const LOG: &str = "log.txt";
-/// The folder of the optimiser's files.
+/// The folder of the optimizer's files.
 pub(crate) const STATE: &str = "optimiser_state/";
 
 /// bullet's name fills quantised.bin up to a multiple of this.
 const ALIGNMENT: u64 = 64;
 const FILLER: &[u8] = b"bullet";
 
-/// One of the optimiser's files: the weights, or what it keeps for each of them.
+/// One of the optimizer's files: the weights, or what it keeps for each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     /// Name of the file.
@@ -56,10 +56,10 @@ pub(crate) const MOMENTUM: State = State { file: "momentum.bin", prefix: "moment
 pub(crate) const VELOCITY: State = State { file: "velocity.bin", prefix: "velocity/", slot: Some("v") };
 pub(crate) const SLOW: State = State { file: "slow.bin", prefix: "slow/", slot: Some("slow") };
 
-/// What the optimiser keeps, in the order in which it is read and written.
+/// What the optimizer keeps, in the order in which it is read and written.
 pub(crate) const SLOTS: [State; 3] = [MOMENTUM, VELOCITY, SLOW];
 
-/// How the optimiser's files are written.
+/// How the optimizer's files are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Id and count before the values.
@@ -91,7 +91,7 @@ impl Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     Raw,
-    Quantised,
+    Quantized,
     /// A quantised.bin without bytes, as bullet leaves it when a number does not fit.
     Failed,
     /// Files of optimiser_state.
@@ -101,12 +101,12 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [Part; 5] = [Part::Raw, Part::Quantised, Part::Failed, Part::State, Part::Engine];
+    pub(crate) const ALL: [Part; 5] = [Part::Raw, Part::Quantized, Part::Failed, Part::State, Part::Engine];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Part::Raw => "raw",
-            Part::Quantised => "quantised",
+            Part::Quantized => "quantised",
             Part::Failed => "failed",
             Part::State => "state",
             Part::Engine => "engine",

@@ -94,7 +94,7 @@ static INFO: FormatInfo = FormatInfo {
             name: "records",
             kind: OptionKind::Choice(&["current", "rows", "headerless"]),
             side: Side::Both,
-            help: "form of the optimiser's files: rows was used from 2024-10 to 2025-02, headerless before (default: found by parsing; written: as read, or current)",
+            help: "form of the optimizer's files: rows was used from 2024-10 to 2025-02, headerless before (default: found by parsing; written: as read, or current)",
         },
         OptionSpec {
             name: "optimiser",

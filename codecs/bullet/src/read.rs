@@ -4,7 +4,7 @@ use crate::architecture::{Architecture, Entry, EntryType};
 use crate::compare::{self, Weights};
 use crate::format::{
     Form, ID, KEY_ARCHITECTURE, KEY_ID, KEY_LOG, KEY_PADDING, KEY_PARTS, KEY_QUANTISED, KEY_RECORDS,
-    KEY_ROWS, KEY_STEP, LOG, MOMENTUM, PARAMS, Padding, Part, QUANTISED, RAW, SLOTS, SLOW, STATE, STEP,
+    KEY_ROWS, KEY_STEP, LOG, MOMENTUM, PARAMS, Padding, Part, QUANTIZED, RAW, SLOTS, SLOW, STATE, STEP,
     Section, State, VELOCITY, WEIGHTS, entries, padded, sections,
 };
 use crate::parameter::Parameter;
@@ -12,7 +12,7 @@ use crate::records::{self, Record};
 use crate::{engine, graph, preset, propose, step};
 use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limits, Match, Options, Packing,
-    Placement, Quantisation, Result, Role, Shape, Slot, Tensor, TensorId,
+    Placement, Quantization, Result, Role, Shape, Slot, Tensor, TensorId,
 };
 use std::num::NonZeroU32;
 
@@ -23,7 +23,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         return if input.is_file() { probe_file(input, input.entry()) } else { Ok(Match::No) };
     }
     let mut verdict = Match::No;
-    for name in [&format!("{STATE}{}", WEIGHTS.file), WEIGHTS.file, QUANTISED, RAW] {
+    for name in [&format!("{STATE}{}", WEIGHTS.file), WEIGHTS.file, QUANTIZED, RAW] {
         if !input.has_file(name) {
             continue;
         }
@@ -49,7 +49,7 @@ fn probe_file(input: &Input, name: &str) -> Result<Match> {
         return Ok(Match::Certain(format!("{name} is filled up to a multiple of 64 bytes with 'bullet'")));
     }
     let base = base(name);
-    let known = [RAW, QUANTISED, WEIGHTS.file, PARAMS.file, MOMENTUM.file, VELOCITY.file, SLOW.file];
+    let known = [RAW, QUANTIZED, WEIGHTS.file, PARAMS.file, MOMENTUM.file, VELOCITY.file, SLOW.file];
     Ok(match known.contains(&base) {
         true => Match::Possible(format!("bullet calls a file '{base}'")),
         false => Match::No,
@@ -84,7 +84,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         integers: options.flag("integers"),
         check: options.flag("check"),
         form: options.text("records").and_then(Form::from_name),
-        optimiser: options.text("optimiser"),
+        optimizer: options.text("optimiser"),
         architecture: Architecture::with_profile(Architecture::given(options)?, options)?,
         contents: Contents::default(),
         parts: Vec::new(),
@@ -102,14 +102,14 @@ struct Reader<'a> {
     integers: bool,
     check: bool,
     form: Option<Form>,
-    optimiser: Option<&'a str>,
+    optimizer: Option<&'a str>,
     architecture: Option<Architecture>,
     contents: Contents,
     parts: Vec<Part>,
 }
 
 impl Reader<'_> {
-    /// The optimiser's weights where there are any, for only they are complete; else raw.bin; else quantised.bin.
+    /// The optimizer's weights where there are any, for only they are complete; else raw.bin; else quantised.bin.
     fn read_directory(&mut self) -> Result<()> {
         let holds = |folder: &str, state: State| self.input.has_file(&format!("{folder}{}", state.file));
         let folders = [STATE, ""].into_iter().flat_map(|folder| [(folder, WEIGHTS), (folder, PARAMS)]);
@@ -117,31 +117,31 @@ impl Reader<'_> {
         let orphans =
             [STATE, ""].into_iter().find(|folder| SLOTS.into_iter().any(|slot| holds(folder, slot)));
         if let (None, Some(folder)) = (state, orphans) {
-            return Err(Error::corrupt("the optimiser's files are there, and the weights are not")
+            return Err(Error::corrupt("the optimizer's files are there, and the weights are not")
                 .file(self.input.display(&format!("{folder}{}", WEIGHTS.file)))
                 .help("copy the whole folder again, or name raw.bin or quantised.bin itself"));
         }
-        let (raw, quantised) = (self.input.has_file(RAW), self.input.has_file(QUANTISED));
+        let (raw, quantized) = (self.input.has_file(RAW), self.input.has_file(QUANTIZED));
         self.read_log()?;
         if let Some((folder, weights)) = state {
             self.read_state(folder, weights)?;
             if raw {
                 self.check_beside(Part::Raw)?;
             }
-            if quantised {
-                self.check_beside(Part::Quantised)?;
+            if quantized {
+                self.check_beside(Part::Quantized)?;
             }
         } else if raw {
             self.read_sections(RAW, Part::Raw)?;
-            if quantised {
-                self.check_beside(Part::Quantised)?;
+            if quantized {
+                self.check_beside(Part::Quantized)?;
             }
-        } else if quantised {
-            self.read_sections(QUANTISED, Part::Quantised)?;
+        } else if quantized {
+            self.read_sections(QUANTIZED, Part::Quantized)?;
         } else {
             return Err(Error::usage("the directory is no checkpoint of bullet's")
                 .file(self.input.display(""))
-                .expected(format!("{STATE}{}, {RAW} or {QUANTISED}", WEIGHTS.file)));
+                .expected(format!("{STATE}{}, {RAW} or {QUANTIZED}", WEIGHTS.file)));
         }
         if self.check && self.parts.len() < 2 {
             return Err(nothing_to_check(&self.input.display("")));
@@ -174,7 +174,7 @@ impl Reader<'_> {
         let part = match (content.and_then(Part::from_name), base(&name), state) {
             (Some(part), ..) => part,
             (None, RAW, _) => Part::Raw,
-            (None, QUANTISED, _) => Part::Quantised,
+            (None, QUANTIZED, _) => Part::Quantized,
             (None, _, Some(_)) => Part::State,
             (None, ..) if records::count(&file)?.is_some() => Part::State,
             (None, ..) => self.by_size(&file)?,
@@ -197,7 +197,7 @@ impl Reader<'_> {
         let Some(architecture) = &self.architecture else { return Err(needs_architecture(file)) };
         let mut sizes = vec![
             (Part::Raw, RAW, sections(architecture, Part::Raw)?.1),
-            (Part::Quantised, QUANTISED, padded(sections(architecture, Part::Quantised)?.1)),
+            (Part::Quantized, QUANTIZED, padded(sections(architecture, Part::Quantized)?.1)),
         ];
         if architecture.net.engine.is_some() {
             sizes.push((Part::Engine, "file of the engine's", sections(architecture, Part::Engine)?.1));
@@ -221,33 +221,33 @@ impl Reader<'_> {
         }
     }
 
-    /// The optimiser's files in a folder: the weights, and what else it keeps for each of them.
+    /// The optimizer's files in a folder: the weights, and what else it keeps for each of them.
     fn read_state(&mut self, folder: &str, weights: State) -> Result<()> {
         let name = |file: &str| format!("{folder}{file}");
         let (form, own) = self.records(&self.input.file(&name(weights.file))?, weights == PARAMS)?;
         self.keep_form(form);
         self.add_records(&name(weights.file), weights, &own)?;
         let there = |state: &State| self.input.has_file(&name(state.file));
-        let moments = self.optimiser.is_some() || there(&MOMENTUM) || there(&VELOCITY);
-        let slow = self.optimiser == Some("ranger");
+        let moments = self.optimizer.is_some() || there(&MOMENTUM) || there(&VELOCITY);
+        let slow = self.optimizer == Some("ranger");
         let wanted: Vec<State> = SLOTS
             .into_iter()
             .filter(|state| there(state) || if *state == SLOW { slow } else { moments })
             .collect();
         self.form = Some(form);
         if wanted.is_empty() {
-            let note = "the optimiser's weights are alone: bullet itself resumes no training without momentum.bin and velocity.bin";
+            let note = "the optimizer's weights are alone: bullet itself resumes no training without momentum.bin and velocity.bin";
             self.contents.notes.push(note.to_owned());
         }
         for state in wanted {
             let file = self.input.file(&name(state.file)).map_err(|error| {
-                error.help("the optimiser's files belong together, and bullet loads none without the others")
+                error.help("the optimizer's files belong together, and bullet loads none without the others")
             })?;
             let (_, records) = self.records(&file, form == Form::Headerless)?;
             same_weights(&own, &records).map_err(|error| error.file(file.name()))?;
             self.add_records(&name(state.file), state, &records)?;
         }
-        if self.optimiser == Some("radam") || self.input.has_file(&name(STEP)) {
+        if self.optimizer == Some("radam") || self.input.has_file(&name(STEP)) {
             let file = self.input.file(&name(STEP))?;
             let text = step::read(&file, &own, self.limits).map_err(|error| error.file(file.name()))?;
             self.contents.checkpoint.metadata.insert(ID, KEY_STEP, text);
@@ -297,8 +297,8 @@ impl Reader<'_> {
     /// The tensors of raw.bin, quantised.bin or an engine's file.
     fn read_sections(&mut self, name: &str, part: Part) -> Result<()> {
         let source = self.input.file(name)?;
-        let quantised = part != Part::Raw;
-        if part == Part::Quantised && source.is_empty() {
+        let quantized = part != Part::Raw;
+        if part == Part::Quantized && source.is_empty() {
             return Err(without_bytes(&source));
         }
         let Some(architecture) = self.architecture.take() else { return Err(needs_architecture(&source)) };
@@ -309,7 +309,7 @@ impl Reader<'_> {
         let file = self.add_file(name);
         for section in sections {
             let Some(entry) = entries(&architecture, part).get(section.entry) else { continue };
-            let wide = quantised && entry.kind == EntryType::I32 && !self.integers;
+            let wide = quantized && entry.kind == EntryType::I32 && !self.integers;
             let inexact = wide && compare::has_inexact(&source, &section)?;
             if inexact {
                 self.contents.notes.push(format!(
@@ -321,14 +321,14 @@ impl Reader<'_> {
             for parameter in architecture.stored_as(entry, part)?.parts {
                 let mut tensor = parameter.tensor(&parameter.id);
                 tensor.metadata.insert(ID, KEY_ID, parameter.id.as_str());
-                if let Some(merged) = entry.merge.as_ref().filter(|_| quantised) {
+                if let Some(merged) = entry.merge.as_ref().filter(|_| quantized) {
                     self.contents.notes.push(format!(
                         "'{merged}' is merged into '{}', from which it cannot be told again",
                         entry.id
                     ));
                 }
-                let encoding = match quantised {
-                    true => quantised_as(entry, parameter, &mut tensor, self.integers, inexact)?,
+                let encoding = match quantized {
+                    true => quantized_as(entry, parameter, &mut tensor, self.integers, inexact)?,
                     false => encoding(parameter.order(false)),
                 };
                 let size = encoding.dtype.bytes().unwrap_or(1);
@@ -346,10 +346,10 @@ impl Reader<'_> {
 
     /// Checks a file that holds in another form what was read already.
     fn check_beside(&mut self, part: Part) -> Result<()> {
-        let file = self.input.file(if part == Part::Raw { RAW } else { QUANTISED })?;
-        if part == Part::Quantised && file.is_empty() {
+        let file = self.input.file(if part == Part::Raw { RAW } else { QUANTIZED })?;
+        if part == Part::Quantized && file.is_empty() {
             self.contents.notes.push(format!(
-                "{QUANTISED} has no bytes: bullet leaves it so when a number does not fit its integers"
+                "{QUANTIZED} has no bytes: bullet leaves it so when a number does not fit its integers"
             ));
             self.parts.push(Part::Failed);
             return Ok(());
@@ -377,10 +377,10 @@ impl Reader<'_> {
         file: &File,
         part: Part,
     ) -> Result<Vec<Section>> {
-        let quantised = part == Part::Quantised;
+        let quantized = part == Part::Quantized;
         let (sections, end) = sections(architecture, part)?;
         records::check_lengths(architecture, part, file, &sections)?;
-        let expected = if quantised { padded(end) } else { end };
+        let expected = if quantized { padded(end) } else { end };
         if file.len() > expected {
             return Err(records::too_long(file, end));
         }
@@ -393,7 +393,7 @@ impl Reader<'_> {
         }
         let filler = file.bytes(end, expected - end)?;
         let padding = [Padding::Name, Padding::Zero].into_iter().find(|padding| padding.bytes(end) == filler);
-        match padding.filter(|_| quantised) {
+        match padding.filter(|_| quantized) {
             Some(Padding::Zero) => {
                 self.contents.checkpoint.metadata.insert(ID, KEY_PADDING, Padding::Zero.name());
             }
@@ -481,7 +481,7 @@ fn tensors(
 }
 
 /// How quantised.bin or an engine's file stores a parameter, and what its tensor is then.
-fn quantised_as(
+fn quantized_as(
     entry: &Entry,
     parameter: &Parameter,
     tensor: &mut Tensor,
@@ -497,7 +497,7 @@ fn quantised_as(
     match entry.scale.filter(|_| integers) {
         Some(scale) => {
             tensor.dtype = entry.kind.dtype();
-            tensor.quantisation = Some(Quantisation { scale });
+            tensor.quantization = Some(Quantization { scale });
         }
         None => encoding.scaling = entry.scaling(),
     }
@@ -520,7 +520,7 @@ fn encoding(order: Vec<usize>) -> Encoding {
     }
 }
 
-/// What the optimiser keeps, it keeps for every weight.
+/// What the optimizer keeps, it keeps for every weight.
 fn same_weights(weights: &[Record], records: &[Record]) -> Result<()> {
     for record in records {
         match weights.iter().find(|weight| weight.id == record.id) {
@@ -549,7 +549,7 @@ fn nothing_to_check(name: &str) -> Error {
     Error::usage("there is nothing to compare")
         .file(name)
         .field("check")
-        .expected(format!("a directory with {RAW} or {QUANTISED} beside other files"))
+        .expected(format!("a directory with {RAW} or {QUANTIZED} beside other files"))
 }
 
 fn needs_architecture(file: &File) -> Error {
@@ -563,7 +563,7 @@ fn needs_architecture(file: &File) -> Error {
 }
 
 fn without_bytes(file: &File) -> Error {
-    Error::corrupt("bullet could not quantise the net, and left the file without bytes")
+    Error::corrupt("bullet could not quantize the net, and left the file without bytes")
         .file(file.name())
         .found("0 bytes")
         .help("a number did not fit its integers: clip the weights or choose smaller scales; raw.bin and optimiser_state of the same checkpoint are whole")

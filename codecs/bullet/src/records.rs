@@ -145,7 +145,7 @@ fn parse_id(file: &File, start: u64, limits: &Limits) -> Result<String> {
         if wrong || (part.is_some() && id.is_empty()) {
             return Err(Error::corrupt("a record does not begin with an id")
                 .expected("a line of printable ASCII")
-                .help("it is damaged, or no file of bullet's optimiser, or one of before 2024-10, which records=headerless reads"));
+                .help("it is damaged, or no file of bullet's optimizer, or one of before 2024-10, which records=headerless reads"));
         }
         limits.check("name_bytes", id.len() as u64)?;
         if part.is_some() {

@@ -4,7 +4,7 @@ use crate::architecture::{Architecture, Entry};
 use crate::bind::{Bindings, Bound};
 use crate::format::{
     Form, ID, KEY_LOG, KEY_PADDING, KEY_PARTS, KEY_RECORDS, KEY_STEP, LOG, MOMENTUM, PARAMS, Padding, Part,
-    QUANTISED, RAW, SLOTS, SLOW, STATE, STEP, State, VELOCITY, WEIGHTS, entries, padded, sections,
+    QUANTIZED, RAW, SLOTS, SLOW, STATE, STEP, State, VELOCITY, WEIGHTS, entries, padded, sections,
 };
 use crate::parameter::{Parameter, Stored};
 use crate::{graph, step};
@@ -74,7 +74,7 @@ struct Target {
     parts: Vec<Part>,
     /// Whether the source says itself which parts it has.
     kept: bool,
-    /// Of a single file of the optimiser's, which.
+    /// Of a single file of the optimizer's, which.
     state: State,
 }
 
@@ -104,15 +104,15 @@ impl Target {
                 let named = match (state, name) {
                     (Some(_), _) => Some(Part::State),
                     (None, RAW) => Some(Part::Raw),
-                    (None, QUANTISED) => Some(Part::Quantised),
+                    (None, QUANTIZED) => Some(Part::Quantized),
                     (None, _) if engine && name.ends_with(".nnue") => Some(Part::Engine),
                     _ => None,
                 };
                 let own = || kept.and_then(|kept| if let [own] = kept { Some(*own) } else { None });
-                vec![content.or(named).or_else(own).unwrap_or(Part::Quantised)]
+                vec![content.or(named).or_else(own).unwrap_or(Part::Quantized)]
             }
             (None, Some(kept)) if !kept.contains(&Part::Engine) => kept.to_vec(),
-            (None, _) if architecture.is_some() => vec![Part::Raw, Part::Quantised, Part::State],
+            (None, _) if architecture.is_some() => vec![Part::Raw, Part::Quantized, Part::State],
             (None, _) => vec![Part::State],
         };
         let name = if single || name.is_empty() { name.to_owned() } else { format!("{name}/") };
@@ -126,7 +126,7 @@ impl Target {
 }
 
 fn part(word: &str) -> Result<Part> {
-    let known = [Part::Raw, Part::Quantised, Part::State];
+    let known = [Part::Raw, Part::Quantized, Part::State];
     known.into_iter().find(|part| part.name() == word).ok_or_else(|| {
         Error::usage("a directory has no such part")
             .field("parts")
@@ -155,7 +155,7 @@ impl<'a> Writer<'a> {
         for part in parts {
             match (part, self.architecture) {
                 (Part::Failed, _) => {
-                    let name = self.target.file("", QUANTISED);
+                    let name = self.target.file("", QUANTIZED);
                     self.placed.files.push(OutputFile { name, len: Some(0) });
                 }
                 (Part::State, _) if self.target.single => {
@@ -167,17 +167,17 @@ impl<'a> Writer<'a> {
                     self.write_state()?;
                     self.add_reading(part, self.target.name.trim_end_matches('/').to_owned())?;
                 }
-                (Part::Raw | Part::Quantised | Part::Engine, Some(architecture)) => {
+                (Part::Raw | Part::Quantized | Part::Engine, Some(architecture)) => {
                     self.write_sections(part, architecture)?
                 }
-                (Part::Raw | Part::Quantised, None)
+                (Part::Raw | Part::Quantized, None)
                     if self.target.kept && self.target.parts.contains(&Part::State) =>
                 {
-                    let name = if part == Part::Raw { RAW } else { QUANTISED };
+                    let name = if part == Part::Raw { RAW } else { QUANTIZED };
                     let why = "not written, for it can be made of the weights only with an architecture";
                     self.placed.losses.push(Loss::new(LossKind::MetadataDropped, name, why));
                 }
-                (Part::Raw | Part::Quantised | Part::Engine, None) => {
+                (Part::Raw | Part::Quantized | Part::Engine, None) => {
                     return Err(Error::usage("how the net is saved is not known").help(
                         "describe it in an architecture file, or name a preset, such as --set arch=simple:768x32x1 \
                          (--from-set where the source is bullet's, too); parts=state needs neither",
@@ -197,11 +197,11 @@ impl<'a> Writer<'a> {
 
     /// raw.bin, quantised.bin or an engine's file.
     fn write_sections(&mut self, part: Part, architecture: &'a Architecture) -> Result<()> {
-        let quantised = part == Part::Quantised;
+        let quantized = part == Part::Quantized;
         let (sections, end) = sections(architecture, part)?;
-        let name = self.target.file("", if quantised { QUANTISED } else { RAW });
+        let name = self.target.file("", if quantized { QUANTIZED } else { RAW });
         self.add_reading(part, name.clone())?;
-        let file = self.add_file(name, if quantised { padded(end) } else { end });
+        let file = self.add_file(name, if quantized { padded(end) } else { end });
         if part == Part::Engine {
             let engine = architecture.net.engine.as_ref().ok_or_else(|| {
                 Error::usage("what the engine's file is like is not known")
@@ -227,7 +227,7 @@ impl<'a> Writer<'a> {
                 };
                 let (encoding, added) = match part {
                     Part::Raw => (plain(&bound)?, Vec::new()),
-                    _ => self.quantised(&bound, entry)?,
+                    _ => self.quantized(&bound, entry)?,
                 };
                 let mut placement =
                     Placement::new(bound.tensor, parameter.id.as_str(), vec![extent], encoding);
@@ -235,7 +235,7 @@ impl<'a> Writer<'a> {
                 self.placed.placements.push(placement);
             }
         }
-        if quantised {
+        if quantized {
             let bytes = self.padding.bytes(end);
             if !bytes.is_empty() {
                 self.placed.blocks.push(Block { file, offset: end, bytes });
@@ -245,7 +245,7 @@ impl<'a> Writer<'a> {
     }
 
     /// How a weight is stored in quantised.bin or an engine's file, and what is added to it first.
-    fn quantised(&self, bound: &Bound<'a>, entry: &Entry) -> Result<(Encoding, Vec<Added>)> {
+    fn quantized(&self, bound: &Bound<'a>, entry: &Entry) -> Result<(Encoding, Vec<Added>)> {
         let (source, stored) = (bound.source, entry.kind.dtype());
         let mut encoding = Encoding {
             dtype: stored,
@@ -260,7 +260,7 @@ impl<'a> Writer<'a> {
         {
             encoding = bound.lay_out(encoding, &layout)?;
         }
-        let scale = source.quantisation.as_ref().map(|quantisation| quantisation.scale);
+        let scale = source.quantization.as_ref().map(|quantization| quantization.scale);
         let limit = entry.limit().filter(|_| {
             let mut before = self.clipped.iter().filter(|other| other.id == entry.id);
             !before.any(|other| other.limit() == entry.limit() && other.scale == entry.scale)
@@ -269,7 +269,7 @@ impl<'a> Writer<'a> {
             return Ok((encoding, Vec::new()));
         }
         bound.require_f32()?;
-        encoding.scaling = entry.scaling().map(|scaling| match bound.is_quantised_as(entry) {
+        encoding.scaling = entry.scaling().map(|scaling| match bound.is_quantized_as(entry) {
             // Truncation would take one from what lies a rounding error below its integer.
             true => Scaling { rounding: Rounding::Nearest, limit, ..scaling },
             false => Scaling { limit, ..scaling },
@@ -282,7 +282,7 @@ impl<'a> Writer<'a> {
                 vec![Added { tensor: other.tensor, axes: bound.along(other)? }]
             }
             // It is in there already.
-            Some((_, None)) if bound.quantised().is_some() => Vec::new(),
+            Some((_, None)) if bound.quantized().is_some() => Vec::new(),
             Some((id, None)) => return Err(missing(id)),
         };
         Ok((encoding, added))
@@ -329,7 +329,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// One of the optimiser's files.
+    /// One of the optimizer's files.
     fn write_records(&mut self, state: State, name: String) -> Result<()> {
         if state.slot.is_some() && !self.target.single {
             self.bindings.check_names(state)?;
@@ -368,7 +368,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// What a file of the optimiser's holds, in order.
+    /// What a file of the optimizer's holds, in order.
     fn records(&self, state: State) -> Result<Vec<Record<'a>>> {
         let Some(architecture) = self.architecture else {
             if self.form == Form::Headerless {
@@ -438,7 +438,7 @@ impl<'a> Writer<'a> {
             self.architecture.into_iter().flat_map(|architecture| architecture.merging(id)).peekable();
         into.peek().is_some()
             && into
-                .all(|entry| self.bindings.weight(&entry.id).is_some_and(|bound| bound.quantised().is_some()))
+                .all(|entry| self.bindings.weight(&entry.id).is_some_and(|bound| bound.quantized().is_some()))
     }
 
     /// The files say little of themselves.
@@ -486,7 +486,7 @@ impl<'a> Writer<'a> {
                 losses.push(Loss::new(kind, &bound.source.name, why));
             } else if own().next().is_some() && own().all(|placement| rounds(placement, bound)) {
                 let why = "stored as scaled integers";
-                losses.push(Loss::new(LossKind::Quantised, &bound.source.name, why));
+                losses.push(Loss::new(LossKind::Quantized, &bound.source.name, why));
             }
             let clipped = own().map(clips).collect::<Option<Vec<String>>>();
             if let Some(why) = clipped.and_then(|all| all.into_iter().next()) {
@@ -528,7 +528,7 @@ fn clipped_before(checkpoint: &Checkpoint) -> Vec<Entry> {
 /// Whether storing the values so changes them.
 fn rounds(placement: &Placement, bound: &Bound<'_>) -> bool {
     let scale = placement.encoding.scaling.map(|scaling| u64::from(scaling.scale.get()));
-    scale.is_some() && bound.quantised() != scale
+    scale.is_some() && bound.quantized() != scale
 }
 
 fn has_state(parts: &serde_json::Value) -> bool {

@@ -181,7 +181,7 @@ impl LayerShape {
         }
     }
 
-    /// Which input channel is always 1.0, so that its centre tap acts as the bias.
+    /// Which input channel is always 1.0, so that its center tap acts as the bias.
     pub(crate) fn constant_channel(&self, previous: Option<u64>) -> Option<u64> {
         match self.wiring(previous)? {
             Wiring::Static { .. } => Some(CONSTANT),
@@ -211,7 +211,7 @@ impl LayerShape {
             breaches.push(fatal(rule, "out_channels", self.outputs, "1 to 8"));
         }
         if self.kernel.is_multiple_of(2) && self.kernel > 0 {
-            let rule = "a kernel has no centre";
+            let rule = "a kernel has no center";
             let breach = fatal(rule, "kernel_size", self.kernel, "an odd number");
             breaches.push(Breach { fatal: false, ..breach });
         }

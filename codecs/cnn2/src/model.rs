@@ -27,7 +27,7 @@ pub(crate) struct Layer<'a> {
 pub(crate) struct Bias<'a> {
     pub(crate) id: TensorId,
     pub(crate) tensor: &'a Tensor,
-    /// The input channel that is always 1.0: its centre tap takes the bias.
+    /// The input channel that is always 1.0: its center tap takes the bias.
     pub(crate) channel: u64,
 }
 
@@ -35,8 +35,8 @@ impl<'a> Layer<'a> {
     /// What is added to the weight, and where.
     pub(crate) fn added(&self) -> Vec<Added> {
         let taps = |bias: &Bias<'_>| {
-            let centre = AddedAxis::At(self.shape.kernel / 2);
-            let stored = [AddedAxis::Along(0), AddedAxis::At(bias.channel), centre, centre];
+            let center = AddedAxis::At(self.shape.kernel / 2);
+            let stored = [AddedAxis::Along(0), AddedAxis::At(bias.channel), center, center];
             let mut axes = stored.to_vec();
             for (axis, place) in self.order.iter().zip(stored) {
                 if let Some(own) = axes.get_mut(*axis) {

@@ -98,8 +98,8 @@ fn folded(layer: &Layer<'_>, bias: &Bias<'_>) -> Loss {
 }
 
 fn dtype_loss(weight: &Tensor) -> Result<Option<Loss>> {
-    if weight.quantisation.is_some() || !weight.dtype.is_float() {
-        let found = if weight.quantisation.is_some() { "scaled integers" } else { weight.dtype.name() };
+    if weight.quantization.is_some() || !weight.dtype.is_float() {
+        let found = if weight.quantization.is_some() { "scaled integers" } else { weight.dtype.name() };
         return Err(Error::unsupported("the tensor's values are not real numbers that f16 stands for")
             .tensor(&weight.name)
             .found(found)

@@ -461,7 +461,7 @@ fn notes(description: &Description) -> Vec<String> {
     }
     let Some(training) = description.training() else { return notes };
     if training::has_stages(training) {
-        notes.push("the optimiser's moments are not in the file: DataCode never saves them".to_owned());
+        notes.push("the optimizer's moments are not in the file: DataCode never saves them".to_owned());
     }
     let odd = training::oddities(training);
     if !odd.is_empty() {

@@ -399,8 +399,8 @@ fn tensor_losses(checkpoint: &Checkpoint, slots: &[Slot<'_>], losses: &mut Vec<L
 }
 
 fn dtype_loss(tensor: &Tensor) -> Result<Option<Loss>> {
-    if tensor.quantisation.is_some() || !tensor.dtype.is_float() {
-        let found = if tensor.quantisation.is_some() { "scaled integers" } else { tensor.dtype.name() };
+    if tensor.quantization.is_some() || !tensor.dtype.is_float() {
+        let found = if tensor.quantization.is_some() { "scaled integers" } else { tensor.dtype.name() };
         return Err(Error::unsupported("the tensor's values are not real numbers that f32 stands for")
             .tensor(&tensor.name)
             .found(found)

@@ -14,7 +14,7 @@
 use crate::NAMESPACE;
 use crate::format::holder;
 use ckpt_api::{
-    Axis, Checkpoint, DType, Graph, Metadata, Placement, Quantisation, Role, Shape, Slot, Tensor,
+    Axis, Checkpoint, DType, Graph, Metadata, Placement, Quantization, Role, Shape, Slot, Tensor,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -36,8 +36,9 @@ struct Description {
     axes: Option<Vec<Axis>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     role: Option<Role>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    quantisation: Option<Quantisation>,
+    // Spelled as files have it since the first version.
+    #[serde(default, rename = "quantisation", skip_serializing_if = "Option::is_none")]
+    quantization: Option<Quantization>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     slot: Option<Box<Slot>>,
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
@@ -51,7 +52,7 @@ impl Description {
             shape: tensor.axes.as_ref().map(|_| tensor.shape.clone()),
             axes: tensor.axes.clone(),
             role: Some(tensor.role).filter(|role| *role != Role::Weight),
-            quantisation: tensor.quantisation.clone(),
+            quantization: tensor.quantization.clone(),
             slot: tensor.slot.clone(),
             metadata: metadata(tensor),
         }
@@ -82,7 +83,7 @@ fn metadata(tensor: &Tensor) -> Metadata {
 pub fn is_described(tensor: &Tensor) -> bool {
     tensor.axes.is_some()
         || tensor.role != Role::Weight
-        || tensor.quantisation.is_some()
+        || tensor.quantization.is_some()
         || tensor.slot.is_some()
         || !metadata(tensor).is_empty()
 }
@@ -186,7 +187,7 @@ fn part<T: serde::de::DeserializeOwned>(
     }
 }
 
-/// Restores order, axes, roles, quantisation and slots. Tensors that are not described follow those that are.
+/// Restores order, axes, roles, quantization and slots. Tensors that are not described follow those that are.
 fn restore_tensors(
     described: Vec<Description>,
     checkpoint: &mut Checkpoint,
@@ -239,7 +240,7 @@ fn forget_slots(checkpoint: &mut Checkpoint) {
 /// Whether all that is said of the tensor still fits it.
 fn describe(tensor: &mut Tensor, description: Description) -> bool {
     tensor.role = description.role.unwrap_or_default();
-    tensor.quantisation = description.quantisation;
+    tensor.quantization = description.quantization;
     tensor.slot = description.slot;
     tensor.metadata = description.metadata;
     tensor.metadata = metadata(tensor);

@@ -7,7 +7,7 @@
 //! # What goes where
 //! - Pairs of strings in `__metadata__` are the metadata namespace [`NAMESPACE`]: read and written as they are. In
 //!   a set every shard carries all of them.
-//! - What safetensors cannot say (graph, metadata of other formats, axes, roles, quantisation, the order of the
+//! - What safetensors cannot say (graph, metadata of other formats, axes, roles, quantization, the order of the
 //!   tensors) is a JSON text under the key `ckpt`: in `__metadata__` of a single file, in `metadata` of a set's
 //!   index. It is written only where there is something to say, and not at all with `metadata=none`.
 //! - Other keys in `metadata` of an index are the namespace [`INDEX_NAMESPACE`]; `total_size` is computed.

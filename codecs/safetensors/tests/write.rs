@@ -4,7 +4,7 @@ mod common;
 
 use ckpt_api::conformance;
 use ckpt_api::{
-    Axis, Checkpoint, Codec, DType, Graph, Kind, LossKind, Node, Op, Options, Packing, Placed, Quantisation,
+    Axis, Checkpoint, Codec, DType, Graph, Kind, LossKind, Node, Op, Options, Packing, Placed, Quantization,
     Result, Role, Shape, Side, Slot, Tensor,
 };
 use ckpt_safetensors::Safetensors;
@@ -198,7 +198,7 @@ fn what_has_no_place_is_a_loss_of_its_role() {
 
 fn described() -> Checkpoint {
     let mut scaled = tensor("q", DType::I16, &[2]);
-    scaled.quantisation = Some(Quantisation { scale: 64.try_into().unwrap() });
+    scaled.quantization = Some(Quantization { scale: 64.try_into().unwrap() });
     let mut weight = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
     weight.metadata.insert("tf2", "key", "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE");
     let mut moment = tensor("m", DType::F32, &[2, 3]).with_role(Role::Optimizer);

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_v1_checkpoint_is_recognised_by_its_first_entry() {
+    fn a_v1_checkpoint_is_recognized_by_its_first_entry() {
         let error = Header::parse(&[0x0a, 0x02, 0x08, 0x00]).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
         assert!(

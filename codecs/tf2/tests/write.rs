@@ -3,7 +3,7 @@
 mod common;
 
 use ckpt_api::{
-    Checkpoint, Codec, DType, Input, Kind, LossKind, Options, Placed, Quantisation, Result, Role, Shape,
+    Checkpoint, Codec, DType, Input, Kind, LossKind, Options, Placed, Quantization, Result, Role, Shape,
     Side, Tensor, conformance,
 };
 use common::{Bundle, Files, Layout, bundle, read, slice_key};
@@ -363,7 +363,7 @@ fn a_dtype_that_tensorflow_lacks_is_stored_as_one_that_holds_every_value() {
 #[test]
 fn what_tensors_say_beyond_the_format_is_a_loss() {
     let mut tensor = byte("t");
-    tensor.quantisation = Some(Quantisation { scale: NonZeroU32::new(64).unwrap() });
+    tensor.quantization = Some(Quantization { scale: NonZeroU32::new(64).unwrap() });
     tensor.metadata.insert("other", "key", 1);
     let placed = place(&tensors([tensor.with_role(Role::Weight)]), "m", &[]).unwrap();
     let kinds: Vec<_> = placed.losses.iter().map(|loss| loss.kind).collect();
@@ -407,7 +407,7 @@ fn what_a_reader_would_not_find_out_or_take_for_something_else_is_said() {
         [
             "d.weight: that its axes are [out, in] has no place, and its name does not tell",
             "d/kernel: its axes are [out, in], and its name tells [in, out]",
-            "momentum: that it is an optimiser's has no place, and its name tells a weight",
+            "momentum: that it is an optimizer's has no place, and its name tells a weight",
         ]
     );
 }

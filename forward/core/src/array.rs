@@ -10,7 +10,7 @@ pub enum Element {
     F32,
     /// binary64.
     F64,
-    /// 32-bit integer: an index, or a quantised number.
+    /// 32-bit integer: an index, or a quantized number.
     I32,
 }
 

@@ -1,11 +1,11 @@
-//! From a graph over quantised tensors to what an engine computes with integers.
+//! From a graph over quantized tensors to what an engine computes with integers.
 
 use crate::lower::integer_bits;
 use crate::value::Parameters;
 use ckpt_api::{Attribute, Error, Graph, Node, Op, Result, Tensor};
 use std::collections::{HashMap, HashSet};
 
-/// The graph that computes with the integers of quantised tensors as engines do, instead of with the real numbers that they stand for.
+/// The graph that computes with the integers of quantized tensors as engines do, instead of with the real numbers that they stand for.
 ///
 /// Every value has a scale: the integer units per 1.0.
 /// - A [`FeatureTransformer`](Op::FeatureTransformer) makes values of its tensors' scale (QA), in 32 bits; an engine's 16 would wrap
@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 /// - Values that are joined or added are brought to the least of their scales, towards zero.
 /// - An integer result is multiplied by `output_scale` (400 with bullet's engines) and divided by its scale, towards zero.
 ///
-/// Where a tensor is not quantised, integers become the real numbers that they stand for ([`Op::Dequantise`]), and what follows is
+/// Where a tensor is not quantized, integers become the real numbers that they stand for ([`Op::Dequantize`]), and what follows is
 /// computed with these; such a result is not multiplied.
 ///
 /// # Errors
@@ -139,15 +139,15 @@ impl Builder<'_> {
     /// Adds the node on real numbers.
     fn real(&mut self, node: &Node) -> Result<()> {
         let inputs = self.taken(node)?;
-        let inputs = inputs.into_iter().map(|made| self.dequantise(made)).collect::<Result<Vec<_>>>()?;
+        let inputs = inputs.into_iter().map(|made| self.dequantize(made)).collect::<Result<Vec<_>>>()?;
         self.push(node, inputs, None);
         Ok(())
     }
 
-    fn dequantise(&mut self, made: Made) -> Result<Made> {
+    fn dequantize(&mut self, made: Made) -> Result<Made> {
         let Some(scale) = made.scale else { return Ok(made) };
         let divide = i64::try_from(scale).map_err(|_| too_fine(scale))?;
-        let node = Node::new(format!("{}/real", made.name), Op::Dequantise);
+        let node = Node::new(format!("{}/real", made.name), Op::Dequantize);
         Ok(self.append(node.attribute("divide", Attribute::Int(divide)), made, None))
     }
 
@@ -276,7 +276,7 @@ impl Builder<'_> {
         let made = Made { name: sum.name, scale: Some(scale) };
         let brought = match bias {
             Some(Held::Integers(own)) => self.bring(made, own)?,
-            _ => self.dequantise(made)?,
+            _ => self.dequantize(made)?,
         };
         let mut add = Node::new(node.name.as_str(), Op::Bias).parameter("bias", tensor);
         add.outputs.clone_from(&node.outputs);
@@ -292,13 +292,13 @@ impl Builder<'_> {
 
 /// Whether a tensor is of integers, and of which scale.
 fn held(tensor: &Tensor) -> Result<Held> {
-    match (integer_bits(tensor.dtype), &tensor.quantisation) {
-        (Some(_), Some(quantisation)) => Ok(Held::Integers(u64::from(quantisation.scale.get()))),
+    match (integer_bits(tensor.dtype), &tensor.quantization) {
+        (Some(_), Some(quantization)) => Ok(Held::Integers(u64::from(quantization.scale.get()))),
         (Some(_), None) => {
             Err(Error::unsupported("the source does not say the scale of a tensor of integers")
                 .tensor(&tensor.name)
                 .found(tensor.dtype.name())
-                .expected("a quantisation"))
+                .expected("a quantization"))
         }
         (None, _) => Ok(Held::Reals),
     }

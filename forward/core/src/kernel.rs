@@ -140,7 +140,7 @@ pub enum Function {
         divide: i32,
     },
     /// Integers to numbers: `x / divide`.
-    Dequantise {
+    Dequantize {
         /// Divisor, not 0.
         divide: f64,
     },
@@ -265,7 +265,7 @@ pub enum PoolKind {
     },
 }
 
-/// Inference-time batch normalisation. Operands: `x` `[outer, channels, inner]`, then `scale`, `bias`, `mean`,
+/// Inference-time batch normalization. Operands: `x` `[outer, channels, inner]`, then `scale`, `bias`, `mean`,
 /// `variance`, one for each channel. `y = ((x − mean) / √(variance + epsilon))·scale + bias`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Affine {
@@ -279,7 +279,7 @@ pub struct Affine {
     pub epsilon: f64,
 }
 
-/// Layer normalisation. Operands: `x` `[rows, len]`, `scale` `[len]`, `bias` `[len]` where `bias` is set.
+/// Layer normalization. Operands: `x` `[rows, len]`, `scale` `[len]`, `bias` `[len]` where `bias` is set.
 /// `m = (Σ x)/len`, `v = (Σ (x − m)·(x − m))/len`, both in ascending order; `y = ((x − m) / √(v + epsilon))·scale + bias`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerNorm {

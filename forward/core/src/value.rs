@@ -34,7 +34,7 @@ impl Value {
 pub enum Numbers {
     /// Real numbers, in a backend's [`Arithmetic`].
     Real,
-    /// Integers: indices, or what quantised arithmetic computes.
+    /// Integers: indices, or what quantized arithmetic computes.
     Integer,
 }
 

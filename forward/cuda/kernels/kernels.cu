@@ -260,7 +260,7 @@ __device__ inline void integer_unary(const int *x, int *y, const UnaryParams &p,
 }
 
 template <typename T, typename A>
-__device__ void dequantise(const int *x, T *y, const UnaryParams &p, const Faults &faults) {
+__device__ void dequantize(const int *x, T *y, const UnaryParams &p, const Faults &faults) {
     FOR_EACH(i, p.len) { store(y + i, (A)x[i] / (A)p.real[0], faults); }
 }
 
@@ -451,7 +451,7 @@ __device__ void static_features(const T *x, T *y, const StaticFeaturesParams &p,
 #define REALS(suffix, T, A)                                                                                          \
     SUMS(suffix, T, A)                                                                                               \
     ENTRY(unary_##suffix, UnaryParams, (unary<T, A>((const T *)a, (T *)y, p, FAULTS)))                               \
-    ENTRY(dequantise_##suffix, UnaryParams, (dequantise<T, A>((const int *)a, (T *)y, p, FAULTS)))                   \
+    ENTRY(dequantize_##suffix, UnaryParams, (dequantize<T, A>((const int *)a, (T *)y, p, FAULTS)))                   \
     ENTRY(transcendental_##suffix, UnaryParams, (transcendental<T, A>((const T *)a, (T *)y, p, FAULTS)))             \
     ENTRY(pool_##suffix, PoolParams, (pool<T, A>((const T *)a, (T *)y, p, FAULTS)))                                  \
     ENTRY(affine_##suffix, AffineParams,                                                                             \

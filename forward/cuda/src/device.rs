@@ -47,7 +47,7 @@ impl Cuda {
     /// [`ckpt_api::Kind::Unsupported`] where there is no driver, no device, or one that is too old, saying which.
     pub fn open(arithmetic: Arithmetic) -> Result<Self> {
         // Without this, the first call into a library that is not there panics.
-        // SAFETY: the libraries that are tried are the driver's own, whose initialisers may run at any time.
+        // SAFETY: the libraries that are tried are the driver's own, whose initializers may run at any time.
         #[expect(unsafe_code, reason = "loads a library")]
         let is_there = unsafe { sys::is_culib_present() };
         if !is_there {
@@ -133,7 +133,7 @@ impl Cuda {
             }
             (Some(name), None) => Error::unsupported("an integer leaves 32 bits")
                 .found(format!("in the kernel {name}"))
-                .help("the network's quantisation overflows in integer arithmetic"),
+                .help("the network's quantization overflows in integer arithmetic"),
             (None, None) => return Ok(()),
         };
         self.stream

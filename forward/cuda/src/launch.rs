@@ -88,7 +88,7 @@ impl Numbers {
 
 fn entry(kernel: &Kernel, numbers: Numbers) -> Result<String> {
     let name = match kernel {
-        Kernel::Unary(Unary { function: Function::Dequantise { .. }, .. }) => "dequantise",
+        Kernel::Unary(Unary { function: Function::Dequantize { .. }, .. }) => "dequantize",
         Kernel::Unary(_) if kernel.is_transcendental() => "transcendental",
         _ => kernel.name(),
     };
@@ -144,7 +144,7 @@ fn check(kernel: &Kernel, element: Element, sizes: &mut Sizes) -> Result<()> {
             sizes.take(0, element, product(&[pool.images, height, width]))?;
         }
         Kernel::Unary(unary) => {
-            let is_integer = matches!(unary.function, Function::Dequantise { .. });
+            let is_integer = matches!(unary.function, Function::Dequantize { .. });
             sizes.must(!matches!(unary.function, Function::Scale { divide: 0, .. }))?;
             sizes.take(0, if is_integer { Element::I32 } else { element }, product(&[unary.len]))?;
         }

@@ -130,7 +130,7 @@ impl Words {
                 (10, [0.0, 0.0], [i64::from(multiply), i64::from(divide)])
             }
             // An entry of its own.
-            Function::Dequantise { divide } => (0, [divide, 0.0], [0, 0]),
+            Function::Dequantize { divide } => (0, [divide, 0.0], [0, 0]),
         };
         let ([a, b], [c, d]) = (reals, integers);
         self.word(function).real(a).real(b).integer(c).integer(d)

@@ -160,6 +160,6 @@ fn a_function_of_integers_alone_is_refused_for_numbers_and_the_other_way_round()
     is_refused(&unary(Function::Scale { multiply: 1, divide: 2 }), &[real], real);
     is_refused(&unary(Function::Scale { multiply: 1, divide: 0 }), &[integer], integer);
     is_refused(&unary(Function::Tanh), &[integer], integer);
-    is_refused(&unary(Function::Dequantise { divide: 2.0 }), &[integer], integer);
+    is_refused(&unary(Function::Dequantize { divide: 2.0 }), &[integer], integer);
     is_refused(&Kernel::Mean(Mean { rows: 1, len: 1 }), &[integer], integer);
 }

@@ -20,7 +20,7 @@ const SIGMOID: u32 = 6u;
 const TANH: u32 = 7u;
 const CLIP: u32 = 8u;
 const SQUARE: u32 = 9u;
-const DEQUANTISE: u32 = 10u;
+const DEQUANTIZE: u32 = 10u;
 
 @group(0) @binding(3) var<storage, read> x: array<u32>;
 
@@ -103,7 +103,7 @@ fn compute(@builtin(global_invocation_id) id: vec3<u32>) {
     if i >= params.threads {
         return;
     }
-    if params.function == DEQUANTISE {
+    if params.function == DEQUANTIZE {
         store(i, divide(from_signed(x[i]), params.first));
     } else if is_nan(load(x[i])) {
         output[i] = x[i];

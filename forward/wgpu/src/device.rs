@@ -248,7 +248,7 @@ impl Gpu {
             return Err(Error::unsupported("an index is out of range").found(kernels));
         }
         Err(Error::unsupported("an integer leaves 32 bits").found(kernels).help(
-            "the network's quantisation overflows in integer arithmetic; no engine would compute this exactly",
+            "the network's quantization overflows in integer arithmetic; no engine would compute this exactly",
         ))
     }
 

@@ -281,7 +281,7 @@ impl Function<'_, '_> {
         self.binary("Reshape", last, &packed)
     }
 
-    /// Batch normalisation spelt out.
+    /// Batch normalization spelled out.
     fn normalization(&mut self, last: &str) -> Result<String> {
         let (epsilon, variance) = (self.float(0.001)?, self.variable("moving_variance")?);
         let sum = self.binary("AddV2", &variance, &epsilon)?;
@@ -294,7 +294,7 @@ impl Function<'_, '_> {
         self.binary("AddV2", &scaled, &shift)
     }
 
-    /// Gelu spelt out, in each of its ways.
+    /// Gelu spelled out, in each of its ways.
     fn gelu(&mut self, x: &str) -> Result<String> {
         const ROOT: f32 = std::f32::consts::FRAC_1_SQRT_2;
         let (half, one) = (self.float(0.5)?, self.float(1.0)?);

@@ -1,4 +1,4 @@
-//! Where boxes and lines lie: in ranks from top to bottom, by the barycentre of their neighbours (Sugiyama, Tagawa and
+//! Where boxes and lines lie: in ranks from top to bottom, by the barycenter of their neighbors (Sugiyama, Tagawa and
 //! Toda 1981). The same boxes always lie in the same places.
 
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ struct Ranked {
     rank: Vec<usize>,
     /// Items of each rank, from left to right.
     ranks: Vec<Vec<usize>>,
-    /// Neighbours of each item in the ranks above and below.
+    /// Neighbors of each item in the ranks above and below.
     above: Vec<Vec<usize>>,
     below: Vec<Vec<usize>>,
 }
@@ -125,7 +125,7 @@ impl Ranked {
         self.above[lower].push(upper);
     }
 
-    /// Orders the items of each rank by the mean place of their neighbours, downwards and upwards in turn.
+    /// Orders the items of each rank by the mean place of their neighbors, downwards and upwards in turn.
     fn order(&mut self) {
         let mut place = vec![0.0; self.rank.len()];
         let number = |items: &[usize], place: &mut [f64]| {
@@ -146,7 +146,7 @@ impl Ranked {
         }
     }
 
-    /// The middle of each item from left to right: near its neighbours, and apart from the items of its rank.
+    /// The middle of each item from left to right: near its neighbors, and apart from the items of its rank.
     fn place(&self) -> Vec<f64> {
         let mut x = vec![0.0; self.rank.len()];
         for sweep in 0..MOVES {

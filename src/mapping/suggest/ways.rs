@@ -20,7 +20,7 @@ enum Sort {
     Float,
     Complex,
     Text,
-    /// Integers, quantised or not, and truth values.
+    /// Integers, quantized or not, and truth values.
     Integer,
 }
 

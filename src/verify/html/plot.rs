@@ -36,7 +36,7 @@ pub(super) fn errors(layers: &[Layer], first: Option<usize>, anchor: &str) -> St
                 (step * 0.4).clamp(2.0, 4.0)
             )
         } else {
-            // Another form, too: not everybody sees the colour.
+            // Another form, too: not everybody sees the color.
             let r = (step * 0.5).clamp(3.0, 6.0);
             let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
             format!(

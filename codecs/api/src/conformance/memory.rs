@@ -72,9 +72,9 @@ fn stored_value(
     for (region, bytes) in pieces {
         let region = region.map_or_else(|| whole(tensor), |region| *region);
         let elements = to_usize(region.shape.elements())?;
-        let bytes = normalise(encoding, &bytes, elements);
+        let bytes = normalize(encoding, &bytes, elements);
         let bytes =
-            encoding.scaling.map_or(bytes.clone(), |scaling| dequantise(encoding.dtype, scaling, &bytes));
+            encoding.scaling.map_or(bytes.clone(), |scaling| dequantize(encoding.dtype, scaling, &bytes));
         let size = to_usize(size)?;
         for (k, index) in logical_indices(tensor, &region, encoding).enumerate() {
             out[index * size..][..size].copy_from_slice(&bytes[k * size..][..size]);
@@ -141,7 +141,7 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
         return Err(Error::unsupported("the conformance kit does not convert dtypes").tensor(&tensor.name));
     }
     let scaled =
-        encoding.scaling.map(|scaling| quantise(tensor, value, encoding.dtype, scaling)).transpose()?;
+        encoding.scaling.map(|scaling| quantize(tensor, value, encoding.dtype, scaling)).transpose()?;
     let value = scaled.as_deref().unwrap_or(value);
     let mut checksums = Vec::new();
     let mut taken = 0;
@@ -220,7 +220,7 @@ fn with_added(checkpoint: &Checkpoint, values: &[Vec<u8>], placement: &Placement
     sum
 }
 
-fn quantise(tensor: &Tensor, value: &[u8], dtype: DType, scaling: Scaling) -> Result<Vec<u8>> {
+fn quantize(tensor: &Tensor, value: &[u8], dtype: DType, scaling: Scaling) -> Result<Vec<u8>> {
     let bits = dtype.bits().unwrap_or(32);
     let each = value.as_chunks::<4>().0.iter().map(|bytes| {
         let integer = scaling.units(f32::from_le_bytes(*bytes));
@@ -237,7 +237,7 @@ fn quantise(tensor: &Tensor, value: &[u8], dtype: DType, scaling: Scaling) -> Re
     Ok(each.collect::<Result<Vec<_>>>()?.concat())
 }
 
-fn dequantise(dtype: DType, scaling: Scaling, integers: &[u8]) -> Vec<u8> {
+fn dequantize(dtype: DType, scaling: Scaling, integers: &[u8]) -> Vec<u8> {
     let bits = dtype.bits().unwrap_or(32);
     let each = integers.chunks(bits as usize / 8).map(|bytes| {
         let mut wide = [0; 8];
@@ -274,7 +274,7 @@ fn finish(placed: &Placed, files: Vec<Vec<u8>>) -> Result<BTreeMap<String, Vec<u
 }
 
 /// Stored bytes → little-endian, whole bytes, sub-byte elements masked.
-fn normalise(encoding: &Encoding, stored: &[u8], elements: usize) -> Vec<u8> {
+fn normalize(encoding: &Encoding, stored: &[u8], elements: usize) -> Vec<u8> {
     let bits = encoding.dtype.bits().unwrap_or(8);
     match encoding.packing {
         Packing::Bits if bits < 8 => (0..elements)

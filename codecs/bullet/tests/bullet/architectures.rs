@@ -1,5 +1,5 @@
 //! Random architectures, every feature of them against plain loops over bullet's definition: layers, entries of every type
-//! in any order, factorisers of both eras, records of every form, optimisers.
+//! in any order, factorisers of both eras, records of every form, optimizers.
 
 use crate::build::{Files, floats, headerless, old_records, one, read_all_with, records, within, write};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ pub struct Net {
     entries: Vec<Entry>,
     form: usize,
     /// 0: AdamW; 1: RAdam; 2: Ranger.
-    optimiser: usize,
+    optimizer: usize,
     zeros: bool,
 }
 
@@ -79,7 +79,7 @@ pub fn nets() -> impl Strategy<Value = Net> {
         (Just((0..8usize).collect::<Vec<_>>()).prop_shuffle(), prop::collection::vec(entry, 8), 1usize..9);
     let rest = (0usize..3, 0usize..3, any::<[bool; 2]>());
     (sizes, [1usize..5, 1..4, 1..4], factoriser, entries, rest).prop_map(
-        |(sizes, dims, factoriser, (order, choices, count), (form, optimiser, [psqt, zeros]))| {
+        |(sizes, dims, factoriser, (order, choices, count), (form, optimizer, [psqt, zeros]))| {
             let (layers, stored) = layers(dims, &factoriser, psqt, &sizes);
             let saved = order.into_iter().filter_map(|k| stored.get(k)).zip(choices).take(count);
             let saved = saved.filter(|(stored, _)| stored.id != "l0f");
@@ -110,7 +110,7 @@ pub fn nets() -> impl Strategy<Value = Net> {
                 "input": { "features": features, "factoriser": factoriser, "buckets": { "count": inputs } },
                 "saved": entries.iter().map(entry_json).collect::<Vec<_>>(),
             });
-            Net { json, stored, entries, form, optimiser, zeros }
+            Net { json, stored, entries, form, optimizer, zeros }
         },
     )
 }
@@ -138,7 +138,7 @@ fn values(net: &Net, seed: usize) -> Values {
 }
 
 /// quantised.bin by loops over the definition.
-fn quantised(net: &Net, values: &Values) -> Vec<u8> {
+fn quantized(net: &Net, values: &Values) -> Vec<u8> {
     let of = |id: &str| values.iter().find(|(own, ..)| *own == id).map(|(.., numbers)| &numbers[..]).unwrap();
     let mut bytes = Vec::new();
     for entry in &net.entries {
@@ -173,7 +173,7 @@ fn quantised(net: &Net, values: &Values) -> Vec<u8> {
 }
 
 /// Without what fills it up.
-fn quantised_len(net: &Net) -> usize {
+fn quantized_len(net: &Net) -> usize {
     let len = |entry: &Entry| {
         let stored = net.stored.iter().find(|stored| stored.id == entry.id).unwrap();
         let columns = stored.columns - if entry.merge.is_some() { stored.shared } else { 0 };
@@ -193,7 +193,7 @@ pub fn checkpoint(net: &Net) -> Files {
     let write = [records, old_records, headerless][net.form];
     let mut state = Files::new();
     let names = [["weights.bin", "params.bin"][net.form / 2], "momentum.bin", "velocity.bin", "slow.bin"];
-    for (seed, name) in names.into_iter().enumerate().take(if net.optimiser == 2 { 4 } else { 3 }) {
+    for (seed, name) in names.into_iter().enumerate().take(if net.optimizer == 2 { 4 } else { 3 }) {
         let mut all = values(net, seed);
         if net.form != 2 {
             let len = all.len();
@@ -201,7 +201,7 @@ pub fn checkpoint(net: &Net) -> Files {
         }
         state.insert(name.to_owned(), write(&all));
     }
-    if net.optimiser > 0 {
+    if net.optimizer > 0 {
         let line = |stored: &Stored| format!("{},{}\n", stored.id, stored.rows);
         state.insert("step.txt".into(), net.stored.iter().rev().map(line).collect::<String>().into_bytes());
     }
@@ -209,7 +209,7 @@ pub fn checkpoint(net: &Net) -> Files {
     let of =
         |entry: &Entry| weights.iter().find(|(id, ..)| *id == entry.id).map(|(.., numbers)| floats(numbers));
     files.insert("raw.bin".into(), net.entries.iter().filter_map(of).flatten().collect());
-    files.insert("quantised.bin".into(), quantised(net, &weights));
+    files.insert("quantised.bin".into(), quantized(net, &weights));
     files
 }
 
@@ -237,7 +237,7 @@ proptest! {
         prop_assume!(!net.entries.is_empty());
         prop_assert!(checked(&files).is_ok(), "{:?}", checked(&files).err());
         let name = if raw { "raw.bin" } else { "quantised.bin" };
-        let payload = if raw { files[name].len() } else { quantised_len(&net) };
+        let payload = if raw { files[name].len() } else { quantized_len(&net) };
         let at = at.index(payload);
         files.get_mut(name).unwrap()[at] ^= 1 << bit;
         let error = checked(&files).unwrap_err();
@@ -248,9 +248,9 @@ proptest! {
     }
 
     #[test]
-    fn quantised_bin_of_any_architecture_comes_back(net in nets(), integers in any::<bool>()) {
+    fn quantized_bin_of_any_architecture_comes_back(net in nets(), integers in any::<bool>()) {
         prop_assume!(!net.entries.is_empty());
-        let file = one("quantised.bin", quantised(&net, &values(&net, 0)));
+        let file = one("quantised.bin", quantized(&net, &values(&net, 0)));
         let integers = ("integers", if integers { "true" } else { "false" });
         let (contents, values) = read_all_with("quantised.bin", &file, &net.json.to_string(), &[integers]).unwrap();
         prop_assert_eq!(write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap(), file);

@@ -10,7 +10,7 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 /// Ids, rows, and values in stored order.
 pub type Net<'a> = [(&'a str, u64, Vec<f32>)];
 
-/// (3→2)x2→1 with two output buckets; quantised rounded, `l1w` transposed.
+/// (3→2)x2→1 with two output buckets; quantized rounded, `l1w` transposed.
 pub const PRESET: &str = "simple:3x2x1,buckets=2";
 
 /// Every value times 64, 255 or 16320 rounds to something else than it
@@ -63,7 +63,7 @@ pub fn times(net: &[(&'static str, u64, Vec<f32>)], factor: f32) -> Vec<(&'stati
 }
 
 /// quantised.bin of [`net`].
-pub fn quantised(filler: &[u8]) -> Vec<u8> {
+pub fn quantized(filler: &[u8]) -> Vec<u8> {
     let mut integers: Vec<i16> = Vec::new();
     for (id, rows, values) in net() {
         let scale = match id {
@@ -88,7 +88,7 @@ pub fn quantised(filler: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The optimiser's files, without the folder.
+/// The optimizer's files, without the folder.
 pub fn state(write: fn(&Net<'_>) -> Vec<u8>, weights: &str) -> Files {
     // bullet's records come in the order of a hash table.
     let mut weight_order = net();
@@ -112,7 +112,7 @@ pub fn within(folder: &str, files: Files) -> Files {
 pub fn directory() -> Files {
     let mut files = within("optimiser_state/", state(records, "weights.bin"));
     files.insert("raw.bin".into(), headerless(&net()));
-    files.insert("quantised.bin".into(), quantised(b"bullet"));
+    files.insert("quantised.bin".into(), quantized(b"bullet"));
     files
 }
 

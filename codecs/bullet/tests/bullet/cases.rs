@@ -71,7 +71,7 @@ fn both_networks_hold_what_the_weights_make() {
 }
 
 #[test]
-fn the_optimisers_files_go_back_without_an_architecture_and_a_preset_that_fits_is_proposed() {
+fn the_optimizers_files_go_back_without_an_architecture_and_a_preset_that_fits_is_proposed() {
     each(|name, preset, files, _| {
         let (contents, values) = read("", files, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(contents.checkpoint.tensors.iter().all(|tensor| tensor.shape.rank() == 1), "{name}");
@@ -113,7 +113,7 @@ fn each_file_alone_goes_back_to_the_same_bytes() {
 }
 
 #[test]
-fn a_quantised_file_without_bytes_says_what_that_means() {
+fn a_quantized_file_without_bytes_says_what_that_means() {
     let Some(folder) = folder() else { return };
     let empty = Files::from([(
         "quantised.bin".to_owned(),
@@ -121,7 +121,7 @@ fn a_quantised_file_without_bytes_says_what_that_means() {
     )]);
     assert!(empty["quantised.bin"].is_empty());
     let error = read("quantised.bin", &empty, &[("arch", "simple:768x32x1")]).unwrap_err().to_string();
-    assert!(error.contains("could not quantise") && error.contains("0 bytes"), "{error}");
+    assert!(error.contains("could not quantize") && error.contains("0 bytes"), "{error}");
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn positions_evaluate_exactly_as_in_integers() {
                 values[id.0].as_chunks::<2>().0.iter().map(|bytes| i16::from_le_bytes(*bytes).into());
             (
                 integers.collect::<Vec<i32>>(),
-                tensor.quantisation.as_ref().map_or(1, |q| q.scale.get().cast_signed()),
+                tensor.quantization.as_ref().map_or(1, |q| q.scale.get().cast_signed()),
             )
         };
         for position in described["positions"].as_array().unwrap() {

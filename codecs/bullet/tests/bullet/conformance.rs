@@ -38,11 +38,11 @@ fn the_codec_keeps_the_contract() {
         sample("RAdam", "", radam, &[arch, ("optimiser", "radam")]),
         sample("Ranger", "", ranger, &[arch, ("optimiser", "ranger")]),
         sample("rows and columns", "", state(build::old_records, "weights.bin"), &[arch]),
-        sample("quantised.bin", "quantised.bin", one("quantised.bin", build::quantised(b"bullet")), &[arch]),
+        sample("quantised.bin", "quantised.bin", one("quantised.bin", build::quantized(b"bullet")), &[arch]),
         sample(
             "integers",
             "quantised.bin",
-            one("quantised.bin", build::quantised(b"bullet")),
+            one("quantised.bin", build::quantized(b"bullet")),
             &[arch, ("integers", "true")],
         ),
         sample("weights.bin", "weights.bin", one("weights.bin", build::records(&build::net())), &[arch]),

@@ -228,7 +228,7 @@ fn clipping_is_told_once_and_not_again_for_what_was_clipped_before() {
         let placed = place(&contents.checkpoint, "net.nnue", &[]).unwrap();
         placed.losses.iter().map(|loss| loss.kind).filter(|kind| kind.changes_function()).collect()
     };
-    assert_eq!(kinds(&contents), [LossKind::Quantised, LossKind::Clipped]);
+    assert_eq!(kinds(&contents), [LossKind::Quantized, LossKind::Clipped]);
 
     let (checkpoint, values) = {
         let (read, values) = read("", &directory(), &[("arch", PRESET)]).unwrap();
@@ -246,7 +246,7 @@ fn clipping_is_told_once_and_not_again_for_what_was_clipped_before() {
 }
 
 #[test]
-fn what_was_read_from_quantised_bin_is_clipped_for_an_engine_too() {
+fn what_was_read_from_quantized_bin_is_clipped_for_an_engine_too() {
     let engine = |clip: &str| {
         let member = format!(r#"{{ "id": "l0w", "type": "i16", "scale": 255, "round": true{clip} }}"#);
         json(&format!(r#"{{ "members": [{member}, {{ "id": "l0b" }}] }}"#))

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::json;
 
-/// A part of an axis: which axis, its distance between neighbours, its length.
+/// A part of an axis: which axis, its distance between neighbors, its length.
 type Digit = (usize, usize, usize);
 
 #[derive(Clone, Debug)]

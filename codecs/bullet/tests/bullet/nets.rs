@@ -281,9 +281,9 @@ fn sizes_that_disagree_name_the_entry_and_by_how_many_elements() {
     let raw = || one("raw.bin", build::headerless(&build::net()));
     check("raw.bin", raw(), "simple:3x2x1,buckets=3", ["tensor l1w", "2 too few"]);
     check("raw.bin", raw(), "simple:3x2x1", ["20 bytes", "5 numbers"]);
-    let quantised = || one("quantised.bin", build::quantised(b"bullet"));
-    check("quantised.bin", quantised(), "simple:3x12x1,buckets=2", ["tensor l0w", "4 too few"]);
-    check("quantised.bin", quantised(), "simple:3x2x1", ["not bullet's filler", "another net"]);
+    let quantized = || one("quantised.bin", build::quantized(b"bullet"));
+    check("quantised.bin", quantized(), "simple:3x12x1,buckets=2", ["tensor l0w", "4 too few"]);
+    check("quantised.bin", quantized(), "simple:3x2x1", ["not bullet's filler", "another net"]);
 }
 
 #[test]

@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn every_net_is_quantised_as_bullet_defines_it_and_its_weights_come_back(net in nets()) {
+    fn every_net_is_quantized_as_bullet_defines_it_and_its_weights_come_back(net in nets()) {
         let values = values(&net);
         let files = within("optimiser_state/", one("weights.bin", records(&values)));
         let (contents, read_values) = read("", &files, &[("arch", &net.preset)]).unwrap();
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn every_quantised_file_comes_back_exactly(net in nets(), integers in any::<bool>()) {
+    fn every_quantized_file_comes_back_exactly(net in nets(), integers in any::<bool>()) {
         let mut file = expected(&net, &values(&net));
         file.extend(b"bullet".iter().cycle().take(file.len().next_multiple_of(64) - file.len()));
         let file = one("quantised.bin", file);

@@ -1,7 +1,7 @@
 //! One test per rule of reading.
 
 use crate::build::{
-    self, Files, PRESET, directory, headerless, net, numbers, old_records, one, quantised, read, records,
+    self, Files, PRESET, directory, headerless, net, numbers, old_records, one, quantized, read, records,
     refused, state, times, within,
 };
 use ckpt_api::{Codec, DType, Input, Kind, Match, Role, Slot};
@@ -18,7 +18,7 @@ fn records_and_filler_are_certain_and_names_are_not() {
     assert!(matches!(probe("", &directory()), Match::Certain(why) if why.contains("4 records")));
     assert!(matches!(probe("x", &one("x", records(&net()))), Match::Certain(_)));
     assert!(
-        matches!(probe("x", &one("x", quantised(b"bullet"))), Match::Certain(why) if why.contains("'bullet'"))
+        matches!(probe("x", &one("x", quantized(b"bullet"))), Match::Certain(why) if why.contains("'bullet'"))
     );
     for name in ["raw.bin", "quantised.bin", "params.bin", "velocity.bin"] {
         assert!(matches!(probe(name, &one(name, headerless(&net()))), Match::Possible(_)), "{name}");
@@ -43,7 +43,7 @@ fn values_are_the_logical_ones_whichever_file_they_are_read_from() {
         ("", directory()),
         ("raw.bin", one("raw.bin", headerless(&net()))),
         ("weights.bin", one("weights.bin", old_records(&net()))),
-        ("quantised.bin", one("quantised.bin", quantised(b"bullet"))),
+        ("quantised.bin", one("quantised.bin", quantized(b"bullet"))),
     ];
     for (entry, files) in sources {
         let (contents, values) = read(entry, &files, &ARCH).unwrap();
@@ -60,21 +60,21 @@ fn values_are_the_logical_ones_whichever_file_they_are_read_from() {
 }
 
 #[test]
-fn what_is_quantised_is_its_integers_divided_by_their_scale_or_the_integers_themselves() {
-    let files = one("quantised.bin", quantised(b"bullet"));
+fn what_is_quantized_is_its_integers_divided_by_their_scale_or_the_integers_themselves() {
+    let files = one("quantised.bin", quantized(b"bullet"));
     let (contents, values) = read("quantised.bin", &files, &ARCH).unwrap();
     assert_eq!(contents.checkpoint.tensor("l0w").unwrap().1.dtype, DType::F32);
     assert_eq!(numbers(&contents, &values, "l0b"), [3.0 / 255.0, -5.0 / 255.0]);
     let (contents, values) =
         read("quantised.bin", &files, &[("arch", PRESET), ("integers", "true")]).unwrap();
     let (id, tensor) = contents.checkpoint.tensor("l0b").unwrap();
-    assert_eq!((tensor.dtype, tensor.quantisation.as_ref().unwrap().scale.get()), (DType::I16, 255));
+    assert_eq!((tensor.dtype, tensor.quantization.as_ref().unwrap().scale.get()), (DType::I16, 255));
     assert_eq!(values[id.0], [3i16.to_le_bytes(), (-5i16).to_le_bytes()].concat());
     assert!(contents.checkpoint.graph.is_none());
 }
 
 #[test]
-fn a_directory_is_read_from_the_optimisers_weights_before_raw_before_quantised() {
+fn a_directory_is_read_from_the_optimizers_weights_before_raw_before_quantized() {
     let mut files = directory();
     for (gone, read_from) in
         [("", "optimiser_state/weights.bin"), ("optimiser_state/", "raw.bin"), ("raw", "quantised.bin")]
@@ -88,7 +88,7 @@ fn a_directory_is_read_from_the_optimisers_weights_before_raw_before_quantised()
 }
 
 #[test]
-fn the_folder_of_the_optimiser_can_be_named_itself() {
+fn the_folder_of_the_optimizer_can_be_named_itself() {
     let (contents, _) = read("", &state(records, "weights.bin"), &ARCH).unwrap();
     assert_eq!(contents.files, ["weights.bin", "momentum.bin", "velocity.bin"]);
 }
@@ -104,7 +104,7 @@ fn moments_say_whose_they_are() {
 }
 
 #[test]
-fn the_optimisers_files_belong_together() {
+fn the_optimizers_files_belong_together() {
     for (option, missing) in [
         (None, "momentum.bin"),
         (None, "velocity.bin"),
@@ -223,21 +223,21 @@ fn steps_are_one_line_for_every_weight() {
 }
 
 #[test]
-fn quantised_files_are_filled_up_with_bullets_name_or_zeros() {
+fn quantized_files_are_filled_up_with_bullets_name_or_zeros() {
     for (filler, kept) in [(&b"bullet"[..], None), (&[0], Some("zero"))] {
-        let (contents, _) = read("quantised.bin", &one("quantised.bin", quantised(filler)), &ARCH).unwrap();
+        let (contents, _) = read("quantised.bin", &one("quantised.bin", quantized(filler)), &ARCH).unwrap();
         assert_eq!(contents.checkpoint.metadata.text("bullet", "padding"), kept);
     }
-    let error = refused(read("quantised.bin", &one("quantised.bin", quantised(b"bulleT")), &ARCH));
+    let error = refused(read("quantised.bin", &one("quantised.bin", quantized(b"bulleT")), &ARCH));
     assert!(error.to_string().contains("not bullet's filler (file quantised.bin, offset 36)"), "{error}");
-    let mut unfilled = quantised(b"bullet");
+    let mut unfilled = quantized(b"bullet");
     unfilled.truncate(36);
     let error = refused(read("quantised.bin", &one("quantised.bin", unfilled), &ARCH));
     assert!(error.to_string().contains("filled up"), "{error}");
 }
 
 #[test]
-fn an_empty_quantised_file_is_no_reason_to_refuse_the_weights_beside_it() {
+fn an_empty_quantized_file_is_no_reason_to_refuse_the_weights_beside_it() {
     let mut files = directory();
     files.insert("quantised.bin".into(), Vec::new());
     let (contents, _) = read("", &files, &ARCH).unwrap();
@@ -252,7 +252,7 @@ fn a_file_of_any_name_is_told_by_its_size_or_asked_for() {
         contents.checkpoint.metadata.value("bullet", "parts").unwrap()[0].clone()
     };
     assert_eq!(parts(&of(headerless(&net()), &[arch]).unwrap().0), "raw");
-    assert_eq!(parts(&of(quantised(b"bullet"), &[arch]).unwrap().0), "quantised");
+    assert_eq!(parts(&of(quantized(b"bullet"), &[arch]).unwrap().0), "quantised");
     assert!(refused(of(vec![1; 7], &[arch])).to_string().contains("72 bytes for a raw.bin, or 64"));
     assert!(refused(of(vec![1; 7], &[])).to_string().contains("--arch"));
     // Sixteen floats are 64 bytes, and sixteen integers filled up.
@@ -299,7 +299,7 @@ fn networks_are_compared_with_the_weights_when_asked() {
         said.contains("raw.bin") && said.contains("found -0.5") && said.contains("expected 0.5"),
         "{said}"
     );
-    // Without the optimiser's files, quantised.bin is compared with raw.bin.
+    // Without the optimizer's files, quantised.bin is compared with raw.bin.
     let mut files = directory();
     files.retain(|name, _| !name.starts_with("optimiser"));
     checked(&files, PRESET).unwrap();

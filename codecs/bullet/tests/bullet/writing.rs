@@ -1,11 +1,11 @@
 //! One test per rule of writing.
 
 use crate::build::{
-    self, Files, PRESET, directory, headerless, net, numbers, old_records, one, place, quantised, read,
+    self, Files, PRESET, directory, headerless, net, numbers, old_records, one, place, quantized, read,
     records, refused, state, within, write,
 };
 use ckpt_api::{
-    Axis, Checkpoint, DType, Graph, Kind, LossKind, Placed, Quantisation, Role, Rounding, Shape, Slot, Tensor,
+    Axis, Checkpoint, DType, Graph, Kind, LossKind, Placed, Quantization, Role, Rounding, Shape, Slot, Tensor,
 };
 
 const ARCH: [(&str, &str); 1] = [("arch", PRESET)];
@@ -64,7 +64,7 @@ fn a_directory_comes_back_byte_for_byte_in_every_form() {
     let mut ranger = radam.clone();
     ranger.insert("optimiser_state/slow.bin".into(), records(&net()));
     let mut zeros = directory();
-    zeros.insert("quantised.bin".into(), quantised(&[0]));
+    zeros.insert("quantised.bin".into(), quantized(&[0]));
     let mut logged = directory();
     logged.insert("log.txt".into(), b"1,32,0.0171\n1,64,0.0162\n".to_vec());
     let mut failed = directory();
@@ -101,7 +101,7 @@ fn axes_are_put_into_bullets_order_whatever_order_they_come_in() {
     let (checkpoint, values) = foreign();
     let files = write(&checkpoint, &values, "", &ARCH).unwrap();
     assert_eq!(files["raw.bin"], headerless(&net()));
-    assert_eq!(files["quantised.bin"], quantised(b"bullet"));
+    assert_eq!(files["quantised.bin"], quantized(b"bullet"));
 }
 
 #[test]
@@ -165,11 +165,11 @@ fn a_single_file_is_named_by_its_ending() {
         files[name].clone()
     };
     assert_eq!(alone("raw.bin", &[]), headerless(&net()));
-    assert_eq!(alone("net.nnue", &[]), quantised(b"bullet"));
+    assert_eq!(alone("net.nnue", &[]), quantized(b"bullet"));
     assert_eq!(alone("velocity.bin", &[]), directory()["optimiser_state/velocity.bin"]);
     assert_eq!(alone("net.bin", &[("content", "raw")]), headerless(&net()));
     assert_eq!(alone("net", &[("content", "state")]), directory()["optimiser_state/weights.bin"]);
-    assert_eq!(alone("net.bin", &[("padding", "zero")]), quantised(&[0]));
+    assert_eq!(alone("net.bin", &[("padding", "zero")]), quantized(&[0]));
     let error = refused(place(&contents.checkpoint, "net.bin", &[("parts", "raw")]));
     assert!(error.to_string().contains("option content"), "{error}");
 }
@@ -188,12 +188,12 @@ fn the_parts_of_a_directory_can_be_chosen() {
 }
 
 #[test]
-fn quantising_is_a_loss_only_where_no_file_keeps_the_numbers() {
+fn quantizing_is_a_loss_only_where_no_file_keeps_the_numbers() {
     let (contents, _) = read("", &directory(), &ARCH).unwrap();
     let lost = |name: &str| kinds(&place(&contents.checkpoint, name, &[]).unwrap());
     assert_eq!(lost("out"), []);
-    assert_eq!(lost("quantised.bin"), [LossKind::Quantised, LossKind::OptimizerDropped]);
-    let (contents, _) = read("quantised.bin", &one("quantised.bin", quantised(b"bullet")), &ARCH).unwrap();
+    assert_eq!(lost("quantised.bin"), [LossKind::Quantized, LossKind::OptimizerDropped]);
+    let (contents, _) = read("quantised.bin", &one("quantised.bin", quantized(b"bullet")), &ARCH).unwrap();
     assert_eq!(kinds(&place(&contents.checkpoint, "quantised.bin", &[]).unwrap()), []);
 }
 
@@ -201,7 +201,7 @@ fn quantising_is_a_loss_only_where_no_file_keeps_the_numbers() {
 fn integers_come_back_exactly_even_where_the_net_truncates() {
     let truncating = format!("{PRESET},round=false");
     let options = [("arch", truncating.as_str())];
-    let file = one("quantised.bin", quantised(b"bullet"));
+    let file = one("quantised.bin", quantized(b"bullet"));
     assert!(rewrite("quantised.bin", &file, "quantised.bin", &options, &[]) == file);
     let (contents, _) = read("quantised.bin", &file, &options).unwrap();
     let scaled = place(&contents.checkpoint, "quantised.bin", &[]).unwrap();
@@ -210,12 +210,12 @@ fn integers_come_back_exactly_even_where_the_net_truncates() {
     let other = format!("{truncating},qa=181");
     let scaled = place(&contents.checkpoint, "quantised.bin", &[("arch", &other)]).unwrap();
     assert_eq!(scaled.placements[0].encoding.scaling.unwrap().rounding, Rounding::Truncate);
-    assert!(kinds(&scaled).contains(&LossKind::Quantised));
+    assert!(kinds(&scaled).contains(&LossKind::Quantized));
 }
 
 #[test]
 fn integers_that_were_kept_are_written_as_they_are() {
-    let file = one("quantised.bin", quantised(b"bullet"));
+    let file = one("quantised.bin", quantized(b"bullet"));
     let (contents, values) = read("quantised.bin", &file, &[ARCH[0], ("integers", "true")]).unwrap();
     assert_eq!(write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap(), file);
     let error = refused(place(&contents.checkpoint, "raw.bin", &[]));
@@ -223,8 +223,8 @@ fn integers_that_were_kept_are_written_as_they_are() {
 }
 
 #[test]
-fn what_is_quantised_becomes_weights_that_bullet_resumes_from() {
-    let file = one("quantised.bin", quantised(b"bullet"));
+fn what_is_quantized_becomes_weights_that_bullet_resumes_from() {
+    let file = one("quantised.bin", quantized(b"bullet"));
     let (contents, values) = read("quantised.bin", &file, &ARCH).unwrap();
     let files = write(&contents.checkpoint, &values, "", &[("parts", "raw,quantised,state")]).unwrap();
     assert_eq!(files.len(), 5);
@@ -232,7 +232,7 @@ fn what_is_quantised_becomes_weights_that_bullet_resumes_from() {
 }
 
 #[test]
-fn a_factoriser_is_added_to_every_bucket_before_quantising() {
+fn a_factoriser_is_added_to_every_bucket_before_quantizing() {
     let arch = ("arch", "simple:2x1x1,inputs=2,factoriser=true,qa=4,qb=4");
     let net = [
         ("l0w", 1, vec![0.25, 0.5, 0.75, 1.0]),
@@ -315,7 +315,7 @@ fn what_does_not_fit_is_refused_with_its_tensor() {
         ("32-bit floats", "--dtype f32", |checkpoint| checkpoint.tensors[0].dtype = DType::F16),
         ("32-bit floats", "integers=true", |checkpoint| {
             checkpoint.tensors[0].dtype = DType::I16;
-            checkpoint.tensors[0].quantisation = Some(Quantisation { scale: 3.try_into().unwrap() });
+            checkpoint.tensors[0].quantization = Some(Quantization { scale: 3.try_into().unwrap() });
         }),
         ("under one id", "l0b", |checkpoint| {
             let mut again = checkpoint.tensors[0].clone();
@@ -337,7 +337,7 @@ fn what_does_not_fit_is_refused_with_its_tensor() {
 }
 
 #[test]
-fn without_an_architecture_only_the_optimisers_files_are_written() {
+fn without_an_architecture_only_the_optimizers_files_are_written() {
     let (checkpoint, values) = foreign();
     let files = write(&checkpoint, &values, "", &[]).unwrap();
     assert_eq!(files.len(), 3);
@@ -360,7 +360,7 @@ fn a_name_that_is_no_id_is_refused() {
     assert!(refused(place(&checkpoint, "weights.bin", &[])).to_string().contains("printable ASCII"));
 }
 
-/// In a directory, `momentum/a` is read as what the optimiser keeps for `a`.
+/// In a directory, `momentum/a` is read as what the optimizer keeps for `a`.
 #[test]
 fn a_weight_that_has_the_name_of_what_is_kept_for_another_is_refused_unless_it_is_written_alone() {
     let weights = |names: &[&str]| {

@@ -162,7 +162,7 @@ fn rule_7_kernels_are_odd_and_1x1_is_one() {
     assert_eq!(contents.checkpoint.tensors[0].shape.to_vec(), [3, 8, 1, 1]);
     let mut parts = Parts::of(&[[2, 8, 4], [3, 4, 3]]);
     let (error, repairs) = refused(&parts);
-    says(&error, &["no centre", "layers[0].kernel_size", "found 2"]);
+    says(&error, &["no center", "layers[0].kernel_size", "found 2"]);
     assert_eq!(repairs.unwrap().len(), 1);
     let (contents, _) = read(&parts.bytes(), &[("lenient", "true")]).unwrap();
     assert_eq!((contents.checkpoint.graph, contents.checkpoint.tensors.len()), (None, 2));

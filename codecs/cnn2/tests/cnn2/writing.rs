@@ -133,7 +133,7 @@ fn add_bias(net: &mut Checkpoint, layer: &str, dims: &[u64]) {
 }
 
 #[test]
-fn a_bias_is_folded_into_the_centre_tap_of_the_channel_that_is_always_1() {
+fn a_bias_is_folded_into_the_center_tap_of_the_channel_that_is_always_1() {
     let mut checkpoint = keras();
     add_bias(&mut checkpoint, "a", &[4]);
     let placed = place(&checkpoint, &[]).unwrap();

@@ -158,7 +158,7 @@ fn a_convolution_stored_as_linear_changes_dialect_too() {
 
 #[test]
 fn stages_gain_and_lose_lr_history_and_keep_every_number() {
-    let optimisers = [
+    let optimizers = [
         ("SGD", r#"{"lr":0.009999999776482582}"#),
         ("Momentum", r#"{"beta":0.9,"lr":1e-8}"#),
         ("NAG", r#"{"beta":0.8999999761581421,"lr":0.1}"#),
@@ -173,7 +173,7 @@ fn stages_gain_and_lose_lr_history_and_keep_every_number() {
                 r#"{{"accuracy_history":[0.8966831564903259],"epochs":1,"frozen_layers":[],"frozen_params":0,"loss":"mse","loss_history":[0.37143418192863464],{lr_history}"optimizer_params":{params},"optimizer_type":"{name}","trainable_params":26,"val_accuracy_history":null,"val_loss_history":null}}"#
             )
         };
-        format!("\"stages\":[{}]", optimisers.iter().map(stage).collect::<Vec<_>>().join(","))
+        format!("\"stages\":[{}]", optimizers.iter().map(stage).collect::<Vec<_>>().join(","))
     };
     let tensors: [(&str, &[u32]); 4] = [
         ("layer0.weight", &[4, 3]),

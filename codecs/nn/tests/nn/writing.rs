@@ -2,7 +2,7 @@
 
 use crate::build::{JSON_B, convolution, floats, json_a, json_of, mlp_b, place, read, write};
 use ckpt_api::{
-    Activation, Attribute, Axis, Checkpoint, DType, Error, Graph, Kind, LossKind, Node, Op, Quantisation,
+    Activation, Attribute, Axis, Checkpoint, DType, Error, Graph, Kind, LossKind, Node, Op, Quantization,
     Role, Shape, Tensor,
 };
 
@@ -167,7 +167,7 @@ fn floats_are_cast_and_told_and_other_dtypes_refused() {
     net.tensors[1].dtype = DType::I32;
     refusal(&net, Kind::Unsupported, &["a/kernel", "i32"]);
     net.tensors[1].dtype = DType::F32;
-    net.tensors[1].quantisation = Some(Quantisation { scale: 64.try_into().unwrap() });
+    net.tensors[1].quantization = Some(Quantization { scale: 64.try_into().unwrap() });
     refusal(&net, Kind::Unsupported, &["a/kernel", "scaled integers"]);
 }
 

@@ -166,7 +166,7 @@ impl Builder<'_> {
             Step::GlobalAveragePool { keep } => self.global_average_pool(keep),
             Step::Normalize { name, parameters, epsilon, axis } => {
                 if axis.is_some() && axis != self.dims.len().checked_sub(1) {
-                    return Err(Why("a batch normalisation is not over the last axis".into()));
+                    return Err(Why("a batch normalization is not over the last axis".into()));
                 }
                 self.normalize(name, parameters, epsilon)
             }

@@ -174,7 +174,7 @@ fn layer_steps(
         "GlobalAveragePooling2D" => steps.push(Step::GlobalAveragePool { keep: config["keepdims"] == true }),
         "Flatten" => steps.push(Step::Flatten(None)),
         "BatchNormalization" => {
-            steps.push(normalization(layer, config, key).ok_or_else(|| unknown("no scale, centre or axis"))?)
+            steps.push(normalization(layer, config, key).ok_or_else(|| unknown("no scale, center or axis"))?)
         }
         "Dropout"
         | "SpatialDropout2D"
@@ -216,7 +216,7 @@ fn activation(class: &str, config: &Value) -> Option<Option<Step>> {
     let zero = |value: &Value| value.is_null() || value.as_f64() == Some(0.0);
     let alpha = |op| {
         let alpha = config["alpha"].as_f64().or_else(|| config["alpha"]["value"].as_f64())?;
-        // A float32 spelt out: 0.20000000298023224 was meant to be 0.2.
+        // A float32 spelled out: 0.20000000298023224 was meant to be 0.2.
         let single = alpha.to_string().parse::<f32>().ok().filter(|single| f64::from(*single) == alpha);
         let alpha = single.map_or(alpha, decimal);
         Some(Some(Step::Apply(op, vec![("alpha", Attribute::Float(alpha))])))

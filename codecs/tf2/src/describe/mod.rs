@@ -25,7 +25,7 @@ use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Shape, Slot};
 use objects::Objects;
 use std::collections::BTreeMap;
 
-/// In a tensor's metadata: which of an optimiser's numbers it is.
+/// In a tensor's metadata: which of an optimizer's numbers it is.
 pub(crate) const OPTIMIZER_NUMBER: &str = "optimizer";
 
 /// One tensor of the index.
@@ -63,9 +63,9 @@ pub(crate) struct Description {
     pub roles: BTreeMap<String, Role>,
     /// What axes mean.
     pub axes: BTreeMap<String, Vec<Axis>>,
-    /// Optimisers' slots; their variables are keys.
+    /// Optimizers' slots; their variables are keys.
     pub slots: BTreeMap<String, Slot>,
-    /// Optimisers' numbers: `iteration`, `learning_rate`, `beta_1`, …
+    /// Optimizers' numbers: `iteration`, `learning_rate`, `beta_1`, …
     pub numbers: BTreeMap<String, &'static str>,
     /// The layers, where they form a chain that is fully known; parameters are keys.
     pub graph: Option<Graph>,

@@ -22,7 +22,7 @@ pub(super) struct Object {
     pub children: Vec<(String, usize)>,
     /// What the checkpoint stores of it.
     pub values: Vec<Stored>,
-    /// An optimiser's variables, one per variable it trains.
+    /// An optimizer's variables, one per variable it trains.
     pub slots: Vec<Slot>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Stored {
     pub key: String,
 }
 
-/// An optimiser's variable beside the one it trains.
+/// An optimizer's variable beside the one it trains.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub original: usize,

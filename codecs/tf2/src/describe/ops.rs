@@ -163,7 +163,7 @@ fn linear<'a>(
     Ok((Some(step), functions.operand(place, 0)?))
 }
 
-/// A bias after a linear layer, or the last operation of an unfused batch normalisation.
+/// A bias after a linear layer, or the last operation of an unfused batch normalization.
 fn add<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Read<'a>, Why> {
     channels_last(place)?;
     let sides: &[(usize, usize)] = if place.node.op == "BiasAdd" { &[(0, 1)] } else { &[(0, 1), (1, 0)] };
@@ -300,7 +300,7 @@ fn normalization<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<
     Ok(Some((Some(step), functions.operand(scaled, 0)?)))
 }
 
-/// Gelu spelt out: `0.5·x·erfc(−x/√2)`, `0.5·x·(1 + erf(x/√2))` or `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`.
+/// Gelu spelled out: `0.5·x·erfc(−x/√2)`, `0.5·x·(1 + erf(x/√2))` or `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`.
 fn gelu<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Read<'a>, Why> {
     let product = product(functions, place)?;
     let [first, second] = &product.factors[..] else { return Err(unknown(place)) };

@@ -1,11 +1,11 @@
-//! What optimisers keep: a slot for each variable that they train, and numbers of their own.
+//! What optimizers keep: a slot for each variable that they train, and numbers of their own.
 
 use super::objects::Objects;
 use super::{Catalog, Entry, last, path, roles};
 use ckpt_api::{Limits, Result, Slot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Optimisers of one checkpoint whose variables are labelled: a bound on work, far above what models have.
+/// Optimizers of one checkpoint whose variables are labeled: a bound on work, far above what models have.
 const MOST_OPTIMIZERS: usize = 16;
 
 /// Slots by key, each with the key of the variable that it belongs to.
@@ -55,7 +55,7 @@ pub(super) fn slots(
     Ok(found.found)
 }
 
-/// Optimisers' numbers by key: `iteration`, `learning_rate`, `beta_1`, …
+/// Optimizers' numbers by key: `iteration`, `learning_rate`, `beta_1`, …
 pub(super) fn numbers(
     entries: &[Entry],
     catalog: &Catalog,
@@ -130,7 +130,7 @@ fn tf1_name(slot: &str) -> String {
     }
 }
 
-/// The lists of slots of Keras's optimisers with the slot's name, and beside them what is trained where it is listed.
+/// The lists of slots of Keras's optimizers with the slot's name, and beside them what is trained where it is listed.
 fn lists(objects: &Objects) -> Vec<(usize, String, Option<usize>)> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();

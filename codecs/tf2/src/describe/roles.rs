@@ -33,7 +33,7 @@ pub(super) fn roles(
     roles
 }
 
-/// Objects that are optimisers: nothing says so but what they hold and how they are held.
+/// Objects that are optimizers: nothing says so but what they hold and how they are held.
 pub(super) fn optimizers(objects: &Objects) -> Vec<bool> {
     let mut found: Vec<bool> = (0..objects.nodes.len()).map(|id| looks_like_optimizer(objects, id)).collect();
     for id in 0..objects.nodes.len() {
@@ -58,7 +58,7 @@ fn looks_like_optimizer(objects: &Objects, id: usize) -> bool {
 fn by_object<'a>(objects: &'a Objects, catalog: &Catalog) -> Vec<(&'a str, Role)> {
     let optimizer = optimizers(objects);
     let metric = |name: &str| matches!(name, "metrics" | "_metrics" | "_compile_metrics" | "_loss_tracker");
-    // A Keras 3 optimiser holds the model's own variables in `_trainable_variables`, and may be all that was saved.
+    // A Keras 3 optimizer holds the model's own variables in `_trainable_variables`, and may be all that was saved.
     let trained: HashSet<usize> = (0..objects.nodes.len())
         .filter(|id| optimizer[*id])
         .filter_map(|id| objects.child(id, "_trainable_variables"))

@@ -5,7 +5,7 @@
 //! which needs it as long as it is not built; a functional model counts its input layer too. So it comes last: what
 //! TensorFlow has found by the first number, it does not look for by the second.
 //!
-//! An optimiser is written as `tf_keras.optimizers.legacy` has it where the source knows its decay rates, which those
+//! An optimizer is written as `tf_keras.optimizers.legacy` has it where the source knows its decay rates, which those
 //! hold as variables; else as Keras 2.11 and later have it. Each refuses the other's.
 
 use super::layers::{Kind, Layer, Model, Variable};

@@ -2,7 +2,7 @@
 //! `model/_functional/_operations/1/_kernel/.ATTRIBUTES/VARIABLE_VALUE`.
 //!
 //! The root holds the model and is the model. A model holds its operations, the input layer first, itself as a
-//! functional model does and in an inner one (`_functional`) as a Sequential does. Without the optimiser's list
+//! functional model does and in an inner one (`_functional`) as a Sequential does. Without the optimizer's list
 //! `_trainable_variables`, which names variables by their number among those trained: layers name them, and cannot
 //! confuse them where the model at hand trains others.
 

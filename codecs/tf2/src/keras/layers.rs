@@ -138,7 +138,7 @@ impl Reader {
                 self.image = Image::ChannelsFirst;
                 Ok(Some(Kind::Conv2D))
             }
-            // Keras's batch normalisation has no argument for an activation.
+            // Keras's batch normalization has no argument for an activation.
             Op::BatchNormalization => Ok(Some(Kind::BatchNormalization)),
             // There is no name for its slope among the names of activations.
             Op::LeakyRelu => weightless("leaky_re_lu"),

@@ -1,4 +1,4 @@
-//! An optimiser that keeps its slots in lists, one for each trained variable in the model's order: Keras 3's and those
+//! An optimizer that keeps its slots in lists, one for each trained variable in the model's order: Keras 3's and those
 //! of Keras 2.11 and later. They hold their numbers of steps and learning rate, and no other number.
 
 use super::layers::{Layer, Model, Variable};
@@ -65,7 +65,7 @@ fn add_numbers(
     })
 }
 
-/// The optimiser's own name.
+/// The optimizer's own name.
 pub(super) fn own_name(style: Style, kind: Kind) -> &'static str {
     match (style, kind) {
         (Style::Keras3, Kind::Adam) => "adam",
@@ -75,7 +75,7 @@ pub(super) fn own_name(style: Style, kind: Kind) -> &'static str {
     }
 }
 
-/// How the optimiser holds the list of a slot.
+/// How the optimizer holds the list of a slot.
 fn list_name(kind: Kind, slot: &str) -> &'static str {
     match (kind, slot) {
         (Kind::Adam, "m") => "_momentums",
@@ -108,8 +108,8 @@ fn in_order_of_making(lists: &[Vec<Id>]) -> Vec<Id> {
     interleaved.chain(after.iter().flatten()).copied().collect()
 }
 
-/// All of an optimiser's variables once more, by which those are found that it makes after it was restored. It comes
-/// last: an optimiser without a variable for its learning rate counts differently, and has found them all by then.
+/// All of an optimizer's variables once more, by which those are found that it makes after it was restored. It comes
+/// last: an optimizer without a variable for its learning rate counts differently, and has found them all by then.
 fn list_variables(objects: &mut Objects, optimizer: Id, all: &[Id]) -> Result<()> {
     let list = objects.child(optimizer, "_variables")?;
     for (number, variable) in all.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! What the source says of an optimiser, whatever its naming.
+//! What the source says of an optimizer, whatever its naming.
 
 use super::layers::{Model, Variable, permutation};
 use crate::describe::OPTIMIZER_NUMBER;
 use ckpt_api::{Checkpoint, Role, Tensor, TensorId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// An optimiser's state.
+/// An optimizer's state.
 #[derive(Debug)]
 pub(super) struct Optimizer {
     pub kind: Kind,
@@ -17,7 +17,7 @@ pub(super) struct Optimizer {
     numbers: BTreeMap<String, TensorId>,
 }
 
-/// An optimiser that all three namings have.
+/// An optimizer that all three namings have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Adam,
@@ -47,7 +47,7 @@ impl Optimizer {
     }
 }
 
-/// The optimiser; `None` where the source has none, or one of another kind.
+/// The optimizer; `None` where the source has none, or one of another kind.
 pub(super) fn find(checkpoint: &Checkpoint, model: &Model) -> Option<Optimizer> {
     let mut kept: HashMap<&str, BTreeMap<&str, TensorId>> = HashMap::new();
     let mut numbers = BTreeMap::new();
@@ -81,7 +81,7 @@ pub(super) fn find(checkpoint: &Checkpoint, model: &Model) -> Option<Optimizer> 
     Some(Optimizer { kind, slots, trained, numbers })
 }
 
-/// The optimiser that keeps these slots.
+/// The optimizer that keeps these slots.
 fn kind(names: &BTreeSet<&str>) -> Option<(Kind, &'static [&'static str])> {
     const KINDS: [(Kind, &[&str]); 4] = [
         (Kind::Sgd, &[]),

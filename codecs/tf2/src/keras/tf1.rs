@@ -38,7 +38,7 @@ pub(super) fn name<'a>(mut plan: Plan<'a>, model: &Model, optimizer: Option<&Opt
     Ok(plan)
 }
 
-/// `None` for what TensorFlow 1's optimisers do not have.
+/// `None` for what TensorFlow 1's optimizers do not have.
 fn slot_name(canonical: &str) -> Option<&'static str> {
     Some(match canonical {
         "m" => "Adam",

@@ -17,8 +17,8 @@ pub(crate) fn unsaid(checkpoint: &Checkpoint, naming: &Naming) -> Vec<Loss> {
         losses.push(Loss::new(LossKind::MetadataDropped, "metadata of tensors", detail));
     }
     for tensor in &checkpoint.tensors {
-        if let Some(quantisation) = &tensor.quantisation {
-            let detail = format!("its scale of {} per 1.0 has no place", quantisation.scale);
+        if let Some(quantization) = &tensor.quantization {
+            let detail = format!("its scale of {} per 1.0 has no place", quantization.scale);
             losses.push(Loss::new(LossKind::MetadataDropped, &tensor.name, detail));
         }
     }
@@ -124,7 +124,7 @@ fn read_again<'a>(checkpoint: &Checkpoint, naming: &Naming, stored: &'a [Stored<
 fn what(role: Role) -> &'static str {
     match role {
         Role::Weight => "a weight",
-        Role::Optimizer => "an optimiser's",
+        Role::Optimizer => "an optimizer's",
         Role::Counter => "a counter",
         Role::Bookkeeping => "book-keeping",
         Role::Duplicate => "a copy",

@@ -11,7 +11,7 @@ const GENERATORS: [Generator; 17] = [
     pad,
     unary,
     integer_unary,
-    dequantise,
+    dequantize,
     binary,
     gemm,
     integer_gemm,
@@ -140,10 +140,10 @@ fn integer_unary(random: &mut Random) -> Case {
     Case { kernel: Kernel::Unary(Unary { len, function }), operands: vec![x], output: (Element::I32, len) }
 }
 
-fn dequantise(random: &mut Random) -> Case {
+fn dequantize(random: &mut Random) -> Case {
     let len = random.between(0, 100);
     let x = signed(random, len);
-    let function = Function::Dequantise { divide: 255.0 };
+    let function = Function::Dequantize { divide: 255.0 };
     Case { kernel: Kernel::Unary(Unary { len, function }), operands: vec![x], output: (Element::F64, len) }
 }
 

@@ -130,7 +130,7 @@ impl<'a> Operands<'a> {
 
 fn too_large(kernel: &Kernel) -> Error {
     Error::unsupported("an integer leaves 32 bits").found(format!("kernel {}", kernel.name())).help(
-        "the network's quantisation overflows in integer arithmetic; no engine would compute this exactly",
+        "the network's quantization overflows in integer arithmetic; no engine would compute this exactly",
     )
 }
 
@@ -227,7 +227,7 @@ where
     T: Slices + Stored<A>,
     A: Real,
 {
-    if let Function::Dequantise { divide } = function {
+    if let Function::Dequantize { divide } = function {
         for (x, y) in operands.take::<i32>()?.iter().zip(y) {
             let Some(value) = T::narrow(A::constant(f64::from(*x)).div(A::constant(divide))) else {
                 return Ok(None);

@@ -57,7 +57,7 @@ pub(super) fn function<A: Real>(function: Function, x: A) -> Option<A> {
             }
         }
         Function::Square => x.mul(x),
-        Function::Scale { .. } | Function::Dequantise { .. } => return None,
+        Function::Scale { .. } | Function::Dequantize { .. } => return None,
     })
 }
 

@@ -11,7 +11,7 @@ const PANEL: usize = 8;
 const ROWS: usize = 4;
 
 /// The weight as panels of [`PANEL`] columns, row after row, the last panel filled up: so that the innermost loop runs over
-/// neighbours.
+/// neighbors.
 fn panels<T: Copy + Default>(weight: &[T], gemm: &Gemm) -> Vec<T> {
     let GemmStrides { bucket, inner, output } = gemm.weight;
     let mut panels =
@@ -215,7 +215,7 @@ fn convolve<T: Stored<A>, A: Number>(
                     let Some(py) = window.place(0, row, ky) else { continue };
                     let x = &x[plane + py * width + first..];
                     let sums = &mut sums[row * window.output[1]..][columns.clone()];
-                    // Neighbours in neighbours: the case that is worth vector instructions.
+                    // Neighbors in neighbors: the case that is worth vector instructions.
                     if window.stride[1] == 1 {
                         tap(sums, x.iter(), weight);
                     } else {

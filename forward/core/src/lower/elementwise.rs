@@ -19,7 +19,7 @@ pub(super) fn unary(site: &mut Site) -> Result<()> {
             site.must_be(x, Numbers::Integer)?;
             Numbers::Integer
         }
-        Function::Dequantise { .. } => {
+        Function::Dequantize { .. } => {
             site.must_be(x, Numbers::Integer)?;
             Numbers::Real
         }
@@ -69,13 +69,13 @@ fn function(site: &Site) -> Result<Function> {
             site.knows(&["multiply", "divide"])?;
             Ok(Function::Scale { multiply: small(site, "multiply")?, divide: small(site, "divide")? })
         }
-        Op::Dequantise => {
+        Op::Dequantize => {
             site.knows(&["divide"])?;
             let divide = site.float("divide", 1.0)?;
             if divide == 0.0 || !divide.is_finite() {
                 return Err(wrong("divide", &Attribute::Float(divide), "a number other than 0"));
             }
-            Ok(Function::Dequantise { divide })
+            Ok(Function::Dequantize { divide })
         }
         op => Err(Error::unsupported("the forward pass does not have this operator").found(op.name())),
     }

@@ -4,7 +4,7 @@ mod attributes;
 mod elementwise;
 mod linear;
 mod moves;
-mod normalisation;
+mod normalization;
 mod strides;
 mod weight;
 mod window;
@@ -112,10 +112,10 @@ fn dispatch(site: &mut Site) -> Result<()> {
         Op::Flatten => moves::flatten(site),
         Op::Identity => moves::identity(site),
         Op::Add | Op::Mul => elementwise::binary(site),
-        Op::BatchNormalization => normalisation::batch(site),
-        Op::LayerNormalization => normalisation::layer(site),
-        Op::Softmax | Op::LogSoftmax => normalisation::softmax(site),
-        Op::StaticFeatures => normalisation::static_features(site),
+        Op::BatchNormalization => normalization::batch(site),
+        Op::LayerNormalization => normalization::layer(site),
+        Op::Softmax | Op::LogSoftmax => normalization::softmax(site),
+        Op::StaticFeatures => normalization::static_features(site),
         Op::Unspecified => Err(Error::usage("the source does not say which activation this layer has")
             .help("state it with --set activations=…, or an architecture file with --arch")),
         _ => elementwise::unary(site),

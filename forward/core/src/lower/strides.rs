@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_axis_does_not_join_its_neighbour() {
+    fn a_broadcast_axis_does_not_join_its_neighbor() {
         let (lens, [a, b]) = joined(&[2, 3], [&[3, 1], &[0, 1]]).unwrap();
         assert_eq!((lens, a, b), (vec![2, 3], vec![3, 1], vec![0, 1]));
     }

@@ -100,7 +100,7 @@ fn scale(tensor: &Tensor, numbers: Numbers) -> Result<Option<f64>> {
             .expected("integers of at most 32 bits")),
         Numbers::Real if tensor.dtype.is_float() => Ok(None),
         Numbers::Real if is_integer => {
-            let scale = tensor.quantisation.as_ref().map_or(1, |quantisation| quantisation.scale.get());
+            let scale = tensor.quantization.as_ref().map_or(1, |quantization| quantization.scale.get());
             Ok(Some(f64::from(scale)))
         }
         Numbers::Real => Err(Error::unsupported("a layer is bound to a tensor that is not of real numbers")

@@ -11,7 +11,7 @@ use ckpt_api::{Error, Result};
 /// Stands for the roundings of up to two transcendental functions, each within 4 ULP, in the bound `2·√k·u·S + 2u|y|`: 18u·S.
 const OF_FUNCTIONS: usize = 64;
 
-/// Stands for the six roundings of a batch normalisation.
+/// Stands for the six roundings of a batch normalization.
 const OF_AFFINE: usize = 9;
 
 /// What the rounding errors of a node's result are measured by.
@@ -132,7 +132,7 @@ fn of_one(function: Function) -> usize {
         Function::Relu => 0,
         Function::Clip { min, max } if is_short(min) && is_short(max) => 0,
         Function::Clip { .. } | Function::LeakyRelu { .. } => 1,
-        Function::Square | Function::Scale { .. } | Function::Dequantise { .. } => 1,
+        Function::Square | Function::Scale { .. } | Function::Dequantize { .. } => 1,
         Function::Elu { .. }
         | Function::Gelu { .. }
         | Function::Softplus
@@ -155,7 +155,7 @@ fn of_function(function: Function, x: &[f64]) -> Vec<f64> {
         Function::Clip { min, max } => x.max(min).min(max).abs(),
         Function::Square => x * x,
         Function::Scale { multiply, divide } => (x * f64::from(multiply) / f64::from(divide)).abs(),
-        Function::Dequantise { divide } => (x / divide).abs(),
+        Function::Dequantize { divide } => (x / divide).abs(),
     };
     x.iter().map(|x| magnitude(*x)).collect()
 }

@@ -1,7 +1,7 @@
 //! Integer inference, as engines compute it.
 
 use crate::support::*;
-use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Quantisation, Value as Open};
+use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Quantization, Value as Open};
 use ckpt_forward::{Arithmetic, Array, Cpu, Program, Random, Value, default_shapes, integer_graph};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -54,10 +54,10 @@ fn network(squared: bool, bucketed: bool) -> Graph {
     Graph { name: String::new(), inputs, outputs, nodes }
 }
 
-fn quantised(tensors: Tensors, name: &str, scale: u32) -> Tensors {
+fn quantized(tensors: Tensors, name: &str, scale: u32) -> Tensors {
     tensors.edit(name, |tensor| {
         tensor.dtype = DType::I16;
-        tensor.quantisation = Some(Quantisation { scale: scale.try_into().unwrap() });
+        tensor.quantization = Some(Quantization { scale: scale.try_into().unwrap() });
     })
 }
 
@@ -84,7 +84,7 @@ fn small(random: &mut Random) -> (Tensors, [Vec<i32>; 4]) {
         .with("l1b", &[Axis::Out], &b1);
     let tensors = [("l0w", 255), ("l0b", 255), ("l1w", 64), ("l1b", 255 * 64)]
         .into_iter()
-        .fold(tensors, |tensors, (name, scale)| quantised(tensors, name, scale));
+        .fold(tensors, |tensors, (name, scale)| quantized(tensors, name, scale));
     let list = |value: Value| match value.array {
         Array::I32(values) => values,
         _ => unreachable!(),
@@ -129,7 +129,7 @@ fn integer_inference_is_what_engines_compute_with_screlu_and_with_crelu() {
 }
 
 #[test]
-fn a_quantised_network_computes_with_real_numbers_unless_asked_otherwise() {
+fn a_quantized_network_computes_with_real_numbers_unless_asked_otherwise() {
     let mut random = Random::new(4);
     let (tensors, _) = small(&mut random);
     let graph = network(true, false);
@@ -144,13 +144,13 @@ fn a_quantised_network_computes_with_real_numbers_unless_asked_otherwise() {
 }
 
 #[test]
-fn what_is_not_quantised_is_computed_with_real_numbers() {
+fn what_is_not_quantized_is_computed_with_real_numbers() {
     let mut random = Random::new(5);
     let (tensors, _) = small(&mut random);
     let tensors = tensors.with("l1b", &[Axis::Out], &real(&[1], &[0.25]));
     let graph = network(true, false);
     let integer = integer_graph(&graph, &tensors, 400).unwrap();
-    assert!(integer.nodes.iter().any(|node| node.op == Op::Dequantise));
+    assert!(integer.nodes.iter().any(|node| node.op == Op::Dequantize));
     let program = Program::new(&graph, &tensors, &default_shapes(&graph, &tensors, 9)).unwrap();
     let inputs = program.random_inputs(1);
     let (expected, found) = (evaluate(&graph, &tensors, &inputs), evaluate(&integer, &tensors, &inputs));
@@ -183,11 +183,11 @@ fn a_name_that_a_graph_has_already_is_not_taken_twice() {
 fn scales_that_do_not_fit_are_refused_and_the_layer_is_named() {
     let mut random = Random::new(6);
     let (tensors, _) = small(&mut random);
-    let tensors = quantised(tensors, "l1b", 63);
+    let tensors = quantized(tensors, "l1b", 63);
     let error = integer_graph(&network(true, false), &tensors, 400).unwrap_err().to_string();
     assert!(error.contains("l1") && error.contains("63"), "{error}");
     let (tensors, _) = small(&mut random);
-    let tensors = tensors.edit("l0w", |tensor| tensor.quantisation = None);
+    let tensors = tensors.edit("l0w", |tensor| tensor.quantization = None);
     let error = integer_graph(&network(true, false), &tensors, 400).unwrap_err().to_string();
     assert!(error.contains("l0w") && error.contains("scale"), "{error}");
 }
@@ -267,7 +267,7 @@ fn entries(json: &Json, bytes: &[u8], buckets: usize) -> Tensors {
             _ => (vec![1], &[Axis::Out]),
         };
         tensors = tensors.with(id, axes, &integer(&shape, &values));
-        tensors = quantised(tensors, id, number("mult") as u32);
+        tensors = quantized(tensors, id, number("mult") as u32);
     }
     tensors
 }

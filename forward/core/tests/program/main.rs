@@ -7,7 +7,7 @@ mod integer;
 mod linear;
 mod magnitude;
 mod moves;
-mod normalisation;
+mod normalization;
 mod running;
 mod support;
 mod window;

@@ -31,7 +31,7 @@ fn real_function(sizes: Sizes, function: Function) -> Result<([u32; 3], Element)
         Function::Tanh => [7, 0, 0],
         Function::Clip { min, max } => [8, bits(min), bits(max)],
         Function::Square => [9, 0, 0],
-        Function::Dequantise { divide } => return Ok(([10, bits(divide), 0], Element::I32)),
+        Function::Dequantize { divide } => return Ok(([10, bits(divide), 0], Element::I32)),
         Function::Scale { .. } => {
             return Err(sizes.refused("this is computed with integers only"));
         }

@@ -145,7 +145,7 @@ fn a_convolution_takes_channels_first_and_says_its_padding() {
 }
 
 #[test]
-fn a_gelu_that_is_spelt_out_is_recognised() {
+fn a_gelu_that_is_spelled_out_is_recognized() {
     let gelu = |half: f32| {
         let nodes = vec![
             op("m", "MatMul", &["x", "w:value:0"]),
@@ -206,7 +206,7 @@ fn casts_to_16_bits_are_passed_and_told() {
 }
 
 #[test]
-fn a_batch_normalisation_spelt_out_is_one_node() {
+fn a_batch_normalization_spelled_out_is_one_node() {
     let normalize = |scale_again: &str| {
         let nodes = vec![
             op("m", "MatMul", &["x", "w:value:0"]),
@@ -265,7 +265,7 @@ fn reshaping_with_an_axis_of_unknown_length_is_not_taken_for_flattening() {
 }
 
 #[test]
-fn the_statistics_that_a_normalisation_returns_are_not_its_result() {
+fn the_statistics_that_a_normalization_returns_are_not_its_result() {
     let normalized = |result: &str| {
         let convolution = with(op("v", "Conv2D", &["x", "k:value:0"]), "strides", ints(&[1, 1, 1, 1]));
         let convolution = with(convolution, "padding", Value::S("VALID".into()));

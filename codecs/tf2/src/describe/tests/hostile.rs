@@ -106,7 +106,7 @@ fn shapes_that_make_no_sense_for_a_layer_are_refused_quietly() {
     }
 }
 
-/// Real-like sources: an object graph with a model, an optimiser and slots; a SavedModel; configuration.
+/// Real-like sources: an object graph with a model, an optimizer and slots; a SavedModel; configuration.
 fn sources() -> [Vec<u8>; 3] {
     let mut objects = super::keras3();
     let kernel = objects.find(&["model", "_functional", "_operations", "1", "_kernel"]);

@@ -271,7 +271,7 @@ fn without_an_object_graph_tensorflow_1_names_say_roles() {
 }
 
 #[test]
-fn a_bare_convolution_and_a_normalisation_are_labelled_but_nothing_ambiguous() {
+fn a_bare_convolution_and_a_normalization_are_labeled_but_nothing_ambiguous() {
     let list = entries(&[
         ("conv/kernel", DType::F32, &[3, 3, 1, 8]),
         ("conv2d_transpose/kernel", DType::F32, &[3, 3, 1, 8]),
@@ -286,7 +286,7 @@ fn a_bare_convolution_and_a_normalisation_are_labelled_but_nothing_ambiguous() {
 }
 
 #[test]
-fn a_kernel_that_its_layers_bias_contradicts_is_not_labelled() {
+fn a_kernel_that_its_layers_bias_contradicts_is_not_labeled() {
     let bare = entries(&[("up/kernel", DType::F32, &[3, 3, 6, 4]), ("up/bias", DType::F32, &[6])]);
     assert_eq!(describe_with(&bare, None, None, None).axes.into_keys().collect::<Vec<_>>(), ["up/bias"]);
     let mut objects = Objects::default();

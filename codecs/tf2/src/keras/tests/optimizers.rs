@@ -1,4 +1,4 @@
-//! Slots and numbers of optimisers.
+//! Slots and numbers of optimizers.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What storage may do to a batch normalisation, whose tensors enter otherwise than the weights of a sum.
+//! What storage may do to a batch normalization, whose tensors enter otherwise than the weights of a sum.
 
 use super::parameters::{SourceParameters, StorageError};
 use ckpt_api::{Attribute, Node, Result};

@@ -1,10 +1,10 @@
 //! Numbers stored as integers: `integer = scale · number`, and back.
 
-use super::simd::vectorised;
+use super::simd::vectorized;
 use ckpt_api::{DType, Error, Result, Rounding, Scaling};
 
 /// Whether numbers can be stored as this type's integers.
-pub fn quantisable(dtype: DType) -> bool {
+pub fn quantizable(dtype: DType) -> bool {
     limits(dtype).is_some()
 }
 
@@ -14,7 +14,7 @@ pub fn quantisable(dtype: DType) -> bool {
 /// # Errors
 /// [`ckpt_api::Kind::Lossy`] for a number that does not fit, NaN and infinities among them, naming the element, its
 /// value and the largest that fits; [`ckpt_api::Kind::Unsupported`] for a dtype that is no integer of 8, 16 or 32 bits.
-pub fn quantise(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub fn quantize(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let (low, high, bytes) = limits(dtype).ok_or_else(|| unsupported(dtype))?;
     let numbers = source.as_chunks::<4>().0;
     out.resize(numbers.len() * bytes, 0);
@@ -34,7 +34,7 @@ pub fn quantise(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: 
 fn store<const N: usize>(scaling: Scaling, range: [f64; 2], numbers: &[[u8; 4]], out: &mut [u8]) -> bool {
     let out = out.as_chunks_mut::<N>().0;
     // Each way is a loop of its own.
-    vectorised(
+    vectorized(
         #[inline(always)]
         || match scaling.rounding {
             Rounding::Truncate => {
@@ -103,7 +103,7 @@ fn misfit(dtype: DType, scaling: Scaling, first: u64, numbers: &[[u8; 4]]) -> Er
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for a dtype that is no integer of 8, 16 or 32 bits.
-pub fn dequantise(dtype: DType, scaling: Scaling, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub fn dequantize(dtype: DType, scaling: Scaling, source: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let (_, _, bytes) = limits(dtype).ok_or_else(|| unsupported(dtype))?;
     match bytes {
         1 => load::<1>(scaling, source, out),
@@ -117,7 +117,7 @@ fn load<const N: usize>(scaling: Scaling, source: &[u8], out: &mut Vec<u8>) {
     let integers = source.as_chunks::<N>().0;
     out.resize(integers.len() * 4, 0);
     let (numbers, scale) = (out.as_chunks_mut::<4>().0, f64::from(scaling.scale.get()));
-    vectorised(
+    vectorized(
         #[inline(always)]
         || {
             for (integer, number) in integers.iter().zip(numbers) {
@@ -161,7 +161,7 @@ mod tests {
     fn stored(dtype: DType, scale: u32, rounding: Rounding, numbers: &[f32]) -> Result<Vec<u8>> {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let mut out = Vec::new();
-        quantise(dtype, scaling(scale, rounding), 10, &bytes, &mut out).map(|()| out)
+        quantize(dtype, scaling(scale, rounding), 10, &bytes, &mut out).map(|()| out)
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         let stored = |numbers: &[f32]| {
             let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
             let mut out = Vec::new();
-            quantise(DType::I8, scaling, 0, &bytes, &mut out).map(|()| out)
+            quantize(DType::I8, scaling, 0, &bytes, &mut out).map(|()| out)
         };
         assert_eq!(stored(&[1.5, 1.5625, 1.6, 1e30, -1.6, -1e30]).unwrap(), [96, 100, 100, 100, 156, 156]);
         for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
@@ -205,7 +205,7 @@ mod tests {
     fn other_types_are_refused() {
         for dtype in [DType::F32, DType::U8, DType::I64, DType::I4, DType::String] {
             assert_eq!(stored(dtype, 1, Rounding::Truncate, &[]).unwrap_err().kind(), Kind::Unsupported);
-            assert!(!quantisable(dtype));
+            assert!(!quantizable(dtype));
         }
     }
 
@@ -214,8 +214,8 @@ mod tests {
         fn every_i16_comes_back_exactly_at_any_scale(scale in 1u32..70_000, from in any::<i16>()) {
             let integers: Vec<u8> = (0..200).flat_map(|k| from.wrapping_add(k).to_le_bytes()).collect();
             let (mut numbers, mut back) = (Vec::new(), Vec::new());
-            dequantise(DType::I16, scaling(scale, Rounding::Nearest), &integers, &mut numbers).unwrap();
-            quantise(DType::I16, scaling(scale, Rounding::Nearest), 0, &numbers, &mut back).unwrap();
+            dequantize(DType::I16, scaling(scale, Rounding::Nearest), &integers, &mut numbers).unwrap();
+            quantize(DType::I16, scaling(scale, Rounding::Nearest), 0, &numbers, &mut back).unwrap();
             prop_assert_eq!(back, integers);
         }
 
@@ -242,7 +242,7 @@ mod tests {
             }
             let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
             let mut out = vec![1; 5];
-            match (quantise(dtype, scaling, 7, &bytes, &mut out), misfit) {
+            match (quantize(dtype, scaling, 7, &bytes, &mut out), misfit) {
                 (Ok(()), None) => prop_assert_eq!(out, expected),
                 (Err(error), Some(k)) => prop_assert!(error.to_string().contains(&format!("element {})", 7 + k)), "{}", error),
                 (result, misfit) => prop_assert!(false, "{:?}, {:?}", result, misfit),
