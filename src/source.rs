@@ -9,8 +9,8 @@ use crate::registry::{Evidence, Registry};
 #[cfg(feature = "forward")]
 use crate::select::remove;
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limits, Match,
-    Options, Result, Side, TensorId,
+    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limit, Limits,
+    Match, Options, Result, Side, TensorId,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl Source {
         contents.check(&options.limits).map_err(|error| error.file(shown.as_str()))?;
         if let Some(file) = options.architecture.as_ref().filter(|file| file.format().is_none()) {
             let layers = file.layers()?;
-            options.limits.check("graph_nodes", layers.layers.len() as u64)?;
+            options.limits.check(Limit::GraphNodes, layers.layers.len() as u64)?;
             layers.apply(&mut contents.checkpoint)?;
         }
         for (_, names) in &activations {

@@ -167,9 +167,8 @@ fn names_the_place<T>(result: Result<T>, disk: &Disk, case: &Case) {
     let Err(error) = result else { panic!("{path}: {file} failed at {offset:?}, and nobody was told") };
     assert_eq!(error.kind(), Kind::Io, "{path}: {file} at {offset:?}: {error}");
     let context = error.context();
-    let told = |key: &str| context.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone());
-    assert_eq!(told("file").as_ref(), Some(file), "{path}: {error}");
-    assert_eq!(told("offset"), offset.map(|offset| offset.to_string()), "{path}: {error}");
+    assert_eq!(context.file, Some(file.as_str()), "{path}: {error}");
+    assert_eq!(context.offset, *offset, "{path}: {error}");
 }
 
 #[test]

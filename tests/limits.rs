@@ -11,7 +11,7 @@
 
 use ckpt::mapping::Mapping;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Registry, Source};
-use ckpt_api::{ArchitectureFile, Limits, Result};
+use ckpt_api::{ArchitectureFile, Limit, Limits, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,8 +36,7 @@ const TESTED: [&str; 15] = [
 
 #[test]
 fn every_limit_is_tested() {
-    let entries = Limits::default().entries();
-    let names: Vec<&str> = entries.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = Limit::ALL.iter().map(|limit| limit.name()).collect();
     assert_eq!(names, TESTED);
     for name in names {
         assert!(
@@ -157,9 +156,9 @@ fn graph_nodes_bounds_the_nodes_of_every_kind_of_graph() {
         Source::open(&Registry::builtin(), path, &options).map(|_| ())
     };
     let mut limits = Limits::default();
-    limits.graph_nodes = 2;
+    limits.set(Limit::GraphNodes, 2);
     refused("graph_nodes", with_layers(&limits));
-    limits.graph_nodes = 3;
+    limits.set(Limit::GraphNodes, 3);
     assert_ne!(with_layers(&limits).err().map(|error| error.kind()), Some(Kind::Limit));
 }
 
@@ -265,7 +264,7 @@ fn mapping_bound(name: &'static str, text: &str) -> u64 {
 fn least(name: &'static str, read: impl Fn(&Limits) -> Result<()>) -> u64 {
     let with = |value: u64| {
         let mut limits = Limits::default();
-        limits.set(name, &value.to_string()).unwrap();
+        limits.set_by_name(name, &value.to_string()).unwrap();
         read(&limits)
     };
     read(&Limits::default()).unwrap();
@@ -296,8 +295,7 @@ fn refused(name: &str, outcome: Result<()>) -> u64 {
     let error = outcome.expect_err("the limit is exceeded");
     assert_eq!(error.kind(), Kind::Limit, "{error}");
     assert!(error.message().contains(&format!("'{name}'")), "{error}");
-    let context = error.context();
-    let help = context.iter().find(|(label, _)| *label == "help").map(|(_, text)| text.as_str()).unwrap();
+    let help = error.context().help.unwrap();
     let value = help.split(&format!("--limit {name}=")).nth(1).unwrap_or_else(|| panic!("{help}"));
     value.parse().unwrap()
 }

@@ -108,25 +108,30 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 fn fact(error: &Error, label: &str) -> String {
-    error.context().into_iter().find(|(other, _)| *other == label).map(|(_, text)| text).unwrap_or_default()
+    error
+        .context()
+        .pairs()
+        .find(|(other, _)| *other == label)
+        .map(|(_, text)| text.into_owned())
+        .unwrap_or_default()
 }
 
 #[test]
 fn output_that_is_not_what_the_source_holds_is_found_whatever_is_wrong_and_leaves_nothing() {
     let faults = [
-        (Fault::Element, "not what the source holds"),
-        (Fault::Order, "axes are read back in another order"),
-        (Fault::Place, "not found where it was written"),
-        (Fault::Axes, "axes are read back in another order"),
-        (Fault::Header, "cannot be read back"),
-        (Fault::Magic, "not recognized as its format"),
+        (Fault::Element, Kind::Mismatch, "not what the source holds"),
+        (Fault::Order, Kind::Defect, "axes are read back in another order"),
+        (Fault::Place, Kind::Defect, "not found where it was written"),
+        (Fault::Axes, Kind::Defect, "axes are read back in another order"),
+        (Fault::Header, Kind::Mismatch, "cannot be read back"),
+        (Fault::Magic, Kind::Defect, "not recognized as its format"),
     ];
-    for (fault, message) in faults {
+    for (fault, kind, message) in faults {
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("o.toy");
         let receipt = Some(place.path().join("r.json"));
         let error = convert(fault, &output, Conversion { verify: true, receipt, ..to_toy() }).unwrap_err();
-        assert_eq!(error.kind(), Kind::Mismatch, "{error}");
+        assert_eq!(error.kind(), kind, "{error}");
         assert!(error.message().contains(message), "{message}: {error}");
         assert!(names(place.path()).is_empty(), "{message}: {:?}", names(place.path()));
         // Without a look at it, nobody would know.

@@ -67,7 +67,7 @@ fn cast(u: &mut Unstructured) -> Result<()> {
         (Ok(found), None) => assert_eq!(found, worst),
         (Err(error), Some(at)) => {
             assert_eq!(error.kind(), Kind::Lossy);
-            assert!(error.context().contains(&("field", format!("element {at}"))), "{error}");
+            assert_eq!(error.context().field, Some(format!("element {at}").as_str()), "{error}");
             return Ok(());
         }
         (found, overflow) => panic!("{found:?}, {overflow:?}"),

@@ -116,7 +116,7 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &Options) -> Option<(Cont
     for (name, value) in
         [("header_bytes", "1m"), ("block_bytes", "1m"), ("tensors", "10k"), ("graph_nodes", "10k")]
     {
-        limits.set(name, value).expect("a known limit");
+        limits.set_by_name(name, value).expect("a known limit");
     }
     let contents = codec.read(input, options, &limits).ok()?;
     // What a file holds is said where the file itself shows nothing.

@@ -2,7 +2,7 @@
 
 use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize};
-use ckpt_api::{ArchitectureFile, Codec, Error, Input, Limits, OptionSpec, Result, Side, nearest};
+use ckpt_api::{ArchitectureFile, Codec, Error, Input, Limit, Limits, OptionSpec, Result, Side, nearest};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::fs;
@@ -69,7 +69,7 @@ impl Bounds {
     pub(super) fn limits(&self) -> Result<Limits> {
         let mut limits = Limits::default();
         for (name, value) in pairs(&self.limit)? {
-            limits.set(&name, &value)?;
+            limits.set_by_name(&name, &value)?;
         }
         Ok(limits)
     }
@@ -98,9 +98,8 @@ impl Two {
     #[cfg(feature = "forward")]
     pub(super) fn located(&self, error: Error) -> Error {
         let b = self.b.display().to_string();
-        let is_b =
-            |(label, text): &(&str, String)| *label == "file" && text.starts_with(&b) && self.a != self.b;
-        let side = if error.context().iter().any(is_b) { "b" } else { "a" };
+        let is_b = |file: &str| file.starts_with(&b) && self.a != self.b;
+        let side = if error.context().file.is_some_and(is_b) { "b" } else { "a" };
         of_two(error, side)
     }
 }
@@ -180,7 +179,7 @@ impl Reading {
 /// JSON, or TOML where the name says so.
 fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let name = path.display().to_string();
-    let text = read_text(path, limits, "text_bytes")?;
+    let text = read_text(path, limits, Limit::TextBytes)?;
     let file = match path.extension().is_some_and(|extension| extension == "toml") {
         true => toml::from_str(&text)
             .map(|document| ArchitectureFile { name: None, document })
@@ -192,7 +191,7 @@ fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
 }
 
 /// A text file of as many bytes as the limit called `limit` allows.
-pub(super) fn read_text(path: &Path, limits: &Limits, limit: &'static str) -> Result<String> {
+pub(super) fn read_text(path: &Path, limits: &Limits, limit: Limit) -> Result<String> {
     let shown = path.display().to_string();
     let input = Input::open(path)?;
     let file = input.main()?;

@@ -78,7 +78,7 @@ fn read_positions(text: &str, limits: &Limits) -> Result<Vec<Position>> {
     if !path.is_file() {
         return Ok(vec![Position::parse(text)?]);
     }
-    let content = read_text(path, limits, "text_bytes")?;
+    let content = read_text(path, limits, ckpt_api::Limit::TextBytes)?;
     let lines = content.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let positions = lines.map(|(line, number)| {
         Position::parse(line.trim_end())

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "ckpt", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 name mapping, 4 checkpoints differ, 5 corrupt input, 128 + N ended by signal N"
+    after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 name mapping, 4 checkpoints differ, 5 corrupt input, 70 a defect of the program, 128 + N ended by signal N"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -165,6 +165,8 @@ fn exit_code(kind: Kind) -> u8 {
         Kind::Mapping => 3,
         Kind::Mismatch => 4,
         Kind::Corrupt => 5,
+        // As sysexits.h has it: EX_SOFTWARE.
+        Kind::Defect => 70,
         _ => 1,
     }
 }

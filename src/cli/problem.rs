@@ -2,7 +2,7 @@
 
 use super::hex::Excerpt;
 use super::render::plain;
-use ckpt_api::{Error, Kind};
+use ckpt_api::{Context, Error, Kind};
 use clap::builder::styling::{AnsiColor, Style};
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -21,10 +21,10 @@ pub(super) fn block(error: &Error) -> String {
         error.kind()
     );
     let context = error.context();
-    for (label, value) in &context {
-        let style = if *label == "help" { HELP } else { QUIET };
-        let _ = write!(text, "\n  {style}{label:<9}{style:#} {}", plain(&shortened(value)));
-        if *label == "offset" {
+    for (label, value) in context.pairs() {
+        let style = if label == "help" { HELP } else { QUIET };
+        let _ = write!(text, "\n  {style}{label:<9}{style:#} {}", plain(&shortened(&value)));
+        if label == "offset" {
             text += &bytes_at(error.kind(), &context).unwrap_or_default();
         }
     }
@@ -41,14 +41,13 @@ fn shortened(text: &str) -> Cow<'_, str> {
 }
 
 /// The offset in the notation of the bytes that are there, and those, where they can be read.
-fn bytes_at(kind: Kind, context: &[(&str, String)]) -> Option<String> {
-    let fact = |wanted: &str| Some(context.iter().find(|(label, _)| *label == wanted)?.1.as_str());
+fn bytes_at(kind: Kind, context: &Context) -> Option<String> {
     // Of an output that did not come about, the file of this name is an older one; what cannot be read stays so.
-    if matches!(kind, Kind::Mismatch | Kind::Io) {
+    if matches!(kind, Kind::Mismatch | Kind::Io | Kind::Defect) {
         return None;
     }
-    let offset: u64 = fact("offset")?.parse().ok()?;
-    let (line, mark) = Excerpt::read(Path::new(fact("file")?), offset)?.lines();
+    let offset = context.offset?;
+    let (line, mark) = Excerpt::read(Path::new(context.file?), offset)?.lines();
     let indent = " ".repeat(12);
     let hex = if offset < 10 { String::new() } else { format!(" ({offset:#x})") };
     Some(format!("{hex}\n{indent}{QUIET}{line}{QUIET:#}\n{indent}{ERROR}{mark}{ERROR:#}"))
@@ -57,7 +56,7 @@ fn bytes_at(kind: Kind, context: &[(&str, String)]) -> Option<String> {
 /// One JSON object.
 pub(super) fn json(error: &Error) -> String {
     let mut fields: serde_json::Map<String, serde_json::Value> =
-        error.context().into_iter().map(|(label, value)| (label.to_owned(), value.into())).collect();
+        error.context().pairs().map(|(label, value)| (label.to_owned(), value.into_owned().into())).collect();
     fields.insert("kind".to_owned(), serde_json::json!(error.kind()));
     fields.insert("message".to_owned(), error.message().into());
     serde_json::json!({ "error": fields }).to_string()

@@ -20,7 +20,7 @@ pub(super) struct Recorded {
 
 /// Checks that the files of a receipt are still what it says; its relative paths are relative to `root`.
 pub(super) fn run(receipt: &Path, root: &Path, limits: &Limits, json: bool) -> Result<Report> {
-    let text = read_text(receipt, limits, "header_bytes")?;
+    let text = read_text(receipt, limits, ckpt_api::Limit::HeaderBytes)?;
     let shown = receipt.display().to_string();
     let checked = check(&text, root).map_err(|error| error.file(shown.as_str()))?;
     if json {

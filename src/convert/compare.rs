@@ -21,7 +21,7 @@ pub(super) struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// # Errors
-    /// [`ckpt_api::Kind::Mismatch`] where dtype, shape, or what the axes mean are not those that were written.
+    /// [`ckpt_api::Kind::Defect`] where dtype, shape, or what the axes mean are not those that were written.
     pub(super) fn new(
         planned: &'a Planned,
         job: Job<'a>,
@@ -31,9 +31,7 @@ impl<'a> Pair<'a> {
         let (tensor, _) = planned.source.contents.tensor_at(job.to.tensor)?;
         let (found, placement) = written.contents.tensor_at(id)?;
         let back = with_axes_of(tensor, &job, found, placement).map_err(|error| {
-            error
-                .tensor(job.tensor)
-                .help("nothing was kept; this is a defect of the format's codec: please report it")
+            error.tensor(job.tensor).help("nothing was kept; the format's codec is wrong: please report it")
         })?;
         let budget = planned.plan.budget.of_two();
         Ok(Pair { planned, job, tensor, written, back, budget, canceled })
@@ -180,23 +178,23 @@ fn shown(dtype: DType, bytes: &[u8]) -> String {
 /// The placement that was read back, for a tensor with the source's axes.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Mismatch`] where what was read back is another kind of tensor.
+/// [`ckpt_api::Kind::Defect`] where what was read back is another kind of tensor.
 fn with_axes_of(tensor: &Tensor, job: &Job, found: &Tensor, placement: &Placement) -> Result<Placement> {
     let (to, encoding) = (&job.to.encoding, &placement.encoding);
     if encoding.dtype != to.dtype {
-        return Err(Error::mismatch("the tensor is read back with another dtype")
+        return Err(Error::defect("the tensor is read back with another dtype")
             .found(encoding.dtype.name())
             .expected(to.dtype.name()));
     }
     if let (Some(found), Some(written)) = (encoding.scaling, to.scaling)
         && found.scale != written.scale
     {
-        return Err(Error::mismatch("the tensor is read back with another scale")
+        return Err(Error::defect("the tensor is read back with another scale")
             .found(found.scale.to_string())
             .expected(written.scale.to_string()));
     }
     if found.lengths != tensor.lengths {
-        return Err(Error::mismatch("strings are read back with other lengths"));
+        return Err(Error::defect("strings are read back with other lengths"));
     }
     check_shape(tensor, job, found, placement)?;
     let axes = axes(tensor, to, found, encoding);
@@ -204,7 +202,7 @@ fn with_axes_of(tensor: &Tensor, job: &Job, found: &Tensor, placement: &Placemen
     let mut back = placement.clone();
     for region in back.extents.iter_mut().filter_map(|extent| extent.region.as_mut()) {
         let axes = axes.as_ref().filter(|axes| found.shape.permuted(axes) == tensor.shape);
-        let axes = axes.ok_or_else(|| Error::mismatch("slices are read back with other axes"))?;
+        let axes = axes.ok_or_else(|| Error::defect("slices are read back with other axes"))?;
         region.start = axes.iter().filter_map(|axis| region.start.get(*axis).copied()).collect();
         region.shape = region.shape.permuted(axes);
     }
@@ -224,7 +222,7 @@ fn check_shape(tensor: &Tensor, job: &Job, found: &Tensor, placement: &Placement
     if is == was || list {
         return Ok(());
     }
-    Err(Error::mismatch("the tensor is read back with another shape")
+    Err(Error::defect("the tensor is read back with another shape")
         .found(format!("{is:?} as stored"))
         .expected(format!("{was:?}, as it was written")))
 }
@@ -254,7 +252,7 @@ fn axes(tensor: &Tensor, to: &Encoding, found: &Tensor, encoding: &Encoding) -> 
 fn check_axes(tensor: &Tensor, found: &Tensor, axes: Option<&[usize]>) -> Result<()> {
     let Some(axes) = axes else { return Ok(()) };
     let differ = |found: String, expected: String| {
-        Err(Error::mismatch("the axes are read back in another order").found(found).expected(expected))
+        Err(Error::defect("the axes are read back in another order").found(found).expected(expected))
     };
     let (Some(own), Some(other)) = (&tensor.axes, &found.axes) else {
         let same = axes.iter().copied().eq(0..axes.len());

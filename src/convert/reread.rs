@@ -19,7 +19,7 @@ impl Reread {
     /// Reads what `output` holds, which is complete but for its names.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Mismatch`] where the codec does not find in it what was written.
+    /// [`ckpt_api::Kind::Defect`] where the codec does not find in it what was written, [`ckpt_api::Kind::Mismatch`] where it cannot read it.
     pub(crate) fn open(planned: &Planned, output: &Output) -> Result<Self> {
         if planned.codec.info().reads.is_empty() {
             return Err(Error::unsupported("what cannot be read cannot be verified")
@@ -67,10 +67,10 @@ fn readings(planned: &Planned, files: &BTreeMap<String, PathBuf>) -> Result<Vec<
             return Ok(vec![Reading { entry: entry.to_owned(), options, architecture }]);
         }
     }
-    Err(Error::mismatch("what was written is not recognized as its format")
+    Err(Error::defect("what was written is not recognized as its format")
         .file(planned.directory.join(&planned.name).display().to_string())
         .expected(info.title)
-        .help("this is a defect of the format's codec: please report it"))
+        .help("the format's codec is wrong: please report it"))
 }
 
 fn open(planned: &Planned, reading: &Reading, files: &BTreeMap<String, PathBuf>) -> Result<Source> {
@@ -131,10 +131,10 @@ fn place<'a>(extents: &[Extent], name: impl Fn(&Extent) -> String) -> Place<'a> 
 }
 
 fn missing(job: &Job, elsewhere: bool, place: &Place) -> Error {
-    let error = Error::mismatch("a tensor that was written is not found where it was written")
+    let error = Error::defect("a tensor that was written is not found where it was written")
         .tensor(job.tensor)
         .found(if elsewhere { "a tensor of its name, elsewhere" } else { "no tensor there" })
-        .help("nothing was kept; this is a defect of the format's codec: please report it");
+        .help("nothing was kept; the format's codec is wrong: please report it");
     match place.first() {
         Some((file, offset, len)) => {
             error.file(file.as_str()).offset(*offset).expected(format!("{len} bytes of '{}'", job.to.name))

@@ -173,9 +173,9 @@ fn write_extents(
 }
 
 fn misfit(job: &Job) -> Error {
-    Error::mismatch("the target's place does not fit the tensor")
+    Error::defect("the target's place does not fit the tensor")
         .tensor(job.tensor)
-        .help("this is a defect of the target's codec: please report it")
+        .help("the target's codec is wrong: please report it")
 }
 
 pub(crate) fn interrupted() -> Error {

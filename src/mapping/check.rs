@@ -4,7 +4,7 @@ use super::relation::Link;
 use super::rule::{Matched, Rule};
 use super::{Applied, Mapping, printable, problems};
 use crate::recipe::Target;
-use ckpt_api::{Error, Limits, Result};
+use ckpt_api::{Error, Limit, Limits, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maps all names, then proves the inverse on them.
@@ -118,18 +118,18 @@ impl Links<'_> {
             }
             self.targets.insert(target.clone(), (source.to_owned(), origin));
         }
-        self.limits.check("tensors", u64::try_from(self.targets.len()).unwrap_or(u64::MAX))?;
+        self.limits.check(Limit::Tensors, u64::try_from(self.targets.len()).unwrap_or(u64::MAX))?;
         self.links.push(link);
         Ok(())
     }
 }
 
 fn distinct<'n>(names: &[&'n str], limits: &Limits) -> Result<BTreeSet<&'n str>> {
-    limits.check("tensors", u64::try_from(names.len()).unwrap_or(u64::MAX))?;
+    limits.check(Limit::Tensors, u64::try_from(names.len()).unwrap_or(u64::MAX))?;
     let mut sources = BTreeSet::new();
     for name in names {
         let length = u64::try_from(name.len()).unwrap_or(u64::MAX);
-        limits.check("name_bytes", length).map_err(|error| error.tensor(printable(name)))?;
+        limits.check(Limit::NameBytes, length).map_err(|error| error.tensor(printable(name)))?;
         if !sources.insert(*name) {
             return Err(Error::mapping("the source has two tensors of one name").tensor(printable(name)));
         }

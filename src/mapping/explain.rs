@@ -5,7 +5,7 @@ use super::pattern::Pattern;
 use super::relation::Link;
 use super::{Mapping, inverse, printable, quote};
 use crate::recipe::Target;
-use ckpt_api::{Error, Limits, Result};
+use ckpt_api::{Error, Limit, Limits, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -101,8 +101,7 @@ pub(super) fn rules(mapping: &Mapping) -> Vec<RuleReport> {
         match inverse::invert_rule(mapping, index) {
             Ok(inverse) => RuleReport { rule, inverse: Some(inverse.describe()), why_not: None },
             Err(error) => {
-                let found = error.context().into_iter().find(|(label, _)| *label == "found");
-                let why = found.map_or_else(|| error.message().to_owned(), |(_, text)| text);
+                let why = error.context().found.unwrap_or(error.message()).to_owned();
                 RuleReport { rule, inverse: None, why_not: Some(why) }
             }
         }
@@ -111,7 +110,7 @@ pub(super) fn rules(mapping: &Mapping) -> Vec<RuleReport> {
 }
 
 pub(super) fn explain(mapping: &Mapping, name: &str, limits: &Limits) -> Result<Explanation> {
-    limits.check("name_bytes", u64::try_from(name.len()).unwrap_or(u64::MAX))?;
+    limits.check(Limit::NameBytes, u64::try_from(name.len()).unwrap_or(u64::MAX))?;
     let (decision, captures, link) =
         decide(mapping, name, limits).map_err(|error| error.tensor(printable(name)))?;
     let targets: Vec<Target> = link.iter().flat_map(Link::recipes).collect();

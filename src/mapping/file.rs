@@ -4,7 +4,7 @@ use super::parse::{Context, Lines, Roles, RuleText, parse_steps};
 use super::pattern::{Pattern, Separators};
 use super::rule::Rule;
 use super::{Mapping, dead, quote};
-use ckpt_api::{Error, Limits, Result, Role, nearest};
+use ckpt_api::{Error, Limit, Limits, Result, Role, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
@@ -41,7 +41,7 @@ pub(super) struct Places {
 
 /// Reads a mapping file.
 pub(super) fn parse(text: &str, file: &str, limits: &Limits) -> Result<Mapping> {
-    limits.check("text_bytes", text.len() as u64)?;
+    limits.check(Limit::TextBytes, text.len() as u64)?;
     let raw: MappingFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
     check_count("rule", raw.rule.len(), limits)?;
     check_count("ignore", raw.ignore.len(), limits)?;
@@ -127,7 +127,7 @@ pub(super) fn check_lookup(
     limits: &Limits,
     line: impl Fn(&str) -> Option<usize>,
 ) -> Result<()> {
-    limits.check("tensors", lookup.len() as u64)?;
+    limits.check(Limit::Tensors, lookup.len() as u64)?;
     let mut sources = BTreeMap::new();
     for (source, target) in lookup {
         let at = || {
@@ -135,7 +135,7 @@ pub(super) fn check_lookup(
             format!("{line}lookup, {}", quote(source))
         };
         for name in [source, target] {
-            limits.check("name_bytes", name.len() as u64).map_err(|error| error.field(at()))?;
+            limits.check(Limit::NameBytes, name.len() as u64).map_err(|error| error.field(at()))?;
             if name.is_empty() {
                 let error = Error::mapping("the lookup has an empty name").field(at());
                 return Err(error.help("to drop a source name, list it in 'ignore'"));
@@ -191,7 +191,7 @@ fn advice(message: &str) -> String {
 }
 
 pub(super) fn check_count(key: &str, count: usize, limits: &Limits) -> Result<()> {
-    limits.check("rules", count as u64).map_err(|error| error.field(key))
+    limits.check(Limit::Rules, count as u64).map_err(|error| error.field(key))
 }
 
 /// One character that no typed capture can hold and that no pattern gives a meaning.

@@ -87,7 +87,7 @@ pub mod suggest;
 mod tests;
 
 use crate::recipe::Target;
-use ckpt_api::{Error, Limits, Result, Role, Tensor};
+use ckpt_api::{Error, Limit, Limits, Result, Role, Tensor};
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 use file::Places;
 use parse::Roles;
@@ -370,8 +370,8 @@ impl Applied {
 }
 
 /// One of the usual limits, for what the program writes itself.
-fn usual(limit: impl Fn(&Limits) -> u64) -> usize {
-    usize::try_from(limit(&Limits::default())).unwrap_or(usize::MAX)
+fn usual(limit: Limit) -> usize {
+    usize::try_from(limit.default_value()).unwrap_or(usize::MAX)
 }
 
 /// A name as errors show it, in quotation marks.

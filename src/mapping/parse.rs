@@ -5,7 +5,7 @@ use super::quote;
 use super::relation::Relation;
 use super::rule::Rule;
 use crate::recipe::{AxisStep, MAX_AXES};
-use ckpt_api::{Error, Limits, Result, nearest};
+use ckpt_api::{Error, Limit, Limits, Result, nearest};
 use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -189,12 +189,12 @@ impl RuleText {
 
 /// Parses the steps of a rule or a role.
 pub(super) fn parse_steps(texts: &[String], limits: &Limits) -> Result<Vec<AxisStep>> {
-    limits.check("rule_steps", texts.len() as u64)?;
+    limits.check(Limit::RuleSteps, texts.len() as u64)?;
     texts.iter().map(|text| AxisStep::parse(text)).collect()
 }
 
 fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits) -> Result<()> {
-    limits.check("rule_names", from.max(to) as u64)?;
+    limits.check(Limit::RuleNames, from.max(to) as u64)?;
     let (several, one) = ("a list of two names or more", "one name");
     let (what, expected, fits) = match relation {
         Relation::One => ("a rule", (one, one), from == 1 && to == 1),

@@ -1,7 +1,7 @@
 //! Patterns: literals, typed captures and wildcards, and how they are written.
 
 use super::quote;
-use ckpt_api::{Error, Limits, Result, nearest};
+use ckpt_api::{Error, Limit, Limits, Result, nearest};
 
 /// The characters between the segments of source and target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +210,7 @@ fn parse(text: &str, limits: &Limits, wildcard: impl Fn(usize) -> Result<Part>) 
         parts.push(part);
     }
     let captures = parts.iter().filter(|part| !matches!(part, Part::Literal(_))).count();
-    limits.check("captures", captures as u64)?;
+    limits.check(Limit::Captures, captures as u64)?;
     Ok(parts)
 }
 
@@ -340,8 +340,8 @@ fn lex(text: &str, limits: &Limits) -> Result<Vec<Token>> {
     }
     // A name may be as long as names are; what costs is a long one with captures.
     match tokens.as_slice() {
-        [Token::Literal(name)] => limits.check("name_bytes", name.len() as u64)?,
-        _ => limits.check("pattern_bytes", text.len() as u64)?,
+        [Token::Literal(name)] => limits.check(Limit::NameBytes, name.len() as u64)?,
+        _ => limits.check(Limit::PatternBytes, text.len() as u64)?,
     }
     Ok(tokens)
 }

@@ -4,7 +4,7 @@ use super::pattern::{Class, Part, Pattern, Separators};
 use super::relation::Relation;
 use super::{printable, quote};
 use crate::recipe::AxisStep;
-use ckpt_api::{Error, Limits, Result};
+use ckpt_api::{Error, Limit, Limits, Result};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
@@ -183,7 +183,7 @@ fn render(
             }
         };
         let length = text.len().saturating_add(piece.len());
-        limits.check("name_bytes", u64::try_from(length).unwrap_or(u64::MAX))?;
+        limits.check(Limit::NameBytes, u64::try_from(length).unwrap_or(u64::MAX))?;
         text.push_str(&piece);
     }
     Ok(text)

@@ -3,7 +3,7 @@
 mod steps;
 
 use super::{Applied, Mapping, usual};
-use ckpt_api::{Error, Kind, Limits};
+use ckpt_api::{Error, Kind, Limit, Limits};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn mapping(text: &str) -> Mapping {
@@ -351,16 +351,16 @@ fn text_that_is_no_toml_is_refused_with_its_line() {
 
 #[test]
 fn sizes_are_bounded() {
-    let long = format!("{}{{x}}", "x".repeat(usual(|limits| limits.pattern_bytes)));
+    let long = format!("{}{{x}}", "x".repeat(usual(Limit::PatternBytes)));
     let many: String =
-        (0..=usual(|limits| limits.rules)).map(|n| format!("[[rule]]\nfrom='{n}'\nto='{n}'\n")).collect();
-    let captures: String = (0..=usual(|limits| limits.captures)).map(|n| format!("{{x{n}}}/")).collect();
+        (0..=usual(Limit::Rules)).map(|n| format!("[[rule]]\nfrom='{n}'\nto='{n}'\n")).collect();
+    let captures: String = (0..=usual(Limit::Captures)).map(|n| format!("{{x{n}}}/")).collect();
     for text in [
         format!("[[rule]]\nfrom = '{long}'\nto = 'x'"),
         format!("[[rule]]\nfrom = '{{x}}'\nto = '{long}'"),
         format!("ignore = ['{long}']"),
         format!("[[rule]]\nfrom = '{captures}'\nto = 'x'"),
-        format!("ignore = ['{}']", "*a".repeat(usual(|limits| limits.captures) + 1)),
+        format!("ignore = ['{}']", "*a".repeat(usual(Limit::Captures) + 1)),
         format!("[lookup]\na = '{}'", "x".repeat((1 << 20) + 1)),
         many,
     ] {
@@ -371,12 +371,12 @@ fn sizes_are_bounded() {
 #[test]
 fn names_are_bounded_before_they_are_built() {
     let mut limits = Limits::default();
-    limits.name_bytes = 8;
+    limits.set(Limit::NameBytes, 8);
     let doubling = rule("{x}", "{x}{x}");
     assert!(doubling.apply(&["abcd"], &limits).is_ok());
     assert_eq!(doubling.apply(&["abcde"], &limits).unwrap_err().kind(), Kind::Limit);
     assert_eq!(Mapping::identity().apply(&["abcdefghi"], &limits).unwrap_err().kind(), Kind::Limit);
-    limits.tensors = 1;
+    limits.set(Limit::Tensors, 1);
     assert_eq!(Mapping::identity().apply(&["a", "b"], &limits).unwrap_err().kind(), Kind::Limit);
 }
 

@@ -50,7 +50,7 @@ fn located(error: Error, target: &Target) -> Error {
         words => error.field(format!("the recipe of '{}': {words}", target.name)),
     };
     match target.sources.first() {
-        Some(source) if !error.context().iter().any(|(label, _)| *label == "tensor") => error.tensor(source),
+        Some(source) if error.context().tensor.is_none() => error.tensor(source),
         _ => error,
     }
 }

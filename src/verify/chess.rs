@@ -373,8 +373,7 @@ mod tests {
         ] {
             let error = Position::parse(fen).unwrap_err();
             assert_eq!(error.kind(), ckpt_api::Kind::Usage);
-            let place = error.context().into_iter().find(|(label, _)| *label == "field").unwrap().1;
-            assert_eq!(place, field, "{fen}");
+            assert_eq!(error.context().field, Some(field), "{fen}");
         }
     }
 }

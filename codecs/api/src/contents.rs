@@ -1,7 +1,7 @@
 //! What a codec says when it has read.
 
 use crate::fit::check_fit;
-use crate::{Checkpoint, Error, Input, Limits, Placement, Result, Tensor, TensorId};
+use crate::{Checkpoint, Error, Input, Limit, Limits, Placement, Result, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -67,10 +67,10 @@ impl Contents {
     /// A tensor and where its bytes are.
     ///
     /// # Errors
-    /// [`crate::Kind::Mismatch`] for one that does not exist: a defect of whoever asks.
+    /// [`crate::Kind::Defect`] for one that does not exist.
     pub fn tensor_at(&self, id: TensorId) -> Result<(&Tensor, &Placement)> {
         let pair = self.checkpoint.tensors.get(id.0).zip(self.placements.get(id.0));
-        pair.ok_or_else(|| Error::mismatch("no such tensor").found(id.0.to_string()))
+        pair.ok_or_else(|| Error::defect("no such tensor").found(id.0.to_string()))
     }
 
     /// Checks what no codec should have to check again: every tensor has a fitting placement, names are unique,
@@ -80,15 +80,15 @@ impl Contents {
     /// [`crate::Kind::Corrupt`] or [`crate::Kind::Limit`], naming the tensor.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         let tensors = &self.checkpoint.tensors;
-        limits.check("tensors", tensors.len() as u64)?;
-        limits.check("files", self.files.len() as u64)?;
+        limits.check(Limit::Tensors, tensors.len() as u64)?;
+        limits.check(Limit::Files, self.files.len() as u64)?;
         if tensors.len() != self.placements.len() {
             return Err(Error::corrupt("not every tensor has a place")
                 .found(self.placements.len().to_string())
                 .expected(tensors.len().to_string()));
         }
         for (id, (tensor, placement)) in tensors.iter().zip(&self.placements).enumerate() {
-            limits.check("name_bytes", tensor.name.len() as u64)?;
+            limits.check(Limit::NameBytes, tensor.name.len() as u64)?;
             self.check_tensor(TensorId(id), tensor, placement, limits)
                 .map_err(|error| error.tensor(&tensor.name))?;
         }
@@ -117,7 +117,7 @@ impl Contents {
         limits: &Limits,
     ) -> Result<()> {
         let rank = tensor.shape.rank();
-        limits.check("rank", rank as u64)?;
+        limits.check(Limit::Rank, rank as u64)?;
         let elements = tensor.shape.elements();
         let lengths_fit = match (&tensor.lengths, tensor.dtype.bytes()) {
             (None, Some(_)) => true,
@@ -130,14 +130,14 @@ impl Contents {
             return Err(Error::corrupt("the tensor's description contradicts itself"));
         }
         if placement.extents.iter().any(|extent| extent.region.is_some()) {
-            limits.check("slices", placement.extents.len() as u64)?;
+            limits.check(Limit::Slices, placement.extents.len() as u64)?;
         }
         check_fit(tensor, placement)
     }
 
     fn check_graph(&self, limits: &Limits) -> Result<()> {
         let Some(graph) = &self.checkpoint.graph else { return Ok(()) };
-        limits.check("graph_nodes", graph.nodes.len() as u64)?;
+        limits.check(Limit::GraphNodes, graph.nodes.len() as u64)?;
         graph.check()?;
         let names: HashSet<&str> =
             self.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();

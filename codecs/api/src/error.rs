@@ -1,5 +1,6 @@
 //! The one error type: a kind, and the place where it was found.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// What every fallible function of the project returns.
@@ -20,12 +21,14 @@ pub enum Kind {
     Lossy,
     /// The name mapping is wrong: an unused, missing or colliding name.
     Mapping,
-    /// Two checkpoints that had to agree do not.
+    /// Two checkpoints, or an output and its source, differ although they must agree.
     Mismatch,
     /// The caller asked for something impossible: an unknown option, an existing output.
     Usage,
-    /// The operating system refused.
+    /// The operating system, or a store, refused.
     Io,
+    /// The program or a codec broke one of its own rules: not the fault of any input.
+    Defect,
 }
 
 impl fmt::Display for Kind {
@@ -39,6 +42,7 @@ impl fmt::Display for Kind {
             Kind::Mismatch => "mismatch",
             Kind::Usage => "usage",
             Kind::Io => "input/output",
+            Kind::Defect => "defect of the program",
         })
     }
 }
@@ -73,7 +77,50 @@ struct Details {
     found: Option<String>,
     expected: Option<String>,
     help: Option<String>,
-    source: Option<std::io::Error>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Everything that an [`Error`] says beside its message, typed.
+///
+/// ```
+/// let error = ckpt_api::Error::corrupt("the magic number is wrong").file("model.nn").offset(0);
+/// assert_eq!((error.context().file, error.context().offset), (Some("model.nn"), Some(0)));
+/// assert_eq!(error.context().tensor, None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Context<'a> {
+    /// The file, as people should see it.
+    pub file: Option<&'a str>,
+    /// The byte in the file.
+    pub offset: Option<u64>,
+    /// The field, key or option.
+    pub field: Option<&'a str>,
+    /// The tensor's name.
+    pub tensor: Option<&'a str>,
+    /// What was found.
+    pub found: Option<&'a str>,
+    /// What was expected.
+    pub expected: Option<&'a str>,
+    /// What to do next.
+    pub help: Option<&'a str>,
+}
+
+impl<'a> Context<'a> {
+    /// What is known, as (label, text) pairs in the order in which people should see them.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'static str, Cow<'a, str>)> + use<'a> {
+        let borrowed = |text: Option<&'a str>| text.map(Cow::Borrowed);
+        let pairs = [
+            ("file", borrowed(self.file)),
+            ("offset", self.offset.map(|offset| Cow::Owned(offset.to_string()))),
+            ("field", borrowed(self.field)),
+            ("tensor", borrowed(self.tensor)),
+            ("found", borrowed(self.found)),
+            ("expected", borrowed(self.expected)),
+            ("help", borrowed(self.help)),
+        ];
+        pairs.into_iter().filter_map(|(label, text)| Some((label, text?)))
+    }
 }
 
 impl Error {
@@ -130,10 +177,19 @@ impl Error {
 
     /// [`Kind::Io`], keeping the operating system's error as the source.
     pub fn io(message: impl Into<String>, source: std::io::Error) -> Self {
-        let mut error = Self::new(Kind::Io, message);
-        error.0.found = Some(source.to_string());
-        error.0.source = Some(source);
-        error
+        Self::new(Kind::Io, message).found(source.to_string()).caused_by(source)
+    }
+
+    /// [`Kind::Defect`]: asks for a report.
+    pub fn defect(message: impl Into<String>) -> Self {
+        Self::new(Kind::Defect, message)
+    }
+
+    /// Keeps the error that caused this one, for [`std::error::Error::source`].
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
     }
 
     /// Names the file; the first caller, who is nearest to the cause, wins.
@@ -202,19 +258,18 @@ impl Error {
         &self.0.message
     }
 
-    /// The place and the remedy as (label, text) pairs, in the order they should be shown.
-    pub fn context(&self) -> Vec<(&'static str, String)> {
+    /// The place and the remedy.
+    pub fn context(&self) -> Context<'_> {
         let details = &*self.0;
-        let pairs = [
-            ("file", details.file.clone()),
-            ("offset", details.offset.map(|offset| offset.to_string())),
-            ("field", details.field.clone()),
-            ("tensor", details.tensor.clone()),
-            ("found", details.found.clone()),
-            ("expected", details.expected.clone()),
-            ("help", details.help.clone()),
-        ];
-        pairs.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
+        Context {
+            file: details.file.as_deref(),
+            offset: details.offset,
+            field: details.field.as_deref(),
+            tensor: details.tensor.as_deref(),
+            found: details.found.as_deref(),
+            expected: details.expected.as_deref(),
+            help: details.help.as_deref(),
+        }
     }
 }
 
@@ -222,7 +277,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
         let (mut places, mut tail, mut help) = (Vec::new(), Vec::new(), None);
-        for (label, text) in self.context() {
+        for (label, text) in self.context().pairs() {
             match label {
                 "found" | "expected" => tail.push(format!("{label} {text}")),
                 "help" => help = Some(text),
@@ -241,7 +296,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|source| source as _)
+        self.0.source.as_ref().map(|source| &**source as _)
     }
 }
 
@@ -252,7 +307,7 @@ mod tests {
     #[test]
     fn the_place_nearest_to_the_cause_wins() {
         let error = Error::corrupt("x").file("inner").file("outer");
-        assert_eq!(error.context(), vec![("file", "inner".to_owned())]);
+        assert_eq!(error.context(), Context { file: Some("inner"), ..Context::default() });
     }
 
     #[test]

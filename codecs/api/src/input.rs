@@ -1,7 +1,7 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
 use crate::read_at::{ReadAt, read_exact_at};
-use crate::{Contents, Error, Limits, Result, nearby};
+use crate::{Contents, Error, Limit, Limits, Result, nearby};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -321,7 +321,7 @@ fn list_directory(path: &Path, limits: &Limits) -> Result<Vec<String>> {
         let entry = entry.map_err(cannot)?;
         if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
             let count = names.len() as u64 + 1;
-            limits.check("files", count).map_err(|error| error.file(path.display().to_string()))?;
+            limits.check(Limit::Files, count).map_err(|error| error.file(path.display().to_string()))?;
             names.push(name);
         }
     }

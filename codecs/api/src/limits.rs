@@ -3,30 +3,24 @@
 use crate::{Error, Result, nearest, parse_size};
 
 macro_rules! limits {
-    ($($(#[$doc:meta])* $field:ident = $default:expr;)*) => {
-        /// Bounds checked before memory is allocated or time is spent. Exceeding one is a
-        /// [`crate::Kind::Limit`] error that names it.
-        #[derive(Clone, Debug, PartialEq, Eq)]
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $default:expr;)*) => {
+        /// A bound on what an input may make the process do.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
-        pub struct Limits { $($(#[$doc])* pub $field: u64,)* }
+        pub enum Limit { $($(#[$doc])* $variant,)* }
 
-        impl Default for Limits {
-            fn default() -> Self { Limits { $($field: $default,)* } }
-        }
+        impl Limit {
+            /// Every limit, in declaration order.
+            pub const ALL: &'static [Limit] = &[$(Limit::$variant,)*];
 
-        impl Limits {
-            /// The names that [`Limits::set`] takes, with their present values.
-            pub fn entries(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($field), self.$field),)*]
+            /// The name that users give it, in snake case.
+            pub const fn name(self) -> &'static str {
+                match self { $(Limit::$variant => $name,)* }
             }
 
-            #[inline(always)]
-            fn value(&self, name: &str) -> Option<u64> {
-                match name { $(stringify!($field) => Some(self.$field),)* _ => None }
-            }
-
-            fn slot(&mut self, name: &str) -> Option<&mut u64> {
-                match name { $(stringify!($field) => Some(&mut self.$field),)* _ => None }
+            /// The value that applies unless the user sets another.
+            pub const fn default_value(self) -> u64 {
+                match self { $(Limit::$variant => $default,)* }
             }
         }
     };
@@ -34,85 +28,119 @@ macro_rules! limits {
 
 limits! {
     /// Bytes of one header that is parsed as a whole (JSON, object graph, SavedModel).
-    header_bytes = 256 << 20;
+    HeaderBytes = "header_bytes", 256 << 20;
     /// Bytes of one table block after decompression.
-    block_bytes = 64 << 20;
+    BlockBytes = "block_bytes", 64 << 20;
     /// Tensors in a checkpoint.
-    tensors = 2_000_000;
+    Tensors = "tensors", 2_000_000;
     /// Axes of one tensor.
-    rank = 254;
+    Rank = "rank", 254;
     /// Bytes of one name.
-    name_bytes = 1 << 20;
+    NameBytes = "name_bytes", 1 << 20;
     /// Stored slices of one tensor.
-    slices = 16_384;
+    Slices = "slices", 16_384;
     /// Elements of one string or variant tensor.
-    string_elements = 16 << 20;
+    StringElements = "string_elements", 16 << 20;
     /// Nodes of a graph or object graph.
-    graph_nodes = 2_000_000;
+    GraphNodes = "graph_nodes", 2_000_000;
     /// Files of one checkpoint, or of the directory that it lies in.
-    files = 65_536;
+    Files = "files", 65_536;
     /// Bytes of one architecture, mapping or position file.
-    text_bytes = 16 << 20;
+    TextBytes = "text_bytes", 16 << 20;
     /// Rules of a mapping, patterns of its `ignore`, and roles.
-    rules = 1024;
+    Rules = "rules", 1024;
     /// Names in the `from` or the `to` of one rule of a mapping.
-    rule_names = 64;
+    RuleNames = "rule_names", 64;
     /// Steps of one rule or role of a mapping.
-    rule_steps = 16;
+    RuleSteps = "rule_steps", 16;
     /// Captures and wildcards of one pattern of a mapping.
-    captures = 32;
+    Captures = "captures", 32;
     /// Bytes of one pattern of a mapping that has captures or wildcards.
-    pattern_bytes = 4096;
+    PatternBytes = "pattern_bytes", 4096;
+}
+
+/// The value of every [`Limit`]. They are checked before memory is allocated or time is spent; exceeding one is a
+/// [`crate::Kind::Limit`] error that names it.
+///
+/// ```
+/// use ckpt_api::{Limit, Limits};
+/// let limits = Limits::default().with(Limit::Tensors, 10);
+/// assert!(limits.check(Limit::Tensors, 10).is_ok());
+/// assert!(limits.check(Limit::Tensors, 11).unwrap_err().to_string().contains("tensors"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits([u64; Limit::ALL.len()]);
+
+impl Default for Limits {
+    fn default() -> Self {
+        let mut values = [0; Limit::ALL.len()];
+        for (value, limit) in values.iter_mut().zip(Limit::ALL) {
+            *value = limit.default_value();
+        }
+        Limits(values)
+    }
 }
 
 impl Limits {
-    /// Sets one limit by name; sizes may carry `k`, `m` or `g`.
+    /// The value of a limit.
+    pub fn get(&self, limit: Limit) -> u64 {
+        // The array has one value for each variant.
+        self.0[limit as usize]
+    }
+
+    /// Sets one limit.
+    pub fn set(&mut self, limit: Limit, value: u64) {
+        self.0[limit as usize] = value;
+    }
+
+    /// The same limits with one of them set.
+    #[must_use]
+    pub fn with(mut self, limit: Limit, value: u64) -> Self {
+        self.set(limit, value);
+        self
+    }
+
+    /// Sets one limit by its name; the value may end with `k`, `m` or `g`.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for an unknown name, listing the known ones, or a value that is no number.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+    pub fn set_by_name(&mut self, name: &str, value: &str) -> Result<()> {
         let number = parse_size(value).ok_or_else(|| {
             Error::usage("the limit is not a number").field(name).found(format!("'{value}'"))
         })?;
-        let known = self.entries();
-        match self.slot(name) {
-            Some(slot) => *slot = number,
-            None => {
-                let names = known.iter().map(|(name, _)| *name);
-                let error = Error::usage("unknown limit").field(name);
-                return Err(error.help(nearest(name, names)));
-            }
-        }
+        let limit = Limit::from_name(name).ok_or_else(|| {
+            let names = Limit::ALL.iter().map(|limit| limit.name());
+            Error::usage("unknown limit").field(name).help(nearest(name, names))
+        })?;
+        self.set(limit, number);
         Ok(())
     }
 
-    /// Checks `found` against the limit called `name`, before anything is allocated for it.
+    /// Checks `found` against a limit, before anything is allocated for it.
     ///
     /// # Errors
-    /// [`crate::Kind::Limit`]; [`crate::Kind::Usage`] for a limit that does not exist, so that a misspelled name never
-    /// switches a check off.
-    // Inlined, a check compares two numbers: the name is known then.
+    /// [`crate::Kind::Limit`], naming the limit and the value that would do.
     #[inline]
-    pub fn check(&self, name: &'static str, found: u64) -> Result<()> {
-        match self.value(name) {
-            Some(limit) if found <= limit => Ok(()),
-            limit => Err(exceeded(name, limit, found)),
-        }
+    pub fn check(&self, limit: Limit, found: u64) -> Result<()> {
+        if found <= self.get(limit) { Ok(()) } else { Err(exceeded(limit, self.get(limit), found)) }
+    }
+}
+
+impl Limit {
+    /// The limit with this [`name`](Limit::name).
+    pub fn from_name(name: &str) -> Option<Limit> {
+        Limit::ALL.iter().copied().find(|limit| limit.name() == name)
     }
 }
 
 #[cold]
-fn exceeded(name: &'static str, limit: Option<u64>, found: u64) -> Error {
-    let Some(limit) = limit else {
-        return Error::usage("the codec checks a limit that does not exist")
-            .field(name)
-            .help("this is a defect of the codec: please report it");
-    };
+fn exceeded(limit: Limit, value: u64, found: u64) -> Error {
     // What is counted one by one may be more than was found so far.
-    let raised = found.max(limit.saturating_mul(2));
+    let raised = found.max(value.saturating_mul(2));
+    let name = limit.name();
     Error::limit(format!("the limit '{name}' is exceeded"))
         .found(found.to_string())
-        .expected(format!("at most {limit}"))
+        .expected(format!("at most {value}"))
         .help(format!("if you trust the file, raise it with --limit {name}={raised}"))
 }
 
@@ -122,31 +150,28 @@ mod tests {
 
     #[test]
     fn an_unknown_limit_lists_the_known_ones() {
-        let error = Limits::default().set("tensor", "5").unwrap_err();
+        let error = Limits::default().set_by_name("tensor", "5").unwrap_err();
         assert!(error.to_string().contains("tensors"), "{error}");
     }
 
     #[test]
-    fn a_check_of_an_unknown_limit_never_passes() {
-        assert!(Limits::default().check("header_byte", 0).is_err());
-    }
-
-    #[test]
-    fn every_limit_can_be_set_and_checked() {
-        let names: Vec<_> = Limits::default().entries().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names.len(), 15);
-        for name in names {
+    fn every_limit_can_be_set_by_its_name_and_is_checked() {
+        for limit in Limit::ALL {
             let mut limits = Limits::default();
-            limits.set(name, "7").unwrap();
-            assert!(limits.check(name, 7).is_ok() && limits.check(name, 8).is_err(), "{name}");
+            assert_eq!(limits.get(*limit), limit.default_value());
+            limits.set_by_name(limit.name(), "7").unwrap();
+            assert!(limits.check(*limit, 7).is_ok(), "{limit:?}");
+            let error = limits.check(*limit, 8).unwrap_err();
+            assert_eq!(error.kind(), crate::Kind::Limit);
+            assert!(error.to_string().contains(limit.name()), "{error}");
         }
     }
 
     #[test]
-    fn a_limit_set_by_name_is_checked_by_name() {
+    fn a_value_may_have_a_unit() {
         let mut limits = Limits::default();
-        limits.set("header_bytes", "1k").unwrap();
-        assert!(limits.check("header_bytes", 1024).is_ok());
-        assert_eq!(limits.check("header_bytes", 1025).unwrap_err().kind(), crate::Kind::Limit);
+        limits.set_by_name("header_bytes", "1k").unwrap();
+        assert_eq!(limits.get(Limit::HeaderBytes), 1024);
+        assert!(limits.set_by_name("header_bytes", "much").is_err());
     }
 }

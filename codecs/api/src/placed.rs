@@ -43,7 +43,7 @@ impl Placed {
     /// their file.
     ///
     /// # Errors
-    /// [`crate::Kind::Mismatch`]: a defect of the codec, not of the input.
+    /// [`crate::Kind::Defect`]: the codec is wrong, not the input.
     pub fn check(&self, checkpoint: &Checkpoint) -> Result<()> {
         self.check_files()?;
         self.check_tensors(checkpoint)?;
@@ -141,7 +141,7 @@ fn check_added(
 }
 
 fn defect(message: &str) -> Error {
-    Error::mismatch(message).help("this is a defect of the target's codec: please report it")
+    Error::defect(message).help("the target's codec is wrong: please report it")
 }
 
 /// One file to be written.
@@ -242,7 +242,7 @@ mod tests {
             let mut placed = placed();
             damage(&mut placed);
             let error = placed.check(&checkpoint()).unwrap_err();
-            assert_eq!(error.kind(), crate::Kind::Mismatch);
+            assert_eq!(error.kind(), crate::Kind::Defect);
             assert!(error.to_string().contains(message), "{message}: {error}");
         }
     }

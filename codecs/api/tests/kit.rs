@@ -3,8 +3,8 @@
 use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{
     Block, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
-    FormatInfo, Input, Limits, Loss, LossKind, Match, Network, OptionKind, OptionSpec, Options, OutputFile,
-    Placed, Placement, Result, Shape, Side, Tensor, TensorId, Written,
+    FormatInfo, Input, Limit, Limits, Loss, LossKind, Match, Network, OptionKind, OptionSpec, Options,
+    OutputFile, Placed, Placement, Result, Shape, Side, Tensor, TensorId, Written,
 };
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -96,7 +96,7 @@ impl Codec for Mini {
 
     fn read(&self, input: &Input, _: &Options, limits: &Limits) -> Result<Contents> {
         if self.is(Fault::PanicsOnLimits) {
-            limits.check("tensors", 1).unwrap();
+            limits.check(Limit::Tensors, 1).unwrap();
         }
         let file = match input.main() {
             Err(_) if self.is(Fault::NeedsNoData) => return Ok(Contents::default()),

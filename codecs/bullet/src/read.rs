@@ -11,8 +11,8 @@ use crate::parameter::Parameter;
 use crate::records::{self, Record};
 use crate::{engine, graph, preset, propose, step};
 use ckpt_api::{
-    Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limits, Match, Options, Packing,
-    Placement, Quantization, Result, Role, Shape, Slot, Tensor, TensorId,
+    Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Match, Options,
+    Packing, Placement, Quantization, Result, Role, Shape, Slot, Tensor, TensorId,
 };
 use std::num::NonZeroU32;
 
@@ -155,7 +155,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let file = self.input.file(LOG)?;
-        let fits = file.len() <= LONGEST_LOG && self.limits.check("header_bytes", file.len()).is_ok();
+        let fits = file.len() <= LONGEST_LOG && self.limits.check(Limit::HeaderBytes, file.len()).is_ok();
         let text = if fits { String::from_utf8(file.bytes(0, file.len())?).ok() } else { None };
         match text {
             Some(text) => self.contents.checkpoint.metadata.insert(ID, KEY_LOG, text),
@@ -425,7 +425,7 @@ impl Reader<'_> {
     /// Adds what is known of the whole.
     fn finish(self) -> Result<Contents> {
         let Reader { mut contents, architecture, mut parts, integers, .. } = self;
-        self.limits.check("tensors", contents.checkpoint.tensors.len() as u64)?;
+        self.limits.check(Limit::Tensors, contents.checkpoint.tensors.len() as u64)?;
         parts.sort_unstable();
         let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
         contents.checkpoint.metadata.insert(ID, KEY_PARTS, names);

@@ -6,7 +6,7 @@
 use crate::architecture::Architecture;
 use crate::format::{Form, Part, Section, entries};
 use crate::parameter::Stored;
-use ckpt_api::{Error, File, Kind, Limits, Result};
+use ckpt_api::{Error, File, Kind, Limit, Limits, Result};
 use std::collections::HashSet;
 
 /// One tensor of the file.
@@ -30,7 +30,7 @@ const STEP: u64 = 64;
 /// [`Kind::Io`].
 pub(crate) fn count(file: &File) -> Result<Option<usize>> {
     let mut limits = Limits::default();
-    limits.name_bytes = 256;
+    limits.set(Limit::NameBytes, 256);
     let parsed = [attempt(file, Form::Current, &limits)?, attempt(file, Form::Rows, &limits)?];
     Ok(parsed.into_iter().flatten().map(|records| records.len()).find(|count| *count > 0))
 }
@@ -73,9 +73,7 @@ pub(crate) fn read(
 }
 
 fn offset(error: &Error) -> u64 {
-    let context = error.context();
-    let offset = context.iter().find(|(label, _)| *label == "offset");
-    offset.and_then(|(_, offset)| offset.parse().ok()).unwrap_or(0)
+    error.context().offset.unwrap_or(0)
 }
 
 /// Whether the file is of this form: a disk that fails does not tell.
@@ -92,7 +90,7 @@ fn parse(file: &File, form: Form, limits: &Limits) -> Result<Vec<Record>> {
     let mut seen = HashSet::new();
     let mut at = 0;
     while at < file.len() {
-        limits.check("tensors", records.len() as u64 + 1).map_err(|error| error.file(file.name()))?;
+        limits.check(Limit::Tensors, records.len() as u64 + 1).map_err(|error| error.file(file.name()))?;
         let record =
             parse_record(file, at, form, limits).map_err(|error| error.file(file.name()).offset(at))?;
         // Within the file, as was checked.
@@ -147,7 +145,7 @@ fn parse_id(file: &File, start: u64, limits: &Limits) -> Result<String> {
                 .expected("a line of printable ASCII")
                 .help("it is damaged, or no file of bullet's optimizer, or one of before 2024-10, which records=headerless reads"));
         }
-        limits.check("name_bytes", id.len() as u64)?;
+        limits.check(Limit::NameBytes, id.len() as u64)?;
         if part.is_some() {
             return String::from_utf8(id).map_err(|_| Error::corrupt("the id is not text"));
         }
@@ -213,10 +211,7 @@ pub(crate) fn check(records: &[Record], architecture: &Architecture) -> Result<(
             Error::usage("the file has a record that the architecture does not know")
                 .tensor(&record.id)
                 .found(format!("{} numbers", record.count))
-                .help(error.context().into_iter().find(|(label, _)| *label == "help").map_or_else(
-                    || "describe it in the architecture file, under tensors".into(),
-                    |(_, help)| help,
-                ))
+                .help(error.context().help.unwrap_or("describe it in the architecture file, under tensors"))
         })?;
         if stored.elements() != Some(record.count) {
             return Err(disagrees(&stored, record.count));

@@ -1,12 +1,12 @@
 //! step.txt of RAdam: how many steps each weight was trained.
 
 use crate::records::Record;
-use ckpt_api::{Error, File, Limits, Result};
+use ckpt_api::{Error, File, Limit, Limits, Result};
 use std::collections::HashSet;
 
 /// Reads the text, which must have one line for every weight.
 pub(crate) fn read(file: &File, weights: &[Record], limits: &Limits) -> Result<String> {
-    limits.check("header_bytes", file.len())?;
+    limits.check(Limit::HeaderBytes, file.len())?;
     let text = String::from_utf8(file.bytes(0, file.len())?).map_err(|error| {
         Error::corrupt("the text is not UTF-8").offset(error.utf8_error().valid_up_to() as u64)
     })?;

@@ -6,8 +6,8 @@ use crate::format::{
 };
 use crate::graph::{self, Stated};
 use ckpt_api::{
-    Contents, DType, Encoding, Error, Extent, File, FileId, Input, Limits, Match, Options, Placement, Result,
-    Rules, Shape, Tensor, TensorId,
+    Contents, DType, Encoding, Error, Extent, File, FileId, Input, Limit, Limits, Match, Options, Placement,
+    Result, Rules, Shape, Tensor, TensorId,
 };
 
 /// Certain where magic number, version and number of layers fit; a magic number alone could be four bytes of weights.
@@ -114,7 +114,7 @@ impl Header {
     }
 
     fn entries(&self, file: &File, limits: &Limits) -> Result<Vec<Entry>> {
-        limits.check("tensors", self.layers).map_err(|error| error.field("num_layers").offset(8))?;
+        limits.check(Limit::Tensors, self.layers).map_err(|error| error.field("num_layers").offset(8))?;
         let start = self.version.header_bytes();
         let table = file.bytes(start, self.data.saturating_sub(start))?;
         let (entries, _) = table.as_chunks::<20>();

@@ -7,8 +7,8 @@ use crate::format::{
 };
 use crate::training;
 use ckpt_api::{
-    Axis, Checkpoint, Contents, DType, Encoding, Error, Extent, File, FileId, Graph, Input, Limits, Match,
-    Node, Options, Placement, Result, Rules, Shape, Tensor, TensorId,
+    Axis, Checkpoint, Contents, DType, Encoding, Error, Extent, File, FileId, Graph, Input, Limit, Limits,
+    Match, Node, Options, Placement, Result, Rules, Shape, Tensor, TensorId,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -28,7 +28,7 @@ fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents
     let mut cursor = Cursor { file, at: 0 };
     let text = read_json(&mut cursor, limits)?;
     let description = Description::parse(&text, &mut rules).map_err(|error| error.offset(JSON_OFFSET))?;
-    limits.check("graph_nodes", description.layers.len() as u64)?;
+    limits.check(Limit::GraphNodes, description.layers.len() as u64)?;
     let stored = read_directory(&mut cursor, limits, &mut rules)?;
     let shapes: BTreeMap<Key, &Shape> = stored.iter().map(|tensor| (tensor.key, &tensor.shape)).collect();
     let (dialect, note) = match options.text("dialect").and_then(Dialect::from_name) {
@@ -67,8 +67,8 @@ impl Cursor<'_> {
     }
 
     /// Reads how many things of at least `size` bytes each follow. A file that is too short for them is cut short,
-    /// whatever the limit called `limit` says.
-    fn count(&mut self, field: &str, size: u64, limits: &Limits, limit: &'static str) -> Result<u64> {
+    /// whatever `limit` allows.
+    fn count(&mut self, field: &str, size: u64, limits: &Limits, limit: Limit) -> Result<u64> {
         let start = self.at;
         let count = u64::from(self.u32(field)?);
         let (needed, left) = (count.saturating_mul(size), self.file.len().saturating_sub(self.at));
@@ -112,7 +112,7 @@ fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
             .found(found)
             .expected("1, little-endian"));
     }
-    let len = cursor.count("json_len", 1, limits, "header_bytes")?;
+    let len = cursor.count("json_len", 1, limits, Limit::HeaderBytes)?;
     cursor.text(len, "JSON")
 }
 
@@ -130,7 +130,7 @@ fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -
             "DataCode stops here while saving a model that has a layer without bias: give it one and save again",
         ));
     }
-    let count = cursor.count("tensor_count", format::SMALLEST_TENSOR, limits, "tensors")?;
+    let count = cursor.count("tensor_count", format::SMALLEST_TENSOR, limits, Limit::Tensors)?;
     let mut stored: Vec<Stored> = Vec::new();
     let mut last: HashMap<Key, usize> = HashMap::new();
     for index in 0..count {
@@ -166,7 +166,7 @@ fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -
 fn read_stored(cursor: &mut Cursor<'_>, limits: &Limits, index: u64) -> Result<Stored> {
     let start = cursor.at;
     let field = format!("tensor {index}");
-    let name_len = cursor.count(&field, 1, limits, "name_bytes")?;
+    let name_len = cursor.count(&field, 1, limits, Limit::NameBytes)?;
     let name = cursor.text(name_len, &field)?;
     read_shape(cursor, limits, &name)
         .map_err(|error| error.offset(start).field(field).tensor(name.escape_debug().to_string()))
@@ -177,7 +177,7 @@ fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<St
         Error::corrupt("the tensor's name is not one that the format has")
             .expected("layer<number>.weight or layer<number>.bias")
     })?;
-    let rank = cursor.count("ndim", 4, limits, "rank")?;
+    let rank = cursor.count("ndim", 4, limits, Limit::Rank)?;
     let dims = cursor.bytes(rank.saturating_mul(4))?;
     let dims =
         dims.chunks_exact(4).map(|dim| dim.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)));
@@ -408,7 +408,7 @@ impl<'a> Binding<'a> {
         for (position, layer) in layers.iter().enumerate() {
             let own = self.description.name(position).filter(|name| !name.is_empty());
             let name = if linear(&position) { &rule[position] } else { own.unwrap_or(&rule[position]) };
-            limits.check("name_bytes", name.len() as u64)?;
+            limits.check(Limit::NameBytes, name.len() as u64)?;
             // Dialect b repeats names; a Linear layer keeps the one that its tensors have.
             let unique = linear(&position) || taken.insert(name);
             let name = if unique { name.to_owned() } else { format!("{name}#{position}") };

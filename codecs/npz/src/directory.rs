@@ -6,7 +6,7 @@ use crate::archive::{
     STORED,
 };
 use crate::format::{INSIDE, stays_inside};
-use ckpt_api::{Error, File, Limits, Result};
+use ckpt_api::{Error, File, Limit, Limits, Result};
 use std::collections::HashSet;
 
 /// Longest comment at the end of an archive.
@@ -52,8 +52,8 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
     if end.count.checked_mul(CENTRAL_BYTES).is_none_or(|least| least > end.size) {
         return Err(differs(format!("{} bytes", end.size)));
     }
-    limits.check("tensors", end.count).map_err(|error| error.offset(end.at))?;
-    limits.check("header_bytes", end.size).map_err(|error| error.offset(end.at))?;
+    limits.check(Limit::Tensors, end.count).map_err(|error| error.offset(end.at))?;
+    limits.check(Limit::HeaderBytes, end.size).map_err(|error| error.offset(end.at))?;
     let bytes = file.bytes(end.start, end.size)?;
     let mut fields = Fields { bytes: &bytes, at: end.start };
     let mut entries = Vec::new();

@@ -1,7 +1,7 @@
 //! The header of a `.npy` array: magic number, version, length, and a Python dict of three keys.
 
 use crate::format::{code, dtype};
-use ckpt_api::{DType, Encoding, Endian, Error, File, Limits, Packing, Result, Shape};
+use ckpt_api::{DType, Encoding, Endian, Error, File, Limit, Limits, Packing, Result, Shape};
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// What NumPy makes the bytes before the data a multiple of.
@@ -80,7 +80,7 @@ impl Stored {
         })?;
         let length = piece(8, version.length_bytes())?;
         let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        limits.check("header_bytes", length).map_err(|error| error.offset(at(8)))?;
+        limits.check(Limit::HeaderBytes, length).map_err(|error| error.offset(at(8)))?;
         let first = 8 + version.length_bytes();
         if first.checked_add(length).is_none_or(|end| end > len) {
             return Err(short().expected(format!("{length} bytes from its offset {first}")));

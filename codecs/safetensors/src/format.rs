@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn a_json_error_is_found_at_its_byte() {
         let error = Header::parse(b"{\"a\":\n  7}").unwrap_err();
-        assert_eq!(error.context()[..2], [("offset", "16".to_owned()), ("field", "a".to_owned())]);
+        assert_eq!((error.context().offset, error.context().field), (Some(16), Some("a")));
     }
 
     /// All finite values from 0 up of a float with these bits, leaving out the last `specials` codes.

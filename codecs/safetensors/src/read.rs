@@ -4,8 +4,8 @@ use crate::carried::{self, Carried};
 use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index, LENGTH_BYTES};
 use crate::{INDEX_NAMESPACE, NAMESPACE};
 use ckpt_api::{
-    Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limits, Match, Packing, Placement, Result,
-    Shape, Tensor, TensorId,
+    Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, Packing, Placement,
+    Result, Shape, Tensor, TensorId,
 };
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
@@ -120,9 +120,9 @@ fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
             .expected(format!("at most {} bytes", file.len().saturating_sub(LENGTH_BYTES)))
             .help("the file is cut short, or is no safetensors file")
     })?;
-    limits.check("header_bytes", len).map_err(named)?;
+    limits.check(Limit::HeaderBytes, len).map_err(named)?;
     let header = Header::parse(&file.bytes(LENGTH_BYTES, len)?).map_err(named)?;
-    limits.check("tensors", header.tensors.len() as u64).map_err(named)?;
+    limits.check(Limit::Tensors, header.tensors.len() as u64).map_err(named)?;
     let end = start.checked_add(header.data_len());
     if end != Some(file.len()) {
         let short = end.is_none_or(|end| end > file.len());
@@ -142,7 +142,7 @@ fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
 
 fn read_index(file: &File, limits: &Limits) -> Result<Index> {
     let named = |error: Error| error.file(file.name());
-    limits.check("header_bytes", file.len()).map_err(named)?;
+    limits.check(Limit::HeaderBytes, file.len()).map_err(named)?;
     Index::parse(&file.bytes(0, file.len())?).map_err(named)
 }
 
@@ -229,9 +229,9 @@ fn read_set(input: &Input, name: &str, limits: &Limits) -> Result<Contents> {
     let shown = input.display(name);
     let index = read_index(&input.file(name)?, limits)?;
     let weight_map = &index.weight_map.0;
-    limits.check("tensors", weight_map.len() as u64).map_err(|error| error.file(&shown))?;
+    limits.check(Limit::Tensors, weight_map.len() as u64).map_err(|error| error.file(&shown))?;
     let shards: BTreeSet<&str> = weight_map.values().map(String::as_str).collect();
-    limits.check("files", shards.len() as u64).map_err(|error| error.file(&shown))?;
+    limits.check(Limit::Files, shards.len() as u64).map_err(|error| error.file(&shown))?;
 
     let mut contents = Contents::default();
     let mut listed: HashMap<&str, &str> =

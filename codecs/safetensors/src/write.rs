@@ -5,8 +5,8 @@ use crate::format::{
 };
 use crate::{INDEX_NAMESPACE, NAMESPACE, carried};
 use ckpt_api::{
-    Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Limits, Loss, LossKind,
-    Options, OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
+    Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Limit, Loss, LossKind, Options,
+    OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
 };
 use safetensors::Dtype;
 use serde_json::{Map, Value};
@@ -333,7 +333,7 @@ fn add_index(
         return Err(Error::unsupported("a sharded set needs at least one tensor")
             .help(format!("name the output {}{EXTENSION} instead", target.stem)));
     }
-    let limit = Limits::default().files;
+    let limit = Limit::Files.default_value();
     if placed.files.len() as u64 >= limit {
         return Err(Error::usage("there would be too many shards")
             .field("shard_size")

@@ -3,7 +3,7 @@
 use crate::format::{Entry, Header};
 use crate::names::shown;
 use crate::{ordered_code, table};
-use ckpt_api::{Error, File, Limits, Repair, Result};
+use ckpt_api::{Error, File, Limit, Limits, Repair, Result};
 
 /// An entry and its key.
 pub(crate) type Keyed = (Box<[u8]>, Entry);
@@ -32,12 +32,12 @@ impl Index {
                 None => return Err(place(no_header()).found(format!("the key '{}'", shown(key)))),
                 Some(header) => {
                     let place = |error: Error| place(error).tensor(shown(key));
-                    limits.check("tensors", entries.len() as u64 + 1).map_err(place)?;
-                    limits.check("name_bytes", key.len() as u64).map_err(place)?;
+                    limits.check(Limit::Tensors, entries.len() as u64 + 1).map_err(place)?;
+                    limits.check(Limit::NameBytes, key.len() as u64).map_err(place)?;
                     let entry = Entry::parse(value, header.shards, at).map_err(place)?;
                     // In memory, keys that share prefixes and slices take many times what they take in the file.
                     held = held.saturating_add(key.len() as u64).saturating_add(entry.slice_bytes());
-                    limits.check("header_bytes", held).map_err(place)?;
+                    limits.check(Limit::HeaderBytes, held).map_err(place)?;
                     entries.push((key.into(), entry));
                 }
             }
@@ -60,7 +60,9 @@ impl Index {
     pub(crate) fn slices(&self, limits: &Limits) -> Result<Vec<bool>> {
         let mut is_slice = vec![false; self.entries.len()];
         for (key, entry) in self.entries.iter().filter(|(_, entry)| !entry.slices.is_empty()) {
-            limits.check("slices", entry.slices.len() as u64).map_err(|error| error.tensor(shown(key)))?;
+            limits
+                .check(Limit::Slices, entry.slices.len() as u64)
+                .map_err(|error| error.tensor(shown(key)))?;
             for (number, extents) in entry.slices.iter().enumerate() {
                 let wrong = |message: &str| {
                     let error = Error::corrupt(message).offset(entry.at).tensor(shown(key));

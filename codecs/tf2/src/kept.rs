@@ -9,7 +9,7 @@ use crate::ordered_code::slice_key;
 use crate::slices::slice_text;
 use crate::table_writer::Compression;
 use crate::write::{self, MOST_FILLER, is_bounded};
-use ckpt_api::{Contents, File, Input, Limits, Result, TensorId};
+use ckpt_api::{Contents, File, Input, Limit, Limits, Result, TensorId};
 use serde_json::{Value, json};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,7 +170,7 @@ fn keep_layout(contents: &mut Contents, stored: &[TensorId], all: &[Run], bundle
     let shards = bundle.index.header.shards;
     // Else a few bytes that claim many files would have each of them looked for.
     let most = (stored.len() as u64).saturating_mul(4).max(64);
-    if u64::from(shards) > most.min(bundle.limits.files) {
+    if u64::from(shards) > most.min(bundle.limits.get(Limit::Files)) {
         contents.notes.push(format!(
             "the index counts {shards} data files, most of which hold nothing; written as a TensorFlow checkpoint, \
              they are left out"
@@ -309,7 +309,7 @@ fn keep_index(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
     if !index.repairs.is_empty() || is_as_written(file, index)? {
         return Ok(());
     }
-    if limits.check("header_bytes", file.len()).is_err() {
+    if limits.check(Limit::HeaderBytes, file.len()).is_err() {
         contents.notes.push("the index is too long to be kept; it is written anew".to_owned());
         return Ok(());
     }

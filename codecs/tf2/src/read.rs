@@ -10,7 +10,7 @@ use crate::slices::{self, Joined, Part};
 use crate::strings::{self, Elements, Run};
 use crate::{finish, names};
 use ckpt_api::{
-    Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limits, Metadata, Options,
+    Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Options,
     Placement, Region, Result, Tensor, TensorId,
 };
 use std::borrow::Cow;
@@ -70,7 +70,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 
 /// An error in what an entry says is where the entry is; any other says itself where it is.
 fn located(error: Error, index: &File, entry: &Entry) -> Error {
-    match error.context().iter().any(|(label, _)| *label == "file") {
+    match error.context().file.is_some() {
         true => error,
         false => error.file(index.name()).offset(entry.at),
     }
@@ -109,7 +109,7 @@ fn description<'a>(
     let read = |name: &Option<String>| -> Result<Option<Vec<u8>>> {
         let Some(name) = name else { return Ok(None) };
         let file = input.file(name)?;
-        limits.check("header_bytes", file.len()).map_err(|error| error.file(file.name()))?;
+        limits.check(Limit::HeaderBytes, file.len()).map_err(|error| error.file(file.name()))?;
         file.bytes(0, file.len()).map(Some)
     };
     let (saved_model, keras_metadata) = (read(&location.saved_model)?, read(&location.keras_metadata)?);
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         self.string_elements = self.string_elements.saturating_add(entry.shape.elements());
         // Before the file is opened: what cannot fit is wrong whether the data is here or not.
         strings::check_room(entry)?;
-        self.limits.check("string_elements", self.string_elements)?;
+        self.limits.check(Limit::StringElements, self.string_elements)?;
         if entry.dtype == DType::Variant {
             self.scan(entry.size)?;
             self.hold_extents(entry)?;
@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
     /// Takes `bytes` from what may be read or held here.
     fn scan(&mut self, bytes: u64) -> Result<()> {
         self.scanned = self.scanned.saturating_add(bytes);
-        self.limits.check("header_bytes", self.scanned)
+        self.limits.check(Limit::HeaderBytes, self.scanned)
     }
 
     /// A data file, kept open.
@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
         let found = contents.checkpoint.tensor(OBJECT_GRAPH).filter(|(_, tensor)| text(tensor));
         let placement = found.and_then(|(id, _)| contents.placements.get(id.0));
         let Some([extent]) = placement.map(|placement| &placement.extents[..]) else { return Ok(None) };
-        self.limits.check("header_bytes", extent.len).map_err(|error| error.tensor(names::shown(key)))?;
+        self.limits.check(Limit::HeaderBytes, extent.len).map_err(|error| error.tensor(names::shown(key)))?;
         let file = self.data(entry.shard)?;
         let checksum = extent.checksum.clone();
         let mut run = [Run { offset: extent.offset, len: extent.len, checksum }];

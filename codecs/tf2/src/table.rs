@@ -3,7 +3,7 @@
 use crate::format::{FOOTER_LEN, MAGIC, TRAILER_LEN, crc32c, mask};
 use crate::names::shown;
 use crate::varint::{varint32, varint64};
-use ckpt_api::{Error, File, Limits, Repair, Result};
+use ckpt_api::{Error, File, Limit, Limits, Repair, Result};
 use nom::bytes::complete::take;
 use nom::{IResult, Parser};
 
@@ -168,8 +168,8 @@ impl Scan<'_> {
                 .map_err(|_| Error::corrupt("the index names no block").file(file.name()).offset(at))?;
             // Shared prefixes make them longer in memory than in the file.
             bytes = bytes.saturating_add(separator.len() as u64);
-            limits.check("header_bytes", bytes)?;
-            limits.check("tensors", blocks.len() as u64 + 1)?;
+            limits.check(Limit::HeaderBytes, bytes)?;
+            limits.check(Limit::Tensors, blocks.len() as u64 + 1)?;
             blocks.push(Indexed { separator: separator.to_vec(), handle });
             Ok(())
         })?;
@@ -186,7 +186,7 @@ impl Scan<'_> {
                 .expected(format!("an end before the footer of a file of {} bytes", self.file.len())));
         }
         self.limits
-            .check("block_bytes", size)
+            .check(Limit::BlockBytes, size)
             .map_err(|error| error.file(self.file.name()).offset(offset))?;
         let mut bytes = self.file.bytes(offset, size + TRAILER_LEN)?;
         let trailer = bytes.split_off(bytes.len() - 4);
@@ -220,7 +220,7 @@ impl Scan<'_> {
         if claimed > bytes.len().saturating_mul(MOST) {
             return Err(corrupt(format!("{} bytes that claim to be {claimed}", bytes.len())));
         }
-        self.limits.check("block_bytes", claimed as u64).map_err(|error| error.file(self.file.name()))?;
+        self.limits.check(Limit::BlockBytes, claimed as u64).map_err(|error| error.file(self.file.name()))?;
         snap::raw::Decoder::new().decompress_vec(bytes).map_err(|error| corrupt(error.to_string()))
     }
 

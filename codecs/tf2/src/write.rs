@@ -216,6 +216,5 @@ struct Part {
 }
 
 fn misplaced() -> Error {
-    Error::mismatch("a tensor would lie in no data file")
-        .help("this is a defect of the target's codec: please report it")
+    Error::defect("a tensor would lie in no data file")
 }

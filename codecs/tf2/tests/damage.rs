@@ -96,8 +96,7 @@ fn a_name_longer_than_the_limit_is_refused() {
 #[test]
 fn what_an_entry_says_wrong_is_placed_at_the_entry() {
     let error = read(&index_of(vec![(b"k".to_vec(), entry(1, &[3], 0, 0, 4, 0))]), &[]).unwrap_err();
-    let context = error.context();
-    let labels: Vec<&str> = context.iter().map(|(label, _)| *label).collect();
+    let labels: Vec<&str> = error.context().pairs().map(|(label, _)| label).collect();
     assert_eq!(labels, ["file", "offset", "field", "tensor", "found", "expected", "help"], "{error}");
 }
 

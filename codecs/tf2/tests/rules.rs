@@ -117,7 +117,7 @@ fn limits_hold_before_anything_is_allocated() {
         ),
     ] {
         let mut limits = Limits::default();
-        limits.set(limit, value).unwrap();
+        limits.set_by_name(limit, value).unwrap();
         let error = inspected(&bundle.input(), &limits).unwrap_err();
         assert_eq!(error.kind(), Kind::Limit, "{limit}: {error}");
     }
@@ -388,10 +388,10 @@ fn an_index_that_is_cut_short_is_told_as_what_it_is_wherever_the_cut_is() {
             assert_eq!(error.kind(), Kind::Corrupt);
             let (message, context) = (error.message(), error.context());
             assert_eq!(message.contains("TensorFlow index is cut short"), told, "{len} bytes: {message}");
-            let labels: Vec<&str> = context.iter().map(|(label, _)| *label).collect();
+            let labels: Vec<&str> = context.pairs().map(|(label, _)| label).collect();
             assert_eq!(labels, ["file", "offset", "found", "expected", "help"], "{error}");
             let found = if len == 0 { "no bytes".to_owned() } else { format!("{len} bytes") };
-            assert!(context[2].1.starts_with(&found), "{error}");
+            assert!(context.found.unwrap().starts_with(&found), "{error}");
         }
     }
 }

@@ -46,7 +46,7 @@ fn byte(name: &str) -> Tensor {
 fn error(checkpoint: &Checkpoint, message: &str) {
     let error = place(checkpoint, "m", &[]).unwrap_err();
     assert!(error.to_string().contains(message), "{error}");
-    assert!(error.context().iter().any(|(label, _)| *label == "help"), "{error}");
+    assert!(error.context().help.is_some(), "{error}");
 }
 
 /// An object graph of one object that has these keys.

@@ -65,7 +65,7 @@ pub(super) fn read_mapping(name: &str, limits: &Limits) -> Result<Mapping> {
     match Mapping::builtin(name) {
         Some(mapping) if !path.exists() => Ok(mapping),
         None if !path.exists() && !looks_like_a_file => Err(unknown(name)),
-        _ => Mapping::from_toml_within(&read_text(path, limits, "text_bytes")?, name, limits),
+        _ => Mapping::from_toml_within(&read_text(path, limits, ckpt_api::Limit::TextBytes)?, name, limits),
     }
 }
 

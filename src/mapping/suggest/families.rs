@@ -5,6 +5,7 @@ use crate::mapping::pattern::{Class, Part, Pattern};
 use crate::mapping::relation::Relation;
 use crate::mapping::rule::Rule;
 use crate::mapping::usual;
+use ckpt_api::Limit;
 use std::collections::BTreeMap;
 
 /// A name cut at its numbers: one more text than numbers.
@@ -91,7 +92,7 @@ fn split<'p>(members: &[Member<'p>]) -> Vec<Family<'p>> {
 /// The rule for all of these, if they agree.
 fn family<'p>(members: &[&Member<'p>]) -> Option<Family<'p>> {
     let (first, rest) = members.split_first()?;
-    if rest.is_empty() || first.from.numbers.len() > usual(|limits| limits.captures) {
+    if rest.is_empty() || first.from.numbers.len() > usual(Limit::Captures) {
         return None;
     }
     let varies = |cut: for<'m> fn(&'m Member<'p>) -> &'m Cut, position: usize| {
@@ -127,7 +128,7 @@ fn family<'p>(members: &[&Member<'p>]) -> Option<Family<'p>> {
         written.insert(target, Part::Capture { name: name(source), class, shift });
     }
     let (from, to) = (pattern(&first.from, &captured), pattern(&first.to, &written));
-    if from.as_source().len().max(to.as_target().len()) > usual(|limits| limits.pattern_bytes) {
+    if from.as_source().len().max(to.as_target().len()) > usual(Limit::PatternBytes) {
         return None;
     }
     let rule = Rule {
@@ -192,7 +193,7 @@ pub(super) fn ignored(names: &[&str], others: &[&str]) -> Vec<Pattern> {
         groups.entry(Cut::new(name).texts).or_default().push(name);
     }
     let mut patterns = Vec::new();
-    let are_few = groups.len() <= usual(|limits| limits.rules);
+    let are_few = groups.len() <= usual(Limit::Rules);
     for group in groups.into_values() {
         let literals = || group.iter().map(|name| Pattern::literal(name));
         let Some(first) = group.first().map(|name| Cut::new(name)) else { continue };
@@ -204,7 +205,7 @@ pub(super) fn ignored(names: &[&str], others: &[&str]) -> Vec<Pattern> {
         if are_few
             && group.len() > 1
             && first.numbers.len() <= 8
-            && form.as_source().len() <= usual(|limits| limits.pattern_bytes)
+            && form.as_source().len() <= usual(Limit::PatternBytes)
             && group.iter().all(matches)
             && !others.iter().any(matches)
         {

@@ -14,7 +14,7 @@ use super::{Mapping, quote, usual};
 use crate::recipe::AxisStep;
 use crate::source::Source;
 use crate::words::count;
-use ckpt_api::{Limits, Result, TensorId};
+use ckpt_api::{Limit, Limits, Result, TensorId};
 use families::{Family, families, ignored};
 use pairs::Pairing;
 use serde::Serialize;
@@ -157,7 +157,7 @@ fn mapping(pairs: &[Pair], names: &[String]) -> Result<Mapping> {
 /// Families whose rules match no name of another pair; the largest, where there are too many.
 fn sound<'p>(mut families: Vec<Family<'p>>, pairs: &[Pair]) -> Vec<Family<'p>> {
     families.sort_by_key(|family| std::cmp::Reverse(family.pairs.len()));
-    families.truncate(usual(|limits| limits.rules));
+    families.truncate(usual(Limit::Rules));
     let separator = Separators::default().source;
     families.retain(|family| {
         let own: BTreeSet<&String> = family.pairs.iter().flat_map(|pair| &pair.sources).collect();
@@ -184,7 +184,7 @@ fn said(pairs: &[Pair], families: Vec<Family>, names: &[&str]) -> Result<Mapping
     let paired: BTreeSet<&str> = pairs.iter().flat_map(|pair| &pair.sources).map(String::as_str).collect();
     let (paired, others): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| paired.contains(*name));
     mapping.ignore = ignored(&others, &paired);
-    if mapping.ignore.len() > usual(|limits| limits.rules) && mapping.rules.is_empty() {
+    if mapping.ignore.len() > usual(Limit::Rules) && mapping.rules.is_empty() {
         // The lookup goes first.
         mapping.ignore = vec![Pattern::ignored("**", &Limits::default())?];
     }

@@ -7,6 +7,7 @@ use super::{Basis, Pair};
 use crate::mapping::usual;
 use crate::recipe::AxisStep;
 use crate::source::Source;
+use ckpt_api::Limit;
 use ckpt_api::TensorId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +65,7 @@ impl<'s> Pairing<'s> {
             let complete = match (of_a.len(), of_b.len()) {
                 _ if of_b.iter().any(|b| crowded.contains(b)) => false,
                 (1, 1) => true,
-                _ if of_a.len().max(of_b.len()) > usual(|limits| limits.rule_names) => false,
+                _ if of_a.len().max(of_b.len()) > usual(Limit::RuleNames) => false,
                 _ if equal.constant.contains(a) => false,
                 (1, _) => of_b.iter().all(|b| backwards.get(b) == Some(&of_a)),
                 (_, 1) => of_a.iter().all(alone),

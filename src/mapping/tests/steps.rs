@@ -4,6 +4,7 @@ use super::super::usual;
 use super::{apply, assert_says, fails, mapping, refused, rule, target};
 use crate::mapping::{Applied, Mapping};
 use ckpt_api::Kind;
+use ckpt_api::Limit;
 
 /// `name = sources: recipe`, one for each target.
 fn shown(applied: &Applied) -> Vec<String> {
@@ -144,7 +145,7 @@ fn a_wrong_step_is_refused_with_its_line_and_the_nearest() {
     assert_says(&error, &["line 4, rule 1, steps", "did you mean 'transpose'"]);
     let error = refused("[roles]\nr = ['squeeze']\n[[rule]]\nfrom = 'a'\nto = 'b'\nrole = 'r'").to_string();
     assert_says(&error, &["line 2, roles, 'r'", "squeeze 0"]);
-    let many = vec!["'transpose'"; usual(|limits| limits.rule_steps) + 1].join(",");
+    let many = vec!["'transpose'"; usual(Limit::RuleSteps) + 1].join(",");
     let error = refused(&format!("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = [{many}]"));
     assert_eq!(error.kind(), Kind::Limit);
 }
@@ -263,7 +264,7 @@ fn split_merge_and_tie_need_their_number_of_names() {
         let error = refused(&format!("[[rule]]\nfrom = {from}\nto = {to}\n{relation}")).to_string();
         assert_says(&error, &["line 2, rule 1", words[0], words[1]]);
     }
-    let many: Vec<String> = (0..=usual(|limits| limits.rule_names)).map(|n| format!("'{n}'")).collect();
+    let many: Vec<String> = (0..=usual(Limit::RuleNames)).map(|n| format!("'{n}'")).collect();
     let error = refused(&format!("[[rule]]\nfrom = 'x'\nto = [{}]\nsplit = 0", many.join(",")));
     assert_eq!(error.kind(), Kind::Limit);
 }

@@ -9,7 +9,7 @@ mod memory;
 
 pub use memory::{read, read_given, write};
 
-use crate::{Codec, Contents, FormatInfo, Input, Limits, Match, Options, Side};
+use crate::{Codec, Contents, FormatInfo, Input, Limit, Limits, Match, Options, Side};
 use memory::place;
 use std::collections::BTreeMap;
 
@@ -131,8 +131,8 @@ fn check_reading_again(codec: &dyn Codec, sample: &Sample, contents: &Contents) 
     let same = again.is_ok_and(|(again, _)| again == *contents);
     assert!(same, "{}: reading twice gives different checkpoints", sample.name);
     let mut limits = Limits::default();
-    for (name, _) in Limits::default().entries() {
-        limits.set(name, "0").unwrap_or_else(|error| panic!("{name}: {error}"));
+    for limit in Limit::ALL {
+        limits.set(*limit, 0);
     }
     let info = codec.info();
     if let Ok(options) = Options::parse(info.id, info.options, Side::Read, &sample.read) {
@@ -163,8 +163,11 @@ fn check_refusal(codec: &dyn Codec, sample: &Sample, files: BTreeMap<String, Vec
     let Err(error) = read(codec, &input, &sample.read) else {
         panic!("{}: {what} is accepted", sample.name);
     };
-    let names_file = error.context().iter().any(|(label, _)| *label == "file");
-    assert!(names_file, "{}: {what}: the error does not say which file: {error}", sample.name);
+    assert!(
+        error.context().file.is_some(),
+        "{}: {what}: the error does not say which file: {error}",
+        sample.name
+    );
 }
 
 /// Every position of the first 4 KiB, then steps that grow with the file, and the last 64.

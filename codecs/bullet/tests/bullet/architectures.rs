@@ -242,8 +242,7 @@ proptest! {
         files.get_mut(name).unwrap()[at] ^= 1 << bit;
         let error = checked(&files).unwrap_err();
         prop_assert_eq!(error.kind(), ckpt_api::Kind::Mismatch);
-        let context = error.context();
-        let offset = context.iter().find(|(label, _)| *label == "offset").unwrap().1.parse::<usize>().unwrap();
+        let offset = usize::try_from(error.context().offset.unwrap()).unwrap();
         prop_assert!(error.to_string().contains(name) && (offset..offset + 4).contains(&at), "{} {}", at, error);
     }
 

@@ -55,7 +55,7 @@ fn a_directory_is_refused() {
 #[test]
 fn more_layers_than_the_limit_are_refused() {
     let mut limits = Limits::default();
-    limits.set("tensors", "2").unwrap();
+    limits.set_by_name("tensors", "2").unwrap();
     let options = Options::parse("cnn2", Cnn2.info().options, Side::Read, &pairs(&[])).unwrap();
     let error = Cnn2.read(&input(&Parts::of(&EXAMPLE).bytes()), &options, &limits).unwrap_err();
     assert_eq!(error.kind(), Kind::Limit);

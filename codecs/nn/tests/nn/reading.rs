@@ -186,7 +186,7 @@ fn every_limit_is_checked() {
         [("header_bytes", 8), ("tensors", 3), ("rank", 1), ("name_bytes", 4), ("graph_nodes", 3)]
     {
         let mut limits = Limits::default();
-        limits.set(limit, &value.to_string()).unwrap();
+        limits.set_by_name(limit, &value.to_string()).unwrap();
         let input = Input::memory("m", BTreeMap::from([("m".to_owned(), mlp_b())]));
         let error = Nn.read(&input, &Options::default(), &limits).unwrap_err();
         assert!(error.kind() == Kind::Limit && error.to_string().contains(limit), "{error}");

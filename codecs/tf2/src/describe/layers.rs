@@ -8,7 +8,7 @@
 use super::chain::{Chain, Context, MOST_STEPS, Step, Why};
 use super::objects::Objects;
 use super::roles;
-use ckpt_api::{Limits, Result};
+use ckpt_api::{Limit, Limits, Result};
 
 /// The chain; `None` where nothing looks like a Keras model.
 ///
@@ -23,7 +23,7 @@ pub(super) fn chain(
         return if holds_layers(objects) { Err(Why(UNORDERED.into())) } else { Ok(None) };
     };
     let optimizers = roles::optimizers(objects);
-    let mut budget = limits.graph_nodes.min(MOST_FOLLOWED);
+    let mut budget = limits.get(Limit::GraphNodes).min(MOST_FOLLOWED);
     let (mut steps, mut assumed) = (Vec::new(), false);
     for layer in &layers {
         let held = held(objects, layer.id, &optimizers, &mut budget)?;
@@ -73,7 +73,7 @@ fn layers(objects: &Objects, chained: bool, limits: &Limits) -> Result<Option<Ve
     let Some(first) = (0..objects.nodes.len()).find(|id| near[*id] && model(objects, *id).is_some()) else {
         return Ok(None);
     };
-    let mut budget = limits.graph_nodes.min(MOST_FOLLOWED);
+    let mut budget = limits.get(Limit::GraphNodes).min(MOST_FOLLOWED);
     let mut open: Vec<Layer> = parts(objects, first, chained, &mut budget)?;
     open.reverse();
     let mut found = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::objects::Objects;
 use super::{Catalog, Entry};
-use ckpt_api::{Limits, Result, Role};
+use ckpt_api::{Limit, Limits, Result, Role};
 use std::collections::{BTreeMap, HashMap};
 
 /// A variable's own name (`mlp/dense/kernel`) where no other entry is called so, by key. Copies keep their keys.
@@ -38,7 +38,7 @@ pub(super) fn names(
         let Some(name) = wanted.get(variable.key.as_str()) else { continue };
         // Many slots can share one long name.
         slot_bytes = slot_bytes.saturating_add((name.len() + slot.name.len()) as u64);
-        limits.check("header_bytes", slot_bytes)?;
+        limits.check(Limit::HeaderBytes, slot_bytes)?;
         let name = format!("{name}/{}", slot.name);
         wanted.insert(&stored.key, name);
     }

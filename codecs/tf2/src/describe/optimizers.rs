@@ -2,7 +2,7 @@
 
 use super::objects::Objects;
 use super::{Catalog, Entry, last, path, roles};
-use ckpt_api::{Limits, Result, Slot};
+use ckpt_api::{Limit, Limits, Result, Slot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Optimizers of one checkpoint whose variables are labeled: a bound on work, far above what models have.
@@ -113,7 +113,7 @@ impl Slots<'_> {
             // Many slots can belong to a variable with a long name.
             let longest = self.names.get(variable).map_or(0, String::len).max(variable.len());
             self.bytes = self.bytes.saturating_add((longest + name.len()) as u64);
-            self.limits.check("header_bytes", self.bytes)?;
+            self.limits.check(Limit::HeaderBytes, self.bytes)?;
             let named = Slot { variable: variable.to_owned(), name: name.to_owned() };
             self.found.insert(slot.to_owned(), named);
         }

@@ -7,7 +7,7 @@ use super::ops;
 use super::wire::{self, Field};
 use crate::proto::saved_object::Kind;
 use crate::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
-use ckpt_api::{Limits, Result};
+use ckpt_api::{Limit, Limits, Result};
 use prost::Message;
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -51,7 +51,7 @@ fn read(bytes: &[u8], objects: &Objects, context: &Context, limits: &Limits) -> 
     let (saved, library) = model.meta_graphs.into_iter().find_map(parts).ok_or_else(none)?;
     let name = serving_function(&saved)?;
     let bound = bound_variables(&saved, &name, objects);
-    let mut functions = Functions::new(&library, bound, limits.graph_nodes.min(MOST_STEPS));
+    let mut functions = Functions::new(&library, bound, limits.get(Limit::GraphNodes).min(MOST_STEPS));
     let read = ops::steps(&mut functions, &name)?;
     let mut chain = Chain::build("", read.input, read.steps, context)?;
     if read.half {

@@ -1,6 +1,6 @@
 //! Counting messages before a parser allocates for them: two bytes of input can become a structure of two hundred.
 
-use ckpt_api::{Limits, Result};
+use ckpt_api::{Limit, Limits, Result};
 
 /// A field that holds messages or strings, and those within.
 pub(super) struct Field(pub u64, pub &'static [Field]);
@@ -11,8 +11,8 @@ pub(super) struct Field(pub u64, pub &'static [Field]);
 /// # Errors
 /// [`ckpt_api::Kind::Limit`].
 pub(super) fn check(bytes: &[u8], fields: &'static [Field], limits: &Limits) -> Result<()> {
-    limits.check("header_bytes", bytes.len() as u64)?;
-    limits.check("graph_nodes", count(bytes, fields))
+    limits.check(Limit::HeaderBytes, bytes.len() as u64)?;
+    limits.check(Limit::GraphNodes, count(bytes, fields))
 }
 
 fn count(bytes: &[u8], fields: &'static [Field]) -> u64 {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn more_messages_than_the_limit_are_refused() {
         let mut limits = Limits::default();
-        limits.graph_nodes = 3;
+        limits.set(Limit::GraphNodes, 3);
         assert!(check(&[0x0a, 0].repeat(3), FIELDS, &limits).is_ok());
         assert_eq!(check(&[0x0a, 0].repeat(4), FIELDS, &limits).unwrap_err().kind(), ckpt_api::Kind::Limit);
     }

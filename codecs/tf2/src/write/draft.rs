@@ -7,7 +7,9 @@ use crate::ordered_code::sliced_name;
 use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use crate::varint;
-use ckpt_api::{Block, ChecksumAlgorithm, Endian, Error, FileId, Input, Limits, Placed, Result, Written};
+use ckpt_api::{
+    Block, ChecksumAlgorithm, Endian, Error, FileId, Input, Limit, Limits, Placed, Result, Written,
+};
 use prost::Message;
 use std::collections::{BTreeMap, HashSet};
 
@@ -88,7 +90,7 @@ impl Draft {
                 return Err(refused("two tensors would be stored under the same key", &a.key));
             }
         }
-        let limit = Limits::default().name_bytes;
+        let limit = Limit::NameBytes.default_value();
         for DraftEntry { key, .. } in &self.entries {
             if key.is_empty() {
                 return Err(refused(
@@ -147,7 +149,7 @@ impl Draft {
             return false;
         }
         let mut limits = Limits::default();
-        limits.name_bytes = u64::MAX;
+        limits.set(Limit::NameBytes, u64::MAX);
         let input = Input::memory(NAME, BTreeMap::from([(NAME.to_owned(), index.to_vec())]));
         let read = input.file(NAME).and_then(|file| Index::read(&file, &limits, false));
         read.is_ok_and(|Index { header, entries, .. }| {
@@ -251,6 +253,5 @@ fn refused(message: &str, key: &[u8]) -> Error {
 }
 
 fn foreign() -> Error {
-    Error::mismatch("the draft of the index is not what was placed")
-        .help("this is a defect of the target's codec: please report it")
+    Error::defect("the draft of the index is not what was placed")
 }

@@ -2,7 +2,7 @@
 
 use crate::base64;
 use crate::write::pieces::Piece;
-use ckpt_api::{Checkpoint, Error, Limits, Options, Result};
+use ckpt_api::{Checkpoint, Error, Limit, Options, Result};
 use serde_json::Value;
 
 /// Bytes beside tensors that are kept.
@@ -77,7 +77,7 @@ impl Default for Wanted {
 }
 
 fn check_count(shards: u64) -> Result<()> {
-    let limit = Limits::default().files;
+    let limit = Limit::Files.default_value();
     if shards < limit {
         return Ok(());
     }
@@ -181,7 +181,7 @@ fn fits(layout: &Layout, pieces: &[Piece]) -> bool {
     let mut runs: Vec<(u32, u64, u64)> = pieces.chain(filler).collect();
     runs.sort_unstable();
     let mut end = (0, 0);
-    (layout.files.len() as u64) < Limits::default().files
+    (layout.files.len() as u64) < Limit::Files.default_value()
         && runs.iter().all(|(shard, at, size)| {
             let len = layout.files.get(*shard as usize).copied().flatten();
             if *size == 0 {

@@ -4,8 +4,8 @@ use crate::format::SliceExtent;
 use crate::slices::{flat_indices, region, slice_of_text};
 use crate::write::pieces::{Part, Piece};
 use ckpt_api::{
-    Checkpoint, DType, Encoding, Endian, Extent, FileId, Limits, OutputFile, Placed, Placement, Region,
-    Tensor, TensorId,
+    Checkpoint, DType, Encoding, Endian, Extent, FileId, Limit, Limits, OutputFile, Placed, Placement,
+    Region, Tensor, TensorId,
 };
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(crate) struct Slice {
 /// The boxes that the tensor was read in, if they still cover it exactly.
 pub(crate) fn of(tensor: &Tensor) -> Option<Vec<Slice>> {
     let stated = tensor.metadata.value("tf2", "slices")?.as_array()?;
-    Limits::default().check("slices", stated.len() as u64).ok()?;
+    Limits::default().check(Limit::Slices, stated.len() as u64).ok()?;
     let slices = stated.iter().map(|slice| parse(tensor, slice)).collect::<Option<Vec<_>>>()?;
     let covered = match tensor.dtype {
         DType::Variant => false,

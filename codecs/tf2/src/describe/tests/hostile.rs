@@ -59,7 +59,7 @@ fn check_long_name(name: impl Fn(&str) -> String) {
     let bytes = objects.bytes();
     let named = |header_bytes| {
         let mut limits = Limits::default();
-        limits.header_bytes = header_bytes;
+        limits.set(ckpt_api::Limit::HeaderBytes, header_bytes);
         let (list, file) = (typed(&shapes), "m.index");
         let entries: Vec<Entry> =
             list.iter().map(|(key, dtype, shape)| Entry { key, dtype: *dtype, shape }).collect();
@@ -83,7 +83,7 @@ fn more_objects_than_the_limit_are_refused() {
         objects.add();
     }
     let mut limits = Limits::default();
-    limits.set("graph_nodes", "10").unwrap();
+    limits.set_by_name("graph_nodes", "10").unwrap();
     let bytes = objects.bytes();
     let sources = Sources {
         object_graph: Some(&bytes),
