@@ -1,9 +1,11 @@
 //! Two checkpoints, tensor by tensor.
 
-use crate::execute::{Budget, default_threads, in_parallel, in_step};
+use crate::execute::in_lockstep;
+use crate::layout::axis_order;
+use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use crate::transform::for_each_number;
-use ckpt_api::{DType, Encoding, Result, Shape, Tensor, TensorId};
+use ckpt_api::{DType, Encoding, Result, Shape, TensorId};
 use serde::Serialize;
 
 /// How far values may differ: `|a − b| ≤ absolute + relative·|b|`, element by element. Zero and zero is bit equality.
@@ -106,15 +108,6 @@ pub fn diff(a: &Source, b: &Source, tolerance: Tolerance) -> Result<Difference> 
     Ok(Difference { tolerance, only_in_a: missing(a, &names_b), only_in_b: missing(b, &names_a), tensors })
 }
 
-/// Whether two tensors of one checkpoint are equal, bit for bit.
-///
-/// # Errors
-/// Whatever keeps a tensor from being read.
-pub(crate) fn are_equal(source: &Source, a: TensorId, b: TensorId) -> Result<bool> {
-    let difference = compare(source, a, source, b, Tolerance::default())?;
-    Ok(difference.a == difference.b && difference.outcome == Outcome::Equal)
-}
-
 fn compare(
     a: &Source,
     ia: TensorId,
@@ -142,22 +135,6 @@ fn compare(
     }))
 }
 
-/// In which order `b`'s axes must be read to be `a`'s; `None` where the shapes do not fit.
-pub(crate) fn axis_order(a: &Tensor, b: &Tensor) -> Option<Vec<usize>> {
-    let by_name = match (&a.axes, &b.axes) {
-        (Some(axes_a), Some(axes_b)) if axes_a.len() == axes_b.len() => axes_a
-            .iter()
-            .map(|axis| axes_b.iter().position(|other| other == axis))
-            .collect::<Option<Vec<_>>>(),
-        _ => None,
-    };
-    let mut seen = vec![false; b.shape.rank()];
-    let order = by_name
-        .filter(|order| order.iter().all(|axis| !std::mem::replace(&mut seen[*axis], true)))
-        .unwrap_or_else(|| (0..b.shape.rank()).collect());
-    (b.shape.permuted(&order) == a.shape).then_some(order)
-}
-
 fn distance(
     a: &Source,
     ia: TensorId,
@@ -170,7 +147,7 @@ fn distance(
     let mut streams = (a.stream(ia, ea, Budget::default())?, b.stream(ib, eb, Budget::default())?);
     let size = usize::try_from(ea.dtype.bytes().unwrap_or(1)).unwrap_or(1);
     let mut result = Distance::default();
-    in_step(&mut streams.0, &mut streams.1, (ea.dtype, eb.dtype), |position, a, b| {
+    in_lockstep(&mut streams.0, &mut streams.1, (ea.dtype, eb.dtype), |position, a, b| {
         if a != b {
             compare_elements(ea.dtype, size, a, b, tolerance, position, &mut result);
         }

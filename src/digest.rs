@@ -1,6 +1,6 @@
 //! Hashes of what a checkpoint holds, whatever file format holds it.
 
-use crate::execute::{Budget, default_threads, in_parallel};
+use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use ckpt_api::{DType, Result, Shape, TensorId};
 use serde::Serialize;

@@ -3,8 +3,8 @@
 pub mod html;
 mod values;
 
-use crate::execute::{default_threads, in_parallel};
 use crate::registry::Evidence;
+use crate::resources::{default_threads, in_parallel};
 use crate::source::Source;
 use ckpt_api::{Axis, DType, Graph, Metadata, Repair, Result, Role, Shape, TensorId};
 use serde::Serialize;

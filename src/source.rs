@@ -1,13 +1,15 @@
 //! An opened checkpoint: what it holds, and its values.
 
-use crate::execute::{Budget, Files, TensorStream};
+use crate::execute::{Files, TensorStream};
+use crate::layout::{TargetLayout, compile};
+#[cfg(feature = "forward")]
+use crate::map::renamed;
 #[cfg(feature = "forward")]
 use crate::mapping::Mapping;
 #[cfg(feature = "forward")]
-use crate::recipe::rebuild;
+use crate::plan::SourceRecord;
 use crate::registry::{Evidence, Registry};
-#[cfg(feature = "forward")]
-use crate::select::remove;
+use crate::resources::Budget;
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limit, Limits,
     Match, Options, Result, Side, TensorId,
@@ -32,7 +34,8 @@ pub struct OpenOptions {
     pub limits: Limits,
 }
 
-/// An opened checkpoint.
+/// An opened checkpoint, which does not change. Clones share what is in it.
+#[derive(Clone)]
 pub struct Source {
     pub(crate) input: Input,
     pub(crate) codec: Arc<dyn Codec>,
@@ -171,19 +174,8 @@ impl Source {
     /// [`ckpt_api::Kind::Mapping`] where it does not fit.
     #[cfg(feature = "forward")]
     pub(crate) fn renamed(&self, mapping: &Mapping, limits: &Limits) -> Result<Source> {
-        let mut contents = Contents::clone(&self.contents);
-        let applied = mapping.apply_to(&contents.checkpoint.tensors, limits)?;
-        remove(&mut contents, applied.dropped);
-        rebuild(&mut contents, &applied.targets)?;
-        let Source { input, codec, files, options, evidence, .. } = self;
-        let (input, codec, files) = (input.clone(), codec.clone(), files.clone());
-        let contents = Arc::new(contents);
-        Ok(Source { input, codec, contents, files, options: options.clone(), evidence: evidence.clone() })
-    }
-
-    /// What is in it, to be changed; a copy where a plan has it.
-    pub(crate) fn contents_mut(&mut self) -> &mut Contents {
-        Arc::make_mut(&mut self.contents)
+        let (contents, _) = renamed(&self.contents, mapping, limits)?;
+        Ok(Source { contents: Arc::new(contents), ..self.clone() })
     }
 
     /// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes.
@@ -203,8 +195,26 @@ impl Source {
         target: &Encoding,
         budget: Budget,
     ) -> Result<TensorStream<'a>> {
-        let tensor = &self.contents.checkpoint.tensors[id.0];
-        TensorStream::new(&self.files, tensor, &self.contents.placements[id.0], target, None, budget)
+        let (tensor, placement) = self.contents.tensor_at(id)?;
+        let route = compile(tensor, placement, &TargetLayout::read(target), &[])?;
+        TensorStream::whole(&self.files, route.into_transfer(tensor, placement, target), budget)
+    }
+
+    /// Opens the source of a plan.
+    #[cfg(feature = "forward")]
+    pub(crate) fn recorded(
+        registry: &Registry,
+        input: &Input,
+        record: &SourceRecord,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let options = OpenOptions {
+            format: Some(record.format.clone()),
+            options: record.options.clone(),
+            architecture: record.architecture.clone(),
+            limits: limits.clone(),
+        };
+        Self::read(registry, input.clone(), &options)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether what was written computes what its source computes.
 
-use super::Planned;
+use super::{Commit, Planned};
 use crate::source::Source;
 use serde::Serialize;
 
@@ -33,29 +33,27 @@ impl Computed {
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] where they do not agree.
 #[cfg(feature = "forward")]
-pub(super) fn compute(planned: &Planned, parts: &[Source]) -> ckpt_api::Result<Computed> {
+pub(super) fn compute(planned: &Planned, parts: &[Source], options: &Commit) -> ckpt_api::Result<Computed> {
     if planned.plan.losses.iter().any(|loss| loss.kind.changes_function() && !is_rounding(loss.kind)) {
         return Ok(Computed::not_run("what the model computes was changed, as was allowed"));
     }
-    if planned.plan.jobs().flat_map(|job| &job.to.added).any(is_at_one_index) {
+    if planned.plan.tensors().flat_map(|entry| &entry.to.added).any(is_at_one_index) {
         return Ok(Computed::not_run(
             "a tensor was folded into one channel of another, which computes the same only where that channel's input is 1: \
              give such inputs to ckpt verify IN OUT --input",
         ));
     }
-    // As it was before the conversion renamed and retyped its tensors.
-    let Source { codec, input, options, .. } = &planned.source;
-    let source = Source::read_as(codec.clone(), input.clone(), options.clone())?;
+    let source = planned.source()?;
     let mut found = Computed::not_run("the output does not say what it computes");
     for part in parts.iter().filter(|part| part.checkpoint().graph.is_some()) {
-        found = pair(planned, &source, part)?;
+        found = pair(planned, &source, part, options)?;
     }
     Ok(found)
 }
 
 #[cfg(not(feature = "forward"))]
 #[expect(clippy::unnecessary_wraps, reason = "as it is with the feature")]
-pub(super) fn compute(_: &Planned, _: &[Source]) -> ckpt_api::Result<Computed> {
+pub(super) fn compute(_: &Planned, _: &[Source], _: &Commit) -> ckpt_api::Result<Computed> {
     Ok(Computed::not_run("this program was built without the forward pass"))
 }
 
@@ -72,21 +70,28 @@ fn is_rounding(kind: ckpt_api::LossKind) -> bool {
 }
 
 #[cfg(feature = "forward")]
-fn pair(planned: &Planned, source: &Source, part: &Source) -> ckpt_api::Result<Computed> {
+fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> ckpt_api::Result<Computed> {
+    use crate::mapping::Mapping;
+    use crate::plan::MappingRecord;
     use crate::verify::{Named, Options, verify};
     use ckpt_api::Kind;
 
     if source.checkpoint().graph.is_none() {
         return Ok(Computed::not_run("the source does not say what it computes"));
     }
-    let mapping = planned.conversion.mapping.clone();
+    let mapping = planned.plan.settings.mapping.as_ref();
+    let parse = |record: &MappingRecord| {
+        let name = record.name.as_deref().unwrap_or("the conversion's mapping");
+        let mapping = Mapping::from_toml_within(&record.toml, name, &commit.limits)?;
+        ckpt_api::Result::Ok(Named { name: "the conversion's mapping".to_owned(), mapping })
+    };
     let options = Options {
-        mapping: mapping.map(|mapping| Named { name: "the conversion's mapping".to_owned(), mapping }),
-        memory: planned.conversion.resources.max_memory,
-        limits: planned.conversion.limits.clone(),
+        mapping: mapping.map(parse).transpose()?,
+        memory: commit.resources.max_memory,
+        limits: commit.limits.clone(),
         ..Options::default()
     };
-    let report = match verify(&crate::Registry::builtin(), source, part, &options) {
+    let report = match verify(&planned.registry, source, part, &options) {
         Ok(report) => report,
         Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Io | Kind::Mismatch) => {
             return Err(error.help("nothing was kept; convert without --verify to look at the output"));

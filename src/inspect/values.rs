@@ -1,6 +1,6 @@
 //! What is said of values: statistics of all, and how some of them are distributed.
 
-use crate::execute::Budget;
+use crate::resources::Budget;
 use crate::source::Source;
 use crate::transform::for_each_number;
 use ckpt_api::{DType, Result, TensorId};

@@ -1,7 +1,7 @@
 //! What recipes do to one tensor and the placement of its bytes.
 
 use super::AxisStep;
-use crate::transform::inverse_permutation;
+use crate::layout::inverse_permutation;
 use ckpt_api::{Axis, AxisPart, Encoding, Error, Placement, Region, Result, Shape, Tensor, Tile, Window};
 
 /// A tensor and where its bytes are.

@@ -126,7 +126,7 @@ impl AxisStep {
     pub fn inverse(&self) -> Self {
         match self {
             AxisStep::Transpose => AxisStep::Transpose,
-            AxisStep::Permute(order) => AxisStep::Permute(crate::transform::inverse_permutation(order)),
+            AxisStep::Permute(order) => AxisStep::Permute(crate::layout::inverse_permutation(order)),
             AxisStep::Squeeze(axis) => AxisStep::Unsqueeze(*axis),
             AxisStep::Unsqueeze(axis) => AxisStep::Squeeze(*axis),
         }

@@ -4,7 +4,7 @@ use super::mapped::Mapped;
 use super::metrics::index;
 use super::parameters::{SourceParameters, StorageError};
 use super::report::{Blame, TensorBlame, TensorPair, TensorSide};
-use crate::diff::axis_order;
+use crate::layout::axis_order;
 use ckpt_api::{Axis, Node, Result, Shape, Tensor};
 use ckpt_forward::Parameters;
 use std::collections::{BTreeSet, HashMap};

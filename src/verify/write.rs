@@ -20,7 +20,7 @@ impl Ran {
         let input = Input::memory(ENTRY, [(ENTRY.to_owned(), self.archive())].into());
         let options = OpenOptions { format: Some("safetensors".to_owned()), ..OpenOptions::default() };
         let source = Source::read(registry, input, &options)?;
-        let planned = Conversion::default().plan(registry, source, path)?;
+        let planned = Conversion::default().plan(registry, &source, path)?;
         planned.execute(&Execution::default(), &|_| ()).map(|_| ())
     }
 

@@ -56,7 +56,7 @@ pub(super) fn ways(from: &[u64], to: &[u64]) -> Vec<Way> {
             && order.iter().zip(&to_core).all(|(axis, len)| from_core.get(*axis) == Some(len));
         if fits {
             let steps = steps(from, to, &order);
-            found.push(Way { steps, order: crate::transform::inverse_permutation(&order) });
+            found.push(Way { steps, order: crate::layout::inverse_permutation(&order) });
         }
     }
     found
