@@ -1,4 +1,4 @@
-//! Two checkpoints, tensor by tensor.
+//! Compares two checkpoints tensor by tensor.
 
 use crate::execute::{Budget, default_threads, in_parallel, in_step};
 use crate::source::Source;
@@ -6,13 +6,42 @@ use crate::transform::for_each_number;
 use ckpt_api::{DType, Encoding, Result, Shape, Tensor, TensorId};
 use serde::Serialize;
 
-/// How far values may differ: `|a − b| ≤ absolute + relative·|b|`, element by element. Zero and zero is bit equality.
+/// How far a value `x` may be from its reference: `|x − ref| ≤ absolute + relative·|ref|`, element by element.
+///
+/// The reference is always the first checkpoint's value (`a`), here and in `verify`: exchanging the checkpoints can change the outcome.
+/// Where both parts are 0, equal bits are demanded. NaN is within tolerance of NaN alone, and an infinity of itself
+/// alone.
+///
+/// ```
+/// use ckpt::diff::Tolerance;
+/// let tolerance = Tolerance { absolute: 0.0, relative: 0.1 };
+/// assert!(tolerance.allows(10.0, 9.0) && !tolerance.allows(9.0, 10.0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Tolerance {
-    /// Absolute part.
+    /// The absolute part, `atol`.
     pub absolute: f64,
-    /// Part relative to the second checkpoint's value.
+    /// The part relative to the reference, `rtol`.
     pub relative: f64,
+}
+
+impl Tolerance {
+    /// Whether equal bits are demanded.
+    pub fn is_exact(self) -> bool {
+        self.absolute == 0.0 && self.relative == 0.0
+    }
+
+    /// Returns whether `value` is within the tolerance of `reference`.
+    pub fn allows(self, reference: f64, value: f64) -> bool {
+        if reference.is_nan() || value.is_nan() {
+            return reference.is_nan() && value.is_nan();
+        }
+        if self.is_exact() {
+            return reference.to_bits() == value.to_bits();
+        }
+        let error = (value - reference).abs();
+        reference == value || (error.is_finite() && error <= self.absolute + self.relative * reference.abs())
+    }
 }
 
 /// The result of a comparison.
@@ -197,14 +226,97 @@ fn compare_elements(
         }
         result.differing += 1;
         let (mut x, mut y) = (f64::NAN, f64::NAN);
-        let numbers = for_each_number(dtype, bytes_a, |value| x = value)
+        let are_numbers = for_each_number(dtype, bytes_a, |value| x = value)
             && for_each_number(dtype, bytes_b, |value| y = value);
-        let apart = if numbers && x == y { 0.0 } else { (x - y).abs() };
-        let apart = if apart.is_nan() { f64::INFINITY } else { apart };
-        result.max_absolute = result.max_absolute.max(apart);
-        let exact = tolerance == Tolerance::default();
-        if exact || apart > tolerance.absolute + tolerance.relative * y.abs() || apart.is_infinite() {
+        result.max_absolute = result.max_absolute.max(if are_numbers { apart(x, y) } else { f64::INFINITY });
+        // Bits differ here, also where both are NaN.
+        if tolerance.is_exact() || !are_numbers || !tolerance.allows(x, y) {
             result.outside += 1;
         }
+    }
+}
+
+/// The distance of two numbers: 0 for equal ones and for two NaN; infinite where a NaN or an infinity has no equal.
+fn apart(x: f64, y: f64) -> f64 {
+    if x == y || (x.is_nan() && y.is_nan()) {
+        return 0.0;
+    }
+    let distance = (x - y).abs();
+    if distance.is_nan() { f64::INFINITY } else { distance }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INF: f64 = f64::INFINITY;
+
+    fn within(absolute: f64, relative: f64) -> Tolerance {
+        Tolerance { absolute, relative }
+    }
+
+    #[test]
+    fn the_allowed_error_is_the_absolute_part_plus_the_relative_part_times_the_reference() {
+        let tolerance = within(0.5, 0.25);
+        assert!(tolerance.allows(2.0, 3.0) && tolerance.allows(-2.0, -3.0));
+        assert!(!tolerance.allows(2.0, 3.0 + 1e-15) && !tolerance.allows(2.0, 1.0 - 1e-15));
+        assert!(tolerance.allows(0.0, -0.5) && !tolerance.allows(0.0, 0.6));
+    }
+
+    #[test]
+    fn the_relative_part_is_relative_to_the_reference() {
+        let tolerance = within(0.0, 0.1);
+        assert!(tolerance.allows(10.0, 9.0));
+        assert!(!tolerance.allows(9.0, 10.0));
+        assert!(!tolerance.allows(0.0, 1e-300));
+    }
+
+    #[test]
+    fn nan_is_allowed_in_place_of_nan_alone() {
+        for tolerance in [Tolerance::default(), within(1e300, 1e300)] {
+            assert!(tolerance.allows(f64::NAN, -f64::NAN));
+            assert!(!tolerance.allows(f64::NAN, 0.0) && !tolerance.allows(0.0, f64::NAN));
+            assert!(!tolerance.allows(f64::NAN, INF) && !tolerance.allows(INF, f64::NAN));
+        }
+    }
+
+    #[test]
+    fn an_infinity_is_allowed_in_place_of_itself_alone() {
+        for tolerance in [Tolerance::default(), within(1e300, 1e300)] {
+            assert!(tolerance.allows(INF, INF) && tolerance.allows(-INF, -INF));
+            assert!(!tolerance.allows(INF, -INF) && !tolerance.allows(INF, f64::MAX));
+            assert!(!tolerance.allows(f64::MAX, INF));
+        }
+    }
+
+    #[test]
+    fn no_tolerance_demands_equal_bits() {
+        assert!(Tolerance::default().allows(1.0, 1.0) && !Tolerance::default().allows(0.0, -0.0));
+        assert!(within(1e-300, 0.0).allows(0.0, -0.0));
+    }
+
+    fn elements(a: &[f32], b: &[f32], tolerance: Tolerance) -> Distance {
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let mut distance = Distance::default();
+        compare_elements(DType::F32, 4, &bytes(a), &bytes(b), tolerance, 0, &mut distance);
+        distance
+    }
+
+    #[test]
+    fn elements_are_measured_from_the_first_checkpoint() {
+        let tolerance = within(0.0, 0.1);
+        assert_eq!(elements(&[1.0, 10.0], &[1.0, 9.0], tolerance).outside, 0);
+        let exchanged = elements(&[1.0, 9.0], &[1.0, 10.0], tolerance);
+        assert_eq!((exchanged.differing, exchanged.outside, exchanged.first), (1, 1, 1));
+    }
+
+    #[test]
+    fn nan_with_another_payload_differs_bitwise_and_is_within_any_tolerance() {
+        let (a, b) = ([f32::NAN], [f32::from_bits(f32::NAN.to_bits() ^ 1)]);
+        let exact = elements(&a, &b, Tolerance::default());
+        assert_eq!((exact.differing, exact.outside, exact.max_absolute), (1, 1, 0.0));
+        assert_eq!(elements(&a, &b, within(1e-9, 0.0)).outside, 0);
+        let lost = elements(&a, &[0.0], within(1e9, 1e9));
+        assert_eq!((lost.outside, lost.max_absolute), (1, INF));
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     /// Absolute tolerance
     #[arg(long, default_value_t = 0.0)]
     atol: f64,
-    /// Tolerance relative to the second checkpoint's values
+    /// Tolerance relative to the first checkpoint's values
     #[arg(long, default_value_t = 0.0)]
     rtol: f64,
 }
@@ -78,8 +78,8 @@ fn text(difference: &Difference) -> String {
         };
     }
     let rule = match difference.tolerance {
-        Tolerance { absolute: 0.0, relative: 0.0 } => "equal bits".to_owned(),
-        Tolerance { absolute, relative } => format!("|a - b| <= {absolute:e} + {relative:e} * |b|"),
+        exact if exact.is_exact() => "equal bits".to_owned(),
+        Tolerance { absolute, relative } => format!("|b - a| <= {absolute:e} + {relative:e} * |a|"),
     };
     let _ = writeln!(
         text,

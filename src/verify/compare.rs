@@ -120,9 +120,7 @@ pub(super) fn compare(reference: &Value, found: &Value, demand: &Demand) -> Comp
         match demand {
             Demand::Bits | Demand::Whole { .. } => {}
             Demand::Given(tolerance) => {
-                // Written so that NaN is outside.
-                let within = error <= tolerance.absolute + tolerance.relative * reference.abs();
-                tally.outside += u64::from(!(within && error.is_finite()));
+                tally.outside += u64::from(!tolerance.allows(*reference, *found));
             }
             Demand::Node(bound) => tally.add(error, bound.of(index, *reference)),
         }
@@ -259,6 +257,14 @@ mod tests {
         assert!(!passes(&[10.0], &[11.6], &demand));
         assert!(!passes(&[1.0], &[f64::NAN], &demand));
         assert!(!passes(&[f64::INFINITY], &[1.0], &demand));
+        assert!(passes(&[f64::NAN, f64::INFINITY], &[f64::NAN, f64::INFINITY], &demand));
+    }
+
+    #[test]
+    fn a_given_tolerance_is_relative_to_the_reference() {
+        let demand = Demand::Given(Tolerance { absolute: 0.0, relative: 0.1 });
+        assert!(passes(&[10.0], &[9.0], &demand));
+        assert!(!passes(&[9.0], &[10.0], &demand));
     }
 
     #[test]

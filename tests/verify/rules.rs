@@ -86,6 +86,29 @@ fn a_given_tolerance_stands_in_place_of_the_rule() {
 }
 
 #[test]
+fn a_relative_tolerance_is_relative_to_the_first_checkpoint_in_diff_and_in_verify() {
+    let bias = |value: f32| {
+        let node = Node::new("bias", Op::Bias).parameter("bias", "b");
+        let graph = Graph::sequential("g", vec![None, Some(1)], vec![None, Some(1)], vec![node]);
+        let mut net = Net::new(graph, &[("b", &[(Axis::Out, 1)])]);
+        *net.tensor("b") = vec![value];
+        net.source()
+    };
+    let (ten, nine) = (bias(10.0), bias(9.0));
+    let tolerance = Tolerance { absolute: 0.0, relative: 0.1 };
+    assert!(ckpt::diff::diff(&ten, &nine, tolerance).unwrap().agrees());
+    assert!(!ckpt::diff::diff(&nine, &ten, tolerance).unwrap().agrees());
+    // The output is the bias where the input is 0.
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("x.safetensors");
+    crate::support::archive(&path, "x", &[1, 1], &[0.0]);
+    let inputs = Inputs { files: vec![InputFile { path, ..InputFile::default() }], ..Inputs::default() };
+    let options = Options { inputs, tolerance: Some(tolerance), ..Options::default() };
+    assert_eq!(check(&ten, &nine, &options).verdict, Verdict::Pass);
+    assert_eq!(check(&nine, &ten, &options).verdict, Verdict::Fail);
+}
+
+#[test]
 fn a_fault_behind_a_mapping_names_the_rule_that_it_came_from() {
     let net = dense_net();
     let mapping = Mapping::from_toml(
