@@ -1,10 +1,12 @@
 //! `ckpt run`.
 
+mod outputs;
+
 use super::common::{Reading, pairs};
 use super::forward::Forward;
 use super::{Report, render, to_json};
 use crate::registry::Registry;
-use crate::verify::{InputFile, Ran, devices, largest, read_array, run as forward};
+use crate::verify::{ForwardPass, InputFile, devices, largest, read_array, run as forward};
 use ckpt_api::{Error, Result};
 use ckpt_forward::{Arithmetic, Array, Value};
 use clap::{Args, ValueEnum};
@@ -72,7 +74,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         None => None,
     };
     if let Some(path) = &arguments.output {
-        ran.write(&registry, path)?;
+        outputs::write(&ran, &registry, path)?;
     }
     let quiet = arguments.output.is_some() || labels.is_some();
     Ok(if json {
@@ -84,7 +86,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
 }
 
 /// Rows whose largest element is the one that the label says, and rows.
-fn labeled(registry: &Registry, path: &Path, ran: &Ran, memory: u64) -> Result<(usize, usize)> {
+fn labeled(registry: &Registry, path: &Path, ran: &ForwardPass, memory: u64) -> Result<(usize, usize)> {
     let file = InputFile { path: path.to_owned(), ..InputFile::default() };
     let labels = read_array(registry, &file, memory)?;
     let located = |error: Error| error.file(path.display().to_string());
@@ -110,7 +112,7 @@ fn share((right, rows): (usize, usize)) -> f64 {
     if rows == 0 { 0.0 } else { right as f64 / rows as f64 }
 }
 
-fn as_json(ran: &Ran, labels: Option<(usize, usize)>, argmax: bool, quiet: bool) -> Result<String> {
+fn as_json(ran: &ForwardPass, labels: Option<(usize, usize)>, argmax: bool, quiet: bool) -> Result<String> {
     let outputs: Vec<serde_json::Value> = ran
         .outputs
         .iter()
@@ -134,7 +136,7 @@ fn as_json(ran: &Ran, labels: Option<(usize, usize)>, argmax: bool, quiet: bool)
     }))
 }
 
-fn text(ran: &Ran, labels: Option<(usize, usize)>, argmax: bool, quiet: bool) -> String {
+fn text(ran: &ForwardPass, labels: Option<(usize, usize)>, argmax: bool, quiet: bool) -> String {
     let mut text = format!("on {}\n", render::plain(&ran.device.to_string()));
     for input in &ran.inputs {
         let name = render::plain(&input.name);

@@ -8,8 +8,8 @@ use super::{Report, render, to_json};
 use crate::diff::{Outcome, Tolerance};
 use crate::registry::Registry;
 use crate::verify::{
-    Blame, Comparison, Layer, Named, Options, OutputReport, Report as Verification, Run, TensorReport,
-    Verdict, html, verify,
+    Comparison, Diagnosis, Layer, NamedMapping, Options, OutputReport, Report as Verification, Run,
+    TensorReport, Verdict, html, verify,
 };
 use crate::words::count;
 use ckpt_api::{Error, Limits, Result};
@@ -61,7 +61,7 @@ impl Arguments {
                 let mapping = read_mapping(name, &limits)?;
                 let mapping = if self.inverse { mapping.inverse()? } else { mapping };
                 let name = if self.inverse { format!("{name}, backwards") } else { name.clone() };
-                Some(Named { name, mapping })
+                Some(NamedMapping { name, mapping })
             }
         };
         let tolerance = match (self.atol, self.rtol) {
@@ -155,7 +155,7 @@ fn run_text(run: &Run, text: &mut String) {
         let _ = write!(text, "\n{}", render::table(&HEAD, &RIGHT, &rows));
     }
     for (index, layer) in run.layers.iter().enumerate() {
-        if let Some(Blame { reason, .. }) = &layer.blame {
+        if let Some(Diagnosis { reason, .. }) = &layer.diagnosis {
             let first =
                 if run.first_divergence == Some(index) { "the first layer that diverges" } else { "layer" };
             let _ =
@@ -208,7 +208,7 @@ fn tightness(check: &crate::verify::Check) -> f64 {
 
 fn details(output: &OutputReport, text: &mut String) {
     let name = render::plain(&output.a);
-    if let Some(place) = &output.comparison.metrics.place {
+    if let Some(place) = &output.comparison.metrics.worst {
         let _ = writeln!(
             text,
             "  {name}: largest difference at {:?}: {}, and the reference {}",

@@ -83,7 +83,7 @@ fn is_rounding(kind: ckpt_api::LossKind) -> bool {
 
 #[cfg(feature = "forward")]
 fn pair(planned: &Planned, source: &Source, part: &Source) -> ckpt_api::Result<Computed> {
-    use crate::verify::{Named, Options, verify};
+    use crate::verify::{NamedMapping, Options, verify};
     use ckpt_api::Kind;
 
     if source.checkpoint().graph.is_none() {
@@ -91,7 +91,7 @@ fn pair(planned: &Planned, source: &Source, part: &Source) -> ckpt_api::Result<C
     }
     let mapping = planned.conversion.mapping.clone();
     let options = Options {
-        mapping: mapping.map(|mapping| Named { name: "the conversion's mapping".to_owned(), mapping }),
+        mapping: mapping.map(|mapping| NamedMapping { name: "the conversion's mapping".to_owned(), mapping }),
         memory: planned.conversion.resources.max_memory,
         limits: planned.conversion.limits.clone(),
         ..Options::default()

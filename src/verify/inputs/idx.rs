@@ -1,20 +1,20 @@
-//! IDX: how MNIST's images and labels are stored.
+//! Reads IDX, the format of MNIST's images and labels.
 
 use ckpt_api::{Error, File, Result};
 use ckpt_forward::Array;
 
-/// Bytes, and their shape.
+/// The type code of unsigned bytes.
 const UNSIGNED: u8 = 8;
 
-/// Whether this looks like IDX of bytes: two zeros, the type, a number of axes, and as many bytes as these say.
+/// Whether the file is IDX of bytes: two zeros, the type code, the number of axes, their lengths, and one byte for each element.
 pub(super) fn is_idx(file: &File) -> bool {
     header(file).is_ok()
 }
 
-/// The elements and their shape.
+/// Reads the shape and the elements.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Corrupt`] for a file that is none of bytes, or has more or fewer of them than its header says.
+/// [`ckpt_api::Kind::Corrupt`] for other types than bytes, or a length that does not follow from the header.
 pub(super) fn read(file: &File) -> Result<(Vec<usize>, Array)> {
     let (shape, start) = header(file)?;
     let bytes = file.bytes(start, file.len() - start)?;
@@ -22,7 +22,7 @@ pub(super) fn read(file: &File) -> Result<(Vec<usize>, Array)> {
 }
 
 fn header(file: &File) -> Result<(Vec<usize>, u64)> {
-    let wrong = || Error::corrupt("this is no IDX file of bytes").file(file.name());
+    let wrong = || Error::corrupt("this is not an IDX file of bytes").file(file.name());
     let [0, 0, UNSIGNED, rank] = file.bytes(0, 4)?[..] else { return Err(wrong()) };
     let rank = u64::from(rank);
     let dims = file.bytes(4, rank * 4)?;
@@ -38,7 +38,7 @@ fn header(file: &File) -> Result<(Vec<usize>, u64)> {
     match elements.and_then(|elements| elements.checked_add(start)) {
         Some(len) if len == file.len() => Ok((shape, start)),
         len => Err(wrong().found(format!("{} bytes", file.len())).expected(
-            len.map_or("fewer elements".to_owned(), |len| format!("{len}, as its shape {shape:?} says")),
+            len.map_or("fewer elements".to_owned(), |len| format!("{len}, for its shape {shape:?}")),
         )),
     }
 }

@@ -1,15 +1,16 @@
-//! The same images in two orders of axes: a graph of one input `[N, H, W, C]` beside one of `[N, C, H, W]`, whose channels
-//! may be several inputs.
+//! Adapts a graph of images `[N, C, H, W]` to the inputs of a graph of images `[N, H, W, C]`.
 
 use ckpt_api::{Attribute, Graph, Node, Op, Value};
 
 const TO_CHANNELS_FIRST: [i64; 4] = [0, 3, 1, 2];
 const TO_CHANNELS_LAST: [i64; 4] = [0, 2, 3, 1];
 
-/// `b` with the input and the output of `a`, where they are the same images with their channels last, and first in `b`: what
-/// `a` takes is turned and divided among the inputs of `b` in their order, and what `b` makes is turned back. `None` where they are
-/// not, or where nothing says so.
-pub(super) fn with_channels_last(a: &Graph, b: &Graph) -> Option<Graph> {
+/// Returns `b` with the input and the output of `a`, if both graphs process the same images, with channels last in `a` and first
+/// in `b`.
+///
+/// The input of `a` is transposed, and its channels are divided among the inputs of `b` in their order; the output of `b` is
+/// transposed back. Returns `None` if the shapes do not show that the images are the same.
+pub(crate) fn with_channels_last(a: &Graph, b: &Graph) -> Option<Graph> {
     let ([input], [made], [output]) = (&a.inputs[..], &a.outputs[..], &b.outputs[..]) else { return None };
     let channels = b.inputs.iter().map(|input| channels(input, 1)).collect::<Option<Vec<u64>>>()?;
     let all = channels.iter().try_fold(0u64, |sum, len| sum.checked_add(*len))?;
@@ -48,7 +49,7 @@ pub(super) fn with_channels_last(a: &Graph, b: &Graph) -> Option<Graph> {
     })
 }
 
-/// Puts `whole` where nodes join all of its `parts` in their order, so that it is not divided to be joined again.
+/// Replaces concatenations of all `parts` in their order by `whole`, so that it is not divided and joined again.
 fn take_whole(nodes: &mut Vec<Node>, parts: &[&str], whole: &str) {
     let mut joined = Vec::new();
     nodes.retain(|node| {
@@ -64,17 +65,17 @@ fn take_whole(nodes: &mut Vec<Node>, parts: &[&str], whole: &str) {
     }
 }
 
-/// The channels of an image whose sides are free.
+/// The number of channels of an image whose height and width are free.
 fn channels(image: &Value, axis: usize) -> Option<u64> {
     channels_of(image, axis).filter(|_| image.shape.get(2..).is_some_and(|sides| sides == [None, None]))
 }
 
-/// The length of an axis of an image.
+/// The length of an image's axis, which is its number of channels if the image is stored so.
 fn channels_of(image: &Value, axis: usize) -> Option<u64> {
     *image.shape.get(axis).filter(|_| image.shape.len() == 4)?
 }
 
-/// A name that no value and no node of the graph has.
+/// A name like `wanted` that no value and no node of the graph has.
 fn unused(graph: &Graph, wanted: &str) -> String {
     let values = graph.inputs.iter().map(|input| &input.name);
     let nodes = graph.nodes.iter().flat_map(|node| node.outputs.iter().chain([&node.name]));
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_divided_among_the_inputs_in_their_order() {
+    fn channels_are_divided_among_the_inputs_in_order() {
         let a = graph(vec![image("x", [None, None, None, Some(15)])], [None, None, None, Some(3)]);
         let mut b = graph(vec![first("static", 8), first("more", 7)], [None, Some(3), None, None]);
         b.nodes[0].inputs = vec!["more".into(), "static".into()];
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_that_are_joined_in_their_order_are_not_divided() {
+    fn channels_that_are_joined_in_order_are_not_divided() {
         let a = graph(vec![image("x", [None, None, None, Some(15)])], [None, None, None, Some(3)]);
         let joined = |inputs: [&str; 2]| {
             let mut b = graph(vec![first("static", 8), first("more", 7)], [None, Some(3), None, None]);
@@ -152,11 +153,11 @@ mod tests {
         let whole = joined(["static", "more"]);
         assert_eq!(whole.len(), 3);
         assert_eq!(whole[1], ("conv".to_owned(), vec!["channels_first".to_owned()]));
-        assert_eq!(joined(["more", "static"]).len(), 6, "in another order they are another image");
+        assert_eq!(joined(["more", "static"]).len(), 6, "another order is another image");
     }
 
     #[test]
-    fn graphs_that_do_not_take_the_same_images_are_left_as_they_are() {
+    fn graphs_of_other_images_are_not_adapted() {
         let a = |channels| {
             graph(vec![image("x", [None, None, None, Some(channels)])], [None, None, None, Some(3)])
         };

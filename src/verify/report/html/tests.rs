@@ -2,8 +2,8 @@ use super::*;
 use crate::diff::{Difference, Distance, Tolerance};
 use crate::html::tests::{stands_alone, tags, well_formed};
 use crate::verify::{
-    Blame, Histogram, InputSummary, Measure, Metrics, OutputReport, Precision, Rule, RuleName, TensorBlame,
-    Verdict,
+    Diagnosis, Histogram, InputSummary, Metrics, MetricsBuilder, OutputReport, Precision, Rule, RuleName,
+    TensorDiagnosis, Verdict,
 };
 use ckpt_api::{DType, Shape};
 use ckpt_forward::{Arithmetic, DeviceInfo, MathMode};
@@ -21,7 +21,7 @@ fn hostile(number: usize) -> String {
 }
 
 fn comparison(seed: u32, verdict: Verdict) -> Comparison {
-    let mut measure = Measure::new(Precision::Single);
+    let mut measure = MetricsBuilder::new(Precision::Single);
     for k in 0..400u32 {
         let number = f64::from((k * 7919 + seed * 104_729) % 1000) / 500.0 - 1.0;
         let error = f64::from((k * 31 + seed) % 97).powi(5) * 1e-16;
@@ -65,9 +65,9 @@ fn layer(index: usize, name: impl Fn(usize) -> String) -> Layer {
         }],
         comparison: (index != 5).then(|| comparison(u32::try_from(index).unwrap(), verdict)),
         verdict,
-        blame: (!verdict.passes()).then(|| Blame {
+        diagnosis: (!verdict.passes()).then(|| Diagnosis {
             reason: format!("the weight differs by more than its scale explains: {}", name(2)),
-            tensors: vec![TensorBlame {
+            tensors: vec![TensorDiagnosis {
                 role: "weight".into(),
                 a: name(index),
                 b: name(index + 1),
@@ -75,7 +75,7 @@ fn layer(index: usize, name: impl Fn(usize) -> String) -> Layer {
                 elements: 2048,
                 max_absolute: Some(0.125),
                 first: vec![0, 1],
-                likeness: Some("it is the other one transposed".into()),
+                cause: Some("it is transposed".into()),
                 mapped_by: Some(name(index + 2)),
             }],
         }),
@@ -176,7 +176,7 @@ fn the_page_says_the_verdict_the_rule_the_devices_and_the_first_divergence() {
         "<strong>bound</strong>: &#39;name0&#39; is i16 at 255 and was f32",
         "The first that diverges is <a href=\"#run1-layer7\">",
         "first divergence</text>",
-        "it is the other one transposed",
+        "it is transposed",
         "in 255 of 256 rows; of the 250 rows in which it is clear, in 250.",
         "1 of 4 common tensors are equal.",
     ] {
@@ -187,7 +187,7 @@ fn the_page_says_the_verdict_the_rule_the_devices_and_the_first_divergence() {
 
 #[test]
 fn errors_of_every_magnitude_can_be_drawn() {
-    let decade = |exponent| super::super::Decade { exponent, count: 1 };
+    let decade = |exponent| crate::verify::Decade { exponent, count: 1 };
     let wide = Histogram { exact: 1 << 60, decades: vec![decade(-324), decade(308)], not_finite: 5 };
     let drawn = plot::histogram(&wide);
     assert_eq!(drawn.matches("<rect").count(), 4);

@@ -1,26 +1,30 @@
-//! Names of the first checkpoint, and what a mapping makes of them.
+//! The mapping from the first checkpoint's names to the second's.
 
-use super::Named;
 use crate::mapping::Decision;
 use crate::recipe::Target;
+use crate::verify::options::NamedMapping;
 use ckpt_api::{Limits, Result, Tensor};
 use std::collections::HashMap;
 
-/// What the mapping makes of each name; without one, every name stays.
-pub(super) struct Mapped<'a> {
-    mapping: Option<&'a Named>,
+/// A mapping applied to the names of a checkpoint. Without one, every name stays.
+pub(crate) struct MappedNames<'a> {
+    mapping: Option<&'a NamedMapping>,
     limits: &'a Limits,
     targets: Vec<Target>,
-    /// By source name, indices into `targets`.
+    /// Indices into `targets`, by source name.
     by_source: HashMap<String, Vec<usize>>,
 }
 
-impl<'a> Mapped<'a> {
-    /// Applies the mapping to the names of tensors.
+impl<'a> MappedNames<'a> {
+    /// Applies the mapping to the names of `tensors`.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Mapping`], as converting with it would report.
-    pub(super) fn new(mapping: Option<&'a Named>, tensors: &[Tensor], limits: &'a Limits) -> Result<Self> {
+    /// [`ckpt_api::Kind::Mapping`], as a conversion with it would report.
+    pub(crate) fn new(
+        mapping: Option<&'a NamedMapping>,
+        tensors: &[Tensor],
+        limits: &'a Limits,
+    ) -> Result<Self> {
         let targets = match mapping {
             Some(named) => named.mapping.apply_to(tensors, limits)?.targets,
             None => Vec::new(),
@@ -31,19 +35,19 @@ impl<'a> Mapped<'a> {
                 by_source.entry(source.clone()).or_default().push(index);
             }
         }
-        Ok(Mapped { mapping, limits, targets, by_source })
+        Ok(MappedNames { mapping, limits, targets, by_source })
     }
 
-    /// What a name becomes, or is a part of.
-    pub(super) fn names(&self, name: &str) -> Vec<String> {
+    /// Returns the names of the tensors that a tensor becomes, or becomes a part of.
+    pub(crate) fn names(&self, name: &str) -> Vec<String> {
         match self.mapping {
             None => vec![name.to_owned()],
-            Some(_) => self.of(name).map(|target| target.name.clone()).collect(),
+            Some(_) => self.targets_of(name).map(|target| target.name.clone()).collect(),
         }
     }
 
-    /// The rule that says what becomes of a name, and the steps; `None` without a mapping.
-    pub(super) fn by(&self, name: &str) -> Option<String> {
+    /// Returns the rule that maps a name, with its steps; `None` without a mapping.
+    pub(crate) fn rule(&self, name: &str) -> Option<String> {
         let explained = self.mapping?.mapping.explain(name, self.limits).ok()?;
         let decision = match explained.decision {
             Decision::Rule { rule } => rule,
@@ -53,14 +57,15 @@ impl<'a> Mapped<'a> {
             Decision::Identity => "identity".to_owned(),
             Decision::Nothing { .. } => return None,
         };
-        let steps = self.of(name).map(|target| target.recipe.describe()).find(|steps| !steps.is_empty());
+        let steps =
+            self.targets_of(name).map(|target| target.recipe.describe()).find(|steps| !steps.is_empty());
         Some(match steps {
             Some(steps) => format!("{decision}: {steps}"),
             None => decision,
         })
     }
 
-    fn of(&self, name: &str) -> impl Iterator<Item = &Target> {
+    fn targets_of(&self, name: &str) -> impl Iterator<Item = &Target> {
         let indices = self.by_source.get(name).into_iter().flatten();
         indices.filter_map(|index| self.targets.get(*index))
     }

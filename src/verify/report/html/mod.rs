@@ -1,4 +1,4 @@
-//! A report as one page of HTML.
+//! Renders a report as one page of HTML.
 
 mod cells;
 mod plot;
@@ -180,9 +180,9 @@ fn details(layer: &Layer, index: usize, anchor: &str) -> String {
         escaped(&layer.op),
         badge(layer.verdict.name())
     );
-    if let Some(blame) = &layer.blame {
-        let _ = writeln!(text, "<div class=\"blame\"><p>{}</p>", escaped(&blame.reason));
-        for tensor in &blame.tensors {
+    if let Some(diagnosis) = &layer.diagnosis {
+        let _ = writeln!(text, "<div class=\"diagnosis\"><p>{}</p>", escaped(&diagnosis.reason));
+        for tensor in &diagnosis.tensors {
             let largest = tensor.max_absolute.map_or_else(|| "no number".to_owned(), number);
             let _ = write!(
                 text,
@@ -194,7 +194,7 @@ fn details(layer: &Layer, index: usize, anchor: &str) -> String {
                 tensor.elements,
                 shape(&tensor.first)
             );
-            for more in [&tensor.likeness, &tensor.mapped_by].into_iter().flatten() {
+            for more in [&tensor.cause, &tensor.mapped_by].into_iter().flatten() {
                 let _ = write!(text, "; {}", escaped(more));
             }
             text += "</p>\n";
@@ -245,7 +245,7 @@ fn comparison(found: &Comparison) -> String {
     line("max|e| / max|y|", measure(metrics.relative_max));
     line("cosine", nines(metrics.cosine));
     line("ULP", metrics.max_ulp.map_or_else(|| "n/a".to_owned(), |ulp| ulp.to_string()));
-    if let Some(place) = &metrics.place {
+    if let Some(place) = &metrics.worst {
         let (reference, value) = (escaped(&place.reference), escaped(&place.found));
         line("where", format!("{}: {value} in place of {reference}", shape(&place.index)));
     }

@@ -1,27 +1,29 @@
-//! Which node of one graph computes what a node of another does.
+//! Matches the nodes of two graphs.
 
 use ckpt_api::{Graph, Node, Op};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-/// Nodes of both graphs that correspond to each other, by index; what only one graph has is alone.
+/// A node of each graph that correspond to each other, by index, or a node that only one graph has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pair {
+pub(crate) enum Pair {
     Both(usize, usize),
     OnlyA(usize),
     OnlyB(usize),
 }
 
-/// Pairs the nodes of two graphs: those with parameters by the names of their tensors (`rename` leads from the first's names
-/// to the second's), or else by their order; those between by their order. What passes its input on as it is (`Identity`), and a
-/// `Flatten` that only one graph has, has no counterpart and is left out. In the order of the first graph.
-pub(super) fn pair(a: &Graph, b: &Graph, rename: &dyn Fn(&str) -> Vec<String>) -> Vec<Pair> {
+/// Pairs the nodes of two graphs, in the order of the first.
+///
+/// Nodes with parameters are paired by the names of their tensors (`rename` maps the first graph's names to the second's), or
+/// else by their order. They are anchors: the nodes between two of them are paired by their order. An `Identity`, and a
+/// `Flatten` that only one graph has, are left out.
+pub(crate) fn pair_nodes(a: &Graph, b: &Graph, rename: &dyn Fn(&str) -> Vec<String>) -> Vec<Pair> {
     let anchors = anchors(a, b, rename);
     let anchored: HashSet<usize> = anchors.iter().map(|(_, ib)| *ib).collect();
     let mut pairs = Vec::new();
     let (mut from_a, mut from_b) = (0, 0);
     for (ia, ib) in anchors {
-        // An anchor that goes back in the second graph has nothing before it that is not paired.
+        // Where an anchor goes back in the second graph, all nodes before it are paired.
         if ib >= from_b {
             between(a, b, from_a..ia, free(from_b..ib, &anchored), &mut pairs);
             from_b = ib + 1;
@@ -41,7 +43,7 @@ pub(super) fn pair(a: &Graph, b: &Graph, rename: &dyn Fn(&str) -> Vec<String>) -
     pairs
 }
 
-/// Those that no anchor takes.
+/// The nodes that are not anchors.
 fn free(range: Range<usize>, anchored: &HashSet<usize>) -> Vec<usize> {
     range.filter(|index| !anchored.contains(index)).collect()
 }
@@ -64,13 +66,13 @@ fn with_parameters(graph: &Graph) -> Vec<usize> {
     (0..graph.nodes.len()).filter(has).collect()
 }
 
-/// The name that says which node it is: of its weight, or of the first of its tensors.
+/// The name that identifies a node: that of its weight, or of its first tensor.
 fn key(node: &Node) -> Option<&str> {
     let name = node.parameters.get("weight").or_else(|| node.parameters.values().next());
     name.map(String::as_str)
 }
 
-/// The pairs of nodes with parameters, in the order of the first graph.
+/// Pairs the nodes with parameters, in the order of the first graph.
 fn anchors(a: &Graph, b: &Graph, rename: &dyn Fn(&str) -> Vec<String>) -> Vec<(usize, usize)> {
     let (own, theirs) = (with_parameters(a), with_parameters(b));
     let mut by_key: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -79,7 +81,7 @@ fn anchors(a: &Graph, b: &Graph, rename: &dyn Fn(&str) -> Vec<String>) -> Vec<(u
             by_key.entry(key).or_default().push(*ib);
         }
     }
-    // A tensor that several nodes share names none of them alone: they are taken in order.
+    // Nodes that share a tensor are paired in order.
     let mut found = BTreeMap::new();
     for ia in &own {
         let names = node(&a.nodes, *ia).and_then(key).map(rename).unwrap_or_default();
@@ -122,7 +124,7 @@ fn between(a: &Graph, b: &Graph, range_a: Range<usize>, between_b: Vec<usize>, p
     let common = own.len().min(theirs.len());
     let op = |graph: &Graph, index: usize| node(&graph.nodes, index).map(|node| node.op.clone());
     let same = |(ia, ib): &(&usize, &usize)| op(a, **ia) == op(b, **ib);
-    // Of runs of different lengths, what is alike at the beginning and at the end belongs together.
+    // In runs of different lengths, equal operators at the start and at the end correspond.
     let (front, back) = match own.len() == theirs.len() {
         true => (common, 0),
         false => {
@@ -163,44 +165,44 @@ mod tests {
     }
 
     #[test]
-    fn layers_belong_together_by_their_tensors_or_else_by_their_order() {
+    fn layers_are_paired_by_their_tensors_or_else_by_their_order() {
         let a = graph(&[(Op::Gemm, "x"), (Op::Relu, ""), (Op::Gemm, "y")]);
         let b = graph(&[(Op::Gemm, "p"), (Op::Relu, ""), (Op::Gemm, "q")]);
         let expected = [Both(0, 0), Both(1, 1), Both(2, 2)];
-        assert_eq!(pair(&a, &b, &same), expected);
-        assert_eq!(pair(&a, &a, &same), expected);
-        // Crossed on purpose.
+        assert_eq!(pair_nodes(&a, &b, &same), expected);
+        assert_eq!(pair_nodes(&a, &a, &same), expected);
+        // Crossed by the mapping.
         let crossed = |name: &str| vec![if name == "x" { "q".to_owned() } else { "p".to_owned() }];
-        assert_eq!(pair(&a, &b, &crossed), [OnlyB(1), Both(0, 2), OnlyA(1), Both(2, 0)]);
+        assert_eq!(pair_nodes(&a, &b, &crossed), [OnlyB(1), Both(0, 2), OnlyA(1), Both(2, 0)]);
     }
 
     #[test]
-    fn an_activation_that_changed_stands_where_the_other_stands() {
+    fn a_changed_activation_is_paired_by_its_position() {
         let a = graph(&[(Op::Gemm, "x"), (Op::Relu, ""), (Op::Gemm, "y")]);
         let b = graph(&[(Op::Gemm, "x"), (Op::Tanh, ""), (Op::Gemm, "y")]);
-        assert_eq!(pair(&a, &b, &same), [Both(0, 0), Both(1, 1), Both(2, 2)]);
+        assert_eq!(pair_nodes(&a, &b, &same), [Both(0, 0), Both(1, 1), Both(2, 2)]);
     }
 
     #[test]
-    fn what_only_one_graph_has_is_alone() {
+    fn a_node_that_only_one_graph_has_is_alone() {
         let a = graph(&[(Op::Gemm, "x"), (Op::Relu, ""), (Op::Gemm, "y")]);
         let b = graph(&[(Op::Gemm, "x"), (Op::Gemm, "y"), (Op::Softmax, "")]);
-        assert_eq!(pair(&a, &b, &same), [Both(0, 0), OnlyA(1), Both(2, 1), OnlyB(2)]);
+        assert_eq!(pair_nodes(&a, &b, &same), [Both(0, 0), OnlyA(1), Both(2, 1), OnlyB(2)]);
         let c = graph(&[(Op::Gemm, "x"), (Op::Relu, ""), (Op::Gemm, "z"), (Op::Relu, ""), (Op::Gemm, "y")]);
-        assert_eq!(pair(&a, &c, &same), [Both(0, 0), Both(1, 1), OnlyB(2), OnlyB(3), Both(2, 4)]);
+        assert_eq!(pair_nodes(&a, &c, &same), [Both(0, 0), Both(1, 1), OnlyB(2), OnlyB(3), Both(2, 4)]);
     }
 
     #[test]
-    fn dropout_and_a_flatten_that_one_graph_does_without_have_no_counterpart() {
+    fn dropout_and_a_flatten_of_only_one_graph_are_left_out() {
         let a = graph(&[(Op::Flatten, ""), (Op::Gemm, "x"), (Op::Identity, ""), (Op::Relu, "")]);
         let b = graph(&[(Op::Gemm, "x"), (Op::Relu, "")]);
-        assert_eq!(pair(&a, &b, &same), [Both(1, 0), Both(3, 1)]);
-        assert_eq!(pair(&b, &a, &same), [Both(0, 1), Both(1, 3)]);
+        assert_eq!(pair_nodes(&a, &b, &same), [Both(1, 0), Both(3, 1)]);
+        assert_eq!(pair_nodes(&b, &a, &same), [Both(0, 1), Both(1, 3)]);
     }
 
     #[test]
-    fn layers_that_share_a_tensor_are_taken_in_order() {
+    fn layers_that_share_a_tensor_are_paired_in_order() {
         let a = graph(&[(Op::Gemm, "x"), (Op::Gemm, "x")]);
-        assert_eq!(pair(&a, &a, &same), [Both(0, 0), Both(1, 1)]);
+        assert_eq!(pair_nodes(&a, &a, &same), [Both(0, 0), Both(1, 1)]);
     }
 }

@@ -1,89 +1,29 @@
-//! How far two arrays are apart: in one pass, aware of NaN and infinity.
+//! Measures the error of an array in one pass, aware of NaN and infinity.
 
-use serde::Serialize;
+use crate::verify::report::{Decade, Histogram, Metrics, WorstElement};
 use std::collections::BTreeMap;
-
-/// How far an array is from a reference. Sums and maxima are over the elements where both are finite; the others count in
-/// [`Metrics::not_finite`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Metrics {
-    /// Elements.
-    pub elements: u64,
-    /// Elements whose bits differ; two NaN are equal.
-    pub differing: u64,
-    /// Elements of which one is NaN or infinite, and the other is not the same.
-    pub not_finite: u64,
-    /// Largest `|e|`, with `e = found − reference`.
-    pub max_absolute: f64,
-    /// Largest `|e| / |reference|`, where the reference is not 0.
-    pub max_relative: f64,
-    /// `√(Σe² / elements)`.
-    pub rms: f64,
-    /// `‖e‖₂ / ‖reference‖₂`; `None` where the reference is 0 and the array is not.
-    pub relative_l2: Option<f64>,
-    /// `max|e| / max|reference|`; `None` where the reference is 0 and the array is not.
-    pub relative_max: Option<f64>,
-    /// Cosine of the angle between the two; `None` where one is 0.
-    pub cosine: Option<f64>,
-    /// Most numbers of the narrower of both types between two elements, and one; `None` for integers.
-    pub max_ulp: Option<u64>,
-    /// Where `max_absolute` is, or else the first element that is not finite in one of them alone; `None` where all are
-    /// equal.
-    #[serde(rename = "where")]
-    pub place: Option<Place>,
-}
-
-/// An element that differs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Place {
-    /// Its index on each axis.
-    pub index: Vec<u64>,
-    /// The reference's value, as text: it may be NaN.
-    pub reference: String,
-    /// The value found, as text.
-    pub found: String,
-}
-
-/// How many errors are of which magnitude.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Histogram {
-    /// Elements without an error.
-    pub exact: u64,
-    /// Elements with `10^exponent ≤ |e| < 10^(exponent + 1)`, ascending, without empty ones.
-    pub decades: Vec<Decade>,
-    /// Elements of which one is NaN or infinite, and the other is not the same.
-    pub not_finite: u64,
-}
-
-/// Errors of one magnitude.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Decade {
-    /// Of ten.
-    pub exponent: i32,
-    /// How many elements.
-    pub count: u64,
-}
 
 /// The type in which units in the last place are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// binary32: values are rounded to it before they are counted.
+    /// binary32: values are rounded to it first.
     Single,
     /// binary64.
     Double,
-    /// Whole numbers: none are counted.
+    /// Integers: not counted.
     Integer,
 }
 
-/// Takes elements one after the other.
+/// Builds [`Metrics`] and a [`Histogram`] from elements, one after the other.
 #[derive(Clone, Debug)]
-pub struct Measure {
+pub struct MetricsBuilder {
     precision: Precision,
     metrics: Metrics,
     decades: BTreeMap<i32, u64>,
     squares: Squares,
     largest_reference: f64,
-    place: Option<(u64, f64, f64)>,
+    /// Position, reference and value of the worst element so far.
+    worst: Option<(u64, f64, f64)>,
 }
 
 /// Sums of squares, scaled by the largest magnitude, so that none overflows.
@@ -119,20 +59,20 @@ impl Scaled {
     }
 }
 
-impl Measure {
-    /// Before the first element.
+impl MetricsBuilder {
+    /// Creates a builder that has seen no element.
     pub fn new(precision: Precision) -> Self {
-        Measure {
+        MetricsBuilder {
             precision,
             metrics: Metrics::default(),
             decades: BTreeMap::new(),
             squares: Squares::default(),
             largest_reference: 0.0,
-            place: None,
+            worst: None,
         }
     }
 
-    /// The next element: what it should be, and what it is.
+    /// Adds the next element: its reference and the value found.
     pub fn add(&mut self, reference: f64, found: f64) {
         let position = self.metrics.elements;
         self.metrics.elements += 1;
@@ -143,17 +83,17 @@ impl Measure {
         if !(reference.is_finite() && found.is_finite()) {
             if !same {
                 if self.metrics.not_finite == 0 && self.metrics.max_absolute == 0.0 {
-                    self.place = Some((position, reference, found));
+                    self.worst = Some((position, reference, found));
                 }
                 self.metrics.not_finite += 1;
             }
             return;
         }
         let error = (found - reference).abs();
-        // The difference of two finite numbers may be none.
+        // The difference of two finite numbers may overflow.
         let error = if error.is_finite() { error } else { f64::MAX };
-        if error > self.metrics.max_absolute || (self.place.is_none() && !same) {
-            self.place = Some((position, reference, found));
+        if error > self.metrics.max_absolute || (self.worst.is_none() && !same) {
+            self.worst = Some((position, reference, found));
         }
         self.metrics.max_absolute = self.metrics.max_absolute.max(error);
         if error > 0.0 {
@@ -170,7 +110,7 @@ impl Measure {
         self.squares.add(reference, found, error);
     }
 
-    /// What was found. `shape` is that of the arrays.
+    /// Returns the measures of all elements, of arrays of this shape.
     pub fn finish(mut self, shape: &[usize]) -> (Metrics, Histogram) {
         let counted = self.metrics.elements - self.metrics.not_finite;
         let (error, reference, found) =
@@ -187,7 +127,7 @@ impl Measure {
         self.metrics.relative_max = ratio(self.metrics.max_absolute, self.largest_reference);
         self.metrics.cosine =
             (reference > 0.0 && found > 0.0).then(|| if error > 0.0 { self.squares.cosine() } else { 1.0 });
-        self.metrics.place = self.place.map(|(position, reference, found)| Place {
+        self.metrics.worst = self.worst.map(|(position, reference, found)| WorstElement {
             index: index(position, shape),
             reference: text(reference, self.precision),
             found: text(found, self.precision),
@@ -218,7 +158,7 @@ impl Squares {
     }
 }
 
-/// Exponent of the power of ten at or below a positive number.
+/// The exponent of the largest power of ten that is at most `error`, which is positive.
 #[expect(clippy::cast_possible_truncation, reason = "exponents of binary64 are below a thousand")]
 fn decade(error: f64) -> i32 {
     // The logarithm of a power of ten may be rounded to just below it, or a number just below a power to it.
@@ -233,9 +173,9 @@ fn decade(error: f64) -> i32 {
     }
 }
 
-/// How many numbers lie between two, and one.
+/// Units in the last place between two numbers.
 fn distance(a: f64, b: f64, precision: Precision) -> Option<u64> {
-    // Two's complement, so that neighbors differ by one, also around 0.
+    // Two's complement: neighbors differ by one, also around 0.
     let ordered = |bits: i64, sign: i64| if bits < 0 { sign.wrapping_sub(bits) } else { bits };
     match precision {
         Precision::Integer => None,
@@ -243,7 +183,7 @@ fn distance(a: f64, b: f64, precision: Precision) -> Option<u64> {
             let place = |value: f64| ordered(value.to_bits().cast_signed(), i64::MIN);
             Some(place(a).abs_diff(place(b)))
         }
-        #[expect(clippy::cast_possible_truncation, reason = "rounding to binary32 is what is counted in")]
+        #[expect(clippy::cast_possible_truncation, reason = "the distance is counted in binary32")]
         Precision::Single => {
             let place =
                 |value: f64| ordered(i64::from((value as f32).to_bits().cast_signed()), i64::from(i32::MIN));
@@ -252,8 +192,8 @@ fn distance(a: f64, b: f64, precision: Precision) -> Option<u64> {
     }
 }
 
-/// A position, row-major, as an index on each axis.
-pub(super) fn index(position: u64, shape: &[usize]) -> Vec<u64> {
+/// Converts a row-major position to an index on each axis.
+pub(crate) fn index(position: u64, shape: &[usize]) -> Vec<u64> {
     let mut rest = position;
     let mut index: Vec<u64> = Vec::with_capacity(shape.len());
     for len in shape.iter().rev() {
@@ -265,8 +205,8 @@ pub(super) fn index(position: u64, shape: &[usize]) -> Vec<u64> {
     index
 }
 
-/// The shortest text that reads as this number.
-#[expect(clippy::cast_possible_truncation, reason = "what was rounded to binary32 is shown as binary32")]
+/// The shortest text that is parsed as this number.
+#[expect(clippy::cast_possible_truncation, reason = "a number of binary32 is shown as one")]
 fn text(value: f64, precision: Precision) -> String {
     let is_single = f64::from(value as f32).to_bits() == value.to_bits();
     match precision {
@@ -281,22 +221,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn measured(reference: &[f64], found: &[f64]) -> (Metrics, Histogram) {
-        let mut measure = Measure::new(Precision::Single);
-        reference.iter().zip(found).for_each(|(a, b)| measure.add(*a, *b));
-        measure.finish(&[reference.len()])
+        let mut builder = MetricsBuilder::new(Precision::Single);
+        reference.iter().zip(found).for_each(|(a, b)| builder.add(*a, *b));
+        builder.finish(&[reference.len()])
     }
 
     #[test]
-    fn equal_arrays_have_no_error_and_no_place() {
+    fn equal_arrays_have_no_error_and_no_worst_element() {
         let (metrics, histogram) =
             measured(&[1.0, f64::NAN, f64::INFINITY, 0.0], &[1.0, f64::NAN, f64::INFINITY, 0.0]);
-        assert_eq!((metrics.differing, metrics.not_finite, metrics.place), (0, 0, None));
+        assert_eq!((metrics.differing, metrics.not_finite, metrics.worst), (0, 0, None));
         assert_eq!((metrics.relative_l2, metrics.cosine, metrics.max_ulp), (Some(0.0), Some(1.0), Some(0)));
         assert_eq!(histogram, Histogram { exact: 4, decades: vec![], not_finite: 0 });
     }
 
     #[test]
-    fn each_figure_is_what_its_formula_says() {
+    fn each_measure_follows_its_formula() {
         let (metrics, histogram) = measured(&[3.0, -4.0, 0.0], &[3.0, -4.5, 0.25]);
         assert_eq!((metrics.max_absolute, metrics.max_relative), (0.5, 0.125));
         let norm = (0.5f64 * 0.5 + 0.25 * 0.25).sqrt();
@@ -305,26 +245,26 @@ mod tests {
         assert_eq!(metrics.relative_max, Some(0.125));
         let cosine = (9.0 + 18.0) / (5.0 * (9.0f64 + 20.25 + 0.0625).sqrt());
         assert!((metrics.cosine.unwrap() - cosine).abs() < 1e-15);
-        let place = metrics.place.unwrap();
-        assert_eq!((place.index, place.reference, place.found), (vec![1], "-4".into(), "-4.5".into()));
+        let worst = metrics.worst.unwrap();
+        assert_eq!((worst.index, worst.reference, worst.found), (vec![1], "-4".into(), "-4.5".into()));
         assert_eq!(histogram.exact, 1);
         assert_eq!(histogram.decades, [Decade { exponent: -1, count: 2 }]);
     }
 
     #[test]
-    fn a_nan_or_infinity_that_the_other_has_not_is_counted_and_spoils_no_other_figure() {
+    fn a_nan_or_infinity_on_one_side_is_counted_and_enters_no_other_measure() {
         let (metrics, histogram) =
             measured(&[1.0, f64::NAN, f64::INFINITY, f64::INFINITY], &[1.5, 2.0, 3.0, f64::NEG_INFINITY]);
         assert_eq!((metrics.not_finite, histogram.not_finite, metrics.differing), (3, 3, 4));
         assert_eq!(metrics.max_absolute, 0.5);
-        assert_eq!(metrics.place.unwrap().index, [0]);
+        assert_eq!(metrics.worst.unwrap().index, [0]);
         let (metrics, _) = measured(&[1.0, f64::NAN], &[1.0, 0.0]);
-        let place = metrics.place.unwrap();
-        assert_eq!((place.index, place.reference), (vec![1], "NaN".to_owned()));
+        let worst = metrics.worst.unwrap();
+        assert_eq!((worst.index, worst.reference), (vec![1], "NaN".to_owned()));
     }
 
     #[test]
-    fn nothing_overflows_and_what_is_tiny_is_not_lost() {
+    fn extreme_values_neither_overflow_nor_vanish() {
         let (metrics, _) = measured(&[f64::MAX, f64::MIN], &[f64::MIN, f64::MAX]);
         assert_eq!((metrics.max_absolute, metrics.cosine), (f64::MAX, Some(-1.0)));
         let (metrics, histogram) = measured(&[0.0], &[5e-324]);
@@ -342,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn zeros_of_either_sign_differ_in_their_bits_alone() {
+    fn zeros_of_opposite_sign_differ_bitwise_without_an_error() {
         let (metrics, histogram) = measured(&[0.0], &[-0.0]);
         assert_eq!((metrics.differing, metrics.max_absolute, histogram.exact), (1, 0.0, 1));
-        assert!(metrics.place.is_some());
+        assert!(metrics.worst.is_some());
     }
 
     #[test]
-    fn decades_begin_at_powers_of_ten() {
+    fn decades_start_at_powers_of_ten() {
         for (error, exponent) in
             [(1.0, 0), (9.999_999_999_999_998, 0), (10.0, 1), (1e-7, -7), (1e-300, -300), (1e300, 300)]
         {
@@ -358,15 +298,15 @@ mod tests {
     }
 
     #[test]
-    fn a_position_is_shown_as_an_index() {
+    fn a_position_becomes_an_index_on_each_axis() {
         assert_eq!(index(7, &[2, 5]), [1, 2]);
         assert_eq!(index(0, &[]), [0; 0]);
     }
 
     proptest! {
-        /// Against sums written down directly.
+        /// Against sums that are written down directly.
         #[test]
-        fn figures_agree_with_their_formulas(pairs in prop::collection::vec((-1e3f64..1e3, -1e3f64..1e3), 1..50)) {
+        fn measures_agree_with_their_formulas(pairs in prop::collection::vec((-1e3f64..1e3, -1e3f64..1e3), 1..50)) {
             let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
             let (metrics, histogram) = measured(&a, &b);
             let sum = |f: &dyn Fn(f64, f64) -> f64| a.iter().zip(&b).map(|(a, b)| f(*a, *b)).sum::<f64>();
