@@ -11,7 +11,7 @@ use crate::html::{code, document, escaped, number, table};
 use cells::{cell, count, measure, shape, sorted};
 use std::fmt::Write;
 
-/// The page. Every name in it is text, whatever it says.
+/// Returns the page. Names are shown as text, whatever they contain.
 pub fn page(report: &Report) -> String {
     let title = format!("{} and {}", escaped(&report.a.path), escaped(&report.b.path));
     let mut body = summary(report, &title);
@@ -86,11 +86,11 @@ fn section(run: &Run, number: usize) -> String {
     {
         let _ = writeln!(
             text,
-            "<p>The first that diverges is <a href=\"#{anchor}{index}\">{}</a>.</p>",
+            "<p>The first layer that diverges is <a href=\"#{anchor}{index}\">{}</a>.</p>",
             title(layer)
         );
     }
-    text += "<p class=\"muted\">Relative L2 error of each layer on the reference's own activations; diamonds are those that fail.</p>\n";
+    text += "<p class=\"muted\">Relative L2 error of each layer on the reference's own activations. Diamonds mark layers that fail.</p>\n";
     text += &plot::errors(&run.layers, run.first_divergence, &anchor);
     let rows: String =
         run.layers.iter().enumerate().map(|(index, layer)| row(layer, index, &anchor)).collect();
@@ -125,17 +125,17 @@ fn outputs(run: &Run) -> String {
 
 fn agreement(argmax: &Argmax) -> String {
     format!(
-        "The largest element is the same one in {} of {} rows; of the {} rows in which it is clear, in {}.",
-        argmax.agreeing, argmax.rows, argmax.decided, argmax.decided_agreeing
+        "The largest element is the same in {} of {} rows, and in {} of the {} rows whose margin exceeds the error.",
+        argmax.agreeing, argmax.rows, argmax.decided_agreeing, argmax.decided
     )
 }
 
-/// The names of a layer on both sides, once where they are the same.
+/// The names of a layer on both sides, once if they are the same.
 fn title(layer: &Layer) -> String {
     match (&layer.a, &layer.b) {
         (Some(a), Some(b)) if a != b => format!("{} and {}", code(a), code(b)),
         (Some(name), Some(_)) => code(name),
-        (Some(name), None) => format!("{} (in the reference alone)", code(name)),
+        (Some(name), None) => format!("{} (only in the reference)", code(name)),
         (None, Some(name)) => format!("{} (not in the reference)", code(name)),
         (None, None) => code(&layer.value),
     }
@@ -161,7 +161,7 @@ fn row(layer: &Layer, index: usize, anchor: &str) -> String {
     text + "</tr>\n"
 }
 
-/// How much of what is allowed is used: the largest share of all checks; `None` where there is none or no number.
+/// The largest share of its limit that a check uses; `None` if there is none, or for NaN.
 fn used(comparison: &Comparison) -> Option<f64> {
     let share = |check: &Check| match check.found? {
         0.0 => Some(0.0),
@@ -183,10 +183,10 @@ fn details(layer: &Layer, index: usize, anchor: &str) -> String {
     if let Some(diagnosis) = &layer.diagnosis {
         let _ = writeln!(text, "<div class=\"diagnosis\"><p>{}</p>", escaped(&diagnosis.reason));
         for tensor in &diagnosis.tensors {
-            let largest = tensor.max_absolute.map_or_else(|| "no number".to_owned(), number);
+            let largest = tensor.max_absolute.map_or_else(|| "NaN".to_owned(), number);
             let _ = write!(
                 text,
-                "<p>{} {} and {}: {} of {} elements differ, first {}, by at most {largest}",
+                "<p>{} {} and {}: {} of {} elements differ, by at most {largest}, first at {}",
                 escaped(&tensor.role),
                 code(&tensor.a),
                 code(&tensor.b),
@@ -235,7 +235,7 @@ fn comparison(found: &Comparison) -> String {
         let _ = write!(text, "<dt>{name}</dt><dd>{value}</dd>");
     };
     line("shape", shape(&found.shape));
-    line("elements", format!("{}, of which {} differ in bits", metrics.elements, metrics.differing));
+    line("elements", format!("{}, of which {} differ bitwise", metrics.elements, metrics.differing));
     line(
         "largest error",
         format!("{} absolute, {} relative", number(metrics.max_absolute), number(metrics.max_relative)),
@@ -247,7 +247,7 @@ fn comparison(found: &Comparison) -> String {
     line("ULP", metrics.max_ulp.map_or_else(|| "n/a".to_owned(), |ulp| ulp.to_string()));
     if let Some(place) = &metrics.worst {
         let (reference, value) = (escaped(&place.reference), escaped(&place.found));
-        line("where", format!("{}: {value} in place of {reference}", shape(&place.index)));
+        line("where", format!("{}: {value} instead of {reference}", shape(&place.index)));
     }
     text += "</dl>\n";
     if !found.checks.is_empty() {
@@ -265,8 +265,7 @@ fn comparison(found: &Comparison) -> String {
         let head = [("check", false), ("found", true), ("limit", true), ("", false), ("", false)];
         text += &table("", &head, &rows);
     }
-    text + "<p class=\"muted\">Elements by magnitude of their errors</p>\n"
-        + &plot::histogram(&found.histogram)
+    text + "<p class=\"muted\">Elements by magnitude of error</p>\n" + &plot::histogram(&found.histogram)
 }
 
 fn compared_tensors(report: &TensorReport) -> String {
@@ -300,7 +299,7 @@ fn tensor(tensor: &TensorDifference) -> String {
         Outcome::Equal => ("pass", "equal", None),
         Outcome::Close(distance) => ("pass", "close", Some(distance)),
         Outcome::Different(distance) => ("fail", "different", Some(distance)),
-        Outcome::Incomparable => ("fail", "other shape or dtype", None),
+        Outcome::Incomparable => ("fail", "other dtype or shape", None),
     };
     let side = |(dtype, lens): &(ckpt_api::DType, ckpt_api::Shape)| format!("{dtype} {}", shape(lens));
     let mut text = format!(
@@ -320,7 +319,7 @@ fn badge(verdict: &str) -> String {
     format!("<span class=\"badge {verdict}\">{}</span>", escaped(&verdict.replace('-', " ")))
 }
 
-/// A cell of a cosine, of which digits after many nines count.
+/// The cell of a cosine, whose digits after many nines matter.
 fn cosine(value: Option<f64>) -> String {
     sorted(value, &nines(value))
 }

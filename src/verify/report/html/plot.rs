@@ -1,12 +1,12 @@
-//! Plots as inline SVG: no script, no picture from elsewhere; what they show is in the tables, too.
+//! Plots as inline SVG. The tables hold the same figures.
 
 use super::cells::measure;
 use crate::html::{escaped, number};
-use crate::verify::{Histogram, Layer};
+use crate::verify::report::{Histogram, Layer};
 use std::fmt::Write;
 
-/// Layers from left to right, the relative error of each as a dot on a logarithmic axis; `anchor` begins the ids of
-/// the layers' sections. Nothing where no layer was compared.
+/// Plots the relative error of each layer, in order, on a logarithmic axis. Dots link to the layers' sections, whose ids start
+/// with `anchor`. Empty if no layer was compared.
 pub(super) fn errors(layers: &[Layer], first: Option<usize>, anchor: &str) -> String {
     let errors: Vec<Option<f64>> = layers.iter().map(error).collect();
     let Some(axis) = Axis::of(errors.iter().flatten().copied()) else { return String::new() };
@@ -36,7 +36,7 @@ pub(super) fn errors(layers: &[Layer], first: Option<usize>, anchor: &str) -> St
                 (step * 0.4).clamp(2.0, 4.0)
             )
         } else {
-            // Another form, too: not everybody sees the color.
+            // Shape, not only color, marks a failure.
             let r = (step * 0.5).clamp(3.0, 6.0);
             let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
             format!(
@@ -62,17 +62,17 @@ const LEFT: f64 = 48.0;
 const TOP: f64 = 20.0;
 const BOTTOM: f64 = 200.0;
 const HEIGHT: f64 = 216.0;
-/// Where what is no error lies: below the logarithmic axis.
+/// Height of 0, below the logarithmic axis.
 const ZERO: f64 = BOTTOM - 8.0;
 
-/// Powers of ten from `low` to `high`.
+/// A logarithmic axis from `10^low` to `10^high`.
 struct Axis {
     low: i32,
     high: i32,
 }
 
 impl Axis {
-    /// For these values; `None` where there are none.
+    /// Returns the axis for these values; `None` if there are none.
     fn of(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
         values.clone().next()?;
         let decades = values.filter(|value| *value > 0.0).map(decade);
@@ -107,23 +107,23 @@ impl Axis {
 }
 
 fn decade(value: f64) -> i32 {
-    // Within the exponents of doubles.
+    // Exponents of doubles fit.
     value.log10().floor() as i32
 }
 
-/// One bar for each magnitude of errors.
+/// Plots the number of elements for each magnitude of error.
 pub(super) fn histogram(histogram: &Histogram) -> String {
     let bars = bars(histogram);
     let most = bars.iter().map(|(_, count, _)| *count).max().unwrap_or(0).max(1);
     let (step, height) = (44.0, 110.0);
     let width = step * bars.len() as f64;
     let mut svg = format!(
-        "<div class=\"scroll\" tabindex=\"0\"><svg width=\"{width:.0}\" viewBox=\"0 0 {width:.0} {:.0}\" role=\"img\" aria-label=\"How many elements have an error of which magnitude\">\n",
+        "<div class=\"scroll\" tabindex=\"0\"><svg width=\"{width:.0}\" viewBox=\"0 0 {width:.0} {:.0}\" role=\"img\" aria-label=\"Elements by magnitude of error\">\n",
         height + 36.0
     );
     for (index, (label, count, wrong)) in bars.iter().enumerate() {
         let x = step * index as f64;
-        // The root keeps small counts visible.
+        // The square root keeps small counts visible.
         let tall = if *count == 0 { 0.0 } else { (*count as f64 / most as f64).sqrt() * height };
         let (y, class) = (
             18.0 + height - tall.max(if *count == 0 { 0.0 } else { 1.0 }),
@@ -144,7 +144,7 @@ pub(super) fn histogram(histogram: &Histogram) -> String {
     svg + "</svg></div>\n"
 }
 
-/// Label, count, and whether these are no numbers.
+/// The label and the count of each bar, and whether it counts NaN and infinities.
 fn bars(histogram: &Histogram) -> Vec<(String, u64, bool)> {
     const MOST: i64 = 40;
     let decades = &histogram.decades;
@@ -167,7 +167,7 @@ fn bars(histogram: &Histogram) -> Vec<(String, u64, bool)> {
     bars
 }
 
-/// A count that fits above a bar.
+/// A count, short enough for a bar.
 fn short(count: u64) -> String {
     match count {
         0 => String::new(),
@@ -176,7 +176,7 @@ fn short(count: u64) -> String {
     }
 }
 
-/// What a check found, as a bar up to its limit.
+/// Plots a check as a bar with a mark at its limit.
 pub(super) fn check(found: Option<f64>, limit: f64) -> String {
     let part = match found {
         Some(found) if limit > 0.0 => found / limit,

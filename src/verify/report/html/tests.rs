@@ -8,7 +8,7 @@ use crate::verify::{
 use ckpt_api::{DType, Shape};
 use ckpt_forward::{Arithmetic, DeviceInfo, MathMode};
 
-/// Names as a hostile file would have them.
+/// Names from a hostile file.
 const HOSTILE: [&str; 4] = [
     "<script>alert('x')</script>",
     "\"><img src=https://example.com/x.png>",
@@ -142,7 +142,7 @@ fn report(layers: usize, name: impl Fn(usize) -> String + Copy) -> Report {
 }
 
 #[test]
-fn every_element_is_closed_in_the_order_in_which_it_was_opened_and_ids_are_unique() {
+fn a_page_is_well_formed() {
     for layers in [0, 1, 9, 200] {
         let links = well_formed(&page(&report(layers, hostile)));
         assert!(links >= layers + layers.min(6));
@@ -150,12 +150,12 @@ fn every_element_is_closed_in_the_order_in_which_it_was_opened_and_ids_are_uniqu
 }
 
 #[test]
-fn a_page_needs_nothing_from_elsewhere_and_allows_nothing_but_its_own_script() {
+fn a_page_stands_alone_and_allows_only_its_own_script() {
     stands_alone(&page(&report(9, |number| format!("name{number}"))));
 }
 
 #[test]
-fn a_name_is_text_whatever_it_says() {
+fn a_name_is_text_whatever_it_contains() {
     let names = |page: String| -> Vec<String> { tags(&page).into_iter().map(|(name, _)| name).collect() };
     let page = page(&report(9, hostile));
     // The same tags as with harmless names: no name became one.
@@ -166,7 +166,7 @@ fn a_name_is_text_whatever_it_says() {
 }
 
 #[test]
-fn the_page_says_the_verdict_the_rule_the_devices_and_the_first_divergence() {
+fn a_page_states_the_verdict_the_rule_the_devices_and_the_first_divergence() {
     let page = page(&report(9, |number| format!("name{number}")));
     for words in [
         "<title>fail: models/name0 and out/name1</title>",
@@ -174,10 +174,10 @@ fn the_page_says_the_verdict_the_rule_the_devices_and_the_first_divergence() {
         "cpu/llvmpipe (LLVM 15.0.6, 256 bits), f64, strict",
         "vulkan/llvmpipe (LLVM 15.0.6, 256 bits) (CPU), f32, contracted",
         "<strong>bound</strong>: &#39;name0&#39; is i16 at 255 and was f32",
-        "The first that diverges is <a href=\"#run1-layer7\">",
+        "The first layer that diverges is <a href=\"#run1-layer7\">",
         "first divergence</text>",
         "it is transposed",
-        "in 255 of 256 rows; of the 250 rows in which it is clear, in 250.",
+        "in 255 of 256 rows, and in 250 of the 250 rows whose margin exceeds the error.",
         "1 of 4 common tensors are equal.",
     ] {
         assert!(page.contains(words), "{words}");

@@ -1,4 +1,4 @@
-//! A checkpoint as one page of HTML: its layers drawn, its tensors with the distribution of their values.
+//! Renders a checkpoint as one page of HTML: a drawing of its layers, its tensors with their distributions.
 
 mod draw;
 mod fold;
@@ -7,24 +7,21 @@ mod layout;
 mod tests;
 
 use super::{FileSummary, Histogram, Inspection, Stats, TensorSummary};
-use crate::html::{code, document, escaped, long_table, number, table};
-use crate::words::{bytes, count as things};
+use crate::html::{code, document, escaped, long_table, number, shortened, table};
+use crate::words::{bytes, count as counted, first_few};
 use ckpt_api::{DType, Graph, Role};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("html/style.css");
-/// Rows of one table that a page holds.
-const ROWS: usize = 50_000;
-/// Characters of one text that a page holds.
-const TEXT: usize = 400;
-/// Layers that are named of one tensor.
-const USERS: usize = 8;
-/// Entries of the metadata that a page holds.
-const ENTRIES: usize = 1000;
+const STYLE: &str = include_str!("style.css");
+/// Rows of one table on a page.
+const MAX_ROWS: usize = 50_000;
+/// Layers listed for one tensor.
+const MAX_USERS: usize = 8;
+/// Files, and entries of the metadata, on a page.
+const MAX_ENTRIES: usize = 1000;
 
-/// The page. Every name in it is text, whatever it says; where it leaves something out, it says so.
+/// Returns the page. Names are shown as text, whatever they contain; the page states what it leaves out.
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
@@ -45,15 +42,7 @@ pub fn page(inspection: &Inspection) -> String {
     document(&title, STYLE, &body)
 }
 
-/// As much of a text as a page holds.
-fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(TEXT) {
-        Some((end, _)) => format!("{}… ({} characters)", &text[..end], text.chars().count()).into(),
-        None => text.into(),
-    }
-}
-
-/// A name, in the typeface of names.
+/// A name that may be cut, in the typeface of names.
 fn name(text: &str) -> String {
     code(&shortened(text))
 }
@@ -83,14 +72,14 @@ fn summary(inspection: &Inspection, title: &str) -> String {
     }
     text += "</dl>\n";
     if !inspection.files.is_empty() {
-        let rows: String = inspection.files.iter().take(ENTRIES).map(file).collect();
+        let rows: String = inspection.files.iter().take(MAX_ENTRIES).map(file).collect();
         text += &table("", &[("file", false), ("size", true), ("tensors", true)], &rows);
-        text += &more(inspection.files.len(), ENTRIES, "file");
+        text += &left_out(inspection.files.len(), MAX_ENTRIES, "file");
     }
     text
 }
 
-/// Each dtype with how many tensors have it.
+/// The number of tensors of each dtype.
 fn dtypes(tensors: &[TensorSummary]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     tensors.iter().for_each(|tensor| *counts.entry(tensor.dtype.name()).or_default() += 1);
@@ -107,11 +96,11 @@ fn file(file: &FileSummary) -> String {
     )
 }
 
-/// What is not on the page because there is too much of it.
-fn more(all: usize, shown: usize, what: &str) -> String {
-    match all.checked_sub(shown) {
-        None | Some(0) => String::new(),
-        Some(more) => format!("<p>{} more are not on this page.</p>\n", things(more, what)),
+/// Counts what a page leaves out.
+fn left_out(all: usize, shown: usize, what: &str) -> String {
+    match all.saturating_sub(shown) {
+        0 => String::new(),
+        more => format!("<p>This page leaves out {}.</p>\n", counted(more, what)),
     }
 }
 
@@ -136,11 +125,11 @@ fn layers(graph: &Graph, tensors: &[TensorSummary]) -> String {
             attributes.collect::<Vec<_>>().join("; ")
         )
     };
-    let rows: Vec<String> = graph.nodes.iter().enumerate().take(ROWS).map(row).collect();
+    let rows: Vec<String> = graph.nodes.iter().enumerate().take(MAX_ROWS).map(row).collect();
     let head = [("#", true), ("layer", false), ("op", false), ("tensors", false), ("attributes", false)];
     text += "<details><summary>All layers</summary>\n";
     text += &long_table("layers", &head, &rows);
-    text += &more(graph.nodes.len(), ROWS, "layer");
+    text += &left_out(graph.nodes.len(), MAX_ROWS, "layer");
     text + "</details>\n"
 }
 
@@ -151,23 +140,23 @@ fn tensors(inspection: &Inspection) -> String {
     let all = &inspection.tensors;
     let mut text = "<h2>Tensors</h2>\n".to_owned();
     if all.is_empty() {
-        return text + "<p>There are none.</p>\n";
+        return text + "<p>There are no tensors.</p>\n";
     }
     let sampled = all.iter().filter(|tensor| is_sampled(tensor)).count();
-    text += "<p class=\"muted\">Each picture shows how the finite values lie between the smallest and the largest";
+    text += "<p class=\"muted\">Each histogram shows the finite values from the smallest to the largest";
     if sampled > 0 {
         let _ = write!(
             text,
-            "; for {}, how at most {} of them do, taken evenly (marked ≈). All other figures are of all values",
-            things(sampled, "tensor"),
-            Histogram::LARGEST_SAMPLE
+            "; for {} (marked ≈), an even sample of at most {}. All other figures are of all values",
+            counted(sampled, "tensor"),
+            Histogram::MAX_SAMPLE
         );
     }
     text += ".</p>\n";
     let users = inspection.graph.as_ref().map(users).unwrap_or_default();
     let user =
         |tensor: &TensorSummary| users.get(tensor.name.as_str()).map(Vec::as_slice).unwrap_or_default();
-    let rows: Vec<String> = all.iter().take(ROWS).map(|tensor| row(tensor, user(tensor))).collect();
+    let rows: Vec<String> = all.iter().take(MAX_ROWS).map(|tensor| row(tensor, user(tensor))).collect();
     let words = [
         ("name", false),
         ("layer or role", false),
@@ -178,12 +167,12 @@ fn tensors(inspection: &Inspection) -> String {
     ];
     let numbers = ["min", "max", "mean", "std", "zero", "NaN", "inf"].map(|name| (name, true));
     text += &long_table(TENSORS, &[&words[..], &numbers].concat(), &rows);
-    text + &more(all.len(), ROWS, "tensor")
+    text + &left_out(all.len(), MAX_ROWS, "tensor")
 }
 
-/// Whether the picture of a tensor is one of a part of its values.
+/// Whether the histogram of a tensor shows only a sample.
 fn is_sampled(tensor: &TensorSummary) -> bool {
-    tensor.histogram.is_some() && tensor.shape.elements() > Histogram::LARGEST_SAMPLE
+    tensor.histogram.is_some() && tensor.shape.elements() > Histogram::MAX_SAMPLE
 }
 
 /// The layers that use each tensor.
@@ -199,11 +188,9 @@ fn users(graph: &Graph) -> HashMap<&str, Vec<&str>> {
 
 fn row(tensor: &TensorSummary, users: &[&str]) -> String {
     let role = if tensor.role == Role::Weight { "" } else { tensor.role.name() };
-    let shown: Vec<String> = users.iter().take(USERS).map(|user| escaped(&shortened(user))).collect();
-    let user = match users.len().checked_sub(USERS) {
-        _ if users.is_empty() => role.to_owned(),
-        None | Some(0) => shown.join(", "),
-        Some(more) => format!("{} and {more} more", shown.join(", ")),
+    let user = match users {
+        [] => role.to_owned(),
+        users => first_few(users.iter().map(|user| escaped(&shortened(user))), MAX_USERS),
     };
     let axes =
         tensor.axes.as_ref().map(|axes| axes.iter().map(|axis| axis.name()).collect::<Vec<_>>().join(" "));
@@ -238,13 +225,13 @@ fn stats(stats: Option<&Stats>, dtype: DType) -> String {
     text
 }
 
-/// A distribution as a picture of one line's height.
+/// A histogram as high as one line of text.
 fn spark(histogram: &Histogram) -> String {
     const HEIGHT: u64 = 16;
     let most = u64::from(histogram.counts.iter().copied().max().unwrap_or(0)).max(1);
     let (mut path, mut last) = (format!("M0 {HEIGHT}"), 0);
     for count in histogram.counts {
-        // What is there at all is seen.
+        // Small counts stay visible.
         let tall = (u64::from(count) * HEIGHT).div_ceil(most);
         if tall != last {
             let _ = write!(path, "V{}", HEIGHT - tall);
@@ -254,7 +241,7 @@ fn spark(histogram: &Histogram) -> String {
     }
     format!(
         "<svg class=\"spark\" viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\"><path d=\"{path}V{HEIGHT}Z\"/></svg>",
-        Histogram::PARTS
+        Histogram::BINS
     )
 }
 
@@ -270,10 +257,10 @@ fn metadata(inspection: &Inspection) -> String {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         format!("<tr><td class=\"name\">{}</td><td>{}</td></tr>\n", name(key), name(&value))
     };
-    let rows: String = entries.iter().take(ENTRIES).map(row).collect();
+    let rows: String = entries.iter().take(MAX_ENTRIES).map(row).collect();
     format!(
         "<h2>Metadata</h2>\n{}{}",
         table("", &[("key", false), ("value", false)], &rows),
-        more(entries.len(), ENTRIES, "key")
+        left_out(entries.len(), MAX_ENTRIES, "key")
     )
 }

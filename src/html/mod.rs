@@ -1,18 +1,18 @@
-//! Pages of HTML that need nothing else: no network, no fonts, and one script that sorts and finds rows of tables.
+//! Pages of HTML that stand alone: no network, no fonts, one script that sorts and filters tables.
 
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
 
-pub(crate) use text::{code, escaped, number};
+pub(crate) use text::{code, escaped, number, shortened};
 
-pub(crate) const STYLE: &str = include_str!("html/style.css");
-pub(crate) const SCRIPT: &str = include_str!("html/table.js");
-/// The only script that may run: SHA-256 of [`SCRIPT`] in base64.
-pub(crate) const SCRIPT_HASH: &str = "dzaMXO3JcNEEJ4LiP7svfWrPt4fQ2HquqFAr2kJtD4s=";
+pub(crate) const STYLE: &str = include_str!("style.css");
+pub(crate) const SCRIPT: &str = include_str!("table.js");
+/// SHA-256 of [`SCRIPT`] in base64: no other script may run.
+pub(crate) const SCRIPT_HASH: &str = "EtL8xvQTDkiE8atGSubAxLkGj1iKiCX8PlNsgx7/1MY=";
 
-/// A page. `title` and `body` are markup: what they say of a file is [`escaped`]. `style` is what the page needs beside
-/// the style that all have.
+/// Returns a page. `title` and `body` are markup, in which text from files is [`escaped`]; `style` is added to the
+/// common style.
 pub(crate) fn document(title: &str, style: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -24,7 +24,7 @@ pub(crate) fn document(title: &str, style: &str, body: &str) -> String {
     )
 }
 
-/// A table in a box that scrolls; `head` are cells and whether they are over numbers, `rows` are rows.
+/// Returns a table in a box that scrolls. `head` names the columns and marks those of numbers; `rows` is markup.
 pub(crate) fn table(class: &str, head: &[(&str, bool)], rows: &str) -> String {
     format!(
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\">{}<tbody>\n{rows}</tbody></table></div>\n",
@@ -32,17 +32,17 @@ pub(crate) fn table(class: &str, head: &[(&str, bool)], rows: &str) -> String {
     )
 }
 
-/// Rows of a table that a browser lays out before somebody asks for more.
+/// Rows of a long table that are shown at first.
 const FIRST: usize = 200;
 
-/// A table of any number of rows, of which the first ones are shown: a field finds rows by the columns that are not
-/// numbers.
+/// Returns a table of any length, of which the first rows are shown. A search field filters rows by the columns that
+/// are not numbers.
 pub(crate) fn long_table(id: &str, head: &[(&str, bool)], rows: &[String]) -> String {
     let (first, later) = rows.split_at(rows.len().min(FIRST));
     let mut text = String::new();
     if !later.is_empty() {
         text = format!(
-            "<p class=\"scriptless\">The first {FIRST} of {} rows; scripts show the others.</p>\n",
+            "<p class=\"scriptless\">The first {FIRST} of {} rows; the others need scripts.</p>\n",
             rows.len()
         );
     }

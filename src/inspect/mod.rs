@@ -1,4 +1,4 @@
-//! What is in a checkpoint, for people and programs.
+//! Describes the contents of a checkpoint, for people and programs.
 
 pub mod html;
 mod values;
@@ -10,78 +10,78 @@ use ckpt_api::{Axis, DType, Graph, Metadata, Repair, Result, Role, Shape, Tensor
 use serde::Serialize;
 pub use values::{Histogram, Stats};
 
-/// Everything that can be said without the values, and statistics of them where asked for.
+/// The contents of a checkpoint, with statistics of the values if they were read.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
-    /// What was opened.
+    /// Path as the user gave it.
     pub path: String,
-    /// Format id.
+    /// Id of the format.
     pub format: &'static str,
-    /// Format title.
+    /// Title of the format.
     pub title: &'static str,
-    /// Why this format.
+    /// Why the input is of this format.
     pub reason: String,
-    /// What every codec said.
+    /// The verdict of every codec.
     pub evidence: Vec<Evidence>,
     /// The files that hold the tensors.
     pub files: Vec<FileSummary>,
     /// The tensors, in the format's order.
     pub tensors: Vec<TensorSummary>,
-    /// What the model computes.
+    /// The graph of layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graph: Option<Graph>,
-    /// Everything else.
+    /// The metadata.
     pub metadata: Metadata,
-    /// What a lenient reading mended.
+    /// Repairs made by `lenient`.
     pub repairs: Vec<Repair>,
-    /// What the user should know.
+    /// Remarks of the codec.
     pub notes: Vec<String>,
 }
 
-/// One file of a checkpoint.
+/// A file of a checkpoint.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileSummary {
-    /// Name, relative to the input's directory.
+    /// Name relative to the input's directory.
     pub name: String,
-    /// Bytes; `None` where it is missing.
+    /// Length in bytes; `None` if the file is missing.
     pub bytes: Option<u64>,
-    /// How many tensors have bytes in it.
+    /// Number of tensors with bytes in it.
     pub tensors: usize,
 }
 
-/// One tensor.
+/// A tensor.
 #[derive(Clone, Debug, Serialize)]
 pub struct TensorSummary {
     /// Name.
     pub name: String,
-    /// The name under which the file stores it, where it differs.
+    /// Its name in the file, if that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Stored dtype.
     pub dtype: DType,
     /// Shape.
     pub shape: Shape,
-    /// What the axes mean.
+    /// Meaning of each axis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub axes: Option<Vec<Axis>>,
-    /// What it is for.
+    /// Role.
     pub role: Role,
-    /// Bytes as stored.
+    /// Stored bytes.
     pub bytes: u64,
-    /// Stored pieces.
+    /// Number of extents.
     pub extents: usize,
     /// Statistics of the values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats: Option<Box<Stats>>,
-    /// How the values are distributed, where there are statistics; for pages alone.
+    /// Distribution of the values, if they were read; for pages only.
     #[serde(skip)]
     pub histogram: Option<Box<Histogram>>,
 }
 
-/// Describes `source`; with `stats` its values are read, in bounded memory, and their checksums verified.
+/// Describes `source`. With `stats`, reads all values in bounded memory and verifies their checksums.
 ///
 /// # Errors
-/// Only with `stats`: whatever keeps a tensor from being read.
+/// Whatever keeps a tensor from being read; only with `stats`.
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
@@ -102,7 +102,7 @@ pub fn inspect(source: &Source, stats: bool) -> Result<Inspection> {
     Ok(Inspection { tensors, ..overview(source) })
 }
 
-/// All but the tensors, which [`summaries`] gives.
+/// Describes everything but the tensors; [`summaries`] returns those.
 pub(crate) fn overview(source: &Source) -> Inspection {
     let contents = source.contents();
     Inspection {
@@ -120,7 +120,7 @@ pub(crate) fn overview(source: &Source) -> Inspection {
     }
 }
 
-/// The tensors, one by one, without statistics.
+/// Describes the tensors one by one, without statistics.
 pub(crate) fn summaries(source: &Source) -> impl Iterator<Item = TensorSummary> {
     ids(source).map(|id| summary(source, id, None))
 }
