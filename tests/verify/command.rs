@@ -40,7 +40,7 @@ fn verify_exits_with_0_where_checkpoints_compute_the_same_and_with_4_where_they_
     let broken = ckpt(place.path(), &["verify", DIGITS, broken.to_str().unwrap()]);
     let text = stdout(&broken);
     assert_eq!(broken.status.code(), Some(4), "{text}");
-    for words in ["the first layer that diverges, ", "in 1 of ", "bit 22 is flipped", "\nfail\n"] {
+    for words in ["is the first that diverges: ", "in 1 of ", "bit 22 is flipped", "\nfail\n"] {
         assert!(text.contains(words), "{words}: {text}");
     }
 }
@@ -165,7 +165,7 @@ fn outputs_are_written_in_the_format_of_the_extension_and_labels_are_counted() {
     labels[8] = (labels[8] + 1) % 10;
     std::fs::write(directory.join("labels"), labels).unwrap();
     let output = ckpt(directory, &["run", DIGITS, "--seed", "7", "--batch", "5", "--labels", "labels"]);
-    assert!(stdout(&output).contains("4 of 5 right (0.8000)"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("4 of 5 correct (0.8000)"), "{}", stdout(&output));
 }
 
 #[test]
