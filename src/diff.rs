@@ -9,9 +9,9 @@ use std::collections::HashMap;
 
 /// How far a value `x` may be from its reference: `|x − ref| ≤ absolute + relative·|ref|`, element by element.
 ///
-/// The reference is always the first checkpoint's value (`a`), here and in `verify`: exchanging the checkpoints can change the outcome.
-/// Where both parts are 0, equal bits are demanded. NaN is within tolerance of NaN alone, and an infinity of itself
-/// alone.
+/// The reference is always the first checkpoint's value (`a`), here and in `verify`: exchanging the checkpoints can
+/// change the outcome. Where both parts are 0, equal bits are demanded. NaN is within tolerance of NaN alone, and an
+/// infinity of itself alone.
 ///
 /// ```
 /// use ckpt::diff::Tolerance;
@@ -109,7 +109,8 @@ impl Difference {
 
 /// Compares all tensors of two checkpoints by name, in bounded memory. The first checkpoint is the reference.
 ///
-/// Axes are compared by their names where both checkpoints name them: another order of the same axes is not a difference.
+/// Axes are compared by their names where both checkpoints name them: another order of the same axes is not a
+/// difference.
 ///
 /// # Errors
 /// Whatever keeps a tensor from being read.

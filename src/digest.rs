@@ -9,9 +9,9 @@ use sha2::{Digest as _, Sha256};
 /// The hashes of a checkpoint and of its tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Digest {
-    /// SHA-256, in hex, of all tensors in the order of their names. Each contributes the length of its name, its name, the
-    /// length of its dtype's name, that name, its rank, its axes' lengths, and its own SHA-256 as 32 bytes; numbers are u64
-    /// little-endian. Graph, metadata, and the file's own keys for tensors are not hashed.
+    /// SHA-256, in hex, of all tensors in the order of their names. Each contributes the length of its name, its
+    /// name, the length of its dtype's name, that name, its rank, its axes' lengths, and its own SHA-256 as 32 bytes;
+    /// numbers are u64 little-endian. Graph, metadata, and the file's own keys for tensors are not hashed.
     pub sha256: String,
     /// The tensors, in the order of their names.
     pub tensors: Vec<TensorDigest>,
@@ -26,8 +26,8 @@ pub struct TensorDigest {
     pub dtype: DType,
     /// Shape.
     pub shape: Shape,
-    /// SHA-256, in hex, of the value: little-endian, row-major, each element in whole bytes. The bytes of a string follow
-    /// its length as u64 little-endian.
+    /// SHA-256, in hex, of the value: little-endian, row-major, each element in whole bytes. The bytes of a string
+    /// follow its length as u64 little-endian.
     pub sha256: String,
 }
 

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// The inputs of a graph, and the memory to run it in.
 #[derive(Args)]
 pub(super) struct Forward {
-    /// Input arrays in any readable format (one array of an archive as FILE:ARRAY), or in IDX, the format of MNIST; random if left out
+    /// Input arrays in any readable format (one array of an archive as FILE:ARRAY), or in IDX, the format of MNIST;
+    /// random if left out
     #[arg(long, value_name = "[INPUT=]FILE[:ARRAY]")]
     input: Vec<String>,
     /// Divide the numbers of --input, in binary32: 255 scales bytes to 0..1

@@ -78,8 +78,8 @@ pub(super) fn read(source: &Source, id: TensorId) -> Result<Option<(Stats, Optio
     }))
 }
 
-/// One value of each stretch of a tensor, at a pseudorandom position that is always the same. Values at equal distances could
-/// all lie in one column of a matrix.
+/// One value of each stretch of a tensor, at a pseudorandom position that is always the same. Values at equal
+/// distances could all lie in one column of a matrix.
 struct Sample {
     stretch: u64,
     position: u64,

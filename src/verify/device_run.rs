@@ -24,8 +24,8 @@ pub(super) struct DeviceRun<'a> {
 }
 
 impl DeviceRun<'_> {
-    /// Runs the second graph on `device`. Layers are compared only where they are needed: for the report, for the rule, or to find
-    /// the first that diverges.
+    /// Runs the second graph on `device`. Layers are compared only where they are needed: for the report, for the
+    /// rule, or to find the first that diverges.
     ///
     /// # Errors
     /// Whatever running or reading reports; [`ckpt_api::Kind::Mismatch`] for outputs that do not correspond.
@@ -61,8 +61,8 @@ impl DeviceRun<'_> {
         Ok(Run { reference, device, rule, outputs, layers, first_divergence, verdict })
     }
 
-    /// Whether corresponding tensors are equal, as far as equal bits are demanded. No input may reveal a difference behind a neuron
-    /// that never fires.
+    /// Whether corresponding tensors are equal, if equal bits are demanded. The results do not show a difference behind
+    /// a neuron that never fires.
     fn tensors_agree(&self, rule: &Rule) -> Result<bool> {
         for pair in self.pairs {
             if let (Pair::Both(ia, ib), RuleName::Bits) = (pair, rule.name)

@@ -23,8 +23,8 @@ pub struct ForwardPass {
 
 /// Runs `source`'s graph on `device`, in at most `memory` bytes.
 ///
-/// With `integers`, a quantized network is computed in its stored integers, as engines do, and the result is multiplied by this
-/// scale ([`integer_graph`]).
+/// With `integers`, a quantized network is computed in its stored integers, as engines do, and the result is
+/// multiplied by this scale ([`integer_graph`]).
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
@@ -39,8 +39,8 @@ pub struct ForwardPass {
 /// ```
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] for a checkpoint without a graph, or inputs that do not fit; whatever keeps tensors from being read or
-/// the device from running.
+/// [`ckpt_api::Kind::Usage`] for a checkpoint without a graph, or inputs that do not fit; whatever keeps tensors from
+/// being read or the device from running.
 pub fn run(
     registry: &Registry,
     source: &Source,

@@ -21,8 +21,8 @@ type Side<'a> = (&'a Source, &'a Graph);
 /// Runs both graphs and compares them on each device of `options`.
 ///
 /// # Errors
-/// Whatever keeps a graph from running or a tensor from being read; [`ckpt_api::Kind::Mismatch`] for graphs whose inputs
-/// or outputs do not correspond.
+/// Whatever keeps a graph from running or a tensor from being read; [`ckpt_api::Kind::Mismatch`] for graphs whose
+/// inputs or outputs do not correspond.
 pub(super) fn compare_graphs(
     registry: &Registry,
     a: Side,
@@ -76,8 +76,8 @@ fn tensors_of(graph: &Graph) -> Vec<LayerTensor<'_>> {
     tensors.collect()
 }
 
-/// Returns the second graph's inputs, which correspond to the first graph's by name or else by order, and the names of the first
-/// graph's inputs by the second graph's.
+/// Returns the second graph's inputs, which correspond to the first graph's by name or else by order, and the names
+/// of the first graph's inputs by the second graph's.
 fn corresponding_inputs(
     a: &Graph,
     b: &Graph,

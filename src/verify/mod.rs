@@ -1,37 +1,39 @@
 //! Compares what two checkpoints compute.
 //!
-//! [`verify`] runs both graphs on the same inputs: the first on the CPU, which is the reference, the second on each device
-//! of [`Options::devices`]. Outputs are compared end to end. Each layer is compared on the first graph's own activations, so
-//! that the error of one layer does not count for the next. Nodes are paired by the names of their tensors, through a mapping where
-//! one is given, or else by their order.
+//! [`verify`] runs both graphs on the same inputs: the first on the CPU, which is the reference, the second on each
+//! device of [`Options::devices`]. Outputs are compared end to end. Each layer is compared on the first graph's own
+//! activations, so that the error of one layer does not count for the next. Nodes are paired by the names of their
+//! tensors, through a mapping where one is given, or else by their order.
 //!
 //! # Rules
 //!
 //! The [`Rule`] that must hold follows from what changed. Every report states it, with its reason.
 //!
-//! - **bits**: no tensor is stored with less precision, so only format, names and layout can differ. Both graphs run in binary32
-//!   on the CPU and add in the same order; all bits of all results are equal. So are those of all tensors, because no input may
-//!   reveal a difference behind a neuron that never fires.
-//! - **bound**: tensors are narrowed or quantized, or the second graph runs on another device. The reference is computed in
-//!   binary64. A layer's error `e` stays within `2·√k·u·S + 2u·|y| + 2⁻¹²⁶ + W`, and `‖e‖₂/‖y‖₂` within `1e-5 + ‖W‖₂/‖y‖₂`, with
-//!   - `u = 2⁻²⁴` and `S = Σ|x||w| + |b|` over `k` summands ([`ckpt_forward::Magnitude`]). Sums in any order were measured to stay
-//!     within 1.31·√k·u·S. A layer that only moves or chooses elements is exact.
-//!   - `W = Σ|x|·Δw + Δb`, the effect of storage. For a floating-point type, `Δw` is its unit roundoff times `|w|` plus half of its
-//!     smallest number (f16: 2⁻¹¹·|w| + 2⁻²⁵); for integers with a scale, half a unit where they are rounded and a whole one where
-//!     they are truncated, plus what is clipped. Each element of each tensor must also be within its `Δw`.
-//!   - `‖y‖₂` at least `‖S‖₂/√k`, the norm of a sum whose summands have random signs: where summands cancel, the little that is
-//!     left is no measure of their errors.
+//! - **bits**: no tensor is stored with less precision, so only format, names and layout can differ. Both graphs run
+//!   in binary32 on the CPU and add in the same order; all bits of all results are equal. So are those of all
+//!   tensors: the results do not show a difference behind a neuron that never fires.
+//! - **bound**: tensors are narrowed or quantized, or the second graph runs on another device. The reference is
+//!   computed in binary64. A layer's error `e` stays within `2·√k·u·S + 2u·|y| + 2⁻¹²⁶ + W`, and `‖e‖₂/‖y‖₂` within
+//!   `1e-5 + ‖W‖₂/‖y‖₂`, with
+//!   - `u = 2⁻²⁴` and `S = Σ|x||w| + |b|` over `k` summands ([`ckpt_forward::Magnitude`]). Sums in any order were
+//!     measured to stay within 1.31·√k·u·S. A layer that only moves or chooses elements is exact.
+//!   - `W = Σ|x|·Δw + Δb`, the effect of storage. For a floating-point type, `Δw` is its unit roundoff times `|w|`
+//!     plus half of its smallest number (f16: 2⁻¹¹·|w| + 2⁻²⁵); for integers with a scale, half a unit where they are
+//!     rounded and a whole one where they are truncated, plus what is clipped. Each element of each tensor must also
+//!     be within its `Δw`.
+//!   - `‖y‖₂` at least `‖S‖₂/√k`, the norm of a sum whose summands have random signs: where summands cancel, the
+//!     little that is left is no measure of their errors.
 //!
-//!   End to end, `‖e‖₂/‖y‖₂` stays within `1e-5 + Σ‖W‖₂/‖y‖₂` over all layers. (A softmax turns an absolute error of its logits
-//!   into at most half that error of its probabilities, so the sum grows by `‖z‖₂/(2·‖p‖₂)` where that exceeds 1.) `max|e|/max|y|`
-//!   stays within four times that bound, and the largest element of each row is the same wherever its margin exceeds the errors of
-//!   both. Because storage widens this bound, a layer that only one graph has, or whose inputs are connected differently, is a
-//!   difference even where the outputs agree.
+//!   End to end, `‖e‖₂/‖y‖₂` stays within `1e-5 + Σ‖W‖₂/‖y‖₂` over all layers. (A softmax turns an absolute error of
+//!   its logits into at most half that error of its probabilities, so the sum grows by `‖z‖₂/(2·‖p‖₂)` where that
+//!   exceeds 1.) `max|e|/max|y|` stays within four times that bound, and the largest element of each row is the same
+//!   wherever its margin exceeds the errors of both. Because storage widens this bound, a layer that only one graph
+//!   has, or whose inputs are connected differently, is a difference even where the outputs agree.
 //! - **given**: every element of results and layers is within the user's [`Tolerance`](crate::diff::Tolerance),
 //!   `|b − a| ≤ atol + rtol·|a|`, where the reference is the first checkpoint's value.
 //!
-//! The second checkpoint should be made from the first: a wider dtype than the first one's holds the same numbers (*bits*), a
-//! narrower one does not (*bound*).
+//! The second checkpoint should be made from the first: a wider dtype than the first one's holds the same numbers
+//! (*bits*), a narrower one does not (*bound*).
 //!
 //! Where a graph is missing, tensors of the same name (after mapping) are compared as [`diff`] does.
 
@@ -68,7 +70,8 @@ use ckpt_api::Result;
 /// Compares two checkpoints: `a` is the reference, `b` is made from it.
 ///
 /// # Errors
-/// Whatever keeps a graph from running or a tensor from being read. A difference is not an error; the report describes it.
+/// Whatever keeps a graph from running or a tensor from being read. A difference is not an error; the report
+/// describes it.
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// # For implementers
 /// - A kernel that the device cannot run is an error; nothing falls back to another device.
-/// - The caller passes operands in the order and of the types that the [`Kernel`] states, indices within their range, and an output that
-///   is not an operand.
+/// - The caller passes operands in the order and of the types that the [`Kernel`] states, indices within their range,
+///   and an output that is not an operand.
 /// - The feature `conformance` has test cases for every kernel, with the [`Cpu`](crate::Cpu) as the reference.
 pub trait Backend {
     /// Describes the hardware and how it computes.
@@ -33,8 +33,8 @@ pub trait Backend {
     /// Computes `output` from `operands`.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] for a kernel that the device does not have; whatever the device reports. The caller adds
-    /// the node's name.
+    /// [`ckpt_api::Kind::Unsupported`] for a kernel that the device does not have; whatever the device reports. The
+    /// caller adds the node's name.
     fn run(&mut self, kernel: &Kernel, operands: &[BufferId], output: BufferId) -> Result<()>;
 
     /// Copies values back to the host.

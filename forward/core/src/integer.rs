@@ -5,20 +5,21 @@ use crate::value::Parameters;
 use ckpt_api::{Attribute, Error, Graph, Node, Op, Result, Tensor};
 use std::collections::{HashMap, HashSet};
 
-/// Returns a graph that computes with the stored integers of quantized tensors, not with the real numbers that they represent.
+/// Returns a graph that computes with the stored integers of quantized tensors, not with the real numbers that they
+/// represent.
 ///
 /// Every value has a scale, the integer units per 1.0. Divisions round towards zero.
-/// - The result of a [`FeatureTransformer`](Op::FeatureTransformer) has its tensors' scale (QA). It is computed in 32 bits; the 16
-///   bits of an engine may wrap around.
+/// - The result of a [`FeatureTransformer`](Op::FeatureTransformer) has its tensors' scale (QA). It is computed in 32
+///   bits; the 16 bits of an engine may wrap around.
 /// - [`Clip`](Op::Clip) multiplies its bounds by the scale. A product has the product of the scales.
-/// - A matrix product has the scale of its input times that of its weight. If the bias has another scale, the product is first
-///   divided to match it: after SCReLU, `Σ clamp(a, 0, QA)²·w` has scale QA·QA·QB and the bias QA·QB, so the sum is divided by QA.
-///   After CReLU, both have QA·QB.
+/// - A matrix product has the scale of its input times that of its weight. If the bias has another scale, the product
+///   is first divided to match it: after SCReLU, `Σ clamp(a, 0, QA)²·w` has scale QA·QA·QB and the bias QA·QB, so the
+///   sum is divided by QA. After CReLU, both have QA·QB.
 /// - Values that are concatenated or added are divided to the smallest of their scales.
 /// - An integer result is multiplied by `output_scale` (400 in bullet's engines) and divided by its scale.
 ///
-/// Where a tensor is not quantized, integers are converted to real numbers ([`Op::Dequantize`]), and the following nodes compute
-/// with these. `output_scale` does not apply to real results.
+/// Where a tensor is not quantized, integers are converted to real numbers ([`Op::Dequantize`]), and the following
+/// nodes compute with these. `output_scale` does not apply to real results.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`], naming the node, for tensors without a scale or whose scales do not fit each other.
@@ -257,7 +258,8 @@ impl Builder<'_> {
         let inputs = self.inputs(node)?;
         let scales: Option<Vec<u64>> = inputs.iter().map(|made| made.scale).collect();
         let Some(least) = scales.and_then(|scales| scales.into_iter().min()) else { return self.real(node) };
-        let inputs = inputs.into_iter().map(|made| self.rescale_to(made, least)).collect::<Result<Vec<_>>>()?;
+        let inputs =
+            inputs.into_iter().map(|made| self.rescale_to(made, least)).collect::<Result<Vec<_>>>()?;
         self.push(node, inputs, Some(least));
         Ok(())
     }

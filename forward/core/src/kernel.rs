@@ -1,12 +1,12 @@
 //! The kernels that backends implement. Every operator of a graph is lowered to one or a few of them.
 //!
 //! A kernel is plain data: sizes and strides in elements, row-major by default. Each output element is computed
-//! independently, by the operations stated here and in this order, without reassociation and without fused multiply-add.
-//! A strict backend therefore agrees with the CPU bit for bit, except for transcendental functions.
+//! independently, by the operations stated here and in this order, without reassociation and without fused
+//! multiply-add. A strict backend therefore agrees with the CPU bit for bit, except for transcendental functions.
 //!
-//! `T` is the type of numbers in buffers, `A` that of sums and functions ([`Arithmetic`](crate::Arithmetic)); a result is
-//! rounded from `A` to `T` once. Sizes may be 0. Strides may be 0 (broadcast). Indices are in range: the runner checks
-//! them first.
+//! `T` is the type of numbers in buffers, `A` that of sums and functions ([`Arithmetic`](crate::Arithmetic)); a
+//! result is rounded from `A` to `T` once. Sizes may be 0. Strides may be 0 (broadcast). Indices are in range: the
+//! runner checks them first.
 
 use serde::Serialize;
 use std::ops::Range;
@@ -70,8 +70,9 @@ pub struct View {
     pub strides: Vec<usize>,
 }
 
-/// Pads a tensor. Operand: `x` of shape `input`. On each axis, output index `i` is input index `i − before`; outside the
-/// input it is 0, or the nearest input element if `edge` is set (then no input axis is empty unless the output is).
+/// Pads a tensor. Operand: `x` of shape `input`. On each axis, output index `i` is input index `i − before`; outside
+/// the input it is 0, or the nearest input element if `edge` is set (then no input axis is empty unless the output
+/// is).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pad {
     /// Lengths of the input; at most [`MAX_RANK`] axes.
@@ -166,9 +167,9 @@ pub enum Pairwise {
     Multiply,
 }
 
-/// A matrix product, also of integers. Operands: `x` `[rows, inner]`; `weight`; `bias` if it has strides; `bucket`, one
-/// integer for each row, if `buckets` is not 0. `s = 0`, then `s = s + x[r, k]·weight[…]` for ascending `k`; `y[r, o] = s`
-/// or `s + bias[…]`.
+/// A matrix product, also of integers. Operands: `x` `[rows, inner]`; `weight`; `bias` if it has strides; `bucket`,
+/// one integer for each row, if `buckets` is not 0. `s = 0`, then `s = s + x[r, k]·weight[…]` for ascending `k`;
+/// `y[r, o] = s` or `s + bias[…]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gemm {
     /// Rows of `x` and of `y`.
@@ -235,9 +236,9 @@ pub struct Window {
     pub before: [usize; 2],
 }
 
-/// Pooling over a window. Operand: `x` `[images, height, width]`. Every window covers at least one place of the image.
-/// `Maximum` is the greatest element, or NaN if one is NaN; an average is the sum in ascending row, then column, divided by
-/// the number of places that count.
+/// Pooling over a window. Operand: `x` `[images, height, width]`. Every window covers at least one place of the
+/// image. `Maximum` is the greatest element, or NaN if one is NaN; an average is the sum in ascending row, then
+/// column, divided by the number of places that count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pool {
     /// Batch times channels.
@@ -278,7 +279,8 @@ pub struct Affine {
 }
 
 /// Layer normalization. Operands: `x` `[rows, len]`, `scale` `[len]`, `bias` `[len]` if `bias` is set.
-/// `m = (Σ x)/len`, `v = (Σ (x − m)·(x − m))/len`, both in ascending order; `y = ((x − m) / √(v + epsilon))·scale + bias`.
+/// `m = (Σ x)/len`, `v = (Σ (x − m)·(x − m))/len`, both in ascending order;
+/// `y = ((x − m) / √(v + epsilon))·scale + bias`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerNorm {
     /// Rows.
@@ -291,8 +293,8 @@ pub struct LayerNorm {
     pub epsilon: f64,
 }
 
-/// (T) Softmax over the middle axis. Operand: `x` `[outer, len, inner]`. `m` is the greatest, `s = Σ e^(x − m)` in ascending
-/// order; `y = e^(x − m)/s`, or with `log`: `(x − m) − ln s`.
+/// (T) Softmax over the middle axis. Operand: `x` `[outer, len, inner]`. `m` is the greatest, `s = Σ e^(x − m)` in
+/// ascending order; `y = e^(x − m)/s`, or with `log`: `(x − m) − ln s`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Softmax {
     /// Product of the axes before.
@@ -314,7 +316,8 @@ pub struct Mean {
     pub len: usize,
 }
 
-/// A lookup of rows in a table. Operands: `table`, `index` (integers). `y[r, c] = table[index[r]·strides[0] + c·strides[1]]`.
+/// A lookup of rows in a table. Operands: `table`, `index` (integers).
+/// `y[r, c] = table[index[r]·strides[0] + c·strides[1]]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gather {
     /// Number of indices.
@@ -327,11 +330,10 @@ pub struct Gather {
     pub strides: [usize; 2],
 }
 
-/// A sum of columns selected by index; also of integers. Operands: `index` `[rows, slots]` (integers; negative ones are
-/// skipped), `weight`, `factoriser` and `bias` if they have strides, `bucket` (one integer for each row) if `bias_buckets` is
-/// not 0.
-/// `s = bias[…]` or 0; for ascending slot: `s = s + w`, where `w` is `weight[…]`, or `weight[…] + factoriser[…]` computed first.
-/// Index `f` is feature `f mod features` of set `f div features`.
+/// A sum of columns selected by index; also of integers. Operands: `index` `[rows, slots]` (integers; negative ones
+/// are skipped), `weight`, `factoriser` and `bias` if they have strides, `bucket` (one integer for each row) if
+/// `bias_buckets` is not 0. `s = bias[…]` or 0; for ascending slot: `s = s + w`, where `w` is `weight[…]`, or
+/// `weight[…] + factoriser[…]` computed first. Index `f` is feature `f mod features` of set `f div features`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SparseSum {
     /// Rows.
@@ -354,8 +356,9 @@ pub struct SparseSum {
     pub bias_buckets: usize,
 }
 
-/// The static features that CNN2 computes from an image. Operand: `x` `[batch, 4, height, width]` (red, green, blue, depth).
-/// `y` `[batch, 8, height, width]`: the four, then `u = (column + 0.5)/width`, `v = (row + 0.5)/height`, (T) `sin(10·u)`, and 1.
+/// The static features that CNN2 computes from an image. Operand: `x` `[batch, 4, height, width]` (red, green, blue,
+/// depth). `y` `[batch, 8, height, width]`: the four, then `u = (column + 0.5)/width`, `v = (row + 0.5)/height`, (T)
+/// `sin(10·u)`, and 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StaticFeatures {
     /// Images.

@@ -53,15 +53,16 @@ pub trait Parameters {
     /// Returns the description of a tensor.
     fn tensor(&self, name: &str) -> Option<&Tensor>;
 
-    /// Reads a tensor's elements, row-major in [`Tensor::shape`]: [`Array::F64`] or [`Array::F32`] for floating-point types,
-    /// [`Array::I32`] for integers of up to 32 bits, as stored (not divided by a scale).
+    /// Reads a tensor's elements, row-major in [`Tensor::shape`]: [`Array::F64`] or [`Array::F32`] for floating-point
+    /// types, [`Array::I32`] for integers of up to 32 bits, as stored (not divided by a scale).
     ///
     /// # Errors
     /// Whatever keeps the tensor from being read.
     fn load(&self, name: &str) -> Result<Array>;
 }
 
-/// Returns the number of elements of a shape; `None` if its nonempty axes alone have more than 2⁴⁸, so that strides never overflow.
+/// Returns the number of elements of a shape; `None` if its nonempty axes alone have more than 2⁴⁸, so that strides
+/// never overflow.
 pub(crate) fn count(shape: &[usize]) -> Option<usize> {
     const MAX: usize = 1 << 48;
     let product = shape

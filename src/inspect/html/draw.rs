@@ -8,7 +8,8 @@ use ckpt_api::{Graph, Node, Op, Value};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Returns the drawing, with a note on what it leaves out. A box links to the tensors of its layers in the table `table`.
+/// Returns the drawing, with a note on what it leaves out. A box links to the tensors of its layers in the table
+/// `table`.
 pub(super) fn drawing(graph: &Graph, tensors: &HashMap<&str, &TensorSummary>, table: &str) -> String {
     let folded = fold(graph);
     let placed = layout(folded.blocks.len(), &folded.lines);

@@ -81,8 +81,8 @@ impl Folded {
     }
 }
 
-/// Groups consecutive layers: each alone if they are few enough, else by the longest prefixes of names that give few enough
-/// groups, else in groups of equal size. Lines between groups of consecutive layers form no circle.
+/// Groups consecutive layers: each alone if they are few enough, else by the longest prefixes of names that give few
+/// enough groups, else in groups of equal size. Lines between groups of consecutive layers form no circle.
 fn runs(nodes: &[Node]) -> Vec<Range<usize>> {
     if nodes.len() <= BOXES {
         return (0..nodes.len()).map(|index| index..index + 1).collect();

@@ -24,8 +24,8 @@ pub(super) struct Layout {
     pub(super) height: f64,
     /// The middle of the upper edge of each box.
     pub(super) boxes: Vec<(f64, f64)>,
-    /// The points of each line: from the lower edge of a box, in and out of each rank that it passes, to the upper edge of
-    /// another box.
+    /// The points of each line: from the lower edge of a box, in and out of each rank that it passes, to the upper
+    /// edge of another box.
     pub(super) lines: Vec<Vec<(f64, f64)>>,
 }
 
@@ -168,8 +168,8 @@ impl Ranked {
         mean(&near, x).unwrap_or(x[item])
     }
 
-    /// Returns positions near the wanted ones that leave every item its room: the mean of those that only move right and of
-    /// those that only move left.
+    /// Returns positions near the wanted ones that leave every item its room: the mean of those that only move right
+    /// and of those that only move left.
     fn apart(&self, items: &[usize], wanted: &[f64]) -> Vec<f64> {
         let room = |a: usize, b: usize| self.half(a) + self.half(b) + GAP_X;
         let (mut right, mut left) = (wanted.to_vec(), wanted.to_vec());

@@ -42,8 +42,8 @@ impl Checkpoints<'_> {
 
     /// Returns the tensors of two nodes that differ by more than their storage explains.
     ///
-    /// Nodes whose tensors play different roles (such as a factoriser that was merged into the weight) are compared by their results
-    /// alone.
+    /// Nodes whose tensors play different roles (such as a factoriser that was merged into the weight) are compared
+    /// by their results alone.
     ///
     /// # Errors
     /// Whatever keeps a tensor from being read.

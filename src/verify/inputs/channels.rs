@@ -5,11 +5,11 @@ use ckpt_api::{Attribute, Graph, Node, Op, Value};
 const TO_CHANNELS_FIRST: [i64; 4] = [0, 3, 1, 2];
 const TO_CHANNELS_LAST: [i64; 4] = [0, 2, 3, 1];
 
-/// Returns `b` with the input and the output of `a`, if both graphs process the same images, with channels last in `a` and first
-/// in `b`.
+/// Returns `b` with the input and the output of `a`, if both graphs process the same images, with channels last in
+/// `a` and first in `b`.
 ///
-/// The input of `a` is transposed, and its channels are divided among the inputs of `b` in their order; the output of `b` is
-/// transposed back. Returns `None` if the shapes do not show that the images are the same.
+/// The input of `a` is transposed, and its channels are divided among the inputs of `b` in their order; the output of
+/// `b` is transposed back. Returns `None` if the shapes do not show that the images are the same.
 pub(crate) fn with_channels_last(a: &Graph, b: &Graph) -> Option<Graph> {
     let ([input], [made], [output]) = (&a.inputs[..], &a.outputs[..], &b.outputs[..]) else { return None };
     let channels = b.inputs.iter().map(|input| channels(input, 1)).collect::<Option<Vec<u64>>>()?;

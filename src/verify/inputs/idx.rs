@@ -6,7 +6,8 @@ use ckpt_forward::Array;
 /// The type code of unsigned bytes.
 const UNSIGNED: u8 = 8;
 
-/// Whether the file is IDX of bytes: two zeros, the type code, the number of axes, their lengths, and one byte for each element.
+/// Whether the file is IDX of bytes: two zeros, the type code, the number of axes, their lengths, and one byte for
+/// each element.
 pub(super) fn is_idx(file: &File) -> bool {
     header(file).is_ok()
 }

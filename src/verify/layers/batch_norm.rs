@@ -8,8 +8,8 @@ use std::collections::HashMap;
 /// ONNX's default.
 const EPSILON: f64 = 1e-5;
 
-/// Returns the bound on the error of each element of `y = (x − m)·g·s + b`, `g = 1/√(v + ε)`, if storage changes `m`, `v`, `s`
-/// and `b`, each in the worst direction.
+/// Returns the bound on the error of each element of `y = (x − m)·g·s + b`, `g = 1/√(v + ε)`, if storage changes `m`,
+/// `v`, `s` and `b`, each in the worst direction.
 ///
 /// # Errors
 /// Whatever keeps a tensor from being read.

@@ -14,7 +14,8 @@ pub(super) struct LayerBounds<'a> {
     pub(super) parameters: &'a SourceParameters<'a>,
     /// Storage errors by tensor.
     pub(super) errors: &'a HashMap<String, StorageError>,
-    /// The first graph over [`ErrorBounds`](crate::verify::parameters::ErrorBounds); `None` where storage changes nothing.
+    /// The first graph over [`ErrorBounds`](crate::verify::parameters::ErrorBounds); `None` where storage changes
+    /// nothing.
     pub(super) of_errors: Option<&'a Program<'a>>,
 }
 
@@ -43,8 +44,8 @@ impl LayerBounds<'_> {
         Ok(ErrorBound { rounding, storage })
     }
 
-    /// Scale and bias each enter a layer normalization once, relative to the whole; the normalized values of a row of `n`
-    /// are at most √n.
+    /// Scale and bias each enter a layer normalization once, relative to the whole; the normalized values of a row of
+    /// `n` are at most √n.
     fn of_layer_norm(&self, node: &Node, errors: &[StorageError], rounding: Option<&Magnitude>) -> Vec<f64> {
         let max = |of: fn(&StorageError) -> f64| errors.iter().map(of).fold(0.0, f64::max);
         let (relative, absolute) = (max(|error| error.relative), max(|error| error.absolute));

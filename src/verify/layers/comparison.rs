@@ -194,8 +194,8 @@ impl LayerComparison<'_> {
 }
 
 impl LayerResults {
-    /// Accepts layers that only one graph has, and inputs that are connected differently, because the outputs agree: the graphs
-    /// compute the same in other words. A bound that storage widens does not show that.
+    /// Accepts layers that only one graph has, and inputs that are connected differently, because the outputs agree:
+    /// the graphs compute the same in other words. A bound that storage widens does not show that.
     pub(crate) fn excuse_differences_of_structure(&mut self) {
         for layer in self.layers.iter_mut().filter(|layer| layer.comparison.is_none()) {
             layer.verdict = Verdict::NotCompared;

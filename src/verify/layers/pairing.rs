@@ -14,9 +14,9 @@ pub(crate) enum Pair {
 
 /// Pairs the nodes of two graphs, in the order of the first.
 ///
-/// Nodes with parameters are paired by the names of their tensors (`rename` maps the first graph's names to the second's), or
-/// else by their order. They are anchors: the nodes between two of them are paired by their order. An `Identity`, and a
-/// `Flatten` that only one graph has, are left out.
+/// Nodes with parameters are paired by the names of their tensors (`rename` maps the first graph's names to the
+/// second's), or else by their order. They are anchors: the nodes between two of them are paired by their order. An
+/// `Identity`, and a `Flatten` that only one graph has, are left out.
 pub(crate) fn pair_nodes(a: &Graph, b: &Graph, rename: &dyn Fn(&str) -> Vec<String>) -> Vec<Pair> {
     let anchors = anchors(a, b, rename);
     let anchored: HashSet<usize> = anchors.iter().map(|(_, ib)| *ib).collect();

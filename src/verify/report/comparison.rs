@@ -97,7 +97,8 @@ pub struct Metrics {
     pub cosine: Option<f64>,
     /// Largest distance in units in the last place of the narrower of both types; `None` for integers.
     pub max_ulp: Option<u64>,
-    /// The element with the largest `|e|`, or else the first that is not finite on one side; `None` where all are equal.
+    /// The element with the largest `|e|`, or else the first that is not finite on one side; `None` where all are
+    /// equal.
     #[serde(rename = "where")]
     pub worst: Option<WorstElement>,
 }
@@ -140,7 +141,8 @@ pub struct Argmax {
     pub rows: usize,
     /// Rows whose largest element stands at the same index.
     pub agreeing: usize,
-    /// Rows whose margin, the lead of the reference's largest element over the next, exceeds the errors allowed for both.
+    /// Rows whose margin, the lead of the reference's largest element over the next, exceeds the errors allowed for
+    /// both.
     pub decided: usize,
     /// The decided rows that agree; all must.
     pub decided_agreeing: usize,

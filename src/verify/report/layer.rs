@@ -82,7 +82,8 @@ pub struct TensorDiagnosis {
     pub max_absolute: Option<f64>,
     /// Index of the first element that differs, in the first checkpoint's shape.
     pub first: Vec<u64>,
-    /// The pattern of the differences, if one is recognized: a transposed tensor, another layer's tensor, a flipped bit.
+    /// The pattern of the differences, if one is recognized: a transposed tensor, another layer's tensor, a flipped
+    /// bit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The mapping's rule that the tensor comes from.

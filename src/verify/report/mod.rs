@@ -71,7 +71,8 @@ pub struct Run {
     pub rule: Rule,
     /// The graphs' outputs, end to end.
     pub outputs: Vec<OutputReport>,
-    /// Every layer on the reference's own activations, in the first graph's order; empty where layers were not compared.
+    /// Every layer on the reference's own activations, in the first graph's order; empty where layers were not
+    /// compared.
     pub layers: Vec<Layer>,
     /// Index in `layers` of the first that fails.
     pub first_divergence: Option<usize>,

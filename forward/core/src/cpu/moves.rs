@@ -14,8 +14,8 @@ fn advance(at: &mut [usize], shape: &[usize]) {
     }
 }
 
-/// Calls `row` for each run along the last axis, with the row-major positions of the run, and its first position and step in each
-/// strided view.
+/// Calls `row` for each run along the last axis, with the row-major positions of the run, and its first position and
+/// step in each strided view.
 pub(super) fn each_row<const N: usize>(
     shape: &[usize],
     strides: [&[usize]; N],

@@ -5,10 +5,11 @@ use std::num::NonZero;
 /// Multiplications below which a thread costs more than it saves.
 const MIN_WORK: usize = 1 << 18;
 
-/// Calls `compute(first, part)` on consecutive parts of `y`, in rows of `row` elements; `first` is the index of the part's first row.
+/// Calls `compute(first, part)` on consecutive parts of `y`, in rows of `row` elements; `first` is the index of the
+/// part's first row.
 ///
-/// `work` is the total number of multiplications. One call computes each element, so the result does not depend on the number of
-/// threads.
+/// `work` is the total number of multiplications. One call computes each element, so the result does not depend on
+/// the number of threads.
 pub(super) fn rows<T: Send>(
     y: &mut [T],
     row: usize,

@@ -250,7 +250,8 @@ pub(super) fn binary<T: Stored<A>, A: Number>(binary: &Binary, a: &[T], b: &[T],
     )
 }
 
-/// Computes a function of an integer; `None` for a function of real numbers only, `Some(None)` for a result beyond 32 bits.
+/// Computes a function of an integer; `None` for a function of real numbers only, `Some(None)` for a result beyond 32
+/// bits.
 pub(super) fn integer(function: Function, x: i32) -> Option<Option<i32>> {
     let x = i64::from(x);
     let y = match function {

@@ -21,8 +21,9 @@ use lowering::Lowering;
 /// out.
 ///
 /// # Errors
-/// Naming the node: [`ckpt_api::Kind::Corrupt`] for shapes or tensors that do not fit, [`ckpt_api::Kind::Unsupported`] for
-/// computations that are not supported, [`ckpt_api::Kind::Usage`] for information that the source lacks.
+/// Naming the node: [`ckpt_api::Kind::Corrupt`] for shapes or tensors that do not fit,
+/// [`ckpt_api::Kind::Unsupported`] for computations that are not supported, [`ckpt_api::Kind::Usage`] for information
+/// that the source lacks.
 pub(crate) fn lower(node: &Node, inputs: &[Option<&Info>], parameters: &dyn Parameters) -> Result<Lowered> {
     let mut lowering = Lowering { node, inputs, parameters, lowered: Lowered::default() };
     let lowered = dispatch(&mut lowering).map_err(|error| error.field(&node.name));

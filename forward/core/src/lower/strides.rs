@@ -14,8 +14,8 @@ pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// Describes the same positions with as few axes as possible: an axis is merged with the one before if all given strides
-/// continue evenly.
+/// Describes the same positions with as few axes as possible: an axis is merged with the one before if all given
+/// strides continue evenly.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] where more than [`MAX_RANK`] remain.

@@ -52,8 +52,8 @@ impl<'a> Program<'a> {
     ///
     /// # Errors
     /// Naming the node as the field: [`ckpt_api::Kind::Corrupt`] for shapes or tensors that do not fit together,
-    /// [`ckpt_api::Kind::Unsupported`] for operators and attributes that are not supported, [`ckpt_api::Kind::Usage`] for
-    /// inputs that do not fit the graph and for information that the source lacks (activations, borders, axes),
+    /// [`ckpt_api::Kind::Unsupported`] for operators and attributes that are not supported, [`ckpt_api::Kind::Usage`]
+    /// for inputs that do not fit the graph and for information that the source lacks (activations, borders, axes),
     /// [`ckpt_api::Kind::Limit`] for more than [`DEFAULT_MEMORY`].
     pub fn new(
         graph: &'a Graph,

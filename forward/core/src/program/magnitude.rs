@@ -28,8 +28,8 @@ pub struct Magnitude {
 }
 
 impl Program<'_> {
-    /// Returns the magnitude of the node at index `node` on `inputs`; `None` if its result is exact: integers, and elements that
-    /// are moved, looked up or chosen (concatenation, embedding, ReLU, maximum).
+    /// Returns the magnitude of the node at index `node` on `inputs`; `None` if its result is exact: integers, and
+    /// elements that are moved, looked up or chosen (concatenation, embedding, ReLU, maximum).
     ///
     /// # Errors
     /// As [`Program::run_node`].
@@ -161,7 +161,8 @@ fn of_function(function: Function, x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| magnitude(*x)).collect()
 }
 
-/// An error of the difference `x − m` is a relative error of its exponential. In the sum, each is weighted by its share.
+/// An error of the difference `x − m` is a relative error of its exponential. In the sum, each is weighted by its
+/// share.
 fn of_softmax(softmax: &Softmax, x: &[f64]) -> Vec<f64> {
     let Softmax { outer, len, inner, log } = *softmax;
     let mut sums = vec![0.0; x.len()];

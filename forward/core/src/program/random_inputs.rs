@@ -15,8 +15,8 @@ struct Bound {
 }
 
 impl Program<'_> {
-    /// Returns random inputs, the same for a seed on every machine: real numbers in −1..1 that binary32 holds, and indices in
-    /// their range, of which one in eight is −1 where padding is allowed.
+    /// Returns random inputs, the same for a seed on every machine: real numbers in −1..1 that binary32 holds, and
+    /// indices in their range, of which one in eight is −1 where padding is allowed.
     pub fn random_inputs(&self, seed: u64) -> BTreeMap<String, Value> {
         let mut random = Random::new(seed);
         let bounds = self.bounds();

@@ -133,8 +133,8 @@ impl Program<'_> {
             .collect()
     }
 
-    /// Runs a node's kernels on the buffers of `held`, and adds its outputs to them. `given` are the graph's inputs, if the host
-    /// has them.
+    /// Runs a node's kernels on the buffers of `held`, and adds its outputs to them. `given` are the graph's inputs,
+    /// if the host has them.
     fn run_step(
         &self,
         device: &mut Device,

@@ -13,8 +13,8 @@ const SLOTS: usize = 32;
 
 /// Returns a shape for each input of a graph.
 ///
-/// If the first axis is free, its length is `batch`. Other free axes have the length of the matrix that they are multiplied
-/// with, or else 32 (height and width of an image, indices of a sparse input).
+/// If the first axis is free, its length is `batch`. Other free axes have the length of the matrix that they are
+/// multiplied with, or else 32 (height and width of an image, indices of a sparse input).
 pub fn default_shapes(
     graph: &Graph,
     parameters: &dyn Parameters,

@@ -23,7 +23,8 @@ const FEATURES: i32 = 768;
 /// `bucket` (`[positions]`), as far as the graph has them.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] for a graph whose inputs are not chess features, or that does not record its buckets.
+/// [`ckpt_api::Kind::Unsupported`] for a graph whose inputs are not chess features, or that does not record its
+/// buckets.
 pub fn inputs(checkpoint: &Checkpoint, positions: &[Position]) -> Result<BTreeMap<String, Indices>> {
     let graph = checkpoint.graph.as_ref().ok_or_else(|| not_chess("no graph"))?;
     let set = FeatureSet::of(checkpoint, graph)?;

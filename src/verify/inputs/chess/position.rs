@@ -30,8 +30,8 @@ pub(super) const MAX_PIECES: usize = 32;
 const MAX_PIECES_OF_COLOR: usize = 16;
 
 impl Position {
-    /// Parses Forsyth–Edwards Notation: placement, side to move, castling rights, en-passant square, and both or neither
-    /// of the move counters.
+    /// Parses Forsyth–Edwards Notation: placement, side to move, castling rights, en-passant square, and both or
+    /// neither of the move counters.
     ///
     /// Every field must be well-formed, each color has one king, and no pawn stands on the first or last rank.
     ///

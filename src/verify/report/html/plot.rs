@@ -5,8 +5,8 @@ use crate::html::{escaped, number};
 use crate::verify::report::{Histogram, Layer};
 use std::fmt::Write;
 
-/// Plots the relative error of each layer, in order, on a logarithmic axis. Dots link to the layers' sections, whose ids start
-/// with `anchor`. Empty if no layer was compared.
+/// Plots the relative error of each layer, in order, on a logarithmic axis. Dots link to the layers' sections, whose
+/// ids start with `anchor`. Empty if no layer was compared.
 pub(super) fn errors(layers: &[Layer], first: Option<usize>, anchor: &str) -> String {
     let errors: Vec<Option<f64>> = layers.iter().map(error).collect();
     let Some(axis) = Axis::of(errors.iter().flatten().copied()) else { return String::new() };
