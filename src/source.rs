@@ -251,8 +251,13 @@ fn damage(registry: &Registry, input: &Input, options: &OpenOptions) -> Option<E
     let [codec] = possible[..] else { return None };
     let shown = input.display(input.entry());
     let info = codec.info();
-    let given = Options::parse(info.id, info.options, Side::Read, &options.options).unwrap_or_default();
-    codec.read(input, &given, &options.limits).err().map(|error| error.file(shown))
+    // An option that the codec does not know must not hide those that it knows.
+    let is_known =
+        |key: &str| info.options.iter().any(|spec| spec.name == key && spec.side.includes(Side::Read));
+    let own: Vec<_> = options.options.iter().filter(|(key, _)| is_known(key)).cloned().collect();
+    let read = Options::parse(info.id, info.options, Side::Read, &own)
+        .and_then(|own| codec.read(input, &own, &options.limits));
+    read.err().map(|error| error.file(shown))
 }
 
 /// The architecture file, where it is for the codec itself.
@@ -276,4 +281,23 @@ fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<A
 
 fn knows(info: &FormatInfo, key: &str) -> bool {
     info.options.iter().any(|spec| spec.name == key)
+}
+
+#[cfg(all(test, feature = "bullet"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_option_does_not_hide_the_known_ones_of_a_damaged_input() {
+        let damaged = |given: &[(&str, &str)]| {
+            let input = Input::memory("raw.bin", [("raw.bin".to_owned(), vec![0; 12])].into());
+            let given = given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let options = OpenOptions { options: given, ..OpenOptions::default() };
+            Source::read(&Registry::builtin(), input, &options).unwrap_err().to_string()
+        };
+        let (known, unknown) = (("arch", "simple:768x32x1"), ("no_such_option", "1"));
+        assert_ne!(damaged(&[known]), damaged(&[]));
+        assert_eq!(damaged(&[known, unknown]), damaged(&[known]));
+        assert_eq!(damaged(&[unknown]), damaged(&[]));
+    }
 }

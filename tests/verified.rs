@@ -383,7 +383,7 @@ fn the_command_line_says_what_was_verified_and_exits_with_4_where_files_changed(
     let check = ["verify", "--receipt", &receipt, "--root", &root];
     let (code, text) = ckpt(elsewhere.path(), &check);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.starts_with("4 files as the receipt says"), "{text}");
+    assert!(text.starts_with("4 files match the receipt"), "{text}");
     std::fs::write(place.path().join("m.nn"), "another").unwrap();
     let (code, text) = ckpt(elsewhere.path(), &check);
     assert_eq!(code, Some(4), "{text}");

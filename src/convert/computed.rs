@@ -26,9 +26,20 @@ impl Computed {
     fn not_run(reason: impl Into<String>) -> Self {
         Computed::NotRun { reason: reason.into() }
     }
+
+    /// Returns the outcome that says least: a part that was not run before one within a bound, and that before equal
+    /// bits. Of equals, the first.
+    #[cfg(feature = "forward")]
+    fn worst(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let doubt = |outcome: &Self| match outcome {
+            Computed::Agree { rule, .. } => u8::from(rule != crate::verify::RuleName::Bits.name()),
+            Computed::NotRun { .. } => 2,
+        };
+        outcomes.into_iter().reduce(|worst, next| if doubt(&next) > doubt(&worst) { next } else { worst })
+    }
 }
 
-/// Runs the graph of each part that was written, and the source's as it was opened.
+/// Runs the graph of each part that was written and the source's as it was opened. Returns the worst outcome of all parts.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] where they do not agree.
@@ -44,11 +55,11 @@ pub(super) fn compute(planned: &Planned, parts: &[Source], options: &Commit) -> 
         ));
     }
     let source = planned.source()?;
-    let mut found = Computed::not_run("the output does not say what it computes");
-    for part in parts.iter().filter(|part| part.checkpoint().graph.is_some()) {
-        found = pair(planned, &source, part, options)?;
-    }
-    Ok(found)
+    let parts = parts.iter().filter(|part| part.checkpoint().graph.is_some());
+    let outcomes =
+        parts.map(|part| pair(planned, &source, part, options)).collect::<ckpt_api::Result<Vec<_>>>()?;
+    let worst = Computed::worst(outcomes);
+    Ok(worst.unwrap_or_else(|| Computed::not_run("the output does not say what it computes")))
 }
 
 #[cfg(not(feature = "forward"))]
@@ -73,7 +84,7 @@ fn is_rounding(kind: ckpt_api::LossKind) -> bool {
 fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> ckpt_api::Result<Computed> {
     use crate::mapping::Mapping;
     use crate::plan::MappingRecord;
-    use crate::verify::{Named, Options, verify};
+    use crate::verify::{NamedMapping, Options, verify};
     use ckpt_api::Kind;
 
     if source.checkpoint().graph.is_none() {
@@ -83,7 +94,7 @@ fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> c
     let parse = |record: &MappingRecord| {
         let name = record.name.as_deref().unwrap_or("the conversion's mapping");
         let mapping = Mapping::from_toml_within(&record.toml, name, &commit.limits)?;
-        ckpt_api::Result::Ok(Named { name: "the conversion's mapping".to_owned(), mapping })
+        ckpt_api::Result::Ok(NamedMapping { name: "the conversion's mapping".to_owned(), mapping })
     };
     let options = Options {
         mapping: mapping.map(parse).transpose()?,
@@ -116,4 +127,29 @@ fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> c
         Some(layer) => error.field(layer.a.as_ref().or(layer.b.as_ref()).cloned().unwrap_or_default()),
         None => error,
     })
+}
+
+#[cfg(all(test, feature = "forward"))]
+mod tests {
+    use super::*;
+
+    fn agree(rule: &str) -> Computed {
+        Computed::Agree { rule: rule.to_owned(), reason: String::new() }
+    }
+
+    #[test]
+    fn several_parts_report_the_worst_outcome_whatever_their_order() {
+        let (bits, bound, not_run) = (agree("bits"), agree("bound"), Computed::not_run("too large"));
+        for [a, b, worst] in [
+            [&bits, &bound, &bound],
+            [&bits, &not_run, &not_run],
+            [&bound, &not_run, &not_run],
+            [&bits, &bits, &bits],
+        ] {
+            for parts in [[a, b], [b, a]] {
+                assert_eq!(Computed::worst(parts.map(Computed::clone)).as_ref(), Some(worst), "{parts:?}");
+            }
+        }
+        assert_eq!(Computed::worst([]), None);
+    }
 }
