@@ -40,7 +40,7 @@ pub use convert::{
     Commit, Computed, Conversion, Destination, Execution, IntoDestination, ItemReceipt, Planned, Resumed,
     Rounded, Summary, Verification,
 };
-pub use execute::{PieceReceipt, Progress, Share};
+pub use execute::{Progress, Rounding, Share, Sums};
 pub use matrix::{Matrix, Row};
 pub use plan::{Plan, Policy};
 pub use registry::{Evidence, Registry};
