@@ -90,11 +90,11 @@ impl LayerShape {
             let rule = "the number of output channels is out of range";
             breaches.push(breach(true, rule, "out_channels", self.outputs, "1 to 8"));
         }
-        if self.kernel.is_multiple_of(2) && self.kernel > 0 {
+        if self.kernel.is_multiple_of(2) {
             let rule = "the kernel has no center";
             breaches.push(breach(false, rule, "kernel_size", self.kernel, "an odd number"));
         }
-        if self.wiring(previous).is_none() && self.inputs > 0 {
+        if self.wiring(previous).is_none() {
             let (rule, expected) = wiring_rule(previous);
             breaches.push(breach(false, rule, "in_channels", self.inputs, &expected));
         }

@@ -69,7 +69,7 @@ fn dropped(checkpoint: &Checkpoint, model: &Model<'_>) -> Result<Vec<Loss>> {
 
 fn metadata_loss(model: &Model<'_>) -> Option<Loss> {
     let count = model.layers.iter().filter(|layer| !layer.weight.metadata.is_empty()).count();
-    let detail = format!("metadata of {count} tensors has no place in a CNN2 file");
+    let detail = format!("metadata of {count} tensor(s) has no place in a CNN2 file");
     (count > 0).then(|| Loss::new(LossKind::MetadataDropped, "metadata", detail))
 }
 
@@ -78,7 +78,7 @@ fn names_loss(model: &Model<'_>) -> Option<Loss> {
         layer.name == layer_name(*index) && layer.weight.name == weight_name(*index)
     };
     let count = model.layers.iter().enumerate().filter(|layer| !keeps_names(layer)).count();
-    let detail = format!("{count} layers become layer1, layer2, …: CNN2 stores no names");
+    let detail = format!("{count} layer(s) become layer1, layer2, …: CNN2 stores no names");
     (count > 0).then(|| Loss::new(LossKind::NamesDropped, "names", detail))
 }
 

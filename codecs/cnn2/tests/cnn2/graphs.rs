@@ -72,6 +72,10 @@ fn a_clip_has_the_limits_0_and_1() {
         let error = place(&net, &[]).unwrap_err();
         assert!(error.to_string().contains("other limits"), "{error}");
     }
+    let mut integers = net();
+    set(&mut integers, "layer1/activation", "min", Attribute::Int(0));
+    set(&mut integers, "layer1/activation", "max", Attribute::Int(1));
+    place(&integers, &[]).unwrap();
 }
 
 #[test]
@@ -81,7 +85,11 @@ fn padding_is_the_same_on_all_sides_of_the_image_and_added_once() {
         &["'layer1/pad'", "[0, 1, 1, 1"],
     );
     refused(|net| set(net, "layer1/pad", "pads", ints(&[0, 0, 1, 1, 0, 1, 1, 1])), &["'layer1/pad'"]);
-    refused(|net| set(net, "layer1/pad", "pads", ints(&[0, 0, 1, 1, 0, 0, 1, 2])), &["'layer1/pad'"]);
+    for side in [2, 3, 6, 7] {
+        let mut pads = [0, 0, 1, 1, 0, 0, 1, 1];
+        pads[side] = 2;
+        refused(|net| set(net, "layer1/pad", "pads", ints(&pads)), &["'layer1/pad'", "all four sides"]);
+    }
     refused(|net| set(net, "layer1/pad", "pads", ints(&[0, 0, -1, -1, 0, 0, -1, -1])), &["'layer1/pad'"]);
     refused(
         |net| set(net, "layer1/pad", "pads", ints(&[0, 0, 2, 2, 0, 0, 2, 2])),
@@ -127,4 +135,11 @@ fn stated_activations_and_borders_are_losses() {
     );
     let activation = &losses(&[("activation", "tanh,none,relu")])[0];
     assert!(activation.detail.ends_with("borders: tanh of 'layer1', relu of 'layer3'"), "{activation:?}");
+    let many = |layers: usize| {
+        let bytes = Parts::of(&[&[[1, 8, 4]][..], &vec![[1, 4, 4]; layers - 1]].concat()).bytes();
+        let checkpoint = read(&bytes, &[("activation", "relu")]).unwrap().0.checkpoint;
+        place(&checkpoint, &[]).unwrap().losses.remove(0).detail
+    };
+    assert!(many(8).ends_with("relu of 'layer8'"), "{}", many(8));
+    assert!(many(10).ends_with("relu of 'layer8' and 2 more"), "{}", many(10));
 }

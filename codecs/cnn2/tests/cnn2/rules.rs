@@ -154,6 +154,9 @@ fn rule_6_a_table_longer_than_the_file_is_refused_before_anything_is_allocated()
     let mut parts = Parts::of(&EXAMPLE);
     parts.layers = 0;
     says(&refused(&parts).0, &["no layers"]);
+    parts = Parts::of(&EXAMPLE);
+    parts.weights.clear();
+    says(&refused(&parts).0, &["ends before the weights do", "a file of 76 bytes", "3028 bytes"]);
 }
 
 #[test]
@@ -272,6 +275,12 @@ fn rule_12_the_content_decides_not_the_name() {
     noise.version = 0x3f80_0000;
     assert!(matches!(verdict(&noise.bytes()), Match::Possible(_)), "a version that does not exist");
     assert!(matches!(verdict(b"CNN2\x01\0\0\0"), Match::Possible(_)), "no whole header");
+    let bytes = Parts::of(&EXAMPLE).bytes();
+    let why = |verdict| if let Match::Possible(why) = verdict { why } else { panic!("{verdict:?}") };
+    assert!(why(verdict(&bytes[..15])).contains("the header is cut short"));
+    assert!(why(verdict(&bytes[..16])).contains("too short for 3 layers"));
+    assert!(why(verdict(&bytes[..75])).contains("too short for 3 layers"));
+    assert!(matches!(verdict(&bytes[..76]), Match::Certain(_)), "the header and the table, without weights");
     assert_eq!(verdict(b"CNN"), Match::No);
 }
 
@@ -344,6 +353,15 @@ fn rule_16_activations_and_border_are_unstated_unless_options_state_them() {
     assert_eq!(ops(&same), ["Conv", "Tanh", "Concat", "Conv", "Tanh", "Conv", "Tanh"]);
     let clamp = [("activation", "clamp"), ("border", "zero")];
     assert_eq!(ops(&clamp)[1], "Clip");
+    let (contents, _) = read(&bytes, &[("border", "zero")]).unwrap();
+    let nodes = contents.checkpoint.graph.unwrap().nodes;
+    let pads: Vec<Option<&ckpt_api::Attribute>> = nodes
+        .iter()
+        .filter(|node| node.op.name() == "Conv")
+        .map(|node| node.attributes.get("pads"))
+        .collect();
+    let ints = |pad| ckpt_api::Attribute::Ints(vec![pad; 4]);
+    assert_eq!(pads, [None, Some(&ints(1)), Some(&ints(2))]);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn halves() -> (Checkpoint, Vec<Vec<u8>>) {
 }
 
 /// Asserts that the net is refused after `change`, with an error that contains `words`.
-fn refused(change: fn(&mut Checkpoint), kind: Kind, words: &[&str]) {
+fn refused(change: impl FnOnce(&mut Checkpoint), kind: Kind, words: &[&str]) {
     let mut checkpoint = keras();
     change(&mut checkpoint);
     let error = place(&checkpoint, &[]).unwrap_err();
@@ -145,6 +145,33 @@ fn a_bias_is_folded_into_the_center_tap_of_the_channel_that_is_always_1() {
     let [loss] = &told[..] else { panic!("one bias") };
     assert_eq!(loss.subject, "a/bias");
     assert!(loss.detail.contains("'a/kernel' at [out, 7, 1, 1]"), "{}", loss.detail);
+
+    checkpoint.tensors[0] = weight("a/kernel", [5, 5, 8, 4], HWIO);
+    set(&mut checkpoint, "a", "pads", ints(&[2; 4]));
+    let placed = place(&checkpoint, &[]).unwrap();
+    assert_eq!(placed.placements[0].added[0].axes[..2], [AddedAxis::At(2), AddedAxis::At(2)]);
+    assert!(
+        placed.losses.iter().any(|loss| loss.detail.contains("at [out, 7, 2, 2]")),
+        "{:?}",
+        placed.losses
+    );
+}
+
+#[test]
+fn padding_can_be_automatic_and_kernel_shapes_stated() {
+    for pad in ["SAME_UPPER", "SAME_LOWER"] {
+        let mut checkpoint = keras();
+        checkpoint.tensors[0] = weight("a/kernel", [5, 5, 8, 4], HWIO);
+        node(&mut checkpoint, "a").attributes.remove("pads");
+        set(&mut checkpoint, "a", "auto_pad", Attribute::Text(pad.into()));
+        set(&mut checkpoint, "a", "kernel_shape", ints(&[5, 5]));
+        place(&checkpoint, &[]).unwrap();
+    }
+    let valid = |net: &mut Checkpoint| {
+        node(net, "a").attributes.remove("pads");
+        set(net, "a", "auto_pad", Attribute::Text("VALID".into()));
+    };
+    refused(valid, Kind::Lossy, &["'a'", "padding of 0"]);
 }
 
 #[test]
@@ -171,7 +198,10 @@ fn a_graph_that_cnn2_cannot_hold_is_refused_with_the_layer_and_the_reason() {
     refused(|net| set(net, "a", "group", Attribute::Int(2)), Kind::Lossy, &["'a'", "group"]);
     refused(|net| set(net, "a", "pads", ints(&[0; 4])), Kind::Lossy, &["'a'", "padding of 0", "same size"]);
     refused(|net| set(net, "a", "pads", ints(&[2; 4])), Kind::Lossy, &["'a'", "padding of 2"]);
-    refused(|net| set(net, "a", "pads", ints(&[0, 1, 1, 2])), Kind::Lossy, &["'a'", "pads [0, 1, 1, 2]"]);
+    for pads in [[2, 1, 1, 1], [1, 2, 1, 1], [1, 1, 2, 1], [1, 1, 1, 2], [1, 1, 2, 2], [-1; 4]] {
+        let text = format!("pads {pads:?}");
+        refused(|net| set(net, "a", "pads", ints(&pads)), Kind::Lossy, &["'a'", &text, "all four sides"]);
+    }
     refused(
         |net| set(net, "a", "auto_pad", Attribute::Text("X".into())),
         Kind::Lossy,
@@ -243,7 +273,7 @@ fn static_features_come_after_the_output_of_the_layer_before() {
         (second.inputs, second.outputs) = (vec!["join".into()], vec!["b".into()]);
         let graph = Graph {
             name: String::new(),
-            inputs: vec![image("f", 8)],
+            inputs: vec![image("f", 8), image("g", 8)],
             outputs: vec![image("b", 2)],
             nodes: vec![first, join(inputs), second],
         };
@@ -251,8 +281,10 @@ fn static_features_come_after_the_output_of_the_layer_before() {
         Checkpoint { graph: Some(graph), tensors, ..Checkpoint::default() }
     };
     place(&net(["a", "f"]), &[]).unwrap();
-    let error = place(&net(["f", "a"]), &[]).unwrap_err();
-    assert!(error.to_string().contains("followed by the static features"), "{error}");
+    for others in [["f", "a"], ["a", "g"], ["g", "f"], ["a", "a"]] {
+        let error = place(&net(others), &[]).unwrap_err();
+        assert!(error.to_string().contains("followed by the static features"), "{others:?}: {error}");
+    }
 }
 
 #[test]
@@ -266,6 +298,10 @@ fn without_a_graph_tensors_are_found_by_name() {
     let error = place(&bare, &[]).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
     assert!(error.to_string().contains("layer1.weight"), "{error}");
+    bare.tensors[0] = Tensor::new("layer1.weight", DType::F16, Shape::new([1, 8, 1]).unwrap());
+    let error = place(&bare, &[]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.to_string().contains("does not name the axes"), "{error}");
 }
 
 #[test]
@@ -287,6 +323,24 @@ fn a_layer_that_only_lenient_reading_accepts_is_not_written() {
     let (contents, _) = read(&Parts::of(&[[2, 8, 4]]).bytes(), &[("lenient", "true")]).unwrap();
     let error = place(&contents.checkpoint, &[]).unwrap_err();
     assert!(error.to_string().contains("kernel_size 2"), "{error}");
+}
+
+#[test]
+fn names_and_metadata_of_tensors_are_losses() {
+    let (contents, _) = read(&Parts::of(&EXAMPLE).bytes(), &[]).unwrap();
+    let losses = |checkpoint: &Checkpoint| -> Vec<(LossKind, String)> {
+        let losses = place(checkpoint, &[]).unwrap().losses;
+        losses.into_iter().map(|loss| (loss.kind, loss.detail)).collect()
+    };
+    let mut described = contents.checkpoint.clone();
+    described.tensors[1].metadata.insert("tf2", "key", "a");
+    let expected = "metadata of 1 tensor(s) has no place in a CNN2 file";
+    assert_eq!(losses(&described), [(LossKind::MetadataDropped, expected.to_owned())]);
+
+    let mut renamed = contents.checkpoint;
+    renamed.rename(&[("layer1.weight".to_owned(), "first".to_owned())].into()).unwrap();
+    let expected = "1 layer(s) become layer1, layer2, …: CNN2 stores no names";
+    assert_eq!(losses(&renamed), [(LossKind::NamesDropped, expected.to_owned())]);
 }
 
 #[test]
