@@ -1,22 +1,23 @@
-//! What the layers compute, as a graph.
+//! Builds the graph that the numbers of channels and the options describe.
 
-use crate::format::{ACTIVATIONS, Border, LayerShape, STATIC, Wiring, layer_name, weight_name};
+use crate::format::{ACTIVATIONS, Border, layer_name, weight_name};
+use crate::layer::{LayerShape, STATIC, Wiring};
 use ckpt_api::{Attribute, Error, Graph, Node, Op, Options, Result, Value, nearest};
 
 /// The graph's inputs.
 const STATIC_FEATURES: &str = "static_features";
 const FEATURES: &str = "features";
 
-/// What the file does not state and the user may.
-pub(crate) struct Stated {
-    /// One for all layers, or one for each; `None` where they are not stated.
+/// What the file does not store and the options state.
+pub(super) struct Stated {
+    /// One for all layers, or one for each; `None` if they are not stated.
     activations: Option<Vec<Option<Op>>>,
-    border: Border,
+    border: Option<Border>,
 }
 
 impl Stated {
-    /// Parses `activation` and `border` for so many layers.
-    pub(crate) fn parse(options: &Options, layers: usize) -> Result<Self> {
+    /// Parses `activation` and `border` for this number of layers.
+    pub(super) fn parse(options: &Options, layers: usize) -> Result<Self> {
         let activations = match options.list("activation") {
             None => None,
             Some(names) => Some(names.into_iter().map(activation).collect::<Result<Vec<_>>>()?),
@@ -27,18 +28,18 @@ impl Stated {
                 .found(given.len().to_string())
                 .expected(format!("1 for all layers, or {layers}, one for each")));
         }
-        Ok(Stated { activations, border: Border::from_name(options.text("border")) })
+        Ok(Stated { activations, border: options.text("border").and_then(Border::from_name) })
     }
 
-    /// What the user should know.
-    pub(crate) fn note(&self) -> Option<String> {
-        let unstated = match (self.activations.is_none(), self.border == Border::Unspecified) {
-            (true, true) => "activations and border",
-            (true, false) => "activations",
-            (false, true) => "border",
-            (false, false) => return None,
+    /// A note about what remains unstated.
+    pub(super) fn note(&self) -> Option<String> {
+        let note = match (&self.activations, self.border) {
+            (None, None) => "activations and border: set them with the options activation and border",
+            (None, Some(_)) => "activations: set them with the option activation",
+            (Some(_), None) => "the border: set it with the option border",
+            (Some(_), Some(_)) => return None,
         };
-        Some(format!("a CNN2 file does not state {unstated}: options activation and border do"))
+        Some(format!("a CNN2 file does not store {note}"))
     }
 
     fn activation(&self, index: usize, layer: &str) -> Option<Node> {
@@ -62,8 +63,8 @@ fn activation(name: &str) -> Result<Option<Op>> {
     })
 }
 
-/// The graph of layers whose wiring is known; `None` where one layer's is not.
-pub(crate) fn build(layers: &[LayerShape], stated: &Stated) -> Option<Graph> {
+/// Builds the graph; `None` if the wiring of a layer is unknown.
+pub(super) fn build(layers: &[LayerShape], stated: &Stated) -> Option<Graph> {
     let mut builder = Builder { graph: Graph::default(), last: String::new() };
     let mut previous = None;
     for (index, layer) in layers.iter().enumerate() {
@@ -78,32 +79,20 @@ pub(crate) fn build(layers: &[LayerShape], stated: &Stated) -> Option<Graph> {
 
 struct Builder {
     graph: Graph,
-    /// What was made last.
+    /// The output of the last node.
     last: String,
 }
 
 impl Builder {
     fn layer(&mut self, index: usize, layer: &LayerShape, wiring: Wiring, stated: &Stated) -> Option<()> {
         let name = layer_name(index);
-        let fixed = STATIC_FEATURES.to_owned();
-        match wiring {
-            Wiring::Static { extra } => {
-                self.graph.inputs.push(image(STATIC_FEATURES, STATIC));
-                self.last.clone_from(&fixed);
-                if extra > 0 {
-                    self.graph.inputs.push(image(FEATURES, extra));
-                    self.join(&name, vec![fixed, FEATURES.to_owned()]);
-                }
-            }
-            Wiring::Previous => {}
-            Wiring::PreviousAndStatic => self.join(&name, vec![self.last.clone(), fixed]),
-        }
+        self.inputs(&name, wiring);
         let mut node = Node::new(name.as_str(), Op::Conv).parameter("weight", weight_name(index));
         let pad = i64::try_from(layer.kernel / 2).ok()?;
-        if pad > 0 && stated.border == Border::Zero {
+        if pad > 0 && stated.border == Some(Border::Zero) {
             node = node.attribute("pads", Attribute::Ints(vec![pad; 4]));
         } else if pad > 0 {
-            let mode = if stated.border == Border::Clamp { "edge" } else { "unspecified" };
+            let mode = if stated.border.is_some() { "edge" } else { "unspecified" };
             let pads = Attribute::Ints(vec![0, 0, pad, pad, 0, 0, pad, pad]);
             let border = Node::new(format!("{name}/pad"), Op::Pad).attribute("pads", pads);
             self.push(border.attribute("mode", Attribute::Text(mode.to_owned())));
@@ -115,14 +104,31 @@ impl Builder {
         Some(())
     }
 
-    fn join(&mut self, layer: &str, inputs: Vec<String>) {
+    /// Makes the layer's input the last value.
+    fn inputs(&mut self, layer: &str, wiring: Wiring) {
+        let static_features = STATIC_FEATURES.to_owned();
+        match wiring {
+            Wiring::Static { extra } => {
+                self.graph.inputs.push(image(STATIC_FEATURES, STATIC));
+                self.last.clone_from(&static_features);
+                if extra > 0 {
+                    self.graph.inputs.push(image(FEATURES, extra));
+                    self.concat(layer, vec![static_features, FEATURES.to_owned()]);
+                }
+            }
+            Wiring::Previous => {}
+            Wiring::PreviousAndStatic => self.concat(layer, vec![self.last.clone(), static_features]),
+        }
+    }
+
+    fn concat(&mut self, layer: &str, inputs: Vec<String>) {
         self.push(Node::new(format!("{layer}/input"), Op::Concat).attribute("axis", Attribute::Int(1)));
         if let Some(node) = self.graph.nodes.last_mut() {
             node.inputs = inputs;
         }
     }
 
-    /// Wires the node to what was made last.
+    /// Adds a node that takes the last value.
     fn push(&mut self, mut node: Node) {
         node.inputs = vec![std::mem::replace(&mut self.last, node.name.clone())];
         node.outputs = vec![node.name.clone()];
@@ -130,7 +136,7 @@ impl Builder {
     }
 }
 
-/// `[N, channels, H, W]`.
+/// A value of shape `[N, channels, H, W]`.
 fn image(name: &str, channels: u64) -> Value {
     Value { name: name.to_owned(), shape: vec![None, Some(channels), None, None] }
 }
