@@ -1,7 +1,6 @@
 //! What must be remembered of a bundle so that it can be written again byte for byte: the order of the tensors, slices,
 //! and all that a bundle of the same tensors would not have by itself.
 
-use crate::base64;
 use crate::bundle::{Index, Keyed};
 use crate::format::{Entry, OBJECT_GRAPH, SliceExtent, shard_name};
 use crate::object_graph;
@@ -9,6 +8,7 @@ use crate::ordered_code::slice_key;
 use crate::slices::slice_text;
 use crate::table_writer::Compression;
 use crate::write::{self, MOST_FILLER, is_bounded};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{Contents, File, Input, Limit, Limits, Result, TensorId};
 use serde_json::{Value, json};
 use smallvec::{SmallVec, smallvec};
@@ -267,7 +267,7 @@ fn filler(
                 if kept > MOST_FILLER {
                     lost += len;
                 } else {
-                    found.push(json!([shard, at, base64::encode(&bytes)]));
+                    found.push(json!([shard, at, BASE64_STANDARD.encode(&bytes)]));
                 }
             }
             at += len;
@@ -314,7 +314,7 @@ fn keep_index(contents: &mut Contents, bundle: &Bundle) -> Result<()> {
         return Ok(());
     }
     let bytes = file.bytes(0, file.len())?;
-    contents.checkpoint.metadata.insert("tf2", "index", base64::encode(&bytes));
+    contents.checkpoint.metadata.insert("tf2", "index", BASE64_STANDARD.encode(&bytes));
     Ok(())
 }
 

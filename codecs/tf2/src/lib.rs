@@ -16,7 +16,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod base64;
 mod bundle;
 mod cursor;
 mod describe;

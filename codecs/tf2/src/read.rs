@@ -1,6 +1,5 @@
 //! Reading: from an input to tensors and where their bytes are.
 
-use crate::base64;
 use crate::bundle::{Index, Keyed};
 use crate::describe::{self, Description, Sources};
 use crate::format::{Entry, Header, OBJECT_GRAPH, shard_name};
@@ -9,6 +8,7 @@ use crate::locate::{Location, locate};
 use crate::slices::{self, Joined, Part};
 use crate::strings::{self, Elements, Run};
 use crate::{finish, names};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Options,
     Placement, Region, Result, Tensor, TensorId,
@@ -91,7 +91,7 @@ fn metadata(header: &Header, object_graph: Option<&[u8]>) -> Metadata {
     let endian = if header.endian == Endian::Big { "big" } else { "little" };
     metadata.insert("tf2", "endian", endian);
     if let Some(bytes) = object_graph {
-        metadata.insert("tf2", "object_graph", base64::encode(bytes));
+        metadata.insert("tf2", "object_graph", BASE64_STANDARD.encode(bytes));
     }
     metadata
 }

@@ -2,7 +2,8 @@
 
 use crate::format::OBJECT_GRAPH;
 use crate::naming::{Made, Named, Naming};
-use crate::{base64, names, object_graph};
+use crate::{names, object_graph};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{Checkpoint, DType, Loss, LossKind, Shape, Tensor};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -56,7 +57,8 @@ fn unescaped(tensor: &Tensor, text: &str) -> Vec<u8> {
 
 /// The graph names keys. Those of tensors that were renamed or left out are not there any more.
 fn keep_object_graph(checkpoint: &Checkpoint, keys: &[Vec<u8>], naming: &mut Naming) {
-    let bytes = checkpoint.metadata.text("tf2", "object_graph").and_then(base64::decode);
+    let bytes =
+        checkpoint.metadata.text("tf2", "object_graph").and_then(|text| BASE64_STANDARD.decode(text).ok());
     let unknown = checkpoint.metadata.value("tf2", "unknown_keys").and_then(Value::as_array);
     let unknown = unknown.into_iter().flatten().filter_map(Value::as_str).map(str::as_bytes);
     let known: HashSet<&[u8]> = keys.iter().map(Vec::as_slice).chain(unknown).collect();

@@ -17,7 +17,8 @@ use crate::naming::Naming;
 use crate::write::draft::{Draft, DraftEntry, Variants};
 use crate::write::layout::{Layout, lay_out};
 use crate::write::pieces::{Piece, Pieces, Source};
-use crate::{base64, state, stored, varint};
+use crate::{state, stored, varint};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Block, Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, FileId, Options, OutputFile,
     Placed, Placement, Result, Written,
@@ -94,7 +95,7 @@ fn endian(checkpoint: &Checkpoint, options: &Options) -> Endian {
 /// The index that was read, where it is another than would be written for the same entries.
 fn index_read(checkpoint: &Checkpoint, options: &Options) -> Vec<u8> {
     let kept = checkpoint.metadata.text("tf2", "index").filter(|_| options.text("compression").is_none());
-    kept.and_then(base64::decode).unwrap_or_default()
+    kept.and_then(|text| BASE64_STANDARD.decode(text).ok()).unwrap_or_default()
 }
 
 /// Adds the data files; returns the number of each that exists.

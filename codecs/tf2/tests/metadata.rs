@@ -67,6 +67,20 @@ fn a_layout_brings_no_more_bytes_of_its_own_than_reading_keeps() {
 }
 
 #[test]
+fn a_layout_whose_filler_is_not_canonical_base64_is_not_followed() {
+    let files = |filler: &str| {
+        let layout = json!({"bytes": 3, "files": [9], "filler": [[0, 3, filler]]});
+        data_files(&place(layout, [json!([0, 0]), json!([0, 3])]))
+    };
+    for filler in ["", "Zg==", "Zm8=", "Zm9v", "+/+/"] {
+        assert_eq!(files(filler), [9], "{filler:?}");
+    }
+    for filler in ["Z", "Zg", "Zg=", "Zg==Zg==", "Z===", "====", "Zm9-", "=Zg=", "Zh==", "Zm9v\n"] {
+        assert_eq!(files(filler), [3], "{filler:?}");
+    }
+}
+
+#[test]
 fn what_has_no_bytes_needs_no_file_and_lies_in_none_that_is_shorter() {
     let missing = json!({"bytes": 3, "files": [3, null], "filler": [[1, 7, ""]]});
     let placed = place(missing, [json!([0, 0]), json!([1, 0])]);

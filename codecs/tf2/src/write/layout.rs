@@ -1,7 +1,7 @@
 //! Where in the data files each piece goes.
 
-use crate::base64;
 use crate::write::pieces::Piece;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{Checkpoint, Error, Limit, Options, Result};
 use serde_json::Value;
 
@@ -165,7 +165,7 @@ fn filler(stated: Option<&Value>) -> Option<Vec<(u32, u64, Vec<u8>)>> {
     let one = |value: &Value| match &value.as_array()?[..] {
         [shard, offset, bytes] => {
             let shard = u32::try_from(shard.as_u64()?).ok()?;
-            Some((shard, offset.as_u64()?, base64::decode(bytes.as_str()?)?))
+            Some((shard, offset.as_u64()?, BASE64_STANDARD.decode(bytes.as_str()?).ok()?))
         }
         _ => None,
     };

@@ -2,8 +2,9 @@
 
 use crate::describe::{self, Description, Sources};
 use crate::format::{OBJECT_GRAPH, holder};
+use crate::names;
 use crate::naming::{Made, Named, Naming};
-use crate::{base64, names};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{Axis, Checkpoint, Graph, Limits, Loss, LossKind, Op, Role, Shape, Tensor};
 use std::borrow::Cow;
 
@@ -105,7 +106,8 @@ fn read_again<'a>(checkpoint: &Checkpoint, naming: &Naming, stored: &'a [Stored<
     let mut entries: Vec<describe::Entry> = stored.iter().map(entry).chain(made).collect();
     entries.sort_by_key(|entry| entry.key);
     let made = naming.made.iter().find(|made| made.key == OBJECT_GRAPH.as_bytes());
-    let kept = || checkpoint.metadata.text("tf2", "object_graph").and_then(base64::decode);
+    let kept =
+        || checkpoint.metadata.text("tf2", "object_graph").and_then(|text| BASE64_STANDARD.decode(text).ok());
     let object_graph = match made {
         Some(made) => Some(made.value.clone()),
         None => stored.iter().any(|stored| stored.key == OBJECT_GRAPH).then(kept).flatten(),
