@@ -1,7 +1,8 @@
 //! Sequential reading of part of a file through a small buffer.
 
-use crate::varint::{MAX_LEN, varint64};
+use crate::wire::MAX_VARINT;
 use ckpt_api::{Error, File, Result};
+use prost::encoding::decode_varint;
 
 /// The first read is small, for most string tensors are; each further one is larger, up to this.
 const BUFFER: u64 = 64 << 10;
@@ -45,17 +46,15 @@ impl<'a> Cursor<'a> {
 
     /// A number of variable length.
     pub(crate) fn varint(&mut self) -> Result<u64> {
-        let bytes = self.peek(MAX_LEN)?;
-        let available = bytes.len();
-        let (rest, value) = match varint64(bytes) {
-            Ok((rest, value)) => (rest.len(), value),
-            Err(_) => {
-                return Err(Error::corrupt("a number has no end or too many bits")
-                    .file(self.file.name())
-                    .offset(self.position));
-            }
-        };
-        self.position += (available - rest) as u64;
+        let mut rest = self.peek(MAX_VARINT)?;
+        let available = rest.len();
+        let value = decode_varint(&mut rest).map(|value| (value, available.saturating_sub(rest.len())));
+        let (value, len) = value.map_err(|_| {
+            Error::corrupt("a number has no end or too many bits")
+                .file(self.file.name())
+                .offset(self.position)
+        })?;
+        self.position += len as u64;
         Ok(value)
     }
 
@@ -79,7 +78,7 @@ impl<'a> Cursor<'a> {
     /// Calls `visit` with all bytes that are left, in pieces.
     pub(crate) fn stream(&mut self, mut visit: impl FnMut(&[u8])) -> Result<()> {
         while self.remaining() > 0 {
-            let piece = usize::try_from(self.remaining().min(BUFFER)).unwrap_or(MAX_LEN);
+            let piece = usize::try_from(self.remaining().min(BUFFER)).unwrap_or(MAX_VARINT);
             let bytes = self.peek(piece)?;
             visit(bytes);
             self.position += bytes.len() as u64;

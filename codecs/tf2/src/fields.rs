@@ -1,7 +1,8 @@
 //! The numbers of an entry: most are read where they stand, without the messages that a parser builds for them.
 
 use crate::proto::BundleEntryProto;
-use crate::varint::varint64;
+use crate::wire::take_delimited;
+use prost::encoding::decode_varint;
 use smallvec::SmallVec;
 
 /// What a `BundleEntryProto` says beside its slices, as stored.
@@ -32,20 +33,16 @@ impl Fields {
                 return None;
             }
             last = *tag;
-            bytes = match *tag {
-                0x12 => {
-                    let (dims, rest) = delimited(rest)?;
-                    fields.dims = Some(lengths(dims)?);
-                    rest
-                }
+            bytes = rest;
+            match *tag {
+                0x12 => fields.dims = Some(lengths(take_delimited(&mut bytes)?)?),
                 0x35 => {
-                    let (crc, rest) = rest.split_first_chunk()?;
+                    let (crc, rest) = bytes.split_first_chunk()?;
                     fields.crc = u32::from_le_bytes(*crc);
-                    rest
+                    bytes = rest;
                 }
                 _ => {
-                    let (rest, number) = varint64(rest).ok()?;
-                    let number = i64::try_from(number).ok()?;
+                    let number = i64::try_from(decode_varint(&mut bytes).ok()?).ok()?;
                     match tag {
                         0x08 => fields.dtype = i32::try_from(number).ok()?,
                         0x18 => fields.shard = i32::try_from(number).ok()?,
@@ -53,9 +50,8 @@ impl Fields {
                         0x28 => fields.size = number,
                         _ => return None,
                     }
-                    rest
                 }
-            };
+            }
         }
         Some(fields)
     }
@@ -79,24 +75,20 @@ impl Fields {
 fn lengths(mut bytes: &[u8]) -> Option<SmallVec<[i64; 4]>> {
     let mut lengths = SmallVec::new();
     while let Some((0x12, rest)) = bytes.split_first() {
-        let (dim, rest) = delimited(rest)?;
-        lengths.push(match dim.split_first() {
+        bytes = rest;
+        lengths.push(match take_delimited(&mut bytes)?.split_first() {
             None => 0,
-            Some((0x08, size)) => match varint64(size).ok()? {
-                ([], size) => i64::try_from(size).ok()?,
-                _ => return None,
-            },
+            Some((0x08, mut size)) => {
+                let len = decode_varint(&mut size).ok()?;
+                if !size.is_empty() {
+                    return None;
+                }
+                i64::try_from(len).ok()?
+            }
             _ => return None,
         });
-        bytes = rest;
     }
     bytes.is_empty().then_some(lengths)
-}
-
-/// Bytes that their length stands before, and what follows.
-fn delimited(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (rest, len) = varint64(bytes).ok()?;
-    rest.split_at_checked(usize::try_from(len).ok()?)
 }
 
 #[cfg(test)]

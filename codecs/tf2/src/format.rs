@@ -2,9 +2,9 @@
 
 use crate::fields::Fields;
 use crate::proto;
-use crate::varint;
 use ckpt_api::{Checksum, ChecksumAlgorithm, DType, Endian, Error, Result, Shape};
 use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, fixed32, int64, uint64};
 use proto::tensor_slice_proto::extent::HasLength;
 
 /// The last eight bytes of a table.
@@ -228,13 +228,13 @@ impl Entry {
 
     /// The fields before the checksum.
     pub(crate) fn encode_place(&self, out: &mut Vec<u8>) -> Result<()> {
-        let dim = |size: &u64| if *size == 0 { 0 } else { 1 + varint::len(*size) };
+        let dim = |size: &u64| if *size == 0 { 0 } else { 1 + encoded_len_varint(*size) as u64 };
         encode_number(1, u64::from(number(self.dtype)?), out);
-        varint::write(out, tag(2, LENGTH_DELIMITED));
-        varint::write(out, self.shape.iter().map(|size| 2 + dim(size)).sum());
+        encode_key(2, WireType::LengthDelimited, out);
+        encode_varint(self.shape.iter().map(|size| 2 + dim(size)).sum(), out);
         for size in self.shape.iter() {
-            varint::write(out, tag(2, LENGTH_DELIMITED));
-            varint::write(out, dim(size));
+            encode_key(2, WireType::LengthDelimited, out);
+            encode_varint(dim(size), out);
             encode_number(1, *size, out);
         }
         encode_number(3, u64::from(self.shard), out);
@@ -253,8 +253,7 @@ impl Entry {
                 encode_number(1, start.cast_unsigned(), &mut extent);
                 if *length != WHOLE_AXIS {
                     // One of a choice of fields, which is written although it is zero.
-                    varint::write(&mut extent, tag(2, 0));
-                    varint::write(&mut extent, length.cast_unsigned());
+                    int64::encode(2, length, &mut extent);
                 }
                 encode_message(1, &extent, &mut slice);
             }
@@ -277,32 +276,23 @@ fn slice_extents(slice: &proto::TensorSliceProto) -> Vec<SliceExtent> {
     extents.collect()
 }
 
-const LENGTH_DELIMITED: u64 = 2;
-const FIXED_32: u64 = 5;
-
-fn tag(field: u64, wire: u64) -> u64 {
-    field << 3 | wire
-}
-
 /// A field that is left out where it is zero.
-fn encode_number(field: u64, number: u64, out: &mut Vec<u8>) {
+fn encode_number(field: u32, number: u64, out: &mut Vec<u8>) {
     if number != 0 {
-        varint::write(out, tag(field, 0));
-        varint::write(out, number);
+        uint64::encode(field, &number, out);
     }
 }
 
-fn encode_message(field: u64, message: &[u8], out: &mut Vec<u8>) {
-    varint::write(out, tag(field, LENGTH_DELIMITED));
-    varint::write(out, message.len() as u64);
+fn encode_message(field: u32, message: &[u8], out: &mut Vec<u8>) {
+    encode_key(field, WireType::LengthDelimited, out);
+    encode_varint(message.len() as u64, out);
     out.extend(message);
 }
 
 /// An entry's checksum.
 pub(crate) fn encode_crc(crc: u32, out: &mut Vec<u8>) {
     if crc != 0 {
-        varint::write(out, tag(6, FIXED_32));
-        out.extend(crc.to_le_bytes());
+        fixed32::encode(6, &crc, out);
     }
 }
 

@@ -37,7 +37,7 @@ mod stored;
 mod strings;
 mod table;
 mod table_writer;
-mod varint;
+mod wire;
 mod write;
 
 use ckpt_api::{

@@ -1,16 +1,14 @@
 //! The object graph as bytes: which keys it names, and the same graph without some of them.
 
-use crate::varint::{self, varint64};
-use nom::bytes::complete::take;
+use crate::wire::Field;
+use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// Field of `TrackableObjectGraph`: an object.
-const NODES: u64 = 1;
+const NODES: u32 = 1;
 /// Field of `TrackableObject`: a value that the checkpoint has.
-const ATTRIBUTES: u64 = 2;
+const ATTRIBUTES: u32 = 2;
 /// Field of `SerializedTensor`: where the index has it.
-const CHECKPOINT_KEY: u64 = 3;
-/// The wire type of what has a length.
-const LENGTH_DELIMITED: u64 = 2;
+const CHECKPOINT_KEY: u32 = 3;
 
 /// An object graph of which the attributes are left whose keys are known.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,17 +26,17 @@ pub(crate) fn prune(graph: &[u8], mut known: impl FnMut(&[u8]) -> bool) -> Optio
     let mut pruned = Pruned { bytes: Vec::with_capacity(graph.len()), kept: 0, dropped: 0 };
     let mut rest = graph;
     while !rest.is_empty() {
-        let field = Field::next(&mut rest)?;
-        match field.message(NODES) {
-            None => pruned.bytes.extend(field.whole),
+        let field = Field::take(&mut rest)?;
+        match field.delimited(NODES) {
+            None => pruned.bytes.extend(field.bytes),
             Some(node) => {
                 let before = pruned.dropped;
                 let node = prune_node(node, &mut known, &mut pruned)?;
                 if pruned.dropped == before {
-                    pruned.bytes.extend(field.whole);
+                    pruned.bytes.extend(field.bytes);
                 } else {
-                    varint::write(&mut pruned.bytes, NODES << 3 | LENGTH_DELIMITED);
-                    varint::write(&mut pruned.bytes, node.len() as u64);
+                    encode_key(NODES, WireType::LengthDelimited, &mut pruned.bytes);
+                    encode_varint(node.len() as u64, &mut pruned.bytes);
                     pruned.bytes.extend(node);
                 }
             }
@@ -51,15 +49,15 @@ fn prune_node(node: &[u8], mut known: impl FnMut(&[u8]) -> bool, pruned: &mut Pr
     let mut left = Vec::with_capacity(node.len());
     let mut rest = node;
     while !rest.is_empty() {
-        let field = Field::next(&mut rest)?;
-        if let Some(attribute) = field.message(ATTRIBUTES) {
+        let field = Field::take(&mut rest)?;
+        if let Some(attribute) = field.delimited(ATTRIBUTES) {
             if !known(key(attribute)?) {
                 pruned.dropped += 1;
                 continue;
             }
             pruned.kept += 1;
         }
-        left.extend(field.whole);
+        left.extend(field.bytes);
     }
     Some(left)
 }
@@ -68,44 +66,9 @@ fn prune_node(node: &[u8], mut known: impl FnMut(&[u8]) -> bool, pruned: &mut Pr
 fn key(attribute: &[u8]) -> Option<&[u8]> {
     let (mut key, mut rest) = (&[][..], attribute);
     while !rest.is_empty() {
-        key = Field::next(&mut rest)?.message(CHECKPOINT_KEY).unwrap_or(key);
+        key = Field::take(&mut rest)?.delimited(CHECKPOINT_KEY).unwrap_or(key);
     }
     Some(key)
-}
-
-/// One field of a message.
-struct Field<'a> {
-    tag: u64,
-    /// With its tag.
-    whole: &'a [u8],
-    /// Of a field that has a length: its bytes.
-    payload: &'a [u8],
-}
-
-impl<'a> Field<'a> {
-    fn next(rest: &mut &'a [u8]) -> Option<Self> {
-        let start = *rest;
-        let (after, tag) = varint64(start).ok()?;
-        let (payload, len) = match tag & 7 {
-            0 => (after, after.len() - varint64(after).ok()?.0.len()),
-            1 => (after, 8),
-            LENGTH_DELIMITED => {
-                let (payload, len) = varint64(after).ok()?;
-                (payload, usize::try_from(len).ok()?)
-            }
-            5 => (after, 4),
-            _ => return None,
-        };
-        let (tail, payload) = take::<_, _, ()>(len)(payload).ok()?;
-        *rest = tail;
-        let whole = start.get(..start.len() - tail.len())?;
-        Some(Field { tag, whole, payload })
-    }
-
-    /// The bytes of the message with this number.
-    fn message(&self, number: u64) -> Option<&'a [u8]> {
-        (self.tag == number << 3 | LENGTH_DELIMITED).then_some(self.payload)
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use crate::cursor::Cursor;
 use crate::format::{Entry, checksum, crc32c, mask, unmask};
-use crate::varint;
 use ckpt_api::{Checksum, ChecksumAlgorithm, DType, Endian, Error, File, Result};
+use prost::encoding::encode_varint;
 
 /// Where the elements of a tensor are.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) fn strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elem
 pub(crate) fn table(lengths: impl Iterator<Item = u64>, endian: Endian) -> (Vec<u8>, u32) {
     let (mut bytes, mut crc) = (Vec::new(), 0);
     for length in lengths {
-        varint::write(&mut bytes, length);
+        encode_varint(length, &mut bytes);
         crc = hash_length(crc, length, endian);
     }
     let stored = u32_bytes(mask(crc), endian);

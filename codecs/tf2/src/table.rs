@@ -2,10 +2,8 @@
 
 use crate::format::{FOOTER_LEN, MAGIC, TRAILER_LEN, crc32c, mask};
 use crate::names::shown;
-use crate::varint::{varint32, varint64};
 use ckpt_api::{Error, File, Limit, Limits, Repair, Result};
-use nom::bytes::complete::take;
-use nom::{IResult, Parser};
+use prost::encoding::decode_varint;
 
 /// Calls `visit` with every key, value and the file offset of the entry's block, in order; every block is
 /// reached through the index and checked.
@@ -88,9 +86,10 @@ struct Handle {
     size: u64,
 }
 
-fn handle(input: &[u8]) -> IResult<&[u8], Handle> {
-    let (rest, (offset, size)) = (varint64, varint64).parse(input)?;
-    Ok((rest, Handle { offset, size }))
+impl Handle {
+    fn take(rest: &mut &[u8]) -> Option<Self> {
+        Some(Handle { offset: decode_varint(rest).ok()?, size: decode_varint(rest).ok()? })
+    }
 }
 
 /// The handle of the index block.
@@ -100,11 +99,9 @@ fn footer(file: &File) -> Result<Handle> {
     }
     let offset = file.len() - FOOTER_LEN;
     let bytes = file.bytes(offset, FOOTER_LEN)?;
-    let handles = (handle, handle).parse(&bytes);
-    match handles {
-        Ok((_, (_, index))) => Ok(index),
-        Err(_) => Err(Error::corrupt("the footer names no index block").file(file.name()).offset(offset)),
-    }
+    let mut rest = &bytes[..];
+    let index = Handle::take(&mut rest).and_then(|_metaindex| Handle::take(&mut rest));
+    index.ok_or_else(|| Error::corrupt("the footer names no index block").file(file.name()).offset(offset))
 }
 
 /// What to say of a file that does not end with a footer.
@@ -163,9 +160,9 @@ impl Scan<'_> {
         let (file, limits) = (self.file, self.limits);
         let (mut blocks, mut bytes) = (Vec::new(), 0u64);
         let index = self.block(at)?;
-        self.entries(&index, &mut None, |separator, value, at| {
-            let (_, handle) = handle(value)
-                .map_err(|_| Error::corrupt("the index names no block").file(file.name()).offset(at))?;
+        self.entries(&index, &mut None, |separator, mut value, at| {
+            let handle = Handle::take(&mut value)
+                .ok_or_else(|| Error::corrupt("the index names no block").file(file.name()).offset(at))?;
             // Shared prefixes make them longer in memory than in the file.
             bytes = bytes.saturating_add(separator.len() as u64);
             limits.check(Limit::HeaderBytes, bytes)?;
@@ -241,9 +238,8 @@ impl Scan<'_> {
         let mut first = true;
         while !rest.is_empty() {
             let position = entries.len() - rest.len();
-            let (tail, Stored { shared, suffix, value }) =
-                entry(rest).map_err(|_| corrupt("an entry reaches past its block", position))?;
-            let shared = usize::try_from(shared).unwrap_or(usize::MAX);
+            let Stored { shared, suffix, value } = Stored::take(&mut rest)
+                .ok_or_else(|| corrupt("an entry reaches past its block", position))?;
             if shared > key.len() {
                 return Err(corrupt("an entry shares more of its key than the key before has", position)
                     .found(shared.to_string())
@@ -269,7 +265,6 @@ impl Scan<'_> {
             }
             visit(&key, value, block.at(position))?;
             first = false;
-            rest = tail;
         }
         if !first {
             if let Some(restart) = expected.next() {
@@ -328,14 +323,18 @@ fn bad_restart(error: Error) -> Error {
 
 /// An entry as stored: how much of the key before it shares, the rest of its own, and its value.
 struct Stored<'a> {
-    shared: u32,
+    shared: usize,
     suffix: &'a [u8],
     value: &'a [u8],
 }
 
-fn entry(input: &[u8]) -> IResult<&[u8], Stored<'_>> {
-    let (rest, (shared, unshared, len)) = (varint32, varint32, varint32).parse(input)?;
-    let (rest, suffix) = take(unshared)(rest)?;
-    let (rest, value) = take(len)(rest)?;
-    Ok((rest, Stored { shared, suffix, value }))
+impl<'a> Stored<'a> {
+    fn take(rest: &mut &'a [u8]) -> Option<Self> {
+        let mut number = || usize::try_from(u32::try_from(decode_varint(rest).ok()?).ok()?).ok();
+        let (shared, suffix, value) = (number()?, number()?, number()?);
+        let (suffix, tail) = rest.split_at_checked(suffix)?;
+        let (value, tail) = tail.split_at_checked(value)?;
+        *rest = tail;
+        Some(Stored { shared, suffix, value })
+    }
 }

@@ -1,7 +1,7 @@
 //! Writing sorted string tables, byte for byte as TensorFlow writes them.
 
 use crate::format::{FOOTER_LEN, MAGIC, crc32c, mask};
-use crate::varint;
+use prost::encoding::encode_varint;
 
 /// A block is ended when it takes this many bytes.
 const BLOCK_SIZE: usize = 262_144;
@@ -106,8 +106,8 @@ impl TableWriter {
         let kind = u8::from(compressed.is_some());
         self.file.extend(compressed.as_deref().unwrap_or(contents));
         let mut handle = Vec::new();
-        varint::write(&mut handle, self.cleared + start as u64);
-        varint::write(&mut handle, (self.file.len() - start) as u64);
+        encode_varint(self.cleared + start as u64, &mut handle);
+        encode_varint((self.file.len() - start) as u64, &mut handle);
         self.file.push(kind);
         let crc = crc32c(0, self.file.get(start..).unwrap_or_default());
         self.file.extend(mask(crc).to_le_bytes());
@@ -167,7 +167,7 @@ impl BlockWriter {
         };
         let suffix = key.get(shared..).unwrap_or_default();
         for number in [shared, suffix.len(), value.len()] {
-            varint::write(&mut self.entries, number as u64);
+            encode_varint(number as u64, &mut self.entries);
         }
         self.entries.extend(suffix);
         self.entries.extend(value);
@@ -221,6 +221,7 @@ mod tests {
     use super::*;
     use crate::table;
     use ckpt_api::{Input, Limits};
+    use prost::encoding::decode_varint;
     use std::collections::BTreeMap;
 
     fn write(entries: &[(Vec<u8>, Vec<u8>)], compression: Compression) -> Vec<u8> {
@@ -247,9 +248,7 @@ mod tests {
         let mut numbers = Vec::new();
         let mut rest = footer;
         for _ in 0..4 {
-            let (tail, number) = varint::varint64(rest).unwrap();
-            numbers.push(usize::try_from(number).unwrap());
-            rest = tail;
+            numbers.push(usize::try_from(decode_varint(&mut rest).unwrap()).unwrap());
         }
         let mut block = &table[numbers[2]..][..numbers[3]];
         let count = u32::from_le_bytes(block[block.len() - 4..].try_into().unwrap());

@@ -17,12 +17,13 @@ use crate::naming::Naming;
 use crate::write::draft::{Draft, DraftEntry, Variants};
 use crate::write::layout::{Layout, lay_out};
 use crate::write::pieces::{Piece, Pieces, Source};
-use crate::{state, stored, varint};
+use crate::{state, stored};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Block, Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, FileId, Options, OutputFile,
     Placed, Placement, Result, Written,
 };
+use prost::encoding::encode_varint;
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
@@ -197,7 +198,7 @@ impl Emitter<'_> {
     fn add_lengths(&mut self, file: FileId, mut offset: u64, lengths: &[u64]) {
         for length in lengths {
             let mut bytes = Vec::new();
-            varint::write(&mut bytes, *length);
+            encode_varint(*length, &mut bytes);
             let after = length.saturating_add((bytes.len() + size_of::<u32>()) as u64);
             self.placed.blocks.push(Block { file, offset, bytes });
             offset = offset.saturating_add(after);

@@ -91,6 +91,37 @@ fn keys_out_of_order_are_refused_within_a_block_and_across_blocks() {
 }
 
 #[test]
+fn numbers_of_more_bits_than_their_field_has_are_refused() {
+    let with_contents = |entry: &[u8]| {
+        let contents = [block(&[(vec![], vec![8, 1])], 16), Vec::new()].concat();
+        let entries = [&contents[..contents.len() - 8], entry].concat();
+        let table = table_of(&[(b"z".to_vec(), with_restarts(entries, &[0]))], 0);
+        read(&Input::memory("m", Files::from([("m.index".to_owned(), table)])), &[])
+    };
+    let entry = entry(1, &[0], 0, 0, 0, 0xa282_ead8);
+    let len = u8::try_from(entry.len()).unwrap();
+    let good = [&[0, 1, len, b'a'][..], &entry].concat();
+    assert_eq!(with_contents(&good).unwrap().0.checkpoint.tensors.len(), 1);
+    // The same number in more bytes than it needs is the same number.
+    let padded = [&[0x80, 0x00, 0x81, 0x80, 0x00, len, b'a'][..], &entry].concat();
+    assert_eq!(with_contents(&padded).unwrap().0.checkpoint.tensors.len(), 1);
+    let too_long = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00];
+    let beyond_64_bits = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02];
+    for number in [&too_long[..], &beyond_64_bits, &[0x80, 0x80, 0x80, 0x80, 0x10]] {
+        let error = with_contents(&[number, &good[1..]].concat()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+        assert!(error.to_string().contains("reaches past its block"), "{error}");
+    }
+    for number in [&too_long[..], &beyond_64_bits] {
+        let strings = bundle().strings("s", &[1], &[b"abc"]);
+        let mut changed = strings.clone().raw("s", common::entry(7, &[1], 0, 0, 7 + number.len() as u64, 0));
+        changed.data.splice(..1, number.iter().copied());
+        let error = refused(&changed);
+        assert!(error.to_string().contains("too many bits"), "{error}");
+    }
+}
+
+#[test]
 fn a_block_of_an_unknown_compression_is_unsupported() {
     let good = bundle().floats("a", &[], &[1.]);
     let mut entries = vec![(vec![], good.header.clone())];

@@ -3,14 +3,14 @@
 use super::chain::{Chain, Context, Dims, Step, Why, Window};
 use super::functions::decimal;
 use super::objects::Objects;
-use super::wire::{self, Field};
 use crate::proto::SavedMetadata;
+use crate::wire::{self, Nested};
 use ckpt_api::{Activation, Attribute, Limits, Op, Result};
 use prost::Message;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-const FIELDS: &[Field] = &[Field(1, &[])];
+const FIELDS: &[Nested] = &[Nested(1, &[])];
 
 /// The chain, or why there is none.
 ///
@@ -22,7 +22,7 @@ pub(super) fn chain(
     context: &Context,
     limits: &Limits,
 ) -> Result<Result<Chain, Why>> {
-    wire::check(bytes, FIELDS, limits).map_err(|error| error.field("keras_metadata.pb"))?;
+    wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field("keras_metadata.pb"))?;
     Ok(read(bytes, objects, context))
 }
 

@@ -17,7 +17,6 @@ mod roles;
 mod saved_model;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
 use chain::{Chain, Why};

@@ -1,13 +1,13 @@
 //! The object graph: `TrackableObjectGraph` with its references checked.
 
-use super::wire::{self, Field};
 use crate::format::OBJECT_GRAPH;
 use crate::proto::TrackableObjectGraph;
+use crate::wire::{self, Nested};
 use ckpt_api::{Limits, Result};
 use prost::Message;
 use std::collections::VecDeque;
 
-const FIELDS: &[Field] = &[Field(1, &[Field(1, &[]), Field(2, &[]), Field(3, &[])])];
+const FIELDS: &[Nested] = &[Nested(1, &[Nested(1, &[]), Nested(2, &[]), Nested(3, &[])])];
 
 /// Objects by number; 0 is the root, and every reference names an object that exists.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Objects {
     /// # Errors
     /// [`ckpt_api::Kind::Limit`].
     pub fn parse(bytes: &[u8], limits: &Limits, notes: &mut Vec<String>) -> Result<Option<Self>> {
-        wire::check(bytes, FIELDS, limits).map_err(|error| error.field(OBJECT_GRAPH))?;
+        wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field(OBJECT_GRAPH))?;
         let graph = match TrackableObjectGraph::decode(bytes) {
             Ok(graph) if !graph.nodes.is_empty() => graph,
             Ok(_) => return Ok(None),

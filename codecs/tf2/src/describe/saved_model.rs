@@ -4,25 +4,25 @@ use super::chain::{Chain, Context, Why};
 use super::functions::Functions;
 use super::objects::Objects;
 use super::ops;
-use super::wire::{self, Field};
 use crate::proto::saved_object::Kind;
 use crate::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
+use crate::wire::{self, Nested};
 use ckpt_api::{Limit, Limits, Result};
 use prost::Message;
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 
-const SHAPE: &[Field] = &[Field(2, &[])];
-const ATTRIBUTES: &[Field] =
-    &[Field(2, &[Field(1, &[Field(7, SHAPE)]), Field(7, SHAPE), Field(8, &[Field(2, SHAPE)])])];
-const NODE: &[Field] = &[Field(3, &[]), Field(5, ATTRIBUTES)];
-const SIGNATURE: &[Field] = &[Field(2, &[]), Field(3, &[])];
-const ARGUMENT: &[Field] = &[Field(2, &[Field(1, ATTRIBUTES)])];
-const FUNCTION: &[Field] = &[Field(1, SIGNATURE), Field(3, NODE), Field(4, &[]), Field(7, ARGUMENT)];
-const OBJECT: &[Field] = &[Field(1, &[]), Field(6, &[Field(1, &[])])];
-const FIELDS: &[Field] = &[Field(
+const SHAPE: &[Nested] = &[Nested(2, &[])];
+const ATTRIBUTES: &[Nested] =
+    &[Nested(2, &[Nested(1, &[Nested(7, SHAPE)]), Nested(7, SHAPE), Nested(8, &[Nested(2, SHAPE)])])];
+const NODE: &[Nested] = &[Nested(3, &[]), Nested(5, ATTRIBUTES)];
+const SIGNATURE: &[Nested] = &[Nested(2, &[]), Nested(3, &[])];
+const ARGUMENT: &[Nested] = &[Nested(2, &[Nested(1, ATTRIBUTES)])];
+const FUNCTION: &[Nested] = &[Nested(1, SIGNATURE), Nested(3, NODE), Nested(4, &[]), Nested(7, ARGUMENT)];
+const OBJECT: &[Nested] = &[Nested(1, &[]), Nested(6, &[Nested(1, &[])])];
+const FIELDS: &[Nested] = &[Nested(
     2,
-    &[Field(2, &[Field(2, &[Field(1, FUNCTION)])]), Field(7, &[Field(1, OBJECT), Field(2, &[])])],
+    &[Nested(2, &[Nested(2, &[Nested(1, FUNCTION)])]), Nested(7, &[Nested(1, OBJECT), Nested(2, &[])])],
 )];
 
 /// References followed through functions: far more than a chain needs, few enough to end soon in a circle.
@@ -38,7 +38,7 @@ pub(super) fn chain(
     context: &Context,
     limits: &Limits,
 ) -> Result<Result<Chain, Why>> {
-    wire::check(bytes, FIELDS, limits).map_err(|error| error.field("saved_model.pb"))?;
+    wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field("saved_model.pb"))?;
     Ok(read(bytes, objects, context, limits))
 }
 

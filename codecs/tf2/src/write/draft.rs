@@ -6,11 +6,11 @@ use crate::names::shown;
 use crate::ordered_code::sliced_name;
 use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
-use crate::varint;
 use ckpt_api::{
     Block, ChecksumAlgorithm, Endian, Error, FileId, Input, Limit, Limits, Placed, Result, Written,
 };
 use prost::Message;
+use prost::encoding::encoded_len_varint;
 use std::collections::{BTreeMap, HashSet};
 
 /// An index but for checksums.
@@ -239,7 +239,7 @@ fn finish_variants(
     for length in &variants.lengths {
         let crc = if *length > 0 { sums.next().ok_or_else(foreign)?.0 } else { 0 };
         let bytes = checksum.add(*length, crc).to_vec();
-        let at = offset.saturating_add(varint::len(*length)).saturating_add(*length);
+        let at = offset.saturating_add(encoded_len_varint(*length) as u64).saturating_add(*length);
         offset = at.saturating_add(bytes.len() as u64);
         blocks.push(Block { file, offset: at, bytes });
     }

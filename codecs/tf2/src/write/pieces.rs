@@ -3,11 +3,12 @@
 use crate::format::{Entry, MAX_RANK, OBJECT_GRAPH, crc32c, holder, mask};
 use crate::naming::{Made, Named, Naming};
 use crate::ordered_code::slice_key;
+use crate::strings;
 use crate::write::sliced::{self, Slice};
-use crate::{strings, varint};
 use ckpt_api::{
     Checkpoint, DType, Encoding, Endian, Error, Loss, LossKind, Region, Result, Shape, Tensor, TensorId,
 };
+use prost::encoding::encoded_len_varint;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -174,7 +175,7 @@ impl Pieces {
             let mut piece = Piece::new(key, DType::Variant, tensor.shape.clone());
             let mut offset = 0u64;
             for len in lengths {
-                offset = offset.saturating_add(varint::len(*len));
+                offset = offset.saturating_add(encoded_len_varint(*len) as u64);
                 if *len > 0 {
                     parts.push(Part { piece: number, offset, len: *len, region: None });
                 }
