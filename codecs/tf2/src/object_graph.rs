@@ -1,28 +1,36 @@
-//! The object graph as bytes: which keys it names, and the same graph without some of them.
+//! The serialized object graph: removes values without changing any other byte.
 
 use crate::wire::Field;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use ckpt_api::Checkpoint;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
-/// Field of `TrackableObjectGraph`: an object.
+/// Field of `TrackableObjectGraph`: the objects.
 const NODES: u32 = 1;
-/// Field of `TrackableObject`: a value that the checkpoint has.
+/// Field of `TrackableObject`: the values that the checkpoint stores.
 const ATTRIBUTES: u32 = 2;
-/// Field of `SerializedTensor`: where the index has it.
+/// Field of `SerializedTensor`: the key in the index.
 const CHECKPOINT_KEY: u32 = 3;
 
-/// An object graph of which the attributes are left whose keys are known.
+/// The result of [`prune`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pruned {
-    /// The graph; all else is as it was.
+    /// The object graph, otherwise unchanged.
     pub(crate) bytes: Vec<u8>,
-    /// Attributes left.
+    /// Number of values that were kept.
     pub(crate) kept: usize,
-    /// Attributes left out.
+    /// Number of values that were removed.
     pub(crate) dropped: usize,
 }
 
-/// Leaves out the attributes whose keys are not known; `None` for bytes that are no message.
-pub(crate) fn prune(graph: &[u8], mut known: impl FnMut(&[u8]) -> bool) -> Option<Pruned> {
+/// Returns the object graph that the checkpoint's metadata records.
+pub(crate) fn recorded(checkpoint: &Checkpoint) -> Option<Vec<u8>> {
+    let text = checkpoint.metadata.text("tf2", "object_graph")?;
+    BASE64_STANDARD.decode(text).ok()
+}
+
+/// Removes the values whose keys `is_known` does not know. Returns `None` if `graph` is not a protobuf message.
+pub(crate) fn prune(graph: &[u8], mut is_known: impl FnMut(&[u8]) -> bool) -> Option<Pruned> {
     let mut pruned = Pruned { bytes: Vec::with_capacity(graph.len()), kept: 0, dropped: 0 };
     let mut rest = graph;
     while !rest.is_empty() {
@@ -31,7 +39,7 @@ pub(crate) fn prune(graph: &[u8], mut known: impl FnMut(&[u8]) -> bool) -> Optio
             None => pruned.bytes.extend(field.bytes),
             Some(node) => {
                 let before = pruned.dropped;
-                let node = prune_node(node, &mut known, &mut pruned)?;
+                let node = prune_node(node, &mut is_known, &mut pruned)?;
                 if pruned.dropped == before {
                     pruned.bytes.extend(field.bytes);
                 } else {
@@ -45,13 +53,13 @@ pub(crate) fn prune(graph: &[u8], mut known: impl FnMut(&[u8]) -> bool) -> Optio
     Some(pruned)
 }
 
-fn prune_node(node: &[u8], mut known: impl FnMut(&[u8]) -> bool, pruned: &mut Pruned) -> Option<Vec<u8>> {
+fn prune_node(node: &[u8], mut is_known: impl FnMut(&[u8]) -> bool, pruned: &mut Pruned) -> Option<Vec<u8>> {
     let mut left = Vec::with_capacity(node.len());
     let mut rest = node;
     while !rest.is_empty() {
         let field = Field::take(&mut rest)?;
         if let Some(attribute) = field.delimited(ATTRIBUTES) {
-            if !known(key(attribute)?) {
+            if !is_known(key(attribute)?) {
                 pruned.dropped += 1;
                 continue;
             }
@@ -62,7 +70,7 @@ fn prune_node(node: &[u8], mut known: impl FnMut(&[u8]) -> bool, pruned: &mut Pr
     Some(left)
 }
 
-/// The key of an attribute; the last one, if it is repeated.
+/// Returns the key of a value: the last one, if the field is repeated.
 fn key(attribute: &[u8]) -> Option<&[u8]> {
     let (mut key, mut rest) = (&[][..], attribute);
     while !rest.is_empty() {
@@ -92,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_unknown_keys_go_and_all_else_stays() {
+    fn only_values_of_unknown_keys_are_removed() {
         let mut bytes = graph(&[&["a", "b"], &["b"], &[], &["a"]]).encode_to_vec();
         let unknown_field = [0x78, 0x05];
         bytes.extend(unknown_field);
@@ -103,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_whose_keys_are_all_known_stays_as_it_is() {
+    fn a_graph_whose_keys_are_all_known_is_unchanged() {
         let bytes = graph(&[&["a", "b"], &["b"]]).encode_to_vec();
         assert_eq!(prune(&bytes, |_| true), Some(Pruned { bytes: bytes.clone(), kept: 3, dropped: 0 }));
     }
 
     #[test]
-    fn what_is_no_message_is_not_pruned() {
+    fn bytes_that_are_not_a_message_are_not_pruned() {
         for bytes in [&[0x0a][..], &[0x0a, 5, 1], &[0x0f], &[0x0a, 2, 0x12, 9]] {
             assert_eq!(prune(bytes, |_| true), None, "{bytes:?}");
         }
