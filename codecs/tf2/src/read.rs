@@ -324,7 +324,7 @@ impl<'a> Reader<'a> {
     /// Reads and verifies the object graph.
     fn object_graph(&mut self, contents: &Contents) -> Result<Option<Vec<u8>>> {
         let position = self.index.find(OBJECT_GRAPH.as_bytes());
-        let Some((key, entry)) = position.and_then(|at| self.index.entries.get(at)) else { return Ok(None) };
+        let Some((key, _)) = position.and_then(|at| self.index.entries.get(at)) else { return Ok(None) };
         let is_scalar_string = |tensor: &Tensor| tensor.dtype == DType::String && tensor.shape.rank() == 0;
         let found = contents.checkpoint.tensor(OBJECT_GRAPH).filter(|(_, tensor)| is_scalar_string(tensor));
         let placement = found.and_then(|(id, _)| contents.placements.get(id.0));
@@ -332,7 +332,8 @@ impl<'a> Reader<'a> {
         self.limits
             .check(Limit::HeaderBytes, extent.len)
             .map_err(|error| error.tensor(key_text::abbreviate(key)))?;
-        let file = self.data(entry.shard)?;
+        let shard = self.ids.iter().find(|(_, id)| **id == extent.file).map(|(shard, _)| *shard);
+        let file = self.data(shard.ok_or_else(missing_file)?)?;
         let checksum = extent.checksum.clone();
         let mut range = [ByteRange { offset: extent.offset, len: extent.len, checksum }];
         strings::verify(&file, &mut range).map_err(|error| error.tensor(key_text::abbreviate(key)))?;
@@ -341,5 +342,5 @@ impl<'a> Reader<'a> {
 }
 
 fn missing_file() -> Error {
-    Error::corrupt("no data file")
+    Error::defect("a tensor's data file was not registered")
 }

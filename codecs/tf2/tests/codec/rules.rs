@@ -274,6 +274,24 @@ fn missing_repeated_overlapping_and_unlisted_slices_are_refused() {
 }
 
 #[test]
+fn an_object_graph_in_a_slice_is_read_from_the_slices_data_file() {
+    const GRAPH: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
+    let slice = [b"\0", GRAPH.as_bytes(), b"\0\x01\0"].concat();
+    let mut bundle = bundle().partitioned(GRAPH, 7, &[], &[&[]]).strings(slice.clone(), &[], &[b"graph"]);
+    bundle.header = vec![0x08, 0x02];
+    // The same entry in shard 1; the entry of the whole tensor is in none.
+    let mut in_shard_1 = bundle.entries[&slice].clone();
+    in_shard_1.splice(4..4, [0x18, 1]);
+    let files = Files::from([
+        ("m.index".to_owned(), bundle.clone().raw(slice, in_shard_1).index()),
+        ("m.data-00001-of-00002".to_owned(), bundle.data.clone()),
+    ]);
+    let (contents, values) = read(&Input::memory("m", files), &[]).unwrap();
+    assert_eq!(values[GRAPH], b"graph");
+    assert_eq!(contents.checkpoint.metadata.text("tf2", "object_graph"), Some("Z3JhcGg="));
+}
+
+#[test]
 fn gaps_trailing_bytes_shared_bytes_and_missing_unused_shards_are_accepted() {
     let mut bundle = bundle().floats("a", &[1], &[1.]);
     bundle.header = vec![0x08, 0x02];
