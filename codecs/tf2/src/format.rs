@@ -83,7 +83,7 @@ impl Header {
             return Err(v1_checkpoint());
         }
         let proto = proto::BundleHeaderProto::decode(bytes).map_err(|error| {
-            Error::corrupt("the bundle's header cannot be parsed").found(error.to_string())
+            Error::corrupt("the header is not a BundleHeaderProto").found(error.to_string())
         })?;
         let shards = u32::try_from(proto.num_shards).map_err(|_| {
             Error::corrupt("the number of data files is negative")

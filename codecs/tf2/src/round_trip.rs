@@ -322,7 +322,11 @@ fn record_index(contents: &mut Contents, bundle: &ReadBundle) -> Result<()> {
         return Ok(());
     }
     if limits.check(Limit::HeaderBytes, file.len()).is_err() {
-        contents.notes.push("the index is too large to be kept in the metadata; a TensorFlow checkpoint written from this one has a new index".to_owned());
+        contents.notes.push(
+            "the index is too large to be kept in the metadata; a TensorFlow checkpoint written from this one has a new \
+             index"
+                .to_owned(),
+        );
         return Ok(());
     }
     let bytes = file.bytes(0, file.len())?;
