@@ -8,14 +8,17 @@ use crate::index::{Index, KeyedEntry};
 use crate::object_graph;
 use crate::ordered_code::slice_key;
 use crate::slices::slice_text;
-use crate::table_writer::Compression;
-use crate::write::{MAX_FILLER, index_table, is_bounded};
+use crate::table_writer::{Compression, TableWriter};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{Contents, File, Input, Limit, Limits, Result, TensorId};
 use serde_json::{Value, json};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Limit on the bytes outside of tensors that are recorded.
+pub(crate) const MAX_FILLER: u64 = 64 << 10;
+/// A recorded layout may have this many bytes outside of tensors, or as many as the tensors have.
+const MAX_GAPS: u64 = 64 << 20;
 /// Limit on the bytes outside of tensors that are read.
 const MAX_SCANNED: u64 = 64 << 20;
 const CHUNK: u64 = 64 << 10;
@@ -53,6 +56,12 @@ pub(crate) fn record(contents: &mut Contents, bundle: &ReadBundle) -> Result<Vec
     record_layout(contents, &by_offset, &ranges, bundle)?;
     record_index(contents, bundle)?;
     Ok(numbers)
+}
+
+/// Whether a recorded layout with `tensors` bytes of tensors may have data files of `files` bytes. The writer reads the
+/// record from metadata, where a few bytes could request a full disk.
+pub(crate) fn is_bounded(files: u64, tensors: u64) -> bool {
+    files <= tensors.saturating_add(tensors.max(MAX_GAPS))
 }
 
 /// A bundle that was read.
@@ -351,7 +360,7 @@ fn is_as_written(file: &File, index: &Index) -> Result<bool> {
         }
         Ok(true)
     };
-    let mut table = index_table(index.header.shards, index.header.endian, Compression::None);
+    let mut table = TableWriter::of_index(index.header.shards, index.header.endian, Compression::None);
     let mut value = Vec::new();
     for (key, entry) in &index.entries {
         value.clear();

@@ -1,6 +1,7 @@
 //! Writes sorted string tables, byte for byte as TensorFlow writes them.
 
-use crate::format::{FOOTER_LEN, MAGIC, crc32c, mask};
+use crate::format::{FOOTER_LEN, Header, MAGIC, crc32c, mask};
+use ckpt_api::Endian;
 use prost::encoding::encode_varint;
 
 /// A block ends when it reaches this size, in bytes.
@@ -48,6 +49,13 @@ impl TableWriter {
             index: BlockWriter::new(INDEX_RESTART_INTERVAL),
             pending: None,
         }
+    }
+
+    /// Starts the table of an index, which begins with the header.
+    pub(crate) fn of_index(shards: u32, endian: Endian, compression: Compression) -> Self {
+        let mut table = TableWriter::new(compression);
+        table.add(&[], &Header::encode(shards, endian));
+        table
     }
 
     /// Adds an entry. Its key must be greater than all previous ones.

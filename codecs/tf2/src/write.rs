@@ -7,9 +7,6 @@ mod losses;
 mod partition;
 mod pending_index;
 
-pub(crate) use layout::{MAX_FILLER, is_bounded};
-pub(crate) use pending_index::index_table;
-
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard, shard_name};
 use crate::naming::keras::{self, Activations, Style};
 use crate::naming::{Naming, per_tensor};

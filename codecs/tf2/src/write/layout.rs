@@ -1,14 +1,11 @@
 //! The layout: where in the data files each entry's data goes.
 
+use crate::round_trip::{MAX_FILLER, is_bounded};
 use crate::write::data_entry::DataEntry;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{Checkpoint, Error, Limit, Options, Result};
 use serde_json::Value;
 
-/// Limit on the bytes outside of tensors that are preserved.
-pub(crate) const MAX_FILLER: u64 = 64 << 10;
-/// A recorded layout may have this many bytes outside of tensors, or as many as the tensors have.
-const MAX_GAPS: u64 = 64 << 20;
 /// Limit on the empty data files of a recorded layout.
 const MAX_EMPTY_FILES: usize = 1024;
 
@@ -132,12 +129,6 @@ fn proportional_shard(before: u64, size: u64, total: u64, shards: u64) -> u32 {
 
 fn too_large() -> Error {
     Error::unsupported("the tensors have more bytes than a file can hold")
-}
-
-/// Whether a recorded layout with `tensors` bytes of tensors may have data files of `files` bytes. The record comes from a
-/// file, where a few bytes could request a full disk.
-pub(crate) fn is_bounded(files: u64, tensors: u64) -> bool {
-    files <= tensors.saturating_add(tensors.max(MAX_GAPS))
 }
 
 /// Returns the layout that was recorded when the checkpoint was read, or `None` without a record or if the tensors changed.

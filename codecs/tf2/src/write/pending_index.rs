@@ -1,6 +1,6 @@
 //! The index as `place` leaves it for `seal`: complete except for the checksums of data that is not written yet.
 
-use crate::format::{Entry, Header, encode_crc, mask};
+use crate::format::{Entry, encode_crc, mask};
 use crate::index::Index;
 use crate::key_text::abbreviate;
 use crate::ordered_code::sliced_name;
@@ -167,7 +167,7 @@ impl PendingIndex {
 
     fn table(&self, endian: Endian) -> Vec<u8> {
         let compression = if self.snappy { Compression::Snappy } else { Compression::None };
-        let mut table = index_table(self.shards, endian, compression);
+        let mut table = TableWriter::of_index(self.shards, endian, compression);
         let mut value = Vec::new();
         for entry in &self.entries {
             value.clear();
@@ -176,13 +176,6 @@ impl PendingIndex {
         }
         table.finish()
     }
-}
-
-/// Returns a table writer that has written the header.
-pub(crate) fn index_table(shards: u32, endian: Endian, compression: Compression) -> TableWriter {
-    let mut table = TableWriter::new(compression);
-    table.add(&[], &Header::encode(shards, endian));
-    table
 }
 
 impl PendingEntry {
