@@ -116,3 +116,65 @@ impl<'a> Cursor<'a> {
         Ok(self.buffer.get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::Input;
+    use std::collections::BTreeMap;
+
+    /// A file of these bytes, ten before and ten after.
+    fn file(bytes: &[u8]) -> File {
+        let bytes = [&[0xff; 10][..], bytes, &[0xff; 10]].concat();
+        Input::memory("f", BTreeMap::from([("f".to_owned(), bytes)])).main().unwrap()
+    }
+
+    #[test]
+    fn a_range_that_exceeds_the_file_is_refused() {
+        let file = file(&[]);
+        assert!(Cursor::new(&file, 0, 20).is_ok());
+        assert!(Cursor::new(&file, 20, 0).is_ok());
+        for (offset, len) in [(0, 21), (20, 1), (21, 0), (u64::MAX, 1), (1, u64::MAX)] {
+            assert!(Cursor::new(&file, offset, len).is_err(), "{offset} {len}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_read_past_the_end_of_the_range() {
+        let file = file(&[0x80, 0x01, 1, 2, 3, 4]);
+        let mut cursor = Cursor::new(&file, 10, 6).unwrap();
+        assert_eq!((cursor.varint().unwrap(), cursor.position(), cursor.remaining()), (128, 12, 4));
+        assert!(cursor.skip(5).is_err() && cursor.skip(u64::MAX).is_err());
+        assert_eq!(cursor.four_bytes().unwrap(), [1, 2, 3, 4]);
+        assert!(cursor.four_bytes().is_err() && cursor.varint().is_err() && cursor.skip(1).is_err());
+        cursor.skip(0).unwrap();
+        let mut cursor = Cursor::new(&file, 10, 1).unwrap();
+        assert!(cursor.varint().is_err(), "the varint continues past the range");
+        cursor.skip(1).unwrap();
+        assert_eq!((cursor.position(), cursor.remaining()), (11, 0));
+    }
+
+    #[test]
+    fn numbers_and_streams_cross_the_ends_of_buffers() {
+        let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8 & 0x7f).collect();
+        let file = file(&bytes);
+        for start in [0, 1, 505, 511, 512, 513, 2559, 2560] {
+            let mut cursor = Cursor::new(&file, 10, bytes.len() as u64).unwrap();
+            for expected in &bytes[..start] {
+                assert_eq!(cursor.varint().unwrap(), u64::from(*expected));
+            }
+            assert_eq!(cursor.four_bytes().unwrap(), bytes[start..start + 4]);
+            cursor.skip(70_000).unwrap();
+            let rest = &bytes[start + 70_004..];
+            assert_eq!(cursor.remaining(), rest.len() as u64);
+            let (mut streamed, mut largest) = (Vec::<u8>::new(), 0);
+            cursor
+                .stream(|bytes| {
+                    streamed.extend(bytes);
+                    largest = largest.max(bytes.len() as u64);
+                })
+                .unwrap();
+            assert!(streamed == rest && largest == MAX_READ, "{start}");
+        }
+    }
+}

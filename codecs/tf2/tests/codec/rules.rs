@@ -207,7 +207,8 @@ fn variants_are_opaque_elements_with_checksums() {
 
 #[test]
 fn a_variant_that_is_not_a_message_is_refused() {
-    for garbage in [&b"\x0a\x09t"[..], b"\x00", b"\x0b", b"\x0a", b"\x09123", b"\xff\xff"] {
+    let longest = b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+    for garbage in [&b"\x0a\x09t"[..], b"\x00", b"\x0b", b"\x0a", b"\x09123", b"\xff\xff", longest] {
         assert_eq!(refused(&bundle().variants("v", &[], &[garbage])).kind(), Kind::Corrupt, "{garbage:?}");
     }
 }
