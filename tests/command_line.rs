@@ -315,7 +315,7 @@ fn a_file_that_two_formats_claim_is_refused_with_both_reasons() {
                 dtypes: &[],
                 ops: &[],
                 free_names: true,
-                free_metadata: false,
+                keeps: &[],
                 options: &[],
             };
             &INFO

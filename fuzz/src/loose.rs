@@ -25,7 +25,7 @@ static INFO: FormatInfo = FormatInfo {
     dtypes: DType::ALL,
     ops: &[],
     free_names: true,
-    free_metadata: false,
+    keeps: &[],
     options: &[],
 };
 

@@ -1,6 +1,6 @@
 //! Makes a plan of what a source holds and where a target wants it. Pure.
 
-use super::losses::undeclared;
+use super::losses::losses as losses_of;
 use super::memory::share_of;
 use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, TargetRecord, added};
 use crate::layout::{self, TargetLayout, cut, default_segment_size};
@@ -33,8 +33,7 @@ pub(crate) struct Parts<'a> {
 pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     let Parts { source, target, settings, info, contents, placed, excluded, mut losses, .. } = parts;
     placed.check(&contents.checkpoint)?;
-    losses.extend(placed.losses.iter().cloned());
-    losses.extend(undeclared(&contents.checkpoint, info, &losses));
+    losses.extend(losses_of(&contents, &placed, info));
     let entries = entries(&contents, &placed)?;
     let mut plan = Plan {
         source,

@@ -13,6 +13,7 @@ use ckpt_api::{
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The version of the document. Plans of other versions are refused.
@@ -189,8 +190,14 @@ impl Plan {
     fn check(&self) -> Result<()> {
         let wrong = |error: Error| unreadable("the plan contradicts itself").found(error.to_string());
         self.contents.check(&Limits::default()).map_err(wrong)?;
-        let placed = Placed { losses: self.losses.clone(), ..Placed::clone(&self.placed) };
-        placed.check(&self.contents.checkpoint).map_err(wrong)?;
+        self.placed.check(&self.contents.checkpoint).map_err(wrong)?;
+        let lost: HashSet<&str> = self.losses.iter().map(|loss| loss.subject.as_str()).collect();
+        let mut unplaced = self.placed.unplaced(&self.contents.checkpoint);
+        if let Some((_, tensor)) = unplaced.find(|(_, tensor)| !lost.contains(tensor.name.as_str())) {
+            return Err(unreadable("the plan contradicts itself")
+                .found("a tensor without a place")
+                .tensor(&tensor.name));
+        }
         if entries(&self.contents, &self.placed).map_err(wrong)? != self.entries {
             return Err(unreadable("the plan contradicts itself").found("a route that leads elsewhere"));
         }
@@ -274,9 +281,9 @@ impl Document<'_> {
             files: self.files.into_owned(),
             blocks: self.blocks.into_iter().map(block).collect::<Result<_>>()?,
             placements: places.into_iter().flatten().collect(),
-            losses: Vec::new(),
             draft: decode(&self.finish)?,
             readings: self.readings.into_owned(),
+            ..Placed::default()
         };
         Ok(Plan {
             source: self.source.into_owned(),

@@ -1,55 +1,237 @@
-//! Losses that the engine sees by itself, whatever a codec declares.
+//! Losses of a conversion: those that the target's codec declares, and those that the engine sees by itself.
+//!
+//! The engine compares the tensors given to a codec with their placements, and what the checkpoint has with what the format
+//! keeps. A loss that the codec declares, too, appears once, in the codec's words.
 
-use ckpt_api::{Checkpoint, FormatInfo, Loss, LossKind};
+use crate::transform::exact;
+use crate::words;
+use ckpt_api::{
+    Aspect, Checkpoint, Contents, FormatInfo, Graph, Loss, LossKind, Placed, Placement, Role, Scaling,
+    Tensor, TensorId,
+};
+use std::collections::HashSet;
 
-/// What the target's format cannot hold by its own account, and its codec does not name: nothing is lost silently.
-pub(super) fn undeclared(checkpoint: &Checkpoint, to: &FormatInfo, losses: &[Loss]) -> Vec<Loss> {
-    let told = |kind, subject: Option<&str>| {
-        losses.iter().any(|loss| loss.kind == kind && subject.is_none_or(|subject| loss.subject == subject))
-    };
-    let mut found = Vec::new();
-    if to.free_metadata {
-        return found;
-    }
-    let why = format!("format '{}' has no place for it", to.id);
-    if checkpoint.graph.is_some() && to.ops.is_empty() && !told(LossKind::GraphDropped, None) {
-        found.push(Loss::new(LossKind::GraphDropped, "graph", &why));
-    }
-    for (namespace, _) in checkpoint.metadata.iter().filter(|(namespace, _)| *namespace != to.id) {
-        if !told(LossKind::MetadataDropped, Some(namespace)) {
-            found.push(Loss::new(LossKind::MetadataDropped, namespace, &why));
+/// Returns all losses of writing `contents` where `placed` says.
+pub(super) fn losses(contents: &Contents, placed: &Placed, info: &FormatInfo) -> Vec<Loss> {
+    let target = Target { contents, placed, info, stored: stored(&contents.checkpoint, placed) };
+    let declared = Declared::new(&placed.losses);
+    let mut losses = placed.losses.clone();
+    let found = target.unstored().into_iter().chain(target.changed()).chain(target.not_kept());
+    losses.extend(found.filter(|loss| !declared.covers(loss)));
+    losses
+}
+
+/// The losses that a codec declares.
+struct Declared<'a> {
+    by_subject: HashSet<(LossKind, &'a str)>,
+    kinds: HashSet<LossKind>,
+}
+
+impl<'a> Declared<'a> {
+    fn new(losses: &'a [Loss]) -> Self {
+        Declared {
+            by_subject: losses.iter().map(|loss| (loss.kind, loss.subject.as_str())).collect(),
+            kinds: losses.iter().map(|loss| loss.kind).collect(),
         }
     }
-    found
+
+    /// Whether the codec declares the same thing, or more, about the same subject.
+    fn covers(&self, loss: &Loss) -> bool {
+        let same = |kind: &LossKind| self.by_subject.contains(&(*kind, loss.subject.as_str()));
+        match loss.kind {
+            // There is one graph, whatever it is called.
+            LossKind::GraphDropped => self.kinds.contains(&loss.kind),
+            LossKind::Retyped => [LossKind::Retyped, LossKind::Narrowed].iter().any(same),
+            kind if is_absence(kind) => LossKind::ALL.iter().filter(|kind| is_absence(**kind)).any(same),
+            kind => same(&kind),
+        }
+    }
+}
+
+/// Whether a loss of this kind says why a tensor is not stored by itself.
+fn is_absence(kind: LossKind) -> bool {
+    kind == LossKind::Merged || Role::ALL.iter().any(|role| LossKind::of_dropping(*role) == kind)
+}
+
+/// A target that is laid out.
+struct Target<'a> {
+    contents: &'a Contents,
+    placed: &'a Placed,
+    info: &'a FormatInfo,
+    /// For each tensor, the placement that loses least of it.
+    stored: Vec<Option<&'a Placement>>,
+}
+
+/// For each tensor, the placement that loses least of it: one that is stored twice loses what both lose.
+fn stored<'a>(checkpoint: &Checkpoint, placed: &'a Placed) -> Vec<Option<&'a Placement>> {
+    let mut stored: Vec<Option<&Placement>> = vec![None; checkpoint.tensors.len()];
+    for placement in &placed.placements {
+        let id = placement.tensor.0;
+        let (Some(best), Some(tensor)) = (stored.get_mut(id), checkpoint.tensors.get(id)) else { continue };
+        let rank = |placement: &Placement| severity(tensor, placement);
+        if best.is_none_or(|best| rank(placement) < rank(best)) {
+            *best = Some(placement);
+        }
+    }
+    stored
+}
+
+/// Orders placements of one tensor by how much of its values they lose.
+fn severity(tensor: &Tensor, placement: &Placement) -> u8 {
+    let encoding = &placement.encoding;
+    match encoding.scaling {
+        Some(Scaling { limit: Some(_), .. }) => 4,
+        Some(_) => 3,
+        None if encoding.dtype == tensor.dtype => 0,
+        None if exact(tensor.dtype, encoding.dtype) => 1,
+        None => 2,
+    }
+}
+
+impl<'a> Target<'a> {
+    /// The tensors, each with its best placement.
+    fn tensors(&self) -> impl Iterator<Item = (TensorId, &'a Tensor, &'a Placement)> {
+        let tensors = self.contents.checkpoint.tensors.iter().zip(&self.stored).enumerate();
+        tensors.filter_map(|(id, (tensor, placement))| Some((TensorId(id), tensor, (*placement)?)))
+    }
+
+    /// Tensors without a place of their own.
+    fn unstored(&self) -> Vec<Loss> {
+        let checkpoint = &self.contents.checkpoint;
+        let used = checkpoint.graph.as_ref().map(parameters);
+        let absent = |(_, tensor): (TensorId, &Tensor)| {
+            let is_unused = used.as_ref().is_some_and(|used| !used.contains(tensor.name.as_str()));
+            let detail = match (tensor.dtype.bytes(), is_unused && !self.info.free_names) {
+                (None, _) => format!("format '{}' has no {} tensors", self.info.id, tensor.dtype),
+                (_, true) => format!("no layer uses it, and {}", self.no_place()),
+                _ => self.no_place(),
+            };
+            Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail)
+        };
+        let mut losses: Vec<Loss> = self.placed.unplaced(checkpoint).map(absent).collect();
+        let mut merged = HashSet::new();
+        for placement in &self.placed.placements {
+            for added in &placement.added {
+                let id = added.tensor;
+                let Ok((tensor, _)) = self.contents.tensor_at(id) else { continue };
+                if self.stored.get(id.0).is_none_or(Option::is_none) && merged.insert(id) {
+                    let into = checkpoint.tensors.get(placement.tensor.0).map_or("", |tensor| &tensor.name);
+                    let detail = format!("added to '{into}' and not stored by itself");
+                    losses.push(Loss::new(LossKind::Merged, &tensor.name, detail));
+                }
+            }
+        }
+        losses
+    }
+
+    /// Tensors whose stored values can differ from theirs, or have another dtype.
+    fn changed(&self) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        let whole: HashSet<TensorId> = self.placed.whole_units.iter().copied().collect();
+        for (id, tensor, placement) in self.tensors() {
+            let (own, dtype) = (tensor.dtype, placement.encoding.dtype);
+            let mut lose = |kind, detail| losses.push(Loss::new(kind, &tensor.name, detail));
+            match placement.encoding.scaling {
+                Some(scaling) => {
+                    let scale = scaling.scale;
+                    if !whole.contains(&id) && !self.is_copied(id, placement) {
+                        lose(LossKind::Quantized, format!("{own} is stored as scaled {dtype}"));
+                    }
+                    if let Some(limit) = scaling.limit.filter(|_| !self.is_copied(id, placement)) {
+                        let bound = format!("±{limit}/{scale}");
+                        lose(LossKind::Clipped, format!("values outside {bound} are stored as {bound}"));
+                    }
+                }
+                None if own == dtype => {}
+                None if exact(own, dtype) => {
+                    lose(LossKind::Retyped, format!("{own} is stored as {dtype}, exactly"));
+                }
+                None => lose(LossKind::Narrowed, format!("{own} is stored as {dtype}")),
+            }
+        }
+        losses
+    }
+
+    /// Whether the source stores the same integers, which are copied.
+    fn is_copied(&self, id: TensorId, placement: &Placement) -> bool {
+        let to = &placement.encoding;
+        let from = self.contents.placements.get(id.0).map(|source| &source.encoding);
+        let is_same = from.is_some_and(|from| from.dtype == to.dtype && from.scaling == to.scaling);
+        is_same && placement.added.is_empty()
+    }
+
+    /// What the checkpoint has beside its tensors' values, and the format does not keep.
+    fn not_kept(&self) -> Vec<Loss> {
+        let checkpoint = &self.contents.checkpoint;
+        let mut losses = Vec::new();
+        if let (Some(graph), Some(why)) = (&checkpoint.graph, self.missing(Aspect::Graph)) {
+            let name = if graph.name.is_empty() { "graph" } else { &graph.name };
+            losses.push(Loss::new(LossKind::GraphDropped, name, why));
+        }
+        for (aspect, subject) in OF_TENSORS {
+            let Some(why) = self.missing(aspect) else { continue };
+            let count = self.tensors().filter(|(_, tensor, _)| self.has(tensor, aspect)).count();
+            if count > 0 {
+                let detail = format!("of {}: {why}", words::count(count, "tensor"));
+                losses.push(Loss::new(LossKind::MetadataDropped, subject, detail));
+            }
+        }
+        if let Some(why) = self.missing(Aspect::Scales) {
+            let scaled =
+                self.tensors().filter_map(|(_, t, _)| Some((&t.name, t.quantization.as_ref()?.scale)));
+            losses.extend(scaled.map(|(name, scale)| {
+                Loss::new(LossKind::MetadataDropped, name, format!("its scale of {scale} per 1.0: {why}"))
+            }));
+        }
+        if let Some(why) = self.missing(Aspect::Metadata) {
+            let foreign = checkpoint.metadata.iter().filter(|(_, keys)| !keys.is_empty());
+            let foreign = foreign.filter(|(namespace, _)| !self.info.owns(namespace));
+            losses.extend(
+                foreign.map(|(namespace, _)| Loss::new(LossKind::MetadataDropped, namespace, why.clone())),
+            );
+        }
+        losses
+    }
+
+    /// Why the target does not have this aspect; `None` where it keeps it.
+    fn missing(&self, aspect: Aspect) -> Option<String> {
+        match self.placed.left_out.get(&aspect) {
+            Some(why) => Some(why.clone()),
+            None => (!self.info.keeps.contains(&aspect)).then(|| self.no_place()),
+        }
+    }
+
+    fn no_place(&self) -> String {
+        format!("format '{}' has no place for it", self.info.id)
+    }
+
+    /// Whether a tensor has something of this aspect. What a codec leaves out includes its own format's metadata.
+    fn has(&self, tensor: &Tensor, aspect: Aspect) -> bool {
+        match aspect {
+            Aspect::Axes => tensor.axes.is_some(),
+            Aspect::Roles => tensor.role != Role::Weight,
+            Aspect::Slots => tensor.slot.is_some(),
+            Aspect::TensorMetadata => {
+                let is_left_out = self.placed.left_out.contains_key(&aspect);
+                tensor.metadata.iter().any(|(namespace, _)| is_left_out || !self.info.owns(namespace))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Aspects that many tensors have, and what losses call them.
+const OF_TENSORS: [(Aspect, &str); 4] = [
+    (Aspect::Axes, "axes"),
+    (Aspect::Roles, "roles"),
+    (Aspect::Slots, "slots"),
+    (Aspect::TensorMetadata, "metadata of tensors"),
+];
+
+/// The tensors that a graph uses.
+fn parameters(graph: &Graph) -> HashSet<&str> {
+    graph.nodes.iter().flat_map(|node| node.parameters.values().map(String::as_str)).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_graph_or_metadata_that_the_target_cannot_hold_is_lost_aloud_even_if_its_codec_is_silent() {
-        static PLAIN: FormatInfo = FormatInfo {
-            id: "plain",
-            title: "",
-            extensions: &[],
-            reads: &[],
-            writes: ckpt_api::Network::ALL,
-            dtypes: &[],
-            ops: &[],
-            free_names: true,
-            free_metadata: false,
-            options: &[],
-        };
-        let mut checkpoint = Checkpoint { graph: Some(ckpt_api::Graph::default()), ..Checkpoint::default() };
-        for namespace in ["nn", "plain"] {
-            checkpoint.metadata.insert(namespace, "key", "value");
-        }
-        let found = undeclared(&checkpoint, &PLAIN, &[]);
-        let subjects: Vec<&str> = found.iter().map(|loss| loss.subject.as_str()).collect();
-        assert_eq!(subjects, ["graph", "nn"]);
-        assert_eq!(undeclared(&checkpoint, &PLAIN, &found), []);
-        let rich = FormatInfo { free_metadata: true, ..PLAIN.clone() };
-        assert_eq!(undeclared(&checkpoint, &rich, &[]), []);
-    }
-}
+mod tests;

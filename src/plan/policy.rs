@@ -46,7 +46,9 @@ impl Policy {
     pub fn judge(&self, losses: &[Loss]) -> Result<()> {
         const SHOWN: usize = 4;
         let refused: Vec<&Loss> = losses.iter().filter(|loss| self.refuses(loss.kind)).collect();
-        let Some(first) = refused.first() else { return Ok(()) };
+        if refused.is_empty() {
+            return Ok(());
+        }
         let mut shown: Vec<String> = refused
             .iter()
             .take(SHOWN)
@@ -57,7 +59,7 @@ impl Policy {
         }
         let kinds: BTreeSet<&str> = refused.iter().map(|loss| loss.kind.name()).collect();
         let flags: Vec<String> = kinds.iter().map(|kind| format!("--allow {kind}")).collect();
-        let message = if first.kind.changes_function() {
+        let message = if refused.iter().any(|loss| loss.kind.changes_function()) {
             "the target would not compute the same as the source"
         } else {
             "the target cannot carry everything, and --strict forbids that"

@@ -5,8 +5,7 @@
 
 use ckpt_api::{
     Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo, Input,
-    Limits, Loss, LossKind, Match, Network, Options, OutputFile, Packing, Placed, Placement, Result, Shape,
-    Tensor, TensorId,
+    Limits, Match, Network, Options, OutputFile, Packing, Placed, Placement, Result, Shape, Tensor, TensorId,
 };
 
 /// The codec.
@@ -23,7 +22,7 @@ static INFO: FormatInfo = FormatInfo {
     dtypes: &[DType::F32],
     ops: &[],
     free_names: true,
-    free_metadata: false,
+    keeps: &[],
     options: &[],
 };
 
@@ -86,19 +85,6 @@ impl Codec for Toy {
         let mut placed = Placed::default();
         let kept: Vec<(usize, &Tensor)> =
             checkpoint.tensors.iter().enumerate().filter(|(_, tensor)| tensor.dtype == DType::F32).collect();
-        for tensor in checkpoint.tensors.iter().filter(|tensor| tensor.dtype != DType::F32) {
-            placed.losses.push(Loss::new(
-                LossKind::of_dropping(tensor.role),
-                &tensor.name,
-                "toys hold f32 only",
-            ));
-        }
-        if checkpoint.graph.is_some() {
-            placed.losses.push(Loss::new(LossKind::GraphDropped, "graph", "toys have none"));
-        }
-        for (namespace, _) in checkpoint.metadata.iter() {
-            placed.losses.push(Loss::new(LossKind::MetadataDropped, namespace, "toys have none"));
-        }
         let small = |len: usize| u8::try_from(len).map_err(|_| Error::unsupported("too many for a toy"));
         let mut header = MAGIC.to_vec();
         header.push(small(kept.len())?);

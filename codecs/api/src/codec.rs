@@ -1,7 +1,8 @@
 //! The trait that a format implements.
 
 use crate::{
-    Block, Checkpoint, Contents, DType, Input, Limits, Op, OptionSpec, Options, Placed, Result, Written,
+    Aspect, Block, Checkpoint, Contents, DType, Input, Limits, Op, OptionSpec, Options, Placed, Result,
+    Written,
 };
 use serde::Serialize;
 
@@ -32,8 +33,9 @@ pub trait Codec: Send + Sync {
     /// Called for formats that write by their [`FormatInfo::writes`].
     ///
     /// # Errors
-    /// [`crate::Kind::Lossy`], [`crate::Kind::Unsupported`], [`crate::Kind::Usage`]. What could be written at a
-    /// loss is no error but a [`crate::Loss`].
+    /// [`crate::Kind::Lossy`], [`crate::Kind::Unsupported`], [`crate::Kind::Usage`]. What can be written at a loss is no
+    /// error. The engine declares the losses that it can see: dtypes and scales that differ from the tensor's, tensors
+    /// without a place, and what the format does not keep. [`Placed::losses`] has the others.
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed>;
 
     /// The blocks that depend on what was written. `written` is parallel to `placed.placements`.
@@ -78,13 +80,19 @@ pub struct FormatInfo {
     pub ops: &'static [Op],
     /// Whether tensors can have any name.
     pub free_names: bool,
-    /// Whether any metadata of other formats survives.
-    pub free_metadata: bool,
+    /// What comes back when a file of the format is read. The engine declares the loss of everything else; where the
+    /// format keeps something of this only sometimes, its codec declares the losses.
+    pub keeps: &'static [Aspect],
     /// The options that the codec knows.
     pub options: &'static [OptionSpec],
 }
 
 impl FormatInfo {
+    /// Whether a namespace of metadata is the format's own: its id, alone or followed by a dot and a name.
+    pub fn owns(&self, namespace: &str) -> bool {
+        namespace.split('.').next() == Some(self.id)
+    }
+
     /// Whether there is a network that can be read from this format and written in `target`.
     ///
     /// One checkpoint may still be refused: by what it holds, or because what it does not say has to be said first.

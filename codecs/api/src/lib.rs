@@ -17,6 +17,7 @@
 #![deny(missing_docs)]
 
 mod architecture;
+mod aspect;
 mod checkpoint;
 mod checksum;
 mod codec;
@@ -42,6 +43,7 @@ mod tensor;
 mod tiles;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
+pub use aspect::Aspect;
 pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};

@@ -1,6 +1,6 @@
 //! What a target cannot carry, as typed values.
 
-use crate::{Role, Tensor};
+use crate::Role;
 use serde::{Deserialize, Serialize};
 
 /// One thing that the target will not carry as the source has it. Nothing is lost without one of these.
@@ -18,30 +18,6 @@ impl Loss {
     /// A loss of `kind` that concerns `subject`.
     pub fn new(kind: LossKind, subject: impl Into<String>, detail: impl Into<String>) -> Self {
         Loss { kind, subject: subject.into(), detail: detail.into() }
-    }
-
-    /// What is lost where a format keeps of these tensors nothing but name, dtype, shape and values: axes, roles, slots,
-    /// scales, and metadata but for the format's `own` namespace. `why` ends the sentence.
-    pub fn of_meanings(tensors: &[&Tensor], own: Option<&str>, why: &str) -> Vec<Loss> {
-        let said = |tensor: &&&Tensor| {
-            tensor.axes.is_some()
-                || tensor.role != Role::Weight
-                || tensor.slot.is_some()
-                || tensor.metadata.iter().any(|(namespace, _)| Some(namespace) != own)
-        };
-        let described = tensors.iter().filter(said).count();
-        let mut losses = Vec::new();
-        if described > 0 {
-            let detail = format!("of {described} tensor(s), {why}");
-            losses.push(Loss::new(LossKind::MetadataDropped, "axes, roles and metadata", detail));
-        }
-        for tensor in tensors {
-            if let Some(quantization) = &tensor.quantization {
-                let detail = format!("its scale of {} per 1.0 is {why}", quantization.scale);
-                losses.push(Loss::new(LossKind::MetadataDropped, &tensor.name, detail));
-            }
-        }
-        losses
     }
 }
 
@@ -119,27 +95,5 @@ impl LossKind {
             Role::Bookkeeping => LossKind::BookkeepingDropped,
             Role::Duplicate => LossKind::DuplicateDropped,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Axis, DType, Quantization, Shape};
-
-    #[test]
-    fn what_tensors_mean_is_a_loss_but_for_what_the_format_says_itself() {
-        let shape = Shape::new(vec![2]).unwrap();
-        let plain = Tensor::new("plain", DType::F32, shape.clone());
-        let mut own = plain.clone();
-        own.metadata.insert("npz", "header", "");
-        let axes = plain.clone().with_axes([Axis::Out]);
-        let mut scaled = Tensor::new("scaled", DType::I8, shape);
-        scaled.quantization = serde_json::from_str::<Quantization>(r#"{"scale": 64}"#).ok();
-        let lost = |tensors: &[&Tensor], own| Loss::of_meanings(tensors, own, "left out");
-        assert_eq!(lost(&[&plain, &own], Some("npz")), []);
-        assert_eq!(lost(&[&plain, &own], None)[0].detail, "of 1 tensor(s), left out");
-        assert_eq!(lost(&[&axes, &own], Some("npz")).len(), 1);
-        assert_eq!(lost(&[&scaled], None)[0].subject, "scaled");
     }
 }

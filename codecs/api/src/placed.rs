@@ -1,9 +1,9 @@
 //! What a codec says when it writes.
 
 use crate::fit::check_fit;
-use crate::{ArchitectureFile, Checkpoint, Error, FileId, Loss, Placement, Result, Tensor};
+use crate::{ArchitectureFile, Aspect, Checkpoint, Error, FileId, Loss, Placement, Result, Tensor, TensorId};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// Where everything goes: the result of [`crate::Codec::place`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,10 +14,15 @@ pub struct Placed {
     /// Header and padding bytes known before any tensor is read. Blocks and extents never overlap; bytes that
     /// neither covers are zero.
     pub blocks: Vec<Block>,
-    /// Where tensors go. A tensor of the checkpoint that has none must be named in `losses`.
+    /// Where tensors go. A tensor without a placement is lost: the engine declares that.
     pub placements: Vec<Placement>,
-    /// What the target cannot carry.
+    /// Losses that only the codec knows, and those that it can explain better than the engine.
     pub losses: Vec<Loss>,
+    /// What the format keeps ([`crate::FormatInfo::keeps`]) and this output does not, each with the reason.
+    pub left_out: BTreeMap<Aspect, String>,
+    /// Tensors whose numbers are whole units of the scale that they are stored with, by what the codec knows of them:
+    /// storing them as integers loses nothing.
+    pub whole_units: Vec<TensorId>,
     /// What [`crate::Codec::seal`] has to know beside the placements, in the codec's own words: an index that lacks
     /// only its checksums. The engine keeps it and never looks at it.
     pub draft: Vec<u8>,
@@ -38,9 +43,8 @@ pub struct Reading {
 }
 
 impl Placed {
-    /// Checks what the engine relies on: names of files stay below the output's directory and are unique; every
-    /// tensor is placed, added to one that is, or named in a loss; placements fit their tensors; no two pieces overlap or lie outside
-    /// their file.
+    /// Checks what the engine relies on: names of files stay below the output's directory and are unique; placements fit
+    /// their tensors; no two pieces overlap or lie outside their file.
     ///
     /// # Errors
     /// [`crate::Kind::Defect`]: the codec is wrong, not the input.
@@ -63,20 +67,35 @@ impl Placed {
         Ok(())
     }
 
-    fn check_tensors(&self, checkpoint: &Checkpoint) -> Result<()> {
+    /// The tensors that are neither placed nor added to another, which are lost.
+    pub fn unplaced<'a>(
+        &self,
+        checkpoint: &'a Checkpoint,
+    ) -> impl Iterator<Item = (TensorId, &'a Tensor)> + use<'a> {
         let mut placed = vec![false; checkpoint.tensors.len()];
+        for placement in &self.placements {
+            for id in placement.added.iter().map(|added| added.tensor).chain([placement.tensor]) {
+                if let Some(placed) = placed.get_mut(id.0) {
+                    *placed = true;
+                }
+            }
+        }
+        let tensors = checkpoint.tensors.iter().zip(placed).enumerate();
+        tensors.filter(|(_, (_, placed))| !placed).map(|(id, (tensor, _))| (TensorId(id), tensor))
+    }
+
+    fn check_tensors(&self, checkpoint: &Checkpoint) -> Result<()> {
         let mut names = HashSet::with_capacity(self.placements.len());
         for placement in &self.placements {
             let id = placement.tensor.0;
-            let (Some(seen), Some(tensor)) = (placed.get_mut(id), checkpoint.tensors.get(id)) else {
+            let Some(tensor) = checkpoint.tensors.get(id) else {
                 return Err(defect("a tensor is placed that does not exist").tensor(&placement.name));
             };
-            *seen = true;
             let file = placement.extents.first().map(|extent| extent.file);
             if !names.insert((id, file, placement.name.as_str())) {
                 return Err(defect("a tensor is stored twice under one name").tensor(&tensor.name));
             }
-            check_added(checkpoint, tensor, placement, &mut placed)?;
+            check_added(checkpoint, tensor, placement)?;
             if placement.window.is_some() {
                 return Err(
                     defect("only what is read can be a part of something larger").tensor(&tensor.name)
@@ -86,12 +105,7 @@ impl Placed {
                 defect("a tensor's place does not fit it").tensor(&tensor.name).found(error.to_string())
             })?;
         }
-        let lost: HashSet<&str> = self.losses.iter().map(|loss| loss.subject.as_str()).collect();
-        let mut unplaced = checkpoint.tensors.iter().zip(&placed).filter(|(_, placed)| !**placed);
-        match unplaced.find(|(tensor, _)| !lost.contains(tensor.name.as_str())) {
-            Some((tensor, _)) => Err(defect("a tensor would be lost silently").tensor(&tensor.name)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn check_pieces(&self) -> Result<()> {
@@ -119,20 +133,12 @@ impl Placed {
     }
 }
 
-fn check_added(
-    checkpoint: &Checkpoint,
-    tensor: &Tensor,
-    placement: &Placement,
-    placed: &mut [bool],
-) -> Result<()> {
+fn check_added(checkpoint: &Checkpoint, tensor: &Tensor, placement: &Placement) -> Result<()> {
     for added in &placement.added {
         let unfit = || defect("what is added to a tensor does not fit it").tensor(&tensor.name);
-        let (Some(seen), Some(other)) =
-            (placed.get_mut(added.tensor.0), checkpoint.tensors.get(added.tensor.0))
-        else {
+        let Some(other) = checkpoint.tensors.get(added.tensor.0) else {
             return Err(defect("a tensor is added that does not exist").tensor(&tensor.name));
         };
-        *seen = true;
         if !added.fits(tensor, other) {
             return Err(unfit().found(format!("{:?} of '{}'", added.axes, other.name)));
         }
@@ -220,7 +226,6 @@ mod tests {
             ("outside the output's directory", |p| p.files[0].name = "../f".into()),
             ("outside the output's directory", |p| p.files[0].name = "/f".into()),
             ("same name", |p| p.files.push(p.files[0].clone())),
-            ("lost silently", |p| p.placements.clear()),
             ("does not exist", |p| p.placements[0].tensor = TensorId(1)),
             ("twice under one name", |p| p.placements.push(p.placements[0].clone())),
             ("does not fit it", |p| p.placements[0].encoding.order = vec![1]),
@@ -248,10 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tensor_that_a_loss_names_needs_no_place() {
+    fn a_tensor_that_is_neither_placed_nor_added_to_another_is_unplaced() {
+        let mut checkpoint = checkpoint();
+        for name in ["bias", "gone"] {
+            checkpoint.tensors.push(Tensor { name: name.into(), ..checkpoint.tensors[0].clone() });
+        }
         let mut placed = placed();
-        placed.placements.clear();
-        placed.losses.push(Loss::new(crate::LossKind::WeightDropped, "w", "no place"));
-        placed.check(&checkpoint()).unwrap();
+        placed.placements[0].added = vec![added(1, &[AddedAxis::Along(0)])];
+        placed.check(&checkpoint).unwrap();
+        let names: Vec<&str> = placed.unplaced(&checkpoint).map(|(_, tensor)| tensor.name.as_str()).collect();
+        assert_eq!(names, ["gone"]);
     }
 }

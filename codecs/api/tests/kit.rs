@@ -2,9 +2,9 @@
 
 use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{
-    Block, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
-    FormatInfo, Input, Limit, Limits, Loss, LossKind, Match, Network, OptionKind, OptionSpec, Options,
-    OutputFile, Placed, Placement, Result, Shape, Side, Tensor, TensorId, Written,
+    Block, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent,
+    FileId, FormatInfo, Input, Limit, Limits, Loss, LossKind, Match, Network, OptionKind, OptionSpec,
+    Options, OutputFile, Placed, Placement, Result, Shape, Side, Tensor, TensorId, Written,
 };
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,7 +57,7 @@ const INFO: FormatInfo = FormatInfo {
     dtypes: &[DType::U8],
     ops: &[],
     free_names: true,
-    free_metadata: false,
+    keeps: &[],
     options: &[OPTION],
 };
 static SOUND: FormatInfo = INFO;

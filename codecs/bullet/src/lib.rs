@@ -18,8 +18,8 @@ mod write;
 
 use crate::format::{Content, ID, Padding, RecordForm};
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op,
-    OptionKind, OptionSpec, Options, Placed, Result, Side,
+    ArchitectureFile, Aspect, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network,
+    Op, OptionKind, OptionSpec, Options, Placed, Result, Side,
 };
 
 /// The codec for bullet's files.
@@ -55,7 +55,7 @@ static INFO: FormatInfo = FormatInfo {
         Op::Split,
     ],
     free_names: false,
-    free_metadata: false,
+    keeps: &[Aspect::Graph, Aspect::Axes, Aspect::Roles, Aspect::Slots, Aspect::Scales],
     options: &[
         OptionSpec {
             name: "arch",

@@ -25,7 +25,7 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
+    Aspect, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
     OptionSpec, Options, Placed, Result, Side,
 };
 
@@ -53,7 +53,7 @@ static INFO: FormatInfo = FormatInfo {
     dtypes: &[DType::F16],
     ops: &[Op::Conv, Op::Concat],
     free_names: false,
-    free_metadata: false,
+    keeps: &[Aspect::Graph, Aspect::Axes],
     options: &[
         OptionSpec {
             name: "lenient",

@@ -34,7 +34,7 @@ mod training;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
+    Aspect, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
     OptionSpec, Options, Placed, Result, Side,
 };
 
@@ -59,7 +59,7 @@ static INFO: FormatInfo = FormatInfo {
     dtypes: &[DType::F32],
     ops: &[Op::Gemm, Op::Relu, Op::Sigmoid, Op::Tanh, Op::Softmax, Op::Flatten],
     free_names: false,
-    free_metadata: false,
+    keeps: &[Aspect::Graph, Aspect::Axes],
     options: &[
         OptionSpec {
             name: "dialect",

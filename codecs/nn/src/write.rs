@@ -24,7 +24,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let source = source.filter(|source| source.description.layers == model.layers);
     let asked = options.text("dialect").and_then(Dialect::from_name);
     let dialect = asked.or(source.as_ref().map(|source| source.dialect)).unwrap_or(Dialect::B);
-    metadata_losses(checkpoint, source.is_some(), &mut losses);
+    let own_is_used = source.is_some();
     let (text, unchanged) = match source {
         Some(source) if source.dialect == dialect => (source.text.to_owned(), Some(source)),
         Some(Source { mut description, dialect: from, .. }) => {
@@ -38,7 +38,8 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     if let Some(order) = unchanged.as_ref().and_then(|source| source.order.as_ref()) {
         reorder(&mut slots, order);
     }
-    tensor_losses(checkpoint, &slots, &mut losses)?;
+    slots.iter().filter_map(|slot| slot.source).try_for_each(|(_, tensor)| require_float(tensor))?;
+    own_losses(checkpoint, own_is_used, &slots, &mut losses);
     let mut placed = layout(name, &text, &slots)?;
     placed.losses = losses;
     Ok(placed)
@@ -355,50 +356,25 @@ fn reorder(slots: &mut [Slot<'_>], order: &[Key]) {
     slots.sort_by_key(|slot| ranks.get(&slot.key).copied().unwrap_or(usize::MAX));
 }
 
-fn metadata_losses(checkpoint: &Checkpoint, own_is_used: bool, losses: &mut Vec<Loss>) {
-    for (namespace, _) in checkpoint.metadata.iter().filter(|(_, map)| !map.is_empty()) {
-        let detail = match namespace {
-            format::ID if own_is_used => continue,
-            format::ID => "the .nn metadata does not describe the layers that are written".to_owned(),
-            _ => "a .nn file has no place for metadata of other formats".to_owned(),
-        };
-        losses.push(Loss::new(LossKind::MetadataDropped, namespace, detail));
+/// The losses that only this format has: its own metadata where it describes other layers, and names.
+fn own_losses(checkpoint: &Checkpoint, own_is_used: bool, slots: &[Slot<'_>], losses: &mut Vec<Loss>) {
+    let own = checkpoint.metadata.namespace(format::ID);
+    if own.is_some() && !own_is_used {
+        let detail = "the .nn metadata does not describe the layers that are written";
+        losses.push(Loss::new(LossKind::MetadataDropped, format::ID, detail));
     }
-}
-
-/// Losses of tensors: those left out, those stored as another dtype, and names.
-fn tensor_losses(checkpoint: &Checkpoint, slots: &[Slot<'_>], losses: &mut Vec<Loss>) -> Result<()> {
-    let mut used = vec![false; checkpoint.tensors.len()];
-    for (id, tensor) in slots.iter().filter_map(|slot| slot.source) {
-        if let Some(used) = used.get_mut(id.0) {
-            *used = true;
-        }
-        losses.extend(dtype_loss(tensor)?);
-    }
-    for (tensor, _) in checkpoint.tensors.iter().zip(&used).filter(|(_, used)| !**used) {
-        let detail = "no layer uses it, and a .nn file holds nothing but weights and biases of its layers";
-        losses.push(Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail));
-    }
-    let described = slots.iter().filter_map(|slot| slot.source).filter(|(_, t)| !t.metadata.is_empty());
-    let described = described.count();
-    if described > 0 {
-        let detail = format!("{described} of the tensors have some: a .nn file has no place for it");
-        losses.push(Loss::new(LossKind::MetadataDropped, "metadata", detail));
-    }
-    let own = checkpoint.metadata.namespace(format::ID).is_some();
-    let renamed =
-        slots.iter().filter(|slot| slot.source.is_some_and(|(_, t)| t.name != slot.key.to_string()));
-    let renamed = renamed.count();
-    if renamed > 0 && !own {
+    let is_renamed = |slot: &&Slot| slot.source.is_some_and(|(_, t)| t.name != slot.key.to_string());
+    let renamed = slots.iter().filter(is_renamed).count();
+    if renamed > 0 && own.is_none() {
         let detail = format!(
             "{renamed} of the tensors get the names that the format gives them, such as layer0.weight"
         );
         losses.push(Loss::new(LossKind::NamesDropped, "names", detail));
     }
-    Ok(())
 }
 
-fn dtype_loss(tensor: &Tensor) -> Result<Option<Loss>> {
+/// Refuses a tensor whose values are not real numbers.
+fn require_float(tensor: &Tensor) -> Result<()> {
     if tensor.quantization.is_some() || !tensor.dtype.is_float() {
         let found = if tensor.quantization.is_some() { "scaled integers" } else { tensor.dtype.name() };
         return Err(Error::unsupported("the tensor's values are not real numbers that f32 stands for")
@@ -406,13 +382,7 @@ fn dtype_loss(tensor: &Tensor) -> Result<Option<Loss>> {
             .found(found)
             .expected("a floating-point dtype: .nn stores f32"));
     }
-    Ok(match tensor.dtype {
-        DType::F32 => None,
-        DType::F64 => Some(Loss::new(LossKind::Narrowed, &tensor.name, "f64 is stored as f32")),
-        dtype => {
-            Some(Loss::new(LossKind::Retyped, &tensor.name, format!("{dtype} is stored as f32, exactly")))
-        }
-    })
+    Ok(())
 }
 
 /// Header, JSON, and each tensor's header before its data.

@@ -49,7 +49,7 @@ static INFO: FormatInfo = FormatInfo {
     dtypes: &format::NATIVE,
     ops: &[],
     free_names: true,
-    free_metadata: false,
+    keeps: &[],
     options: &[OptionSpec {
         name: "lenient",
         kind: OptionKind::Flag,

@@ -10,18 +10,14 @@ use ckpt_api::{
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<Placed> {
-    let mut losses = Vec::new();
-    let arrays = store(checkpoint, &mut losses)?;
-    let tensors: Vec<&Tensor> = arrays.iter().map(|array| array.tensor).collect();
-    losses.extend(Loss::of_meanings(&tensors, Some(ID), "for which NumPy's files have no place"));
+    let arrays = store(checkpoint)?;
     let mut placed = match name.strip_suffix(ENDING) {
-        Some(stem) => single(&arrays, stem, &mut losses)?,
+        Some(stem) => single(&arrays, stem)?,
         None => many(&arrays)?,
     };
     for file in &mut placed.files {
         name.clone_into(&mut file.name);
     }
-    placed.losses = losses;
     Ok(placed)
 }
 
@@ -62,25 +58,16 @@ impl Array<'_> {
     }
 }
 
-/// What can be stored, in the checkpoint's order; what cannot is a loss.
-fn store<'a>(checkpoint: &'a Checkpoint, losses: &mut Vec<Loss>) -> Result<Vec<Array<'a>>> {
+/// The tensors that NumPy has a dtype for, in the checkpoint's order.
+fn store(checkpoint: &Checkpoint) -> Result<Vec<Array<'_>>> {
     let mut arrays = Vec::with_capacity(checkpoint.tensors.len());
     for (id, tensor) in checkpoint.tensors.iter().enumerate() {
-        let Some(dtype) = holder(tensor.dtype) else {
-            let detail = format!("NumPy's files have no {} tensors", tensor.dtype);
-            losses.push(Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail));
-            continue;
-        };
+        let Some(dtype) = holder(tensor.dtype) else { continue };
         if tensor.shape.rank() > MOST_AXES {
             return Err(Error::unsupported("the tensor has more axes than NumPy allows")
                 .tensor(&tensor.name)
                 .found(tensor.shape.rank().to_string())
                 .expected(format!("at most {MOST_AXES}")));
-        }
-        if dtype != tensor.dtype {
-            let detail =
-                format!("stored as {dtype}, which holds every {} exactly; NumPy has none", tensor.dtype);
-            losses.push(Loss::new(LossKind::Retyped, &tensor.name, detail));
         }
         let unfit = || Error::unsupported("NumPy cannot hold the tensor").tensor(&tensor.name);
         let header = header(tensor, dtype).ok_or_else(unfit)?;
@@ -104,21 +91,21 @@ fn header(tensor: &Tensor, dtype: DType) -> Option<Stored> {
     kept().or_else(|| Stored::new(Header { dtype, endian: Endian::Little, fortran_order: false, shape }))
 }
 
-fn single(arrays: &[Array], stem: &str, losses: &mut Vec<Loss>) -> Result<Placed> {
+fn single(arrays: &[Array], stem: &str) -> Result<Placed> {
     let [array] = arrays else {
         return Err(Error::unsupported("a .npy file holds exactly one array")
             .found(format!("{} tensors that NumPy can hold", arrays.len()))
             .help("name the output .npz, or choose one tensor with --include"));
     };
-    if array.tensor.name != stem {
-        let detail = "a .npy file has no place for it: the array is called as the file is";
-        losses.push(Loss::new(LossKind::NamesDropped, &array.tensor.name, detail));
-    }
+    let detail = "a .npy file has no place for it: the array is called as the file is";
+    let renamed =
+        (array.tensor.name != stem).then(|| Loss::new(LossKind::NamesDropped, &array.tensor.name, detail));
     let bytes = array.header.bytes();
     Ok(Placed {
         files: vec![OutputFile { name: String::new(), len: Some(array.total().ok_or_else(too_large)?) }],
         placements: vec![array.placement(bytes.len() as u64, None)],
         blocks: vec![Block { file: FileId(0), offset: 0, bytes }],
+        losses: renamed.into_iter().collect(),
         ..Placed::default()
     })
 }

@@ -34,8 +34,8 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec, Options,
-    Placed, Result, Side,
+    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
+    Options, Placed, Result, Side,
 };
 
 /// Metadata namespace of the pairs in `__metadata__`.
@@ -56,7 +56,7 @@ static INFO: FormatInfo = FormatInfo {
     dtypes: &format::NATIVE,
     ops: &[],
     free_names: true,
-    free_metadata: true,
+    keeps: Aspect::ALL,
     options: &[
         OptionSpec {
             name: "shard_size",

@@ -3,20 +3,29 @@
 use crate::format::{
     self, EXTENSION, Entry, Header, INDEX_EXTENSION, LENGTH_BYTES, LONGEST_HEADER, METADATA,
 };
-use crate::{INDEX_NAMESPACE, NAMESPACE, carried};
+use crate::{INDEX_NAMESPACE, INFO, NAMESPACE, carried};
 use ckpt_api::{
-    Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Limit, Loss, LossKind, Options,
-    OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
+    Aspect, Block, Checkpoint, Encoding, Endian, Error, Extent, FileId, Graph, Limit, Loss, LossKind,
+    Options, OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
 };
 use safetensors::Dtype;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 
+/// Why the option `metadata=none` loses something.
+const LEFT_OUT: &str = "left out because of metadata=none";
+
 /// See [`ckpt_api::Codec::place`].
 pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
     let full = options.text("metadata") != Some("none");
-    let mut losses = Vec::new();
-    let stored = store(checkpoint, full, &mut losses)?;
+    let mut placed = Placed::default();
+    let stored = store(checkpoint)?;
+    if full {
+        placed.losses.extend(carried_graph(checkpoint));
+    } else {
+        let left_out = |aspect: &Aspect| (*aspect, LEFT_OUT.to_owned());
+        placed.left_out = Aspect::ALL.iter().map(left_out).collect();
+    }
     let target = Target::new(name, options, total(&stored)?)?;
     let order: Vec<TensorId> = stored.iter().map(|tensor| tensor.id).collect();
     let shards = target.split(stored);
@@ -24,12 +33,11 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<P
         as_stored: shards.iter().flatten().map(|tensor| tensor.id).eq(order.iter().copied()),
         order,
     };
-    let mut said = say(checkpoint, &layout, target.set, full, &mut losses);
+    let mut said = say(checkpoint, &layout, target.set, full, &mut placed.losses);
     if let Some(framework) = options.text("format") {
         said.pairs.insert("format".to_owned(), framework.to_owned());
     }
 
-    let mut placed = Placed { losses, ..Placed::default() };
     let count = shards.len();
     let mut weight_map = BTreeMap::new();
     let mut total_size = 0u64;
@@ -57,8 +65,8 @@ struct Stored<'a> {
     len: u64,
 }
 
-/// What can be stored, in the checkpoint's order; what cannot is a loss.
-fn store<'a>(checkpoint: &'a Checkpoint, full: bool, losses: &mut Vec<Loss>) -> Result<Vec<Stored<'a>>> {
+/// The tensors that safetensors has a dtype for, in the checkpoint's order.
+fn store(checkpoint: &Checkpoint) -> Result<Vec<Stored<'_>>> {
     let mut stored = Vec::with_capacity(checkpoint.tensors.len());
     for (id, tensor) in checkpoint.tensors.iter().enumerate() {
         if tensor.name == METADATA {
@@ -67,10 +75,7 @@ fn store<'a>(checkpoint: &'a Checkpoint, full: bool, losses: &mut Vec<Loss>) -> 
                 .help("give the tensor another name with a mapping, or exclude it"));
         }
         let elements = tensor.shape.elements();
-        let Some(holder) = format::holder(tensor.dtype, elements) else {
-            losses.push(no_place(checkpoint, tensor, full));
-            continue;
-        };
+        let Some(holder) = format::holder(tensor.dtype, elements) else { continue };
         let packing = if holder.bits().is_some_and(|bits| bits < 8) { Packing::Bits } else { Packing::Bytes };
         let order = (0..tensor.shape.rank()).collect();
         let encoding = Encoding {
@@ -84,31 +89,17 @@ fn store<'a>(checkpoint: &'a Checkpoint, full: bool, losses: &mut Vec<Loss>) -> 
         let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);
         let native = format::native(holder).ok_or_else(unfit)?;
         let len = encoding.stored_len(elements).ok_or_else(unfit)?;
-        if holder != tensor.dtype {
-            losses.push(retyped(tensor, holder, full));
-        }
         stored.push(Stored { id: TensorId(id), tensor, native, encoding, len });
     }
     Ok(stored)
 }
 
-fn no_place(checkpoint: &Checkpoint, tensor: &Tensor, full: bool) -> Loss {
-    let kept = full
-        && tensor.role == Role::Bookkeeping
-        && checkpoint.metadata.value("tf2", "object_graph").is_some();
-    let detail = match tensor.dtype {
-        DType::String | DType::Variant if kept => "kept in the metadata".to_owned(),
-        DType::String | DType::Variant => format!("safetensors has no {} tensors", tensor.dtype),
-        dtype => format!("safetensors has no dtype that holds every {dtype}"),
-    };
-    Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail)
-}
-
-fn retyped(tensor: &Tensor, holder: DType, full: bool) -> Loss {
-    let kept = if full { "kept in the metadata" } else { "not kept" };
-    let detail =
-        format!("stored as {holder}, which holds every {} exactly; the dtype is {kept}", tensor.dtype);
-    Loss::new(LossKind::Retyped, &tensor.name, detail)
+/// TensorFlow's object graph is no tensor of a safetensors file, but the metadata has it.
+fn carried_graph(checkpoint: &Checkpoint) -> Option<Loss> {
+    checkpoint.metadata.value("tf2", "object_graph")?;
+    let is_graph = |tensor: &&Tensor| tensor.role == Role::Bookkeeping && tensor.dtype.bytes().is_none();
+    let tensor = checkpoint.tensors.iter().find(is_graph)?;
+    Some(Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, "kept in the metadata"))
 }
 
 fn total(stored: &[Stored]) -> Result<u64> {
@@ -209,7 +200,7 @@ fn say(checkpoint: &Checkpoint, layout: &Layout, set: bool, full: bool, losses: 
             None => {}
         }
     } else {
-        leave_out(checkpoint, &rest, &tensors, losses);
+        leave_out(&rest, losses);
     }
     Said { pairs, index }
 }
@@ -247,22 +238,11 @@ fn graph_name(graph: &Graph) -> &str {
     if graph.name.is_empty() { "graph" } else { &graph.name }
 }
 
-/// The losses of `metadata=none`.
-fn leave_out(
-    checkpoint: &Checkpoint,
-    rest: &Map<String, Value>,
-    tensors: &[&Tensor],
-    losses: &mut Vec<Loss>,
-) {
-    const WHY: &str = "left out because of metadata=none";
-    if let Some(graph) = &checkpoint.graph {
-        losses.push(Loss::new(LossKind::GraphDropped, graph_name(graph), WHY));
+/// What `metadata=none` leaves out of safetensors' own metadata.
+fn leave_out(rest: &Map<String, Value>, losses: &mut Vec<Loss>) {
+    for namespace in rest.keys().filter(|namespace| INFO.owns(namespace)) {
+        losses.push(Loss::new(LossKind::MetadataDropped, namespace, LEFT_OUT));
     }
-    for (namespace, keys) in rest {
-        let count = keys.as_object().map_or(0, Map::len);
-        losses.push(Loss::new(LossKind::MetadataDropped, namespace, format!("{count} key(s) {WHY}")));
-    }
-    losses.extend(Loss::of_meanings(tensors, None, WHY));
 }
 
 /// Adds one file; returns the bytes of its tensors.

@@ -39,7 +39,7 @@ mod wire;
 mod write;
 
 use ckpt_api::{
-    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
+    Aspect, Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
     OptionSpec, Options, Placed, Result, Side, Written,
 };
 
@@ -131,7 +131,7 @@ static INFO: FormatInfo = FormatInfo {
     dtypes: format::STORED_DTYPES,
     ops: &[Op::Gemm],
     free_names: true,
-    free_metadata: false,
+    keeps: &[Aspect::Graph, Aspect::Axes, Aspect::Roles, Aspect::Slots],
     options: OPTIONS,
 };
 

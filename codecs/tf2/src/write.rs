@@ -14,7 +14,7 @@ use crate::state_file;
 use crate::write::data_entry::DataEntry;
 use crate::write::entries::{Entries, TensorSegments};
 use crate::write::layout::{Layout, lay_out};
-use crate::write::losses::metadata_losses;
+use crate::write::losses::inference_losses;
 use crate::write::pending_index::{PendingEntry, PendingIndex, Variants};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
@@ -28,12 +28,12 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let prefix = prefix(name)?;
     let endian = endian(checkpoint, options);
     let naming = naming(checkpoint, options)?;
-    let metadata_losses = metadata_losses(checkpoint, &naming);
+    let inference_losses = inference_losses(checkpoint, &naming);
     let merge = options.text("slices") == Some("merge");
     let mut entries = Entries::new(checkpoint, naming, endian, merge)?;
     let layout = lay_out(&entries.data, checkpoint, options)?;
     let mut placed = Placed { losses: std::mem::take(&mut entries.losses), ..Placed::default() };
-    placed.losses.extend(metadata_losses);
+    placed.losses.extend(inference_losses);
     let files = add_data_files(&mut placed, prefix, &layout)?;
     let mut index = PendingIndex {
         shards: u32::try_from(layout.files.len()).unwrap_or(u32::MAX),

@@ -9,9 +9,9 @@ mod memory;
 
 pub use memory::{read, read_given, write};
 
-use crate::{Codec, Contents, FormatInfo, Input, Limit, Limits, Match, Options, Side};
+use crate::{Codec, Contents, FormatInfo, Input, Limit, Limits, Match, Options, Placed, Side};
 use memory::place;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A valid checkpoint of the codec's format, without unused bytes at the end of any file.
 #[derive(Clone, Debug)]
@@ -41,6 +41,14 @@ impl Sample {
 
     fn input(&self) -> Input {
         Input::memory(&self.entry, self.files.clone())
+    }
+
+    /// What names the checkpoint among the files that were written.
+    fn written_entry(&self, files: &BTreeMap<String, Vec<u8>>) -> &str {
+        match self.files.contains_key(&self.output) || !files.contains_key(&self.entry) {
+            true => &self.output,
+            false => &self.entry,
+        }
     }
 }
 
@@ -198,21 +206,22 @@ fn check_mutations(codec: &dyn Codec, sample: &Sample) {
 
 fn check_round_trip(codec: &dyn Codec, sample: &Sample, contents: &Contents, values: &[Vec<u8>]) {
     let name = sample.name;
+    let checkpoint = &contents.checkpoint;
+    let unwritable = |error| -> Placed { panic!("{name}: what was read cannot be written: {error}") };
+    let placed = place(codec, checkpoint, &sample.output, &sample.write).unwrap_or_else(unwritable);
+    let lossy = placed.losses.iter().find(|loss| loss.kind.changes_function());
+    assert!(lossy.is_none(), "{name}: writing what was read declares a loss: {lossy:?}");
+    let named: HashSet<&str> = placed.losses.iter().map(|loss| loss.subject.as_str()).collect();
+    let mut unplaced = placed.unplaced(checkpoint).map(|(_, tensor)| tensor.name.as_str());
+    let lost = unplaced.find(|name| !named.contains(name));
+    assert!(lost.is_none(), "{name}: a tensor that was read would be lost silently: {lost:?}");
     let store = || {
-        write(codec, &contents.checkpoint, values, &sample.output, &sample.write)
+        write(codec, checkpoint, values, &sample.output, &sample.write)
             .unwrap_or_else(|error| panic!("{name}: what was read cannot be written: {error}"))
     };
-    let placed = place(codec, &contents.checkpoint, &sample.output, &sample.write);
-    let losses = placed.map(|placed| placed.losses).unwrap_or_default();
-    let lossy = losses.iter().find(|loss| loss.kind.changes_function());
-    assert!(lossy.is_none(), "{name}: writing what was read declares a loss: {lossy:?}");
     let files = store();
     assert!(files == store(), "{name}: writing twice gives different bytes");
-    let entry = if sample.files.contains_key(&sample.output) || !files.contains_key(&sample.entry) {
-        &sample.output
-    } else {
-        &sample.entry
-    };
+    let entry = sample.written_entry(&files);
     let (again, values_again) = read(codec, &Input::memory(entry, files), &sample.read)
         .unwrap_or_else(|error| panic!("{name}: what was written cannot be read: {error}"));
     assert_eq!(contents.checkpoint, again.checkpoint, "{name}: the checkpoint changed on the way");

@@ -35,7 +35,7 @@ pub(super) struct Bindings<'a> {
 }
 
 impl<'a> Bindings<'a> {
-    /// Binds every tensor that it can, and reports the others as losses.
+    /// Binds every tensor that bullet can store; one that the architecture lacks is a loss.
     pub(super) fn new(
         checkpoint: &'a Checkpoint,
         architecture: Option<&'a Architecture>,
@@ -47,12 +47,11 @@ impl<'a> Bindings<'a> {
             let (slot, id) = resolver.slot_and_id(source);
             let parameter = resolver.parameter(id);
             let is_storable = slot.is_some() || (source.role == Role::Weight && source.slot.is_none());
-            if !is_storable || (architecture.is_some() && parameter.is_none()) {
-                let why = if is_storable {
-                    "the architecture has no such weight"
-                } else {
-                    "bullet has no place for it"
-                };
+            if !is_storable {
+                continue;
+            }
+            if architecture.is_some() && parameter.is_none() {
+                let why = "the architecture has no such weight";
                 losses.push(Loss::new(LossKind::of_dropping(source.role), &source.name, why));
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use crate::build::{Files, PRESET, directory, numbers, one, place, read, read_with, refused, write};
 use crate::cases;
-use ckpt_api::{Contents, Kind, LossKind};
+use ckpt_api::{Contents, Kind};
 use std::cell::Cell;
 
 type Values = Vec<Vec<u8>>;
@@ -224,11 +224,14 @@ fn clipping_is_a_loss_once_and_not_again_for_values_that_were_clipped_before() {
     let engine = r#"{ "members": [{ "id": "l0w", "type": "i16", "scale": 255, "clip": 1, "round": true }, { "id": "l0b" },
         { "id": "l1w" }, { "id": "l1b" }] }"#;
     let contents = read_with("", &state_only(), &json(engine)).unwrap();
-    let kinds = |contents: &Contents| -> Vec<LossKind> {
+    // Whether the values are known to be whole units, and whether they are clipped.
+    let stored = |contents: &Contents| {
         let placed = place(&contents.checkpoint, "net.nnue", &[]).unwrap();
-        placed.losses.iter().map(|loss| loss.kind).filter(|kind| kind.changes_function()).collect()
+        let placement = &placed.placements[0];
+        let limit = placement.encoding.scaling.unwrap().limit;
+        (placed.whole_units.contains(&placement.tensor), limit.is_some())
     };
-    assert_eq!(kinds(&contents), [LossKind::Quantized, LossKind::Clipped]);
+    assert_eq!(stored(&contents), (false, true));
 
     let (checkpoint, values) = {
         let (read, values) = read("", &directory(), &[("arch", PRESET)]).unwrap();
@@ -242,7 +245,7 @@ fn clipping_is_a_loss_once_and_not_again_for_values_that_were_clipped_before() {
         file["net.nnue"][..12].as_chunks::<2>().0.iter().map(|b| i16::from_le_bytes(*b)).collect();
     assert_eq!(first, [128, -64, 26, -26, 178, 255]);
     let back = read_with("net.nnue", &file, &json(engine)).unwrap();
-    assert_eq!(kinds(&back), []);
+    assert_eq!(stored(&back), (true, false));
 }
 
 #[test]
@@ -260,7 +263,7 @@ fn values_from_quantised_bin_are_clipped_for_an_engine() {
     let placed = place(&contents.checkpoint, "net.nnue", &[]).unwrap();
     let limit = |placed: &ckpt_api::Placed| placed.placements[0].encoding.scaling.unwrap().limit;
     assert_eq!(limit(&placed).map(std::num::NonZeroU32::get), Some(255));
-    assert!(placed.losses.iter().any(|loss| loss.kind == LossKind::Clipped && loss.subject == "l0w"));
+    assert_eq!(contents.checkpoint.tensors[placed.placements[0].tensor.0].name, "l0w");
     let contents = read_with("net.nnue", &one("net.nnue", vec![0; 20]), &engine(r#", "clip": 1"#)).unwrap();
     assert_eq!(limit(&place(&contents.checkpoint, "net.nnue", &[]).unwrap()), None);
 }

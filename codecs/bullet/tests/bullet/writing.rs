@@ -190,13 +190,14 @@ fn the_parts_of_a_directory_can_be_chosen() {
 }
 
 #[test]
-fn quantization_is_a_loss_only_if_no_file_keeps_the_floats() {
+fn numbers_that_were_read_as_integers_are_whole_units_of_their_scale() {
     let (contents, _) = read("", &directory(), &ARCH).unwrap();
-    let lost = |name: &str| kinds(&place(&contents.checkpoint, name, &[]).unwrap());
-    assert_eq!(lost("out"), []);
-    assert_eq!(lost("quantised.bin"), [LossKind::Quantized, LossKind::OptimizerDropped]);
+    let placed = place(&contents.checkpoint, "quantised.bin", &[]).unwrap();
+    assert_eq!((&placed.whole_units[..], kinds(&placed)), (&[][..], vec![]));
     let (contents, _) = read("quantised.bin", &one("quantised.bin", quantized(b"bullet")), &ARCH).unwrap();
-    assert_eq!(kinds(&place(&contents.checkpoint, "quantised.bin", &[]).unwrap()), []);
+    let placed = place(&contents.checkpoint, "quantised.bin", &[]).unwrap();
+    assert_eq!(placed.whole_units.len(), contents.checkpoint.tensors.len());
+    assert_eq!(kinds(&placed), []);
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn integers_come_back_exactly_even_if_the_net_truncates() {
     let other = format!("{truncating},qa=181");
     let scaled = place(&contents.checkpoint, "quantised.bin", &[("arch", &other)]).unwrap();
     assert_eq!(scaled.placements[0].encoding.scaling.unwrap().rounding, Rounding::Truncate);
-    assert!(kinds(&scaled).contains(&LossKind::Quantized));
+    assert!(!scaled.whole_units.contains(&ckpt_api::TensorId(0)));
 }
 
 #[test]
@@ -256,8 +257,11 @@ fn a_factoriser_is_added_to_every_bucket_before_quantizing() {
     );
     let (contents, _) = read("", &files, &[arch]).unwrap();
     let merged = |name: &str| {
-        let losses = place(&contents.checkpoint, name, &[]).unwrap().losses;
-        losses.iter().any(|loss| loss.kind == LossKind::Merged && loss.subject == "l0f")
+        let placements = place(&contents.checkpoint, name, &[]).unwrap().placements;
+        let (l0f, _) = contents.checkpoint.tensor("l0f").unwrap();
+        let is_added =
+            placements.iter().flat_map(|placement| &placement.added).any(|added| added.tensor == l0f);
+        is_added && placements.iter().all(|placement| placement.tensor != l0f)
     };
     assert!(merged("quantised.bin") && !merged("weights.bin"));
     // Back from quantised.bin, l0w includes l0f, and l0f is zeros.
@@ -285,24 +289,18 @@ fn a_factoriser_is_added_to_every_bucket_before_quantizing() {
 }
 
 #[test]
-fn tensors_without_a_place_are_losses_of_their_kind() {
+fn a_weight_that_the_architecture_lacks_and_another_graph_are_losses() {
     let (mut checkpoint, _) = foreign();
     let other =
         |name: &str, role| Tensor::new(name, DType::F32, Shape::new(vec![3]).unwrap()).with_role(role);
     checkpoint.tensors.push(other("more", Role::Weight));
     checkpoint.tensors.push(other("rate", Role::Optimizer));
     checkpoint.tensors.push(other("epoch", Role::Counter));
-    checkpoint.tensors[0].metadata.insert("tf2", "key", "a/b");
     checkpoint.graph = Some(Graph::sequential("m", vec![], vec![], vec![]));
-    let found = kinds(&place(&checkpoint, "raw.bin", &ARCH).unwrap());
-    let expected = [
-        LossKind::WeightDropped,
-        LossKind::OptimizerDropped,
-        LossKind::CounterDropped,
-        LossKind::GraphDropped,
-        LossKind::MetadataDropped,
-    ];
-    assert_eq!(found, expected);
+    let placed = place(&checkpoint, "raw.bin", &ARCH).unwrap();
+    assert_eq!(kinds(&placed), [LossKind::WeightDropped, LossKind::GraphDropped]);
+    let unplaced: Vec<&str> = placed.unplaced(&checkpoint).map(|(_, tensor)| tensor.name.as_str()).collect();
+    assert_eq!(unplaced, ["more", "rate", "epoch"]);
 }
 
 #[test]

@@ -2,23 +2,22 @@
 
 use super::model::{Bias, Layer, Model};
 use crate::format::{layer_name, weight_name};
-use ckpt_api::{Checkpoint, DType, Error, Loss, LossKind, Result, Tensor};
+use ckpt_api::{Checkpoint, Error, Loss, LossKind, Result, Tensor};
 
-/// Returns the losses of the layers and tensors.
+/// Returns the losses that only this format has.
 pub(super) fn losses(checkpoint: &Checkpoint, model: &Model<'_>) -> Result<Vec<Loss>> {
+    refuse_shared(checkpoint, model)?;
     let mut losses = Vec::new();
     for layer in &model.layers {
-        losses.extend(dtype_loss(layer.weight)?);
+        require_float(layer.weight)?;
         losses.extend(layer.bias.as_ref().map(|bias| folded(layer, bias)));
     }
-    losses.extend(dropped(checkpoint, model)?);
-    losses.extend(metadata_loss(model));
     losses.extend(names_loss(model));
     losses.extend(graph_loss(&model.stated));
     Ok(losses)
 }
 
-fn dtype_loss(weight: &Tensor) -> Result<Option<Loss>> {
+fn require_float(weight: &Tensor) -> Result<()> {
     if weight.quantization.is_some() || !weight.dtype.is_float() {
         let found = if weight.quantization.is_some() { "scaled integers" } else { weight.dtype.name() };
         return Err(Error::unsupported("the weight is not floating-point")
@@ -26,15 +25,7 @@ fn dtype_loss(weight: &Tensor) -> Result<Option<Loss>> {
             .found(found)
             .expected("a floating-point dtype: CNN2 stores f16"));
     }
-    Ok(match weight.dtype {
-        DType::F16 => None,
-        dtype @ (DType::F64 | DType::F32 | DType::Bf16 | DType::F8E8m0) => {
-            Some(Loss::new(LossKind::Narrowed, &weight.name, format!("{dtype} is stored as f16")))
-        }
-        dtype => {
-            Some(Loss::new(LossKind::Retyped, &weight.name, format!("{dtype} is stored as f16, exactly")))
-        }
-    })
+    Ok(())
 }
 
 fn folded(layer: &Layer<'_>, bias: &Bias<'_>) -> Loss {
@@ -46,8 +37,8 @@ fn folded(layer: &Layer<'_>, bias: &Bias<'_>) -> Loss {
     Loss::new(LossKind::Merged, &bias.tensor.name, detail)
 }
 
-/// The tensors that no layer uses. Refuses a weight that two layers share.
-fn dropped(checkpoint: &Checkpoint, model: &Model<'_>) -> Result<Vec<Loss>> {
+/// Refuses a weight that two layers share.
+fn refuse_shared(checkpoint: &Checkpoint, model: &Model<'_>) -> Result<()> {
     let mut used = vec![false; checkpoint.tensors.len()];
     for layer in &model.layers {
         if used.get_mut(layer.id.0).is_none_or(|used| std::mem::replace(used, true)) {
@@ -55,22 +46,8 @@ fn dropped(checkpoint: &Checkpoint, model: &Model<'_>) -> Result<Vec<Loss>> {
                 .field(&layer.name)
                 .tensor(&layer.weight.name));
         }
-        if let Some(used) = layer.bias.as_ref().and_then(|bias| used.get_mut(bias.id.0)) {
-            *used = true;
-        }
     }
-    let unused = checkpoint.tensors.iter().zip(&used).filter(|(_, used)| !**used);
-    let loss = |(tensor, _): (&Tensor, &bool)| {
-        let detail = "no layer uses it, and CNN2 stores only the weights of layers";
-        Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail)
-    };
-    Ok(unused.map(loss).collect())
-}
-
-fn metadata_loss(model: &Model<'_>) -> Option<Loss> {
-    let count = model.layers.iter().filter(|layer| !layer.weight.metadata.is_empty()).count();
-    let detail = format!("metadata of {count} tensor(s) has no place in a CNN2 file");
-    (count > 0).then(|| Loss::new(LossKind::MetadataDropped, "metadata", detail))
+    Ok(())
 }
 
 fn names_loss(model: &Model<'_>) -> Option<Loss> {

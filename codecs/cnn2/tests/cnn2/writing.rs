@@ -97,32 +97,24 @@ fn a_chain_of_convolutions_is_written_whatever_the_order_of_its_axes() {
 }
 
 #[test]
-fn a_net_of_another_format_has_all_its_losses_reported() {
-    let mut checkpoint = keras();
-    let slot = weight("a/momentum", [3, 3, 8, 4], HWIO).with_role(ckpt_api::Role::Optimizer);
-    checkpoint.tensors.push(slot);
+fn a_net_of_another_format_loses_names_activations_and_borders() {
+    let checkpoint = keras();
     let losses = place(&checkpoint, &[]).unwrap().losses;
     let named: Vec<(LossKind, &str)> = losses.iter().map(|loss| (loss.kind, &*loss.subject)).collect();
     assert_eq!(
         named,
-        [
-            (LossKind::Narrowed, "a/kernel"),
-            (LossKind::Narrowed, "b/kernel"),
-            (LossKind::OptimizerDropped, "a/momentum"),
-            (LossKind::NamesDropped, "names"),
-            (LossKind::GraphDropped, "activations and borders"),
-        ]
+        [(LossKind::NamesDropped, "names"), (LossKind::GraphDropped, "activations and borders"),]
     );
-    assert!(losses[4].detail.contains("zero border of 'a', relu of 'a'"), "{}", losses[4].detail);
+    assert!(losses[1].detail.contains("zero border of 'a', relu of 'a'"), "{}", losses[1].detail);
 }
 
 #[test]
-fn a_dtype_that_fits_f16_is_retyped_a_wider_one_narrowed_and_integers_are_refused() {
+fn floats_are_stored_as_f16_and_integers_are_refused() {
     let mut checkpoint = keras();
     checkpoint.tensors[0].dtype = DType::F8E5m2;
     checkpoint.tensors[1].dtype = DType::Bf16;
-    let kinds: Vec<LossKind> = place(&checkpoint, &[]).unwrap().losses.iter().map(|loss| loss.kind).collect();
-    assert_eq!(kinds[..2], [LossKind::Retyped, LossKind::Narrowed]);
+    let placements = place(&checkpoint, &[]).unwrap().placements;
+    assert!(placements.iter().all(|placement| placement.encoding.dtype == DType::F16));
     refused(|net| net.tensors[0].dtype = DType::I16, Kind::Unsupported, &["a/kernel", "i16", "f16"]);
 }
 
@@ -309,12 +301,9 @@ fn a_tensor_after_a_gap_in_the_numbers_is_dropped() {
     let (mut contents, _) = read(&Parts::of(&EXAMPLE).bytes(), &[]).unwrap();
     contents.checkpoint.graph = None;
     contents.checkpoint.tensors[1].name = "other".to_owned();
-    let losses = place(&contents.checkpoint, &[]).unwrap().losses;
-    let dropped: Vec<&str> = losses
-        .iter()
-        .filter(|loss| loss.kind == LossKind::WeightDropped)
-        .map(|loss| loss.subject.as_str())
-        .collect();
+    let placed = place(&contents.checkpoint, &[]).unwrap();
+    let dropped: Vec<&str> =
+        placed.unplaced(&contents.checkpoint).map(|(_, tensor)| tensor.name.as_str()).collect();
     assert_eq!(dropped, ["other", "layer3.weight"]);
 }
 
@@ -326,21 +315,12 @@ fn a_layer_that_only_lenient_reading_accepts_is_not_written() {
 }
 
 #[test]
-fn names_and_metadata_of_tensors_are_losses() {
-    let (contents, _) = read(&Parts::of(&EXAMPLE).bytes(), &[]).unwrap();
-    let losses = |checkpoint: &Checkpoint| -> Vec<(LossKind, String)> {
-        let losses = place(checkpoint, &[]).unwrap().losses;
-        losses.into_iter().map(|loss| (loss.kind, loss.detail)).collect()
-    };
-    let mut described = contents.checkpoint.clone();
-    described.tensors[1].metadata.insert("tf2", "key", "a");
-    let expected = "metadata of 1 tensor(s) has no place in a CNN2 file";
-    assert_eq!(losses(&described), [(LossKind::MetadataDropped, expected.to_owned())]);
-
-    let mut renamed = contents.checkpoint;
+fn names_are_a_loss() {
+    let mut renamed = read(&Parts::of(&EXAMPLE).bytes(), &[]).unwrap().0.checkpoint;
     renamed.rename(&[("layer1.weight".to_owned(), "first".to_owned())].into()).unwrap();
+    let losses = place(&renamed, &[]).unwrap().losses;
     let expected = "1 layer(s) become layer1, layer2, …: CNN2 stores no names";
-    assert_eq!(losses(&renamed), [(LossKind::NamesDropped, expected.to_owned())]);
+    assert_eq!(losses, [Loss::new(LossKind::NamesDropped, "names", expected)]);
 }
 
 #[test]

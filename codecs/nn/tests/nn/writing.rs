@@ -3,7 +3,7 @@
 use crate::build::{JSON_B, convolution, floats, json_a, json_of, mlp_b, place, read, write};
 use ckpt_api::{
     Activation, Attribute, Axis, Checkpoint, DType, Error, Graph, Kind, LossKind, Node, Op, Quantization,
-    Role, Shape, Tensor,
+    Shape, Tensor,
 };
 
 /// A net as TensorFlow has it, 3 → 4 → ReLU → 2 → Softmax: kernels are [in, out].
@@ -155,12 +155,10 @@ fn a_missing_bias_is_an_error_unless_zeros_are_asked_for() {
 }
 
 #[test]
-fn floats_are_cast_and_told_and_other_dtypes_refused() {
+fn floats_are_cast_and_other_dtypes_refused() {
     let mut net = keras();
     net.tensors[0].dtype = DType::F64;
     net.tensors[1].dtype = DType::Bf16;
-    let expected = [(LossKind::Retyped, "a/kernel".to_owned()), (LossKind::Narrowed, "a/bias".to_owned())];
-    assert_eq!(losses(&net, &[]), expected);
     assert!(
         place(&net, &[]).unwrap().placements.iter().all(|placement| placement.encoding.dtype == DType::F32)
     );
@@ -172,33 +170,19 @@ fn floats_are_cast_and_told_and_other_dtypes_refused() {
 }
 
 #[test]
-fn what_is_said_of_single_tensors_is_told_as_dropped() {
-    let mut net = keras();
-    net.tensors[0].metadata.insert("tf2", "key", "a/kernel/.ATTRIBUTES/VARIABLE_VALUE");
-    assert_eq!(losses(&net, &[]), [(LossKind::MetadataDropped, "metadata".to_owned())]);
-}
-
-#[test]
-fn every_tensor_that_no_layer_uses_is_told_by_its_role() {
+fn a_tensor_that_no_layer_uses_has_no_place() {
     let mut net = keras();
     net.tensors.push(tensor("other", &[1]));
-    net.tensors.push(tensor("slot", &[1]).with_role(Role::Optimizer));
-    net.tensors.push(tensor("copy", &[1]).with_role(Role::Duplicate));
-    let expected = [
-        (LossKind::WeightDropped, "other".to_owned()),
-        (LossKind::OptimizerDropped, "slot".to_owned()),
-        (LossKind::DuplicateDropped, "copy".to_owned()),
-    ];
-    assert_eq!(losses(&net, &[]), expected);
+    let placed = place(&net, &[]).unwrap();
+    let unplaced: Vec<&str> = placed.unplaced(&net).map(|(_, tensor)| tensor.name.as_str()).collect();
+    assert_eq!(unplaced, ["other"]);
 }
 
 #[test]
-fn metadata_of_other_formats_is_told_as_dropped() {
-    let mut net = keras();
-    net.metadata.insert("tf2", "key", 1);
-    net.metadata.insert("safetensors", "key", 1);
-    let expected = ["safetensors", "tf2"].map(|name| (LossKind::MetadataDropped, name.to_owned()));
-    assert_eq!(losses(&net, &[]), expected);
+fn metadata_of_other_formats_is_not_kept() {
+    use ckpt_api::{Aspect, Codec};
+    let keeps = ckpt_nn::Nn.info().keeps;
+    assert!(!keeps.contains(&Aspect::Metadata) && !keeps.contains(&Aspect::TensorMetadata));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is written, and what is lost.
 
 use crate::build::{Member, archive, header, matrix, place, read, write};
-use ckpt_api::{Axis, Checkpoint, DType, Graph, Kind, LossKind, Role, Shape, Tensor};
+use ckpt_api::{Checkpoint, DType, Kind, LossKind, Shape, Tensor};
 
 fn tensor(name: &str, dtype: DType, shape: &[u64]) -> Tensor {
     Tensor::new(name, dtype, Shape::new(shape).unwrap())
@@ -47,14 +47,13 @@ fn an_array_alone_is_one() {
 fn a_dtype_that_numpy_lacks_is_stored_as_one_that_holds_its_values() {
     let stored = |dtype| {
         let placed = place(&checkpoint(vec![tensor("w", dtype, &[2])]), "m.npz").unwrap();
-        (placed.placements[0].encoding.dtype, placed.losses.first().map(|loss| loss.kind))
+        placed.placements[0].encoding.dtype
     };
-    let retyped = Some(LossKind::Retyped);
-    assert_eq!(stored(DType::Bf16), (DType::F32, retyped));
-    assert_eq!(stored(DType::F8E4m3), (DType::F16, retyped));
-    assert_eq!(stored(DType::I4), (DType::I8, retyped));
-    assert_eq!(stored(DType::Qu16), (DType::U16, retyped));
-    assert_eq!(stored(DType::C128), (DType::C128, None));
+    assert_eq!(stored(DType::Bf16), DType::F32);
+    assert_eq!(stored(DType::F8E4m3), DType::F16);
+    assert_eq!(stored(DType::I4), DType::I8);
+    assert_eq!(stored(DType::Qu16), DType::U16);
+    assert_eq!(stored(DType::C128), DType::C128);
 }
 
 #[test]
@@ -62,24 +61,18 @@ fn strings_have_no_place() {
     let mut words = tensor("words", DType::String, &[1]);
     words.lengths = Some(vec![3]);
     let given = checkpoint(vec![words, tensor("w", DType::F32, &[1])]);
-    assert_eq!(losses(&given, "m.npz"), [(LossKind::WeightDropped, "words".to_owned())]);
-    assert_eq!(losses(&given, "w.npy"), [(LossKind::WeightDropped, "words".to_owned())]);
+    for name in ["m.npz", "w.npy"] {
+        let placed = place(&given, name).unwrap();
+        let unplaced: Vec<&str> = placed.unplaced(&given).map(|(_, tensor)| tensor.name.as_str()).collect();
+        assert_eq!(unplaced, ["words"]);
+    }
 }
 
 #[test]
-fn what_tensors_mean_is_named_as_a_loss() {
-    let axes = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
-    let slot = tensor("m", DType::F32, &[1]).with_role(Role::Optimizer);
-    let told = [(LossKind::MetadataDropped, "axes, roles and metadata".to_owned())];
-    assert_eq!(losses(&checkpoint(vec![axes, slot]), "m.npz"), told);
+fn nothing_is_kept_beside_names_dtypes_shapes_and_values() {
+    let info = ckpt_api::Codec::info(&ckpt_npz::Npz);
+    assert!(info.keeps.is_empty() && info.ops.is_empty());
     assert_eq!(losses(&read("w.npy", &crate::build::turned(), false).unwrap().0.checkpoint, "w.npy"), []);
-}
-
-#[test]
-fn the_graph_is_left_to_the_engine_which_names_its_loss() {
-    let given = Checkpoint { graph: Some(Graph::default()), ..checkpoint(vec![]) };
-    assert_eq!(losses(&given, "m.npz"), []);
-    assert!(ckpt_api::Codec::info(&ckpt_npz::Npz).ops.is_empty());
 }
 
 #[test]

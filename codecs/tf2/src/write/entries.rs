@@ -6,9 +6,7 @@ use crate::naming::{Assignment, ExtraEntry, Naming};
 use crate::ordered_code::slice_key;
 use crate::write::data_entry::{DataEntry, Segment};
 use crate::write::partition::{RecordedSlice, recorded_slices, split_strings};
-use ckpt_api::{
-    Checkpoint, DType, Encoding, Endian, Error, Loss, LossKind, Region, Result, Shape, Tensor, TensorId,
-};
+use ckpt_api::{Checkpoint, DType, Encoding, Endian, Error, Loss, Region, Result, Shape, Tensor, TensorId};
 use prost::encoding::encoded_len_varint;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -22,7 +20,7 @@ pub(crate) struct Entries {
     pub(crate) partitioned: Vec<(Vec<u8>, Entry)>,
     /// Where the bytes of each tensor go.
     pub(crate) tensors: Vec<TensorSegments>,
-    /// Losses of the naming and of dtypes.
+    /// Losses of the naming.
     pub(crate) losses: Vec<Loss>,
 }
 
@@ -90,10 +88,6 @@ impl Entries {
         }
         let Assignment { key, order } = assignment;
         let dtype = holder(tensor.dtype);
-        if dtype != tensor.dtype {
-            let detail = format!("stored as {dtype}, which represents every {} exactly", tensor.dtype);
-            self.losses.push(Loss::new(LossKind::Retyped, &tensor.name, detail));
-        }
         let keep_slices = !merge && order.iter().enumerate().all(|(position, axis)| position == *axis);
         let encoding = Encoding { dtype, endian, order, ..Encoding::row_major(tensor) };
         let slices = if keep_slices { recorded_slices(tensor) } else { None };

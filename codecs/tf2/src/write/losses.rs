@@ -1,4 +1,4 @@
-//! Losses of tensor metadata: what the format cannot store and a reader would not infer.
+//! Losses of axes, roles and layers: what a reader would infer differently.
 
 use crate::describe::{self, Description, Sources, TensorInfo};
 use crate::format::{OBJECT_GRAPH, holder};
@@ -8,28 +8,9 @@ use crate::object_graph;
 use ckpt_api::{Axis, Checkpoint, Graph, Limits, Loss, LossKind, Op, Role, Shape, Tensor};
 use std::borrow::Cow;
 
-/// Returns the losses of metadata when `checkpoint` is written with this naming.
-pub(crate) fn metadata_losses(checkpoint: &Checkpoint, naming: &Naming) -> Vec<Loss> {
-    let mut losses = Vec::new();
-    let is_foreign = |tensor: &&Tensor| tensor.metadata.iter().any(|(name, _)| name != "tf2");
-    let count = checkpoint.tensors.iter().filter(is_foreign).count();
-    if count > 0 {
-        let detail = format!("the metadata of other formats for {count} tensor(s) is not stored");
-        losses.push(Loss::new(LossKind::MetadataDropped, "metadata of tensors", detail));
-    }
-    for tensor in &checkpoint.tensors {
-        if let Some(quantization) = &tensor.quantization {
-            let detail = format!("its scale of {} per 1.0 is not stored", quantization.scale);
-            losses.push(Loss::new(LossKind::MetadataDropped, &tensor.name, detail));
-        }
-    }
-    losses.extend(inference_losses(checkpoint, naming));
-    losses
-}
-
 /// Returns the losses of roles, axes and layers: a reader infers them from keys and the object graph, and may infer
 /// something else.
-fn inference_losses(checkpoint: &Checkpoint, naming: &Naming) -> Vec<Loss> {
+pub(crate) fn inference_losses(checkpoint: &Checkpoint, naming: &Naming) -> Vec<Loss> {
     let has_any = |tensor: &Tensor| tensor.role != Role::Weight || axes(tensor).is_some();
     if checkpoint.graph.is_none() && !checkpoint.tensors.iter().any(has_any) {
         return Vec::new();

@@ -2,12 +2,11 @@
 
 use crate::common::{Bundle, Files, Layout, bundle, read, slice_key};
 use ckpt_api::{
-    Checkpoint, Codec, DType, Input, Kind, LossKind, Options, Placed, Quantization, Result, Role, Shape,
-    Side, Tensor, conformance,
+    Checkpoint, Codec, DType, Input, Kind, LossKind, Options, Placed, Result, Role, Shape, Side, Tensor,
+    conformance,
 };
 use proptest::prelude::*;
 use serde_json::json;
-use std::num::NonZeroU32;
 
 const DATA: &str = "m.data-00000-of-00001";
 
@@ -356,18 +355,14 @@ fn a_dtype_that_tensorflow_lacks_is_stored_as_one_with_all_of_its_values() {
     {
         let placed = place(&tensors([Tensor::new("t", dtype, Shape::scalar())]), "m", &[]).unwrap();
         assert_eq!(placed.placements[0].encoding.dtype, holder);
-        assert_eq!(placed.losses[0].kind, LossKind::Retyped);
     }
 }
 
 #[test]
-fn metadata_that_the_format_cannot_store_is_a_loss() {
-    let mut tensor = byte("t");
-    tensor.quantization = Some(Quantization { scale: NonZeroU32::new(64).unwrap() });
-    tensor.metadata.insert("other", "key", 1);
-    let placed = place(&tensors([tensor.with_role(Role::Weight)]), "m", &[]).unwrap();
-    let kinds: Vec<_> = placed.losses.iter().map(|loss| loss.kind).collect();
-    assert_eq!(kinds, [LossKind::MetadataDropped; 2]);
+fn scales_and_metadata_of_other_formats_are_not_kept() {
+    use ckpt_api::Aspect;
+    let keeps = ckpt_tf2::Tf2.info().keeps;
+    assert!([Aspect::Scales, Aspect::TensorMetadata, Aspect::Metadata].iter().all(|a| !keeps.contains(a)));
 }
 
 fn dtypes() -> impl Strategy<Value = DType> {

@@ -1,0 +1,223 @@
+use super::*;
+use ckpt_api::{
+    Added, AddedAxis, DType, Encoding, Extent, FileId, Network, Node, Op, Quantization, Rounding, Shape, Slot,
+};
+use std::num::NonZeroU32;
+
+static PLAIN: FormatInfo = FormatInfo {
+    id: "plain",
+    title: "",
+    extensions: &[],
+    reads: &[],
+    writes: Network::ALL,
+    dtypes: &[],
+    ops: &[],
+    free_names: true,
+    keeps: &[],
+    options: &[],
+};
+
+fn rich() -> FormatInfo {
+    FormatInfo { keeps: Aspect::ALL, ..PLAIN.clone() }
+}
+
+fn tensor(name: &str, dtype: DType) -> Tensor {
+    Tensor::new(name, dtype, Shape::new([2]).unwrap())
+}
+
+fn placement(id: usize, encoding: Encoding) -> Placement {
+    let extent = Extent { file: FileId(0), offset: 0, len: 8, region: None, checksum: None };
+    Placement::new(TensorId(id), id.to_string(), vec![extent], encoding)
+}
+
+fn contents(tensors: Vec<Tensor>) -> Contents {
+    let placements = tensors.iter().enumerate().map(|(id, t)| placement(id, Encoding::row_major(t)));
+    let placements = placements.collect();
+    Contents {
+        checkpoint: Checkpoint { tensors, ..Checkpoint::default() },
+        placements,
+        ..Contents::default()
+    }
+}
+
+/// The target of a codec that stores every tensor as it is.
+fn placed(contents: &Contents) -> Placed {
+    Placed { placements: contents.placements.clone(), ..Placed::default() }
+}
+
+fn scaling(scale: u32, limit: u32) -> Option<Scaling> {
+    let scale = NonZeroU32::new(scale).unwrap();
+    Some(Scaling { scale, rounding: Rounding::Nearest, limit: NonZeroU32::new(limit), each_term: false })
+}
+
+fn kinds(contents: &Contents, placed: &Placed) -> Vec<(LossKind, String)> {
+    losses(contents, placed, &rich()).into_iter().map(|loss| (loss.kind, loss.subject)).collect()
+}
+
+/// The kinds for one tensor of `from`, stored in each of these encodings.
+fn stored_as(from: DType, encodings: &[(DType, Option<Scaling>)]) -> Vec<LossKind> {
+    let contents = contents(vec![tensor("w", from)]);
+    let encoding = |(dtype, scaling): &(DType, Option<Scaling>)| {
+        let own = Encoding::row_major(&contents.checkpoint.tensors[0]);
+        placement(0, Encoding { dtype: *dtype, scaling: *scaling, ..own })
+    };
+    let placed = Placed { placements: encodings.iter().map(encoding).collect(), ..Placed::default() };
+    kinds(&contents, &placed).into_iter().map(|(kind, _)| kind).collect()
+}
+
+#[test]
+fn a_tensor_stored_as_it_is_loses_nothing() {
+    assert_eq!(stored_as(DType::F32, &[(DType::F32, None)]), []);
+}
+
+#[test]
+fn a_narrower_dtype_is_narrowed_and_one_that_holds_every_value_is_retyped() {
+    assert_eq!(stored_as(DType::F32, &[(DType::F16, None)]), [LossKind::Narrowed]);
+    assert_eq!(stored_as(DType::I64, &[(DType::I32, None)]), [LossKind::Narrowed]);
+    assert_eq!(stored_as(DType::Bf16, &[(DType::F32, None)]), [LossKind::Retyped]);
+}
+
+#[test]
+fn scaled_integers_are_quantized_and_a_limit_clips() {
+    assert_eq!(stored_as(DType::F32, &[(DType::I16, scaling(64, 0))]), [LossKind::Quantized]);
+    assert_eq!(
+        stored_as(DType::F32, &[(DType::I8, scaling(64, 127))]),
+        [LossKind::Quantized, LossKind::Clipped]
+    );
+}
+
+#[test]
+fn a_tensor_stored_twice_loses_what_both_lose() {
+    let exact = (DType::F32, None);
+    let quantized = (DType::I16, scaling(64, 0));
+    let clipped = (DType::I8, scaling(64, 127));
+    assert_eq!(stored_as(DType::F32, &[quantized, exact]), []);
+    assert_eq!(stored_as(DType::F32, &[clipped, quantized]), [LossKind::Quantized]);
+}
+
+#[test]
+fn copied_integers_and_whole_units_are_not_quantized() {
+    let mut contents = contents(vec![tensor("w", DType::F32)]);
+    let mut placed = placed(&contents);
+    let integers = |scale| Encoding {
+        dtype: DType::I16,
+        scaling: scaling(scale, 0),
+        ..Encoding::row_major(&tensor("w", DType::F32))
+    };
+    placed.placements[0].encoding = integers(64);
+    assert_eq!(kinds(&contents, &placed), [(LossKind::Quantized, "w".into())]);
+    contents.placements[0].encoding = integers(64);
+    assert_eq!(kinds(&contents, &placed), []);
+    contents.placements[0].encoding.scaling.as_mut().unwrap().rounding = Rounding::Truncate;
+    assert_eq!(kinds(&contents, &placed), [(LossKind::Quantized, "w".into())]);
+    placed.whole_units = vec![TensorId(0)];
+    assert_eq!(kinds(&contents, &placed), []);
+}
+
+#[test]
+fn a_tensor_without_a_place_is_dropped_by_its_role() {
+    let contents =
+        contents(vec![tensor("w", DType::F32), tensor("step", DType::I64).with_role(Role::Counter)]);
+    let found = kinds(&contents, &Placed::default());
+    assert_eq!(found, [(LossKind::WeightDropped, "w".into()), (LossKind::CounterDropped, "step".into())]);
+}
+
+#[test]
+fn the_loss_of_a_dropped_tensor_says_why() {
+    let mut words = tensor("words", DType::String);
+    words.lengths = Some(vec![1, 1]);
+    let mut contents = contents(vec![tensor("w", DType::F32), tensor("rest", DType::F32), words]);
+    let node = Node::new("dense", Op::Gemm).parameter("weight", "w");
+    contents.checkpoint.graph = Some(Graph::sequential("m", vec![], vec![], vec![node]));
+    let details = |info: &FormatInfo| -> Vec<String> {
+        losses(&contents, &Placed::default(), info).into_iter().map(|loss| loss.detail).collect()
+    };
+    let no_place = "format 'plain' has no place for it";
+    let no_strings = "format 'plain' has no string tensors";
+    assert_eq!(details(&rich()), [no_place, no_place, no_strings]);
+    // A format without free names stores the tensors of its layers.
+    let unused = format!("no layer uses it, and {no_place}");
+    assert_eq!(details(&FormatInfo { free_names: false, ..rich() }), [no_place, &unused, no_strings]);
+}
+
+#[test]
+fn a_tensor_that_is_only_added_to_others_is_merged_once() {
+    let contents = contents(vec![tensor("w", DType::F32), tensor("b", DType::F32)]);
+    let mut placed = placed(&contents);
+    placed.placements.pop();
+    placed.placements[0].added = vec![Added { tensor: TensorId(1), axes: vec![AddedAxis::Along(0)] }; 2];
+    let found = losses(&contents, &placed, &rich());
+    assert_eq!(found, [Loss::new(LossKind::Merged, "b", "added to 'w' and not stored by itself")]);
+}
+
+#[test]
+fn what_a_codec_declares_itself_appears_once_in_its_words() {
+    let contents = contents(vec![tensor("w", DType::F32), tensor("step", DType::I64)]);
+    let half = Encoding { dtype: DType::F16, ..Encoding::row_major(&contents.checkpoint.tensors[0]) };
+    let own = vec![
+        Loss::new(LossKind::Narrowed, "w", "halved"),
+        Loss::new(LossKind::BookkeepingDropped, "step", "a new one is written"),
+    ];
+    let placed = Placed { placements: vec![placement(0, half)], losses: own.clone(), ..Placed::default() };
+    assert_eq!(losses(&contents, &placed, &rich()), own);
+}
+
+#[test]
+fn a_weaker_loss_of_the_codec_does_not_hide_a_stronger_one() {
+    let contents = contents(vec![tensor("w", DType::F32)]);
+    let half = Encoding { dtype: DType::F16, ..Encoding::row_major(&contents.checkpoint.tensors[0]) };
+    let retyped = Loss::new(LossKind::Retyped, "w", "exactly");
+    let mut placed =
+        Placed { placements: vec![placement(0, half)], losses: vec![retyped], ..Placed::default() };
+    assert!(kinds(&contents, &placed).contains(&(LossKind::Narrowed, "w".into())));
+    placed.placements.clear();
+    assert!(kinds(&contents, &placed).contains(&(LossKind::WeightDropped, "w".into())));
+}
+
+#[test]
+fn a_graph_and_the_metadata_of_other_formats_are_dropped_where_the_format_keeps_none() {
+    let mut contents = contents(vec![]);
+    contents.checkpoint.graph = Some(Graph { name: "mlp".into(), ..Graph::default() });
+    for namespace in ["nn", "plain", "plain.index"] {
+        contents.checkpoint.metadata.insert(namespace, "key", "value");
+    }
+    let found = losses(&contents, &Placed::default(), &PLAIN);
+    let found: Vec<(LossKind, &str)> = found.iter().map(|loss| (loss.kind, &*loss.subject)).collect();
+    assert_eq!(found, [(LossKind::GraphDropped, "mlp"), (LossKind::MetadataDropped, "nn")]);
+    assert_eq!(losses(&contents, &Placed::default(), &rich()), []);
+    let own = vec![Loss::new(LossKind::GraphDropped, "activations", "not stored")];
+    let declared = losses(&contents, &Placed { losses: own.clone(), ..Placed::default() }, &PLAIN);
+    assert_eq!(declared.iter().filter(|loss| loss.kind == LossKind::GraphDropped).count(), 1);
+}
+
+/// A tensor with something of every aspect, and one with metadata of the format's own.
+fn described() -> Contents {
+    let mut first = tensor("w", DType::I8).with_axes([ckpt_api::Axis::Out]).with_role(Role::Optimizer);
+    first.slot = Some(Box::new(Slot { variable: "v".into(), name: "m".into() }));
+    first.quantization = Some(Quantization { scale: NonZeroU32::new(64).unwrap() });
+    first.metadata.insert("nn", "key", "value");
+    let mut own = tensor("own", DType::F32);
+    own.metadata.insert("plain", "key", "value");
+    contents(vec![first, own])
+}
+
+#[test]
+fn what_tensors_mean_is_a_loss_where_the_format_keeps_it_not() {
+    let contents = described();
+    let found = losses(&contents, &placed(&contents), &PLAIN);
+    assert!(found.iter().all(|loss| loss.kind == LossKind::MetadataDropped));
+    let subjects: Vec<&str> = found.iter().map(|loss| loss.subject.as_str()).collect();
+    assert_eq!(subjects, ["axes", "roles", "slots", "metadata of tensors", "w"]);
+    assert_eq!(found[0].detail, "of 1 tensor: format 'plain' has no place for it");
+    assert_eq!(found[4].detail, "its scale of 64 per 1.0: format 'plain' has no place for it");
+    assert_eq!(kinds(&contents, &placed(&contents)), []);
+}
+
+#[test]
+fn what_a_codec_leaves_out_is_lost_for_its_reason_with_its_own_metadata_of_tensors() {
+    let contents = described();
+    let left_out = Aspect::ALL.iter().map(|aspect| (*aspect, "as asked".to_owned())).collect();
+    let found = losses(&contents, &Placed { left_out, ..placed(&contents) }, &rich());
+    let of_metadata = found.iter().find(|loss| loss.subject == "metadata of tensors").unwrap();
+    assert_eq!(of_metadata.detail, "of 2 tensors: as asked");
+}

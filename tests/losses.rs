@@ -1,0 +1,279 @@
+//! Losses that the engine declares by itself, whatever the target's codec says.
+
+use ckpt::api::{
+    Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Extent, FileId, FormatInfo, Graph, Input,
+    Kind, Limits, LossKind, Match, Network, Node, Op, Options, OutputFile, Placed, Placement, Quantization,
+    Result, Role, Shape, Slot, Tensor, TensorId,
+};
+use ckpt::{Conversion, Execution, OpenOptions, Registry, Source};
+use std::collections::BTreeMap;
+
+/// Reads any file as the same checkpoint, whose tensors lie one after the other.
+struct Given(Checkpoint);
+
+/// Stores every tensor as f16 without a word.
+struct Halves;
+
+const fn info(id: &'static str) -> FormatInfo {
+    FormatInfo {
+        id,
+        title: "for tests",
+        extensions: &[],
+        reads: Network::ALL,
+        writes: Network::ALL,
+        dtypes: &[],
+        ops: &[],
+        free_names: true,
+        keeps: &[],
+        options: &[],
+    }
+}
+
+static GIVEN: FormatInfo = info("given");
+static HALVES: FormatInfo = info("halves");
+
+/// Placements of tensors one after the other, and the bytes that they take.
+fn in_a_row(tensors: &[Tensor], dtype: impl Fn(&Tensor) -> DType) -> (Vec<Placement>, u64) {
+    let mut offset = 0;
+    let place = |(id, tensor): (usize, &Tensor)| {
+        let encoding = Encoding { dtype: dtype(tensor), ..Encoding::row_major(tensor) };
+        let len = encoding.stored_len(tensor.shape.elements()).unwrap();
+        let extent = Extent { file: FileId(0), offset, len, region: None, checksum: None };
+        offset += len;
+        Placement::new(TensorId(id), &tensor.name, vec![extent], encoding)
+    };
+    let placements = tensors.iter().enumerate().map(place).collect();
+    (placements, offset)
+}
+
+impl Codec for Given {
+    fn info(&self) -> &FormatInfo {
+        &GIVEN
+    }
+
+    fn probe(&self, _: &Input) -> Result<Match> {
+        Ok(Match::No)
+    }
+
+    fn read(&self, input: &Input, _: &Options, _: &Limits) -> Result<Contents> {
+        let (placements, _) = in_a_row(&self.0.tensors, |tensor| tensor.dtype);
+        let files = vec![input.entry().to_owned()];
+        Ok(Contents { checkpoint: self.0.clone(), files, placements, ..Contents::default() })
+    }
+
+    fn place(&self, _: &Checkpoint, _: &str, _: &Options) -> Result<Placed> {
+        Ok(Placed::default())
+    }
+}
+
+impl Codec for Halves {
+    fn info(&self) -> &FormatInfo {
+        &HALVES
+    }
+
+    fn probe(&self, _: &Input) -> Result<Match> {
+        Ok(Match::No)
+    }
+
+    fn read(&self, _: &Input, _: &Options, _: &Limits) -> Result<Contents> {
+        Ok(Contents::default())
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
+        let (placements, len) = in_a_row(&checkpoint.tensors, |_| DType::F16);
+        let files = vec![OutputFile { name: name.to_owned(), len: Some(len) }];
+        Ok(Placed { files, placements, ..Placed::default() })
+    }
+
+    fn seal(&self, _: &Placed, _: &[ckpt::api::Written]) -> Result<Vec<Block>> {
+        Ok(Vec::new())
+    }
+}
+
+fn tensor(name: &str, dtype: DType, shape: &[u64]) -> Tensor {
+    Tensor::new(name, dtype, Shape::new(shape).unwrap())
+}
+
+/// Opens a file of these bytes as the checkpoint.
+fn open(checkpoint: &Checkpoint, bytes: &[u8]) -> (Registry, Source) {
+    let mut registry = Registry::builtin();
+    registry.add(Given(checkpoint.clone())).unwrap();
+    registry.add(Halves).unwrap();
+    let input = Input::memory("x", BTreeMap::from([("x".to_owned(), bytes.to_vec())]));
+    let options = OpenOptions { format: Some("given".into()), ..OpenOptions::default() };
+    let source = Source::read(&registry, input, &options).unwrap();
+    (registry, source)
+}
+
+fn conversion(to: &str, set: &[(&str, &str)]) -> Conversion {
+    let options = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Conversion { to: Some(to.to_owned()), options, ..Conversion::default() }
+}
+
+/// The kinds and subjects of the losses of a conversion to `to`, sorted.
+fn losses(checkpoint: &Checkpoint, to: &str, set: &[(&str, &str)], output: &str) -> Vec<(String, String)> {
+    let (registry, source) = open(checkpoint, &[0; 4096]);
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join(output);
+    let planned = conversion(to, set).plan_unjudged(&registry, &source, output).unwrap();
+    let losses = planned.plan().losses.iter();
+    let mut losses: Vec<_> = losses.map(|loss| (loss.kind.name().to_owned(), loss.subject.clone())).collect();
+    losses.sort();
+    losses
+}
+
+fn expect(found: Vec<(String, String)>, expected: &[(&str, &str)]) {
+    let found: Vec<(&str, &str)> = found.iter().map(|(kind, subject)| (&**kind, &**subject)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_codec_that_narrows_without_a_word_is_stopped() {
+    let checkpoint = Checkpoint { tensors: vec![tensor("w", DType::F32, &[1])], ..Checkpoint::default() };
+    let (registry, source) = open(&checkpoint, &1e-9f32.to_le_bytes());
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("out");
+    let error = conversion("halves", &[]).plan(&registry, &source, &output).unwrap_err();
+    assert_eq!(error.kind(), Kind::Lossy);
+    assert!(error.to_string().contains("narrowed 'w' (f32 is stored as f16)"), "{error}");
+
+    let mut allowed = conversion("halves", &[]);
+    allowed.policy.accept("narrowed").unwrap();
+    let planned = allowed.plan(&registry, &source, &output).unwrap();
+    let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    assert_eq!(std::fs::read(output).unwrap(), [0, 0]);
+    assert_eq!(summary.largest_rounding().unwrap().largest_error, f64::from(1e-9f32));
+}
+
+/// Weights of a layer with something of every aspect, and tensors of other roles.
+fn described() -> Checkpoint {
+    let mut weight = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
+    weight.metadata.insert("other", "key", "value");
+    let mut moment = tensor("m", DType::F32, &[2, 3]).with_role(Role::Optimizer);
+    moment.slot = Some(Box::new(Slot { variable: "w".into(), name: "m".into() }));
+    let mut scaled = tensor("q", DType::I16, &[2]);
+    scaled.quantization = Some(Quantization { scale: 64.try_into().unwrap() });
+    let tensors =
+        vec![weight, moment, scaled, tensor("half", DType::Bf16, &[2]), tensor("c", DType::C128, &[1])];
+    let node = Node::new("fc", Op::Gemm).parameter("weight", "w");
+    let graph = Graph::sequential("mlp", vec![None, Some(2)], vec![None, Some(3)], vec![node]);
+    let mut checkpoint = Checkpoint { graph: Some(graph), tensors, ..Checkpoint::default() };
+    checkpoint.metadata.insert("other", "key", "value");
+    checkpoint
+}
+
+#[test]
+fn npz_loses_all_but_names_dtypes_shapes_and_values() {
+    let expected = [
+        ("graph-dropped", "mlp"),
+        ("metadata-dropped", "axes"),
+        ("metadata-dropped", "metadata of tensors"),
+        ("metadata-dropped", "other"),
+        ("metadata-dropped", "q"),
+        ("metadata-dropped", "roles"),
+        ("metadata-dropped", "slots"),
+        ("retyped", "half"),
+    ];
+    expect(losses(&described(), "npz", &[], "out.npz"), &expected);
+}
+
+#[test]
+fn safetensors_loses_what_it_has_no_dtype_for_and_without_metadata_every_aspect() {
+    expect(losses(&described(), "safetensors", &[], "out"), &[("weight-dropped", "c")]);
+    let expected = [
+        ("graph-dropped", "mlp"),
+        ("metadata-dropped", "axes"),
+        ("metadata-dropped", "metadata of tensors"),
+        ("metadata-dropped", "other"),
+        ("metadata-dropped", "q"),
+        ("metadata-dropped", "roles"),
+        ("metadata-dropped", "slots"),
+        ("weight-dropped", "c"),
+    ];
+    expect(losses(&described(), "safetensors", &[("metadata", "none")], "out"), &expected);
+}
+
+#[test]
+fn tf2_infers_axes_and_roles_and_loses_scales_and_metadata() {
+    let found = losses(&described(), "tf2", &[("names", "plain")], "out");
+    let expected = [
+        ("graph-dropped", "graph"),
+        ("metadata-dropped", "m"),
+        ("metadata-dropped", "metadata of tensors"),
+        ("metadata-dropped", "other"),
+        ("metadata-dropped", "q"),
+        ("metadata-dropped", "w"),
+    ];
+    expect(found, &expected);
+}
+
+/// One dense layer of 64-bit floats, and tensors that it does not use.
+fn dense() -> Checkpoint {
+    let mut checkpoint = described();
+    let mut bias = tensor("b", DType::F64, &[3]).with_axes([Axis::Out]);
+    bias.metadata.insert("other", "key", "value");
+    checkpoint.tensors.push(bias);
+    let graph = checkpoint.graph.as_mut().unwrap();
+    graph.nodes[0].parameters.insert("bias".into(), "b".into());
+    checkpoint
+}
+
+#[test]
+fn nn_keeps_the_layers_and_loses_what_no_layer_uses() {
+    let expected = [
+        ("metadata-dropped", "metadata of tensors"),
+        ("metadata-dropped", "other"),
+        ("names-dropped", "names"),
+        ("narrowed", "b"),
+        ("optimizer-dropped", "m"),
+        ("weight-dropped", "c"),
+        ("weight-dropped", "half"),
+        ("weight-dropped", "q"),
+    ];
+    expect(losses(&dense(), "nn", &[], "out.nn"), &expected);
+}
+
+#[test]
+fn bullet_quantizes_and_names_what_it_has_no_place_for() {
+    let weight = |name: &str, dims: &[u64]| tensor(name, DType::F32, dims);
+    let mut first = weight("l0w", &[1, 768]);
+    first.metadata.insert("other", "key", "value");
+    let counter = tensor("step", DType::I64, &[1]).with_role(Role::Counter);
+    let tensors = vec![
+        first,
+        weight("l0b", &[1]),
+        weight("l1w", &[1, 2]),
+        weight("l1b", &[1]),
+        weight("more", &[1]),
+        counter,
+    ];
+    let checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
+    let set = [("arch", "simple:768x1x1"), ("content", "quantised")];
+    let expected = [
+        ("counter-dropped", "step"),
+        ("metadata-dropped", "metadata of tensors"),
+        ("quantized", "l0b"),
+        ("quantized", "l0w"),
+        ("quantized", "l1b"),
+        ("quantized", "l1w"),
+        ("weight-dropped", "more"),
+    ];
+    expect(losses(&checkpoint, "bullet", &set, "quantised.bin"), &expected);
+}
+
+#[test]
+fn every_kind_that_changes_the_function_stops_and_no_other() {
+    let (registry, source) = open(&dense(), &[0; 4096]);
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("out.nn");
+    let mut nn = conversion("nn", &[]);
+    for kind in [LossKind::WeightDropped, LossKind::Narrowed] {
+        let error = nn.plan(&registry, &source, &output).unwrap_err();
+        assert!(error.to_string().contains(&format!("--allow {}", kind.name())), "{error}");
+        nn.policy.accept(kind.name()).unwrap();
+    }
+    nn.plan(&registry, &source, &output).unwrap();
+    nn.policy.strict = true;
+    let error = nn.plan(&registry, &source, &output).unwrap_err();
+    assert!(error.to_string().contains("metadata-dropped"), "{error}");
+}
