@@ -2,7 +2,7 @@
 
 use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{
-    Block, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent,
+    Aspect, Block, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent,
     FileId, FormatInfo, Input, Limit, Limits, Loss, LossKind, Match, Network, OptionKind, OptionSpec,
     Options, OutputFile, Placed, Placement, Result, Shape, Side, Tensor, TensorId, Written,
 };
@@ -38,6 +38,7 @@ enum Fault {
     SealsTheWrongSum,
     Overlaps,
     LeavesTheDirectory,
+    KeepsLessThanItDeclares,
 }
 
 /// `MINI` · tensor count u8 · per tensor: name length u8, name, bytes u8 · all values · masked CRC-32C of each, u32.
@@ -63,6 +64,7 @@ const INFO: FormatInfo = FormatInfo {
 static SOUND: FormatInfo = INFO;
 static TWICE: FormatInfo = FormatInfo { options: &[OPTION, OPTION], ..INFO };
 static DOTTED: FormatInfo = FormatInfo { extensions: &[".mini"], ..INFO };
+static BOASTFUL: FormatInfo = FormatInfo { keeps: Aspect::ALL, ..INFO };
 
 impl Mini {
     fn is(&self, fault: Fault) -> bool {
@@ -80,6 +82,7 @@ impl Codec for Mini {
         match self.0 {
             Fault::OptionTwice => &TWICE,
             Fault::DottedExtension => &DOTTED,
+            Fault::KeepsLessThanItDeclares => &BOASTFUL,
             _ => &SOUND,
         }
     }
@@ -269,6 +272,7 @@ fn every_fault_is_noticed_and_named() {
         (Fault::SealsTheWrongSum, "the checksum does not match"),
         (Fault::Overlaps, "overlap"),
         (Fault::LeavesTheDirectory, "outside the output's directory"),
+        (Fault::KeepsLessThanItDeclares, "is declared as kept and does not come back"),
     ];
     for (fault, expected) in faults {
         let complaint = complaint(fault).unwrap_or_else(|| panic!("{fault:?} is not noticed"));

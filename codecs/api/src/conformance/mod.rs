@@ -5,6 +5,7 @@
 //! ckpt_api::conformance::check(&Toy, &[sample]);
 //! ```
 
+mod kept;
 mod memory;
 
 pub use memory::{read, read_given, write};
@@ -63,6 +64,8 @@ impl Sample {
 /// - Reading a file with any one byte changed does not panic, nor does placing what is read from it.
 /// - Where the codec writes: read → place → write → read gives the same checkpoint and values, twice the same bytes,
 ///   and no loss is declared that changes what the model computes.
+/// - What the format keeps ([`FormatInfo::keeps`]) comes back where a sample is given more of it, or the codec refuses it
+///   or declares a loss.
 ///
 /// # Panics
 /// When the codec breaks one of them, saying which sample and rule.
@@ -82,6 +85,7 @@ pub fn check(codec: &dyn Codec, samples: &[Sample]) {
         check_mutations(codec, sample);
         if !codec.info().writes.is_empty() {
             check_round_trip(codec, sample, &contents, &values);
+            kept::check_kept(codec, sample, &contents, &values);
         }
     }
 }
