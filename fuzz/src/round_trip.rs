@@ -2,7 +2,7 @@
 
 use crate::generate::Given;
 use crate::naive::permute;
-use ckpt_api::{Checkpoint, Codec, Input, Loss, Match, Options, Side, Tensor, conformance};
+use ckpt_api::{Checkpoint, Codec, Input, Loss, Match, Options, Role, Side, Tensor, conformance};
 use std::collections::BTreeMap;
 
 /// What came back.
@@ -32,6 +32,8 @@ pub fn round_trip(
     let placed = codec.place(&given.checkpoint, name, &options).expect("the format can hold it");
     let lost = placed.losses.iter().find(|loss| loss.kind.changes_function());
     assert_eq!(lost, None, "nothing is lost that changes what the model computes");
+    let mut unplaced = placed.unplaced(&given.checkpoint);
+    assert_eq!(unplaced.find(|(_, tensor)| tensor.role == Role::Weight), None, "every weight has a place");
     let store =
         |given: &Given, options| conformance::write(codec, &given.checkpoint, &given.values, name, options);
     let files = store(given, &write).expect("what was placed can be written");
