@@ -6,6 +6,7 @@ use crate::source::{OpenOptions, Source};
 use crate::store::Stage;
 use ckpt_api::{Error, Extent, Input, Match, ReadStore, Reading, Result, Side, TensorId};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// The parts of a result that are read on their own, and where each tensor of the plan is in them.
@@ -91,6 +92,7 @@ type Place<'a> = Vec<(String, u64, u64)>;
 /// Finds every tensor of the plan by where its bytes are; one without bytes by its name, or because it is the only one.
 fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec<(usize, TensorId)>> {
     let mut at: HashMap<Place, (usize, TensorId)> = HashMap::new();
+    let mut tied: HashMap<&str, (Place, (usize, TensorId))> = HashMap::new();
     let mut named: HashMap<&str, (usize, TensorId)> = HashMap::new();
     let mut bare = Vec::new();
     for (number, (part, reading)) in parts.iter().zip(readings).enumerate() {
@@ -104,7 +106,12 @@ fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec
             if place.is_empty() {
                 bare.push((number, placement.tensor));
             }
-            at.entry(place).or_insert((number, placement.tensor));
+            match at.entry(place) {
+                Entry::Vacant(entry) => drop(entry.insert((number, placement.tensor))),
+                Entry::Occupied(entry) => {
+                    tied.insert(&placement.name, (entry.key().clone(), (number, placement.tensor)));
+                }
+            }
             named.entry(placement.name.as_str()).or_insert((number, placement.tensor));
         }
     }
@@ -117,7 +124,11 @@ fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec
         let place = place(&entry.to.extents, name);
         let found = match place.is_empty() {
             true => named.get(entry.to.name.as_str()).or(alone),
-            false => at.get(&place),
+            // Ties lie at one place.
+            false => match tied.get(entry.to.name.as_str()) {
+                Some((other, tensor)) if *other == place => Some(tensor),
+                _ => at.get(&place),
+            },
         };
         found.copied().ok_or_else(|| missing(&entry, named.contains_key(entry.to.name.as_str()), &place))
     };

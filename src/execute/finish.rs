@@ -4,7 +4,7 @@ use super::read::{Files, mismatch};
 use super::result::{ItemResult, Rounding};
 use crate::plan::{Item, Plan};
 use ckpt_api::{Error, Extent, Result, Written};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What all items came to together.
 #[derive(Debug)]
@@ -114,7 +114,23 @@ impl Totals {
         Ok(())
     }
 
-    fn finished(self, plan: &Plan) -> Finished {
+    /// Gives what is written once the results of where it is written.
+    fn share(&mut self, plan: &Plan) {
+        if plan.shared().is_empty() {
+            return;
+        }
+        let numbers: HashMap<usize, usize> =
+            plan.tensors().enumerate().map(|(tensor, entry)| (entry.number, tensor)).collect();
+        for (number, other) in plan.shared() {
+            copy(&mut self.written, *other, *number);
+            let Some((number, other)) = numbers.get(number).zip(numbers.get(other)) else { continue };
+            copy(&mut self.rounding, *other, *number);
+            copy(&mut self.kept, *other, *number);
+        }
+    }
+
+    fn finished(mut self, plan: &Plan) -> Finished {
+        self.share(plan);
         let checksums = |extents: &[Extent], sums: &[u32]| {
             let pairs = extents.iter().zip(sums);
             pairs
@@ -130,5 +146,12 @@ impl Totals {
                 false => Written { checksums: checksums(&placement.extents, sums) },
             });
         Finished { written: written.collect(), rounding: self.rounding, kept: self.kept }
+    }
+}
+
+/// Copies one element over another.
+fn copy<T: Clone>(list: &mut [T], from: usize, to: usize) {
+    if let (Some(value), Some(slot)) = (list.get(from).cloned(), list.get_mut(to)) {
+        *slot = value;
     }
 }

@@ -69,19 +69,18 @@ pub(crate) fn default_segment_size(bytes: u64) -> u64 {
     (bytes / 32).clamp(LEAST, MOST)
 }
 
-/// Divides the writing of all tensors into segments of about `size` bytes, in the order in which the source stores what they
+/// Divides the writing of tensors, each with its number in the plan, into segments of about `size` bytes, in the order in which the source stores what they
 /// read: another order costs many times as much on a cold cache.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Defect`] where an extent of a target ends within an element.
 pub(crate) fn cut<'a, 'p>(
-    tensors: impl Iterator<Item = Cut<'a>>,
+    tensors: impl Iterator<Item = (u32, Cut<'a>)>,
     extents: impl Fn(u32) -> Extents<'p>,
     size: u64,
 ) -> Result<Vec<Segment>> {
     let mut pieces = Vec::new();
-    for (number, cut) in tensors.enumerate() {
-        let tensor = plan_number(number)?;
+    for (tensor, cut) in tensors {
         cut_one(tensor, &cut, size, &mut pieces).map_err(|error| error.tensor(cut.transfer.tensor))?;
     }
     Ok(group(pieces, &Places(extents), size))
@@ -450,7 +449,7 @@ mod tests {
         let transfer = route.transfer(tensor, from, &to.encoding, &[]);
         let regions = route.regions(&to.extents);
         let extents = Extents { source: &from.extents, target: &to.extents };
-        cut([Cut { transfer, target: to, regions }].into_iter(), |_| extents, size).unwrap()
+        cut([(0, Cut { transfer, target: to, regions })].into_iter(), |_| extents, size).unwrap()
     }
 
     fn shapes() -> impl Strategy<Value = (Vec<u64>, Vec<usize>)> {
@@ -533,7 +532,7 @@ mod tests {
             let extents = &places[number as usize].extents[..];
             Extents { source: extents, target: extents }
         };
-        let segments = cut(cuts, extents, 30).unwrap();
+        let segments = cut((0..).zip(cuts), extents, 30).unwrap();
         let pieces: Vec<usize> = segments.iter().map(|segment| segment.pieces.len()).collect();
         assert_eq!(pieces, [3, 2]);
     }
@@ -550,7 +549,7 @@ mod tests {
         let transfer = route.transfer(&tensor, &from, &to.encoding, &[]);
         let cuts = [Cut { transfer, target: &to, regions: vec![None, None] }];
         assert_eq!(
-            cut(cuts.into_iter(), |_| Extents::default(), 100).unwrap_err().kind(),
+            cut((0..).zip(cuts), |_| Extents::default(), 100).unwrap_err().kind(),
             ckpt_api::Kind::Defect
         );
     }

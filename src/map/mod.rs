@@ -8,7 +8,7 @@ use crate::mapping::Mapping;
 use crate::plan::{Comparison, Stored};
 use crate::recipe::{Join, Target, Transform, rebuild, transform};
 use crate::select::{Removed, remove, retype, select};
-use ckpt_api::{Contents, DType, Limits, Loss, Result};
+use ckpt_api::{Contents, DType, Limits, Loss, Result, Ties};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) struct Mapped {
     pub(crate) comparisons: Vec<Comparison>,
 }
 
-/// Carries out the wishes: selection, then the mapping, then transforms, then the dtype.
+/// Carries out the wishes: selection, then the mapping, then transforms, then the dtype. Finds the ties of what is left.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, [`ckpt_api::Kind::Mapping`] for a mapping that does not
@@ -65,6 +65,10 @@ pub(crate) fn map(contents: &Arc<Contents>, wishes: &Wishes<'_>) -> Result<Mappe
     if let Some(dtype) = wishes.dtype {
         let losses = retype(mapped.contents_mut(), dtype)?;
         mapped.losses.extend(losses);
+    }
+    let ties = Ties::of(&mapped.contents);
+    if !ties.is_empty() {
+        mapped.contents_mut().checkpoint.ties = ties;
     }
     Ok(mapped)
 }

@@ -35,6 +35,7 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     placed.check(&contents.checkpoint)?;
     losses.extend(losses_of(&contents, &placed, info));
     let entries = entries(&contents, &placed)?;
+    let shared = placed.shared(&contents.checkpoint.ties);
     let mut plan = Plan {
         source,
         target,
@@ -48,11 +49,12 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
         budget: Budget::default(),
         contents,
         placed: Arc::new(placed),
+        shared,
         entries,
         items: Vec::new(),
     };
-    plan.bytes_read = plan.tensors().fold(0, |sum, entry| sum.saturating_add(bytes(entry.from)));
-    plan.bytes_written = plan.tensors().fold(0, |sum, entry| sum.saturating_add(bytes(entry.to)));
+    plan.bytes_read = plan.written().fold(0, |sum, entry| sum.saturating_add(bytes(entry.from)));
+    plan.bytes_written = plan.written().fold(0, |sum, entry| sum.saturating_add(bytes(entry.to)));
     let size = match parts.resources.item_size {
         0 => default_segment_size(plan.bytes_written),
         size => size,

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ckpt_api::{
     Block, Checkpoint, Contents, Error, FileId, Limits, Loss, Metadata, OutputFile, Placed, Placement,
-    Reading, Repair, Result, Tensor, TensorId,
+    Reading, Repair, Result, Tensor, TensorId, Ties,
 };
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -270,7 +270,7 @@ impl Document<'_> {
         let block = |block: BlockDocument| {
             Ok(Block { file: block.file, offset: block.offset, bytes: decode(&block.base64)? })
         };
-        let contents = Contents {
+        let mut contents = Contents {
             checkpoint: Checkpoint { tensors, ..Checkpoint::default() },
             files: self.source_files.into_owned(),
             placements,
@@ -285,7 +285,9 @@ impl Document<'_> {
             readings: self.readings.into_owned(),
             ..Placed::default()
         };
+        contents.checkpoint.ties = Ties::of(&contents);
         Ok(Plan {
+            shared: placed.shared(&contents.checkpoint.ties),
             source: self.source.into_owned(),
             target: self.target.into_owned(),
             settings: self.settings.into_owned(),

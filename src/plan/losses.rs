@@ -9,14 +9,15 @@ use ckpt_api::{
     Aspect, Checkpoint, Contents, FormatInfo, Graph, Loss, LossKind, Placed, Placement, Role, Scaling,
     Tensor, TensorId,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Returns all losses of writing `contents` where `placed` says.
 pub(super) fn losses(contents: &Contents, placed: &Placed, info: &FormatInfo) -> Vec<Loss> {
     let target = Target { contents, placed, info, stored: stored(&contents.checkpoint, placed) };
     let declared = Declared::new(&placed.losses);
     let mut losses = placed.losses.clone();
-    let found = target.unstored().into_iter().chain(target.changed()).chain(target.not_kept());
+    let found =
+        target.unstored().into_iter().chain(target.changed()).chain(target.untied()).chain(target.not_kept());
     losses.extend(found.filter(|loss| !declared.covers(loss)));
     losses
 }
@@ -35,14 +36,17 @@ impl<'a> Declared<'a> {
         }
     }
 
-    /// Whether the codec declares the same thing, or more, about the same subject.
+    /// Whether the codec declares the same thing, or something worse, about the same subject.
     fn covers(&self, loss: &Loss) -> bool {
         let same = |kind: &LossKind| self.by_subject.contains(&(*kind, loss.subject.as_str()));
         match loss.kind {
             // There is one graph, whatever it is called.
             LossKind::GraphDropped => self.kinds.contains(&loss.kind),
             LossKind::Retyped => [LossKind::Retyped, LossKind::Narrowed].iter().any(same),
-            kind if is_absence(kind) => LossKind::ALL.iter().filter(|kind| is_absence(**kind)).any(same),
+            kind if is_absence(kind) => {
+                let is_as_bad = |other: &&LossKind| other.changes_function() || !kind.changes_function();
+                LossKind::ALL.iter().filter(|kind| is_absence(**kind)).filter(is_as_bad).any(same)
+            }
             kind => same(&kind),
         }
     }
@@ -150,6 +154,31 @@ impl<'a> Target<'a> {
             }
         }
         losses
+    }
+
+    /// Tensors that share their bytes in the source, and not in the target. Those that a mapping made of one tensor have
+    /// its stored name.
+    fn untied(&self) -> Vec<Loss> {
+        let mut kept: HashMap<TensorId, TensorId> = HashMap::new();
+        let mut losses = Vec::new();
+        for (tensor, first) in self.contents.checkpoint.ties.iter() {
+            let Some(own) = self.placement(tensor) else { continue };
+            let known = if self.placement(first).is_some() { first } else { tensor };
+            let other = *kept.entry(first).or_insert(known);
+            let is_shared = self.placement(other).is_some_and(|other| other.extents == own.extents);
+            let sources = (self.contents.tensor_at(tensor), self.contents.tensor_at(other));
+            let (Ok((own, from)), Ok((other, others_from))) = sources else { continue };
+            if !is_shared && from.name != others_from.name {
+                let detail =
+                    format!("shares its bytes with '{}' in the source, and is stored apart", other.name);
+                losses.push(Loss::new(LossKind::Untied, &own.name, detail));
+            }
+        }
+        losses
+    }
+
+    fn placement(&self, tensor: TensorId) -> Option<&'a Placement> {
+        self.stored.get(tensor.0).copied().flatten()
     }
 
     /// Whether the source stores the same integers, which are copied.

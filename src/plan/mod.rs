@@ -46,6 +46,8 @@ pub struct Plan {
     pub(crate) budget: Budget,
     pub(crate) contents: Arc<Contents>,
     pub(crate) placed: Arc<Placed>,
+    /// Placements whose bytes another placement writes: [`Placed::shared`].
+    shared: BTreeMap<usize, usize>,
     entries: Vec<Entry>,
     items: Vec<Item>,
 }
@@ -280,13 +282,28 @@ impl Plan {
         }
     }
 
-    /// Every tensor, to be cut into segments.
-    fn cuts(&self) -> impl Iterator<Item = Cut<'_>> {
-        self.entries.iter().zip(0..).filter_map(|(entry, number)| {
+    /// Every tensor whose bytes are written, by its number, to be cut into segments.
+    fn cuts(&self) -> impl Iterator<Item = (u32, Cut<'_>)> {
+        let written = self.entries.iter().zip(0..).filter(|(entry, _)| !self.is_shared(entry.number));
+        written.filter_map(|(entry, number)| {
             let target = self.target_of(number)?;
             let regions = entry.route.regions(&target.extents);
-            Some(Cut { transfer: self.transfer(number)?, target, regions })
+            Some((number, Cut { transfer: self.transfer(number)?, target, regions }))
         })
+    }
+
+    /// Placements whose bytes another placement writes, and that one.
+    pub(crate) fn shared(&self) -> &BTreeMap<usize, usize> {
+        &self.shared
+    }
+
+    fn is_shared(&self, placement: usize) -> bool {
+        self.shared.contains_key(&placement)
+    }
+
+    /// Every tensor whose bytes are written.
+    fn written(&self) -> impl Iterator<Item = TensorEntry<'_>> {
+        self.tensors().filter(|entry| !self.is_shared(entry.number))
     }
 
     /// Where a tensor lies on both sides.

@@ -1,6 +1,6 @@
 //! The intermediate that all codecs share.
 
-use crate::{Activation, Error, Graph, Metadata, Result, Tensor, TensorId};
+use crate::{Activation, Error, Graph, Metadata, Result, Tensor, TensorId, Ties};
 use std::collections::{BTreeMap, HashMap};
 
 /// A graph, named tensors, metadata. It describes; the bytes stay where the [`crate::Placement`]s say.
@@ -12,6 +12,9 @@ pub struct Checkpoint {
     pub tensors: Vec<Tensor>,
     /// Everything else.
     pub metadata: Metadata,
+    /// Which tensors share their bytes in the source. The engine fills it in before [`crate::Codec::place`]; a codec that
+    /// reads leaves it empty.
+    pub ties: Ties,
 }
 
 impl Checkpoint {

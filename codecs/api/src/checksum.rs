@@ -5,7 +5,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use serde::{Deserialize, Serialize};
 
 /// A checksum over an extent's bytes as stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Checksum {
     /// Which checksum.
     pub algorithm: ChecksumAlgorithm,

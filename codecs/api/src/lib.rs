@@ -40,6 +40,7 @@ mod read_at;
 mod scattered;
 mod store;
 mod tensor;
+mod ties;
 mod tiles;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
@@ -65,4 +66,5 @@ pub use read_at::{ReadAt, read_exact_at};
 pub use scattered::ScatteredChecksum;
 pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
+pub use ties::Ties;
 pub use tiles::{AxisPart, Tile};

@@ -64,6 +64,8 @@ loss_kinds! {
     DuplicateDropped = "duplicate-dropped", false;
     /// A tensor added to another, which computes the same, and no longer there by itself.
     Merged = "merged", false;
+    /// Tensors that share their bytes in the source, stored apart.
+    Untied = "untied", false;
     /// An optimizer's slots and hyper-parameters.
     OptimizerDropped = "optimizer-dropped", false;
     /// Step, epoch and save counters.

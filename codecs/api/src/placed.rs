@@ -1,9 +1,11 @@
 //! What a codec says when it writes.
 
 use crate::fit::check_fit;
-use crate::{ArchitectureFile, Aspect, Checkpoint, Error, FileId, Loss, Placement, Result, Tensor, TensorId};
+use crate::{
+    ArchitectureFile, Aspect, Checkpoint, Error, FileId, Loss, Placement, Result, Tensor, TensorId, Ties,
+};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where everything goes: the result of [`crate::Codec::place`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,14 +46,14 @@ pub struct Reading {
 
 impl Placed {
     /// Checks what the engine relies on: names of files stay below the output's directory and are unique; placements fit
-    /// their tensors; no two pieces overlap or lie outside their file.
+    /// their tensors; no two pieces overlap or lie outside their file, but for tied tensors that share all their extents.
     ///
     /// # Errors
     /// [`crate::Kind::Defect`]: the codec is wrong, not the input.
     pub fn check(&self, checkpoint: &Checkpoint) -> Result<()> {
         self.check_files()?;
         self.check_tensors(checkpoint)?;
-        self.check_pieces()
+        self.check_pieces(&self.shared(&checkpoint.ties))
     }
 
     fn check_files(&self) -> Result<()> {
@@ -84,6 +86,28 @@ impl Placed {
         tensors.filter(|(_, (_, placed))| !placed).map(|(id, (tensor, _))| (TensorId(id), tensor))
     }
 
+    /// From the number of each placement that has the extents of an earlier one, because their tensors are ties, to that
+    /// of the earlier one. Their bytes are written once.
+    pub fn shared(&self, ties: &Ties) -> BTreeMap<usize, usize> {
+        let mut shared = BTreeMap::new();
+        if ties.is_empty() {
+            return shared;
+        }
+        let mut seen = HashMap::with_capacity(self.placements.len());
+        for (number, placement) in self.placements.iter().enumerate() {
+            let Placement { tensor, extents, encoding, .. } = placement;
+            if !placement.added.is_empty() || extents.iter().all(|extent| extent.len == 0) {
+                continue;
+            }
+            let key = (ties.first_of(*tensor), extents, encoding);
+            let (earlier, other) = *seen.entry(key).or_insert((number, *tensor));
+            if other != *tensor {
+                shared.insert(number, earlier);
+            }
+        }
+        shared
+    }
+
     fn check_tensors(&self, checkpoint: &Checkpoint) -> Result<()> {
         let mut names = HashSet::with_capacity(self.placements.len());
         for placement in &self.placements {
@@ -108,9 +132,10 @@ impl Placed {
         Ok(())
     }
 
-    fn check_pieces(&self) -> Result<()> {
+    fn check_pieces(&self, shared: &BTreeMap<usize, usize>) -> Result<()> {
         let blocks = self.blocks.iter().map(|block| (block.file, block.offset, block.bytes.len() as u64));
-        let extents = self.placements.iter().flat_map(|placement| &placement.extents);
+        let alone = self.placements.iter().enumerate().filter(|(number, _)| !shared.contains_key(number));
+        let extents = alone.flat_map(|(_, placement)| &placement.extents);
         let extents = extents.map(|extent| (extent.file, extent.offset, extent.len));
         let mut pieces: Vec<(FileId, u64, u64)> = blocks.chain(extents).collect();
         pieces.sort_unstable();
@@ -250,6 +275,44 @@ mod tests {
             assert_eq!(error.kind(), crate::Kind::Defect);
             assert!(error.to_string().contains(message), "{message}: {error}");
         }
+    }
+
+    /// Two tensors of the same bytes in the source, which share their extents.
+    fn tied() -> (Checkpoint, Placed) {
+        let mut contents = crate::Contents { checkpoint: checkpoint(), ..crate::Contents::default() };
+        let (mut tensor, mut placed) = (contents.checkpoint.tensors[0].clone(), placed());
+        tensor.name = "again".into();
+        contents.checkpoint.tensors.push(tensor);
+        let first = placed.placements[0].clone();
+        placed.placements.push(Placement { tensor: TensorId(1), name: "again".into(), ..first });
+        contents.placements.clone_from(&placed.placements);
+        contents.checkpoint.ties = Ties::of(&contents);
+        (contents.checkpoint, placed)
+    }
+
+    #[test]
+    fn ties_may_share_all_their_extents() {
+        let (checkpoint, placed) = tied();
+        placed.check(&checkpoint).unwrap();
+        assert_eq!(placed.shared(&checkpoint.ties), BTreeMap::from([(1, 0)]));
+    }
+
+    #[test]
+    fn tensors_that_are_no_ties_share_no_extents() {
+        let (mut checkpoint, placed) = tied();
+        checkpoint.ties = Ties::default();
+        assert!(placed.check(&checkpoint).unwrap_err().to_string().contains("overlap"));
+    }
+
+    #[test]
+    fn ties_that_overlap_in_part_or_are_encoded_differently_are_refused() {
+        let (checkpoint, mut placed) = tied();
+        placed.files[0].len = None;
+        placed.placements[1].extents[0].offset = 8;
+        assert!(placed.check(&checkpoint).unwrap_err().to_string().contains("overlap"));
+        let (checkpoint, mut placed) = tied();
+        placed.placements[1].encoding.endian = crate::Endian::Big;
+        assert!(placed.check(&checkpoint).unwrap_err().to_string().contains("overlap"));
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub enum AddedAxis {
 }
 
 /// A box within something larger that is stored as one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {
     /// First index on each axis, in logical axis order.
     pub start: Vec<u64>,
@@ -105,7 +105,7 @@ pub struct Window {
 }
 
 /// A contiguous run of bytes in one file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Extent {
     /// Which file.
     pub file: FileId,
@@ -131,7 +131,7 @@ pub struct Region {
 }
 
 /// How stored bytes encode a tensor's elements.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Encoding {
     /// Stored element type.
     pub dtype: DType,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A logical axis that is stored as several: an index on it is written as digits, the slowest first.
 ///
 /// An axis of length 32 with `lens` 2 and 4 is stored as three axes of lengths 4, 2 and 4: index 23 is 2, 1, 3.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tile {
     /// The logical axis.
     pub axis: usize,

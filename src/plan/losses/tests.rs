@@ -1,6 +1,7 @@
 use super::*;
 use ckpt_api::{
-    Added, AddedAxis, DType, Encoding, Extent, FileId, Network, Node, Op, Quantization, Rounding, Shape, Slot,
+    Added, AddedAxis, DType, Encoding, Extent, FileId, Network, Node, Op, Quantization, Rounding, Shape,
+    Slot, Ties,
 };
 use std::num::NonZeroU32;
 
@@ -152,7 +153,8 @@ fn a_tensor_that_is_only_added_to_others_is_merged_once() {
 
 #[test]
 fn what_a_codec_declares_itself_appears_once_in_its_words() {
-    let contents = contents(vec![tensor("w", DType::F32), tensor("step", DType::I64)]);
+    let counter = tensor("step", DType::I64).with_role(Role::Counter);
+    let contents = contents(vec![tensor("w", DType::F32), counter]);
     let half = Encoding { dtype: DType::F16, ..Encoding::row_major(&contents.checkpoint.tensors[0]) };
     let own = vec![
         Loss::new(LossKind::Narrowed, "w", "halved"),
@@ -171,6 +173,7 @@ fn a_weaker_loss_of_the_codec_does_not_hide_a_stronger_one() {
         Placed { placements: vec![placement(0, half)], losses: vec![retyped], ..Placed::default() };
     assert!(kinds(&contents, &placed).contains(&(LossKind::Narrowed, "w".into())));
     placed.placements.clear();
+    placed.losses = vec![Loss::new(LossKind::CounterDropped, "w", "only counts")];
     assert!(kinds(&contents, &placed).contains(&(LossKind::WeightDropped, "w".into())));
 }
 
@@ -220,4 +223,45 @@ fn what_a_codec_leaves_out_is_lost_for_its_reason_with_its_own_metadata_of_tenso
     let found = losses(&contents, &Placed { left_out, ..placed(&contents) }, &rich());
     let of_metadata = found.iter().find(|loss| loss.subject == "metadata of tensors").unwrap();
     assert_eq!(of_metadata.detail, "of 2 tensors: as asked");
+}
+
+/// Three tensors of the same bytes, stored under their own names.
+fn tied() -> Contents {
+    let mut contents = contents(["a", "b", "c"].map(|name| tensor(name, DType::F32)).to_vec());
+    contents.checkpoint.ties = Ties::of(&contents);
+    contents
+}
+
+/// The target of a codec that stores every tensor apart.
+fn apart(contents: &Contents) -> Placed {
+    let mut placed = placed(contents);
+    for (number, placement) in placed.placements.iter_mut().enumerate() {
+        placement.extents[0].offset = 8 * number as u64;
+    }
+    placed
+}
+
+#[test]
+fn ties_that_are_stored_apart_are_untied_each_from_the_first() {
+    let contents = tied();
+    let detail = "shares its bytes with 'a' in the source, and is stored apart";
+    let expected = ["b", "c"].map(|name| Loss::new(LossKind::Untied, name, detail));
+    assert_eq!(losses(&contents, &apart(&contents), &rich()), expected);
+    assert_eq!(losses(&contents, &placed(&contents), &rich()), []);
+}
+
+#[test]
+fn a_tie_whose_first_tensor_is_dropped_is_untied_from_the_next() {
+    let contents = tied();
+    let mut placed = apart(&contents);
+    placed.placements.remove(0);
+    let found = kinds(&contents, &placed);
+    assert_eq!(found, [(LossKind::WeightDropped, "a".into()), (LossKind::Untied, "c".into())]);
+}
+
+#[test]
+fn tensors_that_a_mapping_made_of_one_are_not_untied() {
+    let mut contents = tied();
+    contents.placements.iter_mut().for_each(|placement| placement.name = "shared".into());
+    assert_eq!(losses(&contents, &apart(&contents), &rich()), []);
 }

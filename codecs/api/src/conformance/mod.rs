@@ -10,7 +10,9 @@ mod memory;
 
 pub use memory::{read, read_given, write};
 
-use crate::{Codec, Contents, FormatInfo, Input, Limit, Limits, Match, Options, Placed, Side};
+use crate::{
+    Checkpoint, Codec, Contents, FormatInfo, Input, Limit, Limits, Match, Options, Placed, Side, Ties,
+};
 use memory::place;
 use std::collections::{BTreeMap, HashSet};
 
@@ -210,7 +212,7 @@ fn check_mutations(codec: &dyn Codec, sample: &Sample) {
 
 fn check_round_trip(codec: &dyn Codec, sample: &Sample, contents: &Contents, values: &[Vec<u8>]) {
     let name = sample.name;
-    let checkpoint = &contents.checkpoint;
+    let checkpoint = &Checkpoint { ties: Ties::of(contents), ..contents.checkpoint.clone() };
     let unwritable = |error| -> Placed { panic!("{name}: what was read cannot be written: {error}") };
     let placed = place(codec, checkpoint, &sample.output, &sample.write).unwrap_or_else(unwritable);
     let lossy = placed.losses.iter().find(|loss| loss.kind.changes_function());
