@@ -106,8 +106,8 @@ impl Memory {
             checksum.value = Some(running.finish());
             let offset = self.file.len() as u64;
             self.file.extend(&bytes);
-            let region = (sliced && !array.shape.is_empty()).then(|| Box::new(region));
-            Extent { file: FileId(0), offset, len: bytes.len() as u64, region, checksum: Some(checksum) }
+            let region = (sliced && !array.shape.is_empty()).then_some(region);
+            Extent::new(FileId(0), offset, bytes.len() as u64).with_region(region).with_checksum(checksum)
         });
         let extents = extents.collect();
         let id = TensorId(self.contents.placements.len());

@@ -31,6 +31,8 @@ limits! {
     HeaderBytes = "header_bytes", 256 << 20;
     /// Bytes of one table block after decompression.
     BlockBytes = "block_bytes", 64 << 20;
+    /// Bytes of one compressed chunk that is decompressed as a whole, because its bytes are shuffled.
+    ChunkBytes = "chunk_bytes", 64 << 20;
     /// Tensors in a checkpoint.
     Tensors = "tensors", 2_000_000;
     /// Axes of one tensor.
