@@ -19,6 +19,7 @@ mod html;
 pub mod inspect;
 pub mod mapping;
 mod matrix;
+pub mod pattern;
 mod plan;
 pub mod receipt;
 pub mod recipe;

@@ -1,43 +1,44 @@
-//! Choosing tensors by name, and changing their dtype, before anything is placed.
+//! Selects tensors by name, and changes their dtype, before anything is placed.
 
+use crate::pattern::Selector;
 use ckpt_api::{Contents, DType, Error, Loss, LossKind, Result, Role, TensorId};
 use std::collections::HashSet;
 
-/// What was taken out of a checkpoint because the user said so.
+/// The tensors that were removed from a checkpoint at the user's request.
 #[derive(Debug, Default)]
 pub(crate) struct Removed {
-    /// The tensors.
+    /// Their names.
     pub(crate) names: Vec<String>,
-    /// What went with them although nobody asked for that.
+    /// What was lost with them.
     pub(crate) losses: Vec<Loss>,
 }
 
 /// Keeps the tensors that match an `include` pattern (all, if there is none) and no `exclude` pattern.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, or when nothing is left.
+/// [`ckpt_api::Kind::Usage`] for a malformed pattern, a pattern that matches nothing, or when no tensor is left.
 pub(crate) fn select(contents: &mut Contents, include: &[String], exclude: &[String]) -> Result<Removed> {
     let names: Vec<&str> = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-    for pattern in include.iter().chain(exclude) {
-        if !names.iter().any(|name| matches(pattern, name)) {
-            return Err(Error::usage("the pattern matches no tensor")
-                .field(pattern.as_str())
-                .help(ckpt_api::nearest(pattern, names.iter().copied())));
-        }
-    }
-    let kept = |name: &str| {
-        (include.is_empty() || include.iter().any(|pattern| matches(pattern, name)))
-            && !exclude.iter().any(|pattern| matches(pattern, name))
-    };
+    let included = matches_any(include, &names)?;
+    let excluded = matches_any(exclude, &names)?;
+    let is_kept = |(included, excluded): (&bool, &bool)| (include.is_empty() || *included) && !excluded;
+    let kept = included.iter().zip(&excluded).map(is_kept);
     let dropped: Vec<String> =
-        names.iter().filter(|name| !kept(name)).map(|name| (*name).to_owned()).collect();
+        names.iter().zip(kept).filter(|(_, kept)| !kept).map(|(name, _)| (*name).to_owned()).collect();
     if dropped.len() == names.len() && !names.is_empty() {
-        return Err(Error::usage("no tensor is left").help("loosen --include and --exclude"));
+        return Err(Error::usage("no tensor is left").help("include more tensors, or exclude fewer"));
     }
     Ok(remove(contents, dropped))
 }
 
-/// Takes tensors out, and the graph where it needs one of them; a slot whose tensor goes belongs to none.
+/// Returns, for each name, whether a pattern matches it.
+fn matches_any(patterns: &[String], names: &[&str]) -> Result<Vec<bool>> {
+    let selectors = patterns.iter().map(|text| Selector::parse(text)).collect::<Result<Vec<_>>>()?;
+    let matches = Selector::matches(&selectors, names)?;
+    Ok(matches.iter().map(|selectors| !selectors.is_empty()).collect())
+}
+
+/// Removes tensors, and the graph if it needs one of them. The optimizer slots of a removed tensor belong to no tensor then.
 pub(crate) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
     let gone: HashSet<&str> = names.iter().map(String::as_str).collect();
     if gone.is_empty() {
@@ -57,7 +58,7 @@ pub(crate) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
     Removed { losses, names }
 }
 
-/// Takes the graph out where it needs a tensor that is gone; `why` says how it went.
+/// Removes the graph if it needs a tensor that is gone; `why` completes the sentence "layer needs tensor, which …".
 pub(crate) fn drop_graph_without(contents: &mut Contents, gone: &HashSet<&str>, why: &str) -> Option<Loss> {
     let nodes = contents.checkpoint.graph.iter().flat_map(|graph| &graph.nodes);
     let needed = nodes
@@ -70,10 +71,10 @@ pub(crate) fn drop_graph_without(contents: &mut Contents, gone: &HashSet<&str>, 
     Some(Loss::new(LossKind::GraphDropped, "graph", needed))
 }
 
-/// Makes every floating-point weight a `dtype`; says what that does to its values.
+/// Changes the dtype of every floating-point weight; returns the losses.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] for a dtype that floating-point numbers cannot be converted to.
+/// [`ckpt_api::Kind::Usage`] for a dtype to which floating-point numbers cannot be converted.
 pub(crate) fn retype(contents: &mut Contents, dtype: DType) -> Result<Vec<Loss>> {
     if !dtype.is_float() || !crate::transform::castable(DType::F32, dtype) {
         let known =
@@ -93,35 +94,12 @@ pub(crate) fn retype(contents: &mut Contents, dtype: DType) -> Result<Vec<Loss>>
             losses.push(Loss::new(
                 kind,
                 &tensor.name,
-                format!("{} becomes {dtype}, as asked with --dtype", tensor.dtype),
+                format!("{} becomes {dtype}, as requested", tensor.dtype),
             ));
             tensor.dtype = dtype;
         }
     }
     Ok(losses)
-}
-
-/// `*` stands for any characters, `?` for one.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n, mut star) = (0, 0, None);
-    while n < name.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == name[n] => (p, n) = (p + 1, n + 1),
-            _ => match star {
-                Some((at, taken)) => {
-                    star = Some((at, taken + 1));
-                    (p, n) = (at + 1, taken + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
 }
 
 #[cfg(test)]
@@ -143,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_keeps_its_place_and_its_graph_if_that_needs_nothing_else() {
+    fn the_selected_tensors_keep_their_places_and_a_graph_that_needs_no_others() {
         let mut contents = contents();
-        let removed = select(&mut contents, &["*w".into()], &["a*".into()]).unwrap();
+        let removed = select(&mut contents, &["**w".into()], &["a/*".into()]).unwrap();
         assert_eq!((removed.names, removed.losses), (vec!["a/w".to_owned(), "c".to_owned()], vec![]));
         assert_eq!(
             (contents.placements[0].tensor, contents.placements[0].name.as_str()),
@@ -155,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_that_goes_with_a_tensor_is_a_loss() {
+    fn a_graph_that_needs_an_excluded_tensor_is_a_loss() {
         let mut contents = contents();
         let removed = select(&mut contents, &[], &["b/w".into()]).unwrap();
         assert!(contents.checkpoint.graph.is_none());
@@ -164,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_outlives_its_tensor_as_a_tensor_of_its_own() {
+    fn the_slot_of_an_excluded_tensor_stays_as_a_tensor_of_its_own() {
         let mut contents = contents();
         let slot =
             |variable: &str| Some(Box::new(ckpt_api::Slot { variable: variable.into(), name: "m".into() }));
@@ -176,8 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_matches_nothing_and_a_choice_that_leaves_nothing_are_errors() {
-        for (include, exclude) in [(vec!["x*".to_owned()], vec![]), (vec![], vec!["*".to_owned()])] {
+    fn a_pattern_that_matches_nothing_and_a_selection_that_leaves_nothing_are_errors() {
+        for (include, exclude) in [(vec!["x*".to_owned()], vec![]), (vec![], vec!["**".to_owned()])] {
             let error = select(&mut contents(), &include, &exclude).unwrap_err();
             assert_eq!(error.kind(), ckpt_api::Kind::Usage);
         }
@@ -192,17 +170,5 @@ mod tests {
         assert_eq!(losses.len(), 1);
         assert_eq!((losses[0].subject.as_str(), losses[0].kind), ("c", LossKind::Narrowed));
         assert_eq!(retype(&mut contents, DType::I8).unwrap_err().kind(), ckpt_api::Kind::Usage);
-    }
-
-    #[test]
-    fn a_star_stands_for_anything_and_a_question_mark_for_one() {
-        for (pattern, name) in
-            [("*", ""), ("a*", "a/b/c"), ("*/kernel", "x/y/kernel"), ("h?", "h1"), ("a*b*c", "aXbbYc")]
-        {
-            assert!(matches(pattern, name), "{pattern} {name}");
-        }
-        for (pattern, name) in [("", "a"), ("a", "ab"), ("h?", "h12"), ("*x", "xy")] {
-            assert!(!matches(pattern, name), "{pattern} {name}");
-        }
     }
 }

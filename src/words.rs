@@ -8,6 +8,21 @@ pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, what: &str) ->
     format!("{number} {what}{}", if number == N::from(1) { "" } else { "s" })
 }
 
+/// A name in quotation marks, as [`printable`] shows it.
+pub(crate) fn quote(name: &str) -> String {
+    format!("'{}'", printable(name))
+}
+
+/// A name on one line: shortened, its invisible characters escaped.
+pub(crate) fn printable(name: &str) -> String {
+    const SHOWN: usize = 160;
+    let mut text: String = name.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if name.chars().nth(SHOWN).is_some() {
+        text.push('…');
+    }
+    text
+}
+
 /// Text from a file, without characters that could steer a terminal or hide what it says.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if all_bytes(text, |byte| matches!(byte, b' '..=b'~')) {

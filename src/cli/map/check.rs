@@ -1,8 +1,8 @@
-//! `ckpt map check`.
+//! The command `ckpt map check`.
 
 use super::super::common::Looking;
 use super::super::{Report, render, to_json};
-use super::{Chosen, sources};
+use super::{MappingArgument, sources};
 use crate::mapping::{Applied, RuleReport};
 use crate::recipe::rebuild;
 use crate::select::remove;
@@ -14,17 +14,17 @@ use std::fmt::Write;
 #[derive(Args)]
 pub(in crate::cli) struct Arguments {
     #[command(flatten)]
-    chosen: Chosen,
+    mapping: MappingArgument,
     #[command(flatten)]
     looking: Looking,
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let limits = arguments.looking.reading.limits()?;
-    let mapping = arguments.chosen.read(&limits)?;
+    let mapping = arguments.mapping.read(&limits)?;
     let mut source = arguments.looking.open()?;
     let applied = mapping.apply_to(&source.checkpoint().tensors, &limits)?;
-    // As a conversion does it: whether the steps fit the shapes shows here.
+    // A conversion does the same: this checks that the steps fit the shapes.
     remove(source.contents_mut(), applied.dropped.clone());
     rebuild(source.contents_mut(), &applied.targets)?;
     let rules = mapping.rules();
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     .into())
 }
 
-/// `made` holds the targets.
+/// Writes the report; `made` has the target tensors.
 fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport]) -> String {
     let ids = made.by_name();
     let rows = applied.targets.iter().map(|target| {
@@ -51,7 +51,7 @@ fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport]) -> String {
     for rule in rules {
         let _ = writeln!(text, "{}", render::plain(&rule.rule));
         let _ = match (&rule.inverse, &rule.why_not) {
-            (Some(inverse), _) => writeln!(text, "    backwards: {}", render::plain(inverse)),
+            (Some(inverse), _) => writeln!(text, "    inverse: {}", render::plain(inverse)),
             (None, why) => {
                 let why = why.as_deref().unwrap_or_default();
                 writeln!(text, "    no inverse: {}", render::plain(why))
