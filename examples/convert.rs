@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let registry = Registry::builtin();
     let source = Source::open(&registry, input, &OpenOptions::default())?;
-    let planned = Conversion::default().plan(&registry, source, output)?;
+    let planned = Conversion::default().plan(&registry, &source, output)?;
     for loss in &planned.plan().losses {
         println!("not carried over: {} ({})", loss.subject, loss.kind.name());
     }

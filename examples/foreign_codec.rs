@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let source = Source::read(&registry, Input::memory("m.toy", files), &OpenOptions::default())?;
     println!("read as {}: {}", source.format(), source.reason());
     let scratch = tempfile::tempdir()?;
-    let planned = Conversion::default().plan(&registry, source, scratch.path().join("m.safetensors"))?;
+    let planned = Conversion::default().plan(&registry, &source, scratch.path().join("m.safetensors"))?;
     let summary = planned.execute(&Execution::default(), &|_bytes| ())?;
     println!("wrote {} tensor, {} bytes", summary.tensors, summary.bytes);
     Ok(())

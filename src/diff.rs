@@ -1,84 +1,118 @@
-//! Two checkpoints, tensor by tensor.
+//! Compares two checkpoints tensor by tensor.
 
-use crate::execute::{Budget, default_threads, in_parallel, in_step};
+use crate::execute::in_lockstep;
+use crate::layout::axis_order;
+use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use crate::transform::for_each_number;
 use ckpt_api::{DType, Encoding, Result, Shape, Tensor, TensorId};
 use serde::Serialize;
+use std::collections::HashMap;
 
-/// How far values may differ: `|a − b| ≤ absolute + relative·|b|`, element by element. Zero and zero is bit equality.
+/// How far a value `x` may be from its reference: `|x − ref| ≤ absolute + relative·|ref|`, element by element.
+///
+/// The reference is always the first checkpoint's value (`a`), here and in `verify`: exchanging the checkpoints can
+/// change the outcome. Where both parts are 0, equal bits are demanded. NaN is within tolerance of NaN alone, and an
+/// infinity of itself alone.
+///
+/// ```
+/// use ckpt::diff::Tolerance;
+/// let tolerance = Tolerance { absolute: 0.0, relative: 0.1 };
+/// assert!(tolerance.allows(10.0, 9.0) && !tolerance.allows(9.0, 10.0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Tolerance {
-    /// Absolute part.
+    /// The absolute part, `atol`.
     pub absolute: f64,
-    /// Part relative to the second checkpoint's value.
+    /// The part relative to the reference, `rtol`.
     pub relative: f64,
 }
 
-/// The result of a comparison.
+impl Tolerance {
+    /// Whether equal bits are demanded.
+    pub fn is_exact(self) -> bool {
+        self.absolute == 0.0 && self.relative == 0.0
+    }
+
+    /// Returns whether `value` is within the tolerance of `reference`.
+    pub fn allows(self, reference: f64, value: f64) -> bool {
+        if reference.is_nan() || value.is_nan() {
+            return reference.is_nan() && value.is_nan();
+        }
+        if self.is_exact() {
+            return reference.to_bits() == value.to_bits();
+        }
+        let error = (value - reference).abs();
+        reference == value || (error.is_finite() && error <= self.absolute + self.relative * reference.abs())
+    }
+}
+
+/// The result of comparing two checkpoints.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// The rule that was applied.
+    /// The tolerance that was applied.
     pub tolerance: Tolerance,
-    /// Names that only the first has.
+    /// Names that only the first checkpoint has.
     pub only_in_a: Vec<String>,
-    /// Names that only the second has.
+    /// Names that only the second checkpoint has.
     pub only_in_b: Vec<String>,
-    /// What both have, in the first one's order.
+    /// Tensors whose names both have, in the first checkpoint's order.
     pub tensors: Vec<TensorDifference>,
 }
 
 /// The comparison of one tensor.
 #[derive(Clone, Debug, Serialize)]
 pub struct TensorDifference {
-    /// Name in both.
+    /// Name in both checkpoints.
     pub name: String,
-    /// dtype and shape in each.
+    /// dtype and shape in the first checkpoint.
     pub a: (DType, Shape),
-    /// dtype and shape in each.
+    /// dtype and shape in the second checkpoint.
     pub b: (DType, Shape),
-    /// What was found.
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What the comparison of one tensor found.
+/// The result of comparing one tensor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The same bits.
+    /// All bits are equal.
     Equal,
-    /// Different bits, all within the tolerance.
+    /// Bits differ, and all values are within the tolerance.
     Close(Distance),
-    /// Values outside the tolerance.
+    /// Values are outside the tolerance.
     Different(Distance),
-    /// dtypes, or shapes that no naming of axes reconciles: not compared.
+    /// Not compared: the dtypes differ, or the shapes differ under any order of named axes.
     Incomparable,
 }
 
 /// How far two tensors are apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Distance {
-    /// Elements with different bits.
+    /// Elements that differ bitwise.
     pub differing: u64,
     /// Elements outside the tolerance.
     pub outside: u64,
     /// Largest absolute difference; infinite where a NaN or infinity has no equal.
     pub max_absolute: f64,
-    /// Position, row-major in the first one's shape, of the first element with different bits.
+    /// Row-major position of the first element that differs bitwise, in the first checkpoint's shape.
     pub first: u64,
 }
 
 impl Difference {
-    /// Whether everything that both have agrees within the tolerance, and neither has more.
+    /// Whether both checkpoints have the same tensors, all within the tolerance.
     pub fn agrees(&self) -> bool {
         let within = |tensor: &TensorDifference| matches!(tensor.outcome, Outcome::Equal | Outcome::Close(_));
         self.only_in_a.is_empty() && self.only_in_b.is_empty() && self.tensors.iter().all(within)
     }
 }
 
-/// Compares all tensors of two checkpoints by name, streaming both. Where both name their axes, a different order
-/// of the same axes is no difference.
+/// Compares all tensors of two checkpoints by name, in bounded memory. The first checkpoint is the reference.
+///
+/// Axes are compared by their names where both checkpoints name them: another order of the same axes is not a
+/// difference.
 ///
 /// # Errors
 /// Whatever keeps a tensor from being read.
@@ -92,119 +126,172 @@ impl Difference {
 /// ```
 pub fn diff(a: &Source, b: &Source, tolerance: Tolerance) -> Result<Difference> {
     let (names_a, names_b) = (a.checkpoint().by_name(), b.checkpoint().by_name());
-    let missing = |from: &Source, other: &std::collections::HashMap<&str, TensorId>| -> Vec<String> {
+    let missing = |from: &Source, other: &HashMap<&str, TensorId>| -> Vec<String> {
         let names = from.checkpoint().tensors.iter().map(|tensor| &tensor.name);
         names.filter(|name| !other.contains_key(name.as_str())).cloned().collect()
     };
-    let pairs: Vec<(TensorId, TensorId)> = a
-        .checkpoint()
-        .tensors
-        .iter()
-        .filter_map(|tensor| Some((names_a[tensor.name.as_str()], *names_b.get(tensor.name.as_str())?)))
-        .collect();
-    let tensors = in_parallel(&pairs, default_threads(), |(ia, ib)| compare(a, ia, b, ib, tolerance))?;
+    let common = a.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
+    let pairs: Vec<(TensorId, TensorId)> =
+        common.filter_map(|name| Some((*names_a.get(name)?, *names_b.get(name)?))).collect();
+    let tensors = in_parallel(&pairs, default_threads(), |(ia, ib)| {
+        compare(&Side::new(a, ia), &Side::new(b, ib), tolerance)
+    })?;
     Ok(Difference { tolerance, only_in_a: missing(a, &names_b), only_in_b: missing(b, &names_a), tensors })
 }
 
-/// Whether two tensors of one checkpoint are equal, bit for bit.
-///
-/// # Errors
-/// Whatever keeps a tensor from being read.
-pub(crate) fn are_equal(source: &Source, a: TensorId, b: TensorId) -> Result<bool> {
-    let difference = compare(source, a, source, b, Tolerance::default())?;
-    Ok(difference.a == difference.b && difference.outcome == Outcome::Equal)
+/// A tensor and the encoding that its elements are compared in.
+struct Side<'a> {
+    source: &'a Source,
+    id: TensorId,
+    tensor: &'a Tensor,
+    encoding: Encoding,
 }
 
-fn compare(
-    a: &Source,
-    ia: TensorId,
-    b: &Source,
-    ib: TensorId,
-    tolerance: Tolerance,
-) -> Result<TensorDifference> {
-    let (ta, tb) = (&a.checkpoint().tensors[ia.0], &b.checkpoint().tensors[ib.0]);
-    let (ea, mut eb) = (a.canonical(ia), b.canonical(ib));
-    let described = |outcome| TensorDifference {
-        name: ta.name.clone(),
-        a: (ea.dtype, ta.shape.clone()),
-        b: (b.canonical(ib).dtype, tb.shape.clone()),
-        outcome,
-    };
-    match axis_order(ta, tb) {
-        Some(order) if ta.lengths == tb.lengths && ea.dtype == eb.dtype => eb.order = order,
-        _ => return Ok(described(Outcome::Incomparable)),
+impl<'a> Side<'a> {
+    fn new(source: &'a Source, id: TensorId) -> Self {
+        Side { source, id, tensor: &source.checkpoint().tensors[id.0], encoding: source.canonical(id) }
     }
-    let distance = distance(a, ia, &ea, b, ib, &eb, tolerance)?;
-    Ok(described(match distance {
-        Distance { differing: 0, .. } => Outcome::Equal,
-        Distance { outside: 0, .. } => Outcome::Close(distance),
-        _ => Outcome::Different(distance),
-    }))
+
+    fn described(&self) -> (DType, Shape) {
+        (self.encoding.dtype, self.tensor.shape.clone())
+    }
 }
 
-/// In which order `b`'s axes must be read to be `a`'s; `None` where the shapes do not fit.
-pub(crate) fn axis_order(a: &Tensor, b: &Tensor) -> Option<Vec<usize>> {
-    let by_name = match (&a.axes, &b.axes) {
-        (Some(axes_a), Some(axes_b)) if axes_a.len() == axes_b.len() => axes_a
-            .iter()
-            .map(|axis| axes_b.iter().position(|other| other == axis))
-            .collect::<Option<Vec<_>>>(),
-        _ => None,
+fn compare(a: &Side, b: &Side, tolerance: Tolerance) -> Result<TensorDifference> {
+    let order = axis_order(a.tensor, b.tensor)
+        .filter(|_| a.tensor.lengths == b.tensor.lengths && a.encoding.dtype == b.encoding.dtype);
+    let outcome = match order {
+        None => Outcome::Incomparable,
+        Some(order) => match distance(a, b, order, tolerance)? {
+            Distance { differing: 0, .. } => Outcome::Equal,
+            distance if distance.outside == 0 => Outcome::Close(distance),
+            distance => Outcome::Different(distance),
+        },
     };
-    let mut seen = vec![false; b.shape.rank()];
-    let order = by_name
-        .filter(|order| order.iter().all(|axis| !std::mem::replace(&mut seen[*axis], true)))
-        .unwrap_or_else(|| (0..b.shape.rank()).collect());
-    (b.shape.permuted(&order) == a.shape).then_some(order)
+    Ok(TensorDifference { name: a.tensor.name.clone(), a: a.described(), b: b.described(), outcome })
 }
 
-fn distance(
-    a: &Source,
-    ia: TensorId,
-    ea: &Encoding,
-    b: &Source,
-    ib: TensorId,
-    eb: &Encoding,
-    tolerance: Tolerance,
-) -> Result<Distance> {
-    let mut streams = (a.stream(ia, ea, Budget::default())?, b.stream(ib, eb, Budget::default())?);
-    let size = usize::try_from(ea.dtype.bytes().unwrap_or(1)).unwrap_or(1);
-    let mut result = Distance::default();
-    in_step(&mut streams.0, &mut streams.1, (ea.dtype, eb.dtype), |position, a, b| {
+/// Streams both tensors, `b` with its axes in this order.
+fn distance(a: &Side, b: &Side, order: Vec<usize>, tolerance: Tolerance) -> Result<Distance> {
+    let dtype = a.encoding.dtype;
+    let reordered = Encoding { order, ..b.encoding.clone() };
+    let mut streams = (
+        a.source.stream(a.id, &a.encoding, Budget::default())?,
+        b.source.stream(b.id, &reordered, Budget::default())?,
+    );
+    let mut distance = Distance::default();
+    in_lockstep(&mut streams.0, &mut streams.1, (dtype, dtype), |position, a, b| {
         if a != b {
-            compare_elements(ea.dtype, size, a, b, tolerance, position, &mut result);
+            distance.add(dtype, a, b, tolerance, position);
         }
         Ok(())
     })?;
-    Ok(result)
+    Ok(distance)
 }
 
-fn compare_elements(
-    dtype: DType,
-    size: usize,
-    a: &[u8],
-    b: &[u8],
-    tolerance: Tolerance,
-    position: u64,
-    result: &mut Distance,
-) {
-    for (k, (bytes_a, bytes_b)) in a.chunks_exact(size).zip(b.chunks_exact(size)).enumerate() {
-        if bytes_a == bytes_b {
-            continue;
+impl Distance {
+    /// Compares the same elements of both tensors, of which the first is at `position`.
+    fn add(&mut self, dtype: DType, a: &[u8], b: &[u8], tolerance: Tolerance, position: u64) {
+        let size = usize::try_from(dtype.bytes().unwrap_or(1)).unwrap_or(1);
+        let elements = (position..).zip(a.chunks_exact(size).zip(b.chunks_exact(size)));
+        for (position, (a, b)) in elements.filter(|(_, (a, b))| a != b) {
+            if self.differing == 0 {
+                self.first = position;
+            }
+            self.differing += 1;
+            let (mut x, mut y) = (f64::NAN, f64::NAN);
+            let are_numbers =
+                for_each_number(dtype, a, |value| x = value) && for_each_number(dtype, b, |value| y = value);
+            self.max_absolute = self.max_absolute.max(if are_numbers { apart(x, y) } else { f64::INFINITY });
+            // The bits differ, also where both are NaN.
+            if tolerance.is_exact() || !are_numbers || !tolerance.allows(x, y) {
+                self.outside += 1;
+            }
         }
-        if result.differing == 0 {
-            result.first = position + k as u64;
+    }
+}
+
+/// The distance of two numbers: 0 for equal ones and for two NaN; infinite where a NaN or an infinity has no equal.
+fn apart(x: f64, y: f64) -> f64 {
+    if x == y || (x.is_nan() && y.is_nan()) {
+        return 0.0;
+    }
+    let distance = (x - y).abs();
+    if distance.is_nan() { f64::INFINITY } else { distance }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INF: f64 = f64::INFINITY;
+
+    fn within(absolute: f64, relative: f64) -> Tolerance {
+        Tolerance { absolute, relative }
+    }
+
+    #[test]
+    fn the_allowed_error_is_the_absolute_part_plus_the_relative_part_times_the_reference() {
+        let tolerance = within(0.5, 0.25);
+        assert!(tolerance.allows(2.0, 3.0) && tolerance.allows(-2.0, -3.0));
+        assert!(!tolerance.allows(2.0, 3.0 + 1e-15) && !tolerance.allows(2.0, 1.0 - 1e-15));
+        assert!(tolerance.allows(0.0, -0.5) && !tolerance.allows(0.0, 0.6));
+    }
+
+    #[test]
+    fn the_relative_part_is_relative_to_the_reference() {
+        let tolerance = within(0.0, 0.1);
+        assert!(tolerance.allows(10.0, 9.0));
+        assert!(!tolerance.allows(9.0, 10.0));
+        assert!(!tolerance.allows(0.0, 1e-300));
+    }
+
+    #[test]
+    fn nan_is_allowed_in_place_of_nan_alone() {
+        for tolerance in [Tolerance::default(), within(1e300, 1e300)] {
+            assert!(tolerance.allows(f64::NAN, -f64::NAN));
+            assert!(!tolerance.allows(f64::NAN, 0.0) && !tolerance.allows(0.0, f64::NAN));
+            assert!(!tolerance.allows(f64::NAN, INF) && !tolerance.allows(INF, f64::NAN));
         }
-        result.differing += 1;
-        let (mut x, mut y) = (f64::NAN, f64::NAN);
-        let numbers = for_each_number(dtype, bytes_a, |value| x = value)
-            && for_each_number(dtype, bytes_b, |value| y = value);
-        let apart = if numbers && x == y { 0.0 } else { (x - y).abs() };
-        let apart = if apart.is_nan() { f64::INFINITY } else { apart };
-        result.max_absolute = result.max_absolute.max(apart);
-        let exact = tolerance == Tolerance::default();
-        if exact || apart > tolerance.absolute + tolerance.relative * y.abs() || apart.is_infinite() {
-            result.outside += 1;
+    }
+
+    #[test]
+    fn an_infinity_is_allowed_in_place_of_itself_alone() {
+        for tolerance in [Tolerance::default(), within(1e300, 1e300)] {
+            assert!(tolerance.allows(INF, INF) && tolerance.allows(-INF, -INF));
+            assert!(!tolerance.allows(INF, -INF) && !tolerance.allows(INF, f64::MAX));
+            assert!(!tolerance.allows(f64::MAX, INF));
         }
+    }
+
+    #[test]
+    fn no_tolerance_demands_equal_bits() {
+        assert!(Tolerance::default().allows(1.0, 1.0) && !Tolerance::default().allows(0.0, -0.0));
+        assert!(within(1e-300, 0.0).allows(0.0, -0.0));
+    }
+
+    fn elements(a: &[f32], b: &[f32], tolerance: Tolerance) -> Distance {
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let mut distance = Distance::default();
+        distance.add(DType::F32, &bytes(a), &bytes(b), tolerance, 0);
+        distance
+    }
+
+    #[test]
+    fn elements_are_measured_from_the_first_checkpoint() {
+        let tolerance = within(0.0, 0.1);
+        assert_eq!(elements(&[1.0, 10.0], &[1.0, 9.0], tolerance).outside, 0);
+        let exchanged = elements(&[1.0, 9.0], &[1.0, 10.0], tolerance);
+        assert_eq!((exchanged.differing, exchanged.outside, exchanged.first), (1, 1, 1));
+    }
+
+    #[test]
+    fn nan_with_another_payload_differs_bitwise_and_is_within_any_tolerance() {
+        let (a, b) = ([f32::NAN], [f32::from_bits(f32::NAN.to_bits() ^ 1)]);
+        let exact = elements(&a, &b, Tolerance::default());
+        assert_eq!((exact.differing, exact.outside, exact.max_absolute), (1, 1, 0.0));
+        assert_eq!(elements(&a, &b, within(1e-9, 0.0)).outside, 0);
+        let lost = elements(&a, &[0.0], within(1e9, 1e9));
+        assert_eq!((lost.outside, lost.max_absolute), (1, INF));
     }
 }

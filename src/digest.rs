@@ -1,37 +1,37 @@
-//! Hashes of what a checkpoint holds, whatever file format holds it.
+//! Hashes the contents of a checkpoint, independent of its format.
 
-use crate::execute::{Budget, default_threads, in_parallel};
+use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use ckpt_api::{DType, Result, Shape, TensorId};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-/// The hashes of a checkpoint's tensors and of all of them together.
+/// The hashes of a checkpoint and of its tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Digest {
-    /// SHA-256, in hex, over every tensor in the order of names: the length of the name and the name, the length of the
-    /// dtype's name and that name, the rank, every axis, and the tensor's own SHA-256 as 32 bytes. Numbers are
-    /// u64 little-endian. The graph, the metadata, and the keys under which the file stores the tensors take no part.
+    /// SHA-256, in hex, of all tensors in the order of their names. Each contributes the length of its name, its
+    /// name, the length of its dtype's name, that name, its rank, its axes' lengths, and its own SHA-256 as 32 bytes;
+    /// numbers are u64 little-endian. Graph, metadata, and the file's own keys for tensors are not hashed.
     pub sha256: String,
-    /// One per tensor, in the order of names.
+    /// The tensors, in the order of their names.
     pub tensors: Vec<TensorDigest>,
 }
 
 /// The hash of one tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TensorDigest {
-    /// The tensor's name.
+    /// Name.
     pub name: String,
-    /// Its dtype: the stored one, or that of the numbers that stored integers stand for.
+    /// The stored dtype; for integers with a scale, the dtype of the numbers that they represent.
     pub dtype: DType,
-    /// Its shape.
+    /// Shape.
     pub shape: Shape,
-    /// SHA-256, in hex, of the value: little-endian, row-major, one element in whole bytes; for strings, every
-    /// element's length as u64 little-endian before its bytes.
+    /// SHA-256, in hex, of the value: little-endian, row-major, each element in whole bytes. The bytes of a string
+    /// follow its length as u64 little-endian.
     pub sha256: String,
 }
 
-/// Hashes every tensor of `source`, verifying its checksums on the way. `threads` 0 is as many as there are processors.
+/// Hashes every tensor of `source` on `threads` threads, 0 for a default, and verifies checksums on the way.
 ///
 /// # Errors
 /// Whatever keeps a tensor from being read.
@@ -72,7 +72,7 @@ pub fn digest(source: &Source, threads: usize) -> Result<Digest> {
     Ok(Digest { sha256: hex(&total.finalize()), tensors: list })
 }
 
-/// See [`TensorDigest::sha256`].
+/// Returns [`TensorDigest::sha256`] as bytes.
 pub(crate) fn hash_value(source: &Source, id: TensorId, budget: Budget) -> Result<[u8; 32]> {
     let mut hasher = Sha256::new();
     let encoding = source.canonical(id);
@@ -103,7 +103,7 @@ pub(crate) fn hash_value(source: &Source, id: TensorId, budget: Budget) -> Resul
     Ok(hasher.finalize().into())
 }
 
-/// Hashes the length of the next element that has bytes, and of the empty ones before it.
+/// Hashes the lengths of the next elements up to the first that has bytes, and returns that length.
 fn begin<'a>(hasher: &mut Sha256, elements: &mut impl Iterator<Item = &'a u64>) -> u64 {
     for len in elements {
         hasher.update(len.to_le_bytes());
@@ -111,11 +111,11 @@ fn begin<'a>(hasher: &mut Sha256, elements: &mut impl Iterator<Item = &'a u64>) 
             return *len;
         }
     }
-    // What comes after the last element would be a defect of the codec; it must not end the loop above in a spin.
+    // Bytes after the last element are a defect of the codec, and must not make the loop above spin.
     u64::MAX
 }
 
-/// Two digits for each byte.
+/// Formats bytes as two hexadecimal digits each.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

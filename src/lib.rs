@@ -17,15 +17,19 @@ mod execute;
 mod foreign;
 mod html;
 pub mod inspect;
+mod layout;
+mod map;
 pub mod mapping;
 mod matrix;
 pub mod pattern;
-mod plan;
+pub mod plan;
 pub mod receipt;
 pub mod recipe;
 mod registry;
+mod resources;
 mod select;
 mod source;
+pub mod store;
 pub mod transform;
 #[cfg(feature = "forward")]
 pub mod verify;
@@ -33,11 +37,15 @@ mod words;
 
 pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};
-pub use convert::{Computed, Conversion, Execution, Planned, Resumed, Rounded, Summary, Verification};
-pub use execute::Progress;
+pub use convert::{
+    Commit, Computed, Conversion, Destination, Execution, IntoDestination, ItemReceipt, Planned, Resumed,
+    Rounded, Summary, Verification,
+};
+pub use execute::{Progress, Rounding, Share, Sums};
 pub use matrix::{Matrix, Row};
-pub use plan::{Job, Plan, Policy, Resources};
+pub use plan::{Plan, Policy};
 pub use registry::{Evidence, Registry};
+pub use resources::Resources;
 pub use source::{OpenOptions, Source};
 
 /// The pages of the guide that show Rust, whose examples are tests.

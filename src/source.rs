@@ -1,13 +1,15 @@
 //! An opened checkpoint: what it holds, and its values.
 
-use crate::execute::{Budget, Files, TensorStream};
+use crate::execute::{Files, TensorStream};
+use crate::layout::{TargetLayout, compile};
+#[cfg(feature = "forward")]
+use crate::map::renamed;
 #[cfg(feature = "forward")]
 use crate::mapping::Mapping;
 #[cfg(feature = "forward")]
-use crate::recipe::rebuild;
+use crate::plan::SourceRecord;
 use crate::registry::{Evidence, Registry};
-#[cfg(feature = "forward")]
-use crate::select::remove;
+use crate::resources::Budget;
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limit, Limits,
     Match, Options, Result, Side, TensorId,
@@ -32,7 +34,8 @@ pub struct OpenOptions {
     pub limits: Limits,
 }
 
-/// An opened checkpoint.
+/// An opened checkpoint, which does not change. Clones share what is in it.
+#[derive(Clone)]
 pub struct Source {
     pub(crate) input: Input,
     pub(crate) codec: Arc<dyn Codec>,
@@ -171,19 +174,8 @@ impl Source {
     /// [`ckpt_api::Kind::Mapping`] where it does not fit.
     #[cfg(feature = "forward")]
     pub(crate) fn renamed(&self, mapping: &Mapping, limits: &Limits) -> Result<Source> {
-        let mut contents = Contents::clone(&self.contents);
-        let applied = mapping.apply_to(&contents.checkpoint.tensors, limits)?;
-        remove(&mut contents, applied.dropped);
-        rebuild(&mut contents, &applied.targets)?;
-        let Source { input, codec, files, options, evidence, .. } = self;
-        let (input, codec, files) = (input.clone(), codec.clone(), files.clone());
-        let contents = Arc::new(contents);
-        Ok(Source { input, codec, contents, files, options: options.clone(), evidence: evidence.clone() })
-    }
-
-    /// What is in it, to be changed; a copy where a plan has it.
-    pub(crate) fn contents_mut(&mut self) -> &mut Contents {
-        Arc::make_mut(&mut self.contents)
+        let (contents, _) = renamed(&self.contents, mapping, limits)?;
+        Ok(Source { contents: Arc::new(contents), ..self.clone() })
     }
 
     /// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes.
@@ -203,8 +195,26 @@ impl Source {
         target: &Encoding,
         budget: Budget,
     ) -> Result<TensorStream<'a>> {
-        let tensor = &self.contents.checkpoint.tensors[id.0];
-        TensorStream::new(&self.files, tensor, &self.contents.placements[id.0], target, None, budget)
+        let (tensor, placement) = self.contents.tensor_at(id)?;
+        let route = compile(tensor, placement, &TargetLayout::read(target), &[])?;
+        TensorStream::whole(&self.files, route.into_transfer(tensor, placement, target), budget)
+    }
+
+    /// Opens the source of a plan.
+    #[cfg(feature = "forward")]
+    pub(crate) fn recorded(
+        registry: &Registry,
+        input: &Input,
+        record: &SourceRecord,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let options = OpenOptions {
+            format: Some(record.format.clone()),
+            options: record.options.clone(),
+            architecture: record.architecture.clone(),
+            limits: limits.clone(),
+        };
+        Self::read(registry, input.clone(), &options)
     }
 }
 
@@ -241,8 +251,13 @@ fn damage(registry: &Registry, input: &Input, options: &OpenOptions) -> Option<E
     let [codec] = possible[..] else { return None };
     let shown = input.display(input.entry());
     let info = codec.info();
-    let given = Options::parse(info.id, info.options, Side::Read, &options.options).unwrap_or_default();
-    codec.read(input, &given, &options.limits).err().map(|error| error.file(shown))
+    // An option that the codec does not know must not hide those that it knows.
+    let is_known =
+        |key: &str| info.options.iter().any(|spec| spec.name == key && spec.side.includes(Side::Read));
+    let own: Vec<_> = options.options.iter().filter(|(key, _)| is_known(key)).cloned().collect();
+    let read = Options::parse(info.id, info.options, Side::Read, &own)
+        .and_then(|own| codec.read(input, &own, &options.limits));
+    read.err().map(|error| error.file(shown))
 }
 
 /// The architecture file, where it is for the codec itself.
@@ -266,4 +281,23 @@ fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<A
 
 fn knows(info: &FormatInfo, key: &str) -> bool {
     info.options.iter().any(|spec| spec.name == key)
+}
+
+#[cfg(all(test, feature = "bullet"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_option_does_not_hide_the_known_ones_of_a_damaged_input() {
+        let damaged = |given: &[(&str, &str)]| {
+            let input = Input::memory("raw.bin", [("raw.bin".to_owned(), vec![0; 12])].into());
+            let given = given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let options = OpenOptions { options: given, ..OpenOptions::default() };
+            Source::read(&Registry::builtin(), input, &options).unwrap_err().to_string()
+        };
+        let (known, unknown) = (("arch", "simple:768x32x1"), ("no_such_option", "1"));
+        assert_ne!(damaged(&[known]), damaged(&[]));
+        assert_eq!(damaged(&[known, unknown]), damaged(&[known]));
+        assert_eq!(damaged(&[unknown]), damaged(&[]));
+    }
 }

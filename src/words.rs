@@ -1,4 +1,4 @@
-//! Words for people.
+//! Text for people: counts, sizes, lists, and text from files.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -19,6 +19,24 @@ pub(crate) fn printable(name: &str) -> String {
     let mut text: String = name.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if name.chars().nth(SHOWN).is_some() {
         text.push('…');
+    }
+    text
+}
+
+/// Joins the first `max` items by commas, and counts the others: `a, b and 3 more`.
+pub(crate) fn first_few<I>(items: I, max: usize) -> String
+where
+    I: IntoIterator<Item: Display, IntoIter: ExactSizeIterator>,
+{
+    let items = items.into_iter();
+    let more = items.len().saturating_sub(max);
+    let mut text = String::new();
+    for (index, item) in items.take(max).enumerate() {
+        text += if index == 0 { "" } else { ", " };
+        text += &item.to_string();
+    }
+    if more > 0 {
+        text += &format!(" and {more} more");
     }
     text
 }
@@ -90,6 +108,14 @@ impl Display for Size {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_has_its_first_items_and_the_number_of_the_others() {
+        let names = ["a", "b", "c"];
+        let lists = [3, 2, 1].map(|max| first_few(names, max));
+        assert_eq!(lists, ["a, b, c", "a, b and 1 more", "a and 2 more"]);
+        assert_eq!(first_few([0; 0], 3), "");
+    }
 
     #[test]
     fn sizes_have_three_digits() {

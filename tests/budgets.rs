@@ -90,7 +90,7 @@ impl Case {
         let folder = tempfile::tempdir().unwrap();
         let planned = self.conversion(resources).plan(
             &Registry::builtin(),
-            self.source(),
+            &self.source(),
             folder.path().join("out"),
         )?;
         planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ())?;
@@ -136,11 +136,12 @@ proptest! {
     #[test]
     fn no_byte_depends_on_the_budget_or_the_threads(
         case in cases(), kib in prop_oneof![400u64..3000, 3000u64..100_000], threads in 1usize..6,
+        item_size in prop_oneof![Just(0u64), 1u64..100_000],
     ) {
         let expected = case.files(Resources { threads: 1, ..Resources::default() }).unwrap();
         // The process itself takes 6 MiB of the budget.
         let max_memory = (6 << 20) + (kib << 10);
-        let found = case.files(Resources { max_memory, threads }).unwrap();
+        let found = case.files(Resources { max_memory, threads, item_size }).unwrap();
         prop_assert!(!expected.is_empty());
         prop_assert!(found == expected, "{:?}", found.keys());
     }

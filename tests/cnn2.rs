@@ -7,7 +7,7 @@ mod common;
 use ckpt::api::{
     Attribute, Axis, Checkpoint, DType, Graph, LossKind, Node, Op, Shape, Tensor, Value, conformance,
 };
-use ckpt::{Computed, Conversion, Execution, Kind, Policy, Registry, Rounded};
+use ckpt::{Computed, Conversion, Execution, Kind, Policy, Registry};
 use common::{convert, open};
 use std::path::{Path, PathBuf};
 
@@ -65,10 +65,10 @@ fn f32_is_rounded_to_nearest_even_and_only_if_narrowing_is_allowed() {
     one_layer(&input, values);
 
     let unasked = Conversion { to: Some("cnn2".to_owned()), ..Conversion::default() };
-    let refused = unasked.plan(&Registry::builtin(), open(&input, &[]), &output);
+    let refused = unasked.plan(&Registry::builtin(), &open(&input, &[]), &output);
     let error = refused.expect_err("narrowing is not allowed unasked");
     assert!(error.to_string().contains("--allow narrowed"), "{error}");
-    let planned = narrowing().plan(&Registry::builtin(), open(&input, &[]), &output).unwrap();
+    let planned = narrowing().plan(&Registry::builtin(), &open(&input, &[]), &output).unwrap();
     let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
     let written = std::fs::read(&output).unwrap();
     let found: Vec<u16> =
@@ -76,7 +76,8 @@ fn f32_is_rounded_to_nearest_even_and_only_if_narrowing_is_allowed() {
     assert_eq!(found, halves);
     // The second value lies just below the middle of 1.0009765625 and 1.001953125.
     let largest_error = f64::from(1.001_953_1 - values[1]);
-    assert_eq!(summary.rounding, [Rounded { tensor: "layer1.weight".to_owned(), largest_error }]);
+    let [rounded] = &summary.rounding[..] else { panic!("{:?}", summary.rounding) };
+    assert_eq!((rounded.tensor.as_str(), rounded.largest_error), ("layer1.weight", largest_error));
 }
 
 #[test]
@@ -84,7 +85,7 @@ fn a_weight_that_f16_cannot_hold_stops_the_conversion() {
     let work = tempfile::tempdir().unwrap();
     let (input, output) = (work.path().join("a.safetensors"), work.path().join("b.bin"));
     one_layer(&input, [1.0, 2.0, 3.0, -70_000.5, f32::INFINITY, f32::NAN, 7.0, 65_520.0]);
-    let planned = narrowing().plan(&Registry::builtin(), open(&input, &[]), &output).unwrap();
+    let planned = narrowing().plan(&Registry::builtin(), &open(&input, &[]), &output).unwrap();
     let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
     assert_eq!(error.kind(), Kind::Lossy);
     for word in ["layer1.weight", "element 3", "-70000.5", "65504"] {
@@ -154,13 +155,13 @@ fn biases_become_the_center_taps_of_the_constant_channel() {
     std::fs::write(&input, &files["in.safetensors"]).unwrap();
 
     let conversion = narrowing();
-    let planned = conversion.plan(&registry, open(&input, &[]), &output).unwrap();
+    let planned = conversion.plan(&registry, &open(&input, &[]), &output).unwrap();
     let losses = planned.plan().losses.iter();
     let merged: Vec<&str> =
         losses.filter(|loss| loss.kind == LossKind::Merged).map(|loss| &*loss.subject).collect();
     assert_eq!(merged, ["a/bias", "b/bias"]);
     let verified = Conversion { verify: true, ..conversion };
-    let planned = verified.plan(&registry, open(&input, &[]), &output).unwrap();
+    let planned = verified.plan(&registry, &open(&input, &[]), &output).unwrap();
     let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
     // Random inputs are not 1 in the constant channel.
     assert!(
@@ -192,7 +193,7 @@ fn what_the_target_cannot_say_comes_before_what_the_source_does_not_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/cnn2/accept/version_2_mip_0.bin");
     let refusal = |options: &[(&str, &str)]| {
         let conversion = Conversion { to: Some("nn".to_owned()), ..Conversion::default() };
-        let planned = conversion.plan(&Registry::builtin(), open(&path, options), "o");
+        let planned = conversion.plan(&Registry::builtin(), &open(&path, options), "o");
         planned.expect_err("one holds convolutions, the other none").to_string()
     };
     assert_eq!(refusal(&[]), refusal(&[("activation", "relu"), ("border", "zero")]));
@@ -220,7 +221,7 @@ fn keras_has_the_kernels_as_it_wants_them_and_all_inputs_as_one_image() {
     // Keras knows no other border than zeros.
     for (border, said) in [(None, "border=zero"), (Some(("border", "clamp")), "Pad")] {
         let given: Vec<(&str, &str)> = [("activation", "relu")].into_iter().chain(border).collect();
-        let planned = conversion.plan(&Registry::builtin(), open(&example, &given), &out);
+        let planned = conversion.plan(&Registry::builtin(), &open(&example, &given), &out);
         let error = planned.expect_err("the border is not Keras's").to_string();
         assert!(error.contains("layer1/pad") && error.contains(said), "{error}");
     }

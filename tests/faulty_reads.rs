@@ -252,7 +252,7 @@ fn convert(stored: &Stored, disk: &Arc<Disk>, directory: &Path, replaces: bool) 
         overwrite: replaces,
         ..Conversion::default()
     };
-    let planned = conversion.plan(&registry, stored.open(disk)?, directory.join("o"))?;
+    let planned = conversion.plan(&registry, &stored.open(disk)?, directory.join("o"))?;
     planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).map(drop)
 }
 

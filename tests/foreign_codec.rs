@@ -22,7 +22,7 @@ fn open(bytes: &[u8]) -> Source {
 
 fn convert(source: Source, to: &str, output: &Path, resources: Resources) {
     let conversion = Conversion { to: Some(to.to_owned()), resources, verify: true, ..Conversion::default() };
-    let planned = conversion.plan(&registry(), source, output).unwrap();
+    let planned = conversion.plan(&registry(), &source, output).unwrap();
     planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
 }
 
@@ -75,7 +75,12 @@ fn every_budget_and_thread_count_gives_the_same_bytes() {
     let mut results = Vec::new();
     for (max_memory, threads) in [(7 << 20, 1), (8 << 20, 2), (16 << 20, 3), (256 << 20, 1), (256 << 20, 4)] {
         let output = directory.path().join(format!("{max_memory}-{threads}.safetensors"));
-        convert(open(&original), "safetensors", &output, Resources { max_memory, threads });
+        convert(
+            open(&original),
+            "safetensors",
+            &output,
+            Resources { max_memory, threads, item_size: threads as u64 * 100 },
+        );
         results.push(std::fs::read(output).unwrap());
     }
     assert!(results.windows(2).all(|pair| pair[0] == pair[1]));

@@ -337,7 +337,7 @@ fn with_graph() -> PathBuf {
         let registry = Registry::builtin();
         let source = Source::open(&registry, example("digits_saved_model"), &OpenOptions::default()).unwrap();
         let conversion = Conversion { to: Some("safetensors".into()), ..Conversion::default() };
-        let planned = conversion.plan(&registry, source, folder.path().join("digits.safetensors")).unwrap();
+        let planned = conversion.plan(&registry, &source, folder.path().join("digits.safetensors")).unwrap();
         planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
         folder
     });

@@ -85,7 +85,7 @@ impl Attempt<'_> {
             ..Conversion::default()
         };
         let execution = Execution { sync: false, ..Execution::default() };
-        conversion.plan(&registry, source, self.to.1)?.execute(&execution, &|_| ()).map(drop)
+        conversion.plan(&registry, &source, self.to.1)?.execute(&execution, &|_| ()).map(drop)
     }
 }
 

@@ -84,10 +84,20 @@ fn threads_are_as_many_as_were_asked_for_where_they_have_room() {
     let source = matrices(folder.path(), 8, 16, 16);
     let threads = |output: Output| {
         let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        plan["threads"].as_u64().unwrap()
+        plan["estimate"]["threads"].as_u64().unwrap()
     };
     let arguments = |threads: &'static str| {
-        ["plan", source.to_str().unwrap(), "x.safetensors", "--format", "json", "-j", threads]
+        [
+            "plan",
+            source.to_str().unwrap(),
+            "x.safetensors",
+            "--format",
+            "json",
+            "--item-size",
+            "1",
+            "-j",
+            threads,
+        ]
     };
     for (asked, expected) in [("1", 1), ("3", 3), ("5", 5), ("100", 8)] {
         assert_eq!(threads(plain(&arguments(asked))), expected, "-j {asked}, of 8 tensors");

@@ -57,7 +57,7 @@ fn a_wrong_checksum_stops_the_conversion_also_where_axes_are_turned() {
     std::fs::write(&archive, bytes).unwrap();
     for (format, name) in [("safetensors", "a.safetensors"), ("npz", "a.npz")] {
         let output = work.path().join(name);
-        let planned = to(format).plan(&Registry::builtin(), open(&archive, &[]), &output).unwrap();
+        let planned = to(format).plan(&Registry::builtin(), &open(&archive, &[]), &output).unwrap();
         let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
         assert!(error.kind() == Kind::Corrupt && error.to_string().contains("checksum"), "{error}");
         assert!(!output.exists());

@@ -93,8 +93,9 @@ fn tied_tensors_that_differ_stop_the_conversion() {
     let directory = tempfile::tempdir().unwrap();
     let map = "identity = true\n[[rule]]\nfrom = ['h0/mlp/up', 'h0/mlp/gate']\nto = 'one'\ntie = true";
     let out = directory.path().join("out.safetensors");
-    let error =
-        mapped(map).plan(&Registry::builtin(), open(&source(directory.path()), &[]), &out).unwrap_err();
+    let planned =
+        mapped(map).plan(&Registry::builtin(), &open(&source(directory.path()), &[]), &out).unwrap();
+    let error = planned.execute(&Default::default(), &|_| ()).unwrap_err();
     assert_eq!(error.kind(), Kind::Mapping);
     assert!(error.to_string().contains("'h0/mlp/gate' differs from 'h0/mlp/up'"), "{error}");
 }
@@ -115,7 +116,7 @@ fn a_recipe_that_does_not_fit_the_tensors_stops_the_conversion_and_names_them() 
         let conversion = mapped(&format!("identity = true\n[[rule]]\n{rule}"));
         // By names alone nothing is wrong.
         conversion.mapping.as_ref().unwrap().apply(&names, &Limits::default()).unwrap();
-        let error = conversion.plan(&Registry::builtin(), open(&path, &[]), &out).unwrap_err().to_string();
+        let error = conversion.plan(&Registry::builtin(), &open(&path, &[]), &out).unwrap_err().to_string();
         assert!(error.contains(says) && error.contains("tensor "), "{rule}: {error}");
         assert!(!out.exists());
     }
@@ -149,7 +150,7 @@ fn a_transform_reorders_the_matching_tensors_and_its_inverse_restores_the_file()
         let transforms = vec![ckpt::recipe::Transform::parse(text).unwrap()];
         let conversion = Conversion { transforms, ..Conversion::default() };
         let out = work.path().join("never.safetensors");
-        conversion.plan(&Registry::builtin(), open(&original, &[]), &out).unwrap_err().kind()
+        conversion.plan(&Registry::builtin(), &open(&original, &[]), &out).unwrap_err().kind()
     };
     assert_eq!(refused("h1/*: transpose"), Kind::Usage);
     assert_eq!(refused("h0/attn/w: transpose"), Kind::Mapping);

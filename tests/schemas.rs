@@ -71,9 +71,13 @@ fn plans_are_what_their_schema_says() {
         let plan = ckpt(place.path(), &[arguments, &["--format", "json"]].concat());
         accepts(&schema, &plan, &format!("{arguments:?}"));
         seen.extend(
-            plan["jobs"].as_array().unwrap().iter().flat_map(|job| job["steps"].as_array().cloned().unwrap()),
+            plan["transfers"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .flat_map(|one| one["route"]["steps"].as_array().cloned().unwrap()),
         );
-        assert!(plan["jobs"][0]["steps"].is_array());
+        assert!(plan["transfers"][0]["route"]["steps"].is_array());
     }
     let steps = |name: &str| seen.iter().filter(|step| step["step"] == name).count();
     for step in ["permute", "cast", "reshape"] {
@@ -119,7 +123,7 @@ fn receipts_are_what_their_schema_says() {
 #[test]
 fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
     use ckpt::api::{DType, LossKind};
-    use ckpt::transform::Step;
+    use ckpt::plan::Step;
     let schema = schema("plan.schema.json");
     let shape = |dims: &[u64]| ckpt::api::Shape::new(dims).unwrap();
     let losses: Vec<Value> = LossKind::ALL
@@ -144,11 +148,26 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
                       "checksum": { "algorithm": "crc32c", "seed": 0, "value": null } }],
         "encoding": { "dtype": "f32", "endian": "big", "order": [0], "packing": "bits" }, "shape": [1],
     });
+    let tensor = serde_json::json!({ "name": "w", "dtype": "f32", "shape": [1], "role": "weight" });
+    let stored = serde_json::json!({ "tensor": tensor, "placement": placement });
+    let part = serde_json::json!({ "sequence": { "extents": { "start": 0, "end": 1 }, "bytes": { "start": 0, "end": 4 } } });
+    let piece = serde_json::json!({ "tensor": 0, "extent": 0, "at": 0, "len": 4, "part": part });
     let mut plan = serde_json::json!({
-        "from": "a", "to": "b", "sources": ["x"], "files": [{ "name": "y", "len": null }],
-        "jobs": [{ "tensor": "w", "from": placement, "steps": steps, "access": "tile", "to": placement }],
+        "version": 1, "program": "ckpt", "sha256": "0".repeat(64),
+        "source": { "format": "a", "location": "/x", "entry": "", "options": [["k", "v"]],
+                    "files": [{ "name": "x", "size": 4, "identity": "1" }] },
+        "target": { "format": "b", "name": "y", "options": [], "overwrite": false },
+        "settings": { "transforms": [], "include": [], "exclude": [], "made_of": { "w": ["v"] } },
+        "source_files": ["x"], "files": [{ "name": "y", "len": null }],
+        "tensors": [{ "tensor": tensor, "from": placement }],
+        "transfers": [{ "number": 0, "to": placement, "route": { "steps": steps, "access": "tile" } }],
+        "items": [
+            { "do": "write", "file": 0, "range": { "start": 0, "end": 4 }, "pieces": [piece] },
+            { "do": "compare", "name": "w", "first": stored, "other": stored },
+        ],
+        "blocks": [{ "file": 0, "offset": 0, "base64": "AA==" }], "finish": "", "readings": [],
         "excluded": [], "losses": losses, "repairs": [{ "subject": "s", "detail": "d" }], "notes": ["n"],
-        "bytes_read": 4, "bytes_written": 4, "peak_memory": 1, "threads": 1,
+        "bytes_read": 4, "bytes_written": 4, "estimate": { "peak_memory": 1, "threads": 1 },
     });
     accepts(&schema, &plan, "a plan with everything");
     plan["losses"][0]["kind"] = "unheard-of".into();

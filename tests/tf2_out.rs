@@ -39,7 +39,7 @@ fn every_valid_checkpoint_comes_back_byte_for_byte_whatever_the_budget_and_threa
     let mut seen = 0;
     for (name, prefix) in all {
         let work = tempfile::tempdir().unwrap();
-        let small = Resources { max_memory: 96 << 20, threads: 3 };
+        let small = Resources { max_memory: 96 << 20, threads: 3, ..Resources::default() };
         for (number, resources) in [Resources::default(), small].into_iter().enumerate() {
             let output = work.path().join(format!("{number}")).join(prefix.file_name().unwrap());
             std::fs::create_dir(output.parent().unwrap()).unwrap();

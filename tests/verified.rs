@@ -94,7 +94,7 @@ fn source() -> Source {
 }
 
 fn convert(fault: Fault, output: &Path, conversion: Conversion) -> Result<Summary> {
-    let planned = conversion.plan(&registry(fault), source(), output)?;
+    let planned = conversion.plan(&registry(fault), &source(), output)?;
     planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ())
 }
 
@@ -162,7 +162,7 @@ fn a_tensor_of_another_shape_is_found() {
     let source = Source::read(&registry(Fault::None), input, &OpenOptions::default()).unwrap();
     let place = tempfile::tempdir().unwrap();
     let conversion = Conversion { verify: true, ..to_toy() };
-    let planned = conversion.plan(&registry(Fault::Shape), source, place.path().join("o.toy")).unwrap();
+    let planned = conversion.plan(&registry(Fault::Shape), &source, place.path().join("o.toy")).unwrap();
     let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
     assert_eq!(fact(&error, "found"), "[2, 5] as stored");
     assert_eq!(fact(&error, "expected"), "[5, 2], as it was written");
@@ -177,7 +177,7 @@ fn numbers_that_a_narrower_dtype_changes_are_those_that_rounding_gives_and_their
     let source = Source::read(&registry(Fault::None), input, &OpenOptions::default()).unwrap();
     let conversion = Conversion { verify: true, dtype: Some(ckpt::api::DType::F16), ..Conversion::default() };
     let planned =
-        conversion.plan(&registry(Fault::None), source, place.path().join("o.safetensors")).unwrap();
+        conversion.plan(&registry(Fault::None), &source, place.path().join("o.safetensors")).unwrap();
     let summary = planned.execute(&Execution::default(), &|_| ()).unwrap();
     let found = summary.verification.unwrap();
     assert_eq!((found.tensors, found.equal), (1, 0));
@@ -222,7 +222,7 @@ fn output_that_computes_something_else_is_found_in_its_layer_and_leaves_nothing(
     let source = Source::open(&Registry::builtin(), saved, &OpenOptions::default()).unwrap();
     let place = tempfile::tempdir().unwrap();
     let conversion = Conversion { verify: true, to: Some("other".into()), ..Conversion::default() };
-    let planned = conversion.plan(&registry, source, place.path().join("o.safetensors")).unwrap();
+    let planned = conversion.plan(&registry, &source, place.path().join("o.safetensors")).unwrap();
     let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
     assert_eq!(error.kind(), Kind::Mismatch, "{error}");
     assert!(error.message().contains("does not compute"), "{error}");
@@ -238,7 +238,7 @@ fn both_graphs_are_run_where_both_are_stated_and_else_it_is_said_why_not() {
         let place = tempfile::tempdir().unwrap();
         let conversion = Conversion { verify: true, ..Conversion::default() };
         let planned =
-            conversion.plan(&Registry::builtin(), source.unwrap(), place.path().join("o.safetensors"));
+            conversion.plan(&Registry::builtin(), &source.unwrap(), place.path().join("o.safetensors"));
         planned.unwrap().execute(&Execution::default(), &|_| ()).unwrap().verification.unwrap().computed
     };
     match computed("examples/data/digits_saved_model") {
@@ -258,7 +258,7 @@ fn digits(to: &str, directory: &Path, conversion: Conversion) -> Value {
     let source = Source::open(&Registry::builtin(), input, &OpenOptions::default()).unwrap();
     let receipt = directory.join("receipt.json");
     let conversion = Conversion { receipt: Some(receipt.clone()), overwrite: true, ..conversion };
-    let planned = conversion.plan(&Registry::builtin(), source, directory.join(to)).unwrap();
+    let planned = conversion.plan(&Registry::builtin(), &source, directory.join(to)).unwrap();
     let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
     assert_eq!(summary.receipt, Some(receipt.clone()));
     serde_json::from_str(&std::fs::read_to_string(receipt).unwrap()).unwrap()
@@ -269,7 +269,7 @@ fn a_receipt_is_the_same_with_any_budget_and_number_of_threads() {
     let place = tempfile::tempdir().unwrap();
     let mut receipts = Vec::new();
     for (max_memory, threads) in [(7 << 20, 1), (16 << 20, 3), (256 << 20, 4)] {
-        let resources = Resources { max_memory, threads };
+        let resources = Resources { max_memory, threads, item_size: threads as u64 * 100 };
         digits("o.safetensors", place.path(), Conversion { resources, ..Conversion::default() });
         receipts.push(std::fs::read_to_string(place.path().join("receipt.json")).unwrap());
     }
@@ -383,7 +383,7 @@ fn the_command_line_says_what_was_verified_and_exits_with_4_where_files_changed(
     let check = ["verify", "--receipt", &receipt, "--root", &root];
     let (code, text) = ckpt(elsewhere.path(), &check);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.starts_with("4 files as the receipt says"), "{text}");
+    assert!(text.starts_with("4 files match the receipt"), "{text}");
     std::fs::write(place.path().join("m.nn"), "another").unwrap();
     let (code, text) = ckpt(elsewhere.path(), &check);
     assert_eq!(code, Some(4), "{text}");

@@ -4,11 +4,13 @@
 
 use arbitrary::{Result, Unstructured};
 use ckpt::mapping::Mapping;
-use ckpt::{Conversion, OpenOptions, Registry, Source};
+use ckpt::store::MemoryStore;
+use ckpt::{Conversion, Destination, OpenOptions, Plan, Registry, Resources, Source};
 use ckpt_api::{Codec, DType, Input, conformance};
 use ckpt_fuzz::generate::{self, Given};
 use ckpt_fuzz::loose::Loose;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const NAMES: [&str; 6] = ["a", "w", "/", ".", "kernel", "_0"];
 const MAPS: [&str; 5] = [
@@ -43,16 +45,19 @@ fn run(u: &mut Unstructured) -> Result<()> {
     }
     let conversion = conversion(u)?;
     let output = PathBuf::from("no-such-file").with_extension(u.choose(&["npz", "safetensors", "index"])?);
-    let Ok(planned) = conversion.plan_unjudged(&registry, source, &output) else { return Ok(()) };
+    let Ok(planned) = conversion.plan_unjudged(&registry, &source, &output) else { return Ok(()) };
     let plan = planned.plan();
     assert!(plan.peak_memory <= conversion.resources.max_memory, "the budget is kept");
     // One map makes two tensors of one.
-    assert!(plan.jobs().len() <= given.values.len() + 1);
-    let text = serde_json::to_string(plan).expect("plans are plain data");
-    let again = conversion.plan_unjudged(&registry, open(), &output).expect("as before");
-    assert_eq!(serde_json::to_string(again.plan()).expect("plain data"), text, "the same plan");
+    assert!(plan.tensors().len() <= given.values.len() + 1);
+    let text = plan.to_json().expect("plans are plain data");
+    let again = conversion.plan_unjudged(&registry, &open(), &output).expect("as before");
+    assert_eq!(again.plan().to_json().expect("plain data"), text, "the same plan");
+    let read = Plan::from_json(&text).expect("what was written can be read");
+    assert_eq!(read.sha256().expect("plain data"), plan.sha256().expect("plain data"), "the same plan");
     if u.ratio(1, 8)? {
-        execute(&registry, open(), Given { checkpoint: contents.checkpoint, values });
+        let item_size = u.int_in_range(0..=200)?;
+        execute(&registry, &open(), Given { checkpoint: contents.checkpoint, values }, item_size);
     }
     Ok(())
 }
@@ -84,7 +89,7 @@ fn pattern(u: &mut Unstructured) -> Result<String> {
 }
 
 /// Converts to an archive, which is the one that plain loops write.
-fn execute(registry: &Registry, source: Source, given: Given) {
+fn execute(registry: &Registry, source: &Source, given: Given, item_size: u64) {
     let npz = ckpt_npz::Npz;
     let native = given.checkpoint.tensors.iter().all(|tensor| npz.info().dtypes.contains(&tensor.dtype));
     let Ok(expected) = conformance::write(&npz, &given.checkpoint, &given.values, "x.npz", &[]) else {
@@ -93,10 +98,11 @@ fn execute(registry: &Registry, source: Source, given: Given) {
     if !native {
         return;
     }
-    let directory = tempfile::tempdir().expect("a directory");
-    let output = directory.path().join("x.npz");
-    let planned = Conversion::default().plan(registry, source, &output).expect("no loss");
-    let execution = ckpt::Execution { sync: false, ..Default::default() };
-    planned.execute(&execution, &|_| ()).expect("nothing fails");
-    assert!(std::fs::read(&output).expect("the output") == expected["x.npz"]);
+    let store = MemoryStore::new();
+    let output = Destination::within(Arc::new(store.clone()), "x.npz");
+    let resources = Resources { item_size, ..Resources::default() };
+    let conversion = Conversion { resources, ..Conversion::default() };
+    let planned = conversion.plan(registry, source, output).expect("no loss");
+    planned.execute(&Default::default(), &|_| ()).expect("nothing fails");
+    assert!(store.get("x.npz").expect("the output") == expected["x.npz"]);
 }

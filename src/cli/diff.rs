@@ -2,7 +2,7 @@
 
 use super::common::{Bounds, Two, tolerated};
 use super::{Report, render, to_json};
-use crate::diff::{Difference, Outcome, Tolerance, diff};
+use crate::diff::{Difference, Outcome, TensorDifference, Tolerance, diff};
 use crate::words::count;
 use ckpt_api::Result;
 use clap::Args;
@@ -14,10 +14,10 @@ pub(super) struct Arguments {
     two: Two,
     #[command(flatten)]
     bounds: Bounds,
-    /// Absolute tolerance
+    /// Absolute tolerance: |b - a| <= ATOL + RTOL * |a|
     #[arg(long, default_value_t = 0.0)]
     atol: f64,
-    /// Tolerance relative to the second checkpoint's values
+    /// Tolerance relative to the first checkpoint's values
     #[arg(long, default_value_t = 0.0)]
     rtol: f64,
 }
@@ -40,55 +40,49 @@ fn text(difference: &Difference) -> String {
             let _ = writeln!(text, "only in the {side}: {}", render::plain(name));
         }
     }
-    let (mut equal, mut close) = (0, 0);
-    for tensor in &difference.tensors {
-        let name = render::plain(&tensor.name);
-        let _ = match &tensor.outcome {
-            Outcome::Equal => {
-                equal += 1;
-                Ok(())
-            }
-            Outcome::Close(distance) => {
-                close += 1;
-                writeln!(
-                    text,
-                    "close: {name}: {}, largest difference {:e}",
-                    count(distance.differing, "element"),
-                    distance.max_absolute
-                )
-            }
-            Outcome::Different(distance) => writeln!(
-                text,
-                "different: {name}: {} ({} outside the tolerance), largest difference {:e}, first at element {}",
-                count(distance.differing, "element"),
-                distance.outside,
-                distance.max_absolute,
-                distance.first
-            ),
-            Outcome::Incomparable if tensor.a == tensor.b => {
-                writeln!(text, "different: {name}: the elements have other lengths")
-            }
-            Outcome::Incomparable => {
-                writeln!(
-                    text,
-                    "different: {name}: {} {} and {} {}",
-                    tensor.a.0, tensor.a.1, tensor.b.0, tensor.b.1
-                )
-            }
-        };
-    }
+    difference.tensors.iter().filter_map(line).for_each(|line| text += &line);
+    let count =
+        |is: fn(&Outcome) -> bool| difference.tensors.iter().filter(|tensor| is(&tensor.outcome)).count();
+    let equal = count(|outcome| matches!(outcome, Outcome::Equal));
+    let close = count(|outcome| matches!(outcome, Outcome::Close(_)));
     let rule = match difference.tolerance {
-        Tolerance { absolute: 0.0, relative: 0.0 } => "equal bits".to_owned(),
-        Tolerance { absolute, relative } => format!("|a - b| <= {absolute:e} + {relative:e} * |b|"),
+        exact if exact.is_exact() => "equal bits".to_owned(),
+        Tolerance { absolute, relative } => format!("|b - a| <= {absolute:e} + {relative:e} * |a|"),
     };
     let _ = writeln!(
         text,
-        "{} of {} common tensors equal, {close} close; rule: {rule}",
-        equal,
+        "{equal} of {} common tensors equal, {close} close; rule: {rule}",
         difference.tensors.len()
     );
     if difference.tensors.is_empty() {
-        text += "no name is in both: convert one to the other's format, or rename with ckpt convert --map\n";
+        text += "the checkpoints have no tensor name in common: convert one to the other's format, or rename with ckpt convert --map\n";
     }
     text
+}
+
+/// Describes a tensor that differs; `None` for one that is equal.
+fn line(tensor: &TensorDifference) -> Option<String> {
+    let name = render::plain(&tensor.name);
+    match &tensor.outcome {
+        Outcome::Equal => None,
+        Outcome::Close(distance) => Some(format!(
+            "close: {name}: {}, largest difference {:e}\n",
+            count(distance.differing, "element"),
+            distance.max_absolute
+        )),
+        Outcome::Different(distance) => Some(format!(
+            "different: {name}: {} ({} outside the tolerance), largest difference {:e}, first at element {}\n",
+            count(distance.differing, "element"),
+            distance.outside,
+            distance.max_absolute,
+            distance.first
+        )),
+        Outcome::Incomparable if tensor.a == tensor.b => {
+            Some(format!("different: {name}: the lengths of its strings differ\n"))
+        }
+        Outcome::Incomparable => Some(format!(
+            "different: {name}: {} {} in the first, {} {} in the second\n",
+            tensor.a.0, tensor.a.1, tensor.b.0, tensor.b.1
+        )),
+    }
 }

@@ -1,4 +1,4 @@
-//! Arguments of the subcommands that run graphs.
+//! Arguments of the commands that run graphs.
 
 use super::common::read_text;
 use crate::verify::chess::Position;
@@ -7,23 +7,23 @@ use ckpt_api::{Error, Limits, Result, parse_size};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// What goes in, and where it runs.
+/// The inputs of a graph, and the memory to run it in.
 #[derive(Args)]
 pub(super) struct Forward {
-    /// Arrays to run: any format that can be read (an archive's array as FILE:ARRAY), or IDX as MNIST has it; random numbers if left
-    /// out
+    /// Input arrays in any readable format (one array of an archive as FILE:ARRAY), or in IDX, the format of MNIST;
+    /// random if left out
     #[arg(long, value_name = "[INPUT=]FILE[:ARRAY]")]
     input: Vec<String>,
-    /// Divide the numbers of --input, in binary32: 255 for images of bytes
+    /// Divide the numbers of --input, in binary32: 255 scales bytes to 0..1
     #[arg(long, value_name = "NUMBER", requires = "input")]
     divide: Option<f32>,
-    /// Chess positions to run: FEN, or a file of one on each line
+    /// Chess positions as inputs: FEN, or a file with one on each line
     #[arg(long, value_name = "FEN|FILE", conflicts_with = "divide")]
     fen: Vec<String>,
     /// Seed of random inputs
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Examples of random inputs
+    /// Number of random examples
     #[arg(long, value_name = "N", default_value_t = 8)]
     batch: usize,
     /// Memory for values and tensors
@@ -38,7 +38,7 @@ impl Forward {
             positions.extend(read_positions(text, limits)?);
         }
         if self.divide.is_some_and(|by| by == 0.0 || !by.is_finite()) {
-            return Err(Error::usage("numbers cannot be divided by this").field("--divide"));
+            return Err(Error::usage("the divisor must be finite, and not 0").field("--divide"));
         }
         Ok(Inputs {
             files: self.input.iter().map(|text| input_file(text, limits)).collect(),
@@ -58,7 +58,7 @@ impl Forward {
     }
 }
 
-/// `INPUT=FILE:ARRAY`, of which only the file is needed. What exists as a file is one, whatever is in its name.
+/// Parses `[INPUT=]FILE[:ARRAY]`. A text that names an existing file is that file, whatever its name contains.
 fn input_file(text: &str, limits: &Limits) -> InputFile {
     let exists = |text: &str| Path::new(text).exists();
     let (input, rest) = match text.split_once('=') {
@@ -72,7 +72,7 @@ fn input_file(text: &str, limits: &Limits) -> InputFile {
     InputFile { input, path: PathBuf::from(path), key, limits: limits.clone() }
 }
 
-/// A position, or those of a file.
+/// Parses a position, or reads the positions of a file.
 fn read_positions(text: &str, limits: &Limits) -> Result<Vec<Position>> {
     let path = Path::new(text);
     if !path.is_file() {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_may_name_itself_its_file_and_an_array_in_it() {
+    fn an_argument_names_the_input_the_file_and_an_array_in_it() {
         let parsed = |text: &str| {
             let file = input_file(text, &Limits::default());
             (file.input, file.path.display().to_string(), file.key)

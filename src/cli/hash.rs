@@ -11,7 +11,7 @@ use std::fmt::Write;
 pub(super) struct Arguments {
     #[command(flatten)]
     looking: Looking,
-    /// Print the hash of every tensor, too
+    /// Also print the hash of each tensor
     #[arg(long)]
     tensors: bool,
 }

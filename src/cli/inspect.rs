@@ -15,13 +15,13 @@ use std::path::PathBuf;
 pub(super) struct Arguments {
     #[command(flatten)]
     looking: Looking,
-    /// Read all values: smallest, largest, mean, standard deviation, NaN
+    /// Read all values: minimum, maximum, mean, standard deviation, zeros, NaN, infinities
     #[arg(long)]
     stats: bool,
-    /// Show only the layers
+    /// Show the layers only
     #[arg(long)]
     graph: bool,
-    /// Read all values, and write a page of HTML, which needs nothing else, to a file that must not exist
+    /// Read all values, and write a self-contained HTML page to a new file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         let overview = overview(&source);
         return Ok(match arguments.graph {
             true => layers_of(&overview).into(),
-            // One by one: there can be many thousand.
+            // One by one: there can be many thousands.
             false => text(&overview, summaries(&source), stats).into(),
         });
     }
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     if let Some(path) = &arguments.html {
         write_new(path, &html::page(&inspection))?;
         if !stats {
-            // What was asked for stays what it was.
+            // The page alone needs statistics.
             inspection.tensors.iter_mut().for_each(|tensor| tensor.stats = None);
         }
     }
@@ -57,7 +57,7 @@ fn layers_of(inspection: &Inspection) -> String {
     inspection.graph.as_ref().map_or("no graph\n".to_owned(), layers)
 }
 
-/// What is said of `inspection`, and of its `tensors`.
+/// Describes `inspection` and its `tensors`.
 fn text(
     inspection: &Inspection,
     tensors: impl IntoIterator<Item: Borrow<TensorSummary>>,
@@ -84,7 +84,7 @@ fn text(
     text + &metadata(inspection)
 }
 
-/// The tensors, how many they are, and all their bytes.
+/// Returns the table of tensors, their number, and the sum of their bytes.
 fn table(
     tensors: impl IntoIterator<Item: Borrow<TensorSummary>>,
     stats: bool,
@@ -153,7 +153,7 @@ fn layers(graph: &Graph) -> String {
                 .map(|(role, name)| format!("{role}={}", render::plain(name)))
                 .collect();
             let op =
-                if node.op == ckpt_api::Op::Unspecified { "(activation not stated)" } else { node.op.name() };
+                if node.op == ckpt_api::Op::Unspecified { "(activation unknown)" } else { node.op.name() };
             vec![render::plain(&node.name).into_owned(), op.to_owned(), parameters.join(" ")]
         })
         .collect();

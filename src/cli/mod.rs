@@ -10,8 +10,10 @@ mod forward;
 mod hash;
 mod hex;
 mod inspect;
+mod items;
 mod man;
 mod map;
+mod plan;
 mod problem;
 #[cfg(feature = "forward")]
 mod receipt;
@@ -23,6 +25,7 @@ mod signals;
 #[cfg(feature = "forward")]
 mod verify;
 
+use crate::registry::Registry;
 use ckpt_api::{Error, Kind, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -54,7 +57,11 @@ enum Command {
     /// Convert a checkpoint to another format
     Convert(convert::Arguments),
     /// Show what a conversion would do, without doing it
-    Plan(convert::PlanArguments),
+    Plan(plan::Arguments),
+    /// Run items of a plan, beside other processes
+    RunPlan(items::RunArguments),
+    /// Finish an output whose items were run
+    Commit(items::CommitArguments),
     /// Show what is in a checkpoint
     Inspect(inspect::Arguments),
     /// Compare two checkpoints tensor by tensor
@@ -99,8 +106,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return refuse_arguments(&error, wants_json(&arguments)),
     };
     let json = cli.format == Format::Json;
-    let printed =
-        run(cli.command, json).and_then(|report| print(&report.text, json).map(|()| report.differs));
+    let printed = run(&Registry::builtin(), cli.command, json)
+        .and_then(|report| print(&report.text, json).map(|()| report.differs));
     match printed {
         Ok(differs) => ExitCode::from(if differs { 4 } else { 0 }),
         Err(error) => fail(&error, json),
@@ -141,10 +148,12 @@ fn wants_json(arguments: &[OsString]) -> bool {
         || arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
 }
 
-fn run(command: Command, json: bool) -> Result<Report> {
+fn run(registry: &Registry, command: Command, json: bool) -> Result<Report> {
     match command {
-        Command::Convert(arguments) => convert::run(&arguments, json),
-        Command::Plan(arguments) => convert::plan(&arguments, json),
+        Command::Convert(arguments) => convert::run(registry, &arguments, json),
+        Command::Plan(arguments) => plan::run(registry, &arguments, json),
+        Command::RunPlan(arguments) => items::run(registry, &arguments, json),
+        Command::Commit(arguments) => items::commit(registry, &arguments, json),
         Command::Inspect(arguments) => inspect::run(&arguments, json),
         Command::Diff(arguments) => diff::run(&arguments, json),
         #[cfg(feature = "forward")]

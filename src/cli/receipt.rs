@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct Recorded {
-    /// Receipt of a conversion, as `ckpt convert --receipt` wrote it: check that its files are still what it says
+    /// Check that the files of a conversion still match this receipt, as written by `ckpt convert --receipt`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "map", "per_layer", "atol", "rtol", "report", "html"])]
     pub(super) receipt: Option<PathBuf>,
-    /// What relative paths in the receipt are relative to; the working directory if left out
+    /// Directory of the receipt's relative paths; the working directory if left out
     #[arg(long, value_name = "DIR", requires = "receipt")]
     pub(super) root: Option<PathBuf>,
 }
 
-/// Checks that the files of a receipt are still what it says; its relative paths are relative to `root`.
+/// Checks that the files of a receipt still match it. Relative paths start from `root`.
 pub(super) fn run(receipt: &Path, root: &Path, limits: &Limits, json: bool) -> Result<Report> {
     let text = read_text(receipt, limits, ckpt_api::Limit::HeaderBytes)?;
     let shown = receipt.display().to_string();
@@ -27,5 +27,5 @@ pub(super) fn run(receipt: &Path, root: &Path, limits: &Limits, json: bool) -> R
         return Ok(to_json(&checked)?.into());
     }
     let files = count(checked.files, "file");
-    Ok(format!("{files} as the receipt says, {}\n", render::bytes(checked.bytes)).into())
+    Ok(format!("{files} match the receipt, {}\n", render::bytes(checked.bytes)).into())
 }

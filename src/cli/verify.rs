@@ -8,8 +8,8 @@ use super::{Report, render, to_json};
 use crate::diff::{Outcome, Tolerance};
 use crate::registry::Registry;
 use crate::verify::{
-    Blame, Comparison, Layer, Named, Options, OutputReport, Report as Verification, Run, TensorReport,
-    Verdict, html, verify,
+    Comparison, Diagnosis, Layer, NamedMapping, Options, OutputReport, Report as Verification, Run,
+    TensorReport, Verdict, html, verify,
 };
 use crate::words::count;
 use ckpt_api::{Error, Limits, Result};
@@ -25,30 +25,30 @@ pub(super) struct Arguments {
     bounds: Bounds,
     #[command(flatten)]
     recorded: Recorded,
-    /// Name mapping from the first checkpoint's names to the second's: a file, or the name of a built-in one
+    /// Mapping from the first checkpoint's names to the second's: a file, or the name of a built-in mapping
     #[arg(long, value_name = "FILE|NAME")]
     map: Option<String>,
-    /// Apply the mapping backwards
+    /// Apply the inverse of the mapping
     #[arg(long, requires = "map")]
     inverse: bool,
     #[command(flatten)]
     forward: Forward,
-    /// Where the second graph runs: cpu, cuda, metal, vulkan; each is compared with the first graph on the CPU
+    /// Devices to run the second graph on: cpu, cuda, metal, vulkan; each is compared with the first graph on the CPU
     #[arg(long, value_name = "DEVICE", value_delimiter = ',', default_value = "cpu")]
     device: Vec<String>,
-    /// Compare and show every layer, on the first graph's own activations; done where outputs differ, too
+    /// Compare every layer on the first graph's own activations; always done where outputs differ
     #[arg(long)]
     per_layer: bool,
-    /// Absolute tolerance, in place of the rule that follows from what changed
+    /// Absolute tolerance; replaces the rule by |b - a| <= ATOL + RTOL * |a|
     #[arg(long)]
     atol: Option<f64>,
-    /// Tolerance relative to the first graph's values, in place of the rule that follows from what changed
+    /// Tolerance relative to the first checkpoint's values; replaces the rule as --atol does
     #[arg(long)]
     rtol: Option<f64>,
-    /// Write the report, as JSON, to a file that must not exist
+    /// Write the report as JSON to a new file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write the report as a page of HTML, which needs nothing else, to a file that must not exist
+    /// Write the report as a self-contained HTML page to a new file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -60,8 +60,8 @@ impl Arguments {
             Some(name) => {
                 let mapping = read_mapping(name, &limits)?;
                 let mapping = if self.inverse { mapping.inverse()? } else { mapping };
-                let name = if self.inverse { format!("{name}, backwards") } else { name.clone() };
-                Some(Named { name, mapping })
+                let name = if self.inverse { format!("{name}, inverted") } else { name.clone() };
+                Some(NamedMapping { name, mapping })
             }
         };
         let tolerance = match (self.atol, self.rtol) {
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         return receipt::run(receipt, root, &arguments.bounds.limits()?, json);
     }
     let two = arguments.two.as_ref().ok_or_else(|| {
-        Error::usage("nothing is named that could be verified").help("name two checkpoints, or a --receipt")
+        Error::usage("there is nothing to verify").help("name two checkpoints, or a --receipt")
     })?;
     let limits = arguments.bounds.limits()?;
     let options = arguments.options(limits.clone())?;
@@ -133,7 +133,12 @@ fn text(report: &Verification) -> String {
 }
 
 fn run_text(run: &Run, text: &mut String) {
-    let _ = writeln!(text, "\nb on {}, a on {}", render::plain(&run.device.to_string()), run.reference);
+    let _ = writeln!(
+        text,
+        "\nb on {}; a, the reference, on {}",
+        render::plain(&run.device.to_string()),
+        run.reference
+    );
     let _ = writeln!(text, "  rule     {}: {}", run.rule.name.name(), run.rule.reason);
     let _ = writeln!(text, "  layers   {}", run.rule.layers);
     let _ = writeln!(text, "  outputs  {}", run.rule.outputs);
@@ -155,11 +160,10 @@ fn run_text(run: &Run, text: &mut String) {
         let _ = write!(text, "\n{}", render::table(&HEAD, &RIGHT, &rows));
     }
     for (index, layer) in run.layers.iter().enumerate() {
-        if let Some(Blame { reason, .. }) = &layer.blame {
-            let first =
-                if run.first_divergence == Some(index) { "the first layer that diverges" } else { "layer" };
-            let _ =
-                writeln!(text, "\n{first}, {}: {}", render::plain(layer_name(layer)), render::plain(reason));
+        if let Some(Diagnosis { reason, .. }) = &layer.diagnosis {
+            let first = if run.first_divergence == Some(index) { " is the first that diverges" } else { "" };
+            let name = render::plain(layer_name(layer));
+            let _ = writeln!(text, "\nlayer '{name}'{first}: {}", render::plain(reason));
         }
     }
 }
@@ -182,7 +186,7 @@ fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict
     let is_count = |value: f64| value.fract() == 0.0 && value.abs() < 1e6;
     let number = |value: f64| if is_count(value) { value.to_string() } else { format!("{value:.2e}") };
     let maybe = |value: Option<f64>| value.map_or("-".to_owned(), number);
-    // Which of a rule's demands is nearest to its limit, the first of equals.
+    // The check nearest to its limit, the first of equals.
     let tightest = checks.iter().rev().max_by(|a, b| tightness(a).total_cmp(&tightness(b)));
     row.push(format!("{shape:?}"));
     row.extend([metrics.max_absolute, metrics.max_relative, metrics.rms].map(number));
@@ -196,7 +200,7 @@ fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict
     row
 }
 
-/// How much of its limit a check takes.
+/// The share of its limit that a check uses.
 fn tightness(check: &crate::verify::Check) -> f64 {
     match (check.found, check.limit > 0.0) {
         (None, _) => f64::INFINITY,
@@ -208,17 +212,17 @@ fn tightness(check: &crate::verify::Check) -> f64 {
 
 fn details(output: &OutputReport, text: &mut String) {
     let name = render::plain(&output.a);
-    if let Some(place) = &output.comparison.metrics.place {
+    if let Some(worst) = &output.comparison.metrics.worst {
         let _ = writeln!(
             text,
-            "  {name}: largest difference at {:?}: {}, and the reference {}",
-            place.index, place.found, place.reference
+            "  {name}: largest difference at {:?}: {} instead of {}",
+            worst.index, worst.found, worst.reference
         );
     }
     if let Some(argmax) = output.argmax {
         let _ = writeln!(
             text,
-            "  {name}: the largest element is the same in {} of {} rows, and in {} of the {} where the lead exceeds the errors",
+            "  {name}: the largest element is the same in {} of {} rows, and in {} of the {} rows whose margin exceeds the error",
             argmax.agreeing, argmax.rows, argmax.decided_agreeing, argmax.decided
         );
     }
@@ -249,9 +253,13 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
                 distance.first
             ),
             Outcome::Incomparable => {
-                writeln!(text, "  {name}: {} {} and {} {}", tensor.a.0, tensor.a.1, tensor.b.0, tensor.b.1)
+                writeln!(
+                    text,
+                    "  {name}: {} {} in a, {} {} in b",
+                    tensor.a.0, tensor.a.1, tensor.b.0, tensor.b.1
+                )
             }
         };
     }
-    let _ = writeln!(text, "  {equal} of {} tensors equal, bit for bit", difference.tensors.len());
+    let _ = writeln!(text, "  {equal} of {} tensors are equal bit for bit", difference.tensors.len());
 }

@@ -1,17 +1,21 @@
 //! One tensor that was written, against its source.
 
 use super::Planned;
-use crate::execute::{Addend, Budget, TensorStream, in_step, index_at, interrupted, place_of};
-use crate::plan::Job;
+use crate::execute::{TensorStream, in_lockstep, interrupted};
+use crate::layout::{Step, TargetLayout, compile, index_at, place_of};
+use crate::plan::{TensorEntry, added};
+use crate::resources::Budget;
 use crate::source::Source;
-use crate::transform::{Step, for_each_number};
-use ckpt_api::{Axis, DType, Encoding, Endian, Error, Packing, Placement, Result, Shape, Tensor, TensorId};
+use crate::transform::for_each_number;
+use ckpt_api::{
+    Axis, DType, Encoding, Endian, Error, Input, Packing, Placement, Result, Shape, Tensor, TensorId,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A job, its source tensor, and the tensor that it became, seen with the source's axes.
+/// A tensor of a plan, and what it became, seen with the source's axes.
 pub(super) struct Pair<'a> {
     planned: &'a Planned,
-    job: Job<'a>,
+    entry: TensorEntry<'a>,
     tensor: &'a Tensor,
     written: &'a Source,
     back: Placement,
@@ -24,17 +28,33 @@ impl<'a> Pair<'a> {
     /// [`ckpt_api::Kind::Defect`] where dtype, shape, or what the axes mean are not those that were written.
     pub(super) fn new(
         planned: &'a Planned,
-        job: Job<'a>,
+        number: u32,
         (written, id): (&'a Source, TensorId),
         canceled: &'a AtomicBool,
     ) -> Result<Self> {
-        let (tensor, _) = planned.source.contents.tensor_at(job.to.tensor)?;
+        let entry =
+            planned.plan.tensor(number).ok_or_else(|| Error::defect("the plan has no such tensor"))?;
+        let (tensor, _) = planned.plan.contents.tensor_at(entry.to.tensor)?;
         let (found, placement) = written.contents.tensor_at(id)?;
-        let back = with_axes_of(tensor, &job, found, placement).map_err(|error| {
-            error.tensor(job.tensor).help("nothing was kept; the format's codec is wrong: please report it")
+        let back = with_axes_of(tensor, &entry, found, placement).map_err(|error| {
+            error.tensor(entry.tensor).help("nothing was kept; the format's codec is wrong: please report it")
         })?;
         let budget = planned.plan.budget.of_two();
-        Ok(Pair { planned, job, tensor, written, back, budget, canceled })
+        Ok(Pair { planned, entry, tensor, written, back, budget, canceled })
+    }
+
+    /// Whether a number can be another one afterwards; then what was written is compared with what the steps make again.
+    pub(super) fn changes_values(&self) -> bool {
+        let changes = |step: &Step| {
+            matches!(
+                step,
+                Step::Cast { exact: false, .. }
+                    | Step::Quantize { .. }
+                    | Step::Dequantize { .. }
+                    | Step::Add { .. }
+            )
+        };
+        self.entry.steps.iter().any(changes)
     }
 
     /// Compares every element: what was written, led back to the order in which the source stores it, with the
@@ -43,8 +63,8 @@ impl<'a> Pair<'a> {
     /// # Errors
     /// [`ckpt_api::Kind::Mismatch`] for the first element that differs.
     pub(super) fn compare(&self) -> Result<()> {
-        let from = &self.job.from.encoding;
-        let Encoding { dtype, scaling, .. } = self.job.to.encoding;
+        let from = &self.entry.from.encoding;
+        let Encoding { dtype, scaling, .. } = self.entry.to.encoding;
         let common = Encoding {
             dtype,
             endian: Endian::Little,
@@ -74,13 +94,13 @@ impl<'a> Pair<'a> {
         let numbers = |encoding: &Encoding, sum: bool| Encoding {
             dtype: if encoding.scaling.is_some() || sum { DType::F32 } else { encoding.dtype },
             endian: Endian::Little,
-            order: self.job.from.encoding.order.clone(),
-            tiles: self.job.from.encoding.tiles.clone(),
+            order: self.entry.from.encoding.order.clone(),
+            tiles: self.entry.from.encoding.tiles.clone(),
             packing: Packing::Bytes,
             scaling: None,
         };
-        let own = numbers(&self.job.from.encoding, !self.job.added.is_empty());
-        let back = numbers(&self.job.to.encoding, false);
+        let own = numbers(&self.entry.from.encoding, !self.entry.added.is_empty());
+        let back = numbers(&self.entry.to.encoding, false);
         let (mut largest, mut values) = (0f64, (Vec::new(), Vec::new()));
         self.each(&own, &back, |_, left, right| {
             values.0.clear();
@@ -101,17 +121,15 @@ impl<'a> Pair<'a> {
         back: &Encoding,
         mut each: impl FnMut(u64, &[u8], &[u8]) -> Result<()>,
     ) -> Result<bool> {
-        let contents = &self.planned.source.contents;
-        let addends =
-            self.job.to.added.iter().zip(&self.job.added).map(|(added, source)| {
-                Ok(Addend::new(contents.tensor_at(added.tensor)?.0, source, &added.axes))
-            });
-        let (files, from) = (&self.planned.source.files, self.job.from);
-        let addends = addends.collect::<Result<Vec<_>>>()?;
-        let mut source = TensorStream::sum(files, self.tensor, from, addends, own, None, self.budget)?;
-        let mut written =
-            TensorStream::new(&self.written.files, self.tensor, &self.back, back, None, self.budget)?;
-        in_step(&mut source, &mut written, (own.dtype, back.dtype), |first, own, back| {
+        let (contents, files) = (&self.planned.plan.contents, &self.planned.files);
+        let added = added(contents, self.entry.to)?;
+        let source = compile(self.tensor, self.entry.from, &TargetLayout::read(own), &added)?;
+        let source = source.transfer(self.tensor, self.entry.from, own, &added);
+        let mut source = TensorStream::whole(files, source, self.budget)?;
+        let written = compile(self.tensor, &self.back, &TargetLayout::read(back), &[])?;
+        let written = written.transfer(self.tensor, &self.back, back, &[]);
+        let mut written = TensorStream::whole(&self.written.files, written, self.budget)?;
+        in_lockstep(&mut source, &mut written, (own.dtype, back.dtype), |first, own, back| {
             if self.canceled.load(Ordering::Relaxed) {
                 return Err(interrupted());
             }
@@ -121,7 +139,8 @@ impl<'a> Pair<'a> {
 
     /// The error for the first byte that differs: where both lie, and what they say.
     fn differs(&self, common: &Encoding, first: u64, at: usize, own: &[u8], back: &[u8]) -> Error {
-        let error = Error::mismatch("what was written is not what the source holds").tensor(self.job.tensor);
+        let error =
+            Error::mismatch("what was written is not what the source holds").tensor(self.entry.tensor);
         let error =
             error.help("nothing was kept; check the disk and memory of this machine, and please report it");
         let Some(size) = common.dtype.bytes().and_then(|size| usize::try_from(size).ok()) else {
@@ -132,11 +151,11 @@ impl<'a> Pair<'a> {
             |bytes: &[u8]| shown(common.dtype, bytes.get(k * size..(k + 1) * size).unwrap_or_default());
         let position = first.saturating_add(k as u64);
         let index = index_at(common, &self.tensor.shape, position);
-        let place = |source: &Source, placement: &Placement| {
+        let place = |input: &Input, names: &[String], placement: &Placement| {
             let (file, offset) = place_of(placement, &self.tensor.shape, index.as_ref()?)?;
-            Some((source.input.display(source.contents.files.get(file.0)?), offset))
+            Some((input.display(names.get(file.0)?), offset))
         };
-        let written = place(self.written, &self.back);
+        let written = place(&self.written.input, &self.written.contents.files, &self.back);
         let written =
             written.map(|(file, offset)| format!(" in {file} at offset {offset}")).unwrap_or_default();
         let error = error
@@ -146,25 +165,11 @@ impl<'a> Pair<'a> {
             })
             .found(format!("{}{written}", element(back)))
             .expected(element(own));
-        match place(&self.planned.source, self.job.from) {
+        match place(&self.planned.input, self.planned.plan.sources(), self.entry.from) {
             Some((file, offset)) => error.file(file).offset(offset),
             None => error,
         }
     }
-}
-
-/// Whether a number can be another one afterwards; then what was written is compared with what the steps make again.
-pub(super) fn changes_values(job: &Job) -> bool {
-    let changes = |step: &Step| {
-        matches!(
-            step,
-            Step::Cast { exact: false, .. }
-                | Step::Quantize { .. }
-                | Step::Dequantize { .. }
-                | Step::Add { .. }
-        )
-    };
-    job.steps.iter().any(changes)
 }
 
 /// An element: its bits, and the number where it is one.
@@ -179,8 +184,13 @@ fn shown(dtype: DType, bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Defect`] where what was read back is another kind of tensor.
-fn with_axes_of(tensor: &Tensor, job: &Job, found: &Tensor, placement: &Placement) -> Result<Placement> {
-    let (to, encoding) = (&job.to.encoding, &placement.encoding);
+fn with_axes_of(
+    tensor: &Tensor,
+    entry: &TensorEntry<'_>,
+    found: &Tensor,
+    placement: &Placement,
+) -> Result<Placement> {
+    let (to, encoding) = (&entry.to.encoding, &placement.encoding);
     if encoding.dtype != to.dtype {
         return Err(Error::defect("the tensor is read back with another dtype")
             .found(encoding.dtype.name())
@@ -196,7 +206,7 @@ fn with_axes_of(tensor: &Tensor, job: &Job, found: &Tensor, placement: &Placemen
     if found.lengths != tensor.lengths {
         return Err(Error::defect("strings are read back with other lengths"));
     }
-    check_shape(tensor, job, found, placement)?;
+    check_shape(tensor, entry, found, placement)?;
     let axes = axes(tensor, to, found, encoding);
     check_axes(tensor, found, axes.as_deref())?;
     let mut back = placement.clone();
@@ -212,12 +222,17 @@ fn with_axes_of(tensor: &Tensor, job: &Job, found: &Tensor, placement: &Placemen
 
 /// The stored shape must be the one that was written, but for axes of length 1. A format that knows no shapes gives a
 /// list.
-fn check_shape(tensor: &Tensor, job: &Job, found: &Tensor, placement: &Placement) -> Result<()> {
+fn check_shape(
+    tensor: &Tensor,
+    entry: &TensorEntry<'_>,
+    found: &Tensor,
+    placement: &Placement,
+) -> Result<()> {
     let stored = |encoding: &Encoding, shape: &Shape| {
         let lens = encoding.expanded(shape).unwrap_or_default().permuted(&encoding.order);
         lens.iter().copied().filter(|len| *len != 1).collect::<Vec<u64>>()
     };
-    let (is, was) = (stored(&placement.encoding, &found.shape), stored(&job.to.encoding, &tensor.shape));
+    let (is, was) = (stored(&placement.encoding, &found.shape), stored(&entry.to.encoding, &tensor.shape));
     let list = found.shape.rank() <= 1 && found.shape.elements() == tensor.shape.elements();
     if is == was || list {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Whether what was written computes what its source computes.
 
-use super::Planned;
+use super::{Commit, Planned};
 use crate::source::Source;
 use serde::Serialize;
 
@@ -26,36 +26,45 @@ impl Computed {
     fn not_run(reason: impl Into<String>) -> Self {
         Computed::NotRun { reason: reason.into() }
     }
+
+    /// Returns the outcome that says least: a part that was not run before one within a bound, and that before equal
+    /// bits. Of equals, the first.
+    #[cfg(feature = "forward")]
+    fn worst(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let doubt = |outcome: &Self| match outcome {
+            Computed::Agree { rule, .. } => u8::from(rule != crate::verify::RuleName::Bits.name()),
+            Computed::NotRun { .. } => 2,
+        };
+        outcomes.into_iter().reduce(|worst, next| if doubt(&next) > doubt(&worst) { next } else { worst })
+    }
 }
 
-/// Runs the graph of each part that was written, and the source's as it was opened.
+/// Runs the graph of each part that was written and the source's as it was opened. Returns the worst outcome of all parts.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] where they do not agree.
 #[cfg(feature = "forward")]
-pub(super) fn compute(planned: &Planned, parts: &[Source]) -> ckpt_api::Result<Computed> {
+pub(super) fn compute(planned: &Planned, parts: &[Source], options: &Commit) -> ckpt_api::Result<Computed> {
     if planned.plan.losses.iter().any(|loss| loss.kind.changes_function() && !is_rounding(loss.kind)) {
         return Ok(Computed::not_run("what the model computes was changed, as was allowed"));
     }
-    if planned.plan.jobs().flat_map(|job| &job.to.added).any(is_at_one_index) {
+    if planned.plan.tensors().flat_map(|entry| &entry.to.added).any(is_at_one_index) {
         return Ok(Computed::not_run(
             "a tensor was folded into one channel of another, which computes the same only where that channel's input is 1: \
              give such inputs to ckpt verify IN OUT --input",
         ));
     }
-    // As it was before the conversion renamed and retyped its tensors.
-    let Source { codec, input, options, .. } = &planned.source;
-    let source = Source::read_as(codec.clone(), input.clone(), options.clone())?;
-    let mut found = Computed::not_run("the output does not say what it computes");
-    for part in parts.iter().filter(|part| part.checkpoint().graph.is_some()) {
-        found = pair(planned, &source, part)?;
-    }
-    Ok(found)
+    let source = planned.source()?;
+    let parts = parts.iter().filter(|part| part.checkpoint().graph.is_some());
+    let outcomes =
+        parts.map(|part| pair(planned, &source, part, options)).collect::<ckpt_api::Result<Vec<_>>>()?;
+    let worst = Computed::worst(outcomes);
+    Ok(worst.unwrap_or_else(|| Computed::not_run("the output does not say what it computes")))
 }
 
 #[cfg(not(feature = "forward"))]
 #[expect(clippy::unnecessary_wraps, reason = "as it is with the feature")]
-pub(super) fn compute(_: &Planned, _: &[Source]) -> ckpt_api::Result<Computed> {
+pub(super) fn compute(_: &Planned, _: &[Source], _: &Commit) -> ckpt_api::Result<Computed> {
     Ok(Computed::not_run("this program was built without the forward pass"))
 }
 
@@ -72,21 +81,28 @@ fn is_rounding(kind: ckpt_api::LossKind) -> bool {
 }
 
 #[cfg(feature = "forward")]
-fn pair(planned: &Planned, source: &Source, part: &Source) -> ckpt_api::Result<Computed> {
-    use crate::verify::{Named, Options, verify};
+fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> ckpt_api::Result<Computed> {
+    use crate::mapping::Mapping;
+    use crate::plan::MappingRecord;
+    use crate::verify::{NamedMapping, Options, verify};
     use ckpt_api::Kind;
 
     if source.checkpoint().graph.is_none() {
         return Ok(Computed::not_run("the source does not say what it computes"));
     }
-    let mapping = planned.conversion.mapping.clone();
+    let mapping = planned.plan.settings.mapping.as_ref();
+    let parse = |record: &MappingRecord| {
+        let name = record.name.as_deref().unwrap_or("the conversion's mapping");
+        let mapping = Mapping::from_toml_within(&record.toml, name, &commit.limits)?;
+        ckpt_api::Result::Ok(NamedMapping { name: "the conversion's mapping".to_owned(), mapping })
+    };
     let options = Options {
-        mapping: mapping.map(|mapping| Named { name: "the conversion's mapping".to_owned(), mapping }),
-        memory: planned.conversion.resources.max_memory,
-        limits: planned.conversion.limits.clone(),
+        mapping: mapping.map(parse).transpose()?,
+        memory: commit.resources.max_memory,
+        limits: commit.limits.clone(),
         ..Options::default()
     };
-    let report = match verify(&crate::Registry::builtin(), source, part, &options) {
+    let report = match verify(&planned.registry, source, part, &options) {
         Ok(report) => report,
         Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Io | Kind::Mismatch) => {
             return Err(error.help("nothing was kept; convert without --verify to look at the output"));
@@ -111,4 +127,29 @@ fn pair(planned: &Planned, source: &Source, part: &Source) -> ckpt_api::Result<C
         Some(layer) => error.field(layer.a.as_ref().or(layer.b.as_ref()).cloned().unwrap_or_default()),
         None => error,
     })
+}
+
+#[cfg(all(test, feature = "forward"))]
+mod tests {
+    use super::*;
+
+    fn agree(rule: &str) -> Computed {
+        Computed::Agree { rule: rule.to_owned(), reason: String::new() }
+    }
+
+    #[test]
+    fn several_parts_report_the_worst_outcome_whatever_their_order() {
+        let (bits, bound, not_run) = (agree("bits"), agree("bound"), Computed::not_run("too large"));
+        for [a, b, worst] in [
+            [&bits, &bound, &bound],
+            [&bits, &not_run, &not_run],
+            [&bound, &not_run, &not_run],
+            [&bits, &bits, &bits],
+        ] {
+            for parts in [[a, b], [b, a]] {
+                assert_eq!(Computed::worst(parts.map(Computed::clone)).as_ref(), Some(worst), "{parts:?}");
+            }
+        }
+        assert_eq!(Computed::worst([]), None);
+    }
 }

@@ -1,9 +1,11 @@
 //! Every tensor that was written, looked at.
 
-use super::compare::{Pair, changes_values};
-use super::{Computed, Planned, Reread, Rounded};
+use super::compare::Pair;
+use super::reread::Reread;
+use super::{Commit, Computed, Planned, Rounded};
 use crate::digest::{hash_value, hex};
-use crate::execute::in_parallel;
+use crate::layout::plan_number;
+use crate::resources::in_parallel;
 use ckpt_api::{Error, Result};
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +18,7 @@ pub struct Verification {
     /// How many hold the source's numbers, bit for bit.
     pub equal: usize,
     /// The others hold, bit for bit, what casting, quantizing or adding makes of the source's numbers; here is how far off
-    /// that is, in the order of the plan's jobs.
+    /// that is, in the order of the plan's tensors.
     pub changed: Vec<Rounded>,
     /// Whether both graphs compute the same.
     pub computed: Computed,
@@ -24,9 +26,9 @@ pub struct Verification {
 
 impl Verification {
     pub(super) fn new(planned: &Planned, examined: &[Examined], computed: Computed) -> Self {
-        let pairs = planned.plan.jobs().zip(examined);
-        let changed = pairs.filter_map(|(job, examined)| {
-            Some(Rounded { tensor: job.tensor.to_owned(), largest_error: examined.error? })
+        let pairs = planned.plan.tensors().zip(examined);
+        let changed = pairs.filter_map(|(entry, examined)| {
+            Some(Rounded { tensor: entry.tensor.to_owned(), largest_error: examined.error? })
         });
         let changed: Vec<Rounded> = changed.collect();
         Verification { tensors: examined.len(), equal: examined.len() - changed.len(), changed, computed }
@@ -40,33 +42,33 @@ impl Verification {
 
 /// What was found of one tensor.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Examined {
+pub(super) struct Examined {
     /// The largest absolute difference between a number and what is stored for it; `None` where none is changed.
-    pub(crate) error: Option<f64>,
+    pub(super) error: Option<f64>,
     /// [`crate::digest::TensorDigest::sha256`] of what was written, for a receipt.
-    pub(crate) sha256: Option<String>,
+    pub(super) sha256: Option<String>,
 }
 
-/// Looks at every tensor, several at a time; the results are in the order of the plan's jobs.
+/// Looks at every tensor, several at a time; the results are in the order of the plan's tensors.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] for the first that is not what its source holds, where the conversion is to be verified.
-pub(crate) fn examine(planned: &Planned, reread: &Reread, canceled: &AtomicBool) -> Result<Vec<Examined>> {
-    let jobs: Vec<usize> = (0..planned.plan.jobs().len()).collect();
-    in_parallel(&jobs, planned.plan.threads, |number| {
-        let (job, (part, id)) = planned
-            .plan
-            .jobs_in(number..number + 1)
-            .next()
-            .zip(reread.tensor(number))
-            .ok_or_else(|| Error::mismatch("a tensor that was written is not found"))?;
-        let changed = changes_values(&job);
-        let pair = Pair::new(planned, job, (part, id), canceled)?;
-        if planned.conversion.verify {
+pub(super) fn examine(
+    planned: &Planned,
+    reread: &Reread,
+    options: &Commit,
+    canceled: &AtomicBool,
+) -> Result<Vec<Examined>> {
+    let numbers: Vec<usize> = (0..planned.plan.tensors().len()).collect();
+    in_parallel(&numbers, planned.plan.threads, |number| {
+        let (part, id) =
+            reread.tensor(number).ok_or_else(|| Error::defect("a tensor that was written is not found"))?;
+        let pair = Pair::new(planned, plan_number(number)?, (part, id), canceled)?;
+        if options.verify {
             pair.compare()?;
         }
-        let error = if changed { Some(pair.error()?) } else { None };
-        let hash = planned.conversion.receipt.is_some();
+        let error = if pair.changes_values() { Some(pair.error()?) } else { None };
+        let hash = options.receipt.is_some();
         let sha256 = hash.then(|| hash_value(part, id, planned.plan.budget)).transpose()?;
         Ok(Examined { error, sha256: sha256.map(|hash| hex(&hash)) })
     })

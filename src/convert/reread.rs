@@ -1,17 +1,17 @@
 //! What was written, read back through the target's own codec before it has its names.
 
-use super::Planned;
-use crate::execute::Output;
-use crate::plan::Job;
+use super::{Commit, Planned};
+use crate::plan::TensorEntry;
 use crate::source::{OpenOptions, Source};
-use ckpt_api::{Error, Extent, Input, Match, Reading, Result, Side, TensorId};
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use crate::store::Stage;
+use ckpt_api::{Error, Extent, Input, Match, ReadStore, Reading, Result, Side, TensorId};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// The parts of a result that are read on their own, and where each job's tensor is in them.
-pub(crate) struct Reread {
-    pub(crate) parts: Vec<Source>,
-    /// Parallel to the plan's jobs: which part, and which of its tensors.
+/// The parts of a result that are read on their own, and where each tensor of the plan is in them.
+pub(super) struct Reread {
+    pub(super) parts: Vec<Source>,
+    /// Parallel to the plan's tensors: which part, and which of its tensors.
     found: Vec<(usize, TensorId)>,
 }
 
@@ -20,22 +20,22 @@ impl Reread {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Defect`] where the codec does not find in it what was written, [`ckpt_api::Kind::Mismatch`] where it cannot read it.
-    pub(crate) fn open(planned: &Planned, output: &Output) -> Result<Self> {
+    pub(super) fn open(planned: &Planned, stage: &dyn Stage, commit: &Commit) -> Result<Self> {
         if planned.codec.info().reads.is_empty() {
             return Err(Error::unsupported("what cannot be read cannot be verified")
                 .found(format!("format '{}', which is only written", planned.codec.info().id)));
         }
-        let files = output.staged(&planned.plan.placed.files);
+        let files = stage.written();
         let readings = readings(planned, &files)?;
-        let parts = readings.iter().map(|reading| open(planned, reading, &files).map_err(unreadable));
+        let parts = readings.iter().map(|reading| open(planned, reading, &files, commit).map_err(unreadable));
         let parts = parts.collect::<Result<Vec<_>>>()?;
         let found = find(planned, &readings, &parts)?;
         Ok(Reread { parts, found })
     }
 
-    /// The tensor that the job at this position in the plan became.
-    pub(crate) fn tensor(&self, job: usize) -> Option<(&Source, TensorId)> {
-        let (part, id) = self.found.get(job)?;
+    /// What the tensor with this number in the plan became.
+    pub(super) fn tensor(&self, number: usize) -> Option<(&Source, TensorId)> {
+        let (part, id) = self.found.get(number)?;
         Some((self.parts.get(*part)?, *id))
     }
 }
@@ -49,37 +49,38 @@ fn unreadable(error: Error) -> Error {
 }
 
 /// What the codec says, or else what its user would name.
-fn readings(planned: &Planned, files: &BTreeMap<String, PathBuf>) -> Result<Vec<Reading>> {
+fn readings(planned: &Planned, files: &Arc<dyn ReadStore>) -> Result<Vec<Reading>> {
     if !planned.plan.placed.readings.is_empty() {
         return Ok(planned.plan.placed.readings.clone());
     }
     let info = planned.codec.info();
     let specs = info.options.iter().filter(|spec| spec.side == Side::Both);
     let both: Vec<&str> = specs.map(|spec| spec.name).collect();
-    let given = planned.conversion.options.iter();
+    let target = &planned.plan.target;
+    let given = target.options.iter();
     let options: Vec<_> = given.filter(|(key, _)| both.contains(&key.as_str())).cloned().collect();
     // An output's name may be the beginning of its files' names; the last file is the one that leads to the others.
     let last = planned.plan.placed.files.last().map(|file| file.name.as_str());
-    for entry in [planned.name.as_str()].into_iter().chain(last) {
-        let input = Input::staged(&planned.directory, entry, files.clone());
+    for entry in [planned.output.name.as_str()].into_iter().chain(last) {
+        let input = Input::within_store(files.clone(), entry);
         if !matches!(planned.codec.probe(&input)?, Match::No) {
-            let architecture = planned.conversion.architecture.clone();
+            let architecture = target.architecture.clone();
             return Ok(vec![Reading { entry: entry.to_owned(), options, architecture }]);
         }
     }
     Err(Error::defect("what was written is not recognized as its format")
-        .file(planned.directory.join(&planned.name).display().to_string())
+        .file(planned.output.store.display(&planned.output.name))
         .expected(info.title)
         .help("the format's codec is wrong: please report it"))
 }
 
-fn open(planned: &Planned, reading: &Reading, files: &BTreeMap<String, PathBuf>) -> Result<Source> {
-    let input = Input::staged(&planned.directory, &reading.entry, files.clone());
+fn open(planned: &Planned, reading: &Reading, files: &Arc<dyn ReadStore>, commit: &Commit) -> Result<Source> {
+    let input = Input::within_store(files.clone(), &reading.entry);
     let options = OpenOptions {
         format: Some(planned.codec.info().id.to_owned()),
         options: reading.options.clone(),
         architecture: reading.architecture.clone(),
-        limits: planned.conversion.limits.clone(),
+        limits: commit.limits.clone(),
     };
     Source::read_as(planned.codec.clone(), input, options)
 }
@@ -87,7 +88,7 @@ fn open(planned: &Planned, reading: &Reading, files: &BTreeMap<String, PathBuf>)
 /// File, offset and length of every stored piece, in that order.
 type Place<'a> = Vec<(String, u64, u64)>;
 
-/// Finds every job's tensor by where its bytes are; one without bytes by its name, or because it is the only one.
+/// Finds every tensor of the plan by where its bytes are; one without bytes by its name, or because it is the only one.
 fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec<(usize, TensorId)>> {
     let mut at: HashMap<Place, (usize, TensorId)> = HashMap::new();
     let mut named: HashMap<&str, (usize, TensorId)> = HashMap::new();
@@ -110,17 +111,17 @@ fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec
     let files = &planned.plan.placed.files;
     let name = |extent: &Extent| files.get(extent.file.0).map_or("", |file| file.name.as_str()).to_owned();
     // A single array has its file's name, which is another one here.
-    let without = planned.plan.jobs().filter(|job| place(&job.to.extents, name).is_empty()).count();
+    let without = planned.plan.tensors().filter(|entry| place(&entry.to.extents, name).is_empty()).count();
     let alone = if let ([only], 1) = (&bare[..], without) { Some(only) } else { None };
-    let find = |job: Job| {
-        let place = place(&job.to.extents, name);
+    let find = |entry: TensorEntry<'_>| {
+        let place = place(&entry.to.extents, name);
         let found = match place.is_empty() {
-            true => named.get(job.to.name.as_str()).or(alone),
+            true => named.get(entry.to.name.as_str()).or(alone),
             false => at.get(&place),
         };
-        found.copied().ok_or_else(|| missing(&job, named.contains_key(job.to.name.as_str()), &place))
+        found.copied().ok_or_else(|| missing(&entry, named.contains_key(entry.to.name.as_str()), &place))
     };
-    planned.plan.jobs().map(find).collect()
+    planned.plan.tensors().map(find).collect()
 }
 
 fn place<'a>(extents: &[Extent], name: impl Fn(&Extent) -> String) -> Place<'a> {
@@ -130,15 +131,15 @@ fn place<'a>(extents: &[Extent], name: impl Fn(&Extent) -> String) -> Place<'a> 
     place
 }
 
-fn missing(job: &Job, elsewhere: bool, place: &Place) -> Error {
+fn missing(entry: &TensorEntry<'_>, elsewhere: bool, place: &Place) -> Error {
     let error = Error::defect("a tensor that was written is not found where it was written")
-        .tensor(job.tensor)
+        .tensor(entry.tensor)
         .found(if elsewhere { "a tensor of its name, elsewhere" } else { "no tensor there" })
         .help("nothing was kept; the format's codec is wrong: please report it");
     match place.first() {
         Some((file, offset, len)) => {
-            error.file(file.as_str()).offset(*offset).expected(format!("{len} bytes of '{}'", job.to.name))
+            error.file(file.as_str()).offset(*offset).expected(format!("{len} bytes of '{}'", entry.to.name))
         }
-        None => error.expected(format!("'{}', which has no bytes", job.to.name)),
+        None => error.expected(format!("'{}', which has no bytes", entry.to.name)),
     }
 }

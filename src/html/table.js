@@ -1,5 +1,5 @@
-// Headings sort their table, a field finds rows, and of long tables a part is shown at a time. Without scripts the rows
-// stay in the order of the file.
+// Sorts tables by their headings, filters rows by a search field, and shows long tables in parts. Without scripts, rows
+// keep the order of the file.
 const PAGE = 200;
 const ORDER = new Intl.Collator("en", { numeric: true });
 function sorter(table, rows, show) {
@@ -38,14 +38,14 @@ function finder(table, rows, show) {
   field.type = "search";
   field.placeholder = "Find by name, layer, dtype, shape…";
   field.setAttribute("aria-label", "Find rows");
-  const told = document.createElement("span");
-  told.setAttribute("role", "status");
-  bar.append(field, told);
+  const status = document.createElement("span");
+  status.setAttribute("role", "status");
+  bar.append(field, status);
   table.parentElement.before(bar);
   field.addEventListener("input", show);
   return {
     field,
-    told,
+    status,
     found: () => {
       const terms = field.value.toLowerCase().split(/\s+/).filter(Boolean);
       return terms.length ? rows.filter((row) => terms.every((term) => text(row).includes(term))) : rows;
@@ -66,7 +66,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     body.replaceChildren(...shown);
     more.hidden = shown.length === found.length;
     more.textContent = `Show ${Math.min(PAGE, found.length - shown.length)} more`;
-    if (find) find.told.textContent = found.length ? `${found.length} of ${rows.length}` : `none of ${rows.length} has it`;
+    if (find) find.status.textContent = found.length ? `${found.length} of ${rows.length}` : `none of ${rows.length} matches`;
   };
   if (table.classList.contains("findable")) {
     find = finder(table, rows, () => {

@@ -1,65 +1,65 @@
-//! What is said of values: statistics of all, and how some of them are distributed.
+//! Reads a tensor's values: statistics of all, and the distribution of a sample.
 
-use crate::execute::Budget;
+use crate::resources::Budget;
 use crate::source::Source;
 use crate::transform::for_each_number;
 use ckpt_api::{DType, Result, TensorId};
 use serde::Serialize;
 
-/// Statistics of a tensor's values. NaN and infinities are counted and take no part in the others.
+/// Statistics of a tensor's values. NaN and infinities are counted, and left out of the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
-    /// Smallest finite value; `None` where there is none.
+    /// Smallest finite value; `None` if there is none.
     pub min: Option<f64>,
     /// Largest finite value.
     pub max: Option<f64>,
     /// Mean of the finite values.
     pub mean: Option<f64>,
-    /// Standard deviation of the finite values (of the population).
+    /// Population standard deviation of the finite values.
     pub std: Option<f64>,
-    /// How many are finite.
+    /// Number of finite values.
     pub finite: u64,
-    /// How many are zero.
+    /// Number of zeros.
     pub zeros: u64,
-    /// How many are not a number.
+    /// Number of NaN.
     pub nan: u64,
-    /// How many are infinite.
+    /// Number of infinities.
     pub infinite: u64,
 }
 
-/// How finite values are distributed between the smallest and the largest of them.
+/// Distribution of finite values between the smallest and the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// How many of the values that were looked at lie in each of these equal parts of the range.
-    pub counts: [u16; Histogram::PARTS],
-    /// How many were looked at: all, or one from each of so many equal stretches.
-    pub looked_at: u64,
+    /// Number of sampled values in each of these equal bins.
+    pub counts: [u16; Histogram::BINS],
+    /// Number of sampled values: all, or one from each of equal stretches.
+    pub samples: u64,
 }
 
 impl Histogram {
-    /// Parts of the range.
-    pub const PARTS: usize = 24;
-    /// Values of one tensor that are looked at.
-    pub const LARGEST_SAMPLE: u64 = 16_384;
+    /// Number of bins.
+    pub const BINS: usize = 24;
+    /// Largest sample of one tensor.
+    pub const MAX_SAMPLE: u64 = 16_384;
 
-    /// Of `sample`, whose values lie from `low` to `high`; `None` where it has no finite value.
+    /// Counts the finite values of `sample`, which lie from `low` to `high`; `None` if there are none.
     fn of(sample: &[f64], low: f64, high: f64) -> Option<Self> {
-        let mut counts = [0u16; Self::PARTS];
-        // Halves, because the whole range may be more than a number can be.
+        let mut counts = [0u16; Self::BINS];
+        // Halves, because the whole range may overflow.
         let range = high / 2.0 - low / 2.0;
         for value in sample.iter().filter(|value| value.is_finite()) {
             let part = if range > 0.0 { (value / 2.0 - low / 2.0) / range } else { 0.5 };
-            let index = (part * Self::PARTS as f64) as usize;
-            if let Some(count) = counts.get_mut(index.min(Self::PARTS - 1)) {
+            let index = (part * Self::BINS as f64) as usize;
+            if let Some(count) = counts.get_mut(index.min(Self::BINS - 1)) {
                 *count = count.saturating_add(1);
             }
         }
-        let looked_at = counts.iter().map(|count| u64::from(*count)).sum();
-        (looked_at > 0).then_some(Histogram { counts, looked_at })
+        let samples = counts.iter().map(|count| u64::from(*count)).sum();
+        (samples > 0).then_some(Histogram { counts, samples })
     }
 }
 
-/// Reads a tensor's values in bounded memory; `None` where they are no numbers.
+/// Reads a tensor's values in bounded memory; `None` if they are not real numbers.
 pub(super) fn read(source: &Source, id: TensorId) -> Result<Option<(Stats, Option<Histogram>)>> {
     let encoding = source.canonical(id);
     let mut stream = source.stream(id, &encoding, Budget::default())?;
@@ -78,8 +78,8 @@ pub(super) fn read(source: &Source, id: TensorId) -> Result<Option<(Stats, Optio
     }))
 }
 
-/// One value of each stretch of a tensor, at a place that looks random and is always the same: what lies at equal
-/// distances might be one column of a matrix.
+/// One value of each stretch of a tensor, at a pseudorandom position that is always the same. Values at equal
+/// distances could all lie in one column of a matrix.
 struct Sample {
     stretch: u64,
     position: u64,
@@ -89,11 +89,11 @@ struct Sample {
 
 impl Sample {
     fn of(elements: u64) -> Self {
-        let stretch = elements.div_ceil(Histogram::LARGEST_SAMPLE).max(1);
-        Sample { stretch, position: 0, next: place(0) % stretch, values: Vec::new() }
+        let stretch = elements.div_ceil(Histogram::MAX_SAMPLE).max(1);
+        Sample { stretch, position: 0, next: position_in(0) % stretch, values: Vec::new() }
     }
 
-    /// Takes what is due of the next values; whoever calls has seen that they are numbers.
+    /// Adds the samples among the next values, which are numbers.
     fn add(&mut self, dtype: DType, bytes: &[u8]) {
         let size = usize::try_from(dtype.bytes().unwrap_or(1)).unwrap_or(1).max(1);
         let index = |next: u64, position: u64| usize::try_from(next - position).ok()?.checked_mul(size);
@@ -102,21 +102,22 @@ impl Sample {
         {
             for_each_number(dtype, element, |value| self.values.push(value));
             let stretch = self.next / self.stretch + 1;
-            self.next = stretch.saturating_mul(self.stretch).saturating_add(place(stretch) % self.stretch);
+            self.next =
+                stretch.saturating_mul(self.stretch).saturating_add(position_in(stretch) % self.stretch);
         }
         self.position += (bytes.len() / size) as u64;
     }
 }
 
-/// SplitMix64.
-fn place(stretch: u64) -> u64 {
+/// The position within a stretch, before the remainder: SplitMix64.
+fn position_in(stretch: u64) -> u64 {
     let mut z = stretch.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// Mean and variance merged chunk by chunk (Chan et al.), so that neither large means nor many values lose digits.
+/// Statistics merged chunk by chunk (Chan et al.): neither large means nor many values lose digits.
 #[derive(Default)]
 struct Running {
     stats: Stats,
@@ -194,28 +195,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_counted_and_left_out() {
+    fn nan_and_infinities_are_counted_and_left_out() {
         let stats = stats(&[&[f32::NAN, f32::INFINITY, 0.0, 2.0]]);
         assert_eq!((stats.nan, stats.infinite, stats.zeros, stats.finite), (1, 1, 1, 2));
         assert_eq!(stats.mean, Some(1.0));
     }
 
     #[test]
-    fn no_values_have_no_statistics() {
+    fn an_empty_tensor_has_no_statistics() {
         assert_eq!(stats(&[]), Stats::default());
     }
 
     fn sampled(elements: u64, value: impl Fn(u64) -> f64) -> Vec<f64> {
         let mut sample = Sample::of(elements);
         let bytes: Vec<u8> = (0..elements).flat_map(|k| value(k).to_le_bytes()).collect();
-        // In chunks, of which some hold several values that are due and others none.
+        // Some chunks hold several samples, others none.
         bytes.chunks(8 * 777).for_each(|chunk| sample.add(DType::F64, chunk));
         sample.values
     }
 
     #[test]
-    fn a_small_tensor_is_looked_at_whole_and_a_large_one_in_one_place_of_each_stretch() {
-        let most = Histogram::LARGEST_SAMPLE;
+    fn a_small_tensor_is_sampled_whole_and_a_large_one_once_in_each_stretch() {
+        let most = Histogram::MAX_SAMPLE;
         assert_eq!(sampled(3, |k| k as f64), [0.0, 1.0, 2.0]);
         assert_eq!(sampled(most, |k| k as f64).len() as u64, most);
         for elements in [most + 1, 10 * most + 7, 64 * most] {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_a_matrix_is_of_all_its_columns() {
+    fn a_sample_of_a_matrix_covers_its_columns() {
         let mut columns = sampled(1024 * 1024, |k| (k % 1024) as f64);
         columns.sort_by(f64::total_cmp);
         columns.dedup();
@@ -235,10 +236,10 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_counts_what_is_finite_over_the_whole_range() {
+    fn a_histogram_counts_finite_values_over_the_whole_range() {
         let values = [-f64::MAX, f64::NAN, 0.0, f64::INFINITY, f64::MAX];
         let found = Histogram::of(&values, -f64::MAX, f64::MAX).unwrap();
-        assert_eq!((found.counts[0], found.counts[12], found.counts[23], found.looked_at), (1, 1, 1, 3));
+        assert_eq!((found.counts[0], found.counts[12], found.counts[23], found.samples), (1, 1, 1, 3));
         assert_eq!(Histogram::of(&[2.0; 5], 2.0, 2.0).unwrap().counts[12], 5);
         assert_eq!(Histogram::of(&[f64::NAN], 0.0, 0.0), None);
     }

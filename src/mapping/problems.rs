@@ -3,7 +3,7 @@
 use super::definition::{Mapping, Origin};
 use super::relation::Link;
 use crate::pattern::Pattern;
-use crate::words::{count, printable, quote};
+use crate::words::{count, first_few, printable, quote};
 use ckpt_api::{Error, Result, nearest};
 use std::collections::BTreeSet;
 
@@ -66,9 +66,8 @@ pub(super) fn unmapped(mapping: &Mapping, unmapped: &[&str]) -> Error {
             },
         }
     };
-    let listed: Vec<String> = unmapped.iter().take(SHOWN).map(one).collect();
     Error::mapping(format!("the mapping does not cover {}", count(unmapped.len(), "source name")))
-        .found(listed.join(", ") + &more(unmapped.len()))
+        .found(first_few(unmapped.iter().map(one), SHOWN))
         .help("map each name in a [[rule]] or in [lookup], drop it with 'ignore' or 'ignore_roles', or set identity = true to keep it")
 }
 
@@ -97,12 +96,11 @@ pub(super) fn check_lookups(mapping: &Mapping, sources: &BTreeSet<&str>) -> Resu
     let missing = mapping.lookup.keys().filter(|name| !sources.contains(name.as_str()));
     let missing: Vec<&str> = missing.map(String::as_str).collect();
     let Some(first) = missing.first() else { return Ok(()) };
-    let listed: Vec<String> = missing.iter().take(SHOWN).map(|name| quote(name)).collect();
     let near = shortlist(first, sources.iter().copied(), 8);
     let near: Vec<String> = near.into_iter().map(printable).collect();
     Err(Error::mapping(format!("the lookup has {} that the source lacks", count(missing.len(), "name")))
         .field(mapping.describe_lookup(first))
-        .found(listed.join(", ") + &more(missing.len()))
+        .found(first_few(missing.iter().map(|name| quote(name)), SHOWN))
         .help(format!(
             "{} is not among the {}; {}",
             quote(first),
@@ -129,11 +127,4 @@ fn shared(
 ) -> usize {
     let start = a.clone().zip(b.clone()).take_while(|(a, b)| a == b).count();
     start + a.rev().zip(b.rev()).take_while(|(a, b)| a == b).count()
-}
-
-fn more(all: usize) -> String {
-    match all.saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    }
 }

@@ -1,6 +1,6 @@
 //! Steps on the axes of a tensor.
 
-use crate::transform::inverse_permutation;
+use crate::layout::inverse_permutation;
 use ckpt_api::{Error, Result};
 use serde::Serialize;
 

@@ -1,7 +1,9 @@
 //! Recipes against plain loops over values.
 
 use super::{AxisStep, Join, Recipe, Target, rebuild};
-use crate::execute::{Budget, Files, TensorStream};
+use crate::execute::{Files, TensorStream};
+use crate::layout::{TargetLayout, compile};
+use crate::resources::Budget;
 use ckpt_api::{
     Axis, Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Extent, FileId, Graph, Input,
     Kind, Limits, LossKind, Node, Op, Placement, Region, Result, Role, Shape, Slot, Tensor, TensorId,
@@ -130,7 +132,9 @@ impl Memory {
         let target = Encoding::row_major(tensor);
         let budget = Budget { chunk: 48, tile: 64 };
         let source = &self.contents.placements[id.0];
-        let bytes = TensorStream::new(&files, tensor, source, &target, None, budget)?.read_all()?;
+        let route = compile(tensor, source, &TargetLayout::read(&target), &[])?;
+        let bytes =
+            TensorStream::whole(&files, route.into_transfer(tensor, source, &target), budget)?.read_all()?;
         let values = bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
         Ok(Array { shape: tensor.shape.to_vec(), values })
     }

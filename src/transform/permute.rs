@@ -314,7 +314,7 @@ fn singly<const N: usize>(source: &[[u8; N]], out: &mut [[u8; N]], rows: &[usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transform::inverse_permutation;
+    use crate::layout::inverse_permutation;
     use proptest::prelude::*;
 
     fn naive(source: &[u8], shape: &[usize], order: &[usize], size: usize) -> Vec<u8> {

@@ -1,16 +1,16 @@
-//! The devices that a forward pass can run on.
+//! The devices that graphs can run on.
 
 use ckpt_api::{Error, Result};
 use ckpt_forward::{Arithmetic, Backend, Cpu};
 
-/// Every name that [`open`] knows.
+/// The names that [`open`] accepts.
 pub const NAMES: [&str; 4] = ["cpu", "cuda", "metal", "vulkan"];
 
-/// Opens the device called `name`. What [`Backend::info`] then says is what it really is.
+/// Opens the device called `name`. [`Backend::info`] describes the hardware behind it.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] for an unknown name; [`ckpt_api::Kind::Unsupported`] for a device that this program was built
-/// without, or that is not there, with the reason.
+/// [`ckpt_api::Kind::Usage`] for an unknown name; [`ckpt_api::Kind::Unsupported`] for a device that this build does not
+/// support or that is absent, with the reason.
 pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
     match name {
         "cpu" => Ok(Box::new(Cpu::new(arithmetic))),
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_what_it_is_called() {
+    fn a_device_is_opened_by_its_name() {
         let cpu = open("cpu", Arithmetic::F32).unwrap();
         assert_eq!((cpu.info().api.as_str(), cpu.arithmetic()), ("cpu", Arithmetic::F32));
         let unknown = open("cpi", Arithmetic::F64).err().unwrap();

@@ -38,9 +38,9 @@ pub fn open(path: &Path, options: &[(&str, &str)]) -> Source {
 /// Converts and verifies, without waiting for the disk.
 pub fn convert(source: Source, output: &Path, conversion: &Conversion) {
     let conversion = Conversion { verify: true, ..conversion.clone() };
-    let planned = conversion.plan(&Registry::builtin(), source, output).unwrap();
+    let planned = conversion.plan(&Registry::builtin(), &source, output).unwrap();
     let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
-    assert_eq!(summary.verification.map(|found| found.tensors), Some(planned.plan().jobs().len()));
+    assert_eq!(summary.verification.map(|found| found.tensors), Some(planned.plan().tensors().len()));
 }
 
 /// A float32 array of an uncompressed NumPy archive: its shape and its values.

@@ -27,7 +27,7 @@ fn models(place: &Path) -> [PathBuf; 2] {
 }
 
 #[test]
-fn what_computes_the_same_exits_with_0_and_what_does_not_with_4() {
+fn verify_exits_with_0_where_checkpoints_compute_the_same_and_with_4_where_they_do_not() {
     let place = tempfile::tempdir().unwrap();
     let [whole, broken] = models(place.path());
     let whole = ckpt(place.path(), &["verify", DIGITS, whole.to_str().unwrap(), "--per-layer"]);
@@ -40,13 +40,13 @@ fn what_computes_the_same_exits_with_0_and_what_does_not_with_4() {
     let broken = ckpt(place.path(), &["verify", DIGITS, broken.to_str().unwrap()]);
     let text = stdout(&broken);
     assert_eq!(broken.status.code(), Some(4), "{text}");
-    for words in ["the first layer that diverges, ", "in 1 of ", "bit 22 of it is flipped", "\nfail\n"] {
+    for words in ["is the first that diverges: ", "in 1 of ", "bit 22 is flipped", "\nfail\n"] {
         assert!(text.contains(words), "{words}: {text}");
     }
 }
 
 #[test]
-fn a_checkpoint_that_cannot_be_run_says_why_its_layers_are_not_known() {
+fn a_checkpoint_that_cannot_be_run_is_refused_with_the_reason() {
     let place = tempfile::tempdir().unwrap();
     let mut model = std::fs::read(Path::new(DIGITS).join("saved_model.pb")).unwrap();
     // As long as the operation that it replaces.
@@ -63,13 +63,13 @@ fn a_checkpoint_that_cannot_be_run_says_why_its_layers_are_not_known() {
     let run = ckpt(place.path(), &["run", "model"]);
     let text = String::from_utf8_lossy(&run.stderr).into_owned();
     assert_eq!(run.status.code(), Some(2), "{text}");
-    for words in ["does not say what it computes", "the operation Softsgn", "--arch"] {
+    for words in ["has no graph to run", "the operation Softsgn", "--arch"] {
         assert!(text.contains(words), "{words}: {text}");
     }
 }
 
 #[test]
-fn reports_in_json_are_what_their_schema_says() {
+fn reports_in_json_follow_their_schema() {
     let schema =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/verify.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
@@ -109,7 +109,7 @@ fn reports_in_json_are_what_their_schema_says() {
 }
 
 #[test]
-fn a_report_replaces_no_file() {
+fn a_report_does_not_replace_a_file() {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("r.json"), "mine").unwrap();
     let output = ckpt(place.path(), &["verify", DIGITS, DIGITS, "--report", "r.json"]);
@@ -118,16 +118,16 @@ fn a_report_replaces_no_file() {
 }
 
 #[test]
-fn a_device_that_is_unknown_or_not_there_is_an_error_that_says_why() {
+fn an_unknown_device_is_an_error_that_names_it() {
     let place = tempfile::tempdir().unwrap();
     let output = ckpt(place.path(), &["verify", DIGITS, DIGITS, "--device", "cpu,gpu"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("'gpu'"));
 }
 
-/// Keras's own results for the example model.
+/// The outputs that Keras computed are stored with the model.
 #[test]
-fn running_the_example_model_gives_what_keras_gave() {
+fn running_the_example_model_gives_the_outputs_of_keras() {
     let place = tempfile::tempdir().unwrap();
     let io = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits_io.json");
     let io: Value = serde_json::from_str(&std::fs::read_to_string(io).unwrap()).unwrap();
@@ -149,7 +149,7 @@ fn running_the_example_model_gives_what_keras_gave() {
 }
 
 #[test]
-fn outputs_are_written_in_the_format_of_their_name_and_labels_counted() {
+fn outputs_are_written_in_the_format_of_the_extension_and_labels_are_counted() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     let output = ckpt(directory, &["run", DIGITS, "--seed", "7", "--batch", "5", "-o", "y.safetensors"]);
@@ -165,11 +165,11 @@ fn outputs_are_written_in_the_format_of_their_name_and_labels_counted() {
     labels[8] = (labels[8] + 1) % 10;
     std::fs::write(directory.join("labels"), labels).unwrap();
     let output = ckpt(directory, &["run", DIGITS, "--seed", "7", "--batch", "5", "--labels", "labels"]);
-    assert!(stdout(&output).contains("4 of 5 right (0.8000)"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("4 of 5 correct (0.8000)"), "{}", stdout(&output));
 }
 
 #[test]
-fn a_checkpoint_that_does_not_say_what_it_computes_is_refused_with_what_to_do() {
+fn a_checkpoint_without_a_graph_is_refused_with_help() {
     let place = tempfile::tempdir().unwrap();
     crate::support::archive(&place.path().join("x.safetensors"), "x", &[2], &[1.0, 2.0]);
     let output = ckpt(place.path(), &["run", "x.safetensors"]);
@@ -181,9 +181,9 @@ fn a_checkpoint_that_does_not_say_what_it_computes_is_refused_with_what_to_do() 
     assert!(String::from_utf8_lossy(&output.stderr).contains("activations="));
 }
 
-/// The options of `verify` that say so, not those of other commands.
+/// `verify` has its own options for each checkpoint.
 #[test]
-fn help_names_the_options_of_the_checkpoint_that_an_error_is_about() {
+fn help_names_the_options_of_the_checkpoint_that_an_error_concerns() {
     let place = tempfile::tempdir().unwrap();
     let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
     for (a, b, side) in [(bare, DIGITS, "--a-"), (DIGITS, bare, "--b-")] {

@@ -1,4 +1,4 @@
-//! Every fault of a table is caught, and the report points at the layer that has it.
+//! Faults in a network are caught, and the report names the layer and the cause.
 
 use proptest::prelude::*;
 
@@ -6,13 +6,13 @@ use crate::support::{Net, check, dense_net, diverging, image_net, sparse_net, tr
 use ckpt::api::{Attribute, Op};
 use ckpt::verify::{Options, Verdict};
 
-/// What is done to a network, the layer that must be blamed, and what must be said of it.
+/// A fault, the layer that must be named, and what its diagnosis must contain.
 struct Fault {
     name: &'static str,
     net: fn() -> Net,
     damage: fn(&mut Net),
     layer: &'static str,
-    says: &'static [&'static str],
+    reason: &'static [&'static str],
 }
 
 const FAULTS: [Fault; 15] = [
@@ -24,7 +24,7 @@ const FAULTS: [Fault; 15] = [
             *kernel = kernel.chunks(9).flat_map(|window| transposed(window, 3, 3)).collect();
         },
         layer: "conv",
-        says: &["'conv/kernel'", "in the order of axes out in kernel_x kernel_y"],
+        reason: &["'conv/kernel'", "with its axes in the order out in kernel_x kernel_y"],
     },
     Fault {
         name: "a square kernel is transposed",
@@ -34,7 +34,7 @@ const FAULTS: [Fault; 15] = [
             *kernel = transposed(kernel, 6, 6);
         },
         layer: "two",
-        says: &["'two/kernel'", "in the order of axes out in"],
+        reason: &["'two/kernel'", "with its axes in the order out in"],
     },
     Fault {
         name: "two biases are swapped",
@@ -44,17 +44,17 @@ const FAULTS: [Fault; 15] = [
             net.values.swap(one, two);
         },
         layer: "one",
-        says: &["'one/bias'", "it is what 'two' has: 'two/bias'"],
+        reason: &["'one/bias'", "it equals 'two/bias' of layer 'two'"],
     },
     Fault {
-        name: "two biases are bound the other way round",
+        name: "two layers are bound to each other's bias",
         net: dense_net,
         damage: |net| {
             net.node("one").parameters.insert("bias".into(), "two/bias".into());
             net.node("two").parameters.insert("bias".into(), "one/bias".into());
         },
         layer: "one",
-        says: &["'two/bias' differs from 'one/bias'", "it is what 'two' has"],
+        reason: &["'two/bias' differs from 'one/bias'", "it equals 'two/bias' of layer 'two'"],
     },
     Fault {
         name: "the factoriser is dropped",
@@ -65,14 +65,14 @@ const FAULTS: [Fault; 15] = [
             }
         },
         layer: "l0/stm",
-        says: &["it has no factoriser", "'l0f'"],
+        reason: &["it has no factoriser", "'l0f'"],
     },
     Fault {
-        name: "an activation is another one",
+        name: "an activation is replaced",
         net: dense_net,
         damage: |net| net.node("one/relu").op = Op::LeakyRelu,
         layer: "one/relu",
-        says: &["it computes LeakyRelu, and the reference Relu"],
+        reason: &["it computes LeakyRelu; the reference computes Relu"],
     },
     Fault {
         name: "an activation is missing",
@@ -82,16 +82,16 @@ const FAULTS: [Fault; 15] = [
             net.node("three").inputs = vec!["two".into()];
         },
         layer: "two/tanh",
-        says: &["only the reference has this layer"],
+        reason: &["only the reference has this layer"],
     },
     Fault {
-        name: "an attribute is another one",
+        name: "an attribute has another value",
         net: sparse_net,
         damage: |net| {
             net.node("clip").attributes.insert("max".into(), Attribute::Float(0.25));
         },
         layer: "clip",
-        says: &["attribute 'max' is 0.25, and the reference's 1.0"],
+        reason: &["attribute 'max' is 0.25; in the reference it is 1.0"],
     },
     Fault {
         name: "buckets are not transposed",
@@ -102,7 +102,7 @@ const FAULTS: [Fault; 15] = [
             *weight = transposed(weight, 6, 8);
         },
         layer: "l1",
-        says: &["'l1w'", "in the order of axes in bucket out"],
+        reason: &["'l1w'", "with its axes in the order in bucket out"],
     },
     Fault {
         name: "one bit is flipped",
@@ -112,7 +112,7 @@ const FAULTS: [Fault; 15] = [
             *weight = f32::from_bits(weight.to_bits() ^ 1);
         },
         layer: "three",
-        says: &["in 1 of 18 elements", "first at [2, 1]", "bit 0 of it is flipped"],
+        reason: &["in 1 of 18 elements", "first at [2, 1]", "bit 0 is flipped"],
     },
     Fault {
         name: "one bit is flipped behind a neuron that never fires",
@@ -126,41 +126,41 @@ const FAULTS: [Fault; 15] = [
             *weight = f32::from_bits(weight.to_bits() ^ (1 << 22));
         },
         layer: "two",
-        says: &["in 1 of 36 elements", "bit 22 of it is flipped"],
+        reason: &["in 1 of 36 elements", "bit 22 is flipped"],
     },
     Fault {
         name: "a sign is lost",
         net: dense_net,
         damage: |net| net.tensor("two/bias").iter_mut().for_each(|bias| *bias = -*bias),
         layer: "two",
-        says: &["'two/bias'", "in 6 of 6 elements"],
+        reason: &["'two/bias'", "in 6 of 6 elements"],
     },
     Fault {
         name: "the inputs of a concatenation are exchanged",
         net: sparse_net,
         damage: |net| net.node("l0").inputs.reverse(),
         layer: "l0",
-        says: &["it takes 'l0/ntm', and the reference 'l0/stm'"],
+        reason: &["its input is 'l0/ntm'; the reference's is 'l0/stm'"],
     },
     Fault {
-        name: "both sides look at the same features",
+        name: "both sides read the same features",
         net: sparse_net,
         damage: |net| net.node("l0/ntm").inputs = vec!["stm".into()],
         layer: "l0/ntm",
-        says: &["it takes 'stm', and the reference 'ntm'"],
+        reason: &["its input is 'stm'; the reference's is 'ntm'"],
     },
     Fault {
         name: "a weight is not a number",
         net: dense_net,
         damage: |net| net.tensor("one/kernel")[0] = f32::NAN,
         layer: "one",
-        says: &["in 1 of 36 elements"],
+        reason: &["in 1 of 36 elements"],
     },
 ];
 
 #[test]
 fn every_fault_is_caught_and_its_layer_named() {
-    for Fault { name, net, damage, layer, says } in FAULTS {
+    for Fault { name, net, damage, layer, reason } in FAULTS {
         let (whole, mut broken) = (net(), net());
         assert!(check(&whole.source(), &whole.source(), &Options::default()).verdict.passes(), "{name}");
         damage(&mut broken);
@@ -168,14 +168,14 @@ fn every_fault_is_caught_and_its_layer_named() {
         assert_eq!(report.verdict, Verdict::Fail, "{name}");
         let found = diverging(&report);
         assert_eq!(found.a.as_deref(), Some(layer), "{name}");
-        let reason = &found.blame.as_ref().unwrap().reason;
-        for words in says {
-            assert!(reason.contains(words), "{name}: {reason}");
+        let diagnosis = &found.diagnosis.as_ref().unwrap().reason;
+        for words in reason {
+            assert!(diagnosis.contains(words), "{name}: {diagnosis}");
         }
     }
 }
 
-/// By the bounds for narrower weights, too, as far as the fault is larger than what storage may do.
+/// Except for the flipped bit, which is smaller than the error of storage.
 #[test]
 fn faults_are_caught_among_weights_that_are_stored_with_less_precision() {
     let mut seen = 0;
@@ -203,7 +203,7 @@ fn faults_are_caught_among_weights_that_are_stored_with_less_precision() {
 }
 
 #[test]
-fn the_layers_of_a_failing_report_are_all_there() {
+fn a_failing_report_has_all_layers() {
     let (whole, mut broken) = (dense_net(), dense_net());
     broken.tensor("one/bias")[0] += 1.0;
     let report = check(&whole.source(), &broken.source(), &Options::default());
@@ -215,7 +215,7 @@ fn the_layers_of_a_failing_report_are_all_there() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Wherever it is, and whatever inputs are run.
+    /// Wherever it is, and whatever the inputs are.
     #[test]
     fn a_flipped_bit_is_found_in_any_weight(sparse: bool, tensor in 0usize..6, element: usize, bit in 0u32..32, seed: u64) {
         let net = if sparse { sparse_net() } else { dense_net() };
@@ -228,8 +228,8 @@ proptest! {
         options.inputs.seed = seed;
         let report = check(&net.source(), &broken.source(), &options);
         prop_assert_eq!(report.verdict, Verdict::Fail);
-        let blame = diverging(&report).blame.as_ref().unwrap();
-        prop_assert_eq!(&blame.tensors[0].a, &net.checkpoint.tensors[tensor].name);
-        prop_assert_eq!(blame.tensors[0].differing, 1);
+        let diagnosis = diverging(&report).diagnosis.as_ref().unwrap();
+        prop_assert_eq!(&diagnosis.tensors[0].a, &net.checkpoint.tensors[tensor].name);
+        prop_assert_eq!(diagnosis.tensors[0].differing, 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What two checkpoints compute, compared.
+//! `ckpt verify` and `ckpt run`: rules, faults, files of other programs, the command line.
 
 #![cfg(all(feature = "forward", feature = "safetensors"))]
 

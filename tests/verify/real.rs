@@ -1,4 +1,4 @@
-//! Files that the original programs wrote, against what those programs computed. `CKPT_CASES` names the folder that holds them.
+//! Files of the original programs, compared with what those programs computed. `CKPT_CASES` names their folder.
 
 use crate::common::{cases, convert, open};
 use crate::support::{archive, check, relative_l2};
@@ -8,7 +8,7 @@ use ckpt::{Conversion, Registry, Source};
 use ckpt_forward::{Arithmetic, Array, Value};
 use std::path::Path;
 
-/// `VERIFICATION`'s bound for binary32 end to end.
+/// Bound on the relative L2 error of binary32, end to end.
 const BOUND: f64 = 1e-5;
 
 fn forward(source: &Source, inputs: &Inputs, arithmetic: Arithmetic, integers: Option<i32>) -> Value {
@@ -23,16 +23,16 @@ fn file(path: &Path, divide: Option<f32>) -> Inputs {
     Inputs { files, divide, ..Inputs::default() }
 }
 
-/// Decompresses with the system's gunzip, which every system that runs these tests has.
+/// Decompresses with the system's `gunzip`.
 fn gunzip(from: &Path, to: &Path) {
     let output = std::process::Command::new("gunzip").arg("-c").arg(from).output().unwrap();
     assert!(output.status.success());
     std::fs::write(to, output.stdout).unwrap();
 }
 
-/// The model itself, by way of TensorFlow's format, and by way of safetensors.
-fn ways(path: &Path, work: &Path) -> Vec<Source> {
-    let mut ways = vec![open(path, &[])];
+/// The model itself, and converted to TensorFlow's format and to safetensors and back.
+fn round_trips(path: &Path, work: &Path) -> Vec<Source> {
+    let mut sources = vec![open(path, &[])];
     for (middle, set) in [("m", Some(("names", "keras3"))), ("m.safetensors", None)] {
         let options = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let to = if middle == "m" { "tf2" } else { "safetensors" };
@@ -41,13 +41,13 @@ fn ways(path: &Path, work: &Path) -> Vec<Source> {
         convert(open(path, &[]), &between, &conversion);
         let activations: &[(&str, &str)] = if to == "tf2" { &[("activations", "relu,linear")] } else { &[] };
         convert(open(&between, activations), &back, &Conversion::default());
-        ways.push(open(&back, &[]));
+        sources.push(open(&back, &[]));
     }
-    ways
+    sources
 }
 
 #[test]
-fn datacode_models_give_the_logits_and_the_accuracy_that_were_measured_also_by_way_of_other_formats() {
+fn datacode_models_give_the_measured_logits_and_accuracy_also_through_other_formats() {
     let (Some(models), Some(mnist)) = (cases("nn/real"), cases("mnist")) else { return };
     let work = tempfile::tempdir().unwrap();
     let path = |name: &str| work.path().join(name);
@@ -64,9 +64,9 @@ fn datacode_models_give_the_logits_and_the_accuracy_that_were_measured_also_by_w
         };
         let expected: Vec<f32> = numbers("logits_f32").into_iter().map(|value| value as f32).collect();
         let work = tempfile::tempdir().unwrap();
-        let ways = ways(&models.join(format!("{name}.nn")), work.path());
-        assert_eq!(ways.len(), 3);
-        for source in &ways {
+        let sources = round_trips(&models.join(format!("{name}.nn")), work.path());
+        assert_eq!(sources.len(), 3);
+        for source in &sources {
             let single = forward(source, &file(&path("line.safetensors"), None), Arithmetic::F32, None);
             assert!(relative_l2(&single.array.to_f64(), &expected) < BOUND, "{name}");
             let double = forward(source, &file(&path("line.safetensors"), None), Arithmetic::F64, None);
@@ -80,14 +80,14 @@ fn datacode_models_give_the_logits_and_the_accuracy_that_were_measured_also_by_w
             assert_eq!(all.shape, [10_000, 10]);
             let right = largest(&all).iter().zip(&labels).filter(|(a, b)| **a == usize::from(**b)).count();
             assert_eq!(right, accuracy, "{name}");
-            let report = check(&ways[0], source, &Options::default());
+            let report = check(&sources[0], source, &Options::default());
             assert!(report.verdict.passes() && report.runs[0].rule.name == RuleName::Bits, "{name}");
         }
     }
 }
 
 #[test]
-fn keras_models_give_what_keras_gave() {
+fn keras_models_give_the_outputs_of_keras() {
     let Some(directory) = cases("tf2") else { return };
     let given = ("activations", "relu,softmax");
     /// Case, input within it, options.
@@ -121,7 +121,7 @@ const BULLET: [(&str, &str); 5] = [
     ("tb_buckets8_notranspose", "builder:768x32x1,buckets=8,qa=181,transpose=false"),
 ];
 
-/// A network of which the case's own description says the layout of the buckets, where it has one.
+/// Opens a network with the bucket layout of the case's description, if it has one.
 fn network(path: &Path, preset: &str, directory: &Path, name: &str) -> Source {
     let plain = open(path, &[("arch", preset)]);
     let json = std::fs::read_to_string(directory.join(format!("{name}.json"))).unwrap();
@@ -135,7 +135,7 @@ fn network(path: &Path, preset: &str, directory: &Path, name: &str) -> Source {
     Source::open(&Registry::builtin(), path, &options).unwrap()
 }
 
-/// What a case says of each position.
+/// The positions of a case, with what bullet computed for them.
 struct Expected {
     positions: Vec<Position>,
     records: Vec<serde_json::Value>,
@@ -151,7 +151,7 @@ fn expected(directory: &Path, name: &str) -> Expected {
 }
 
 #[test]
-fn positions_have_the_features_and_the_buckets_that_bullet_gives_them() {
+fn positions_have_the_features_and_buckets_that_bullet_computes() {
     let Some(directory) = cases("bullet") else { return };
     for (name, preset) in BULLET {
         let Expected { positions, records } = expected(&directory, name);
@@ -178,7 +178,7 @@ fn positions_have_the_features_and_the_buckets_that_bullet_gives_them() {
 }
 
 #[test]
-fn chess_networks_evaluate_as_bullet_does_in_numbers_and_in_integers() {
+fn chess_networks_evaluate_as_in_bullet_in_real_numbers_and_in_integers() {
     let Some(directory) = cases("bullet") else { return };
     let mut integers = 0;
     for (name, preset) in BULLET {
@@ -205,7 +205,7 @@ fn chess_networks_evaluate_as_bullet_does_in_numbers_and_in_integers() {
 }
 
 #[test]
-fn quantized_networks_are_as_far_from_their_weights_as_their_scales_explain() {
+fn quantized_networks_stay_within_the_bounds_of_their_scales() {
     let Some(directory) = cases("bullet") else { return };
     for (name, preset) in BULLET {
         let Expected { positions, .. } = expected(&directory, name);
@@ -218,7 +218,7 @@ fn quantized_networks_are_as_far_from_their_weights_as_their_scales_explain() {
         let quantized = network(&directory.join(name).join("quantised.bin"), preset, &directory, name);
         let report = check(&weights, &quantized, &options);
         let run = &report.runs[0];
-        let reasons: Vec<_> = run.layers.iter().filter_map(|layer| layer.blame.as_ref()).collect();
+        let reasons: Vec<_> = run.layers.iter().filter_map(|layer| layer.diagnosis.as_ref()).collect();
         assert!(report.verdict.passes(), "{name}: {reasons:?} {:?}", run.outputs[0].comparison.checks);
         assert_eq!(run.rule.name, RuleName::Bound, "{name}");
         assert!(run.rule.reason.contains("stored as i16 at"), "{name}: {}", run.rule.reason);

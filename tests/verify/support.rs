@@ -1,4 +1,4 @@
-//! Networks made for a test, and verified.
+//! Networks for the tests.
 #![allow(dead_code)] // not every set of features uses all of it
 
 use ckpt::api::conformance;
@@ -44,7 +44,7 @@ impl Net {
         &mut self.values[index]
     }
 
-    /// The same with every tensor stored as another dtype.
+    /// Opens the checkpoint with every tensor stored as `dtype`.
     pub fn stored_as(&self, dtype: DType) -> Source {
         let mut other = self.checkpoint.clone();
         let mut values = Vec::new();
@@ -62,7 +62,7 @@ impl Net {
         self.stored_as(DType::F32)
     }
 
-    /// The same with the last two axes of a matrix stored the other way round, and said so.
+    /// Stores a matrix transposed, with its axes named accordingly.
     pub fn turned(&self, tensor: &str) -> Net {
         let (mut net, index) = (self.clone(), self.index(tensor));
         let shape = self.checkpoint.tensors[index].shape.to_vec();
@@ -74,7 +74,7 @@ impl Net {
         net
     }
 
-    /// The same under other names of tensors.
+    /// Renames all tensors.
     pub fn renamed(&self, rename: impl Fn(&str) -> String) -> Net {
         let mut net = self.clone();
         let names = self.checkpoint.tensors.iter().map(|tensor| (tensor.name.clone(), rename(&tensor.name)));
@@ -95,7 +95,7 @@ pub fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     (0..columns * rows).map(|at| values[at % rows * columns + at / rows]).collect()
 }
 
-/// A number in −0.5..0.5 that looks random.
+/// A pseudorandom number in −0.5..0.5.
 fn number(seed: u64) -> f32 {
     let mut bits = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -106,7 +106,7 @@ pub fn check(a: &Source, b: &Source, options: &Options) -> Report {
     verify(&Registry::builtin(), a, b, options).unwrap()
 }
 
-/// The first layer that diverges.
+/// Returns the first layer that diverges.
 pub fn diverging(report: &Report) -> &Layer {
     let run = &report.runs[0];
     &run.layers[run.first_divergence.expect("a layer that diverges")]
@@ -189,7 +189,7 @@ pub fn sparse_net() -> Net {
     )
 }
 
-/// A file of one array.
+/// Writes a safetensors file of one array.
 pub fn archive(path: &std::path::Path, name: &str, shape: &[usize], values: &[f32]) {
     let header = serde_json::json!({
         name: { "dtype": "F32", "shape": shape, "data_offsets": [0, values.len() * 4] },

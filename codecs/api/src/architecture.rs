@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 /// assert_eq!(file.format(), Some("bullet"));
 /// # Ok::<(), ckpt_api::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchitectureFile {
     /// Where it was read from, for errors.
     pub name: Option<String>,

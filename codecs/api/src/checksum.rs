@@ -2,10 +2,10 @@
 
 use crate::scattered::followed_by_zeros;
 use crc_fast::{CrcAlgorithm, Digest};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A checksum over an extent's bytes as stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checksum {
     /// Which checksum.
     pub algorithm: ChecksumAlgorithm,
@@ -16,7 +16,7 @@ pub struct Checksum {
 }
 
 /// Which checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ChecksumAlgorithm {

@@ -2,7 +2,7 @@
 
 use crate::fit::check_fit;
 use crate::{Checkpoint, Error, Input, Limit, Limits, Placement, Result, Tensor, TensorId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// The result of [`crate::Codec::read`]: a checkpoint and where its bytes are.
@@ -21,7 +21,7 @@ pub struct Contents {
 }
 
 /// Something that a lenient reading accepted although the format's rules forbid it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
     /// The tensor, field or file.
     pub subject: String,

@@ -1,11 +1,12 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
 use crate::read_at::{ReadAt, read_exact_at};
+use crate::store::{Below, Directory, ReadStore, checked};
 use crate::{Contents, Error, Limit, Limits, Result, nearby};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the user named as IN: a file, a directory, or a prefix that several files share.
@@ -15,20 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// links inside are followed as the operating system does.
 #[derive(Clone, Debug)]
 pub struct Input {
-    backend: Arc<Backend>,
+    store: Arc<dyn ReadStore>,
     entry: String,
     is_directory: bool,
     /// Names of the files that were opened, where someone wants to know.
     opened: Option<Arc<Mutex<BTreeSet<String>>>>,
     limits: Limits,
-}
-
-#[derive(Debug)]
-enum Backend {
-    Directory(PathBuf),
-    /// Where each file lies that is to have a name in the directory.
-    Staged(PathBuf, BTreeMap<String, PathBuf>),
-    Elsewhere(BTreeMap<String, Arc<dyn ReadAt>>),
 }
 
 impl Input {
@@ -84,25 +77,33 @@ impl Input {
     }
 
     fn on_disk(directory: PathBuf, entry: String, is_directory: bool) -> Self {
-        Self::new(Backend::Directory(directory), entry, is_directory)
+        Self::new(Arc::new(Directory::new(directory)), entry, is_directory)
     }
 
-    fn new(backend: Backend, entry: String, is_directory: bool) -> Self {
-        Input { backend: Arc::new(backend), entry, is_directory, opened: None, limits: Limits::default() }
+    fn new(store: Arc<dyn ReadStore>, entry: String, is_directory: bool) -> Self {
+        Input { store, entry, is_directory, opened: None, limits: Limits::default() }
     }
 
-    /// Files that do not have their names yet: each is read from where it lies, under the name that it will have in
-    /// `directory`, and no other file of it is seen. `entry` is what a user would name: one of them, the directory
-    /// that holds some of them, or what their names begin with.
-    pub fn staged(directory: &Path, entry: &str, files: BTreeMap<String, PathBuf>) -> Self {
-        let below = format!("{entry}/");
-        let is_directory = files.keys().any(|name| name.starts_with(&below));
-        if files.contains_key(entry) || !is_directory {
-            return Self::new(Backend::Staged(directory.to_owned(), files), entry.to_owned(), false);
+    /// What is called `entry` in a store: a file, a directory that holds files, what names of files begin with, or the
+    /// whole store where it is empty.
+    ///
+    /// ```
+    /// use ckpt_api::{Input, ReadAt};
+    /// use std::{collections::BTreeMap, sync::Arc};
+    /// let file: Arc<dyn ReadAt> = Arc::new(b"weights".to_vec());
+    /// let store = Arc::new(BTreeMap::from([("run/m.nn".to_owned(), file)]));
+    /// assert!(Input::within_store(store.clone(), "run/m.nn").is_file());
+    /// assert_eq!(Input::within_store(store, "run").list("")?, ["m.nn"]);
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    pub fn within_store(store: Arc<dyn ReadStore>, entry: &str) -> Self {
+        if entry.is_empty() || store.has(entry) {
+            return Self::new(store, entry.to_owned(), entry.is_empty());
         }
-        let inside =
-            files.into_iter().filter_map(|(name, path)| Some((name.strip_prefix(&below)?.to_owned(), path)));
-        Self::new(Backend::Staged(directory.join(entry), inside.collect()), String::new(), true)
+        if store.has_directory(entry) {
+            return Self::new(Arc::new(Below { store, directory: entry.to_owned() }), String::new(), true);
+        }
+        Self::new(store, entry.to_owned(), false)
     }
 
     /// Files held in memory, for tests and fuzzing. `entry` is the one that the user would name; empty for the
@@ -115,7 +116,7 @@ impl Input {
     /// Files that lie neither on disk nor in memory: in an archive, a store, behind a network. `entry` as for
     /// [`Input::memory`].
     pub fn of(entry: &str, files: BTreeMap<String, Arc<dyn ReadAt>>) -> Self {
-        Self::new(Backend::Elsewhere(files), entry.to_owned(), entry.is_empty())
+        Self::new(Arc::new(files), entry.to_owned(), entry.is_empty())
     }
 
     /// The same input, of which listing and [`crate::Codec::probe`] keep to `limits`.
@@ -200,14 +201,7 @@ impl Input {
 
     /// Whether `name` is a file (not a directory, pipe or device).
     pub fn has_file(&self, name: &str) -> bool {
-        match (&*self.backend, checked(name)) {
-            (_, Err(_)) => false,
-            (Backend::Directory(root), Ok(())) => {
-                fs::metadata(root.join(name)).is_ok_and(|meta| meta.is_file())
-            }
-            (Backend::Staged(_, files), Ok(())) => files.contains_key(name),
-            (Backend::Elsewhere(files), Ok(())) => files.contains_key(name),
-        }
+        checked(name).is_ok() && self.store.has(name)
     }
 
     /// Opens a file of the input's directory.
@@ -218,12 +212,7 @@ impl Input {
     pub fn file(&self, name: &str) -> Result<File> {
         let shown = self.display(name);
         checked(name).map_err(|error| error.file(shown.clone()))?;
-        let missing = || Error::io("cannot open the file", io::ErrorKind::NotFound.into()).file(&shown);
-        let file = match &*self.backend {
-            Backend::Directory(root) => open_regular(&root.join(name), shown)?,
-            Backend::Staged(_, files) => open_regular(files.get(name).ok_or_else(missing)?, shown)?,
-            Backend::Elsewhere(files) => File::of(files.get(name).cloned().ok_or_else(missing)?, shown)?,
-        };
+        let file = File::of(self.store.open(name)?, shown)?;
         if let Some(opened) = &self.opened {
             opened.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         }
@@ -231,21 +220,18 @@ impl Input {
     }
 
     /// Names of the files directly in `directory` (empty for the input's own), sorted; at most
-    /// [`Limits::files`]. Names that [`Input::file`] refuses are left out: no file of a format can be meant by them.
+    /// [`Limit::Files`]. Names that [`Input::file`] refuses are left out: no file of a format can be meant by them.
     ///
     /// # Errors
     /// [`crate::Kind::Io`], [`crate::Kind::Limit`].
     pub fn list(&self, directory: &str) -> Result<Vec<String>> {
-        let mut names = match &*self.backend {
-            Backend::Directory(root) => {
-                if !directory.is_empty() {
-                    checked(directory)?;
-                }
-                list_directory(&root.join(directory), &self.limits)?
-            }
-            Backend::Staged(_, files) => inside(files.keys(), directory),
-            Backend::Elsewhere(files) => inside(files.keys(), directory),
-        };
+        if !directory.is_empty() {
+            checked(directory)?;
+        }
+        let mut names = self.store.list(directory, self.limits.get(Limit::Files))?;
+        self.limits
+            .check(Limit::Files, names.len() as u64)
+            .map_err(|error| error.file(self.store.display(directory)))?;
         names.retain(|name| checked(name).is_ok());
         names.sort();
         Ok(names)
@@ -253,30 +239,18 @@ impl Input {
 
     /// The path of `name` as people should see it in messages.
     pub fn display(&self, name: &str) -> String {
-        match &*self.backend {
-            Backend::Directory(root) | Backend::Staged(root, _) if name.is_empty() => {
-                root.display().to_string()
-            }
-            Backend::Directory(root) | Backend::Staged(root, _) if root.as_os_str() == "." => name.to_owned(),
-            Backend::Directory(root) | Backend::Staged(root, _) => root.join(name).display().to_string(),
-            Backend::Elsewhere(_) => name.to_owned(),
-        }
+        self.store.display(name)
     }
 
-    /// The directory on disk, where the input is on disk.
-    pub fn directory(&self) -> Option<&Path> {
-        match &*self.backend {
-            Backend::Directory(root) | Backend::Staged(root, _) => Some(root),
-            Backend::Elsewhere(_) => None,
-        }
+    /// The directory on this machine, where the input is there.
+    pub fn directory(&self) -> Option<PathBuf> {
+        self.store.path("")
     }
-}
 
-/// The files directly in a directory, of all names below the input's.
-fn inside<'a>(names: impl Iterator<Item = &'a String>, directory: &str) -> Vec<String> {
-    let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-    let below = names.filter_map(|name| name.strip_prefix(&prefix));
-    below.filter(|name| !name.contains('/')).map(str::to_owned).collect()
+    /// Where the files lie.
+    pub fn store(&self) -> &Arc<dyn ReadStore> {
+        &self.store
+    }
 }
 
 fn split(path: &Path) -> Result<(PathBuf, String)> {
@@ -288,44 +262,6 @@ fn split(path: &Path) -> Result<(PathBuf, String)> {
         _ => PathBuf::from("."),
     };
     Ok((parent, name.to_owned()))
-}
-
-/// A name from a file must stay below its directory.
-pub(crate) fn checked(name: &str) -> Result<()> {
-    let inside = !name.is_empty()
-        && !name.contains(['\0', '\\'])
-        && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-    if inside {
-        Ok(())
-    } else {
-        Err(Error::corrupt("the name leaves the input's directory")
-            .found(format!("'{}'", name.escape_debug()))
-            .expected("a file beside the input"))
-    }
-}
-
-fn open_regular(path: &Path, shown: String) -> Result<File> {
-    let cannot = |error| Error::io("cannot open the file", error).file(&shown);
-    // Opening a pipe would wait for a writer: look before.
-    if !fs::metadata(path).map_err(cannot)?.is_file() {
-        return Err(Error::usage("not a regular file").file(shown));
-    }
-    let handle = fs::File::open(path).map_err(cannot)?;
-    File::of(Arc::new(handle), shown)
-}
-
-fn list_directory(path: &Path, limits: &Limits) -> Result<Vec<String>> {
-    let cannot = |error| Error::io("cannot list the directory", error).file(path.display().to_string());
-    let mut names = Vec::new();
-    for entry in fs::read_dir(path).map_err(cannot)? {
-        let entry = entry.map_err(cannot)?;
-        if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
-            let count = names.len() as u64 + 1;
-            limits.check(Limit::Files, count).map_err(|error| error.file(path.display().to_string()))?;
-            names.push(name);
-        }
-    }
-    Ok(names)
 }
 
 /// One open file; reading is positioned, so that several threads can share it.
@@ -356,6 +292,11 @@ impl File {
     /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Identifies the file's present content, as [`ReadAt::identity`] does.
+    pub fn identity(&self) -> Option<String> {
+        self.handle.identity()
     }
 
     /// Fills `buffer` from `offset`.
@@ -464,24 +405,36 @@ mod tests {
     }
 
     #[test]
-    fn staged_files_are_read_under_the_names_that_they_will_have() {
-        let here = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-        let names = [("out/sub/b", "src/input.rs"), ("out/a", "Cargo.toml")];
-        let files: BTreeMap<String, PathBuf> =
-            names.map(|(name, path)| (name.to_owned(), here(path))).into_iter().collect();
-        let folder = Input::staged(Path::new("there"), "out", files.clone());
+    fn an_entry_of_a_store_is_a_file_a_directory_or_a_prefix() {
+        let files = ["out/sub/b", "out/a", "m.index"]
+            .map(|name| (name.to_owned(), Arc::new(name.as_bytes().to_vec()) as Arc<dyn ReadAt>));
+        let store: Arc<dyn ReadStore> = Arc::new(BTreeMap::from(files));
+        let folder = Input::within_store(store.clone(), "out");
         assert!(folder.is_directory() && folder.has_file("sub/b") && !folder.has_file("out/a"));
         assert_eq!(
             (folder.list("").unwrap(), folder.list("sub").unwrap()),
             (vec!["a".into()], vec!["b".into()])
         );
-        let file = Input::staged(Path::new("there"), "out/a", files);
-        let opened = file.main().unwrap();
-        assert_eq!(Path::new(opened.name()), Path::new("there/out/a"));
-        assert_eq!(opened.bytes(0, opened.len()).unwrap(), fs::read(here("Cargo.toml")).unwrap());
+        assert_eq!(folder.file("a").unwrap().name(), "out/a");
+        let file = Input::within_store(store.clone(), "out/a");
+        assert_eq!(file.main().unwrap().bytes(0, 5).unwrap(), b"out/a");
         assert_eq!(file.file("a").unwrap_err().kind(), Kind::Io);
-        let prefix = Input::staged(Path::new(""), "ou", BTreeMap::new());
-        assert!(!prefix.is_directory() && !prefix.is_file());
+        let prefix = Input::within_store(store.clone(), "m");
+        assert!(!prefix.is_directory() && !prefix.is_file() && prefix.has_file("m.index"));
+        assert!(Input::within_store(store, "").is_directory());
+    }
+
+    #[test]
+    fn a_file_that_is_written_again_has_another_identity() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        fs::write(&path, "1").unwrap();
+        let identity = || Input::open(&path).unwrap().main().unwrap().identity();
+        let before = identity();
+        assert!(before.is_some() && before == identity());
+        fs::write(&path, "22").unwrap();
+        assert_ne!(before, identity());
+        assert_eq!(memory().main().unwrap().identity(), None);
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod placed;
 mod placement;
 mod read_at;
 mod scattered;
+mod store;
 mod tensor;
 mod tiles;
 
@@ -58,7 +59,8 @@ pub use placement::{
     Added, AddedAxis, Encoding, Extent, FileId, Packing, Placement, Region, Rounding, Scaling, TensorId,
     Window,
 };
-pub use read_at::ReadAt;
+pub use read_at::{ReadAt, read_exact_at};
 pub use scattered::ScatteredChecksum;
+pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use tiles::{AxisPart, Tile};

@@ -1,10 +1,10 @@
 //! What a target cannot carry, as typed values.
 
 use crate::{Role, Tensor};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One thing that the target will not carry as the source has it. Nothing is lost without one of these.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
     /// What sort of loss; `--allow` takes its name.
     pub kind: LossKind,
@@ -48,7 +48,7 @@ impl Loss {
 macro_rules! loss_kinds {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $changes:literal;)*) => {
         /// What sort of loss.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum LossKind { $($(#[$doc])* #[serde(rename = $name)] $variant,)* }
 

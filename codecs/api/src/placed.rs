@@ -2,7 +2,7 @@
 
 use crate::fit::check_fit;
 use crate::{ArchitectureFile, Checkpoint, Error, FileId, Loss, Placement, Result, Tensor};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// Where everything goes: the result of [`crate::Codec::place`].
@@ -27,7 +27,7 @@ pub struct Placed {
 }
 
 /// How a result, or a part of it, is read back.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// What a user would name, relative to the output's directory: a file, a directory, or a prefix of files.
     pub entry: String,
@@ -53,7 +53,7 @@ impl Placed {
     fn check_files(&self) -> Result<()> {
         let mut names = HashSet::with_capacity(self.files.len());
         for file in &self.files {
-            if crate::input::checked(&file.name).is_err() {
+            if crate::store::checked(&file.name).is_err() {
                 return Err(defect("an output file lies outside the output's directory").file(&file.name));
             }
             if !names.insert(file.name.as_str()) {
@@ -145,7 +145,7 @@ fn defect(message: &str) -> Error {
 }
 
 /// One file to be written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputFile {
     /// Path relative to the directory of the output, with `/`; never absolute, never with `..`.
     pub name: String,

@@ -1,19 +1,19 @@
 //! Where a tensor's bytes are, or go.
 
 use crate::{Checksum, DType, Endian, Shape, Tensor, Tile};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
 /// Index of a tensor in [`crate::Checkpoint::tensors`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TensorId(pub usize);
 
 /// Index of a file in [`crate::Contents::files`] or [`crate::Placed::files`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileId(pub usize);
 
 /// Where one tensor's bytes are (reading) or go (writing), and how they encode its values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// Which tensor of the checkpoint.
     pub tensor: TensorId,
@@ -26,15 +26,15 @@ pub struct Placement {
     pub encoding: Encoding,
     /// The shape that the file states, where that is not the tensor's own axes in stored order: a format that adds
     /// or leaves out axes of length 1. `None` where it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shape>,
     /// The tensor is this box of what the extents hold, whose regions then lie in the whole; `None` for all of it.
     /// Only for reading.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Box<Window>>,
     /// Other tensors that are added to this one, in 32-bit floats and in this order, before it is stored: a bias that
     /// has no place of its own, a matrix that several parts share. Only for writing; both are [`DType::F32`].
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<Added>,
 }
 
@@ -54,7 +54,7 @@ impl Placement {
 }
 
 /// A tensor that is added to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Added {
     /// Which tensor of the checkpoint.
     pub tensor: TensorId,
@@ -84,7 +84,7 @@ impl Added {
 }
 
 /// Where on an axis the values of an added tensor go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AddedAxis {
     /// This axis of the added tensor lies along it; both have one length.
@@ -96,7 +96,7 @@ pub enum AddedAxis {
 }
 
 /// A box within something larger that is stored as one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// First index on each axis, in logical axis order.
     pub start: Vec<u64>,
@@ -105,7 +105,7 @@ pub struct Window {
 }
 
 /// A contiguous run of bytes in one file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     /// Which file.
     pub file: FileId,
@@ -114,15 +114,15 @@ pub struct Extent {
     /// Bytes.
     pub len: u64,
     /// Which box of the tensor these bytes are; `None` for the whole tensor, or the next bytes of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Box<Region>>,
     /// Reading: what the bytes must sum to. Writing: which checksum [`crate::Codec::seal`] needs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
 }
 
 /// A box within a tensor, in logical axis order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Region {
     /// First index on each axis.
     pub start: Vec<u64>,
@@ -131,7 +131,7 @@ pub struct Region {
 }
 
 /// How stored bytes encode a tensor's elements.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Encoding {
     /// Stored element type.
     pub dtype: DType,
@@ -141,18 +141,18 @@ pub struct Encoding {
     /// column-major is `0..rank` reversed. Where there are tiles it numbers the parts, see [`Encoding::parts`].
     pub order: Vec<usize>,
     /// Axes that are stored as several, in logical order, one for an axis; then extents have no regions.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiles: Vec<Tile>,
     /// How elements smaller than a byte are stored.
     pub packing: Packing,
     /// What stored integers stand for, where they stand for other numbers than themselves: then the tensor's dtype is
     /// [`DType::F32`] and `dtype` an integer's.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
 }
 
 /// Stored integers that stand for numbers: `number = integer / scale`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scaling {
     /// Integer units per 1.0.
     pub scale: NonZeroU32,
@@ -160,11 +160,11 @@ pub struct Scaling {
     pub rounding: Rounding,
     /// Numbers further from 0 than this many units are stored as it: clipped; `None` where they are refused if they do
     /// not fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<NonZeroU32>,
     /// Whether each number of a sum ([`Placement::added`]) becomes whole units by itself, and these are added:
     /// `round(a·s) + round(b·s)`; else the sum does, `round((a+b)·s)`. Only for integers of 8 or 16 bits.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each_term: bool,
 }
 
@@ -182,7 +182,7 @@ impl Scaling {
 }
 
 /// What becomes of a fraction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rounding {
     /// Towards zero.
@@ -193,7 +193,7 @@ pub enum Rounding {
 }
 
 /// How elements smaller than a byte are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Packing {
     /// Every element takes whole bytes; a small one lies in the low bits.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::ops::Range;
+use std::time::UNIX_EPOCH;
 
 /// Something that can be read at any place, by several threads at once: what the files of an [`crate::Input`] are,
 /// wherever they lie.
@@ -19,6 +21,16 @@ pub trait ReadAt: fmt::Debug + Send + Sync {
     /// # Errors
     /// Whatever keeps them from being read; after [`io::ErrorKind::Interrupted`] it is asked again.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Identifies the present content: equal as long as nobody changes the file. `None` where nobody can tell.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
+    /// Announces which bytes will be read, in that order, to stores that can fetch them ahead.
+    fn will_read(&self, ranges: &[Range<u64>]) {
+        let _ = ranges;
+    }
 }
 
 impl ReadAt for fs::File {
@@ -34,6 +46,10 @@ impl ReadAt for fs::File {
     #[cfg(windows)]
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         std::os::windows::fs::FileExt::seek_read(self, buffer, offset)
+    }
+
+    fn identity(&self) -> Option<String> {
+        identity_of(&self.metadata().ok()?)
     }
 }
 
@@ -52,11 +68,29 @@ impl ReadAt for Vec<u8> {
     }
 }
 
+/// What a file has as long as nobody writes to it: its length, when it was last written, and when anything about it last
+/// changed, so that setting the time of the last writing back does not hide it.
+fn identity_of(meta: &fs::Metadata) -> Option<String> {
+    let modified = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+    Some(format!("{:x}-{modified:x}-{}", meta.len(), changed(meta)))
+}
+
+#[cfg(unix)]
+fn changed(meta: &fs::Metadata) -> String {
+    use std::os::unix::fs::MetadataExt;
+    format!("{:x}-{:x}.{:x}", meta.ino(), meta.ctime(), meta.ctime_nsec())
+}
+
+#[cfg(not(unix))]
+fn changed(_: &fs::Metadata) -> String {
+    String::new()
+}
+
 /// Fills `buffer` from `offset`, however little comes at once.
 ///
 /// # Errors
 /// [`io::ErrorKind::UnexpectedEof`] at the end; those of [`ReadAt::read_at`].
-pub(crate) fn read_exact_at(file: &dyn ReadAt, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+pub fn read_exact_at(file: &dyn ReadAt, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
     while !buffer.is_empty() {
         match file.read_at(offset, buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

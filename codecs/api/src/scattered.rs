@@ -39,6 +39,27 @@ impl Checksum {
     }
 }
 
+impl Checksum {
+    /// The checksum of `len` bytes, as the format would store it, from the [`ScatteredChecksum::remainder`] of each of the
+    /// pieces that cover them.
+    ///
+    /// ```
+    /// use ckpt_api::{Checksum, ChecksumAlgorithm};
+    /// let checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed: 0, value: None };
+    /// let (mut first, mut second, mut whole) =
+    ///     (checksum.start_scattered(5), checksum.start_scattered(5), checksum.start());
+    /// first.update(0, b"ab");
+    /// second.update(2, b"cde");
+    /// whole.update(b"abcde");
+    /// assert_eq!(checksum.assemble(5, [second.remainder(), first.remainder()]), whole.finish());
+    /// ```
+    pub fn assemble(&self, len: u64, remainders: impl IntoIterator<Item = u32>) -> u32 {
+        let sum = remainders.into_iter().fold(0, |sum, remainder| sum ^ remainder);
+        let remainder = if len == 0 { !self.seed } else { sum };
+        RunningChecksum { algorithm: self.algorithm, crc: !remainder }.finish()
+    }
+}
+
 impl ScatteredChecksum {
     /// Adds the bytes that lie at `offset`, which lie within the length and were not added before.
     pub fn update(&mut self, offset: u64, bytes: &[u8]) {
@@ -67,6 +88,18 @@ impl ScatteredChecksum {
         let remainder = if self.len == 0 { !self.seed } else { self.sum };
         let whole = RunningChecksum { algorithm: self.algorithm, crc: !remainder };
         (self.covered == self.len).then(|| whole.finish())
+    }
+
+    /// Bytes added so far.
+    pub fn covered(&self) -> u64 {
+        self.covered
+    }
+
+    /// What the bytes added so far contribute to the checksum of the whole: pieces that cover all of it between them,
+    /// each byte once, are put together by [`Checksum::assemble`].
+    pub fn remainder(mut self) -> u32 {
+        self.close_row();
+        self.sum
     }
 
     fn close_row(&mut self) {

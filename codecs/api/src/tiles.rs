@@ -1,12 +1,12 @@
 //! Logical axes that are stored as several: numbers within numbers, as engines lay them out for their instructions.
 
 use crate::{Encoding, Shape};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A logical axis that is stored as several: an index on it is written as digits, the slowest first.
 ///
 /// An axis of length 32 with `lens` 2 and 4 is stored as three axes of lengths 4, 2 and 4: index 23 is 2, 1, 3.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tile {
     /// The logical axis.
     pub axis: usize,

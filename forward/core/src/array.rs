@@ -1,8 +1,8 @@
-//! Values on the host.
+//! Arrays in host memory.
 
 use serde::{Deserialize, Serialize};
 
-/// What one element of a buffer is.
+/// The type of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Element {
@@ -14,7 +14,7 @@ pub enum Element {
     I32,
 }
 
-/// Elements of one type, row-major.
+/// Row-major elements of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Array {
     /// binary32.
@@ -26,7 +26,7 @@ pub enum Array {
 }
 
 impl Array {
-    /// Zeros.
+    /// Creates an array of zeros.
     pub fn zeros(element: Element, len: usize) -> Self {
         match element {
             Element::F32 => Array::F32(vec![0.0; len]),
@@ -35,7 +35,7 @@ impl Array {
         }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match self {
             Array::F32(values) => values.len(),
@@ -44,12 +44,12 @@ impl Array {
         }
     }
 
-    /// Whether there are none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What one element is.
+    /// Returns the type of the elements.
     pub fn element(&self) -> Element {
         match self {
             Array::F32(_) => Element::F32,
@@ -58,7 +58,7 @@ impl Array {
         }
     }
 
-    /// Every element as binary64, which holds all of them exactly.
+    /// Converts all elements to binary64, which holds them exactly.
     pub fn to_f64(&self) -> Vec<f64> {
         match self {
             Array::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
@@ -67,12 +67,12 @@ impl Array {
         }
     }
 
-    /// Numbers as `element`; binary64 is rounded to nearest even. Integers stay what they are.
+    /// Converts real numbers to `element`; binary64 is rounded to nearest even. Integers stay integers.
     #[must_use]
     pub fn into_real(self, element: Element) -> Self {
         match (self, element) {
             (Array::F32(values), Element::F64) => Array::F64(values.into_iter().map(f64::from).collect()),
-            #[expect(clippy::cast_possible_truncation, reason = "rounding to binary32 is what is asked for")]
+            #[expect(clippy::cast_possible_truncation, reason = "the caller asks for rounding to binary32")]
             (Array::F64(values), Element::F32) => {
                 Array::F32(values.into_iter().map(|value| value as f32).collect())
             }

@@ -1,45 +1,49 @@
-//! What a device must be able to do.
+//! The trait of devices.
 
 use crate::{Array, Element, Kernel};
 use ckpt_api::Result;
 use serde::{Deserialize, Serialize};
 
-/// A device that runs kernels on buffers that it holds.
+/// A device that runs kernels on its own buffers.
 ///
-/// A kernel that a backend cannot run is an error: nothing falls back to another device silently.
+/// # For implementers
+/// - A kernel that the device cannot run is an error; nothing falls back to another device.
+/// - The caller passes operands in the order and of the types that the [`Kernel`] states, indices within their range,
+///   and an output that is not an operand.
+/// - The feature `conformance` has test cases for every kernel, with the [`Cpu`](crate::Cpu) as the reference.
 pub trait Backend {
-    /// What the device really is.
+    /// Describes the hardware and how it computes.
     fn info(&self) -> &DeviceInfo;
 
-    /// How numbers are held and summed.
+    /// Returns the types in which real numbers are stored and computed.
     fn arithmetic(&self) -> Arithmetic;
 
-    /// Copies values to the device. Real numbers must be of [`Arithmetic::element`].
+    /// Copies values to the device. Real numbers must be of type [`Arithmetic::element`].
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Limit`] where they do not fit.
+    /// [`ckpt_api::Kind::Limit`] if they do not fit.
     fn upload(&mut self, values: &Array) -> Result<BufferId>;
 
-    /// A buffer of zeros.
+    /// Creates a buffer of zeros.
     ///
     /// # Errors
     /// As [`Backend::upload`].
     fn zeros(&mut self, element: Element, len: usize) -> Result<BufferId>;
 
-    /// Computes `output` from `operands`, in the order that the kernel states. The output is none of the operands.
+    /// Computes `output` from `operands`.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] for a kernel that this device has not; what the device reports. An error's field is the node's
-    /// name: the caller gives it.
+    /// [`ckpt_api::Kind::Unsupported`] for a kernel that the device does not have; whatever the device reports. The
+    /// caller adds the node's name.
     fn run(&mut self, kernel: &Kernel, operands: &[BufferId], output: BufferId) -> Result<()>;
 
-    /// Copies values back.
+    /// Copies values back to the host.
     ///
     /// # Errors
-    /// What the device reports, also of kernels that ran before.
+    /// Whatever the device reports, also for kernels that ran before.
     fn download(&mut self, buffer: BufferId) -> Result<Array>;
 
-    /// Forgets a buffer.
+    /// Frees a buffer.
     fn free(&mut self, buffer: BufferId);
 }
 
@@ -47,21 +51,21 @@ pub trait Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u64);
 
-/// How real numbers are held and summed.
+/// The types in which real numbers are stored and computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arithmetic {
-    /// All in binary64: the oracle.
+    /// Stored and computed in binary64: the oracle.
     #[default]
     F64,
-    /// All in binary32, sums in the order that a kernel states: what GPU kernels are compared with, bit by bit.
+    /// Stored and computed in binary32, sums in the order that a kernel states: GPUs are compared with it bit for bit.
     F32,
-    /// Held in binary32, computed in binary64.
+    /// Stored in binary32, computed in binary64.
     F32InF64,
 }
 
 impl Arithmetic {
-    /// What real numbers in buffers are.
+    /// Returns the type of real numbers in buffers.
     pub fn element(self) -> Element {
         match self {
             Arithmetic::F64 => Element::F64,
@@ -69,7 +73,7 @@ impl Arithmetic {
         }
     }
 
-    /// The name in JSON and on the screen.
+    /// Returns the name in JSON and on the screen.
     pub fn name(self) -> &'static str {
         match self {
             Arithmetic::F64 => "f64",
@@ -79,31 +83,31 @@ impl Arithmetic {
     }
 }
 
-/// What a device really is: shown to people, and put into reports.
+/// Description of a device, for people and reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceInfo {
-    /// The interface that was used: `cpu`, `cuda`, `metal`, `vulkan`.
+    /// The programming interface: `cpu`, `cuda`, `metal`, `vulkan`.
     pub api: String,
-    /// The adapter, as its driver names it.
+    /// Name of the adapter, as its driver reports it.
     pub device: String,
-    /// Whether the adapter is software on a CPU.
+    /// Whether the adapter is software that runs on a CPU.
     pub software: bool,
-    /// How closely it keeps to the stated operations.
+    /// How strictly it follows the operations of the kernels.
     pub math: MathMode,
-    /// How numbers are held and summed.
+    /// The types in which real numbers are stored and computed.
     pub arithmetic: Arithmetic,
 }
 
-/// How closely a device keeps to the stated operations.
+/// How strictly a device follows the operations of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MathMode {
-    /// As stated, each operation rounded.
+    /// Each operation is rounded as stated.
     Strict,
-    /// The driver may contract a multiplication and an addition.
+    /// The driver may fuse a multiplication and an addition.
     Contracted,
-    /// The driver may reassociate and approximate.
+    /// The driver may reorder and approximate.
     Fast,
 }
 

@@ -1,27 +1,28 @@
-//! From a graph over quantized tensors to what an engine computes with integers.
+//! Rewrites a graph of quantized tensors to integer arithmetic, as chess engines compute it.
 
 use crate::lower::integer_bits;
 use crate::value::Parameters;
 use ckpt_api::{Attribute, Error, Graph, Node, Op, Result, Tensor};
 use std::collections::{HashMap, HashSet};
 
-/// The graph that computes with the integers of quantized tensors as engines do, instead of with the real numbers that they stand for.
+/// Returns a graph that computes with the stored integers of quantized tensors, not with the real numbers that they
+/// represent.
 ///
-/// Every value has a scale: the integer units per 1.0.
-/// - A [`FeatureTransformer`](Op::FeatureTransformer) makes values of its tensors' scale (QA), in 32 bits; an engine's 16 would wrap
-///   where these do not fit.
-/// - [`Clip`](Op::Clip) clips to its bounds times the scale. A product has the product of the scales.
-/// - A matrix product has the scale of its input times that of its weight. Where the bias has another, the product is brought to it
-///   first, by a division towards zero: after SCReLU, `Σ clamp(a, 0, QA)²·w` has QA·QA·QB, the bias QA·QB, so that it is divided by
-///   QA. After CReLU both have QA·QB, and nothing is.
-/// - Values that are joined or added are brought to the least of their scales, towards zero.
-/// - An integer result is multiplied by `output_scale` (400 with bullet's engines) and divided by its scale, towards zero.
+/// Every value has a scale, the integer units per 1.0. Divisions round towards zero.
+/// - The result of a [`FeatureTransformer`](Op::FeatureTransformer) has its tensors' scale (QA). It is computed in 32
+///   bits; the 16 bits of an engine may wrap around.
+/// - [`Clip`](Op::Clip) multiplies its bounds by the scale. A product has the product of the scales.
+/// - A matrix product has the scale of its input times that of its weight. If the bias has another scale, the product
+///   is first divided to match it: after SCReLU, `Σ clamp(a, 0, QA)²·w` has scale QA·QA·QB and the bias QA·QB, so the
+///   sum is divided by QA. After CReLU, both have QA·QB.
+/// - Values that are concatenated or added are divided to the smallest of their scales.
+/// - An integer result is multiplied by `output_scale` (400 in bullet's engines) and divided by its scale.
 ///
-/// Where a tensor is not quantized, integers become the real numbers that they stand for ([`Op::Dequantize`]), and what follows is
-/// computed with these; such a result is not multiplied.
+/// Where a tensor is not quantized, integers are converted to real numbers ([`Op::Dequantize`]), and the following
+/// nodes compute with these. `output_scale` does not apply to real results.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`], naming the node, where tensors of one node have scales that do not fit, or one says none.
+/// [`ckpt_api::Kind::Unsupported`], naming the node, for tensors without a scale or whose scales do not fit each other.
 pub fn integer_graph(graph: &Graph, parameters: &dyn Parameters, output_scale: i32) -> Result<Graph> {
     graph.check()?;
     let names = graph.nodes.iter().flat_map(|node| node.outputs.iter().chain([&node.name]));
@@ -52,7 +53,7 @@ pub fn integer_graph(graph: &Graph, parameters: &dyn Parameters, output_scale: i
     Ok(Graph { name, inputs, outputs, nodes: builder.nodes })
 }
 
-/// What became of a value.
+/// The value that replaces a value of the original graph.
 #[derive(Clone, Debug)]
 struct Made {
     name: String,
@@ -64,14 +65,14 @@ struct Builder<'a> {
     parameters: &'a dyn Parameters,
     nodes: Vec<Node>,
     made: HashMap<String, Made>,
-    /// What was made of values that no node of the graph makes, by the name that it should have.
+    /// Added values, by the names that they should have.
     appended: HashMap<String, Made>,
     taken: HashSet<String>,
 }
 
-/// What a tensor's elements are.
+/// The elements of a tensor.
 #[derive(Clone, Copy, PartialEq)]
-enum Held {
+enum Elements {
     Reals,
     Integers(u64),
 }
@@ -105,21 +106,23 @@ impl Builder<'_> {
 
     fn made(&self, name: &str) -> Result<Made> {
         let made = self.made.get(name).cloned();
-        made.ok_or_else(|| Error::corrupt("a layer takes a value that no layer before it makes").found(name))
+        made.ok_or_else(|| {
+            Error::corrupt("an input of a layer is not the output of an earlier layer").found(name)
+        })
     }
 
     fn first(&self, node: &Node) -> Result<Made> {
         self.made(node.inputs.first().map_or("", String::as_str))
     }
 
-    /// What the node takes, as it has become.
-    fn taken(&self, node: &Node) -> Result<Vec<Made>> {
+    /// Returns the values that replace a node's inputs.
+    fn inputs(&self, node: &Node) -> Result<Vec<Made>> {
         let absent = Made { name: String::new(), scale: None };
         let made = |name: &String| if name.is_empty() { Ok(absent.clone()) } else { self.made(name) };
         node.inputs.iter().map(made).collect()
     }
 
-    /// Adds the node, taking `inputs`.
+    /// Adds a node with these inputs.
     fn push(&mut self, node: &Node, inputs: Vec<Made>, scale: Option<u64>) {
         let mut node = node.clone();
         node.inputs = inputs.into_iter().map(|made| made.name).collect();
@@ -129,16 +132,16 @@ impl Builder<'_> {
         self.nodes.push(node);
     }
 
-    /// Adds the node with its inputs as they have become.
+    /// Adds a node with the values that replace its inputs.
     fn keep(&mut self, node: &Node, scale: Option<u64>) -> Result<()> {
-        let inputs = self.taken(node)?;
+        let inputs = self.inputs(node)?;
         self.push(node, inputs, scale);
         Ok(())
     }
 
-    /// Adds the node on real numbers.
+    /// Adds a node that computes with real numbers.
     fn real(&mut self, node: &Node) -> Result<()> {
-        let inputs = self.taken(node)?;
+        let inputs = self.inputs(node)?;
         let inputs = inputs.into_iter().map(|made| self.dequantize(made)).collect::<Result<Vec<_>>>()?;
         self.push(node, inputs, None);
         Ok(())
@@ -151,7 +154,7 @@ impl Builder<'_> {
         Ok(self.append(node.attribute("divide", Attribute::Int(divide)), made, None))
     }
 
-    /// `value·multiply / divide`.
+    /// Adds `value·multiply / divide`.
     fn rescale(&mut self, made: Made, multiply: i64, divide: u64, scale: Option<u64>) -> Result<Made> {
         let divide = i64::try_from(divide).map_err(|_| too_fine(divide))?;
         let node = Node::new(format!("{}/times_{multiply}_by_{divide}", made.name), Op::Scale)
@@ -160,7 +163,7 @@ impl Builder<'_> {
         Ok(self.append(node, made, scale))
     }
 
-    /// Adds a node with one input and one output of its own name, unless it is there already.
+    /// Adds a node with one input and one output of its own name, unless it exists already.
     fn append(&mut self, mut node: Node, from: Made, scale: Option<u64>) -> Made {
         if let Some(made) = self.appended.get(&node.name) {
             return made.clone();
@@ -175,7 +178,7 @@ impl Builder<'_> {
         made
     }
 
-    /// The name, or one like it that nothing has.
+    /// Returns a name like `wanted` that nothing has.
     fn unique(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         while !self.taken.insert(name.clone()) {
@@ -184,8 +187,8 @@ impl Builder<'_> {
         name
     }
 
-    /// The value with a scale that its own is a multiple of.
-    fn bring(&mut self, made: Made, scale: u64) -> Result<Made> {
+    /// Divides a value to another scale, of which its own must be a multiple.
+    fn rescale_to(&mut self, made: Made, scale: u64) -> Result<Made> {
         match made.scale {
             Some(own) if own == scale => Ok(made),
             Some(own) if scale > 0 && own.is_multiple_of(scale) => {
@@ -195,24 +198,25 @@ impl Builder<'_> {
         }
     }
 
-    fn tensor(&self, node: &Node, role: &str) -> Result<Option<Held>> {
+    fn tensor(&self, node: &Node, role: &str) -> Result<Option<Elements>> {
         let Some(name) = node.parameters.get(role) else { return Ok(None) };
-        let tensor = self
-            .parameters
-            .tensor(name)
-            .ok_or_else(|| Error::corrupt("the layer is bound to a tensor that is not there").tensor(name))?;
-        held(tensor).map(Some)
+        let tensor = self.parameters.tensor(name).ok_or_else(|| {
+            Error::corrupt("the layer is bound to a tensor that does not exist").tensor(name)
+        })?;
+        elements(tensor).map(Some)
     }
 
     fn lookup(&mut self, node: &Node) -> Result<()> {
-        let Some(Held::Integers(scale)) = self.tensor(node, "weight")? else { return self.keep(node, None) };
+        let Some(Elements::Integers(scale)) = self.tensor(node, "weight")? else {
+            return self.keep(node, None);
+        };
         for role in ["factoriser", "bias"] {
             match self.tensor(node, role)? {
                 None => {}
-                Some(Held::Integers(own)) if own == scale => {}
-                Some(Held::Integers(own)) => return Err(no_fit(own, scale)),
-                // In real numbers, then.
-                Some(Held::Reals) => return self.keep(node, None),
+                Some(Elements::Integers(own)) if own == scale => {}
+                Some(Elements::Integers(own)) => return Err(no_fit(own, scale)),
+                // Compute in real numbers.
+                Some(Elements::Reals) => return self.keep(node, None),
             }
         }
         let node = node.clone().attribute("arithmetic", Attribute::Text("integer".into()));
@@ -251,61 +255,62 @@ impl Builder<'_> {
     }
 
     fn join(&mut self, node: &Node) -> Result<()> {
-        let inputs = self.taken(node)?;
+        let inputs = self.inputs(node)?;
         let scales: Option<Vec<u64>> = inputs.iter().map(|made| made.scale).collect();
         let Some(least) = scales.and_then(|scales| scales.into_iter().min()) else { return self.real(node) };
-        let inputs = inputs.into_iter().map(|made| self.bring(made, least)).collect::<Result<Vec<_>>>()?;
+        let inputs =
+            inputs.into_iter().map(|made| self.rescale_to(made, least)).collect::<Result<Vec<_>>>()?;
         self.push(node, inputs, Some(least));
         Ok(())
     }
 
     fn product(&mut self, node: &Node) -> Result<()> {
         let Some(x) = self.first(node)?.scale else { return self.real(node) };
-        let Some(Held::Integers(weight)) = self.tensor(node, "weight")? else { return self.real(node) };
+        let Some(Elements::Integers(weight)) = self.tensor(node, "weight")? else { return self.real(node) };
         let scale = x.checked_mul(weight).ok_or_else(|| too_fine(u64::MAX))?;
         let bias = self.tensor(node, "bias")?;
-        if bias.is_none() || bias == Some(Held::Integers(scale)) {
+        if bias.is_none() || bias == Some(Elements::Integers(scale)) {
             return self.keep(node, Some(scale));
         }
-        // The bias is added after the sum has been brought to its scale.
+        // The sum is divided to the bias's scale before the bias is added.
         let mut sum = node.clone();
         let tensor = sum.parameters.remove("bias").unwrap_or_default();
         sum.name = self.unique(&format!("{}/sum", node.name));
         sum.outputs = vec![sum.name.clone()];
         self.keep(&sum, Some(scale))?;
         let made = Made { name: sum.name, scale: Some(scale) };
-        let brought = match bias {
-            Some(Held::Integers(own)) => self.bring(made, own)?,
+        let rescaled = match bias {
+            Some(Elements::Integers(own)) => self.rescale_to(made, own)?,
             _ => self.dequantize(made)?,
         };
         let mut add = Node::new(node.name.as_str(), Op::Bias).parameter("bias", tensor);
         add.outputs.clone_from(&node.outputs);
-        let scale = brought.scale;
-        let mut inputs = self.taken(node)?;
+        let scale = rescaled.scale;
+        let mut inputs = self.inputs(node)?;
         if let Some(first) = inputs.first_mut() {
-            *first = brought;
+            *first = rescaled;
         }
         self.push(&add, inputs, scale);
         Ok(())
     }
 }
 
-/// Whether a tensor is of integers, and of which scale.
-fn held(tensor: &Tensor) -> Result<Held> {
+/// Returns the kind of a tensor's elements, and the scale of integers.
+fn elements(tensor: &Tensor) -> Result<Elements> {
     match (integer_bits(tensor.dtype), &tensor.quantization) {
-        (Some(_), Some(quantization)) => Ok(Held::Integers(u64::from(quantization.scale.get()))),
+        (Some(_), Some(quantization)) => Ok(Elements::Integers(u64::from(quantization.scale.get()))),
         (Some(_), None) => {
-            Err(Error::unsupported("the source does not say the scale of a tensor of integers")
+            Err(Error::unsupported("the source does not record the scale of a tensor of integers")
                 .tensor(&tensor.name)
                 .found(tensor.dtype.name())
                 .expected("a quantization"))
         }
-        (None, _) => Ok(Held::Reals),
+        (None, _) => Ok(Elements::Reals),
     }
 }
 
 fn no_fit(found: u64, expected: u64) -> Error {
-    Error::unsupported("scales do not fit each other in integer arithmetic")
+    Error::unsupported("the scales do not fit each other in integer arithmetic")
         .found(found.to_string())
         .expected(format!("a multiple of {expected}"))
 }

@@ -1,21 +1,20 @@
-//! The kernels: every operator of a graph is one or a few of them, and they are all that a backend implements.
+//! The kernels that backends implement. Every operator of a graph is lowered to one or a few of them.
 //!
-//! A kernel is plain data: sizes and strides, in elements, row-major where nothing is said. Every output element is
-//! computed on its own, by the operations written here and in their order: no reassociation, and no fused
-//! multiply-add. So a backend that computes strictly agrees with the CPU bit for bit wherever no transcendental function
-//! takes part.
+//! A kernel is plain data: sizes and strides in elements, row-major by default. Each output element is computed
+//! independently, by the operations stated here and in this order, without reassociation and without fused
+//! multiply-add. A strict backend therefore agrees with the CPU bit for bit, except for transcendental functions.
 //!
-//! `T` is the type of the numbers in buffers, `A` that of sums and functions ([`Arithmetic`](crate::Arithmetic)); a
+//! `T` is the type of numbers in buffers, `A` that of sums and functions ([`Arithmetic`](crate::Arithmetic)); a
 //! result is rounded from `A` to `T` once. Sizes may be 0. Strides may be 0 (broadcast). Indices are in range: the
-//! runner checks them before they reach a backend.
+//! runner checks them first.
 
 use serde::Serialize;
 use std::ops::Range;
 
-/// The most axes of a [`Copy`](struct@Copy), [`Pad`] or [`Binary`]; the runner joins axes before it refuses more.
+/// Most axes of a [`Copy`](struct@Copy), [`Pad`] or [`Binary`]. More axes are merged where possible, or refused.
 pub const MAX_RANK: usize = 8;
 
-/// One computation; its operands come in the order that each kernel states.
+/// A kernel. Operands come in the order that each kernel states.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kernel {
@@ -50,39 +49,39 @@ pub enum Kernel {
 }
 
 /// Moves elements of any type. Operand: `x`. For every index `i` of `shape`:
-/// `y[to.offset + Σ iₐ·to.stridesₐ] = x[from.offset + Σ iₐ·from.stridesₐ]`. Other elements of `y` stay as they are (a
-/// concatenation is several copies into one output). A transpose, a slice, a split are copies.
+/// `y[to.offset + Σ iₐ·to.stridesₐ] = x[from.offset + Σ iₐ·from.stridesₐ]`. Other elements of `y` are unchanged, so a
+/// concatenation is several copies into one output. Transposes, slices and splits are copies, too.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Copy {
     /// Length of each axis; at most [`MAX_RANK`].
     pub shape: Vec<usize>,
-    /// Where elements are read.
+    /// The view that is read.
     pub from: View,
-    /// Where they are written.
+    /// The view that is written.
     pub to: View,
 }
 
 /// A strided view of a buffer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct View {
-    /// First element.
+    /// Position of the first element.
     pub offset: usize,
-    /// Elements from one index to the next on each axis.
+    /// Distance between neighbors on each axis, in elements.
     pub strides: Vec<usize>,
 }
 
-/// Puts elements around a tensor. Operand: `x` of shape `input`. On each axis, output index `i` stands for input index
-/// `i − before`; outside of the input it is 0, or the nearest input element where `edge` is set (then no input axis is
-/// empty unless its output is).
+/// Pads a tensor. Operand: `x` of shape `input`. On each axis, output index `i` is input index `i − before`; outside
+/// the input it is 0, or the nearest input element if `edge` is set (then no input axis is empty unless the output
+/// is).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pad {
     /// Lengths of the input; at most [`MAX_RANK`] axes.
     pub input: Vec<usize>,
     /// Lengths of the output.
     pub output: Vec<usize>,
-    /// Elements put before the first on each axis; negative ones are cut off.
+    /// Elements added before the first on each axis; a negative number cuts elements off.
     pub before: Vec<i64>,
-    /// Repeat the nearest element instead of 0.
+    /// Whether the nearest element is repeated instead of 0.
     pub edge: bool,
 }
 
@@ -95,7 +94,7 @@ pub struct Unary {
     pub function: Function,
 }
 
-/// A function of one number, computed in `A`. NaN gives NaN in every function but those on integers. Functions marked (T) are
+/// A function of one number, computed in `A`. NaN gives NaN, except in functions of integers. Functions marked (T) are
 /// transcendental: backends may differ by a few ULP.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -114,7 +113,7 @@ pub enum Function {
     },
     /// (T) `0.5·x·(1 + erf(x / √2))`, or with `tanh`: `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`.
     Gelu {
-        /// The approximation by tanh.
+        /// Whether the approximation by tanh is used.
         tanh: bool,
     },
     /// (T) `max(x, 0) + ln(1 + e^−|x|)`.
@@ -123,31 +122,31 @@ pub enum Function {
     Sigmoid,
     /// (T) hyperbolic tangent.
     Tanh,
-    /// `x < min ? min : x > max ? max : x`; of integers, too.
+    /// `x < min ? min : x > max ? max : x`; also of integers.
     Clip {
         /// Lower bound; −∞ for none.
         min: f64,
         /// Upper bound; ∞ for none.
         max: f64,
     },
-    /// `x·x`; of integers, too.
+    /// `x·x`; also of integers.
     Square,
-    /// Integers: `x·multiply / divide`, the division towards zero.
+    /// Integers: `x·multiply / divide`, rounded towards zero.
     Scale {
         /// Factor.
         multiply: i32,
         /// Divisor, not 0.
         divide: i32,
     },
-    /// Integers to numbers: `x / divide`.
+    /// Integers to real numbers: `x / divide`.
     Dequantize {
         /// Divisor, not 0.
         divide: f64,
     },
 }
 
-/// A function of two numbers, or integers. Operands: `a`, `b`, each of any strides over `shape`; the output is
-/// row-major in `shape`.
+/// A function of two numbers or two integers. Operands: `a`, `b`, each with its strides over `shape`; the output is
+/// row-major.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Binary {
     /// Lengths of the output; at most [`MAX_RANK`] axes.
@@ -168,29 +167,29 @@ pub enum Pairwise {
     Multiply,
 }
 
-/// A matrix product, also of integers. Operands: `x` `[rows, inner]`; `weight`; `bias` where it has strides; `bucket`, one
-/// integer for each row, where `buckets` is not 0. `s = 0`, then `s = s + x[r, k]·weight[…]` for ascending `k`; `y[r, o] = s`
-/// or `s + bias[…]`.
+/// A matrix product, also of integers. Operands: `x` `[rows, inner]`; `weight`; `bias` if it has strides; `bucket`,
+/// one integer for each row, if `buckets` is not 0. `s = 0`, then `s = s + x[r, k]·weight[…]` for ascending `k`;
+/// `y[r, o] = s` or `s + bias[…]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gemm {
     /// Rows of `x` and of `y`.
     pub rows: usize,
-    /// What is summed over.
+    /// Number of summands.
     pub inner: usize,
     /// Columns of `y`.
     pub outputs: usize,
     /// Strides of the weight.
     pub weight: GemmStrides,
-    /// Strides of the bias (its `inner` is 0), where there is one.
+    /// Strides of the bias, whose `inner` is 0, if there is one.
     pub bias: Option<GemmStrides>,
-    /// Parameter sets, of which each row's `bucket` chooses one; 0 where there is one set and no such operand.
+    /// Parameter sets, of which each row's `bucket` selects one; 0 for a single set without such an operand.
     pub buckets: usize,
 }
 
 /// Strides of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct GemmStrides {
-    /// From one parameter set to the next; 0 where all share one.
+    /// From one parameter set to the next; 0 if all share one.
     pub bucket: usize,
     /// From one summand to the next.
     pub inner: usize,
@@ -199,13 +198,13 @@ pub struct GemmStrides {
 }
 
 /// A two-dimensional cross-correlation. Operands: `x` `[batch, inputs, height, width]`, `weight`, `bias` (one for each
-/// output) where `bias` is set. `s = 0`; for ascending input channel of the output's group, then kernel row, then kernel column, whose
-/// place lies within the image: `s = s + x·w`; `y = s` or `s + bias`. Padding is 0 and adds nothing.
+/// output) if `bias` is set. `s = 0`; for ascending input channel of the output's group, then kernel row, then kernel
+/// column, if the place lies within the image: `s = s + x·w`; `y = s` or `s + bias`. Padding adds nothing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Conv {
     /// Images.
     pub batch: usize,
-    /// Groups: `inputs` and `outputs` are divided evenly.
+    /// Groups, which divide `inputs` and `outputs` evenly.
     pub groups: usize,
     /// Input channels, of all groups.
     pub inputs: usize,
@@ -219,7 +218,7 @@ pub struct Conv {
     pub bias: bool,
 }
 
-/// A window that moves over an image: `[rows, columns]` each. Output place `p` covers input places
+/// A window that moves over an image; all lengths are `[rows, columns]`. Output place `p` covers input places
 /// `p·stride − before + k·dilation` for `k` in `0..kernel`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window {
@@ -237,30 +236,30 @@ pub struct Window {
     pub before: [usize; 2],
 }
 
-/// Pooling over a window. Operand: `x` `[images, height, width]`. Every window covers at least one place of the image.
-/// `Maximum`: the greatest, NaN if one is NaN. Else the sum in ascending row, then column, divided by the number of places that
-/// count.
+/// Pooling over a window. Operand: `x` `[images, height, width]`. Every window covers at least one place of the
+/// image. `Maximum` is the greatest element, or NaN if one is NaN; an average is the sum in ascending row, then
+/// column, divided by the number of places that count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pool {
     /// Batch times channels.
     pub images: usize,
     /// The window.
     pub window: Window,
-    /// What is computed.
+    /// The function.
     pub kind: PoolKind,
 }
 
-/// What a pooling computes.
+/// The function of a pooling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolKind {
-    /// The greatest.
+    /// The greatest element.
     Maximum,
     /// The mean over places within the image.
     Average,
-    /// The mean over places within the padded image, whose lengths behind `before` are these (a last window may reach beyond them).
+    /// The mean over places within the padded image; a last window may reach beyond it.
     AveragePadded {
-        /// `[rows, columns]`, counted from the first padded element.
+        /// Lengths of the padded image, `[rows, columns]`.
         padded: [usize; 2],
     },
 }
@@ -269,18 +268,19 @@ pub enum PoolKind {
 /// `variance`, one for each channel. `y = ((x − mean) / √(variance + epsilon))·scale + bias`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Affine {
-    /// Axes before the channels, joined.
+    /// Product of the axes before the channels.
     pub outer: usize,
     /// Channels.
     pub channels: usize,
-    /// Axes behind the channels, joined.
+    /// Product of the axes after the channels.
     pub inner: usize,
     /// Added to the variance.
     pub epsilon: f64,
 }
 
-/// Layer normalization. Operands: `x` `[rows, len]`, `scale` `[len]`, `bias` `[len]` where `bias` is set.
-/// `m = (Σ x)/len`, `v = (Σ (x − m)·(x − m))/len`, both in ascending order; `y = ((x − m) / √(v + epsilon))·scale + bias`.
+/// Layer normalization. Operands: `x` `[rows, len]`, `scale` `[len]`, `bias` `[len]` if `bias` is set.
+/// `m = (Σ x)/len`, `v = (Σ (x − m)·(x − m))/len`, both in ascending order;
+/// `y = ((x − m) / √(v + epsilon))·scale + bias`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerNorm {
     /// Rows.
@@ -293,17 +293,17 @@ pub struct LayerNorm {
     pub epsilon: f64,
 }
 
-/// (T) Softmax over the middle axis. Operand: `x` `[outer, len, inner]`. `m` is the greatest, `s = Σ e^(x − m)` in ascending
-/// order; `y = e^(x − m)/s`, or with `log`: `(x − m) − ln s`.
+/// (T) Softmax over the middle axis. Operand: `x` `[outer, len, inner]`. `m` is the greatest, `s = Σ e^(x − m)` in
+/// ascending order; `y = e^(x − m)/s`, or with `log`: `(x − m) − ln s`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Softmax {
-    /// Axes before, joined.
+    /// Product of the axes before.
     pub outer: usize,
     /// Length of the axis.
     pub len: usize,
-    /// Axes behind, joined.
+    /// Product of the axes after.
     pub inner: usize,
-    /// The logarithm.
+    /// Whether the logarithm is computed.
     pub log: bool,
 }
 
@@ -316,10 +316,11 @@ pub struct Mean {
     pub len: usize,
 }
 
-/// Rows of a table. Operands: `table`, `index` (integers). `y[r, c] = table[index[r]·strides[0] + c·strides[1]]`.
+/// A lookup of rows in a table. Operands: `table`, `index` (integers).
+/// `y[r, c] = table[index[r]·strides[0] + c·strides[1]]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gather {
-    /// Indices.
+    /// Number of indices.
     pub rows: usize,
     /// Elements of a row.
     pub columns: usize,
@@ -329,10 +330,10 @@ pub struct Gather {
     pub strides: [usize; 2],
 }
 
-/// A sum of columns, chosen by index; also of integers. Operands: `index` `[rows, slots]` (integers; negative: none),
-/// `weight`, `factoriser` and `bias` where they have strides, `bucket` (one integer for each row) where `bias_buckets` is not 0.
-/// `s = bias[…]` or 0; for ascending slot: `s = s + w`, where `w` is `weight[…]`, or `weight[…] + factoriser[…]` computed first.
-/// Index `f` is feature `f mod features` of set `f div features`.
+/// A sum of columns selected by index; also of integers. Operands: `index` `[rows, slots]` (integers; negative ones
+/// are skipped), `weight`, `factoriser` and `bias` if they have strides, `bucket` (one integer for each row) if
+/// `bias_buckets` is not 0. `s = bias[…]` or 0; for ascending slot: `s = s + w`, where `w` is `weight[…]`, or
+/// `weight[…] + factoriser[…]` computed first. Index `f` is feature `f mod features` of set `f div features`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SparseSum {
     /// Rows.
@@ -343,7 +344,7 @@ pub struct SparseSum {
     pub outputs: usize,
     /// Features of one set.
     pub features: usize,
-    /// Sets; an index is less than `sets · features`.
+    /// Number of sets; an index is less than `sets · features`.
     pub sets: usize,
     /// Strides of the weight: set, feature, output.
     pub weight: [usize; 3],
@@ -351,12 +352,13 @@ pub struct SparseSum {
     pub factoriser: Option<[usize; 2]>,
     /// Strides of the bias: bucket, output.
     pub bias: Option<[usize; 2]>,
-    /// Biases of which `bucket` chooses one; 0 where there is no such operand.
+    /// Biases, of which `bucket` selects one; 0 without such an operand.
     pub bias_buckets: usize,
 }
 
-/// The features that CNN2 computes from an image. Operand: `x` `[batch, 4, height, width]` (red, green, blue, depth).
-/// `y` `[batch, 8, height, width]`: the four, then `u = (column + 0.5)/width`, `v = (row + 0.5)/height`, (T) `sin(10·u)`, and 1.
+/// The static features that CNN2 computes from an image. Operand: `x` `[batch, 4, height, width]` (red, green, blue,
+/// depth). `y` `[batch, 8, height, width]`: the four, then `u = (column + 0.5)/width`, `v = (row + 0.5)/height`, (T)
+/// `sin(10·u)`, and 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StaticFeatures {
     /// Images.
@@ -368,7 +370,7 @@ pub struct StaticFeatures {
 }
 
 impl Kernel {
-    /// The kernel's name, as backends call it.
+    /// Returns the kernel's name.
     pub fn name(&self) -> &'static str {
         match self {
             Kernel::Copy(_) => "copy",
@@ -388,7 +390,7 @@ impl Kernel {
         }
     }
 
-    /// Elements that one run computes, which is also the number of threads that a GPU needs.
+    /// Returns the number of elements that the kernel computes, which is also the number of GPU threads.
     pub fn outputs(&self) -> usize {
         match self {
             Kernel::Copy(copy) => copy.shape.iter().product(),
@@ -408,7 +410,7 @@ impl Kernel {
         }
     }
 
-    /// Whether backends may differ in the last places.
+    /// Whether backends may differ by a few ULP.
     pub fn is_transcendental(&self) -> bool {
         match self {
             Kernel::Unary(unary) => matches!(
@@ -426,12 +428,12 @@ impl Kernel {
 }
 
 impl Window {
-    /// Places of the output.
+    /// Returns the number of output places.
     pub fn places(&self) -> usize {
         self.output.iter().product()
     }
 
-    /// The output places on `axis` for which kernel element `k` lies within the image.
+    /// Returns the output places on `axis` for which kernel element `k` lies within the image.
     pub fn covered(&self, axis: usize, k: usize) -> Range<usize> {
         let (stride, shift) = (self.stride[axis].max(1), k * self.dilation[axis]);
         let first = self.before[axis].saturating_sub(shift).div_ceil(stride);
@@ -440,7 +442,7 @@ impl Window {
         first.min(behind)..behind
     }
 
-    /// The input place that kernel element `k` covers for output place `p` on `axis`; `None` in the padding.
+    /// Returns the input place that kernel element `k` covers for output place `p` on `axis`; `None` in the padding.
     pub fn place(&self, axis: usize, p: usize, k: usize) -> Option<usize> {
         let place = (p * self.stride[axis] + k * self.dilation[axis]).checked_sub(self.before[axis])?;
         (place < self.input[axis]).then_some(place)

@@ -1,26 +1,26 @@
-//! Values that flow between nodes, and the tensors that nodes are bound to.
+//! Values between nodes, and the source of the tensors that nodes are bound to.
 
 use crate::{Arithmetic, Array, Element};
 use ckpt_api::{Error, Result, Tensor};
 
-/// Numbers with a shape, row-major.
+/// Row-major numbers with a shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
     /// Length of each axis.
     pub shape: Vec<usize>,
-    /// As many elements as the shape has.
+    /// The elements; as many as the shape has.
     pub array: Array,
 }
 
 impl Value {
-    /// A value whose array has as many elements as its shape says.
+    /// Creates a value.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where it has not.
+    /// [`ckpt_api::Kind::Usage`] if the array has another number of elements than the shape.
     pub fn new(shape: impl Into<Vec<usize>>, array: Array) -> Result<Self> {
         let shape = shape.into();
         if count(&shape) != Some(array.len()) {
-            return Err(Error::usage("a value has not as many elements as its shape says")
+            return Err(Error::usage("a value has another number of elements than its shape")
                 .found(array.len().to_string())
                 .expected(format!("the elements of {shape:?}")));
         }
@@ -28,18 +28,18 @@ impl Value {
     }
 }
 
-/// What a value's elements are, whatever a backend holds them in.
+/// The kind of a value's elements, independent of a backend's types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Numbers {
     /// Real numbers, in a backend's [`Arithmetic`].
     Real,
-    /// Integers: indices, or what quantized arithmetic computes.
+    /// Integers: indices, or results of quantized arithmetic.
     Integer,
 }
 
 impl Numbers {
-    /// What one is in a buffer.
+    /// Returns the type of such an element in a buffer.
     pub fn element(self, arithmetic: Arithmetic) -> Element {
         match self {
             Numbers::Real => arithmetic.element(),
@@ -48,25 +48,26 @@ impl Numbers {
     }
 }
 
-/// Where a program finds the tensors that its nodes are bound to.
+/// The source of the tensors that a program's nodes are bound to.
 pub trait Parameters {
-    /// What the checkpoint says of the tensor with this name.
+    /// Returns the description of a tensor.
     fn tensor(&self, name: &str) -> Option<&Tensor>;
 
-    /// Its elements, row-major in [`Tensor::shape`]: [`Array::F64`] or [`Array::F32`] for floating-point types,
-    /// [`Array::I32`] for integers of up to 32 bits (as they are stored: not divided by a scale).
+    /// Reads a tensor's elements, row-major in [`Tensor::shape`]: [`Array::F64`] or [`Array::F32`] for floating-point
+    /// types, [`Array::I32`] for integers of up to 32 bits, as stored (not divided by a scale).
     ///
     /// # Errors
-    /// What reading them reports.
+    /// Whatever keeps the tensor from being read.
     fn load(&self, name: &str) -> Result<Array>;
 }
 
-/// Elements of a shape, where they can be counted without its empty axes: then no stride overflows.
+/// Returns the number of elements of a shape; `None` if its nonempty axes alone have more than 2⁴⁸, so that strides
+/// never overflow.
 pub(crate) fn count(shape: &[usize]) -> Option<usize> {
-    const MOST: usize = 1 << 48;
+    const MAX: usize = 1 << 48;
     let product = shape
         .iter()
         .filter(|len| **len != 0)
-        .try_fold(1usize, |product, len| product.checked_mul(*len).filter(|product| *product <= MOST))?;
+        .try_fold(1usize, |product, len| product.checked_mul(*len).filter(|product| *product <= MAX))?;
     Some(if shape.contains(&0) { 0 } else { product })
 }

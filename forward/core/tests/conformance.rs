@@ -1,4 +1,4 @@
-//! The kit itself: it tries every kernel, and would notice a backend that computes something else.
+//! The conformance kit covers every kernel and detects a wrong bit.
 
 use ckpt_forward::conformance::{cases, compare, distance, expected};
 use ckpt_forward::{Arithmetic, Array, Cpu};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const ROUNDS: usize = 200;
 
 #[test]
-fn every_kernel_is_tried_in_every_arithmetic() {
+fn every_kernel_is_tested_in_every_arithmetic() {
     for arithmetic in [Arithmetic::F64, Arithmetic::F32, Arithmetic::F32InF64] {
         let mut seen = BTreeSet::new();
         for case in cases(1, ROUNDS) {
@@ -22,7 +22,7 @@ fn every_kernel_is_tried_in_every_arithmetic() {
 }
 
 #[test]
-fn one_wrong_bit_is_seen() {
+fn one_wrong_bit_is_detected() {
     let case = cases(2, 1).into_iter().find(|case| case.output.1 > 0).unwrap();
     let right = expected(Arithmetic::F32, &case).unwrap();
     let Array::F32(mut values) = right.clone() else { panic!("the first kernel moves real numbers") };

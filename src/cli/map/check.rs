@@ -3,9 +3,8 @@
 use super::super::common::Looking;
 use super::super::{Report, render, to_json};
 use super::{MappingArgument, sources};
+use crate::map::renamed;
 use crate::mapping::{Applied, RuleReport};
-use crate::recipe::rebuild;
-use crate::select::remove;
 use crate::words::count;
 use ckpt_api::{Checkpoint, Result};
 use clap::Args;
@@ -22,14 +21,12 @@ pub(in crate::cli) struct Arguments {
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let limits = arguments.looking.reading.limits()?;
     let mapping = arguments.mapping.read(&limits)?;
-    let mut source = arguments.looking.open()?;
-    let applied = mapping.apply_to(&source.checkpoint().tensors, &limits)?;
+    let source = arguments.looking.open()?;
     // A conversion does the same: this checks that the steps fit the shapes.
-    remove(source.contents_mut(), applied.dropped.clone());
-    rebuild(source.contents_mut(), &applied.targets)?;
+    let (contents, applied) = renamed(source.contents(), &mapping, &limits)?;
     let rules = mapping.rules();
     if !json {
-        return Ok(text(&applied, source.checkpoint(), &rules).into());
+        return Ok(text(&applied, &contents.checkpoint, &rules).into());
     }
     let why = applied.inverse.as_ref().err().map(ToString::to_string);
     Ok(to_json(&serde_json::json!({

@@ -1,15 +1,15 @@
-//! The layers of a graph as inline SVG.
+//! Draws the layers of a graph as inline SVG.
 
 use super::fold::{BOXES, Block, Folded, fold, ops, shared};
 use super::layout::{HEIGHT, Layout, WIDTH, layout};
-use super::shortened;
-use crate::html::escaped;
+use crate::html::{escaped, shortened};
 use crate::inspect::TensorSummary;
 use ckpt_api::{Graph, Node, Op, Value};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// The drawing, and what it leaves out. A box leads to the tensors that name its layers, in the table `table`.
+/// Returns the drawing, with a note on what it leaves out. A box links to the tensors of its layers in the table
+/// `table`.
 pub(super) fn drawing(graph: &Graph, tensors: &HashMap<&str, &TensorSummary>, table: &str) -> String {
     let folded = fold(graph);
     let placed = layout(folded.blocks.len(), &folded.lines);
@@ -21,7 +21,7 @@ pub(super) fn drawing(graph: &Graph, tensors: &HashMap<&str, &TensorSummary>, ta
     );
     lines(&placed, &mut text);
     for (block, (x, y)) in folded.blocks.iter().zip(&placed.boxes) {
-        draw(&Face::of(block, graph, tensors), *x, *y, table, &mut text);
+        draw(&BoxText::of(block, graph, tensors), *x, *y, table, &mut text);
     }
     text + "</svg></div>\n"
 }
@@ -32,7 +32,7 @@ fn note(graph: &Graph, folded: &Folded) -> String {
         let boxes = folded.blocks.iter().filter(|block| matches!(block, Block::Layers(_))).count();
         let _ = writeln!(
             text,
-            "<p class=\"muted\">{} layers, drawn as {boxes} boxes: layers in a row are one box. The table has all.</p>",
+            "<p class=\"muted\">{} layers, drawn as {boxes} boxes: consecutive layers share a box. The table lists all.</p>",
             graph.nodes.len()
         );
     }
@@ -46,14 +46,14 @@ fn note(graph: &Graph, folded: &Folded) -> String {
     text
 }
 
-/// Curves from box to box, straight where they pass a rank.
+/// Draws curves from box to box, straight where they pass a rank.
 fn lines(placed: &Layout, text: &mut String) {
     for points in &placed.lines {
         let mut path = String::new();
         for (index, (x, y)) in points.iter().enumerate() {
             let _ = match points.get(index.wrapping_sub(1)) {
                 None => write!(path, "M{x:.0} {y:.0}"),
-                // A curve leads to the lane of a rank, or to a box, and a straight line through the lane.
+                // Curves lead to the lanes of ranks and to boxes; straight lines pass through lanes.
                 Some((from, above)) if index % 2 == 1 => {
                     let middle = (above + y) / 2.0;
                     write!(path, "C{from:.0} {middle:.0} {x:.0} {middle:.0} {x:.0} {y:.0}")
@@ -74,24 +74,24 @@ fn lines(placed: &Layout, text: &mut String) {
     }
 }
 
-/// What is written in a box.
-struct Face {
+/// The text of a box.
+struct BoxText {
     class: &'static str,
     name: String,
     what: String,
     more: String,
-    /// What finds its tensors.
+    /// The search text that finds its tensors.
     find: Option<String>,
 }
 
-impl Face {
+impl BoxText {
     fn of(block: &Block, graph: &Graph, tensors: &HashMap<&str, &TensorSummary>) -> Self {
         match block {
-            Block::Input(index) => Face::end("input", &graph.inputs[*index]),
-            Block::Output(index) => Face::end("output", &graph.outputs[*index]),
+            Block::Input(index) => BoxText::end("input", &graph.inputs[*index]),
+            Block::Output(index) => BoxText::end("output", &graph.outputs[*index]),
             Block::Layers(range) => match &graph.nodes[range.clone()] {
-                [node] => Face::layer(node, tensors),
-                nodes => Face::layers(nodes, tensors),
+                [node] => BoxText::layer(node, tensors),
+                nodes => BoxText::layers(nodes, tensors),
             },
         }
     }
@@ -99,7 +99,7 @@ impl Face {
     fn end(class: &'static str, value: &Value) -> Self {
         let lens = value.shape.iter().map(|len| len.map_or("?".to_owned(), |len| len.to_string()));
         let lens = lens.collect::<Vec<_>>().join(" × ");
-        Face { class, name: value.name.clone(), what: class.to_owned(), more: lens, find: None }
+        BoxText { class, name: value.name.clone(), what: class.to_owned(), more: lens, find: None }
     }
 
     fn layer(node: &Node, tensors: &HashMap<&str, &TensorSummary>) -> Self {
@@ -117,7 +117,7 @@ impl Face {
         };
         let holds = node.parameters.values().any(|name| tensors.contains_key(name.as_str()));
         let find = holds.then(|| node.name.clone());
-        Face { class: class(&node.op), name: node.name.clone(), what: op(&node.op).to_owned(), more, find }
+        BoxText { class: class(&node.op), name: node.name.clone(), what: op(&node.op).to_owned(), more, find }
     }
 
     fn layers(nodes: &[Node], tensors: &HashMap<&str, &TensorSummary>) -> Self {
@@ -134,13 +134,13 @@ impl Face {
             _ => shared,
         };
         let what = crate::words::count(nodes.len(), "layer");
-        Face { class: "fold", name, what, more: ops.join(", "), find }
+        BoxText { class: "fold", name, what, more: ops.join(", "), find }
     }
 }
 
-/// What a layer computes, for people.
+/// The name of an operator, for people.
 pub(super) fn op(op: &Op) -> &str {
-    if *op == Op::Unspecified { "activation not stated" } else { op.name() }
+    if *op == Op::Unspecified { "activation unknown" } else { op.name() }
 }
 
 fn class(op: &Op) -> &'static str {
@@ -150,23 +150,23 @@ fn class(op: &Op) -> &'static str {
     }
 }
 
-/// From line to line of a box's text.
+/// Distance between lines of text, in pixels.
 const STEP: f64 = 16.0;
 
-fn draw(face: &Face, x: f64, y: f64, table: &str, text: &mut String) {
-    let fit = |text: &str| escaped(&middle(text, 30));
-    let title = [&face.name, &face.what, &face.more].map(|text| escaped(&shortened(text))).join("\n");
-    if let Some(find) = &face.find {
+fn draw(label: &BoxText, x: f64, y: f64, table: &str, text: &mut String) {
+    let fit = |text: &str| escaped(&without_middle(text, 30));
+    let title = [&label.name, &label.what, &label.more].map(|text| escaped(&shortened(text))).join("\n");
+    if let Some(find) = &label.find {
         let _ = write!(text, "<a href=\"#{table}\" data-find=\"{}\">", escaped(&shortened(find)));
     }
-    let round = if matches!(face.class, "input" | "output") { HEIGHT / 2.0 } else { 6.0 };
+    let round = if matches!(label.class, "input" | "output") { HEIGHT / 2.0 } else { 6.0 };
     let _ = write!(
         text,
         "<g class=\"box {}\"><title>{title}</title><rect x=\"{:.0}\" y=\"{y:.0}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"{round}\"/>",
-        face.class,
+        label.class,
         x - WIDTH / 2.0
     );
-    let written = [("name", &face.name), ("what", &face.what), ("more", &face.more)];
+    let written = [("name", &label.name), ("what", &label.what), ("more", &label.more)];
     let written: Vec<_> = written.into_iter().filter(|(_, line)| !line.is_empty()).collect();
     let first = y + HEIGHT / 2.0 + 4.0 - STEP * (written.len() as f64 - 1.0) / 2.0;
     for (index, (class, line)) in written.into_iter().enumerate() {
@@ -177,16 +177,16 @@ fn draw(face: &Face, x: f64, y: f64, table: &str, text: &mut String) {
             fit(line)
         );
     }
-    let _ = writeln!(text, "</g>{}", if face.find.is_some() { "</a>" } else { "" });
+    let _ = writeln!(text, "</g>{}", if label.find.is_some() { "</a>" } else { "" });
 }
 
-/// A text of at most so many characters, without its middle where it is longer.
-fn middle(text: &str, most: usize) -> String {
+/// Shortens a text to `max` characters by cutting its middle.
+fn without_middle(text: &str, max: usize) -> String {
     let count = text.chars().count();
-    if count <= most {
+    if count <= max {
         return text.to_owned();
     }
-    let (first, last) = (most / 2, most - most / 2 - 1);
+    let (first, last) = (max / 2, max - max / 2 - 1);
     let start: String = text.chars().take(first).collect();
     let end: String = text.chars().skip(count - last).collect();
     format!("{start}…{end}")

@@ -1,39 +1,39 @@
-//! A graph as boxes that fit a page: a layer each, or several layers in a row where there are too many.
+//! Folds a graph into boxes that fit a page: one layer each, or several consecutive layers if there are too many.
 
 use ckpt_api::{Graph, Node};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// Boxes that are drawn, inputs and outputs aside.
+/// Most boxes of layers that are drawn.
 pub(super) const BOXES: usize = 48;
-/// Inputs, and outputs, that are drawn.
+/// Most inputs, and most outputs, that are drawn.
 const ENDS: usize = 24;
-/// Parts of a name that are looked at.
+/// Most parts of a name that are compared.
 const DEPTH: usize = 12;
-/// Lines between boxes that are drawn.
+/// Most lines that are drawn.
 const LINES: usize = 2000;
 
-/// One box.
+/// A box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Block {
     /// An input of the graph, by its index.
     Input(usize),
-    /// Layers from the first to the one before the last.
+    /// A range of layers.
     Layers(Range<usize>),
     /// An output of the graph, by its index.
     Output(usize),
 }
 
-/// Boxes, each after those that it takes from, and lines between them by index.
+/// Boxes in order, and the lines between them by index; every line leads to a later box.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Folded {
     pub(super) blocks: Vec<Block>,
     pub(super) lines: BTreeSet<(usize, usize)>,
-    /// Inputs, outputs and lines that are not drawn.
+    /// Number of inputs, outputs and lines that are not drawn.
     pub(super) left_out: usize,
 }
 
-/// The boxes of a graph.
+/// Returns the boxes of a graph.
 pub(super) fn fold(graph: &Graph) -> Folded {
     let mut folded = Folded::default();
     let inputs = graph.inputs.len().min(ENDS);
@@ -70,7 +70,7 @@ pub(super) fn fold(graph: &Graph) -> Folded {
 }
 
 impl Folded {
-    /// Only what a box before it makes reaches a box: a graph that says something else is not drawn in circles.
+    /// Adds a line to a later box. A line of a cyclic graph is not drawn.
     fn line(&mut self, from: Option<&usize>, to: usize) {
         let Some(from) = from.copied().filter(|from| *from < to) else { return };
         if self.lines.len() < LINES {
@@ -81,8 +81,8 @@ impl Folded {
     }
 }
 
-/// Layers in runs: each alone where these are few enough, else by the longest beginnings of their names that give few
-/// enough, else as many in each as it takes. Runs of layers in their order cannot be wired in circles.
+/// Groups consecutive layers: each alone if they are few enough, else by the longest prefixes of names that give few
+/// enough groups, else in groups of equal size. Lines between groups of consecutive layers form no circle.
 fn runs(nodes: &[Node]) -> Vec<Range<usize>> {
     if nodes.len() <= BOXES {
         return (0..nodes.len()).map(|index| index..index + 1).collect();
@@ -114,7 +114,7 @@ fn parts(name: &str) -> impl Iterator<Item = &str> {
     name.split(['/', '.']).take(DEPTH)
 }
 
-/// What the names of several layers begin with, in whole parts; empty where they share nothing.
+/// Returns the common prefix of the layers' names, in whole parts.
 pub(super) fn shared(nodes: &[Node]) -> String {
     let Some(first) = nodes.first() else { return String::new() };
     let same = |count: usize| {
@@ -126,7 +126,7 @@ pub(super) fn shared(nodes: &[Node]) -> String {
     first.name.get(..len.saturating_sub(1)).unwrap_or(&first.name).to_owned()
 }
 
-/// Operators with how often each occurs, the most frequent first.
+/// Counts the operators, the most frequent first.
 pub(super) fn ops(nodes: &[Node]) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     nodes.iter().for_each(|node| *counts.entry(node.op.name()).or_default() += 1);

@@ -1,31 +1,31 @@
-//! Where boxes and lines lie: in ranks from top to bottom, by the barycenter of their neighbors (Sugiyama, Tagawa and
-//! Toda 1981). The same boxes always lie in the same places.
+//! Lays out boxes and lines in ranks from top to bottom, ordered by the barycenter of their neighbors (Sugiyama, Tagawa
+//! and Toda 1981). The layout is deterministic.
 
 use std::collections::BTreeSet;
 
-/// Sizes, in pixels.
+/// Size of a box, in pixels.
 pub(super) const WIDTH: f64 = 220.0;
 pub(super) const HEIGHT: f64 = 58.0;
 const GAP_X: f64 = 28.0;
 const GAP_Y: f64 = 40.0;
 const MARGIN: f64 = 8.0;
-/// Of the lane of a line that passes a rank.
+/// Width of the lane of a line that passes a rank.
 const LANE: f64 = 12.0;
-/// How often the order of ranks is improved, and how often their places.
+/// Passes over the ranks that improve their order, and their positions.
 const SWEEPS: usize = 12;
 const MOVES: usize = 80;
-/// Lanes that are laid out; lines pass behind boxes where there would be more.
+/// Most lanes that are laid out. With more, lines pass behind boxes.
 const LANES: usize = 2000;
 
-/// Boxes and lines in their places.
+/// The positions of boxes and lines.
 #[derive(Debug, PartialEq)]
 pub(super) struct Layout {
     pub(super) width: f64,
     pub(super) height: f64,
     /// The middle of the upper edge of each box.
     pub(super) boxes: Vec<(f64, f64)>,
-    /// Each line as points: from the lower edge of one box, in and out of each rank that it passes, to the upper edge
-    /// of another.
+    /// The points of each line: from the lower edge of a box, in and out of each rank that it passes, to the upper
+    /// edge of another box.
     pub(super) lines: Vec<Vec<(f64, f64)>>,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn layout(count: usize, lines: &BTreeSet<(usize, usize)>) -> Layout {
     }
 }
 
-/// Boxes, then lanes, by rank.
+/// Items by rank: boxes, then lanes.
 struct Ranked {
     boxes: usize,
     /// Rank of each item.
@@ -73,11 +73,11 @@ struct Ranked {
 impl Ranked {
     fn new(boxes: usize, lines: &BTreeSet<(usize, usize)>) -> Self {
         let mut rank = vec![0; boxes];
-        // Lines are sorted by where they begin, and those to a box begin before it.
+        // Lines are sorted by their start, and a line to a box starts before it.
         for (from, to) in lines {
             rank[*to] = rank[*to].max(rank[*from] + 1);
         }
-        // What takes from nothing stands just above what takes from it.
+        // A box without inputs stands just above the first box that uses it.
         let taken: BTreeSet<usize> = lines.iter().map(|(_, to)| *to).collect();
         for source in (0..boxes).filter(|item| !taken.contains(item)) {
             let targets = lines.range((source, 0)..(source + 1, 0)).map(|(_, to)| rank[*to]);
@@ -100,7 +100,7 @@ impl Ranked {
         item
     }
 
-    /// Gives each line a lane in every rank that it passes; the items of each line.
+    /// Gives each line a lane in every rank that it passes. Returns the items of each line.
     fn route(&mut self, lines: &BTreeSet<(usize, usize)>) -> Vec<Vec<usize>> {
         let passed: usize = lines.iter().map(|(from, to)| self.rank[*to] - self.rank[*from] - 1).sum();
         let mut chains = Vec::with_capacity(lines.len());
@@ -125,7 +125,7 @@ impl Ranked {
         self.above[lower].push(upper);
     }
 
-    /// Orders the items of each rank by the mean place of their neighbors, downwards and upwards in turn.
+    /// Orders the items of each rank by the mean position of their neighbors, downwards and upwards in turn.
     fn order(&mut self) {
         let mut place = vec![0.0; self.rank.len()];
         let number = |items: &[usize], place: &mut [f64]| {
@@ -146,7 +146,7 @@ impl Ranked {
         }
     }
 
-    /// The middle of each item from left to right: near its neighbors, and apart from the items of its rank.
+    /// Returns the horizontal center of each item: near its neighbors, and apart from the other items of its rank.
     fn place(&self) -> Vec<f64> {
         let mut x = vec![0.0; self.rank.len()];
         for sweep in 0..MOVES {
@@ -168,8 +168,8 @@ impl Ranked {
         mean(&near, x).unwrap_or(x[item])
     }
 
-    /// Places as near as can be to what is wanted that leave every item its room: the mean of those that only move
-    /// right and of those that only move left.
+    /// Returns positions near the wanted ones that leave every item its room: the mean of those that only move right
+    /// and of those that only move left.
     fn apart(&self, items: &[usize], wanted: &[f64]) -> Vec<f64> {
         let room = |a: usize, b: usize| self.half(a) + self.half(b) + GAP_X;
         let (mut right, mut left) = (wanted.to_vec(), wanted.to_vec());

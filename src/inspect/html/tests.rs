@@ -49,9 +49,9 @@ fn graph(layers: usize, name: impl Fn(usize) -> String) -> Graph {
 }
 
 fn tensor(name: String, number: usize) -> TensorSummary {
-    let mut counts = [0; Histogram::PARTS];
+    let mut counts = [0; Histogram::BINS];
     counts.iter_mut().zip(0u16..).for_each(|(count, part)| *count = (part * 7 + 3) % 23);
-    let looked_at = counts.iter().map(|count| u64::from(*count)).sum();
+    let samples = counts.iter().map(|count| u64::from(*count)).sum();
     TensorSummary {
         key: None,
         dtype: DType::F32,
@@ -61,7 +61,7 @@ fn tensor(name: String, number: usize) -> TensorSummary {
         bytes: 4 * 300 * 64,
         extents: 1,
         stats: Some(Box::new(Stats { min: Some(-1.5), max: Some(2.0), finite: 19200, ..Stats::default() })),
-        histogram: Some(Box::new(Histogram { counts, looked_at })),
+        histogram: Some(Box::new(Histogram { counts, samples })),
         name,
     }
 }
@@ -86,7 +86,7 @@ fn inspection(layers: usize, name: impl Fn(usize) -> String) -> Inspection {
 }
 
 #[test]
-fn a_page_is_well_formed_whatever_its_names_say_and_needs_nothing_from_elsewhere() {
+fn a_page_is_well_formed_whatever_its_names_and_stands_alone() {
     for layers in [0, 1, 9, 47, 48, 49, 300] {
         well_formed(&page(&inspection(layers, hostile)));
         stands_alone(&page(&inspection(layers, harmless)));
@@ -94,7 +94,7 @@ fn a_page_is_well_formed_whatever_its_names_say_and_needs_nothing_from_elsewhere
 }
 
 #[test]
-fn a_name_is_text_whatever_it_says() {
+fn a_name_is_text_whatever_it_contains() {
     let names = |page: &str| -> Vec<String> { tags(page).into_iter().map(|(name, _)| name).collect() };
     let page = page(&inspection(9, hostile));
     // The same tags as with harmless names: no name became one.
@@ -105,13 +105,13 @@ fn a_name_is_text_whatever_it_says() {
 }
 
 #[test]
-fn a_page_says_what_the_checkpoint_holds_and_what_it_leaves_out() {
+fn a_page_states_what_the_checkpoint_holds_and_what_it_leaves_out() {
     let page = page(&inspection(300, harmless));
     for words in [
         "<dt>weights</dt><dd>2880000 numbers</dd>",
         "<dt>dtypes</dt><dd>300 f32</dd>",
         "300 layers, drawn as 30 boxes",
-        "for 300 tensors, how at most 16384 of them do",
+        "for 300 tensors (marked ≈), an even sample of at most 16384",
         "The first 200 of 300 rows",
         "data-find=\"block7\"",
         "10 layers</text>",
@@ -119,13 +119,13 @@ fn a_page_says_what_the_checkpoint_holds_and_what_it_leaves_out() {
     ] {
         assert!(page.contains(words), "{words}");
     }
-    assert!(super::page(&inspection(0, harmless)).contains("There are none."));
+    assert!(super::page(&inspection(0, harmless)).contains("There are no tensors."));
     let long = super::page(&inspection(3, |number| format!("{number}{}", "x".repeat(1 << 20))));
     assert!(long.len() < 100_000 && long.contains("… (1048577 characters)"), "{}", long.len());
 }
 
 #[test]
-fn whole_numbers_have_no_decimals_and_notes_their_name() {
+fn integers_have_no_decimals_and_notes_are_shown() {
     let mut inspection = inspection(1, harmless);
     inspection.tensors[0].dtype = DType::I64;
     let stats = inspection.tensors[0].stats.as_mut().unwrap();
@@ -136,7 +136,7 @@ fn whole_numbers_have_no_decimals_and_notes_their_name() {
 }
 
 #[test]
-fn the_page_of_twenty_thousand_tensors_is_of_a_few_megabytes() {
+fn the_page_of_twenty_thousand_tensors_has_a_few_megabytes() {
     let page = page(&inspection(20_000, |number| format!("model/block{}/layer{number}", number / 9)));
     assert!(page.len() < 20 << 20, "{}", page.len());
     let (first, _) = page.split_once("<template>").unwrap();
@@ -144,7 +144,7 @@ fn the_page_of_twenty_thousand_tensors_is_of_a_few_megabytes() {
 }
 
 #[test]
-fn a_checkpoint_becomes_the_same_page_every_time_with_a_picture_for_each_tensor_of_numbers() {
+fn a_page_is_deterministic_and_has_a_histogram_for_each_tensor_of_numbers() {
     let made = || {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
         let source = Source::open(&Registry::builtin(), path, &OpenOptions::default()).unwrap();
@@ -157,7 +157,7 @@ fn a_checkpoint_becomes_the_same_page_every_time_with_a_picture_for_each_tensor_
 }
 
 #[test]
-fn layers_are_drawn_each_as_a_box_where_they_are_few() {
+fn few_layers_are_drawn_as_a_box_each() {
     let folded = fold(&graph(BOXES, harmless));
     assert_eq!(folded.blocks.len(), BOXES + 2);
     assert!(
@@ -170,7 +170,7 @@ fn layers_are_drawn_each_as_a_box_where_they_are_few() {
 }
 
 #[test]
-fn layers_are_folded_by_what_their_names_share_and_else_in_equal_runs() {
+fn layers_are_folded_by_their_common_prefixes_or_else_in_equal_groups() {
     let runs = |folded: Folded| -> Vec<usize> {
         let layers = |block: &Block| if let Block::Layers(run) = block { Some(run.len()) } else { None };
         folded.blocks.iter().filter_map(layers).collect()

@@ -55,7 +55,7 @@ pub(super) fn reorderings(from: &[u64], to: &[u64]) -> Vec<Reordering> {
             && order.iter().zip(&to_core).all(|(axis, len)| from_core.get(*axis) == Some(len));
         if fits {
             let steps = steps(from, to, &order);
-            found.push(Reordering { steps, order: crate::transform::inverse_permutation(&order) });
+            found.push(Reordering { steps, order: crate::layout::inverse_permutation(&order) });
         }
     }
     found

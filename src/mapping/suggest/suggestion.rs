@@ -5,10 +5,13 @@ use crate::mapping::relation::Relation;
 use crate::mapping::rule::Rule;
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
-use crate::words::{count, quote};
+use crate::words::{count, first_few, quote};
 use ckpt_api::Limit;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// How many candidates the file lists for an ambiguous tensor.
+const CANDIDATES: usize = 8;
 
 /// A mapping proposed from two checkpoints.
 #[derive(Clone, Debug, Serialize)]
@@ -109,8 +112,10 @@ impl Suggestion {
             format!("{}: {steps}", list(&pair.sources))
         });
         comment(&mut text, "Other steps give the same shape or value; check these", steps);
-        let ambiguous =
-            self.ambiguous.iter().map(|one| format!("{}: {}", quote(&one.name), several(&one.candidates)));
+        let ambiguous = self.ambiguous.iter().map(|one| {
+            let candidates = first_few(one.candidates.iter().map(|name| quote(name)), CANDIDATES);
+            format!("{}: {candidates}", quote(&one.name))
+        });
         comment(&mut text, "Ambiguous, so ignored; each could be any of", ambiguous);
         comment(
             &mut text,
@@ -141,14 +146,6 @@ impl Basis {
 
 fn list(names: &[String]) -> String {
     names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")
-}
-
-/// Lists the first names.
-fn several(names: &[String]) -> String {
-    const SHOWN: usize = 8;
-    let more = names.len().saturating_sub(SHOWN);
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    list(names.get(..SHOWN).unwrap_or(names)) + &tail
 }
 
 /// Adds lines of comment under a heading, if there are any.

@@ -1,7 +1,7 @@
 //! Finds tensors with equal values, in any order of axes: by hashes, in bounded memory.
 
 use super::reorder::{Key, Reordering, core, reorderings};
-use crate::execute::{Budget, default_threads, in_parallel};
+use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use ckpt_api::{DType, Result, TensorId};
 use sha2::{Digest as _, Sha256};

@@ -1,4 +1,4 @@
-//! One generator for each kernel.
+//! Generators of cases, one for each kernel.
 
 use super::{Case, Random};
 use crate::kernel::*;
@@ -26,7 +26,7 @@ const GENERATORS: [Generator; 17] = [
     static_features,
 ];
 
-/// `rounds` cases of every kernel; the same for the same seed.
+/// Returns `rounds` cases of every kernel, the same for the same seed.
 pub fn cases(seed: u64, rounds: usize) -> Vec<Case> {
     let mut random = Random::new(seed);
     (0..rounds).flat_map(|_| GENERATORS).map(|generator| generator(&mut random)).collect()
@@ -36,7 +36,7 @@ fn reals(random: &mut Random, len: usize) -> Array {
     Array::F64((0..len).map(|_| random.real()).collect())
 }
 
-/// Numbers on which functions and comparisons differ: both zeros, infinities, NaN, great and small ones.
+/// Edge cases of functions and comparisons: both zeros, infinities, NaN, large and small numbers.
 fn hard(random: &mut Random, len: usize) -> Array {
     const HARD: [f64; 11] =
         [0.0, -0.0, 1.0, -1.0, 20.0, -20.0, 120.0, -120.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
@@ -203,7 +203,7 @@ fn window(random: &mut Random, groups_pad: bool) -> Window {
         let kernel = random.between(1, 4);
         let (stride, dilation) = (random.between(1, 3), random.between(1, 3));
         let reach = (kernel - 1) * dilation + 1;
-        // Less than the kernel, so that no window lies in the padding alone.
+        // Less than the kernel, so that every window covers some place of the image.
         let before = if groups_pad { random.between(0, kernel - 1) * usize::from(dilation == 1) } else { 0 };
         let input = random.between(reach, reach + 6);
         let output = (input + before - reach) / stride + 1;

@@ -1,4 +1,4 @@
-//! Kernels over random odd shapes: what every backend's tests run, against the [`Cpu`].
+//! Test cases for backends: kernels over random shapes, compared with the [`Cpu`].
 
 mod cases;
 
@@ -8,34 +8,34 @@ use ckpt_api::Result;
 pub use crate::Random;
 pub use cases::cases;
 
-/// One kernel with its operands.
+/// A kernel with its operands.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What is tried.
+    /// The kernel.
     pub kernel: Kernel,
-    /// What goes in, with real numbers that binary32 holds, as binary64.
+    /// The operands; real numbers are binary64 that binary32 holds exactly.
     pub operands: Vec<Array>,
-    /// What elements the output has, and how many.
+    /// Type and number of the output's elements.
     pub output: (Element, usize),
 }
 
-/// How far a backend was from the CPU in the same arithmetic.
+/// The distance of a backend's result from the CPU's in the same arithmetic.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Elements compared.
+    /// Number of elements.
     pub elements: usize,
-    /// Elements whose bits differ (a NaN equals every NaN).
+    /// Elements that differ bitwise; NaN equals NaN.
     pub different: usize,
-    /// The greatest distance in units in the last place; `u64::MAX` where one is NaN and the other not.
+    /// Largest distance in units in the last place; `u64::MAX` where only one is NaN.
     pub ulps: u64,
-    /// The greatest distance relative to the greatest absolute value of the output.
+    /// Largest distance relative to the largest magnitude of the output.
     pub relative: f64,
 }
 
-/// Runs the case, as any caller of a backend does.
+/// Runs the case on the backend.
 ///
 /// # Errors
-/// The backend's.
+/// Those of the backend.
 pub fn run(backend: &mut dyn Backend, case: &Case) -> Result<Array> {
     let real = backend.arithmetic().element();
     let mut operands = Vec::with_capacity(case.operands.len());
@@ -50,16 +50,16 @@ pub fn run(backend: &mut dyn Backend, case: &Case) -> Result<Array> {
     Ok(values)
 }
 
-/// Runs the case on the backend and on the CPU, and compares.
+/// Runs the case on the backend and on the CPU, and compares the results.
 ///
 /// # Errors
-/// Of either.
+/// Those of either.
 pub fn compare(backend: &mut dyn Backend, case: &Case) -> Result<Outcome> {
     let expected = run(&mut Cpu::new(backend.arithmetic()), case)?;
     Ok(distance(&expected, &run(backend, case)?))
 }
 
-/// The CPU's result for the case.
+/// Runs the case on the CPU.
 ///
 /// # Errors
 /// As [`run`].
@@ -67,7 +67,7 @@ pub fn expected(arithmetic: Arithmetic, case: &Case) -> Result<Array> {
     run(&mut Cpu::new(arithmetic), case)
 }
 
-/// How far `found` is from `expected`; arrays of other types or lengths are as far as can be.
+/// Returns the distance of `found` from `expected`; the largest possible for another type or length.
 pub fn distance(expected: &Array, found: &Array) -> Outcome {
     let elements = expected.len();
     if expected.element() != found.element() || found.len() != elements {
@@ -88,8 +88,8 @@ pub fn distance(expected: &Array, found: &Array) -> Outcome {
     outcome
 }
 
-/// Representable numbers between the two; −0 and 0 are one apart.
-#[expect(clippy::cast_possible_truncation, reason = "elements of this type are held exactly")]
+/// Distance in units in the last place; −0 and 0 are one apart.
+#[expect(clippy::cast_possible_truncation, reason = "binary64 holds elements of this type exactly")]
 fn ulps(a: f64, b: f64, element: Element) -> u64 {
     let ordered =
         |bits: u64, sign: u64| if bits & sign == 0 { i128::from(bits) } else { -i128::from(bits ^ sign) - 1 };

@@ -1,4 +1,4 @@
-//! The reference: every kernel as its documentation states it, with the transcendental functions of `libm`.
+//! The reference backend: every kernel exactly as documented, with the transcendental functions of `libm`.
 
 mod moves;
 mod number;
@@ -12,7 +12,7 @@ use ckpt_api::{Error, Result};
 use number::{Real, Stored};
 use std::collections::BTreeMap;
 
-/// The CPU.
+/// The CPU backend.
 pub struct Cpu {
     info: DeviceInfo,
     buffers: BTreeMap<BufferId, Array>,
@@ -20,7 +20,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// A device without buffers.
+    /// Creates a device without buffers.
     pub fn new(arithmetic: Arithmetic) -> Self {
         let info = DeviceInfo {
             api: "cpu".into(),
@@ -89,7 +89,7 @@ fn compute(arithmetic: Arithmetic, kernel: &Kernel, operands: &[&Array], y: &mut
     }
 }
 
-/// Slices of the arrays that hold elements of one type.
+/// An element type, with access to the arrays that hold it.
 trait Slices: Sized + 'static {
     fn slice(array: &Array) -> Option<&[Self]>;
 }
@@ -109,7 +109,7 @@ macro_rules! slices {
 
 slices!(f32 = F32, f64 = F64, i32 = I32);
 
-/// The operands of a kernel, taken one after the other.
+/// The operands of a kernel, taken in order.
 struct Operands<'a> {
     kernel: &'a Kernel,
     left: std::slice::Iter<'a, &'a Array>,
@@ -129,17 +129,16 @@ impl<'a> Operands<'a> {
 }
 
 fn too_large(kernel: &Kernel) -> Error {
-    Error::unsupported("an integer leaves 32 bits").found(format!("kernel {}", kernel.name())).help(
-        "the network's quantization overflows in integer arithmetic; no engine would compute this exactly",
-    )
+    Error::unsupported("an integer exceeds 32 bits")
+        .found(format!("kernel {}", kernel.name()))
+        .help("the network's quantization overflows in integer arithmetic; no engine computes this exactly")
 }
 
 fn no_integers(kernel: &Kernel) -> Error {
-    Error::unsupported("this is computed with real numbers only, not with integers")
-        .found(format!("kernel {}", kernel.name()))
+    Error::unsupported("this kernel supports real numbers only").found(format!("kernel {}", kernel.name()))
 }
 
-/// What integers have in common with real numbers; `Ok(None)` for a kernel that they do not share.
+/// Runs a kernel that supports integers and real numbers; `Ok(None)` for another kernel.
 fn shared<T, A>(kernel: &Kernel, operands: &mut Operands, y: &mut [T]) -> Result<Option<()>>
 where
     T: Slices + Stored<A> + Default,
@@ -217,8 +216,7 @@ where
         _ => None,
     };
     done.ok_or_else(|| {
-        Error::unsupported("a kernel was given sizes that do not fit")
-            .found(format!("kernel {}", kernel.name()))
+        Error::unsupported("a kernel got sizes that do not fit").found(format!("kernel {}", kernel.name()))
     })
 }
 

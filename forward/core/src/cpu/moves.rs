@@ -3,7 +3,7 @@
 use crate::kernel::{Copy as CopyKernel, Gather, Pad};
 use std::ops::Range;
 
-/// The next index, the last axis first.
+/// Advances to the next index, the last axis first.
 fn advance(at: &mut [usize], shape: &[usize]) {
     for (i, len) in at.iter_mut().zip(shape).rev() {
         *i += 1;
@@ -14,8 +14,8 @@ fn advance(at: &mut [usize], shape: &[usize]) {
     }
 }
 
-/// Calls `row` for each run along the last axis: with the row-major places of the run, and with its first place and step in each of the
-/// strided views.
+/// Calls `row` for each run along the last axis, with the row-major positions of the run, and its first position and
+/// step in each strided view.
 pub(super) fn each_row<const N: usize>(
     shape: &[usize],
     strides: [&[usize]; N],

@@ -1,6 +1,6 @@
-//! Numbers that the kernels are generic over.
+//! The number types that kernels are generic over.
 
-/// A type that sums are computed in.
+/// A type in which sums are computed.
 pub(super) trait Number: Copy + PartialOrd + Send + Sync {
     const ZERO: Self;
     fn add(self, other: Self) -> Self;
@@ -23,10 +23,10 @@ pub(super) trait Real: Number {
     fn abs(self) -> Self;
 }
 
-/// A type of elements in a buffer, computed with as `A`.
+/// A type of stored elements, computed in type `A`.
 pub(super) trait Stored<A>: Copy + Send + Sync {
     fn widen(self) -> A;
-    /// `None` where an integer does not fit.
+    /// Rounds to the stored type; `None` for an integer that does not fit.
     fn narrow(value: A) -> Option<Self>;
 }
 
@@ -100,13 +100,13 @@ impl Stored<f64> for f32 {
     fn widen(self) -> f64 {
         f64::from(self)
     }
-    #[expect(clippy::cast_possible_truncation, reason = "rounding to binary32 is what is stated")]
+    #[expect(clippy::cast_possible_truncation, reason = "the kernels state rounding to binary32")]
     fn narrow(value: f64) -> Option<Self> {
         Some(value as f32)
     }
 }
 
-/// Sums of integers saturate, so that one that leaves 32 bits is noticed when it is stored.
+/// Sums of integers saturate: one that exceeds 32 bits is detected when it is stored.
 impl Number for i64 {
     const ZERO: Self = 0;
     fn add(self, other: Self) -> Self {
@@ -115,7 +115,7 @@ impl Number for i64 {
     fn mul(self, other: Self) -> Self {
         self.saturating_mul(other)
     }
-    #[expect(clippy::cast_possible_truncation, reason = "a bound beyond the integers is their end")]
+    #[expect(clippy::cast_possible_truncation, reason = "a bound beyond the integers saturates")]
     fn constant(value: f64) -> Self {
         value as i64
     }

@@ -1,13 +1,15 @@
-//! Rows of an output, computed by several threads.
+//! Computes the rows of an output on several threads.
 
 use std::num::NonZero;
 
-/// Multiplications below which starting a thread costs more than it saves.
-const LEAST: usize = 1 << 18;
+/// Multiplications below which a thread costs more than it saves.
+const MIN_WORK: usize = 1 << 18;
 
-/// Calls `compute(first, rows)` on consecutive parts of `y`, which has `row` elements for each row: `first` is the number of the part's
-/// first row. `work` is the number of multiplications of all. Each element is computed by one call, so that the result does not
-/// depend on the number of threads.
+/// Calls `compute(first, part)` on consecutive parts of `y`, in rows of `row` elements; `first` is the index of the
+/// part's first row.
+///
+/// `work` is the total number of multiplications. One call computes each element, so the result does not depend on
+/// the number of threads.
 pub(super) fn rows<T: Send>(
     y: &mut [T],
     row: usize,
@@ -18,8 +20,10 @@ pub(super) fn rows<T: Send>(
         return Some(());
     }
     let count = y.len() / row;
-    let threads =
-        std::thread::available_parallelism().map_or(1, NonZero::get).min(work / LEAST).clamp(1, count.max(1));
+    let threads = std::thread::available_parallelism()
+        .map_or(1, NonZero::get)
+        .min(work / MIN_WORK)
+        .clamp(1, count.max(1));
     if threads == 1 {
         return compute(0, y);
     }
@@ -28,7 +32,7 @@ pub(super) fn rows<T: Send>(
     std::thread::scope(|scope| {
         let parts = y.chunks_mut(each * row).enumerate();
         let running: Vec<_> = parts.map(|(part, y)| scope.spawn(move || compute(part * each, y))).collect();
-        // A thread that panics makes the whole call panic, as if there were one.
+        // A panic of a thread is a panic of the call.
         running.into_iter().try_for_each(|thread| match thread.join() {
             Ok(done) => done,
             Err(panic) => std::panic::resume_unwind(panic),

@@ -1,112 +1,88 @@
-//! Kernels of real numbers alone.
+//! Kernels of real numbers only.
 
 use super::number::{Real, Stored};
 use crate::kernel::{Affine, Function, LayerNorm, Mean, Pool, PoolKind, Softmax, StaticFeatures};
 
-/// `None` for a function that is one of integers.
+/// Computes a function; `None` for a function of integers only.
 pub(super) fn function<A: Real>(function: Function, x: A) -> Option<A> {
-    let (zero, one, half) = (A::ZERO, A::constant(1.0), A::constant(0.5));
+    let (zero, one) = (A::ZERO, A::constant(1.0));
     let is_nan = x.partial_cmp(&x).is_none();
+    let select = |condition: bool, a: A, b: A| if condition { a } else { b };
     Some(match function {
         _ if is_nan => x,
-        Function::Relu => {
-            if x > zero {
-                x
-            } else {
-                zero
-            }
-        }
-        Function::LeakyRelu { alpha } => {
-            if x < zero {
-                A::constant(alpha).mul(x)
-            } else {
-                x
-            }
-        }
-        Function::Elu { alpha } => {
-            if x < zero {
-                A::constant(alpha).mul(x.exp_m1())
-            } else {
-                x
-            }
-        }
-        Function::Gelu { tanh: false } => {
-            let inner = one.add(x.div(A::constant(std::f64::consts::SQRT_2)).erf());
-            half.mul(x).mul(inner)
-        }
-        Function::Gelu { tanh: true } => {
-            let cube = A::constant(0.044_715).mul(x).mul(x).mul(x);
-            let root = A::constant((2.0 / std::f64::consts::PI).sqrt());
-            half.mul(x).mul(one.add(root.mul(x.add(cube)).tanh()))
-        }
-        Function::Softplus => {
-            let positive = if x > zero { x } else { zero };
-            positive.add(zero.sub(x.abs()).exp().ln_1p())
-        }
+        Function::Relu => select(x > zero, x, zero),
+        Function::LeakyRelu { alpha } => select(x < zero, A::constant(alpha).mul(x), x),
+        Function::Elu { alpha } if x < zero => A::constant(alpha).mul(x.exp_m1()),
+        Function::Elu { .. } => x,
+        Function::Gelu { tanh } => gelu(x, tanh),
+        Function::Softplus => select(x > zero, x, zero).add(zero.sub(x.abs()).exp().ln_1p()),
         Function::Sigmoid if x < zero => x.exp().div(one.add(x.exp())),
         Function::Sigmoid => one.div(one.add(zero.sub(x).exp())),
         Function::Tanh => x.tanh(),
         Function::Clip { min, max } => {
             let (min, max) = (A::constant(min), A::constant(max));
-            if x < min {
-                min
-            } else if x > max {
-                max
-            } else {
-                x
-            }
+            select(x < min, min, select(x > max, max, x))
         }
         Function::Square => x.mul(x),
         Function::Scale { .. } | Function::Dequantize { .. } => return None,
     })
 }
 
+fn gelu<A: Real>(x: A, tanh: bool) -> A {
+    let (one, half) = (A::constant(1.0), A::constant(0.5));
+    if tanh {
+        let cube = A::constant(0.044_715).mul(x).mul(x).mul(x);
+        let root = A::constant((2.0 / std::f64::consts::PI).sqrt());
+        return half.mul(x).mul(one.add(root.mul(x.add(cube)).tanh()));
+    }
+    let erf = x.div(A::constant(std::f64::consts::SQRT_2)).erf();
+    half.mul(x).mul(one.add(erf))
+}
+
 pub(super) fn pool<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], y: &mut [T]) -> Option<()> {
-    let window = &pool.window;
-    let [height, width] = window.input;
     let mut places = y.iter_mut();
     for image in 0..pool.images {
-        for row in 0..window.output[0] {
-            for column in 0..window.output[1] {
-                let covered = (0..window.kernel[0])
-                    .filter_map(|k| window.place(0, row, k))
-                    .flat_map(|py| {
-                        (0..window.kernel[1]).filter_map(move |k| Some((py, window.place(1, column, k)?)))
-                    })
-                    .map(|(py, px)| x[(image * height + py) * width + px].widen());
-                let value = match &pool.kind {
-                    PoolKind::Maximum => covered.reduce(greater)?,
-                    PoolKind::Average => {
-                        let (sum, count) =
-                            covered.fold((A::ZERO, 0u32), |(sum, count), x| (sum.add(x), count + 1));
-                        sum.div(A::constant(f64::from(count)))
-                    }
-                    PoolKind::AveragePadded { padded } => {
-                        let counted = |axis: usize, p: usize| {
-                            let reached = |k: &usize| {
-                                p * window.stride[axis] + k * window.dilation[axis] < padded[axis]
-                            };
-                            (0..window.kernel[axis]).filter(reached).count()
-                        };
-                        #[expect(clippy::cast_precision_loss, reason = "a kernel has fewer than 2^53 places")]
-                        let count = (counted(0, row) * counted(1, column)) as f64;
-                        covered.fold(A::ZERO, A::add).div(A::constant(count))
-                    }
-                };
-                *places.next()? = T::narrow(value)?;
+        for row in 0..pool.window.output[0] {
+            for column in 0..pool.window.output[1] {
+                *places.next()? = T::narrow(pooled(pool, x, image, [row, column])?)?;
             }
         }
     }
     Some(())
 }
 
-/// The greater one; NaN if one is NaN.
+/// Computes the output at `place` of an image; `None` for a window without elements.
+fn pooled<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], image: usize, place: [usize; 2]) -> Option<A> {
+    let window = &pool.window;
+    let ([height, width], [row, column]) = (window.input, place);
+    let covered = (0..window.kernel[0])
+        .filter_map(|k| window.place(0, row, k))
+        .flat_map(|py| (0..window.kernel[1]).filter_map(move |k| Some((py, window.place(1, column, k)?))))
+        .map(|(py, px)| x[(image * height + py) * width + px].widen());
+    Some(match &pool.kind {
+        PoolKind::Maximum => covered.reduce(greater)?,
+        PoolKind::Average => {
+            let (sum, count) = covered.fold((A::ZERO, 0u32), |(sum, count), x| (sum.add(x), count + 1));
+            sum.div(A::constant(f64::from(count)))
+        }
+        PoolKind::AveragePadded { padded } => {
+            let counted = |axis: usize| {
+                let start = place[axis] * window.stride[axis];
+                let is_within = |k: &usize| start + k * window.dilation[axis] < padded[axis];
+                (0..window.kernel[axis]).filter(is_within).count()
+            };
+            covered.fold(A::ZERO, A::add).div(length(counted(0) * counted(1)))
+        }
+    })
+}
+
+/// The greater of two numbers; NaN if one is NaN.
 fn greater<A: Real>(a: A, b: A) -> A {
     let a_is_nan = a.partial_cmp(&a).is_none();
     if a_is_nan || a >= b { a } else { b }
 }
 
-/// `scale`, `bias`, `mean`, `variance`.
+/// `by` holds scale, bias, mean and variance.
 pub(super) fn affine<T: Stored<A>, A: Real>(
     affine: &Affine,
     x: &[T],

@@ -1,17 +1,16 @@
-//! Kernels that integers have, too: products, sums of columns, elementwise arithmetic.
+//! Kernels of real numbers and integers: products, sums of columns, elementwise arithmetic.
 
 use super::number::{Number, Stored};
 use super::parallel;
 use crate::kernel::{Binary, Conv, Function, Gemm, GemmStrides, Pairwise, SparseSum};
 
-/// Columns of a panel: as many sums as are kept in registers for each row.
+/// Columns of a panel: for each row, as many sums stay in registers.
 const PANEL: usize = 8;
 
-/// Rows that share one pass over a panel.
+/// Rows that share a pass over a panel.
 const ROWS: usize = 4;
 
-/// The weight as panels of [`PANEL`] columns, row after row, the last panel filled up: so that the innermost loop runs over
-/// neighbors.
+/// Copies the weight to panels of [`PANEL`] columns, padded, so that the innermost loop reads neighbors.
 fn panels<T: Copy + Default>(weight: &[T], gemm: &Gemm) -> Vec<T> {
     let GemmStrides { bucket, inner, output } = gemm.weight;
     let mut panels =
@@ -68,7 +67,7 @@ pub(super) fn gemm<T: Stored<A> + Default, A: Number>(
     })
 }
 
-/// Rows that are multiplied with one matrix.
+/// Rows that are multiplied with the same matrix.
 struct Block<'a, T> {
     x: &'a [T],
     panels: &'a [T],
@@ -188,7 +187,7 @@ pub(super) fn conv<T: Stored<A>, A: Number>(
     })
 }
 
-/// One output channel of one image: each tap of the kernel in its order, on all places at once.
+/// Computes one output channel of one image: the taps of the kernel in order, each on all places at once.
 fn convolve<T: Stored<A>, A: Number>(
     conv: &Conv,
     x: &[T],
@@ -215,7 +214,7 @@ fn convolve<T: Stored<A>, A: Number>(
                     let Some(py) = window.place(0, row, ky) else { continue };
                     let x = &x[plane + py * width + first..];
                     let sums = &mut sums[row * window.output[1]..][columns.clone()];
-                    // Neighbors in neighbors: the case that is worth vector instructions.
+                    // A stride of 1 allows vector instructions.
                     if window.stride[1] == 1 {
                         tap(sums, x.iter(), weight);
                     } else {
@@ -251,7 +250,8 @@ pub(super) fn binary<T: Stored<A>, A: Number>(binary: &Binary, a: &[T], b: &[T],
     )
 }
 
-/// The functions of integers; `None` inside for one that integers have not.
+/// Computes a function of an integer; `None` for a function of real numbers only, `Some(None)` for a result beyond 32
+/// bits.
 pub(super) fn integer(function: Function, x: i32) -> Option<Option<i32>> {
     let x = i64::from(x);
     let y = match function {

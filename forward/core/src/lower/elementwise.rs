@@ -1,106 +1,110 @@
-//! One element at a time.
+//! Lowers elementwise functions.
 
 use super::attributes::wrong;
-use super::strides::{joined, row_major};
-use super::{Operand, Site, misfit, show};
+use super::lowering::{Lowering, Operand, misfit, show};
+use super::strides::{merge_axes, row_major};
 use crate::Kernel;
 use crate::kernel::{Binary, Function, Pairwise, Unary};
 use crate::value::Numbers;
 use ckpt_api::{Attribute, Error, Op, Result};
 
-/// A function of one value.
-pub(super) fn unary(site: &mut Site) -> Result<()> {
-    let function = function(site)?;
-    site.roles(&[])?;
-    let [x] = site.takes()?;
+/// Lowers a function of one value.
+pub(super) fn unary(lowering: &mut Lowering) -> Result<()> {
+    let function = function(lowering)?;
+    lowering.allow_roles(&[])?;
+    let [x] = lowering.exactly()?;
     let made = match function {
         Function::Relu | Function::Clip { .. } | Function::Square => x.numbers,
         Function::Scale { .. } => {
-            site.must_be(x, Numbers::Integer)?;
+            lowering.check_numbers(x, Numbers::Integer)?;
             Numbers::Integer
         }
         Function::Dequantize { .. } => {
-            site.must_be(x, Numbers::Integer)?;
+            lowering.check_numbers(x, Numbers::Integer)?;
             Numbers::Real
         }
         _ => {
-            site.must_be(x, Numbers::Real)?;
+            lowering.check_numbers(x, Numbers::Real)?;
             Numbers::Real
         }
     };
-    let output = site.output(x.shape.clone(), made)?;
-    site.call(Kernel::Unary(Unary { len: x.len(), function }), [Operand::Input(0)], output);
+    let output = lowering.output(x.shape.clone(), made)?;
+    lowering.call(Kernel::Unary(Unary { len: x.len(), function }), [Operand::Input(0)], output);
     Ok(())
 }
 
-fn function(site: &Site) -> Result<Function> {
-    let plain = |function| site.knows(&[]).map(|()| function);
-    match &site.node.op {
+fn function(lowering: &Lowering) -> Result<Function> {
+    let plain = |function| lowering.allow_attributes(&[]).map(|()| function);
+    match &lowering.node.op {
         Op::Relu => plain(Function::Relu),
         Op::Softplus => plain(Function::Softplus),
         Op::Sigmoid => plain(Function::Sigmoid),
         Op::Tanh => plain(Function::Tanh),
         Op::Square => plain(Function::Square),
         Op::LeakyRelu => {
-            site.knows(&["alpha"])?;
-            Ok(Function::LeakyRelu { alpha: site.float("alpha", 0.01)? })
+            lowering.allow_attributes(&["alpha"])?;
+            Ok(Function::LeakyRelu { alpha: lowering.float("alpha", 0.01)? })
         }
         Op::Elu => {
-            site.knows(&["alpha"])?;
-            Ok(Function::Elu { alpha: site.float("alpha", 1.0)? })
+            lowering.allow_attributes(&["alpha"])?;
+            Ok(Function::Elu { alpha: lowering.float("alpha", 1.0)? })
         }
-        Op::Gelu => {
-            site.knows(&["approximate"])?;
-            match site.text("approximate")? {
-                None | Some("none") => Ok(Function::Gelu { tanh: false }),
-                Some("tanh") => Ok(Function::Gelu { tanh: true }),
-                Some(other) => {
-                    Err(wrong("approximate", &Attribute::Text(other.to_owned()), "'none' or 'tanh'"))
-                }
-            }
-        }
+        Op::Gelu => gelu(lowering),
         Op::Clip => {
-            site.knows(&["min", "max"])?;
-            let (min, max) = (site.float("min", f64::NEG_INFINITY)?, site.float("max", f64::INFINITY)?);
-            // ONNX: then every element becomes the maximum.
+            lowering.allow_attributes(&["min", "max"])?;
+            let min = lowering.float("min", f64::NEG_INFINITY)?;
+            let max = lowering.float("max", f64::INFINITY)?;
+            // ONNX: where min exceeds max, every element becomes max.
             Ok(Function::Clip { min: min.min(max), max })
         }
         Op::Scale => {
-            site.knows(&["multiply", "divide"])?;
-            Ok(Function::Scale { multiply: small(site, "multiply")?, divide: small(site, "divide")? })
+            lowering.allow_attributes(&["multiply", "divide"])?;
+            let (multiply, divide) = (factor(lowering, "multiply")?, factor(lowering, "divide")?);
+            Ok(Function::Scale { multiply, divide })
         }
-        Op::Dequantize => {
-            site.knows(&["divide"])?;
-            let divide = site.float("divide", 1.0)?;
-            if divide == 0.0 || !divide.is_finite() {
-                return Err(wrong("divide", &Attribute::Float(divide), "a number other than 0"));
-            }
-            Ok(Function::Dequantize { divide })
-        }
-        op => Err(Error::unsupported("the forward pass does not have this operator").found(op.name())),
+        Op::Dequantize => dequantize(lowering),
+        op => Err(Error::unsupported("the forward pass does not support this operator").found(op.name())),
     }
 }
 
-/// An integer of 32 bits other than 0.
-fn small(site: &Site, name: &str) -> Result<i32> {
-    let value = site.int(name, 1)?;
-    let small = i32::try_from(value).ok().filter(|value| *value != 0);
-    small.ok_or_else(|| wrong(name, &Attribute::Int(value), "an integer of 32 bits other than 0"))
+fn gelu(lowering: &Lowering) -> Result<Function> {
+    lowering.allow_attributes(&["approximate"])?;
+    match lowering.text("approximate")? {
+        None | Some("none") => Ok(Function::Gelu { tanh: false }),
+        Some("tanh") => Ok(Function::Gelu { tanh: true }),
+        Some(other) => Err(wrong("approximate", &Attribute::Text(other.to_owned()), "'none' or 'tanh'")),
+    }
 }
 
-/// A function of two values, broadcast to each other as ONNX has it.
-pub(super) fn binary(site: &mut Site) -> Result<()> {
-    site.knows(&[])?;
-    site.roles(&[])?;
-    let [a, b] = site.takes()?;
-    site.must_be(b, a.numbers)?;
+fn dequantize(lowering: &Lowering) -> Result<Function> {
+    lowering.allow_attributes(&["divide"])?;
+    let divide = lowering.float("divide", 1.0)?;
+    if divide == 0.0 || !divide.is_finite() {
+        return Err(wrong("divide", &Attribute::Float(divide), "a finite number other than 0"));
+    }
+    Ok(Function::Dequantize { divide })
+}
+
+/// An integer of 32 bits other than 0; 1 if it is absent.
+fn factor(lowering: &Lowering, name: &str) -> Result<i32> {
+    let value = lowering.int(name, 1)?;
+    let factor = i32::try_from(value).ok().filter(|value| *value != 0);
+    factor.ok_or_else(|| wrong(name, &Attribute::Int(value), "an integer of 32 bits other than 0"))
+}
+
+/// Lowers a function of two values, broadcast as in ONNX.
+pub(super) fn binary(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&[])?;
+    lowering.allow_roles(&[])?;
+    let [a, b] = lowering.exactly()?;
+    lowering.check_numbers(b, a.numbers)?;
     let shape = broadcast(&a.shape, &b.shape)?;
     let [own_a, own_b] = [&a.shape, &b.shape].map(|own| broadcast_strides(own, &shape));
-    let output = site.output(shape.clone(), a.numbers)?;
-    let (shape, strides) = joined(&shape, [&own_a, &own_b])?;
-    let function = if site.node.op == Op::Add { Pairwise::Add } else { Pairwise::Multiply };
+    let output = lowering.output(shape.clone(), a.numbers)?;
+    let (shape, strides) = merge_axes(&shape, [&own_a, &own_b])?;
+    let function = if lowering.node.op == Op::Add { Pairwise::Add } else { Pairwise::Multiply };
     let kernel = Binary { shape, strides, function };
-    site.call(Kernel::Binary(kernel), [Operand::Input(0), Operand::Input(1)], output);
+    lowering.call(Kernel::Binary(kernel), [Operand::Input(0), Operand::Input(1)], output);
     Ok(())
 }
 

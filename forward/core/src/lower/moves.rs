@@ -1,29 +1,29 @@
-//! Operators that move elements.
+//! Lowers operators that move elements.
 
-use super::attributes::{no_axis, place, wrong};
-use super::strides::{joined, row_major};
-use super::{Info, Operand, Site, elements, misfit, show};
+use super::attributes::{no_axis, resolve_axis, wrong};
+use super::lowering::{Info, Lowering, Operand, elements, misfit, show};
+use super::strides::{check_rank, merge_axes, row_major};
 use crate::Kernel;
-use crate::kernel::{Copy, MAX_RANK, Pad, View};
+use crate::kernel::{Copy, Pad, View};
 use ckpt_api::{Attribute, Error, Result};
 
-/// A copy of `shape` from one strided view to another.
+/// Copies `shape` from one strided view to another.
 fn copy(
-    site: &mut Site,
+    lowering: &mut Lowering,
     shape: &[usize],
     (input, from): (Operand, View),
     (output, to): (Operand, View),
 ) -> Result<()> {
-    let (shape, [from_strides, to_strides]) = joined(shape, [&from.strides, &to.strides])?;
+    let (shape, [from_strides, to_strides]) = merge_axes(shape, [&from.strides, &to.strides])?;
     let from = View { strides: from_strides, ..from };
     let to = View { strides: to_strides, ..to };
-    site.call(Kernel::Copy(Copy { shape, from, to }), [input], output);
+    lowering.call(Kernel::Copy(Copy { shape, from, to }), [input], output);
     Ok(())
 }
 
-/// A parameter or input with its axes in another order; axis `k` of the result is axis `order[k]`.
+/// Copies an operand of the given strides to a row-major `output`, which permutes its axes.
 pub(super) fn permuted(
-    site: &mut Site,
+    lowering: &mut Lowering,
     input: Operand,
     shape: &[usize],
     strides: &[usize],
@@ -31,42 +31,42 @@ pub(super) fn permuted(
 ) -> Result<()> {
     let from = View { offset: 0, strides: strides.to_vec() };
     let to = View { offset: 0, strides: row_major(shape) };
-    copy(site, shape, (input, from), (output, to))
+    copy(lowering, shape, (input, from), (output, to))
 }
 
-/// The same elements in a shape that has as many.
-fn same(site: &mut Site, x: &Info, shape: Vec<usize>) -> Result<()> {
+/// Copies the elements of `x` to an output of another shape.
+fn copy_as(lowering: &mut Lowering, x: &Info, shape: Vec<usize>) -> Result<()> {
     let len = x.len();
-    let output = site.output(shape, x.numbers)?;
-    permuted(site, Operand::Input(0), &[len], &[1], output)
+    let output = lowering.output(shape, x.numbers)?;
+    permuted(lowering, Operand::Input(0), &[len], &[1], output)
 }
 
-pub(super) fn identity(site: &mut Site) -> Result<()> {
-    site.knows(&[])?;
-    let [x] = site.takes()?;
-    same(site, x, x.shape.clone())
+pub(super) fn identity(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&[])?;
+    let [x] = lowering.exactly()?;
+    copy_as(lowering, x, x.shape.clone())
 }
 
-pub(super) fn flatten(site: &mut Site) -> Result<()> {
-    site.knows(&["axis"])?;
-    let [x] = site.takes()?;
-    let axis = site.int("axis", 1)?;
-    // The axis behind the last is allowed, too.
-    let at =
-        place(axis, x.shape.len()).or_else(|| usize::try_from(axis).ok().filter(|at| *at == x.shape.len()));
+pub(super) fn flatten(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["axis"])?;
+    let [x] = lowering.exactly()?;
+    let axis = lowering.int("axis", 1)?;
+    // The axis after the last is allowed, too.
+    let at = resolve_axis(axis, x.shape.len())
+        .or_else(|| usize::try_from(axis).ok().filter(|at| *at == x.shape.len()));
     let (outer, inner) = x.shape.split_at(at.ok_or_else(|| no_axis("axis", axis, x))?);
     let shape = vec![elements(outer)?, elements(inner)?];
-    same(site, x, shape)
+    copy_as(lowering, x, shape)
 }
 
-pub(super) fn reshape(site: &mut Site) -> Result<()> {
-    site.knows(&["shape", "allowzero"])?;
-    let [x] = site.takes()?;
+pub(super) fn reshape(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["shape", "allowzero"])?;
+    let [x] = lowering.exactly()?;
     let wanted =
-        site.ints("shape")?.ok_or_else(|| Error::corrupt("the layer lacks its attribute 'shape'"))?;
+        lowering.ints("shape")?.ok_or_else(|| Error::corrupt("the layer lacks its attribute 'shape'"))?;
     let refuse =
         || wrong("shape", &Attribute::Ints(wanted.to_vec()), &format!("a shape of {:?}'s elements", x.shape));
-    let keep = !site.flag("allowzero")?;
+    let keep = !lowering.flag("allowzero")?;
     let mut open = None;
     let mut shape = Vec::with_capacity(wanted.len());
     for (axis, len) in wanted.iter().enumerate() {
@@ -86,14 +86,14 @@ pub(super) fn reshape(site: &mut Site) -> Result<()> {
     if elements(&shape)? != x.len() {
         return Err(refuse());
     }
-    same(site, x, shape)
+    copy_as(lowering, x, shape)
 }
 
-pub(super) fn transpose(site: &mut Site) -> Result<()> {
-    site.knows(&["perm"])?;
-    let [x] = site.takes()?;
+pub(super) fn transpose(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["perm"])?;
+    let [x] = lowering.exactly()?;
     let rank = x.shape.len();
-    let order = match site.ints("perm")? {
+    let order = match lowering.ints("perm")? {
         None => (0..rank).rev().collect(),
         Some(perm) => {
             let order: Vec<usize> = perm.iter().filter_map(|axis| usize::try_from(*axis).ok()).collect();
@@ -109,15 +109,15 @@ pub(super) fn transpose(site: &mut Site) -> Result<()> {
     let own = row_major(&x.shape);
     let shape: Vec<usize> = order.iter().map(|axis| x.shape[*axis]).collect();
     let strides: Vec<usize> = order.iter().map(|axis| own[*axis]).collect();
-    let output = site.output(shape.clone(), x.numbers)?;
-    permuted(site, Operand::Input(0), &shape, &strides, output)
+    let output = lowering.output(shape.clone(), x.numbers)?;
+    permuted(lowering, Operand::Input(0), &shape, &strides, output)
 }
 
-pub(super) fn concat(site: &mut Site) -> Result<()> {
-    site.knows(&["axis"])?;
-    let first = site.input(0)?;
-    let axis = site.axis(first, 0)?;
-    let inputs = (0..site.inputs.len()).map(|index| site.input(index)).collect::<Result<Vec<_>>>()?;
+pub(super) fn concat(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["axis"])?;
+    let first = lowering.input(0)?;
+    let axis = lowering.axis(first, 0)?;
+    let inputs = (0..lowering.inputs.len()).map(|index| lowering.input(index)).collect::<Result<Vec<_>>>()?;
     let mut shape = first.shape.clone();
     shape[axis] = 0;
     for input in &inputs {
@@ -126,29 +126,29 @@ pub(super) fn concat(site: &mut Site) -> Result<()> {
         if !fits {
             return Err(misfit(&input.shape, format!("{}, but for axis {axis}", show(&first.shape))));
         }
-        site.must_be(input, first.numbers)?;
+        lowering.check_numbers(input, first.numbers)?;
         shape[axis] = shape[axis]
             .checked_add(input.shape[axis])
             .ok_or_else(|| misfit(&input.shape, "fewer elements"))?;
     }
-    let output = site.output(shape.clone(), first.numbers)?;
+    let output = lowering.output(shape.clone(), first.numbers)?;
     let strides = row_major(&shape);
     let mut offset = 0;
     for (index, input) in inputs.iter().enumerate() {
         let from = View { offset: 0, strides: row_major(&input.shape) };
         let to = View { offset, strides: strides.clone() };
-        copy(site, &input.shape, (Operand::Input(index), from), (output, to))?;
+        copy(lowering, &input.shape, (Operand::Input(index), from), (output, to))?;
         offset += input.shape[axis] * strides[axis];
     }
     Ok(())
 }
 
-pub(super) fn split(site: &mut Site) -> Result<()> {
-    site.knows(&["axis", "split"])?;
-    let [x] = site.takes()?;
-    let axis = site.axis(x, 0)?;
-    let (len, parts) = (x.shape[axis], site.node.outputs.len());
-    let lens: Option<Vec<usize>> = match site.ints("split")? {
+pub(super) fn split(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["axis", "split"])?;
+    let [x] = lowering.exactly()?;
+    let axis = lowering.axis(x, 0)?;
+    let (len, parts) = (x.shape[axis], lowering.node.outputs.len());
+    let lens: Option<Vec<usize>> = match lowering.ints("split")? {
         Some(lens) => lens.iter().map(|len| usize::try_from(*len).ok()).collect(),
         None if parts > 0 && len.is_multiple_of(parts) => Some(vec![len / parts; parts]),
         None => None,
@@ -156,21 +156,21 @@ pub(super) fn split(site: &mut Site) -> Result<()> {
     let whole = |lens: &Vec<usize>| {
         lens.len() == parts && lens.iter().try_fold(0usize, |sum, len| sum.checked_add(*len)) == Some(len)
     };
-    let lens = lens.filter(whole).ok_or_else(|| {
-        misfit(&x.shape, format!("an axis {axis} that can be split into the {parts} parts asked for"))
-    })?;
+    let lens = lens
+        .filter(whole)
+        .ok_or_else(|| misfit(&x.shape, format!("an axis {axis} that can be split into {parts} parts")))?;
     let strides = row_major(&x.shape);
     let mut begin = 0;
     for len in lens {
-        part(site, x, &strides, (axis, begin), len)?;
+        part(lowering, x, &strides, (axis, begin), len)?;
         begin += len;
     }
     Ok(())
 }
 
-/// One part of a split: `len` indices of an axis from `begin` on.
+/// Copies one part of a split: `len` indices of an axis from `begin` on.
 fn part(
-    site: &mut Site,
+    lowering: &mut Lowering,
     x: &Info,
     strides: &[usize],
     (axis, begin): (usize, usize),
@@ -178,77 +178,60 @@ fn part(
 ) -> Result<()> {
     let mut shape = x.shape.clone();
     shape[axis] = len;
-    let output = site.output(shape.clone(), x.numbers)?;
+    let output = lowering.output(shape.clone(), x.numbers)?;
     let from = View { offset: begin * strides[axis], strides: strides.to_vec() };
     let to = View { offset: 0, strides: row_major(&shape) };
-    copy(site, &shape, (Operand::Input(0), from), (output, to))
+    copy(lowering, &shape, (Operand::Input(0), from), (output, to))
 }
 
-pub(super) fn slice(site: &mut Site) -> Result<()> {
-    site.knows(&["starts", "ends", "axes", "steps"])?;
-    let [x] = site.takes()?;
+pub(super) fn slice(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["starts", "ends", "axes", "steps"])?;
+    let [x] = lowering.exactly()?;
     let lacks = |name: &str| Error::corrupt(format!("the layer lacks its attribute '{name}'"));
-    let starts = site.ints("starts")?.ok_or_else(|| lacks("starts"))?;
-    let ends = site.ints("ends")?.ok_or_else(|| lacks("ends"))?;
-    let axes: Vec<i64> = match site.ints("axes")? {
+    let starts = lowering.ints("starts")?.ok_or_else(|| lacks("starts"))?;
+    let ends = lowering.ints("ends")?.ok_or_else(|| lacks("ends"))?;
+    let axes: Vec<i64> = match lowering.ints("axes")? {
         Some(axes) => axes.to_vec(),
         None => (0..).take(starts.len()).collect(),
     };
-    let steps = site.ints("steps")?.map_or_else(|| vec![1; starts.len()], <[i64]>::to_vec);
+    let steps = lowering.ints("steps")?.map_or_else(|| vec![1; starts.len()], <[i64]>::to_vec);
     if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
         return Err(wrong("starts", &Attribute::Ints(starts.to_vec()), "as many ends, axes and steps"));
     }
     let (mut shape, mut strides, mut offset) = (x.shape.clone(), row_major(&x.shape), 0);
     let mut seen = vec![false; shape.len()];
     for (((start, end), axis), step) in starts.iter().zip(ends).zip(&axes).zip(&steps) {
-        let at = place(*axis, shape.len()).filter(|at| !std::mem::replace(&mut seen[*at], true));
+        let at = resolve_axis(*axis, shape.len()).filter(|at| !std::mem::replace(&mut seen[*at], true));
         let at = at.ok_or_else(|| no_axis("axes", *axis, x))?;
         let step = usize::try_from(*step).ok().filter(|step| *step > 0).ok_or_else(|| {
-            Error::unsupported("a slice that runs backwards is not supported")
+            Error::unsupported("only slices with positive steps are supported")
                 .found(format!("a step of {step}"))
         })?;
-        let [begin, end] = [*start, *end].map(|place| from_end(place, x.shape[at]));
+        let [begin, end] = [*start, *end].map(|index| clamp_index(index, x.shape[at]));
         shape[at] = end.saturating_sub(begin).div_ceil(step);
         if shape[at] > 0 {
             offset += begin * strides[at];
         }
         strides[at] = strides[at].saturating_mul(step);
     }
-    let output = site.output(shape.clone(), x.numbers)?;
+    let output = lowering.output(shape.clone(), x.numbers)?;
     let to = View { offset: 0, strides: row_major(&shape) };
-    copy(site, &shape, (Operand::Input(0), View { offset, strides }), (output, to))
+    copy(lowering, &shape, (Operand::Input(0), View { offset, strides }), (output, to))
 }
 
-/// A place on an axis; negative ones count from the end, and those beyond either end are that end.
-fn from_end(place: i64, len: usize) -> usize {
+/// Clamps an index to an axis; negative values count from the end.
+fn clamp_index(index: i64, len: usize) -> usize {
     let signed = i64::try_from(len).unwrap_or(i64::MAX);
-    let place = if place < 0 { place.saturating_add(signed) } else { place };
-    usize::try_from(place.clamp(0, signed)).unwrap_or(len)
+    let index = if index < 0 { index.saturating_add(signed) } else { index };
+    usize::try_from(index.clamp(0, signed)).unwrap_or(len)
 }
 
-pub(super) fn pad(site: &mut Site) -> Result<()> {
-    site.knows(&["pads", "mode", "value"])?;
-    let [x] = site.takes()?;
-    let edge = match site.text("mode")? {
-        None | Some("constant") => false,
-        Some("edge") => true,
-        Some("unspecified") => {
-            return Err(Error::usage("the source does not say what is beyond the border of the image")
-                .help("state it: --set border=zero or --set border=clamp"));
-        }
-        Some(other) => {
-            return Err(Error::unsupported("this mode of padding is not supported")
-                .found(format!("'{other}'"))
-                .expected("constant or edge"));
-        }
-    };
-    let value = site.float("value", 0.0)?;
-    if value != 0.0 {
-        return Err(
-            Error::unsupported("padding with other numbers than 0 is not supported").found(value.to_string())
-        );
-    }
-    let pads = site.ints("pads")?.ok_or_else(|| Error::corrupt("the layer lacks its attribute 'pads'"))?;
+pub(super) fn pad(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["pads", "mode", "value"])?;
+    let [x] = lowering.exactly()?;
+    let edge = repeats_edge(lowering)?;
+    let pads =
+        lowering.ints("pads")?.ok_or_else(|| Error::corrupt("the layer lacks its attribute 'pads'"))?;
     let refuse = || {
         let expected = format!("a begin for each axis of {:?}, then an end for each", x.shape);
         wrong("pads", &Attribute::Ints(pads.to_vec()), &expected)
@@ -264,14 +247,38 @@ pub(super) fn pad(site: &mut Site) -> Result<()> {
     if edge && x.len() == 0 && !shape.contains(&0) {
         return Err(misfit(&x.shape, "an element to repeat"));
     }
-    let output = site.output(shape.clone(), x.numbers)?;
-    let kernel = unpadded_joined(&x.shape, &shape, before, edge)?;
-    site.call(Kernel::Pad(kernel), [Operand::Input(0)], output);
+    let output = lowering.output(shape.clone(), x.numbers)?;
+    let kernel = merge_unpadded(&x.shape, &shape, before, edge)?;
+    lowering.call(Kernel::Pad(kernel), [Operand::Input(0)], output);
     Ok(())
 }
 
-/// Axes that are not padded, joined with each other.
-fn unpadded_joined(input: &[usize], output: &[usize], before: &[i64], edge: bool) -> Result<Pad> {
+/// Whether padding repeats the nearest element. Fails for other modes, and for padding with other numbers than 0.
+fn repeats_edge(lowering: &Lowering) -> Result<bool> {
+    let edge = match lowering.text("mode")? {
+        None | Some("constant") => false,
+        Some("edge") => true,
+        Some("unspecified") => {
+            return Err(Error::usage("the source does not record what lies beyond the border of the image")
+                .help("state it: --set border=zero or --set border=clamp"));
+        }
+        Some(other) => {
+            return Err(Error::unsupported("this padding mode is not supported")
+                .found(format!("'{other}'"))
+                .expected("constant or edge"));
+        }
+    };
+    let value = lowering.float("value", 0.0)?;
+    if value != 0.0 {
+        return Err(
+            Error::unsupported("padding with other numbers than 0 is not supported").found(value.to_string())
+        );
+    }
+    Ok(edge)
+}
+
+/// Merges neighboring axes that are not padded.
+fn merge_unpadded(input: &[usize], output: &[usize], before: &[i64], edge: bool) -> Result<Pad> {
     let mut pad = Pad { input: Vec::new(), output: Vec::new(), before: Vec::new(), edge };
     let mut whole = false;
     for ((input, output), before) in input.iter().zip(output).zip(before) {
@@ -289,10 +296,6 @@ fn unpadded_joined(input: &[usize], output: &[usize], before: &[i64], edge: bool
         }
         whole = is_whole;
     }
-    match pad.input.len() {
-        0..=MAX_RANK => Ok(pad),
-        rank => Err(Error::unsupported("a value has more axes than kernels take")
-            .found(format!("{rank} axes that cannot be joined"))
-            .expected(format!("at most {MAX_RANK}"))),
-    }
+    check_rank(pad.input.len())?;
+    Ok(pad)
 }

@@ -1,9 +1,9 @@
-//! Strides, and axes joined where a kernel has fewer than a graph.
+//! Strides, and the merging of axes for kernels of few axes.
 
-use super::{Error, Result};
 use crate::kernel::MAX_RANK;
+use ckpt_api::{Error, Result};
 
-/// Elements from one index to the next on each axis of a row-major value. The shape can be counted.
+/// Returns the strides of a row-major value, whose elements can be counted.
 pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![0; shape.len()];
     let mut step = 1;
@@ -14,12 +14,12 @@ pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// The same places with as few axes as possible: an axis joins the one before where both walk on evenly in every one of the
-/// given strides.
+/// Describes the same positions with as few axes as possible: an axis is merged with the one before if all given
+/// strides continue evenly.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] where more than [`MAX_RANK`] remain.
-pub(super) fn joined<const N: usize>(
+pub(super) fn merge_axes<const N: usize>(
     shape: &[usize],
     strides: [&[usize]; N],
 ) -> Result<(Vec<usize>, [Vec<usize>; N])> {
@@ -42,10 +42,16 @@ pub(super) fn joined<const N: usize>(
             steps.push(own);
         }
     }
-    match lens.len() {
-        0..=MAX_RANK => Ok((lens, steps)),
-        rank => Err(Error::unsupported("a value has more axes than kernels take")
-            .found(format!("{rank} axes that cannot be joined"))
+    check_rank(lens.len())?;
+    Ok((lens, steps))
+}
+
+/// Fails for more than [`MAX_RANK`] axes.
+pub(super) fn check_rank(rank: usize) -> Result<()> {
+    match rank {
+        0..=MAX_RANK => Ok(()),
+        rank => Err(Error::unsupported("a value has more axes than kernels support")
+            .found(format!("{rank} axes that cannot be merged"))
             .expected(format!("at most {MAX_RANK}"))),
     }
 }
@@ -55,27 +61,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn axes_that_walk_on_evenly_are_one() {
+    fn axes_with_even_strides_are_merged() {
         let shape = [2, 1, 3, 4];
         let contiguous = row_major(&shape);
-        assert_eq!(joined(&shape, [&contiguous]).unwrap(), (vec![24], [vec![1]]));
+        assert_eq!(merge_axes(&shape, [&contiguous]).unwrap(), (vec![24], [vec![1]]));
         let turned = [1, 9, 8, 2];
-        let (lens, [a, b]) = joined(&shape, [&contiguous, &turned]).unwrap();
+        let (lens, [a, b]) = merge_axes(&shape, [&contiguous, &turned]).unwrap();
         assert_eq!((lens, a, b), (vec![2, 12], vec![12, 1], vec![1, 2]));
     }
 
     #[test]
-    fn a_broadcast_axis_does_not_join_its_neighbor() {
-        let (lens, [a, b]) = joined(&[2, 3], [&[3, 1], &[0, 1]]).unwrap();
+    fn a_broadcast_axis_is_not_merged_with_its_neighbor() {
+        let (lens, [a, b]) = merge_axes(&[2, 3], [&[3, 1], &[0, 1]]).unwrap();
         assert_eq!((lens, a, b), (vec![2, 3], vec![3, 1], vec![0, 1]));
     }
 
     #[test]
-    fn more_axes_than_kernels_take_are_refused() {
+    fn more_axes_than_kernels_support_are_refused() {
         let shape = [2; 9];
         let mut backwards = row_major(&shape);
         backwards.reverse();
-        assert!(joined(&shape, [&backwards]).is_err());
-        assert!(joined(&shape, [&row_major(&shape)]).is_ok());
+        assert!(merge_axes(&shape, [&backwards]).is_err());
+        assert!(merge_axes(&shape, [&row_major(&shape)]).is_ok());
     }
 }

@@ -1,31 +1,31 @@
-//! Tensors that a node is bound to, found by what their axes mean.
+//! Binds a node to its tensors, by the meaning of their axes.
 
-use super::{Load, Operand, Site};
+use super::lowering::{Load, Lowering, Operand};
 use crate::value::Numbers;
 use ckpt_api::{Axis, DType, Error, Result, Tensor};
 
-/// A tensor of a node.
+/// A tensor bound to a node.
 pub(super) struct Weight {
     pub(super) operand: Operand,
     name: String,
-    axes: Vec<(Axis, Strided)>,
+    axes: Vec<(Axis, StridedAxis)>,
 }
 
-/// Length of an axis, and elements from one index to the next.
+/// Length and stride of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Strided {
+pub(super) struct StridedAxis {
     pub(super) len: usize,
     pub(super) stride: usize,
 }
 
 impl Weight {
-    /// An axis, where the tensor has it.
-    pub(super) fn find(&self, axis: Axis) -> Option<Strided> {
+    /// Returns an axis, if the tensor has it.
+    pub(super) fn find(&self, axis: Axis) -> Option<StridedAxis> {
         self.axes.iter().find(|(own, _)| *own == axis).map(|(_, strided)| *strided)
     }
 
-    /// An axis that the tensor must have.
-    pub(super) fn axis(&self, axis: Axis) -> Result<Strided> {
+    /// Returns an axis that the tensor must have.
+    pub(super) fn axis(&self, axis: Axis) -> Result<StridedAxis> {
         self.find(axis).ok_or_else(|| {
             let own: Vec<&str> = self.axes.iter().map(|(own, _)| own.name()).collect();
             Error::corrupt("a tensor lacks an axis that the layer needs")
@@ -35,8 +35,8 @@ impl Weight {
         })
     }
 
-    /// An axis that must have this length.
-    pub(super) fn axis_of(&self, axis: Axis, len: usize) -> Result<Strided> {
+    /// Returns an axis that must have this length.
+    pub(super) fn axis_of(&self, axis: Axis, len: usize) -> Result<StridedAxis> {
         let found = self.axis(axis)?;
         if found.len == len {
             return Ok(found);
@@ -48,16 +48,16 @@ impl Weight {
     }
 }
 
-impl Site<'_> {
-    /// The tensor that plays `role`, where there is one; its axes are among `axes`, in any order.
+impl Lowering<'_> {
+    /// Binds the tensor in `role`, if there is one. Its axes are among `axes`, in any order.
     pub(super) fn weight(&mut self, role: &str, axes: &[Axis], numbers: Numbers) -> Result<Option<Weight>> {
         let Some(name) = self.node.parameters.get(role) else { return Ok(None) };
         let weight = self.bind(name, axes, numbers).map_err(|error| error.tensor(name))?;
         Ok(Some(weight))
     }
 
-    /// The tensor that plays `role`.
-    pub(super) fn needs(&mut self, role: &str, axes: &[Axis], numbers: Numbers) -> Result<Weight> {
+    /// Binds the tensor in `role`, which must be present.
+    pub(super) fn required_weight(&mut self, role: &str, axes: &[Axis], numbers: Numbers) -> Result<Weight> {
         self.weight(role, axes, numbers)?.ok_or_else(|| {
             Error::corrupt("the layer lacks a tensor that its operator needs")
                 .found(format!("{:?}", self.node.parameters.keys().collect::<Vec<_>>()))
@@ -65,11 +65,11 @@ impl Site<'_> {
         })
     }
 
-    /// Refuses tensors that the operator does not know.
-    pub(super) fn roles(&self, roles: &[&str]) -> Result<()> {
+    /// Fails for a tensor in a role other than `roles`.
+    pub(super) fn allow_roles(&self, roles: &[&str]) -> Result<()> {
         match self.node.parameters.keys().find(|role| !roles.contains(&role.as_str())) {
             Some(role) => {
-                Err(Error::unsupported(format!("{} has a tensor of an unknown role", self.node.op))
+                Err(Error::unsupported(format!("{} has a tensor in an unknown role", self.node.op))
                     .found(format!("'{role}'"))
                     .expected(if roles.is_empty() { "none".to_owned() } else { roles.join(", ") }))
             }
@@ -81,7 +81,7 @@ impl Site<'_> {
         let tensor = self
             .parameters
             .tensor(name)
-            .ok_or_else(|| Error::corrupt("the layer is bound to a tensor that is not there"))?;
+            .ok_or_else(|| Error::corrupt("the layer is bound to a tensor that does not exist"))?;
         let scale = scale(tensor, numbers)?;
         let axes = strided(tensor, wanted)?;
         let len = usize::try_from(tensor.shape.elements()).map_err(|_| too_large(tensor))?;
@@ -90,7 +90,7 @@ impl Site<'_> {
     }
 }
 
-/// What integers are divided by to be the real numbers that they stand for.
+/// The divisor that converts integers to the real numbers that they represent.
 fn scale(tensor: &Tensor, numbers: Numbers) -> Result<Option<f64>> {
     let is_integer = integer_bits(tensor.dtype).is_some();
     match numbers {
@@ -108,7 +108,7 @@ fn scale(tensor: &Tensor, numbers: Numbers) -> Result<Option<f64>> {
     }
 }
 
-/// Bits of an integer type whose every value 32 signed bits hold.
+/// Returns the bits of an integer type whose values all fit into 32 signed bits.
 pub(crate) fn integer_bits(dtype: DType) -> Option<u32> {
     match dtype {
         DType::I32 | DType::I16 | DType::I8 | DType::I4 | DType::I2 => dtype.bits(),
@@ -122,30 +122,30 @@ fn too_large(tensor: &Tensor) -> Error {
     Error::limit("a tensor has too many elements").found(tensor.shape.to_string())
 }
 
-/// The tensor's axes by meaning. Those of length 1 that the layer does not need are left out.
-fn strided(tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<(Axis, Strided)>> {
+/// Returns the tensor's axes by meaning, without axes of length 1 that the layer does not need.
+fn strided(tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<(Axis, StridedAxis)>> {
     let rank = tensor.shape.rank();
     let meant = match &tensor.axes {
         Some(axes) if axes.len() == rank => axes.clone(),
-        // A list of numbers, one for each output.
+        // One number for each output.
         None if rank == 1 && wanted.contains(&Axis::Out) => vec![Axis::Out],
         _ => {
-            return Err(Error::usage("the source does not say what the tensor's axes mean")
+            return Err(Error::usage("the source does not record the meaning of the tensor's axes")
                 .found(format!("shape {}", tensor.shape))
                 .expected(names(wanted))
-                .help("an architecture file says it: weight_axes, with --arch"));
+                .help("state it as weight_axes in an architecture file, with --arch"));
         }
     };
     let (mut found, mut stride) = (Vec::new(), 1usize);
     for (axis, len) in meant.into_iter().zip(tensor.shape.iter()).rev() {
-        // A dense layer sums over what a sparse one looks up.
+        // The inputs of a dense layer are the features of a sparse one.
         let axis = match axis {
             Axis::In if !wanted.contains(&Axis::In) && wanted.contains(&Axis::Feature) => Axis::Feature,
             other => other,
         };
         let len = usize::try_from(*len).map_err(|_| too_large(tensor))?;
         if wanted.contains(&axis) && !found.iter().any(|(other, _)| *other == axis) {
-            found.push((axis, Strided { len, stride }));
+            found.push((axis, StridedAxis { len, stride }));
         } else if len != 1 {
             return Err(Error::corrupt("a tensor has an axis that does not belong to the layer")
                 .found(format!("{} of length {len}", axis.name()))

@@ -1,45 +1,45 @@
-//! Windows that move over images: convolutions and pooling.
+//! Lowers convolutions and pooling: windows that move over images.
 
 use super::attributes::wrong;
+use super::lowering::{Info, Lowering, Operand, elements, misfit};
 use super::moves::permuted;
 use super::weight::Weight;
-use super::{Info, Operand, Site, elements, misfit};
 use crate::Kernel;
 use crate::kernel::{Conv, Mean, Pool, PoolKind, Window};
 use crate::value::Numbers;
 use ckpt_api::{Attribute, Axis, Error, Result};
 
-pub(super) fn conv(site: &mut Site) -> Result<()> {
-    site.knows(&["strides", "pads", "dilations", "group", "auto_pad", "kernel_shape"])?;
-    site.roles(&["weight", "bias"])?;
-    let [x] = site.takes()?;
+pub(super) fn conv(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["strides", "pads", "dilations", "group", "auto_pad", "kernel_shape"])?;
+    lowering.allow_roles(&["weight", "bias"])?;
+    let [x] = lowering.exactly()?;
     let &[batch, channels, height, width] = &x.shape[..] else { return Err(image(x)) };
     let axes = [Axis::In, Axis::Out, Axis::Multiplier, Axis::KernelY, Axis::KernelX];
-    let weight = site.needs("weight", &axes, x.numbers)?;
+    let weight = lowering.required_weight("weight", &axes, x.numbers)?;
     let kernel = [weight.axis(Axis::KernelY)?.len, weight.axis(Axis::KernelX)?.len];
-    if let Some(stated) = site.lengths::<2>("kernel_shape", 1)?.filter(|stated| *stated != kernel) {
+    if let Some(stated) = lowering.lengths::<2>("kernel_shape", 1)?.filter(|stated| *stated != kernel) {
         return Err(wrong(
             "kernel_shape",
             &Attribute::Ints(signed(&stated)),
             &format!("the weight's {kernel:?}"),
         ));
     }
-    let Filters { operand, groups, outputs, strides } = filters(site, &weight, channels)?;
-    let bias = site.weight("bias", &[Axis::Out], x.numbers)?;
+    let Filters { operand, groups, outputs, strides } = filters(lowering, &weight, channels)?;
+    let bias = lowering.weight("bias", &[Axis::Out], x.numbers)?;
     if let Some(bias) = &bias {
         bias.axis_of(Axis::Out, outputs)?;
     }
-    let (window, _) = window(site, [height, width], kernel, false)?;
-    let output = site.output(vec![batch, outputs, window.output[0], window.output[1]], x.numbers)?;
+    let (window, _) = window(lowering, [height, width], kernel, false)?;
+    let output = lowering.output(vec![batch, outputs, window.output[0], window.output[1]], x.numbers)?;
     let mut operands = vec![Operand::Input(0), operand];
     operands.extend(bias.as_ref().map(|bias| bias.operand));
     let kernel =
         Conv { batch, groups, inputs: channels, outputs, window, weight: strides, bias: bias.is_some() };
-    site.call(Kernel::Conv(kernel), operands, output);
+    lowering.call(Kernel::Conv(kernel), operands, output);
     Ok(())
 }
 
-/// The weight of a convolution as the kernel takes it.
+/// The weight of a convolution, as its kernel needs it.
 struct Filters {
     operand: Operand,
     groups: usize,
@@ -48,8 +48,8 @@ struct Filters {
     strides: [usize; 4],
 }
 
-fn filters(site: &mut Site, weight: &Weight, channels: usize) -> Result<Filters> {
-    let stated = site.lengths_of_group()?;
+fn filters(lowering: &mut Lowering, weight: &Weight, channels: usize) -> Result<Filters> {
+    let stated = lowering.group()?;
     let [y, x] = [weight.axis(Axis::KernelY)?, weight.axis(Axis::KernelX)?];
     let input = weight.axis(Axis::In)?;
     if weight.find(Axis::Multiplier).is_none() {
@@ -66,11 +66,16 @@ fn filters(site: &mut Site, weight: &Weight, channels: usize) -> Result<Filters>
         let strides = [out.stride, input.stride, y.stride, x.stride];
         return Ok(Filters { operand: weight.operand, groups, outputs: out.len, strides });
     }
-    depthwise(site, weight, channels, stated)
+    depthwise(lowering, weight, channels, stated)
 }
 
-/// Each input channel is a group of its own, with `multiplier` outputs.
-fn depthwise(site: &mut Site, weight: &Weight, channels: usize, stated: Option<usize>) -> Result<Filters> {
+/// Lowers a depthwise weight: each input channel is a group of its own, with `multiplier` outputs.
+fn depthwise(
+    lowering: &mut Lowering,
+    weight: &Weight,
+    channels: usize,
+    stated: Option<usize>,
+) -> Result<Filters> {
     let [y, x] = [weight.axis(Axis::KernelY)?, weight.axis(Axis::KernelX)?];
     let (input, multiplier) = (weight.axis_of(Axis::In, channels)?, weight.axis(Axis::Multiplier)?);
     if weight.find(Axis::Out).is_some_and(|out| out.len != 1)
@@ -88,18 +93,18 @@ fn depthwise(site: &mut Site, weight: &Weight, channels: usize, stated: Option<u
         let strides = [step, 0, y.stride, x.stride];
         return Ok(Filters { operand: weight.operand, groups, outputs, strides });
     }
-    // The outputs of one input channel lie apart: put them side by side.
+    // Copy the outputs of each input channel side by side.
     let shape = [channels, multiplier.len, y.len, x.len];
-    let numbers = site.input(0)?.numbers;
-    let operand = site.temporary(shape.to_vec(), numbers)?;
+    let numbers = lowering.input(0)?.numbers;
+    let operand = lowering.temporary(shape.to_vec(), numbers)?;
     let strides = [input.stride, multiplier.stride, y.stride, x.stride];
-    permuted(site, weight.operand, &shape, &strides, operand)?;
+    permuted(lowering, weight.operand, &shape, &strides, operand)?;
     let strides = [y.len * x.len, 0, x.len, 1];
     Ok(Filters { operand, groups, outputs, strides })
 }
 
-impl Site<'_> {
-    fn lengths_of_group(&self) -> Result<Option<usize>> {
+impl Lowering<'_> {
+    fn group(&self) -> Result<Option<usize>> {
         if !self.node.attributes.contains_key("group") {
             return Ok(None);
         }
@@ -109,13 +114,21 @@ impl Site<'_> {
     }
 }
 
-pub(super) fn max_pool(site: &mut Site) -> Result<()> {
-    site.knows(&["kernel_shape", "strides", "pads", "dilations", "auto_pad", "ceil_mode", "storage_order"])?;
-    pool(site, |_, _| PoolKind::Maximum)
+pub(super) fn max_pool(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&[
+        "kernel_shape",
+        "strides",
+        "pads",
+        "dilations",
+        "auto_pad",
+        "ceil_mode",
+        "storage_order",
+    ])?;
+    pool(lowering, |_, _| PoolKind::Maximum)
 }
 
-pub(super) fn average_pool(site: &mut Site) -> Result<()> {
-    site.knows(&[
+pub(super) fn average_pool(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&[
         "kernel_shape",
         "strides",
         "pads",
@@ -124,8 +137,8 @@ pub(super) fn average_pool(site: &mut Site) -> Result<()> {
         "ceil_mode",
         "count_include_pad",
     ])?;
-    let padded = site.flag("count_include_pad")?;
-    pool(site, |window, after| match padded {
+    let padded = lowering.flag("count_include_pad")?;
+    pool(lowering, |window, after| match padded {
         true => PoolKind::AveragePadded {
             padded: [0, 1].map(|axis| window.before[axis] + window.input[axis] + after[axis]),
         },
@@ -133,44 +146,44 @@ pub(super) fn average_pool(site: &mut Site) -> Result<()> {
     })
 }
 
-fn pool(site: &mut Site, kind: impl Fn(&Window, [usize; 2]) -> PoolKind) -> Result<()> {
-    site.roles(&[])?;
-    let [x] = site.takes()?;
-    site.real(0)?;
+fn pool(lowering: &mut Lowering, kind: impl Fn(&Window, [usize; 2]) -> PoolKind) -> Result<()> {
+    lowering.allow_roles(&[])?;
+    let [x] = lowering.exactly()?;
+    lowering.real(0)?;
     let &[batch, channels, height, width] = &x.shape[..] else { return Err(image(x)) };
-    let kernel = site
+    let kernel = lowering
         .lengths("kernel_shape", 1)?
         .ok_or_else(|| Error::corrupt("the layer lacks its attribute 'kernel_shape'"))?;
-    let ceil = site.flag("ceil_mode")?;
-    let (window, after) = window(site, [height, width], kernel, ceil)?;
-    // A window in the padding alone has no greatest element and no mean.
+    let ceil = lowering.flag("ceil_mode")?;
+    let (window, after) = window(lowering, [height, width], kernel, ceil)?;
+    // A window in the padding has no maximum and no mean.
     let images = elements(&[batch, channels])?;
     if images > 0 && [0, 1].into_iter().any(|axis| misses(&window, axis)) {
-        return Err(Error::unsupported("a window of the pooling covers nothing but padding")
+        return Err(Error::unsupported("a window of the pooling covers only padding")
             .found(format!("kernel {kernel:?}, padding {:?}, image [{height}, {width}]", window.before)));
     }
-    let output = site.output(vec![batch, channels, window.output[0], window.output[1]], Numbers::Real)?;
+    let output = lowering.output(vec![batch, channels, window.output[0], window.output[1]], Numbers::Real)?;
     let kernel = Pool { images, kind: kind(&window, after), window };
-    site.call(Kernel::Pool(kernel), [Operand::Input(0)], output);
+    lowering.call(Kernel::Pool(kernel), [Operand::Input(0)], output);
     Ok(())
 }
 
-/// Whether a window covers no place of the image on `axis`.
+/// Whether some window covers no place of the image on `axis`.
 fn misses(window: &Window, axis: usize) -> bool {
     let dilation = window.dilation[axis];
     (0..window.output[axis]).any(|p| {
-        // The first element that does not lie before the image.
+        // The first kernel element that is not before the image.
         let before = window.before[axis].saturating_sub(p * window.stride[axis]);
         let first = before.div_ceil(dilation);
         first >= window.kernel[axis] || window.place(axis, p, first).is_none()
     })
 }
 
-pub(super) fn global_average_pool(site: &mut Site) -> Result<()> {
-    site.knows(&[])?;
-    site.roles(&[])?;
-    let [x] = site.takes()?;
-    site.real(0)?;
+pub(super) fn global_average_pool(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&[])?;
+    lowering.allow_roles(&[])?;
+    let [x] = lowering.exactly()?;
+    lowering.real(0)?;
     let &[batch, channels, ref places @ ..] = &x.shape[..] else { return Err(image(x)) };
     let (rows, len) = (elements(&[batch, channels])?, elements(places)?);
     if len == 0 && rows > 0 {
@@ -178,8 +191,8 @@ pub(super) fn global_average_pool(site: &mut Site) -> Result<()> {
     }
     let mut shape = vec![batch, channels];
     shape.resize(x.shape.len(), 1);
-    let output = site.output(shape, Numbers::Real)?;
-    site.call(Kernel::Mean(Mean { rows, len }), [Operand::Input(0)], output);
+    let output = lowering.output(shape, Numbers::Real)?;
+    lowering.call(Kernel::Mean(Mean { rows, len }), [Operand::Input(0)], output);
     Ok(())
 }
 
@@ -191,12 +204,17 @@ fn signed(lengths: &[usize]) -> Vec<i64> {
     lengths.iter().map(|len| i64::try_from(*len).unwrap_or(i64::MAX)).collect()
 }
 
-/// The window, and the padding behind the image, by ONNX's formulas.
-fn window(site: &Site, input: [usize; 2], kernel: [usize; 2], ceil: bool) -> Result<(Window, [usize; 2])> {
-    let stride = site.lengths("strides", 1)?.unwrap_or([1, 1]);
-    let dilation = site.lengths("dilations", 1)?.unwrap_or([1, 1]);
-    let pads = site.lengths::<4>("pads", 0)?;
-    let mode = site.text("auto_pad")?.unwrap_or("NOTSET");
+/// Returns the window and the padding behind the image, by ONNX's formulas.
+fn window(
+    lowering: &Lowering,
+    input: [usize; 2],
+    kernel: [usize; 2],
+    ceil: bool,
+) -> Result<(Window, [usize; 2])> {
+    let stride = lowering.lengths("strides", 1)?.unwrap_or([1, 1]);
+    let dilation = lowering.lengths("dilations", 1)?.unwrap_or([1, 1]);
+    let pads = lowering.lengths::<4>("pads", 0)?;
+    let mode = lowering.text("auto_pad")?.unwrap_or("NOTSET");
     if let Some(pads) = pads.filter(|pads| mode != "NOTSET" && *pads != [0; 4]) {
         return Err(wrong("pads", &Attribute::Ints(signed(&pads)), "none beside auto_pad"));
     }
@@ -215,13 +233,13 @@ fn window(site: &Site, input: [usize; 2], kernel: [usize; 2], ceil: bool) -> Res
         };
         (before[axis], after[axis]) = pads;
         output[axis] = side.output(pads, ceil).ok_or_else(|| {
-            Error::usage("a window is larger than the padded image that it moves over")
+            Error::usage("a window is larger than the padded image")
                 .found(format!("an image of {input:?}, a kernel of {kernel:?}, dilations {dilation:?}"))
                 .help("give larger images")
         })?;
     }
     if kernel.contains(&0) {
-        return Err(Error::corrupt("a window without elements makes no sense").found(format!("{kernel:?}")));
+        return Err(Error::corrupt("a window must have elements").found(format!("{kernel:?}")));
     }
     Ok((Window { input, output, kernel, stride, dilation, before }, after))
 }
@@ -235,12 +253,12 @@ struct Side {
 }
 
 impl Side {
-    /// From the first to behind the last element that a window covers.
+    /// The length that a window spans.
     fn reach(&self) -> usize {
         self.kernel.saturating_sub(1).saturating_mul(self.dilation).saturating_add(1)
     }
 
-    /// The padding that makes `⌈len / stride⌉` outputs; an odd one has one more element behind, or before where `lower`.
+    /// The padding for `⌈len / stride⌉` outputs. The extra element of an odd padding is behind, or before for `lower`.
     fn same(&self, lower: bool) -> (usize, usize) {
         let outputs = self.len.div_ceil(self.stride);
         let covered = outputs.saturating_sub(1).saturating_mul(self.stride).saturating_add(self.reach());
@@ -253,7 +271,7 @@ impl Side {
         let padded = self.len.checked_add(before)?.checked_add(after)?;
         let free = padded.checked_sub(self.reach())?;
         let steps = if ceil { free.div_ceil(self.stride) } else { free / self.stride };
-        // A last window that would begin in the padding behind the image is left out.
+        // A last window that would start in the padding behind the image is left out.
         let beyond = ceil && steps.saturating_mul(self.stride) >= self.len + before;
         Some(if beyond { steps } else { steps + 1 })
     }

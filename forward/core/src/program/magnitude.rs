@@ -1,34 +1,35 @@
-//! How large rounding errors may be.
+//! Bounds rounding errors.
 
+use super::build::Program;
 use super::run::{Device, check};
-use super::{Program, Step};
+use super::step::Step;
 use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Softmax};
 use crate::lower::Load;
 use crate::value::Value;
 use crate::{Arithmetic, Array, Cpu};
 use ckpt_api::{Error, Result};
 
-/// Stands for the roundings of up to two transcendental functions, each within 4 ULP, in the bound `2·√k·u·S + 2u|y|`: 18u·S.
+/// In place of `k` for up to two transcendental functions, each within 4 ULP: the bound becomes 18u·S.
 const OF_FUNCTIONS: usize = 64;
 
-/// Stands for the six roundings of a batch normalization.
+/// In place of `k` for the six roundings of a batch normalization.
 const OF_AFFINE: usize = 9;
 
-/// What the rounding errors of a node's result are measured by.
+/// The size of the numbers that a node rounds, which bounds its rounding error.
 ///
-/// A correct result in an arithmetic of unit roundoff `u` (2⁻²⁴ for binary32), on inputs and tensors that are the same, lies within
+/// On the same inputs and tensors, a correct result in an arithmetic of unit roundoff `u` (2⁻²⁴ for binary32) is within
 /// `2·√k·u·S + 2u|y|` of the result in binary64.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Magnitude {
     /// `S` for each element: for a sum of products `Σ|x||w| + |b|`.
     pub sums: Vec<f64>,
-    /// `k`: the number of summands, or what stands for it where functions are computed.
+    /// `k`: the number of summands, or an equivalent for other functions.
     pub summands: usize,
 }
 
 impl Program<'_> {
-    /// What the rounding errors of node number `node` on `inputs` are measured by; `None` where its result is exact: elements moved, looked
-    /// up or chosen (concatenation, embedding, ReLU, maximum), or integers.
+    /// Returns the magnitude of the node at index `node` on `inputs`; `None` if its result is exact: integers, and
+    /// elements that are moved, looked up or chosen (concatenation, embedding, ReLU, maximum).
     ///
     /// # Errors
     /// As [`Program::run_node`].
@@ -67,7 +68,7 @@ impl Program<'_> {
         Ok(Some(Magnitude { sums, summands }))
     }
 
-    /// The node's own kernels, on absolute values.
+    /// Runs the node's kernels on absolute values.
     fn of_absolutes(&self, step: &Step, inputs: &[Value]) -> Result<Vec<f64>> {
         let mut cpu = Cpu::new(Arithmetic::F64);
         let mut device = Device::new(&mut cpu);
@@ -80,7 +81,7 @@ impl Program<'_> {
         let load = |place: usize, load: &Load| {
             let array = absolute(self.fetch_load(load)?);
             Ok(match array {
-                // The mean is subtracted.
+                // The mean is subtracted: negated, its absolute value is added.
                 Array::F64(means) if is_affine && place == 2 => {
                     Array::F64(means.into_iter().map(|x| -x).collect())
                 }
@@ -93,11 +94,11 @@ impl Program<'_> {
             .collect();
         let made = self.run_alone(step, &mut device, &values, &load)?;
         let sums = made.first().map(|value| value.array.to_f64());
-        sums.ok_or_else(|| Error::unsupported("a node that makes nothing has no magnitude"))
+        sums.ok_or_else(|| Error::unsupported("a node without outputs has no magnitude"))
     }
 }
 
-/// Summands of one element; 0 for a kernel that is exact.
+/// The number of summands of one element; 0 for a kernel that is exact.
 fn summands(kernel: &Kernel) -> usize {
     match kernel {
         Kernel::Copy(_) | Kernel::Pad(_) | Kernel::Gather(_) => 0,
@@ -126,7 +127,7 @@ fn summands(kernel: &Kernel) -> usize {
 }
 
 fn of_one(function: Function) -> usize {
-    #[expect(clippy::cast_possible_truncation, reason = "whether binary32 holds it is asked")]
+    #[expect(clippy::cast_possible_truncation, reason = "this tests whether binary32 holds the bound")]
     let is_short = |bound: f64| f64::from(bound as f32) == bound;
     match function {
         Function::Relu => 0,
@@ -141,7 +142,7 @@ fn of_one(function: Function) -> usize {
     }
 }
 
-/// `|y|`, or what bounds it where `y` is a difference of numbers that are larger.
+/// `|y|`, or a larger bound where `y` is a difference of larger numbers.
 fn of_function(function: Function, x: &[f64]) -> Vec<f64> {
     let magnitude = |x: f64| match function {
         Function::Relu | Function::Gelu { .. } => x.abs(),
@@ -160,7 +161,8 @@ fn of_function(function: Function, x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| magnitude(*x)).collect()
 }
 
-/// An error of the difference `x − m` is one of its exponential relative to it; those of the sum are weighted by what they add to it.
+/// An error of the difference `x − m` is a relative error of its exponential. In the sum, each is weighted by its
+/// share.
 fn of_softmax(softmax: &Softmax, x: &[f64]) -> Vec<f64> {
     let Softmax { outer, len, inner, log } = *softmax;
     let mut sums = vec![0.0; x.len()];
@@ -183,7 +185,7 @@ fn of_softmax(softmax: &Softmax, x: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// The deviation from the mean has the errors of both, and the variance those of all deviations.
+/// A deviation has the errors of the element and of the mean; the variance has those of all deviations.
 #[expect(clippy::cast_precision_loss, reason = "lengths are below 2^53")]
 fn of_layer_norm(norm: &LayerNorm, x: &[f64], scale: &[f64], bias: &[f64]) -> Vec<f64> {
     let len = norm.len as f64;
@@ -204,7 +206,7 @@ fn of_layer_norm(norm: &LayerNorm, x: &[f64], scale: &[f64], bias: &[f64]) -> Ve
     sums
 }
 
-/// The image's own channels and the constant are exact; the argument of the sine is up to 10.
+/// The image's own channels and the constant are exact. The argument of the sine is at most 10.
 #[expect(clippy::cast_precision_loss, reason = "lengths are below 2^53")]
 fn of_static_features(height: usize, width: usize, len: usize) -> Vec<f64> {
     let plane = (height * width).max(1);

@@ -1,30 +1,31 @@
-//! Running a program on a backend.
+//! Runs a program on a backend.
 
-use super::{Program, Step, no_such};
+use super::build::Program;
+use super::step::{Step, no_such};
 use crate::lower::{Info, Load, Operand, show};
 use crate::value::{Numbers, Value};
 use crate::{Array, Backend, BufferId};
 use ckpt_api::{Error, Result};
 use std::collections::{BTreeMap, HashSet};
 
-/// Who wants to see the values between nodes.
+/// Receives the values between nodes during a run.
 ///
-/// A value that nobody wants is not copied from the device.
+/// Values that are not wanted stay on the device.
 pub trait Observer {
-    /// Whether [`Observer::observe`] is called for what this node makes.
+    /// Whether [`Observer::observe`] is called for the outputs of this node.
     fn wants(&self, node: usize) -> bool {
         let _ = node;
         true
     }
 
-    /// A value that node number `node` made.
+    /// Receives an output of the node at index `node`.
     ///
     /// # Errors
-    /// Whatever ends the run.
+    /// Any error ends the run.
     fn observe(&mut self, node: usize, name: &str, value: Value) -> Result<()>;
 }
 
-/// Nobody.
+/// Wants no values.
 impl Observer for () {
     fn wants(&self, _: usize) -> bool {
         false
@@ -35,15 +36,15 @@ impl Observer for () {
     }
 }
 
-/// Gives a node's tensors, by their place among its loads.
+/// Returns a node's tensors, by their index among its loads.
 type Fetch<'f> = &'f dyn Fn(usize, &Load) -> Result<Array>;
 
 impl Program<'_> {
-    /// Runs the graph, and gives what it gives. Real inputs are rounded to what the backend holds.
+    /// Runs the graph and returns its outputs. Real inputs are rounded to the backend's type.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for inputs that are missing, too many, of another shape, or indices out of range (naming the node, the
-    /// index and the bound); what the backend, the parameters or the observer report.
+    /// [`ckpt_api::Kind::Usage`] for inputs that are missing, unknown or of another shape, and for indices out of range
+    /// (naming the node, the index and the bound); whatever the backend, the parameters or the observer report.
     pub fn run(
         &self,
         backend: &mut dyn Backend,
@@ -66,7 +67,7 @@ impl Program<'_> {
                     observer.observe(index, name, self.fetch(&mut device, &held, *id)?)?;
                 }
             }
-            for id in self.ended(index, step) {
+            for id in self.lifetimes.ended(index, step) {
                 device.free(held.get_mut(id).and_then(Option::take));
             }
         }
@@ -78,7 +79,7 @@ impl Program<'_> {
         Ok(outputs)
     }
 
-    /// Runs one node on the given values, one for each that it takes in [`Program::nodes`]; gives what it makes.
+    /// Runs one node on the given values, one for each of its inputs in [`Program::nodes`], and returns its outputs.
     ///
     /// # Errors
     /// As [`Program::run`].
@@ -89,7 +90,7 @@ impl Program<'_> {
         run.map_err(|error| error.field(&found.name))
     }
 
-    /// Runs one node on what `fetch` gives for its tensors.
+    /// Runs one node with the tensors that `fetch` returns.
     pub(super) fn run_alone(
         &self,
         step: &Step,
@@ -100,7 +101,7 @@ impl Program<'_> {
         let mut held: Vec<Option<BufferId>> = vec![None; self.values.len()];
         let taken: Vec<usize> = step.inputs.iter().flatten().copied().collect();
         if taken.len() != inputs.len() {
-            return Err(Error::usage("a node is run on another number of values than it takes")
+            return Err(Error::usage("a node is run on another number of values than it has inputs")
                 .found(inputs.len().to_string())
                 .expected(taken.len().to_string()));
         }
@@ -114,28 +115,26 @@ impl Program<'_> {
         step.outputs.iter().map(|id| self.fetch(device, &held, *id)).collect()
     }
 
-    fn known(&self) -> impl Iterator<Item = &(String, Info)> {
-        self.values.iter().take(self.inputs)
-    }
-
-    /// The graph's inputs in order, checked.
+    /// Returns the given inputs in the graph's order, checked.
     fn given<'v>(&self, inputs: &'v BTreeMap<String, Value>) -> Result<Vec<&'v Value>> {
-        let known: HashSet<&str> = self.known().map(|(name, _)| name.as_str()).collect();
+        let known: HashSet<&str> = self.input_values().iter().map(|(name, _)| name.as_str()).collect();
         if let Some(name) = inputs.keys().find(|name| !known.contains(name.as_str())) {
-            return Err(Error::usage("the graph does not take such an input").field(name));
+            return Err(Error::usage("the graph has no such input").field(name));
         }
-        self.known()
+        self.input_values()
+            .iter()
             .map(|(name, info)| {
                 let value = inputs
                     .get(name)
-                    .ok_or_else(|| Error::usage("an input of the graph is not given").field(name))?;
+                    .ok_or_else(|| Error::usage("an input of the graph is missing").field(name))?;
                 check(value, info).map_err(|error| error.field(name))?;
                 Ok(value)
             })
             .collect()
     }
 
-    /// Runs a node's kernels on what is held, and holds what they make. `given` are the graph's inputs, where the host has them.
+    /// Runs a node's kernels on the buffers of `held`, and adds its outputs to them. `given` are the graph's inputs,
+    /// if the host has them.
     fn run_step(
         &self,
         device: &mut Device,
@@ -184,7 +183,7 @@ impl Program<'_> {
         Value::new(self.info(id)?.shape.clone(), device.backend.download(buffer)?)
     }
 
-    /// What a load puts on the device, before it is rounded to what that holds.
+    /// Returns the values of a load, before they are rounded to the device's type.
     pub(super) fn fetch_load(&self, load: &Load) -> Result<Array> {
         match load {
             Load::Constant { value, len } => Ok(Array::F64(vec![*value; *len])),
@@ -193,7 +192,7 @@ impl Program<'_> {
                 let is_integer = matches!(array, Array::I32(_));
                 let fits = is_integer == (*numbers == Numbers::Integer || scale.is_some());
                 if !fits || array.len() != *len {
-                    return Err(Error::corrupt("a tensor has other elements than it says")
+                    return Err(Error::corrupt("a tensor has other elements than its description")
                         .tensor(name)
                         .found(format!("{} of type {:?}", array.len(), array.element()))
                         .expected(format!("{len}")));
@@ -207,26 +206,26 @@ impl Program<'_> {
     }
 }
 
-/// Whether a value is what the program was made for.
+/// Fails if a value has another shape or kind than the program was built for.
 pub(super) fn check(value: &Value, info: &Info) -> Result<()> {
     let is_integer = matches!(value.array, Array::I32(_));
     if value.shape != info.shape || value.array.len() != info.len() {
-        return Err(Error::usage("a value has another shape than the program was made for")
+        return Err(Error::usage("a value has another shape than the program was built for")
             .found(show(&value.shape))
             .expected(show(&info.shape)));
     }
     if is_integer != (info.numbers == Numbers::Integer) {
-        return Err(Error::usage("a value has elements of another kind than the program takes")
+        return Err(Error::usage("a value has elements of another kind than the program was built for")
             .found(format!("{:?}", value.array.element()))
             .expected(if is_integer { "real numbers" } else { "integers" }));
     }
     Ok(())
 }
 
-/// Refuses indices that are not below `bound`: what a kernel would do with them is not stated.
+/// Fails for indices that are not below `bound`, for which kernels are not defined.
 fn indices(array: &Array, bound: usize, padded: bool) -> Result<()> {
     let Array::I32(indices) = array else {
-        return Err(Error::corrupt("indices are integers").found(format!("{:?}", array.element())));
+        return Err(Error::corrupt("indices must be integers").found(format!("{:?}", array.element())));
     };
     let is_wrong = |index: i32| match usize::try_from(index) {
         Ok(index) => index >= bound,
@@ -243,7 +242,7 @@ fn indices(array: &Array, bound: usize, padded: bool) -> Result<()> {
     }
 }
 
-/// A backend, and the buffers that are in use: they are freed whatever happens.
+/// A backend and its buffers in use, which are freed when this is dropped.
 pub(super) struct Device<'b> {
     backend: &'b mut dyn Backend,
     used: Vec<BufferId>,

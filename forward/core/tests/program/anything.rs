@@ -1,11 +1,11 @@
-//! Nodes that say anything: each is refused, or runs.
+//! Random nodes: each is refused or runs.
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, Node, Op};
 use ckpt_forward::{Arithmetic, Cpu, Program, Random, Value};
 use std::collections::BTreeMap;
 
-/// An operator, its attributes, its roles with the axes of their tensors, and the rank of each value that it takes.
+/// An operator, its attributes, its roles with the axes of their tensors, and the rank of each input.
 type Form = (Op, &'static [&'static str], &'static [(&'static str, &'static [Axis])], &'static [usize]);
 
 const WINDOW: &[&str] = &["kernel_shape", "strides", "pads", "dilations", "ceil_mode", "auto_pad"];
@@ -73,7 +73,7 @@ const FORMS: [Form; 30] = [
     (Op::Bias, &[], &[("bias", &[Axis::Bucket, Axis::Out])], &[2, 1]),
 ];
 
-/// Mostly 2, so that things fit each other now and then.
+/// Mostly 2, so that shapes sometimes fit.
 fn length(random: &mut Random) -> usize {
     [2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 3, 0][random.between(0, 11)]
 }
@@ -128,7 +128,7 @@ fn anything(random: &mut Random) -> (Node, Vec<Value>, Tensors) {
 }
 
 #[test]
-fn whatever_a_node_says_it_is_refused_or_runs() {
+fn any_node_is_refused_or_runs() {
     let mut random = Random::new(12);
     let (mut ran, mut refused) = (BTreeMap::new(), 0);
     for _ in 0..60_000 {
@@ -140,7 +140,7 @@ fn whatever_a_node_says_it_is_refused_or_runs() {
             graph.inputs.iter().zip(&inputs).map(|(input, value)| (input.name.clone(), value.shape.clone()));
         match Program::with_memory(&graph, &tensors, &shapes.collect(), 1 << 20) {
             Ok(program) => {
-                // That an index finds nothing in an empty table is found when it runs.
+                // An index into an empty table is found only at run time.
                 let _ = program.run(&mut Cpu::new(Arithmetic::F32), &program.random_inputs(1), &mut ());
                 *ran.entry(op).or_insert(0) += 1;
             }

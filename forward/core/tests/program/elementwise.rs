@@ -1,4 +1,4 @@
-//! One element at a time.
+//! Elementwise functions.
 
 use crate::support::*;
 use ckpt_api::{Attribute, Node, Op};
@@ -96,7 +96,7 @@ proptest! {
 }
 
 #[test]
-fn nan_stays_nan_and_the_ends_of_functions_are_their_limits() {
+fn nan_stays_nan_and_infinities_give_the_limits_of_functions() {
     let x = real(&[3], &[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
     for (op, high, low) in [
         (Op::Relu, f64::INFINITY, 0.0),

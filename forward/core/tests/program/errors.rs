@@ -1,4 +1,4 @@
-//! What cannot run is refused before it runs, and the error names the node.
+//! Graphs that cannot run are refused before they run, and the error names the node.
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, DType, Graph, Kind, Node, Op, Value as Open};
@@ -27,7 +27,7 @@ fn tensors() -> Tensors {
         .edit("flags", |tensor| tensor.dtype = DType::Bool)
 }
 
-/// A refusal: the node, what it takes, and what the error must say besides the node's name.
+/// A refusal: the node, its inputs, the kind of error, and what the error must contain besides the node's name.
 type Refusal = (Node, Vec<Value>, Kind, &'static [&'static str]);
 
 fn node(op: Op) -> Node {
@@ -56,14 +56,14 @@ fn of_tensors() -> Vec<Refusal> {
     vec![
         (dense("w"), vec![zeros(&[4, 5])], Corrupt, &["[4, 5]", "3 features"]),
         (dense("w"), vec![zeros(&[3])], Corrupt, &["[3]", "batch"]),
-        (dense("w"), vec![], Corrupt, &["lacks a value"]),
-        (dense("w"), vec![zeros(&[4, 3]), zeros(&[1])], Corrupt, &["2 values", "1 for Gemm"]),
+        (dense("w"), vec![], Corrupt, &["lacks an input"]),
+        (dense("w"), vec![zeros(&[4, 3]), zeros(&[1])], Corrupt, &["2 inputs", "1 for Gemm"]),
         (dense("w"), vec![integer(&[4, 3], &[0; 12])], Usage, &["another kind"]),
         (dense("w").parameter("bias", "b3"), x(), Corrupt, &["b3", "3 on axis out", "2"]),
         (dense("w").parameter("scale", "b"), x(), Unsupported, &["'scale'", "weight, bias"]),
         (dense("w").attribute("alpha", Attribute::Float(2.0)), x(), Corrupt, &["alpha", "2"]),
         (dense("w").attribute("beat", Attribute::Int(1)), x(), Unsupported, &["'beat'"]),
-        (dense("gone"), x(), Corrupt, &["gone", "not there"]),
+        (dense("gone"), x(), Corrupt, &["gone", "does not exist"]),
         (dense("open"), x(), Usage, &["open", "axes in out", "--arch"]),
         (dense("flags"), x(), Unsupported, &["flags", "bool"]),
         (dense("table"), x(), Corrupt, &["table", "feature of length 5"]),
@@ -105,7 +105,7 @@ fn of_images() -> Vec<Refusal> {
             &["pads", "[1, 0, 0, 0]", "auto_pad"],
         ),
         (node(Op::MaxPool), image(), Corrupt, &["kernel_shape"]),
-        (pool().attribute("pads", ints(&[2, 0, 0, 0])), image(), Unsupported, &["nothing but padding"]),
+        (pool().attribute("pads", ints(&[2, 0, 0, 0])), image(), Unsupported, &["only padding"]),
         (pool().attribute("ceil_mode", Attribute::Int(2)), image(), Corrupt, &["ceil_mode", "0 or 1"]),
         (node(Op::GlobalAveragePool), vec![zeros(&[1, 3, 0, 5])], Corrupt, &["pixels"]),
         (node(Op::StaticFeatures), image(), Corrupt, &["[N, 4, H, W]"]),
@@ -140,7 +140,7 @@ fn of_moves() -> Vec<Refusal> {
         (node(Op::Reshape).attribute("shape", ints(&[-1, -1])), x(), Corrupt, &["[-1, -1]"]),
         (node(Op::Transpose).attribute("perm", ints(&[0, 0])), x(), Corrupt, &["perm", "[0, 0]"]),
         (node(Op::Softmax).attribute("axis", Attribute::Int(-2)), x(), Corrupt, &["axis", "-2"]),
-        (slice(-1), x(), Unsupported, &["backwards"]),
+        (slice(-1), x(), Unsupported, &["positive steps"]),
         (slice(0), x(), Unsupported, &["a step of 0"]),
         (pad("unspecified"), x(), Usage, &["border", "--set"]),
         (pad("reflect"), x(), Unsupported, &["'reflect'"]),
@@ -158,11 +158,11 @@ fn of_moves() -> Vec<Refusal> {
 }
 
 #[test]
-fn a_node_that_does_not_fit_is_named_with_what_was_found_and_expected() {
+fn a_node_that_does_not_fit_is_named_with_what_is_found_and_expected() {
     let mut seen = 0;
     for (node, inputs, kind, parts) in of_tensors().into_iter().chain(of_images()).chain(of_moves()) {
         let name = format!("{} {parts:?}", node.op);
-        let Err(error) = run(node, &inputs, &tensors()) else { panic!("{name}: nothing is refused") };
+        let Err(error) = run(node, &inputs, &tensors()) else { panic!("{name}: not refused") };
         let text = error.to_string();
         assert_eq!(error.kind(), kind, "{name}: {text}");
         assert!(parts.iter().all(|part| text.contains(part)), "{name}: {text}");
@@ -216,13 +216,13 @@ fn an_index_that_the_graph_moved_is_checked_too() {
 }
 
 #[test]
-fn inputs_other_than_the_graphs_are_refused_by_name() {
+fn unknown_missing_and_misshaped_inputs_are_refused_by_name() {
     let (graph, tensors) = (embedding(), tensors());
     let shapes = |name: &str, shape: &[usize]| BTreeMap::from([(name.to_owned(), shape.to_vec())]);
     for (shapes, parts) in [
-        (shapes("x1", &[2]), ["x1", "does not take"]),
+        (shapes("x1", &[2]), ["x1", "no such input"]),
         (shapes("x0", &[2, 2]), ["x0", "[2, 2]"]),
-        (BTreeMap::new(), ["x0", "not given"]),
+        (BTreeMap::new(), ["x0", "is missing"]),
     ] {
         let error = Program::new(&graph, &tensors, &shapes).err().unwrap();
         assert_eq!(error.kind(), Kind::Usage);
@@ -236,7 +236,7 @@ fn inputs_other_than_the_graphs_are_refused_by_name() {
 }
 
 #[test]
-fn a_graph_that_gives_another_shape_than_it_says_is_refused() {
+fn a_graph_whose_output_has_another_shape_than_stated_is_refused() {
     let (mut graph, tensors) = (embedding(), tensors());
     graph.outputs[0].shape = vec![None, Some(3)];
     let error =
@@ -245,7 +245,7 @@ fn a_graph_that_gives_another_shape_than_it_says_is_refused() {
 }
 
 #[test]
-fn activations_that_are_not_stated_are_asked_for() {
+fn an_unknown_activation_is_refused_with_help() {
     let graph = Graph::sequential(
         "",
         vec![None, Some(3)],
@@ -259,7 +259,7 @@ fn activations_that_are_not_stated_are_asked_for() {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_refused_before_anything_is_allocated() {
+fn a_graph_that_does_not_fit_into_memory_is_refused_before_allocation() {
     let (graph, tensors) = (embedding(), tensors());
     let shapes = |rows| BTreeMap::from([("x0".to_owned(), vec![rows])]);
     // 2 GiB of indices, and 4 GiB of rows.

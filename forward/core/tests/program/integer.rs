@@ -1,4 +1,4 @@
-//! Integer inference, as engines compute it.
+//! Integer inference, compared with the formulas of engines.
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Quantization, Value as Open};
@@ -68,7 +68,7 @@ fn evaluate(graph: &Graph, tensors: &Tensors, inputs: &BTreeMap<String, Value>) 
     made.pop_first().unwrap().1
 }
 
-/// Weights of a net with 12 features and 4 neurons, all of random integers.
+/// Random integer weights of a network with 12 features and 4 neurons.
 fn small(random: &mut Random) -> (Tensors, [Vec<i32>; 4]) {
     let mut values = |shape: &[usize], most: i32| {
         let len = shape.iter().product();
@@ -110,7 +110,7 @@ fn by_hand([w0, b0, w1, b1]: &[Vec<i32>; 4], sides: [&[i32]; 2], squared: bool) 
 }
 
 #[test]
-fn integer_inference_is_what_engines_compute_with_screlu_and_with_crelu() {
+fn integer_inference_equals_that_of_engines_with_screlu_and_with_crelu() {
     let mut random = Random::new(3);
     let mut seen = 0;
     for squared in [true, false] {
@@ -129,7 +129,7 @@ fn integer_inference_is_what_engines_compute_with_screlu_and_with_crelu() {
 }
 
 #[test]
-fn a_quantized_network_computes_with_real_numbers_unless_asked_otherwise() {
+fn a_quantized_network_computes_with_real_numbers_by_default() {
     let mut random = Random::new(4);
     let (tensors, _) = small(&mut random);
     let graph = network(true, false);
@@ -144,7 +144,7 @@ fn a_quantized_network_computes_with_real_numbers_unless_asked_otherwise() {
 }
 
 #[test]
-fn what_is_not_quantized_is_computed_with_real_numbers() {
+fn layers_that_are_not_quantized_compute_with_real_numbers() {
     let mut random = Random::new(5);
     let (tensors, _) = small(&mut random);
     let tensors = tensors.with("l1b", &[Axis::Out], &real(&[1], &[0.25]));
@@ -158,7 +158,7 @@ fn what_is_not_quantized_is_computed_with_real_numbers() {
 }
 
 #[test]
-fn a_name_that_a_graph_has_already_is_not_taken_twice() {
+fn new_nodes_get_names_that_the_graph_does_not_have() {
     let mut random = Random::new(7);
     let (tensors, _) = small(&mut random);
     let plain = network(true, false);
@@ -180,7 +180,7 @@ fn a_name_that_a_graph_has_already_is_not_taken_twice() {
 }
 
 #[test]
-fn scales_that_do_not_fit_are_refused_and_the_layer_is_named() {
+fn scales_that_do_not_fit_are_refused_with_the_layer() {
     let mut random = Random::new(6);
     let (tensors, _) = small(&mut random);
     let tensors = quantized(tensors, "l1b", 63);
@@ -193,7 +193,7 @@ fn scales_that_do_not_fit_are_refused_and_the_layer_is_named() {
 }
 
 #[test]
-fn an_integer_that_leaves_32_bits_is_an_error() {
+fn an_integer_that_exceeds_32_bits_is_an_error() {
     let tensors = Tensors::default()
         .with("w", &[Axis::In, Axis::Out], &integer(&[2, 1], &[i32::MAX, 1]))
         .with("t", &[Axis::Feature, Axis::Out], &integer(&[1, 2], &[1, 1]));
@@ -210,9 +210,9 @@ fn an_integer_that_leaves_32_bits_is_an_error() {
     assert!(error.contains("32 bits") && error.contains("sum"), "{error}");
 }
 
-/// The entries of a network that bullet wrote, and its integer evaluation by the engine's code that it comes with.
+/// Networks that bullet wrote, evaluated by the engine code that comes with it.
 #[test]
-fn the_integer_evaluations_of_real_networks_are_met() {
+fn the_integer_evaluations_of_real_networks_are_reproduced() {
     let Some(cases) = std::env::var_os("CKPT_CASES").map(std::path::PathBuf::from) else {
         println!("skipped: CKPT_CASES is not set");
         return;

@@ -1,4 +1,4 @@
-//! Products with a matrix, and sums of its columns.
+//! Matrix products, sums of columns, tables and biases.
 
 use crate::support::*;
 use ckpt_api::{Axis, Node, Op};
@@ -139,7 +139,7 @@ proptest! {
 }
 
 #[test]
-fn integers_that_stand_for_real_numbers_are_divided_by_their_scale() {
+fn quantized_integers_are_divided_by_their_scale() {
     let tensors = Tensors::default()
         .with("w", &[Axis::In, Axis::Out], &integer(&[2, 1], &[64, -32]))
         .edit("w", |tensor| {

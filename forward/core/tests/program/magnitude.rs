@@ -1,4 +1,4 @@
-//! The bound on rounding errors: binary32 stays within it, and what is exact is said to be.
+//! The bound on rounding errors holds for binary32, and exact operators are exact.
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, Node, Op};
@@ -7,7 +7,7 @@ use ckpt_forward::{Arithmetic, Cpu, Program, Random, Value};
 /// Unit roundoff of binary32.
 const U: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// How much of its bound each operator's worst error takes; `None` for one that says it is exact, and is.
+/// The share of its bound that an operator's worst error uses; `None` for an operator that is exact.
 fn share(node: &Node, inputs: &[Value], tensors: &Tensors) -> Option<f64> {
     let shapes: Vec<&[usize]> = inputs.iter().map(|value| &value.shape[..]).collect();
     let graph = graph(node.clone(), &shapes, 1);
@@ -94,7 +94,7 @@ fn cases(random: &mut Random) -> Vec<(Node, Vec<Value>, bool)> {
 }
 
 #[test]
-fn binary32_lies_within_the_bound_and_exact_operators_are_exact() {
+fn binary32_stays_within_the_bound_and_exact_operators_are_exact() {
     let mut random = Random::new(11);
     let tensor = |random: &mut Random, shape: &[usize]| reals(random, shape);
     let each = [Axis::Out];

@@ -1,4 +1,4 @@
-//! Every operator, through [`ckpt_forward::Program`], against loops that are written here independently.
+//! Every operator of [`ckpt_forward::Program`], compared with independent loops.
 
 mod anything;
 mod elementwise;

@@ -137,7 +137,7 @@ proptest! {
 }
 
 #[test]
-fn more_axes_than_kernels_take_are_joined() {
+fn more_axes_than_kernels_support_are_merged() {
     let shape = [2, 1, 2, 1, 2, 2, 1, 2, 2, 2, 2];
     let x = reals(&mut Random::new(1), &shape);
     let order = [5, 6, 7, 8, 9, 10, 0, 1, 2, 3, 4];

@@ -1,4 +1,4 @@
-//! Operators over the elements of an axis, and the features of an image.
+//! Normalizations, softmax, and the static features of an image.
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, Node, Op};
@@ -101,7 +101,7 @@ fn the_examples_of_onnx_for_softmax_hold() {
 }
 
 #[test]
-fn a_normalization_without_scale_and_bias_is_that_with_1_and_0() {
+fn a_normalization_without_scale_and_bias_uses_1_and_0() {
     let (mean, variance) = (real(&[2], &[1.0, 2.0]), real(&[2], &[4.0, 9.0]));
     let tensors = Tensors::default().with("m", &[Axis::Out], &mean).with("v", &[Axis::Out], &variance);
     let node = Node::new("n", Op::BatchNormalization).attribute("epsilon", Attribute::Float(0.0));

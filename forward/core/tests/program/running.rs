@@ -1,4 +1,4 @@
-//! Running a whole graph.
+//! Whole graphs.
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, Graph, Node, Op, Result, Value as Open};
@@ -8,7 +8,7 @@ use ckpt_forward::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Two layers with ReLU between them, and the first one's result added at the end.
+/// Two layers with ReLU between them; the result of the first is added at the end.
 fn residual() -> (Graph, Tensors) {
     let mut random = Random::new(7);
     let tensors = Tensors::default()
@@ -26,7 +26,7 @@ fn residual() -> (Graph, Tensors) {
     (graph, tensors)
 }
 
-/// A CPU that counts.
+/// A CPU that counts calls and buffers.
 struct Counting {
     cpu: Cpu,
     held: BTreeSet<BufferId>,
@@ -78,7 +78,7 @@ impl Backend for Counting {
 }
 
 #[test]
-fn values_and_tensors_are_freed_after_their_last_use_and_only_results_come_back() {
+fn values_and_tensors_are_freed_after_their_last_use_and_only_outputs_are_copied_back() {
     let (graph, tensors) = residual();
     let program = Program::new(&graph, &tensors, &default_shapes(&graph, &tensors, 3)).unwrap();
     let mut backend = Counting::new();
@@ -102,7 +102,7 @@ fn an_error_leaves_nothing_on_the_device() {
     assert!(backend.held.is_empty());
 }
 
-/// Keeps what it sees.
+/// Keeps the values that it receives.
 #[derive(Default)]
 struct Recorder {
     only: Option<usize>,
@@ -121,7 +121,7 @@ impl Observer for Recorder {
 }
 
 #[test]
-fn an_observer_sees_the_values_that_it_wants_and_nodes_run_alone_make_the_same() {
+fn an_observer_receives_the_values_that_it_wants_and_single_nodes_compute_the_same() {
     let (graph, tensors) = residual();
     let program = Program::new(&graph, &tensors, &default_shapes(&graph, &tensors, 3)).unwrap();
     let inputs = program.random_inputs(5);
@@ -186,7 +186,7 @@ fn binary32_sums_in_ascending_order_without_fusing() {
 }
 
 #[test]
-fn inputs_have_default_shapes_and_random_values_within_what_the_graph_takes() {
+fn inputs_have_default_shapes_and_random_values_in_the_range_of_the_graph() {
     let tensors = Tensors::default()
         .with("l0w", &[Axis::Bucket, Axis::Feature, Axis::Out], &reals(&mut Random::new(1), &[2, 3, 4]))
         .with("l1w", &[Axis::Bucket, Axis::In, Axis::Out], &reals(&mut Random::new(2), &[5, 4, 1]))
@@ -238,7 +238,7 @@ fn inputs_have_default_shapes_and_random_values_within_what_the_graph_takes() {
 }
 
 #[test]
-fn a_graph_may_give_what_it_takes_and_one_value_under_several_nodes() {
+fn an_output_may_be_an_input_and_one_value_may_have_several_uses() {
     let mut graph = graph(Node::new("relu", Op::Relu), &[&[2]], 1);
     let open = |name: &str| Open { name: name.into(), shape: vec![Some(2)] };
     graph.outputs = vec![open("y0"), open("x0")];
@@ -254,7 +254,7 @@ fn a_graph_may_give_what_it_takes_and_one_value_under_several_nodes() {
 }
 
 #[test]
-fn a_free_axis_that_a_matrix_is_multiplied_with_has_its_length() {
+fn a_free_axis_has_the_length_of_the_matrix_that_it_is_multiplied_with() {
     let tensors = Tensors::default().with("w", &[Axis::Out, Axis::In], &real(&[2, 7], &[0.0; 14]));
     let graph = graph(Node::new("dense", Op::Gemm).parameter("weight", "w"), &[&[0, 0]], 1);
     assert_eq!(default_shapes(&graph, &tensors, 3)["x0"], [3, 7]);

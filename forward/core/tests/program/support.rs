@@ -18,7 +18,7 @@ impl Tensors {
         self
     }
 
-    /// Changes what is said of a tensor.
+    /// Changes the description of a tensor.
     pub fn edit(mut self, name: &str, change: impl FnOnce(&mut Tensor)) -> Self {
         change(&mut self.0.get_mut(name).unwrap().0);
         self
@@ -35,29 +35,29 @@ impl Parameters for Tensors {
     }
 }
 
-/// Real numbers in −1..1.
+/// Random real numbers in −1..1.
 pub fn reals(random: &mut Random, shape: &[usize]) -> Value {
     let len = shape.iter().product();
     Value::new(shape, Array::F64((0..len).map(|_| random.real()).collect())).unwrap()
 }
 
-/// Given real numbers.
+/// A value of these real numbers.
 pub fn real(shape: &[usize], values: &[f64]) -> Value {
     Value::new(shape, Array::F64(values.to_vec())).unwrap()
 }
 
-/// Given integers.
+/// A value of these integers.
 pub fn integer(shape: &[usize], values: &[i32]) -> Value {
     Value::new(shape, Array::I32(values.to_vec())).unwrap()
 }
 
-/// Integers below `bound`.
+/// Random integers below `bound`.
 pub fn indices(random: &mut Random, shape: &[usize], bound: usize) -> Value {
     let len: usize = shape.iter().product();
     integer(shape, &(0..len).map(|_| random.between(0, bound - 1) as i32).collect::<Vec<_>>())
 }
 
-/// The same tensor with its axes in another order: axis `k` of the result is axis `order[k]`.
+/// Reorders the axes of a tensor: axis `k` of the result is axis `order[k]`.
 pub fn reorder(value: &Value, order: &[usize]) -> Value {
     let from = value.array.to_f64();
     let shape: Vec<usize> = order.iter().map(|axis| value.shape[*axis]).collect();
@@ -83,7 +83,7 @@ pub fn reorder(value: &Value, order: &[usize]) -> Value {
     Value::new(shape, array).unwrap()
 }
 
-/// The graph of one node that takes `inputs` values, called `x0`, `x1`, …, and makes `outputs`, called `y0`, ….
+/// A graph of one node with inputs `x0`, `x1`, … and outputs `y0`, `y1`, ….
 pub fn graph(mut node: Node, inputs: &[&[usize]], outputs: usize) -> Graph {
     node.inputs = (0..inputs.len()).map(|i| format!("x{i}")).collect();
     node.outputs = (0..outputs).map(|i| format!("y{i}")).collect();
@@ -95,7 +95,7 @@ pub fn graph(mut node: Node, inputs: &[&[usize]], outputs: usize) -> Graph {
     Graph { name: String::new(), inputs: inputs.collect(), outputs: Vec::new(), nodes: vec![node] }
 }
 
-/// What a node makes of `inputs`, in binary64.
+/// Runs a node in binary64.
 pub fn run_all(node: Node, inputs: &[Value], tensors: &Tensors, outputs: usize) -> Result<Vec<Value>> {
     let shapes: Vec<&[usize]> = inputs.iter().map(|value| &value.shape[..]).collect();
     let graph = graph(node, &shapes, outputs);
@@ -105,12 +105,12 @@ pub fn run_all(node: Node, inputs: &[Value], tensors: &Tensors, outputs: usize) 
     program.run_node(0, &mut Cpu::new(Arithmetic::F64), inputs)
 }
 
-/// As [`run_all`], for a node that makes one value.
+/// Runs a node with one output in binary64.
 pub fn run(node: Node, inputs: &[Value], tensors: &Tensors) -> Result<Value> {
     run_all(node, inputs, tensors, 1).map(|mut made| made.remove(0))
 }
 
-/// Fails unless the two are the same within a few roundings of binary64.
+/// Fails unless the two are equal within a few roundings of binary64.
 #[track_caller]
 pub fn assert_close(found: &Value, shape: &[usize], expected: &[f64]) {
     assert_eq!(found.shape, shape);

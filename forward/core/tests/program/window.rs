@@ -180,13 +180,13 @@ proptest! {
     }
 }
 
-/// The same side with less padding than would leave a window without a place of the image.
+/// Reduces the padding so that every window covers some place of the image.
 fn within(side: Side) -> Side {
     let most = if side.dilation == 1 { side.kernel - 1 } else { 0 };
     Side { before: side.before.min(most), after: side.after.min(most), ..side }
 }
 
-/// An image, the shape that comes out, and what each window covers of it.
+/// An image, the shape of the output, and the elements that each window covers.
 fn windows(
     batch: usize,
     channels: usize,
@@ -237,7 +237,7 @@ fn the_examples_of_onnx_for_max_pool_hold() {
     assert_close(&pool(Op::MaxPool, 3, &same, square(5)), &[1, 1, 3, 3], &expected);
     let ceil = [two()[0].clone(), ("ceil_mode", Attribute::Int(1))];
     assert_close(&pool(Op::MaxPool, 3, &ceil, square(4)), &[1, 1, 2, 2], &[11., 12., 15., 16.]);
-    // maxpool_2d_ceil_output_size_reduce_by_one: a last window that would begin in the padding is left out.
+    // maxpool_2d_ceil_output_size_reduce_by_one: a last window that would start in the padding is left out.
     let image = real(&[1, 1, 2, 2], &[1., 2., 3., 4.]);
     assert_close(&pool(Op::MaxPool, 1, &ceil, image), &[1, 1, 1, 1], &[1.]);
     let dilated = [("dilations", ints(&[2, 2]))];
@@ -287,7 +287,7 @@ fn the_examples_of_onnx_for_conv_hold() {
 }
 
 #[test]
-fn an_odd_padding_lies_behind_with_same_upper_and_before_with_same_lower() {
+fn the_extra_element_of_odd_padding_is_behind_for_same_upper_and_before_for_same_lower() {
     let upper = pool(Op::MaxPool, 2, &[("auto_pad", text("SAME_UPPER"))], square(3));
     assert_close(&upper, &[1, 1, 3, 3], &[5., 6., 6., 8., 9., 9., 8., 9., 9.]);
     let lower = pool(Op::MaxPool, 2, &[("auto_pad", text("SAME_LOWER"))], square(3));

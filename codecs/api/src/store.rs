@@ -1,0 +1,216 @@
+//! Places that hold named files: the reading half of a store.
+
+use crate::read_at::ReadAt;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// A place that holds named files: a directory, memory, a bucket.
+///
+/// Names use `/`, are relative to the place, and never leave it: [`crate::Input`] refuses absolute names and `..`
+/// before it asks.
+pub trait ReadStore: fmt::Debug + Send + Sync {
+    /// Names of the files directly in `directory` (empty for the place itself), in any order. May stop after `most + 1`
+    /// names.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`].
+    fn list(&self, directory: &str, most: u64) -> Result<Vec<String>>;
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`] where there is none; [`crate::Kind::Usage`] for something that is no regular file.
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
+
+    /// Whether `name` is a file (not a directory, pipe or device).
+    fn has(&self, name: &str) -> bool;
+
+    /// Whether `name` is a directory, or what names of files below one begin with.
+    fn has_directory(&self, name: &str) -> bool;
+
+    /// The name as people should see it in messages.
+    fn display(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
+    /// Where the file lies on this machine; `None` where it does not.
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        let _ = name;
+        None
+    }
+
+    /// The place's address: equal for two that are the same place. `None` where it has none.
+    fn location(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The files below a directory of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory(PathBuf);
+
+impl Directory {
+    /// The directory at `path`; `.` where it is empty.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Directory(if path.as_os_str().is_empty() { PathBuf::from(".") } else { path })
+    }
+
+    /// Its path.
+    pub fn root(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl ReadStore for Directory {
+    fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        let path = self.0.join(directory);
+        let cannot = |error| Error::io("cannot list the directory", error).file(path.display().to_string());
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&path).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
+                names.push(name);
+                if names.len() as u64 > most {
+                    break;
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        open_regular(&self.0.join(name), &self.display(name))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        fs::metadata(self.0.join(name)).is_ok_and(|meta| meta.is_file())
+    }
+
+    fn has_directory(&self, name: &str) -> bool {
+        self.0.join(name).is_dir()
+    }
+
+    fn display(&self, name: &str) -> String {
+        if name.is_empty() {
+            self.0.display().to_string()
+        } else if self.0.as_os_str() == "." {
+            name.to_owned()
+        } else {
+            self.0.join(name).display().to_string()
+        }
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        Some(if name.is_empty() { self.0.clone() } else { self.0.join(name) })
+    }
+
+    fn location(&self) -> Option<String> {
+        Some(std::path::absolute(&self.0).ok()?.to_str()?.to_owned())
+    }
+}
+
+/// Opens a file of this machine that errors call `shown`.
+///
+/// # Errors
+/// [`crate::Kind::Io`]; [`crate::Kind::Usage`] for something that is no regular file.
+pub fn open_regular(path: &Path, shown: &str) -> Result<Arc<dyn ReadAt>> {
+    let cannot = |error| Error::io("cannot open the file", error).file(shown);
+    // Opening a pipe would wait for a writer: look before.
+    if !fs::metadata(path).map_err(cannot)?.is_file() {
+        return Err(Error::usage("not a regular file").file(shown));
+    }
+    Ok(Arc::new(fs::File::open(path).map_err(cannot)?))
+}
+
+/// Files by name, wherever their bytes are.
+impl ReadStore for BTreeMap<String, Arc<dyn ReadAt>> {
+    fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        let below = self.keys().filter_map(|name| name.strip_prefix(&prefix));
+        let direct = below.filter(|name| !name.contains('/')).map(str::to_owned);
+        Ok(direct.take(usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1)).collect())
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        let missing = || Error::io("cannot open the file", io::ErrorKind::NotFound.into()).file(name);
+        self.get(name).cloned().ok_or_else(missing)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.contains_key(name)
+    }
+
+    fn has_directory(&self, name: &str) -> bool {
+        let below = format!("{name}/");
+        self.range(below.clone()..).next().is_some_and(|(first, _)| first.starts_with(&below))
+    }
+}
+
+/// What of a store lies below one of its directories.
+#[derive(Debug)]
+pub(crate) struct Below {
+    pub(crate) store: Arc<dyn ReadStore>,
+    pub(crate) directory: String,
+}
+
+impl Below {
+    fn within(&self, name: &str) -> String {
+        match name {
+            "" => self.directory.clone(),
+            name => format!("{}/{name}", self.directory),
+        }
+    }
+}
+
+impl ReadStore for Below {
+    fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.store.list(&self.within(directory), most)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        self.store.open(&self.within(name))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.store.has(&self.within(name))
+    }
+
+    fn has_directory(&self, name: &str) -> bool {
+        self.store.has_directory(&self.within(name))
+    }
+
+    fn display(&self, name: &str) -> String {
+        self.store.display(&self.within(name))
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.store.path(&self.within(name))
+    }
+
+    fn location(&self) -> Option<String> {
+        Some(format!("{}/{}", self.store.location()?, self.directory))
+    }
+}
+
+/// Checks that a name from a file stays below its directory.
+///
+/// # Errors
+/// [`crate::Kind::Corrupt`].
+pub(crate) fn checked(name: &str) -> Result<()> {
+    let inside = !name.is_empty()
+        && !name.contains(['\0', '\\'])
+        && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    if inside {
+        Ok(())
+    } else {
+        Err(Error::corrupt("the name leaves the input's directory")
+            .found(format!("'{}'", name.escape_debug()))
+            .expected("a file beside the input"))
+    }
+}

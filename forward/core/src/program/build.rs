@@ -1,0 +1,160 @@
+//! Builds a program: infers shapes, lowers nodes, checks the memory.
+
+use super::memory::{DEFAULT_MEMORY, Lifetimes, check_inputs, peak};
+use super::shapes::{bind_inputs, fits, show_stated};
+use super::step::{Step, no_such};
+use crate::lower::{Info, lower, show};
+use crate::value::{Numbers, Parameters};
+use ckpt_api::{Error, Graph, Node, Result};
+use std::collections::{BTreeMap, HashMap};
+
+/// A graph bound to its tensors, with all shapes known and checked, ready to run on any backend.
+///
+/// Values on the device are freed after their last use. Tensors are loaded for the node that uses them, and freed after
+/// it.
+pub struct Program<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) parameters: &'a dyn Parameters,
+    /// All values by index; the graph's inputs come first.
+    pub(super) values: Vec<(String, Info)>,
+    pub(super) steps: Vec<Step>,
+    /// The values that are the graph's outputs.
+    pub(super) outputs: Vec<usize>,
+    pub(super) lifetimes: Lifetimes,
+    peak: u64,
+}
+
+/// A value of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ValueInfo<'p> {
+    /// Name.
+    pub name: &'p str,
+    /// Length of each axis.
+    pub shape: &'p [usize],
+    /// Kind of its elements.
+    pub numbers: Numbers,
+}
+
+/// A node of a program.
+#[derive(Clone, Debug)]
+pub struct NodeInfo<'p> {
+    /// The node.
+    pub node: &'p Node,
+    /// The node's inputs, without those that it leaves out.
+    pub inputs: Vec<ValueInfo<'p>>,
+    /// The node's outputs.
+    pub outputs: Vec<ValueInfo<'p>>,
+}
+
+impl<'a> Program<'a> {
+    /// Infers and checks all shapes, starting from those of the graph's inputs, and lowers all nodes to kernels.
+    /// [`default_shapes`](super::default_shapes) returns shapes that fit a graph.
+    ///
+    /// # Errors
+    /// Naming the node as the field: [`ckpt_api::Kind::Corrupt`] for shapes or tensors that do not fit together,
+    /// [`ckpt_api::Kind::Unsupported`] for operators and attributes that are not supported, [`ckpt_api::Kind::Usage`]
+    /// for inputs that do not fit the graph and for information that the source lacks (activations, borders, axes),
+    /// [`ckpt_api::Kind::Limit`] for more than [`DEFAULT_MEMORY`].
+    pub fn new(
+        graph: &'a Graph,
+        parameters: &'a dyn Parameters,
+        inputs: &BTreeMap<String, Vec<usize>>,
+    ) -> Result<Self> {
+        Self::with_memory(graph, parameters, inputs, DEFAULT_MEMORY)
+    }
+
+    /// As [`Program::new`], with at most `memory` bytes for values and tensors at a time, counted as binary64.
+    ///
+    /// # Errors
+    /// As [`Program::new`].
+    pub fn with_memory(
+        graph: &'a Graph,
+        parameters: &'a dyn Parameters,
+        inputs: &BTreeMap<String, Vec<usize>>,
+        memory: u64,
+    ) -> Result<Self> {
+        graph.check()?;
+        graph.require_activations()?;
+        let mut values = bind_inputs(graph, inputs)?;
+        check_inputs(&values, memory)?;
+        let mut by_name: HashMap<&str, usize> =
+            graph.inputs.iter().enumerate().map(|(id, input)| (input.name.as_str(), id)).collect();
+        let mut steps = Vec::with_capacity(graph.nodes.len());
+        for node in &graph.nodes {
+            let step = Step::new(node, &by_name, values.len(), |ids| {
+                let infos: Vec<Option<&Info>> = ids.iter().map(|id| Some(&values.get((*id)?)?.1)).collect();
+                lower(node, &infos, parameters)
+            })?;
+            by_name.extend(node.outputs.iter().map(String::as_str).zip(step.outputs.iter().copied()));
+            values.extend(node.outputs.iter().cloned().zip(step.lowered.outputs.iter().cloned()));
+            steps.push(step);
+        }
+        let outputs = find_outputs(graph, &by_name, &values)?;
+        let lifetimes = Lifetimes::new(&steps, &outputs, values.len());
+        let peak = peak(graph, &steps, &values, &lifetimes, memory)?;
+        Ok(Program { graph, parameters, values, steps, outputs, lifetimes, peak })
+    }
+
+    /// Returns the graph's inputs, in its order.
+    pub fn inputs(&self) -> impl Iterator<Item = ValueInfo<'_>> {
+        (0..self.graph.inputs.len()).filter_map(|id| self.value(id))
+    }
+
+    /// Returns the graph's outputs, in its order.
+    pub fn outputs(&self) -> impl Iterator<Item = ValueInfo<'_>> {
+        self.outputs.iter().filter_map(|id| self.value(*id))
+    }
+
+    /// Returns the nodes, in the graph's order; their indices are the arguments of [`Program::run_node`].
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeInfo<'_>> {
+        self.graph.nodes.iter().zip(&self.steps).map(|(node, step)| NodeInfo {
+            node,
+            inputs: step.inputs.iter().flatten().filter_map(|id| self.value(*id)).collect(),
+            outputs: step.outputs.iter().filter_map(|id| self.value(*id)).collect(),
+        })
+    }
+
+    /// Returns the most bytes that values and tensors take at a time, counted as binary64.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak
+    }
+
+    /// The graph's inputs.
+    pub(super) fn input_values(&self) -> &[(String, Info)] {
+        self.values.get(..self.graph.inputs.len()).unwrap_or_default()
+    }
+
+    pub(super) fn info(&self, id: usize) -> Result<&Info> {
+        self.values.get(id).map(|(_, info)| info).ok_or_else(|| no_such("value", id))
+    }
+
+    pub(super) fn step(&self, node: usize) -> Result<(&Node, &Step)> {
+        self.graph.nodes.get(node).zip(self.steps.get(node)).ok_or_else(|| no_such("node", node))
+    }
+
+    fn value(&self, id: usize) -> Option<ValueInfo<'_>> {
+        let (name, info) = self.values.get(id)?;
+        Some(ValueInfo { name, shape: &info.shape, numbers: info.numbers })
+    }
+}
+
+/// Finds the graph's outputs among the values, and checks the shapes that it states for them.
+fn find_outputs(
+    graph: &Graph,
+    by_name: &HashMap<&str, usize>,
+    values: &[(String, Info)],
+) -> Result<Vec<usize>> {
+    let mut ids = Vec::with_capacity(graph.outputs.len());
+    for output in &graph.outputs {
+        let found = by_name.get(output.name.as_str()).and_then(|id| Some((*id, values.get(*id)?)));
+        let (id, (_, info)) = found.ok_or_else(|| no_such("value", values.len()))?;
+        if !fits(&output.shape, &info.shape) {
+            return Err(Error::corrupt("an output has another shape than the graph states")
+                .field(&output.name)
+                .found(show(&info.shape))
+                .expected(show_stated(&output.shape)));
+        }
+        ids.push(id);
+    }
+    Ok(ids)
+}

@@ -1,0 +1,118 @@
+//! The shapes of a graph's inputs.
+
+use crate::lower::{Info, show};
+use crate::value::{Numbers, Parameters, count};
+use ckpt_api::{Axis, Error, Graph, Op, Result};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Height and width of an image whose size the graph leaves free.
+const SIDE: usize = 32;
+
+/// Indices of one example whose number the graph leaves free.
+const SLOTS: usize = 32;
+
+/// Returns a shape for each input of a graph.
+///
+/// If the first axis is free, its length is `batch`. Other free axes have the length of the matrix that they are
+/// multiplied with, or else 32 (height and width of an image, indices of a sparse input).
+pub fn default_shapes(
+    graph: &Graph,
+    parameters: &dyn Parameters,
+    batch: usize,
+) -> BTreeMap<String, Vec<usize>> {
+    let (indices, features) = (integers(graph), features(graph, parameters));
+    let shape = |input: &ckpt_api::Value| -> Vec<usize> {
+        let stated = |len: u64| usize::try_from(len).unwrap_or(usize::MAX);
+        let free = |axis: usize| match (axis, input.shape.len()) {
+            (0, _) => batch,
+            (_, 4) => SIDE,
+            _ if indices.contains(input.name.as_str()) => SLOTS,
+            _ => features.get(input.name.as_str()).copied().unwrap_or(SIDE),
+        };
+        input.shape.iter().enumerate().map(|(axis, len)| len.map_or_else(|| free(axis), stated)).collect()
+    };
+    graph.inputs.iter().map(|input| (input.name.clone(), shape(input))).collect()
+}
+
+/// The number of features of each value that is multiplied with a matrix.
+fn features<'g>(graph: &'g Graph, parameters: &dyn Parameters) -> HashMap<&'g str, usize> {
+    let products = graph.nodes.iter().filter(|node| matches!(node.op, Op::Gemm | Op::BucketedGemm));
+    let found = products.filter_map(|node| {
+        let tensor = parameters.tensor(node.parameters.get("weight")?)?;
+        let len = usize::try_from(*tensor.shape.get(tensor.axis(Axis::In)?)?).ok()?;
+        Some((node.inputs.first()?.as_str(), len))
+    });
+    found.collect()
+}
+
+/// Returns the graph's inputs with these shapes.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`] for an unknown or missing input, and for a shape that does not fit.
+pub(super) fn bind_inputs(
+    graph: &Graph,
+    shapes: &BTreeMap<String, Vec<usize>>,
+) -> Result<Vec<(String, Info)>> {
+    let known: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
+    if let Some(name) = shapes.keys().find(|name| !known.contains(name.as_str())) {
+        let names = graph.inputs.iter().map(|input| input.name.as_str());
+        return Err(Error::usage("the graph has no such input")
+            .field(name)
+            .help(ckpt_api::nearest(name, names)));
+    }
+    let indices = integers(graph);
+    let input = |input: &ckpt_api::Value| {
+        let shape = shapes
+            .get(&input.name)
+            .ok_or_else(|| Error::usage("an input of the graph is missing").field(&input.name))?;
+        if !fits(&input.shape, shape) || count(shape).is_none() {
+            return Err(Error::usage("an input has another shape than the graph states")
+                .field(&input.name)
+                .found(show(shape))
+                .expected(show_stated(&input.shape)));
+        }
+        let is_index = indices.contains(input.name.as_str());
+        let numbers = if is_index { Numbers::Integer } else { Numbers::Real };
+        Ok((input.name.clone(), Info { shape: shape.clone(), numbers }))
+    };
+    graph.inputs.iter().map(input).collect()
+}
+
+/// The values that are used as indices, and those that they are moved from.
+fn integers(graph: &Graph) -> HashSet<&str> {
+    let mut indices: HashSet<&str> = HashSet::new();
+    for node in graph.nodes.iter().rev() {
+        let taken: &[usize] = match node.op {
+            Op::FeatureTransformer => &[0, 1],
+            Op::Gather => &[0],
+            Op::BucketedGemm | Op::Bias => &[1],
+            _ => &[],
+        };
+        indices.extend(taken.iter().filter_map(|index| node.inputs.get(*index)).map(String::as_str));
+        if moves(&node.op) && node.outputs.iter().any(|name| indices.contains(name.as_str())) {
+            indices.extend(node.inputs.iter().map(String::as_str));
+        }
+    }
+    indices
+}
+
+/// Whether an operator only moves elements of its inputs.
+pub(super) fn moves(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Identity | Op::Concat | Op::Split | Op::Slice | Op::Reshape | Op::Transpose | Op::Flatten
+    )
+}
+
+/// Whether a shape fits the one that a graph states, whose lengths may be free.
+pub(super) fn fits(stated: &[Option<u64>], shape: &[usize]) -> bool {
+    stated.len() == shape.len()
+        && stated.iter().zip(shape).all(|(stated, len)| stated.is_none_or(|stated| stated == *len as u64))
+}
+
+/// Formats a stated shape for errors, `?` for a free length.
+pub(super) fn show_stated(shape: &[Option<u64>]) -> String {
+    let lens: Vec<String> =
+        shape.iter().map(|len| len.map_or("?".to_owned(), |len| len.to_string())).collect();
+    format!("[{}]", lens.join(", "))
+}

@@ -1,0 +1,51 @@
+//! One node of a program.
+
+use crate::lower::{Lowered, Operand};
+use ckpt_api::{Error, Node, Result};
+use std::collections::HashMap;
+
+/// A node, lowered, with its inputs and outputs as indices of the program's values.
+pub(super) struct Step {
+    pub(super) inputs: Vec<Option<usize>>,
+    pub(super) outputs: Vec<usize>,
+    pub(super) lowered: Lowered,
+}
+
+impl Step {
+    /// Lowers a node, whose outputs are the values from `next` on.
+    ///
+    /// # Errors
+    /// Those of `lower`; [`ckpt_api::Kind::Corrupt`] for another number of outputs than the operator has.
+    pub(super) fn new(
+        node: &Node,
+        by_name: &HashMap<&str, usize>,
+        next: usize,
+        lower: impl FnOnce(&[Option<usize>]) -> Result<Lowered>,
+    ) -> Result<Self> {
+        // Graph::check has seen that all names are known; an empty name is an input that is left out.
+        let inputs: Vec<Option<usize>> =
+            node.inputs.iter().map(|name| by_name.get(name.as_str()).copied()).collect();
+        let lowered = lower(&inputs)?;
+        if lowered.outputs.len() != node.outputs.len() {
+            return Err(Error::corrupt("the layer has another number of outputs than its operator")
+                .field(&node.name)
+                .found(node.outputs.len().to_string())
+                .expected(lowered.outputs.len().to_string()));
+        }
+        let outputs = (next..).take(node.outputs.len()).collect();
+        Ok(Step { inputs, outputs, lowered })
+    }
+
+    /// Returns the value of a kernel's operand, if it is one of the node's inputs.
+    pub(super) fn input(&self, operand: Operand) -> Option<usize> {
+        match operand {
+            Operand::Input(index) => self.inputs.get(index).copied().flatten(),
+            _ => None,
+        }
+    }
+}
+
+/// The error for an index that is out of range.
+pub(super) fn no_such(what: &str, index: usize) -> Error {
+    Error::usage(format!("the program has no such {what}")).found(index.to_string())
+}

@@ -1,0 +1,135 @@
+//! `ckpt run-plan` and `ckpt commit`: a conversion whose items are run by several processes.
+
+use super::Report;
+use super::common::{Bounds, read_text};
+use super::convert::{execution, finished, with_bar};
+use super::plan::size;
+use crate::convert::{Commit, ItemReceipt, Planned};
+use crate::plan::Plan;
+use crate::registry::Registry;
+use crate::resources::Resources;
+use crate::words::count;
+use ckpt_api::{Error, Limit, Limits, Result};
+use clap::Args;
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What both commands take.
+#[derive(Args)]
+struct Shared {
+    /// Plan that `ckpt plan --output` wrote
+    plan: PathBuf,
+    /// Memory to stay within
+    #[arg(long, value_name = "SIZE", default_value = "256m")]
+    max_memory: String,
+    /// Threads; as many as there are processors, at most 4, if left out
+    #[arg(short = 'j', long, value_name = "N")]
+    threads: Option<usize>,
+    /// Do not wait until what is written is on the disk
+    #[arg(long)]
+    no_sync: bool,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    bounds: Bounds,
+}
+
+#[derive(Args)]
+pub(super) struct RunArguments {
+    #[command(flatten)]
+    shared: Shared,
+    /// Items to run, such as 0..128; all if left out
+    #[arg(long, value_name = "A..B")]
+    items: Option<String>,
+    /// Directory for a receipt of each item
+    #[arg(long, value_name = "DIR")]
+    receipts: PathBuf,
+}
+
+#[derive(Args)]
+pub(super) struct CommitArguments {
+    #[command(flatten)]
+    shared: Shared,
+    /// Directory with the receipts of all items
+    receipts: PathBuf,
+    /// Read the output back and compare every tensor with its source before the output gets its name
+    #[arg(long)]
+    verify: bool,
+    /// Write what was done, with the hashes of all files; `ckpt verify --receipt` checks them
+    #[arg(long, value_name = "FILE")]
+    receipt: Option<PathBuf>,
+    /// Remove what the items wrote, and write nothing
+    #[arg(long, conflicts_with_all = ["verify", "receipt"])]
+    discard: bool,
+}
+
+impl Shared {
+    /// The plan, ready to run.
+    fn open(&self, registry: &Registry, reread: bool) -> Result<(Planned, Resources, Limits)> {
+        let limits = self.bounds.limits()?;
+        let text = read_text(&self.plan, &limits, Limit::HeaderBytes)?;
+        let shown = self.plan.display().to_string();
+        let plan = Plan::from_json(&text).map_err(|error| error.file(shown))?;
+        let max_memory = size(&self.max_memory, "--max-memory")?;
+        let resources = Resources { max_memory, threads: self.threads.unwrap_or(0), item_size: 0 };
+        let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)?;
+        Ok((planned, resources, limits))
+    }
+}
+
+pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> Result<Report> {
+    let RunArguments { shared, items, receipts } = arguments;
+    let (planned, _, limits) = shared.open(registry, false)?;
+    let items = match items {
+        Some(text) => range(text)?,
+        None => 0..planned.plan().items().len(),
+    };
+    let shown = || receipts.display().to_string();
+    fs::create_dir_all(receipts)
+        .map_err(|error| Error::io("cannot make the directory for receipts", error).file(shown()))?;
+    let known = ItemReceipt::load_all(receipts, &planned.plan().sha256()?, &limits)?;
+    let execution = execution(!shared.no_sync);
+    let bytes = planned.plan().bytes_written;
+    let save = |receipt: &ItemReceipt| receipt.save(receipts);
+    let wanted = items.len();
+    let ran = with_bar(bytes, shared.quiet, |progress| {
+        planned.run_items(items.clone(), &known, &execution, progress, &save)
+    })?;
+    if json {
+        let report = serde_json::json!({ "items": wanted, "run": ran, "known": wanted - ran });
+        return Ok(super::to_json(&report)?.into());
+    }
+    if !shared.quiet {
+        let known = if ran < wanted { format!("; {} had been run", wanted - ran) } else { String::new() };
+        eprintln!("ran {} of {}{known}", count(ran, "item"), planned.plan().items().len());
+    }
+    Ok(String::new().into())
+}
+
+pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: bool) -> Result<Report> {
+    let started = Instant::now();
+    let CommitArguments { shared, receipts, verify, receipt, discard } = arguments;
+    let (planned, resources, limits) = shared.open(registry, *verify || receipt.is_some())?;
+    if *discard {
+        planned.discard()?;
+        return Ok(String::new().into());
+    }
+    let known = ItemReceipt::load_all(receipts, &planned.plan().sha256()?, &limits)?;
+    let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources };
+    let summary = planned.commit(&known, &options, &execution(!shared.no_sync))?;
+    finished(planned.plan(), &summary, started, shared.quiet, json)
+}
+
+/// `A..B`, from A to before B.
+fn range(text: &str) -> Result<Range<usize>> {
+    let bounds = text.split_once("..").and_then(|(start, end)| Some(start.parse().ok()?..end.parse().ok()?));
+    bounds.ok_or_else(|| {
+        Error::usage("items are not a range")
+            .field("--items")
+            .found(format!("'{text}'"))
+            .expected("the first and the one after the last, such as 0..128")
+    })
+}

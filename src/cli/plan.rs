@@ -1,0 +1,262 @@
+//! `ckpt plan`, and what it shares with `ckpt convert`.
+
+use super::common::{Reading, pairs, route, write_new};
+use super::map::read_mapping;
+use super::render::{self, Table};
+use super::{Report, to_json};
+use crate::convert::{Conversion, Planned};
+use crate::plan::{Plan, Policy};
+use crate::recipe::Transform;
+use crate::registry::Registry;
+use crate::resources::Resources;
+use crate::words::count;
+use ckpt_api::{DType, Error, Result, parse_size};
+use clap::Args;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Write the plan to this file, for run-plan and commit
+    #[arg(long = "output", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Let the plan replace existing output
+    #[arg(long)]
+    force: bool,
+}
+
+/// What to convert, to what, and how.
+#[derive(Args)]
+pub(super) struct Wanted {
+    /// Checkpoint to read
+    pub(super) input: PathBuf,
+    /// Checkpoint to write
+    pub(super) output: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+    /// Format of the output; by its extension if left out
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<String>,
+    /// Option of whichever side's format knows it; `ckpt formats` lists them
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Option for writing the output
+    #[arg(long, value_name = "KEY=VALUE")]
+    to_set: Vec<String>,
+    /// Name mapping: a file, or the name of a built-in mapping
+    #[arg(long, value_name = "FILE|NAME")]
+    map: Option<String>,
+    /// Apply the inverse of the mapping
+    #[arg(long, requires = "map")]
+    inverse: bool,
+    /// Reorder the axes of tensors whose name, after mapping, matches: transpose, permute 3 2 0 1, squeeze 0, unsqueeze 0
+    #[arg(long, value_name = "PATTERN: STEP")]
+    transform: Vec<String>,
+    /// Keep only tensors whose name matches: `**` is any text, `*` any text without a `/`, `?` one character but `/`
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Leave out tensors whose name matches; patterns as for --include
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// What floating-point weights become: f64, f32, f16, bf16, f8_e4m3
+    #[arg(long, value_name = "DTYPE")]
+    dtype: Option<String>,
+    /// Accept a kind of loss that changes what the model computes; or `all`
+    #[arg(long, value_name = "KIND")]
+    allow: Vec<String>,
+    /// Stop at every loss
+    #[arg(long)]
+    strict: bool,
+    /// Bytes per output file, for formats that can be sharded
+    #[arg(long, value_name = "SIZE")]
+    shard_size: Option<String>,
+    /// Memory to stay within
+    #[arg(long, value_name = "SIZE", default_value = "256m")]
+    max_memory: String,
+    /// Threads; as many as there are processors, at most 4, if left out
+    #[arg(short = 'j', long, value_name = "N")]
+    threads: Option<usize>,
+    /// Bytes of one item, the unit of work that resume and run-plan know (default: a thirty-second of the output, within 1m
+    /// and 64m)
+    #[arg(long, value_name = "SIZE")]
+    item_size: Option<String>,
+}
+
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
+    // A plan that is only shown may be of an output that exists.
+    let overwrite = arguments.force || arguments.file.is_none();
+    let more = |conversion| Conversion { overwrite, ..conversion };
+    let (conversion, planned) = prepare(registry, &arguments.wanted, more)?;
+    let Some(path) = &arguments.file else { return show_plan(&conversion, &planned, json) };
+    conversion.judge(planned.plan())?;
+    planned.check_output()?;
+    save(planned.plan(), path)?;
+    Ok(match json {
+        true => String::new(),
+        false => format!(
+            "wrote {}: {} of {}\n",
+            render::plain(&path.display().to_string()),
+            count(planned.plan().items().len(), "item"),
+            render::bytes(planned.plan().bytes_written)
+        ),
+    }
+    .into())
+}
+
+/// Writes the plan, which an existing file is not replaced by.
+fn save(plan: &Plan, path: &Path) -> Result<()> {
+    write_new(path, &plan.to_json()?)
+}
+
+/// Plans what is wanted; `more` adds what planning alone does not know.
+pub(super) fn prepare(
+    registry: &Registry,
+    arguments: &Wanted,
+    more: impl FnOnce(Conversion) -> Conversion,
+) -> Result<(Conversion, Planned)> {
+    let target = match &arguments.to {
+        Some(id) => registry.writer(id)?,
+        None => registry.for_extension(&arguments.output.to_string_lossy())?,
+    };
+    let to = target.info();
+    let mut read = Vec::new();
+    let mut options = pairs(&arguments.to_set)?;
+    if !arguments.set.is_empty() {
+        let from = arguments.reading.codec(registry, &arguments.input)?;
+        let (reading, writing) = route(&arguments.set, from.info().options, to.options)?;
+        read = reading;
+        options.extend(writing);
+    }
+    if let Some(size) = &arguments.shard_size {
+        if !to.options.iter().any(|spec| spec.name == "shard_size") {
+            return Err(Error::usage(format!("format '{}' cannot be sharded", to.id)).field("--shard-size"));
+        }
+        options.push(("shard_size".to_owned(), size.clone()));
+    }
+    let given = arguments.reading.architecture()?;
+    let for_target = given.clone().filter(|file| file.format() == Some(to.id));
+    // What is the target's own is the source's, too, only where both have one format.
+    let for_source = match &for_target {
+        Some(_) if arguments.reading.codec(registry, &arguments.input)?.info().id != to.id => None,
+        _ => given,
+    };
+    let source = arguments.reading.open_with(registry, &arguments.input, read, for_source)?;
+    let mut policy = Policy { strict: arguments.strict, ..Policy::default() };
+    arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
+    let limits = arguments.reading.limits()?;
+    let mapping = arguments.map.as_deref().map(|name| read_mapping(name, &limits)).transpose()?;
+    let mapping =
+        if arguments.inverse { mapping.map(|mapping| mapping.inverse()).transpose()? } else { mapping };
+    let conversion = Conversion {
+        to: Some(to.id.to_owned()),
+        options,
+        architecture: for_target,
+        mapping,
+        transforms: transforms(&arguments.transform)?,
+        include: arguments.include.clone(),
+        exclude: arguments.exclude.clone(),
+        dtype: arguments.dtype.as_deref().map(dtype).transpose()?,
+        policy,
+        resources: resources(arguments)?,
+        limits,
+        ..Conversion::default()
+    };
+    let conversion = more(conversion);
+    let planned = conversion.plan_unjudged(registry, &source, &arguments.output)?;
+    Ok((conversion, planned))
+}
+
+fn transforms(given: &[String]) -> Result<Vec<Transform>> {
+    let parse = |text: &String| Transform::parse(text).map_err(|error| error.field("--transform"));
+    given.iter().map(parse).collect()
+}
+
+fn dtype(name: &str) -> Result<DType> {
+    DType::from_name(name).ok_or_else(|| {
+        let written = |dtype: &&DType| dtype.is_float() && crate::transform::castable(DType::F32, **dtype);
+        let floats = DType::ALL.iter().filter(written).map(|dtype| dtype.name());
+        Error::usage("unknown dtype")
+            .field("--dtype")
+            .found(format!("'{name}'"))
+            .help(ckpt_api::nearest(name, floats))
+    })
+}
+
+fn resources(arguments: &Wanted) -> Result<Resources> {
+    let max_memory = size(&arguments.max_memory, "--max-memory")?;
+    let item_size = arguments.item_size.as_deref().map(|text| size(text, "--item-size")).transpose()?;
+    match arguments.threads {
+        Some(0) => Err(Error::usage("at least one thread is needed").field("--threads")),
+        threads => {
+            Ok(Resources { max_memory, threads: threads.unwrap_or(0), item_size: item_size.unwrap_or(0) })
+        }
+    }
+}
+
+/// A number of bytes, as `256m`.
+pub(super) fn size(text: &str, field: &str) -> Result<u64> {
+    parse_size(text).ok_or_else(|| {
+        Error::usage("not a size")
+            .field(field)
+            .found(format!("'{text}'"))
+            .expected("a number such as 256m or 2g")
+    })
+}
+
+/// What a person should know about a plan.
+pub(super) fn remarks(plan: &Plan) -> String {
+    let mut text = String::new();
+    for repair in plan.repairs() {
+        let _ =
+            writeln!(text, "repaired {}: {}", render::plain(&repair.subject), render::plain(&repair.detail));
+    }
+    for note in plan.notes() {
+        let _ = writeln!(text, "note: {}", render::plain(note));
+    }
+    if !plan.excluded.is_empty() {
+        let _ = writeln!(text, "left out as asked: {}", count(plan.excluded.len(), "tensor"));
+    }
+    if !plan.losses.is_empty() {
+        let _ = write!(text, "not carried over as it was:\n{}", render::losses(&plan.losses));
+    }
+    text
+}
+
+pub(super) fn show_plan(conversion: &Conversion, planned: &Planned, json: bool) -> Result<Report> {
+    let plan = planned.plan();
+    let text = if json { to_json(plan)? } else { plan_text(plan) };
+    if let Err(error) = conversion.judge(plan) {
+        super::print(&text, json)?;
+        return Err(error);
+    }
+    Ok(text.into())
+}
+
+fn plan_text(plan: &Plan) -> String {
+    let mut text = format!("{} to {}\n", plan.from(), plan.to());
+    let mut table = Table::new(&["tensor", "becomes", "steps", "bytes"], &[3]);
+    for entry in plan.tensors() {
+        let steps = entry.steps.iter().map(|step| step.describe()).collect::<Vec<_>>().join(", ");
+        table.text(&render::plain(entry.tensor));
+        table.text(&render::plain(&entry.to.name));
+        table.text(if steps.is_empty() { "copy" } else { &steps });
+        table.cell(render::bytes(entry.to.extents.iter().map(|extent| extent.len).sum()));
+        table.end_row();
+    }
+    table.append_to(&mut text);
+    for file in plan.files() {
+        let len = file.len.map_or("size known when written".to_owned(), |len| render::bytes(len).to_string());
+        let _ = writeln!(text, "file {} ({len})", render::plain(&file.name));
+    }
+    let _ = writeln!(
+        text,
+        "reads {}, writes {}, {}, at most {} of memory",
+        render::bytes(plan.bytes_read),
+        render::bytes(plan.bytes_written),
+        count(plan.threads, "thread"),
+        render::bytes(plan.peak_memory)
+    );
+    text + &remarks(plan)
+}

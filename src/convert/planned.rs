@@ -1,0 +1,404 @@
+//! A planned conversion, carried out: in one process, or its items by many.
+
+use super::reread::Reread;
+use super::{
+    Conversion, Destination, ItemReceipt, Resumed, Rounded, Summary, Verification, computed, examine, pins,
+    record,
+};
+use crate::digest::hex;
+use crate::execute::{Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run};
+use crate::plan::Plan;
+use crate::registry::Registry;
+use crate::resources::Resources;
+use crate::source::Source;
+use crate::store::{Earlier, Protected, Stage, StageMode, StageRequest};
+use ckpt_api::{Codec, Error, Input, Kind, Limits, Result};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How a plan is carried out.
+#[derive(Clone)]
+pub struct Execution {
+    /// Wait until the output is on the disk before it gets its name.
+    pub sync: bool,
+    /// Set by another thread, or a signal handler, to stop.
+    pub canceled: Arc<AtomicBool>,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        Execution { sync: true, canceled: Arc::default() }
+    }
+}
+
+impl std::fmt::Debug for Execution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Execution").field("sync", &self.sync).finish_non_exhaustive()
+    }
+}
+
+/// What is done between the last item and the names: part of every conversion.
+#[derive(Clone, Debug, Default)]
+pub struct Commit {
+    /// Read the output back and compare every tensor with its source.
+    pub verify: bool,
+    /// Where to write what was done.
+    pub receipt: Option<PathBuf>,
+    /// Bounds for reading back.
+    pub limits: Limits,
+    /// Memory and threads for reading back.
+    pub resources: Resources,
+}
+
+/// A conversion that was found possible, before any output exists.
+pub struct Planned {
+    pub(crate) registry: Registry,
+    pub(crate) plan: Plan,
+    /// The source, where it was opened by its codec already.
+    #[cfg(feature = "forward")]
+    source: Option<Source>,
+    pub(crate) input: Input,
+    pub(crate) files: Arc<Files>,
+    /// The codec that writes.
+    pub(crate) codec: Arc<dyn Codec>,
+    pub(crate) output: Destination,
+    pub(crate) commit: Commit,
+    resume: bool,
+}
+
+impl std::fmt::Debug for Planned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Planned").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl Planned {
+    pub(super) fn new(
+        registry: &Registry,
+        source: &Source,
+        codec: Arc<dyn Codec>,
+        output: Destination,
+        plan: Plan,
+        conversion: &Conversion,
+    ) -> Result<Self> {
+        let read = plan.tensors().flat_map(|entry| [entry.from].into_iter().chain(entry.added));
+        plan.contents.check_data(&source.input, read.map(|placement| placement.tensor))?;
+        Ok(Planned {
+            registry: registry.clone(),
+            plan,
+            #[cfg(feature = "forward")]
+            source: Some(source.clone()),
+            input: source.input.clone(),
+            files: source.files.clone(),
+            codec,
+            output,
+            commit: Commit {
+                verify: conversion.verify,
+                receipt: conversion.receipt.clone(),
+                limits: conversion.limits.clone(),
+                resources: conversion.resources,
+            },
+            resume: conversion.resume,
+        })
+    }
+
+    /// What a plan that was serialized runs on: its source and its target, which must be where it says.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where a store cannot be opened from here, [`ckpt_api::Kind::Io`] where a file of the source
+    /// is not what it was when the plan was made.
+    pub fn resume(registry: &Registry, plan: Plan) -> Result<Self> {
+        let elsewhere = |side: &str| {
+            Error::usage(format!("the plan's {side} cannot be reached from another process"))
+                .help("make the plan for a store that has an address")
+        };
+        let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
+        let input = Input::within_store(crate::store::open(source)?, &plan.source.entry);
+        pins::check(&input, plan.source_files(), "the source was changed since the plan was made")?;
+        let target = plan.target.location.as_deref().ok_or_else(|| elsewhere("target"))?;
+        let output = Destination::within(crate::store::open(target)?, plan.target.name.clone());
+        Ok(Planned {
+            registry: registry.clone(),
+            #[cfg(feature = "forward")]
+            source: None,
+            files: Arc::new(Files::named(&input, plan.contents.files.clone())),
+            input,
+            codec: registry.writer(&plan.target.format)?,
+            output,
+            plan,
+            commit: Commit::default(),
+            resume: false,
+        })
+    }
+
+    /// What will be done.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The source as its codec reads it.
+    ///
+    /// # Errors
+    /// Those of [`Source::open`].
+    #[cfg(feature = "forward")]
+    pub(super) fn source(&self) -> Result<Source> {
+        match &self.source {
+            Some(source) => Ok(source.clone()),
+            None => Source::recorded(&self.registry, &self.input, &self.plan.source, &self.commit.limits),
+        }
+    }
+
+    /// Looks whether the output may be written where it was asked for, as [`Planned::execute`] does first.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where the output exists or is the input.
+    pub fn check_output(&self) -> Result<()> {
+        self.staged(StageMode::Fresh, None, |request| self.output.store.check(request))
+    }
+
+    /// Does it. The output appears complete or not at all.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where the output exists, is the input, or is being written by another process,
+    /// [`ckpt_api::Kind::Corrupt`] for a checksum that differs, [`ckpt_api::Kind::Lossy`] for a number that its new dtype
+    /// cannot hold, [`ckpt_api::Kind::Mismatch`] where [`Conversion::verify`] finds that the output is not what the source
+    /// holds, [`ckpt_api::Kind::Io`], also where the source was changed meanwhile.
+    pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
+        let mode = if self.resume { StageMode::Resume } else { StageMode::Fresh };
+        let stage = self.staged(mode, self.plan.key(), |request| self.output.store.stage(request))?;
+        let running = self.run(&*stage, execution, progress);
+        if stage.earlier() == Earlier::Complete {
+            let receipts = completed(&running)?;
+            return self.was_complete(stage, &receipts);
+        }
+        let items: Vec<usize> = (0..self.plan.items().len()).collect();
+        let note = |receipt: &ItemResult| {
+            stage.note(&receipt.to_json(), self.plan.bytes_of(receipt.item));
+            Ok(())
+        };
+        let receipts = run(&running, &items, &note)?;
+        self.complete(stage, &receipts, &self.commit, execution)
+    }
+
+    /// Runs some items of the plan, beside other processes that run others or the same. `done` gets the receipt of each
+    /// item once its bytes are on the disk; items of which `known` has a receipt are not run again. Returns how many were
+    /// run.
+    ///
+    /// # Errors
+    /// Those of [`Planned::execute`], and of `done`.
+    pub fn run_items(
+        &self,
+        items: Range<usize>,
+        known: &[ItemReceipt],
+        execution: &Execution,
+        progress: Progress,
+        done: &(dyn Fn(&ItemReceipt) -> Result<()> + Sync),
+    ) -> Result<usize> {
+        self.check_items(&items)?;
+        let key = self.plan.sha256()?;
+        let stage = self.staged(StageMode::Shared, Some(key), |request| self.output.store.stage(request))?;
+        let staging = staging(&*stage);
+        let plan = hex(&key);
+        let own = known.iter().filter(|receipt| receipt.plan == plan && receipt.staging == staging);
+        let known: HashSet<usize> = own.map(|receipt| receipt.item).collect();
+        let numbers: Vec<usize> = items.filter(|item| !known.contains(item)).collect();
+        let finished = |ran: &ItemResult| {
+            if let (true, Some(file)) = (execution.sync, self.plan.file_of(ran.item)) {
+                stage.file(file)?.sync()?;
+            }
+            let (plan, staging) = (plan.clone(), staging.clone());
+            done(&ItemReceipt { plan, staging, item: ran.item, sums: ran.sums.clone() })
+        };
+        let ran = run(&self.run(&*stage, execution, progress), &numbers, &finished)
+            .and_then(|ran| pins::check(&self.input, self.plan.source_files(), CHANGED).map(|()| ran.len()));
+        // Whether that went well or not, others go on.
+        stage.leave();
+        ran
+    }
+
+    fn check_items(&self, items: &Range<usize>) -> Result<()> {
+        let count = self.plan.items().len();
+        if items.start <= items.end && items.end <= count {
+            return Ok(());
+        }
+        Err(Error::usage("the plan has no such items")
+            .found(format!("{}..{}", items.start, items.end))
+            .expected(format!("a range within 0..{count}")))
+    }
+
+    /// Finishes an output whose items were run: assembles checksums, writes what depends on them, and gives the files their
+    /// names. `receipts` are those of [`Planned::run_items`], in any order, repeated or not.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where the receipt of an item is missing, or belongs to files that are gone; those of
+    /// [`Planned::execute`].
+    pub fn commit(
+        &self,
+        receipts: &[ItemReceipt],
+        options: &Commit,
+        execution: &Execution,
+    ) -> Result<Summary> {
+        let key = self.plan.sha256()?;
+        let stage = self.staged(StageMode::Existing, Some(key), |request| {
+            let attachment = options.receipt.as_ref().map(|path| path.to_string_lossy().into_owned());
+            let request =
+                StageRequest { attachment: attachment.as_deref(), accept_complete: false, ..request.clone() };
+            self.output.store.stage(&request)
+        })?;
+        match self.own_receipts(receipts, &hex(&key), &*stage) {
+            Ok(own) => self.complete(stage, &own, options, execution),
+            Err(error) => {
+                // What was written stays for the items that are missing.
+                stage.leave();
+                Err(error)
+            }
+        }
+    }
+
+    /// The receipts of what is staged now, which must be complete.
+    fn own_receipts(
+        &self,
+        receipts: &[ItemReceipt],
+        plan: &str,
+        stage: &dyn Stage,
+    ) -> Result<Vec<ItemResult>> {
+        let staging = staging(stage);
+        let is_own = |receipt: &&ItemReceipt| receipt.plan == plan && receipt.staging == staging;
+        let own: Vec<ItemResult> = receipts.iter().filter(is_own).map(ItemReceipt::inner).collect();
+        for receipt in &own {
+            receipt.check(&self.plan)?;
+        }
+        let foreign = receipts.len() - own.len();
+        match finish(&self.plan, &self.files, &own) {
+            Ok(_) => Ok(own),
+            Err(error) if error.kind() == Kind::Usage && foreign > 0 => Err(error.with_help(|help| {
+                format!("{help}; {foreign} receipts are of files that are gone, or of another plan")
+            })),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes what items wrote, so that nothing of the plan is left.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where nothing is staged, or items are being run.
+    pub fn discard(&self) -> Result<()> {
+        let key = Some(self.plan.sha256()?);
+        self.staged(StageMode::Existing, key, |request| self.output.store.stage(request)).map(drop)
+    }
+
+    /// Asks a store for the output.
+    fn staged<T>(
+        &self,
+        mode: StageMode,
+        key: Option<[u8; 32]>,
+        ask: impl FnOnce(&StageRequest<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let source = self.protected()?;
+        let attachment = self.commit.receipt.as_ref().map(|path| path.to_string_lossy().into_owned());
+        ask(&StageRequest {
+            attachment: attachment.as_deref(),
+            overwrite: self.plan.target.overwrite,
+            key,
+            mode,
+            accept_complete: !self.commit.verify && self.commit.receipt.is_none(),
+            source: Some(&source),
+            ..StageRequest::new(&self.output.name, self.plan.files())
+        })
+    }
+
+    /// The files that no output may replace.
+    fn protected(&self) -> Result<Protected> {
+        let from = self.registry.codec(&self.plan.source.format)?;
+        Ok(Protected::new(&self.input, &self.plan.contents.files, from.info(), self.codec.info()))
+    }
+
+    fn run<'a>(&'a self, stage: &'a dyn Stage, execution: &'a Execution, progress: Progress<'a>) -> Run<'a> {
+        Run { plan: &self.plan, files: &self.files, stage, progress, canceled: &execution.canceled }
+    }
+
+    /// Everything after the last item.
+    fn complete(
+        &self,
+        mut stage: Box<dyn Stage>,
+        receipts: &[ItemResult],
+        options: &Commit,
+        execution: &Execution,
+    ) -> Result<Summary> {
+        let finished = finish(&self.plan, &self.files, receipts)?;
+        let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
+        let sealed = self.codec.seal(&self.plan.placed, &finished.written)?;
+        for block in self.plan.placed.blocks.iter().chain(&sealed) {
+            stage.file(block.file)?.write_at(block.offset, &block.bytes)?;
+        }
+        let bytes = stage.bytes()?;
+        let verification = self.read_back(&mut *stage, options, execution)?;
+        if execution.sync {
+            stage.sync()?;
+        }
+        pins::check(&self.input, self.plan.source_files(), CHANGED)?;
+        if execution.canceled.load(Ordering::Relaxed) {
+            return Err(interrupted());
+        }
+        let mut files: Vec<PathBuf> = stage.commit(execution.sync)?.into_iter().map(PathBuf::from).collect();
+        let receipt = if options.receipt.is_some() { files.pop() } else { None };
+        Ok(Summary {
+            files,
+            tensors: self.plan.tensors().len(),
+            bytes,
+            rounding: Rounded::all(&self.plan, &finished),
+            verification,
+            receipt,
+            resumed,
+        })
+    }
+
+    /// The summary of a conversion that was killed when nothing was left to do but to say so.
+    fn was_complete(&self, stage: Box<dyn Stage>, receipts: &[ItemResult]) -> Result<Summary> {
+        let finished: Finished = finish(&self.plan, &self.files, receipts)?;
+        let resumed = Some(Resumed::new(stage.earlier(), &self.plan, &finished));
+        let bytes = stage.bytes()?;
+        Ok(Summary {
+            files: stage.commit(false)?.into_iter().map(PathBuf::from).collect(),
+            tensors: self.plan.tensors().len(),
+            bytes,
+            rounding: Rounded::all(&self.plan, &finished),
+            verification: None,
+            receipt: None,
+            resumed,
+        })
+    }
+
+    /// Looks at what was written, as far as that was asked for, and adds the receipt.
+    fn read_back(
+        &self,
+        stage: &mut dyn Stage,
+        options: &Commit,
+        execution: &Execution,
+    ) -> Result<Option<Verification>> {
+        let Commit { verify, receipt, .. } = options;
+        if !verify && receipt.is_none() {
+            return Ok(None);
+        }
+        let reread = Reread::open(self, stage, options)?;
+        let examined = examine::examine(self, &reread, options, &execution.canceled)?;
+        let computed = if *verify { Some(computed::compute(self, &reread.parts, options)?) } else { None };
+        let verification = computed.map(|computed| Verification::new(self, &examined, computed));
+        if let Some(path) = receipt {
+            let text = record::text(self, stage, &reread, &examined, verification.as_ref())?;
+            let file = stage.attach(&path.to_string_lossy())?;
+            stage.file(file)?.write_at(0, text.as_bytes())?;
+        }
+        Ok(verification)
+    }
+}
+
+const CHANGED: &str = "the source was changed while it was read";
+
+/// What receipts call a staging.
+fn staging(stage: &dyn Stage) -> String {
+    format!("{:016x}", stage.token())
+}

@@ -1,0 +1,196 @@
+//! The record of a conversion: what [`crate::receipt::check`] looks at later.
+
+use super::examine::Examined;
+use super::reread::Reread;
+use super::{Computed, Planned, Verification};
+use crate::digest::hex;
+use crate::plan::{MappingRecord, Step, TensorEntry};
+use crate::receipt::{FileRecord, records};
+use crate::store::Stage;
+use ckpt_api::{ArchitectureFile, DType, Error, Input, Loss, ReadStore, Repair, Result, Shape};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+struct Receipt<'a> {
+    ckpt: &'static str,
+    source: SideRecord<'a>,
+    target: SideRecord<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mapping: Option<Named>,
+    transforms: &'a [String],
+    include: &'a [String],
+    exclude: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dtype: Option<DType>,
+    tensors: Vec<TensorRecord<'a>>,
+    excluded: &'a [String],
+    losses: &'a [Loss],
+    repairs: &'a [Repair],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verification: Option<VerificationRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct SideRecord<'a> {
+    format: &'a str,
+    directory: String,
+    entry: &'a str,
+    options: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    architecture: Option<Named>,
+    files: Vec<FileRecord>,
+}
+
+/// A text that was an input, by its hash.
+#[derive(Serialize)]
+struct Named {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    sha256: String,
+}
+
+#[derive(Serialize)]
+struct TensorRecord<'a> {
+    sources: Vec<&'a str>,
+    tensor: &'a str,
+    name: &'a str,
+    files: Vec<&'a str>,
+    dtype: DType,
+    shape: &'a Shape,
+    steps: &'a [Step],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    largest_error: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct VerificationRecord<'a> {
+    tensors: usize,
+    equal: usize,
+    computed: &'a Computed,
+}
+
+/// The receipt of a conversion whose output is complete but for its names.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`].
+pub(super) fn text(
+    planned: &Planned,
+    stage: &dyn Stage,
+    reread: &Reread,
+    examined: &[Examined],
+    verification: Option<&Verification>,
+) -> Result<String> {
+    let Planned { input, plan, output, .. } = planned;
+    let (source, target, settings) = (&plan.source, &plan.target, &plan.settings);
+    let (threads, chunk) = (plan.threads, plan.budget.chunk);
+    let written: Vec<String> = plan.files().iter().map(|file| file.name.clone()).collect();
+    let staged = Input::within_store(stage.written(), "");
+    let receipt = Receipt {
+        ckpt: env!("CARGO_PKG_VERSION"),
+        source: SideRecord {
+            format: plan.from(),
+            directory: directory(&**input.store()),
+            entry: input.entry(),
+            options: pairs(&source.options),
+            architecture: source.architecture.as_ref().map(of_architecture),
+            files: records(input, &opened(planned), threads, chunk)?,
+        },
+        target: SideRecord {
+            format: plan.to(),
+            directory: directory(&*output.store),
+            entry: &output.name,
+            options: pairs(&target.options),
+            architecture: target.architecture.as_ref().map(of_architecture),
+            files: records(&staged, &written, threads, chunk)?,
+        },
+        mapping: settings.mapping.as_ref().map(of_mapping),
+        transforms: &settings.transforms,
+        include: &settings.include,
+        exclude: &settings.exclude,
+        dtype: settings.dtype,
+        tensors: tensors(planned, reread, examined),
+        excluded: &plan.excluded,
+        losses: &plan.losses,
+        repairs: plan.repairs(),
+        verification: verification.map(|found| VerificationRecord {
+            tensors: found.tensors,
+            equal: found.equal,
+            computed: &found.computed,
+        }),
+    };
+    let mut text = serde_json::to_string_pretty(&receipt).map_err(|error| {
+        Error::unsupported("the receipt cannot be written as JSON").found(error.to_string())
+    })?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// The directory as the user named it; empty for the working directory, and for a store that is not on this machine.
+fn directory(store: &(impl ReadStore + ?Sized)) -> String {
+    let path = store.path("").filter(|path| path.as_os_str() != ".");
+    path.map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+/// The files of the source that were read.
+fn opened(planned: &Planned) -> Vec<String> {
+    planned.plan.source_files().iter().map(|file| file.name.clone()).collect()
+}
+
+fn pairs(options: &[(String, String)]) -> BTreeMap<&str, &str> {
+    options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+}
+
+fn of_architecture(file: &ArchitectureFile) -> Named {
+    Named { name: file.name.clone(), sha256: of_text(&file.document.to_string()) }
+}
+
+fn of_mapping(mapping: &MappingRecord) -> Named {
+    Named { name: mapping.name.clone(), sha256: of_text(&mapping.toml) }
+}
+
+fn of_text(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+fn tensors<'a>(planned: &'a Planned, reread: &'a Reread, examined: &'a [Examined]) -> Vec<TensorRecord<'a>> {
+    let entries = planned.plan.tensors().zip(examined).enumerate();
+    let record = |(number, (entry, examined)): (usize, (TensorEntry<'a>, &'a Examined))| {
+        let (part, id) = reread.tensor(number)?;
+        let (tensor, _) = part.contents.tensor_at(id).ok()?;
+        Some(TensorRecord {
+            sources: sources(planned, &entry),
+            tensor: entry.tensor,
+            name: &tensor.name,
+            files: files(planned, &entry),
+            dtype: part.canonical(id).dtype,
+            shape: &tensor.shape,
+            steps: entry.steps,
+            sha256: examined.sha256.as_deref(),
+            largest_error: examined.error,
+        })
+    };
+    entries.filter_map(record).collect()
+}
+
+/// The names that the source has for what a tensor was made of.
+fn sources<'a>(planned: &'a Planned, entry: &TensorEntry<'a>) -> Vec<&'a str> {
+    let added = entry.to.added.iter().filter_map(|added| planned.plan.contents.tensor_at(added.tensor).ok());
+    let names = [entry.tensor].into_iter().chain(added.map(|(tensor, _)| tensor.name.as_str()));
+    names
+        .flat_map(|name| match planned.plan.settings.made_of.get(name) {
+            Some(sources) => sources.iter().map(String::as_str).collect(),
+            None => vec![name],
+        })
+        .collect()
+}
+
+fn files<'a>(planned: &'a Planned, entry: &TensorEntry<'_>) -> Vec<&'a str> {
+    let mut ids: Vec<usize> = entry.to.extents.iter().map(|extent| extent.file.0).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.into_iter().filter_map(|id| planned.plan.files().get(id)).map(|file| file.name.as_str()).collect()
+}

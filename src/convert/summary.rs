@@ -1,0 +1,93 @@
+//! What a conversion did.
+
+use super::Verification;
+use crate::execute::Finished;
+use crate::plan::{Plan, Step};
+use crate::store::Earlier;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What a conversion did.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The files written, as the output's store shows them.
+    pub files: Vec<PathBuf>,
+    /// How many tensors.
+    pub tensors: usize,
+    /// Bytes in all files.
+    pub bytes: u64,
+    /// How far off the values are that were rounded, in the order of the plan's tensors; empty where none was cast to a
+    /// dtype that does not hold all values.
+    pub rounding: Vec<Rounded>,
+    /// What comparing the output with the source found, where that was asked for.
+    pub verification: Option<Verification>,
+    /// The receipt, where one was asked for.
+    pub receipt: Option<PathBuf>,
+    /// What was kept of a conversion that was killed, where resuming was asked for.
+    pub resumed: Option<Resumed>,
+}
+
+/// What a conversion kept of one that was killed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Resumed {
+    /// How many tensors were there, with the right checksums.
+    pub tensors: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Why it began anew, where it did.
+    pub anew: Option<&'static str>,
+}
+
+impl Resumed {
+    pub(super) fn new(earlier: Earlier, plan: &Plan, finished: &Finished) -> Self {
+        let kept = plan.tensors().zip(&finished.kept).filter(|(_, kept)| **kept);
+        let extents = kept.clone().flat_map(|(entry, _)| &entry.to.extents);
+        let anew = match earlier {
+            Earlier::Kept | Earlier::Complete => None,
+            Earlier::Nothing => Some("no conversion to this output was killed"),
+            Earlier::Other => Some("the source, the options or the program are not those of the killed one"),
+        };
+        // Of what began anew, an empty plan keeps all of nothing.
+        let tensors = if anew.is_some() { 0 } else { kept.count() };
+        Resumed {
+            tensors,
+            bytes: if anew.is_some() { 0 } else { extents.map(|extent| extent.len).sum() },
+            anew,
+        }
+    }
+}
+
+/// A tensor whose values were cast to a dtype that does not hold all of them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Rounded {
+    /// Its name, as in the plan.
+    pub tensor: String,
+    /// The largest absolute difference between a value and what is stored for it; 0 where all were kept.
+    pub largest_error: f64,
+}
+
+impl Rounded {
+    pub(super) fn largest(all: &[Rounded]) -> Option<&Rounded> {
+        all.iter().rev().max_by(|a, b| a.largest_error.total_cmp(&b.largest_error))
+    }
+
+    /// The tensors that a plan rounds.
+    pub(super) fn all(plan: &Plan, finished: &Finished) -> Vec<Rounded> {
+        let rounds =
+            |steps: &[Step]| steps.iter().any(|step| matches!(step, Step::Cast { exact: false, .. }));
+        let pairs = plan.tensors().zip(&finished.rounding).filter(|(entry, _)| rounds(entry.steps));
+        pairs
+            .map(|(entry, error)| Rounded { tensor: entry.tensor.to_owned(), largest_error: *error })
+            .collect()
+    }
+}
+
+impl Summary {
+    /// The tensor with the largest rounding error, the first of equals.
+    pub fn largest_rounding(&self) -> Option<&Rounded> {
+        Rounded::largest(&self.rounding)
+    }
+}

@@ -1,0 +1,188 @@
+//! What a disk may do while an output is written: take a part, be interrupted, be full, fail. The output is all there, or
+//! the names have what they had.
+
+use super::super::*;
+use super::{Found, Place, to};
+use crate::store::{Disk, LocalStore, Os};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use tempfile::{PathPersistError, TempPath};
+
+/// What happens at calls of the operating system, numbered from 0.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    None,
+    /// Every write takes no more than a few bytes, and every second one is interrupted first.
+    Parts,
+    /// This call fails so; a write has written half by then.
+    Once(u64, io::ErrorKind),
+    /// This call fails so, and all that follow.
+    From(u64, io::ErrorKind),
+}
+
+#[derive(Debug)]
+struct Faulty {
+    fault: Fault,
+    calls: AtomicU64,
+}
+
+impl Faulty {
+    fn new(fault: Fault) -> Arc<Self> {
+        Arc::new(Faulty { fault, calls: AtomicU64::new(0) })
+    }
+
+    fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    fn call(&self) -> io::Result<u64> {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst);
+        match self.fault {
+            Fault::Once(at, kind) if number == at => Err(kind.into()),
+            Fault::From(at, kind) if number >= at => Err(kind.into()),
+            _ => Ok(number),
+        }
+    }
+}
+
+impl Disk for Faulty {
+    fn open(&self, path: &Path, options: &OpenOptions) -> io::Result<File> {
+        self.call()?;
+        Os.open(path, options)
+    }
+
+    fn make_directories(&self, path: &Path) -> io::Result<()> {
+        self.call()?;
+        Os.make_directories(path)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        self.call()?;
+        Os.set_len(file, len)
+    }
+
+    fn write_at(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        match (self.fault, self.call()) {
+            (Fault::Parts, Ok(number)) if number % 2 == 0 => Err(io::ErrorKind::Interrupted.into()),
+            (Fault::Parts, Ok(number)) => {
+                let few = 1 + usize::try_from(number).unwrap() % 61;
+                Os.write_at(file, offset, &bytes[..few.min(bytes.len())])
+            }
+            (_, Ok(_)) => Os.write_at(file, offset, bytes),
+            (_, Err(error)) => {
+                Os.write_at(file, offset, &bytes[..bytes.len() / 2])?;
+                if error.kind() == io::ErrorKind::WriteZero { Ok(0) } else { Err(error) }
+            }
+        }
+    }
+
+    fn sync(&self, _: &File) -> io::Result<()> {
+        self.call().map(drop)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call()?;
+        Os.rename(from, to)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call()?;
+        Os.hard_link(from, to)
+    }
+
+    fn persist(
+        &self,
+        file: TempPath,
+        to: &Path,
+        overwrite: bool,
+    ) -> std::result::Result<(), PathPersistError> {
+        match self.call() {
+            Ok(_) => Os.persist(file, to, overwrite),
+            Err(error) => Err(PathPersistError { error, path: file }),
+        }
+    }
+}
+
+/// Converts on such a disk; says how many calls that took.
+fn convert(place: &Place, conversion: &Conversion, fault: Fault) -> (Result<Summary>, u64) {
+    let (registry, faulty) = (Registry::builtin(), Faulty::new(fault));
+    let planned = {
+        let store = LocalStore::on(faulty.clone(), place.out());
+        conversion.plan(&registry, &place.source(), Destination::within(Arc::new(store), "o")).unwrap()
+    };
+    (planned.execute(&Execution::default(), &|_| ()), faulty.calls())
+}
+
+/// One file, several, one with a checksum of its own, and one with a receipt; in the place of old ones.
+fn replacing(place: &Place) -> Vec<Conversion> {
+    let receipt = Some(place.out().join("receipt"));
+    let mut all = vec![to("safetensors", &[]), to("tf2", &[("shard_size", "4k")]), to("npz", &[])];
+    all.push(Conversion { receipt, ..to("safetensors", &[]) });
+    all.iter_mut().for_each(|conversion| conversion.overwrite = true);
+    all
+}
+
+fn undisturbed(place: &Place, conversion: &Conversion) -> (Found, u64) {
+    place.put(&Vec::new());
+    let (result, calls) = convert(place, conversion, Fault::None);
+    result.unwrap();
+    (place.found(), calls)
+}
+
+#[test]
+fn bytes_that_are_taken_in_parts_are_written_as_those_that_are_taken_at_once() {
+    let place = Place::new();
+    for conversion in replacing(&place) {
+        let (complete, calls) = undisturbed(&place, &conversion);
+        place.put(&Vec::new());
+        let (result, more) = convert(&place, &conversion, Fault::Parts);
+        result.unwrap();
+        assert!(place.found() == complete, "{:?}", conversion.to);
+        assert!(more > 2 * calls, "{more} calls instead of {calls}");
+    }
+}
+
+#[test]
+fn a_call_that_fails_leaves_the_old_or_the_new_and_nothing_else_whichever_call_it_is() {
+    const KINDS: [io::ErrorKind; 3] =
+        [io::ErrorKind::Other, io::ErrorKind::StorageFull, io::ErrorKind::WriteZero];
+    let place = Place::new();
+    for conversion in replacing(&place) {
+        let (complete, calls) = undisturbed(&place, &conversion);
+        let old: Found = complete.iter().map(|(name, _)| (name.clone(), b"old".to_vec())).collect();
+        let (mut refused, mut done) = (0, 0);
+        for at in 0..calls {
+            let kind = KINDS[at as usize % KINDS.len()];
+            let (once, from) = (Fault::Once(at, kind), Fault::From(at, kind));
+            for (fault, before) in [(once, &Found::new()), (once, &old), (from, &old)] {
+                place.put(before);
+                let (result, _) = convert(&place, &conversion, fault);
+                let told = format!("{:?}, {fault:?}: {result:?}", conversion.to);
+                let (found, names) = (place.found(), names(&place));
+                match result {
+                    // What is lost of the journal is only missed by one who would go on.
+                    Ok(_) => assert!(found == complete, "{told}: {names:?}"),
+                    Err(error) => {
+                        assert!(found == *before, "{told}: {names:?}");
+                        assert_eq!(error.kind(), ckpt_api::Kind::Io, "{told}");
+                        let full = error.to_string().contains("the disk is full");
+                        assert_eq!(full, kind == io::ErrorKind::StorageFull, "{told}");
+                        refused += 1;
+                        continue;
+                    }
+                }
+                done += 1;
+            }
+        }
+        assert!(refused > 20 && refused > done, "{:?}: {refused} refused, {done} done", conversion.to);
+    }
+}
+
+fn names(place: &Place) -> Vec<String> {
+    let entries = fs::read_dir(place.out()).unwrap().map(|entry| entry.unwrap().file_name());
+    entries.map(|name| name.into_string().unwrap()).collect()
+}

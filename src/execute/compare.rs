@@ -1,0 +1,62 @@
+//! Comparisons that a plan asks for: tensors that must be equal, because one name stands for them.
+
+use super::read::{Files, TensorStream, in_lockstep};
+use super::run::interrupted;
+use crate::layout::{TargetLayout, axis_order, compile};
+use crate::plan::{Comparison, Stored};
+use crate::resources::Budget;
+use ckpt_api::{Encoding, Error, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] where the tensors differ.
+pub(super) fn check_equal(
+    files: &Files,
+    comparison: &Comparison,
+    budget: Budget,
+    canceled: &AtomicBool,
+) -> Result<()> {
+    let Comparison { name, first, other } = comparison;
+    if are_equal(files, first, other, budget.of_two(), canceled)? {
+        return Ok(());
+    }
+    Err(Error::mapping("tensors that must be equal differ, so one name cannot stand for both")
+        .tensor(name)
+        .found(format!("'{}' differs from '{}'", other.tensor.name, first.tensor.name))
+        .help("leave one of them out with 'ignore', or give each its own name"))
+}
+
+fn are_equal(files: &Files, a: &Stored, b: &Stored, budget: Budget, canceled: &AtomicBool) -> Result<bool> {
+    let (ea, mut eb) = (canonical(a), canonical(b));
+    match axis_order(&a.tensor, &b.tensor) {
+        Some(order) if a.tensor.lengths == b.tensor.lengths && ea.dtype == eb.dtype => eb.order = order,
+        _ => return Ok(false),
+    }
+    let (mut left, mut right) = (stream(files, a, &ea, budget)?, stream(files, b, &eb, budget)?);
+    let mut equal = true;
+    let together = in_lockstep(&mut left, &mut right, (ea.dtype, eb.dtype), |_, a, b| {
+        equal &= a == b;
+        if canceled.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(()) }
+    })?;
+    Ok(equal && together)
+}
+
+fn stream<'a>(
+    files: &'a Files,
+    stored: &'a Stored,
+    encoding: &Encoding,
+    budget: Budget,
+) -> Result<TensorStream<'a>> {
+    let Stored { tensor, placement } = stored;
+    let route = compile(tensor, placement, &TargetLayout::read(encoding), &[])?;
+    TensorStream::whole(files, route.into_transfer(tensor, placement, encoding), budget)
+}
+
+/// The stored dtype, little-endian, row-major, whole bytes.
+fn canonical(stored: &Stored) -> Encoding {
+    let mut encoding = Encoding::row_major(&stored.tensor);
+    if stored.placement.encoding.scaling.is_none() {
+        encoding.dtype = stored.placement.encoding.dtype;
+    }
+    encoding
+}

@@ -1,0 +1,134 @@
+//! Puts the receipts of all items together: checksums of whole extents, for the codec and of the source.
+
+use super::read::{Files, mismatch};
+use super::result::{ItemResult, Rounding};
+use crate::plan::{Item, Plan};
+use ckpt_api::{Error, Extent, Result, Written};
+use std::collections::BTreeMap;
+
+/// What all items came to together.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// For each of the codec's placements, in their order, the checksums that it asked for.
+    pub(crate) written: Vec<Written>,
+    /// For each tensor of the plan, in its order, the largest absolute rounding error of a cast.
+    pub(crate) rounding: Vec<f64>,
+    /// For each tensor of the plan, whether an earlier process had written all of it.
+    pub(crate) kept: Vec<bool>,
+}
+
+/// Assembles the checksums of extents from what pieces contribute, and verifies those of the source of which no piece read
+/// everything.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Corrupt`] for a checksum of the source that differs; [`ckpt_api::Kind::Usage`] where the receipt
+/// of an item is missing.
+pub(crate) fn finish(plan: &Plan, files: &Files, receipts: &[ItemResult]) -> Result<Finished> {
+    let mut sums = Totals::new(plan);
+    let mut seen = vec![false; plan.items().len()];
+    for receipt in receipts {
+        let Some(seen) = seen.get_mut(receipt.item) else { continue };
+        if !std::mem::replace(seen, true) {
+            sums.add(plan, receipt);
+        }
+    }
+    if let Some(missing) = seen.iter().position(|seen| !seen) {
+        let count = seen.iter().filter(|seen| !**seen).count();
+        return Err(Error::usage("not all items of the plan were run")
+            .found(format!("no receipt of item {missing}"))
+            .expected(format!("a receipt of each of {} items; {count} are missing", seen.len()))
+            .help("run the missing items"));
+    }
+    sums.verify_sources(plan, files)?;
+    Ok(sums.finished(plan))
+}
+
+/// Running sums over receipts.
+struct Totals {
+    /// For each placement, for each extent: the sum of the remainders.
+    written: Vec<Vec<u32>>,
+    /// Sums of remainders and bytes, by tensor of the plan and extent of its source.
+    read: BTreeMap<(u32, u32), (u32, u64)>,
+    rounding: Vec<f64>,
+    kept: Vec<bool>,
+}
+
+impl Totals {
+    fn new(plan: &Plan) -> Self {
+        let tensors = plan.tensors().len();
+        let asked = |extents: &[Extent]| extents.iter().any(|extent| extent.checksum.is_some());
+        let zeros = plan.placed.placements.iter().map(|placement| match asked(&placement.extents) {
+            true => vec![0; placement.extents.len()],
+            false => Vec::new(),
+        });
+        Totals {
+            written: zeros.collect(),
+            read: BTreeMap::new(),
+            rounding: vec![0.0; tensors],
+            kept: vec![true; tensors],
+        }
+    }
+
+    fn add(&mut self, plan: &Plan, receipt: &ItemResult) {
+        let Some(Item::Write(segment)) = plan.items().get(receipt.item) else { return };
+        let pieces = &segment.pieces;
+        for (piece, remainder) in pieces.iter().zip(&receipt.sums.written) {
+            let number = plan.tensor(piece.tensor).map(|entry| entry.number);
+            let extents = number.and_then(|number| self.written.get_mut(number));
+            if let Some(sum) = extents.and_then(|extents| extents.get_mut(piece.extent as usize)) {
+                *sum ^= remainder;
+            }
+            if let Some(kept) = self.kept.get_mut(piece.tensor as usize) {
+                *kept &= receipt.kept;
+            }
+        }
+        for share in &receipt.sums.read {
+            let Some(piece) = pieces.get(share.piece as usize) else { continue };
+            let sum = self.read.entry((piece.tensor, share.extent)).or_default();
+            *sum = (sum.0 ^ share.remainder, sum.1 + share.bytes);
+        }
+        for Rounding { piece, error } in &receipt.sums.rounding {
+            let tensor = pieces.get(*piece as usize).map(|piece| piece.tensor as usize);
+            if let Some(rounding) = tensor.and_then(|tensor| self.rounding.get_mut(tensor)) {
+                *rounding = rounding.max(*error);
+            }
+        }
+    }
+
+    fn verify_sources(&self, plan: &Plan, files: &Files) -> Result<()> {
+        for ((tensor, number), (remainder, bytes)) in &self.read {
+            let Some(entry) = plan.tensor(*tensor) else { continue };
+            let Some(extent) = entry.from.extents.get(*number as usize) else { continue };
+            let Some(expected) = &extent.checksum else { continue };
+            if *bytes != extent.len {
+                return Err(
+                    Error::defect("the pieces of a tensor do not read all of it").tensor(entry.tensor)
+                );
+            }
+            let found = expected.assemble(extent.len, [*remainder]);
+            if expected.value.is_some_and(|value| value != found) {
+                mismatch(&files.file(extent.file)?, extent, expected, found)
+                    .map_err(|error| error.tensor(entry.tensor))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finished(self, plan: &Plan) -> Finished {
+        let checksums = |extents: &[Extent], sums: &[u32]| {
+            let pairs = extents.iter().zip(sums);
+            pairs
+                .map(|(extent, sum)| {
+                    let checksum = extent.checksum.as_ref()?;
+                    Some(checksum.assemble(extent.len, [*sum]))
+                })
+                .collect()
+        };
+        let written =
+            plan.placed.placements.iter().zip(&self.written).map(|(placement, sums)| match sums.is_empty() {
+                true => Written { checksums: vec![None; placement.extents.len()] },
+                false => Written { checksums: checksums(&placement.extents, sums) },
+            });
+        Finished { written: written.collect(), rounding: self.rounding, kept: self.kept }
+    }
+}

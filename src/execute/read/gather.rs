@@ -1,0 +1,252 @@
+//! Boxes of a tensor, read from wherever its stored extents hold them.
+
+use super::checks::Checks;
+use super::files::Files;
+use super::stream::to_usize;
+use crate::layout::{Runs, Tiles, intersection, whole_box};
+use crate::transform::{Buffer, permute_into, strides};
+use ckpt_api::{File, Placement, Region, Result, ScatteredChecksum, Shape};
+
+/// What boxes are read of.
+pub(super) struct Gather<'a> {
+    pub(super) files: &'a Files,
+    pub(super) shape: &'a Shape,
+    pub(super) source: &'a Placement,
+}
+
+/// Bytes that are read before they are put where they belong. Each row of the result has pages of its own, and what is
+/// written to it at a time is as long as there are rows of the source: to have twice as many is worth more than a strip
+/// that stays in the smallest L2 cache.
+const STRIP: u64 = 1 << 20;
+
+impl Gather<'_> {
+    /// Reads the box `wanted` into `out`: row-major in the source's stored axis order. What is read is added to
+    /// `checks`.
+    pub(super) fn read(
+        &self,
+        wanted: &Region,
+        checks: &mut Checks,
+        out: &mut Buffer,
+        piece: &mut Buffer,
+    ) -> Result<()> {
+        let Gather { files, shape, source } = self;
+        let size = self.size();
+        let first = source.extents.first().map_or(0, |extent| extent.offset);
+        out.resize(to_usize(wanted.shape.elements() * size)?, first);
+        let everything = whole_box(source.window.as_ref().map_or(shape, |window| &window.whole));
+        let wanted = &within_whole(wanted, source);
+        // Without regions, the extents together are one run of bytes, in which each begins where the last one ended.
+        let mut end = 0;
+        for (number, extent) in source.extents.iter().enumerate() {
+            let stored = extent.region.as_deref().unwrap_or(&everything);
+            let begin = if extent.region.is_some() { 0 } else { end };
+            end = begin + extent.len;
+            let Some(common) = intersection(stored, wanted) else { continue };
+            let runs = Runs::new(stored, wanted, &common, &source.encoding.order, size);
+            let mut part = Part {
+                file: files.file(extent.file)?,
+                offset: extent.offset,
+                begin,
+                end,
+                check: checks.extent(number),
+            };
+            match common == *stored {
+                true => part.read_whole(&runs, out, piece)?,
+                false => part.read_box(&runs, out, piece)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Gather::read`], with the axes reordered: axis `k` of `out` is the source's stored axis `order[k]`.
+    pub(super) fn permuted(
+        &self,
+        wanted: &Region,
+        order: &[usize],
+        checks: &mut Checks,
+        out: &mut Buffer,
+        strip: &mut Buffer,
+        piece: &mut Buffer,
+    ) -> Result<()> {
+        let stored = &self.source.encoding.order;
+        let size = self.size();
+        let axes: Vec<usize> = order.iter().map(|axis| stored[*axis]).collect();
+        let distances = strides(&lens(&wanted.shape, &axes)?);
+        out.resize(to_usize(wanted.shape.elements() * size)?, 0);
+        for part in Tiles::strips(wanted.clone(), stored, &axes, STRIP / size) {
+            self.read(&part, checks, strip, piece)?;
+            let mut first = 0;
+            for (axis, distance) in axes.iter().zip(&distances) {
+                first += to_usize(part.start[*axis] - wanted.start[*axis])? * distance;
+            }
+            let shape = lens(&part.shape, stored)?;
+            permute_into(strip, &shape, order, to_usize(size)?, out, first, &distances);
+        }
+        Ok(())
+    }
+
+    /// Bytes of a stored element.
+    fn size(&self) -> u64 {
+        self.source.encoding.dtype.bytes().unwrap_or(1)
+    }
+}
+
+fn lens(shape: &Shape, order: &[usize]) -> Result<Vec<usize>> {
+    shape.permuted(order).iter().map(|len| to_usize(*len)).collect()
+}
+
+/// Bytes read at once.
+const READ: u64 = 512 << 10;
+/// How many times as long as its runs a row may be that is read from end to end.
+const LONGER: u64 = 8;
+
+/// An extent that is read.
+struct Part<'a> {
+    file: File,
+    /// Where it lies in its file.
+    offset: u64,
+    /// Where it begins and ends in the run of bytes that it is a part of.
+    begin: u64,
+    end: u64,
+    check: Option<&'a mut ScatteredChecksum>,
+}
+
+impl Part<'_> {
+    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<()> {
+        let within = at - self.begin;
+        self.file.read_at(self.offset + within, bytes)?;
+        if let Some(check) = &mut self.check {
+            check.update(within, bytes);
+        }
+        Ok(())
+    }
+
+    /// Reads every run to where it belongs. Of rows that are not much longer, the first box takes all from end to end: where
+    /// they come from a disk, runs with gaps between them would be fetched one by one, and the boxes beside it find the
+    /// rest in memory.
+    fn read_box(&mut self, runs: &Runs, out: &mut [u8], spare: &mut Buffer) -> Result<()> {
+        let row = runs
+            .row()
+            .filter(|row| *row <= LONGER * runs.len && 2 * row <= READ && runs.source.is_multiple_of(*row));
+        match row.filter(|_| self.begin <= runs.source && runs.end() <= self.end) {
+            Some(row) => self.read_rows(row, runs, out, spare),
+            None => self.read_runs(runs, out),
+        }
+    }
+
+    /// Reads rows of so many bytes from end to end, in pieces that stay in the cache, and copies each run to where it belongs.
+    fn read_rows(&mut self, row: u64, runs: &Runs, out: &mut [u8], spare: &mut Buffer) -> Result<()> {
+        let len = to_usize(runs.len)?;
+        let mut runs = runs.iter().peekable();
+        while let Some(&(first, _)) = runs.peek() {
+            let end = (first + READ / row * row).min(self.end);
+            let place = self.offset + first - self.begin;
+            spare.resize(to_usize(end - first)?, place);
+            self.file.read_at(place, spare)?;
+            while let Some((source, target)) = runs.next_if(|(source, _)| source + len as u64 <= end) {
+                let (from, to) = (to_usize(source - first)?, to_usize(target)?);
+                let piece = &spare[from..from + len];
+                if let Some(check) = &mut self.check {
+                    check.update(source - self.begin, piece);
+                }
+                out[to..to + len].copy_from_slice(piece);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every run, as far as it lies in this part, to where it belongs.
+    fn read_runs(&mut self, runs: &Runs, out: &mut [u8]) -> Result<()> {
+        for (source, target) in runs.iter() {
+            let (mut at, end) = (source.max(self.begin), (source + runs.len).min(self.end));
+            while at < end {
+                let len = (end - at).min(READ);
+                let start = to_usize(target + at - source)?;
+                self.read(at, &mut out[start..start + to_usize(len)?])?;
+                at += len;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything from end to end, in pieces that stay in the cache, and copies each run to where it belongs.
+    fn read_whole(&mut self, runs: &Runs, out: &mut [u8], spare: &mut Buffer) -> Result<()> {
+        let per_read = to_usize(READ / runs.len)?;
+        if per_read < 2 || self.end - self.begin != runs.bytes() {
+            return self.read_runs(runs, out);
+        }
+        let (mut at, len) = (self.begin, to_usize(runs.len)?);
+        let mut runs = runs.iter().peekable();
+        while runs.peek().is_some() {
+            let part = to_usize((self.end - at).min((per_read * len) as u64))?;
+            spare.resize(part, self.offset + at - self.begin);
+            self.read(at, spare)?;
+            at += spare.len() as u64;
+            for (piece, (_, target)) in spare.chunks_exact(len).zip(&mut runs) {
+                let start = to_usize(target)?;
+                out[start..start + len].copy_from_slice(piece);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A box of the tensor, as a box of what its extents hold.
+fn within_whole(region: &Region, source: &Placement) -> Region {
+    let mut region = region.clone();
+    for (start, shift) in region.start.iter_mut().zip(source.window.iter().flat_map(|window| &window.start)) {
+        *start += shift;
+    }
+    region
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::{Contents, DType, Encoding, Extent, FileId, Input, ReadAt, Tensor, TensorId};
+    use std::collections::BTreeMap;
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    /// Notes the length of every read.
+    #[derive(Debug)]
+    struct Noting(Vec<u8>, Mutex<Vec<usize>>);
+
+    impl ReadAt for Noting {
+        fn size(&self) -> io::Result<u64> {
+            self.0.size()
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1.lock().unwrap().push(buffer.len());
+            self.0.read_at(offset, buffer)
+        }
+    }
+
+    #[test]
+    fn the_first_box_of_rows_reads_them_from_end_to_end_and_those_beside_it_what_they_need() {
+        let (rows, columns, left) = (256, 64, 16);
+        let tensor = Tensor::new("w", DType::U8, Shape::new([rows, columns]).unwrap());
+        let bytes: Vec<u8> = (0..rows * columns).map(|number| (number % 251) as u8).collect();
+        let extent = Extent { file: FileId(0), offset: 0, len: rows * columns, region: None, checksum: None };
+        let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
+        let file = Arc::new(Noting(bytes.clone(), Mutex::default()));
+        let files = BTreeMap::from([("f".to_owned(), file.clone() as Arc<dyn ReadAt>)]);
+        let contents = Contents { files: vec!["f".into()], ..Contents::default() };
+        let files = Files::new(&Input::of("f", files), &contents);
+        let gather = Gather { files: &files, shape: &tensor.shape, source: &placement };
+        let (mut out, mut piece) = (Buffer::default(), Buffer::default());
+        let mut read = |start: u64, len: u64| {
+            let wanted = Region { start: vec![0, start], shape: Shape::new([rows, len]).unwrap() };
+            gather.read(&wanted, &mut Checks::default(), &mut out, &mut piece).unwrap();
+            let row = |row: &[u8]| row[start as usize..(start + len) as usize].to_vec();
+            let expected: Vec<u8> = bytes.chunks(columns as usize).flat_map(row).collect();
+            assert_eq!(out[..], expected);
+            std::mem::take(&mut *file.1.lock().unwrap())
+        };
+        assert_eq!(read(0, left), [(rows * columns) as usize]);
+        assert_eq!(read(left, columns - left), vec![(columns - left) as usize; rows as usize]);
+        // Where so little is wanted, the rest may never be.
+        assert_eq!(read(0, 2), vec![2; rows as usize]);
+    }
+}

@@ -1,0 +1,18 @@
+//! Reads tensors: a part at a time, within a budget, every checksum verified.
+
+mod add;
+mod ahead;
+mod checks;
+mod elementwise;
+mod files;
+mod gather;
+mod lockstep;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use ahead::Ahead;
+pub(crate) use checks::{Checking, PartialSum, mismatch};
+pub(crate) use files::Files;
+pub(crate) use lockstep::in_lockstep;
+pub(crate) use stream::{Buffers, Piece, TensorStream};

@@ -1,0 +1,440 @@
+//! One part of a tensor's bytes, in the encoding and order that someone wants them, a chunk at a time.
+
+use super::add::{Sum, add};
+use super::ahead::Ahead;
+use super::checks::{Checking, Checks, PartialSum, mismatch, verify_extent};
+use super::elementwise::apply_elementwise;
+use super::files::Files;
+use super::gather::Gather;
+use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form, plan_number};
+use crate::resources::{ALL_TILES, Budget};
+use crate::transform::Buffer;
+use ckpt_api::{
+    Encoding, Error, Extent, File, Kind, Packing, Region, Result, Rounding, RunningChecksum, Scaling,
+    ScatteredChecksum,
+};
+use std::ops::Range;
+
+/// A tile that changes its form on the way is held in both.
+const LARGEST_CHANGED: u64 = ALL_TILES / 2;
+
+/// Yields the bytes of a part as the target of its transfer encodes them, from first to last, verifying the source's
+/// checksums.
+pub(crate) struct TensorStream<'a> {
+    files: &'a Files,
+    transfer: Transfer<'a>,
+    budget: Budget,
+    mode: Mode,
+    checking: Checking,
+    /// What the part contributes to the checksums of extents that it does not read from end to end.
+    shares: Vec<PartialSum>,
+    /// Elements that lie before the part in the target's order.
+    first: u64,
+    /// Elements before the next ones; bytes handed out.
+    position: u64,
+    handed: u64,
+    /// The largest absolute rounding error of a cast so far.
+    rounding: f64,
+    /// Through which extents that follow each other are read.
+    ahead: Option<&'a Ahead>,
+    buffers: Buffers,
+}
+
+/// Memory in which a stream works. What the next one is given is neither asked for nor cleared again.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    bytes: Buffer,
+    spare: Buffer,
+    /// What is read at once, where it is not where it belongs yet.
+    piece: Buffer,
+}
+
+enum Mode {
+    /// The source's bytes follow each other as the target wants them.
+    Sequence(Sequence),
+    /// Boxes of the result, gathered.
+    Tiles { tiles: Tiles, checks: Checks },
+}
+
+/// Bytes of extents that follow each other.
+struct Sequence {
+    /// Extents that are not read yet.
+    extents: Range<usize>,
+    /// Bytes of the first of them that were read, or that belong to another part.
+    done: u64,
+    left: u64,
+    /// Of the first extent that is left, once some of it was read.
+    check: Option<Check>,
+}
+
+/// The checksum of the extent that is being read.
+enum Check {
+    None,
+    /// All of it is read, in order.
+    Whole(RunningChecksum),
+    /// A part of it is.
+    Share(ScatteredChecksum),
+}
+
+/// A part of what a stream yields.
+pub(crate) struct Piece<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Where it goes: (offset in all that the stream yields, offset in `bytes`).
+    pub(crate) runs: Runs,
+}
+
+impl<'a> TensorStream<'a> {
+    /// A stream of all of the tensor.
+    pub(crate) fn whole(files: &'a Files, transfer: Transfer<'a>, budget: Budget) -> Result<Self> {
+        let part = transfer.everything();
+        let checking = match transfer.source.window.is_some() {
+            true => Checking::Before,
+            false => Checking::Whole,
+        };
+        Self::new(files, transfer, &part, checking, budget)
+    }
+
+    /// A stream of one part of the tensor.
+    ///
+    /// # Errors
+    /// Those of reading what has to be verified before.
+    pub(crate) fn new(
+        files: &'a Files,
+        transfer: Transfer<'a>,
+        part: &Part,
+        checking: Checking,
+        budget: Budget,
+    ) -> Result<Self> {
+        let mut budget = budget.for_growth(transfer.sizes.growth);
+        if transfer.steps.iter().any(changes_form) {
+            budget.tile = budget.tile.min(LARGEST_CHANGED);
+        }
+        if !transfer.addends.is_empty() {
+            // A box of the addend is held beside that of the tensor.
+            budget.tile /= 2;
+        }
+        let mode = match part {
+            Part::Sequence { extents, bytes } => {
+                let extents = extents.start as usize..extents.end as usize;
+                Mode::Sequence(Sequence::new(&transfer, extents, bytes.clone()))
+            }
+            Part::Box(region) => {
+                let size = transfer.sizes.largest.ok_or_else(|| not_movable(&transfer))?;
+                let tiles = Tiles::in_order(Region::clone(region), &transfer.order, budget.tile / size);
+                let checks = match checking {
+                    Checking::Whole | Checking::Shares => Checks::of(&transfer.source),
+                    Checking::Before => Checks::default(),
+                };
+                Mode::Tiles { tiles, checks }
+            }
+        };
+        let mut stream = TensorStream {
+            files,
+            transfer,
+            budget,
+            mode,
+            checking,
+            shares: Vec::new(),
+            ahead: None,
+            first: 0,
+            position: 0,
+            handed: 0,
+            rounding: 0.0,
+            buffers: Buffers::default(),
+        };
+        if checking == Checking::Before {
+            stream.verify_before()?;
+        }
+        Ok(stream)
+    }
+
+    /// Elements of the tensor that lie before the part, for errors.
+    pub(crate) fn starting_at(mut self, position: u64) -> Self {
+        (self.first, self.position) = (position, position);
+        self
+    }
+
+    /// Reads small extents together with those that follow them.
+    pub(crate) fn reading(mut self, ahead: &'a Ahead) -> Self {
+        self.ahead = Some(ahead);
+        self
+    }
+
+    /// Works in memory that another stream had.
+    pub(crate) fn in_memory(mut self, buffers: Buffers) -> Self {
+        self.buffers = buffers;
+        self
+    }
+
+    /// Its memory, for the next one; none where that may be larger than a new stream's.
+    pub(crate) fn into_memory(self) -> Buffers {
+        if self.transfer.steps.iter().any(changes_form) { Buffers::default() } else { self.buffers }
+    }
+
+    /// Reads every extent from end to end that was not read so yet.
+    fn verify_before(&mut self) -> Result<()> {
+        for extent in &self.transfer.source.extents {
+            let place = (extent.file, extent.offset, extent.len);
+            // Parts of what is stored as one share its extents, and one pass over them is enough.
+            if self.files.is_verified(place) {
+                continue;
+            }
+            verify_extent(&self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.buffers.bytes)
+                .map_err(|error| error.tensor(self.transfer.tensor))?;
+            self.files.set_verified(place);
+        }
+        Ok(())
+    }
+
+    /// Lets pieces come in the order that costs least, for someone who can put each in its place. Before the first.
+    pub(crate) fn in_any_order(mut self) -> Self {
+        if let Mode::Tiles { tiles, .. } = &mut self.mode
+            && !tiles.is_one()
+        {
+            let (source, target) = (&self.transfer.source.encoding.order, &self.transfer.order);
+            *tiles = Tiles::in_place(tiles.wanted().clone(), source, target, tiles.limit());
+        }
+        self
+    }
+
+    /// The next bytes, in order; `None` after the last.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        Ok(self.next_piece()?.map(|piece| piece.bytes))
+    }
+
+    /// The next piece, and where it goes; `None` after the last.
+    pub(crate) fn next_piece(&mut self) -> Result<Option<Piece<'_>>> {
+        let more = match &self.mode {
+            Mode::Sequence(_) => self.next_chunk(),
+            Mode::Tiles { .. } => self.next_tile(),
+        };
+        let runs = more.map_err(|error| self.first_error(error).tensor(self.transfer.tensor))?;
+        Ok(runs.map(|runs| Piece { bytes: &self.buffers.bytes, runs }))
+    }
+
+    /// Which error is reported does not depend on the size and order of the pieces: damage comes before numbers that do not
+    /// fit, and of those the first.
+    fn first_error(&mut self, error: Error) -> Error {
+        if error.kind() != Kind::Lossy {
+            return error;
+        }
+        for extent in &self.transfer.source.extents {
+            let file = self.files.file(extent.file);
+            let found = file
+                .and_then(|file| verify_extent(&file, extent, self.budget.chunk, &mut self.buffers.bytes));
+            if let Err(damage) = found {
+                return damage;
+            }
+        }
+        let Mode::Tiles { tiles, checks } = &mut self.mode else { return error };
+        self.position = self.first;
+        *tiles = Tiles::in_order(tiles.wanted().clone(), &self.transfer.order, tiles.limit());
+        *checks = Checks::default();
+        loop {
+            match self.next_tile() {
+                Ok(Some(_)) => {}
+                Ok(None) => return error,
+                Err(first) => return first,
+            }
+        }
+    }
+
+    /// Fills a chunk, across extents: an element may begin in one and end in the next.
+    fn next_chunk(&mut self) -> Result<Option<Runs>> {
+        let Mode::Sequence(sequence) = &mut self.mode else { return Ok(None) };
+        let len = (self.budget.chunk as u64).min(sequence.left);
+        let all = self.transfer.source.extents.get(..sequence.extents.end).unwrap_or_default();
+        // The first of several counts: there are several only where they are small.
+        let first = all.get(sequence.extents.start);
+        let first = first.map_or(0, |extent| extent.offset.saturating_add(sequence.done));
+        self.buffers.bytes.resize(to_usize(len)?, first);
+        let mut rest = &mut self.buffers.bytes[..];
+        // An empty extent has a checksum all the same.
+        while let Some(extent) =
+            all.get(sequence.extents.start).filter(|e| !rest.is_empty() || e.len == sequence.done)
+        {
+            let take = (extent.len - sequence.done).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(to_usize(take)?);
+            rest = later;
+            let file = self.files.file(extent.file)?;
+            let share = sequence.read(extent, &file, now, self.checking, self.ahead)?;
+            self.shares.extend(share);
+        }
+        let (bytes, spare) = (&mut self.buffers.bytes, &mut self.buffers.spare);
+        let rounding = apply_elementwise(&self.transfer.steps, self.position, bytes, spare)?;
+        self.rounding = self.rounding.max(rounding);
+        self.position += elements_in(&self.transfer.source.encoding, len);
+        let runs = Runs::one(self.handed, self.buffers.bytes.len() as u64);
+        self.handed += self.buffers.bytes.len() as u64;
+        Ok((len > 0).then_some(runs))
+    }
+
+    fn next_tile(&mut self) -> Result<Option<Runs>> {
+        let Mode::Tiles { tiles, checks } = &mut self.mode else { return Ok(None) };
+        let transfer = &self.transfer;
+        let Some(region) = tiles.next() else {
+            let checks = std::mem::take(checks);
+            return checks.finish(&transfer.source, self.files, &mut self.shares).map(|()| None);
+        };
+        let runs = Runs::of_tile(tiles.wanted(), &region, &transfer.order, transfer.sizes.target);
+        let source = Gather { files: self.files, shape: &transfer.shape, source: &transfer.source };
+        let order = transfer.steps.iter().find_map(|step| match step {
+            Step::Permute { order } => Some(&order[..]),
+            _ => None,
+        });
+        // Casts leave what they read beside what they wrote: what had room for a box has room for the next.
+        if self.buffers.bytes.capacity() < self.buffers.spare.capacity() {
+            std::mem::swap(&mut self.buffers.bytes, &mut self.buffers.spare);
+        }
+        let Buffers { bytes, spare, piece } = &mut self.buffers;
+        match order {
+            Some(order) => source.permuted(&region, order, checks, bytes, spare, piece)?,
+            None => source.read(&region, checks, bytes, piece)?,
+        }
+        for step in transfer.steps.iter() {
+            if let Step::Add { rounded, .. } = step {
+                let to = Sum { region: &region, order: &transfer.order, first: self.position };
+                let mut rounded = *rounded;
+                for addend in &transfer.addends {
+                    add(self.files, addend, &to, rounded, self.budget, bytes)?;
+                    // The sum so far is whole units.
+                    rounded = rounded.map(|scaling| Scaling { rounding: Rounding::Nearest, ..scaling });
+                }
+            } else {
+                let one = std::slice::from_ref(step);
+                let rounding = apply_elementwise(one, self.position, bytes, spare)?;
+                self.rounding = self.rounding.max(rounding);
+            }
+        }
+        self.position += region.shape.elements();
+        Ok(Some(runs))
+    }
+
+    /// The largest absolute rounding error of a cast among the elements handed out.
+    pub(crate) fn rounding(&self) -> f64 {
+        self.rounding
+    }
+
+    /// What the part contributes to the checksums of extents of which others read the rest. After the last piece.
+    pub(crate) fn shares(&self) -> &[PartialSum] {
+        &self.shares
+    }
+
+    /// Bytes of its buffers.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.buffers.bytes.capacity() + self.buffers.spare.capacity() + self.buffers.piece.capacity()
+    }
+
+    /// Reads everything into one buffer: for tests and small tensors.
+    pub(crate) fn read_all(&mut self) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        while let Some(bytes) = self.next()? {
+            all.extend_from_slice(bytes);
+        }
+        Ok(all)
+    }
+}
+
+impl Sequence {
+    fn new(transfer: &Transfer<'_>, mut extents: Range<usize>, bytes: Range<u64>) -> Self {
+        let all = transfer.source.extents.get(extents.clone()).unwrap_or_default();
+        let mut done = bytes.start;
+        for extent in all {
+            // What ends where the part begins is another part's; an empty extent at the very beginning is nobody else's.
+            if bytes.start == 0 || done < extent.len {
+                break;
+            }
+            done -= extent.len;
+            extents.start += 1;
+        }
+        Sequence { extents, done, left: bytes.end.saturating_sub(bytes.start), check: None }
+    }
+
+    /// Reads the next bytes of the first extent that is left; what they contribute to its checksum, where they are the
+    /// last ones that this part reads of it and others read the rest.
+    fn read(
+        &mut self,
+        extent: &Extent,
+        file: &File,
+        bytes: &mut [u8],
+        checking: Checking,
+        ahead: Option<&Ahead>,
+    ) -> Result<Option<PartialSum>> {
+        let mut check =
+            self.check.take().unwrap_or_else(|| Check::start(extent, self.done, self.left, checking));
+        let offset = extent.offset + self.done;
+        match ahead {
+            _ if bytes.is_empty() => {}
+            Some(ahead) => ahead.read_at(extent.file, file, offset, bytes)?,
+            None => file.read_at(offset, bytes)?,
+        }
+        check.update(self.done, bytes);
+        self.done += bytes.len() as u64;
+        self.left -= bytes.len() as u64;
+        let number = self.extents.start;
+        if self.done == extent.len {
+            (self.extents.start, self.done) = (number + 1, 0);
+        } else if self.left > 0 {
+            self.check = Some(check);
+            return Ok(None);
+        }
+        check.finish(plan_number(number)?, extent, file)
+    }
+}
+
+impl Check {
+    /// For an extent of which `left` bytes are read from byte `from` on, or as many as there are.
+    fn start(extent: &Extent, from: u64, left: u64, checking: Checking) -> Self {
+        let Some(checksum) = &extent.checksum else { return Check::None };
+        match checking {
+            Checking::Before => Check::None,
+            Checking::Whole | Checking::Shares if from == 0 && extent.len <= left => {
+                Check::Whole(checksum.start())
+            }
+            Checking::Shares => Check::Share(checksum.start_scattered(extent.len)),
+            Checking::Whole => Check::None,
+        }
+    }
+
+    fn update(&mut self, at: u64, bytes: &[u8]) {
+        match self {
+            Check::None => {}
+            Check::Whole(running) => running.update(bytes),
+            Check::Share(scattered) => scattered.update(at, bytes),
+        }
+    }
+
+    fn finish(self, number: u32, extent: &Extent, file: &File) -> Result<Option<PartialSum>> {
+        match (self, &extent.checksum) {
+            (Check::Whole(running), Some(expected)) => {
+                mismatch(file, extent, expected, running.finish()).map(|()| None)
+            }
+            (Check::Share(check), _) => {
+                let bytes = check.covered();
+                Ok(Some(PartialSum { extent: number, remainder: check.remainder(), bytes }))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// How many elements so many stored bytes hold; 0 for those that have a length each.
+fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
+    match (encoding.packing, encoding.dtype.bytes(), encoding.dtype.bits()) {
+        (Packing::Bits, _, Some(bits)) => bytes.saturating_mul(8) / u64::from(bits.max(1)),
+        (_, Some(size), _) => bytes / size.max(1),
+        _ => 0,
+    }
+}
+
+fn not_movable(transfer: &Transfer<'_>) -> Error {
+    Error::unsupported("a part of the tensor cannot be taken")
+        .tensor(transfer.tensor)
+        .found(format!("elements of {}", transfer.source.encoding.dtype))
+        .expected("elements that take whole bytes")
+}
+
+pub(super) fn to_usize(value: u64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| Error::limit("too large for this machine").found(value.to_string()))
+}

@@ -1,0 +1,167 @@
+//! Describes the contents of a checkpoint, for people and programs.
+
+pub mod html;
+mod values;
+
+use crate::registry::Evidence;
+use crate::resources::{default_threads, in_parallel};
+use crate::source::Source;
+use ckpt_api::{Axis, DType, Graph, Metadata, Repair, Result, Role, Shape, TensorId};
+use serde::Serialize;
+pub use values::{Histogram, Stats};
+
+/// The contents of a checkpoint, with statistics of the values if they were read.
+#[derive(Clone, Debug, Serialize)]
+pub struct Inspection {
+    /// Path as the user gave it.
+    pub path: String,
+    /// Id of the format.
+    pub format: &'static str,
+    /// Title of the format.
+    pub title: &'static str,
+    /// Why the input is of this format.
+    pub reason: String,
+    /// The verdict of every codec.
+    pub evidence: Vec<Evidence>,
+    /// The files that hold the tensors.
+    pub files: Vec<FileSummary>,
+    /// The tensors, in the format's order.
+    pub tensors: Vec<TensorSummary>,
+    /// The graph of layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graph: Option<Graph>,
+    /// The metadata.
+    pub metadata: Metadata,
+    /// Repairs made by `lenient`.
+    pub repairs: Vec<Repair>,
+    /// Remarks of the codec.
+    pub notes: Vec<String>,
+}
+
+/// A file of a checkpoint.
+#[derive(Clone, Debug, Serialize)]
+pub struct FileSummary {
+    /// Name relative to the input's directory.
+    pub name: String,
+    /// Length in bytes; `None` if the file is missing.
+    pub bytes: Option<u64>,
+    /// Number of tensors with bytes in it.
+    pub tensors: usize,
+}
+
+/// A tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct TensorSummary {
+    /// Name.
+    pub name: String,
+    /// Its name in the file, if that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Stored dtype.
+    pub dtype: DType,
+    /// Shape.
+    pub shape: Shape,
+    /// Meaning of each axis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub axes: Option<Vec<Axis>>,
+    /// Role.
+    pub role: Role,
+    /// Stored bytes.
+    pub bytes: u64,
+    /// Number of extents.
+    pub extents: usize,
+    /// Statistics of the values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stats: Option<Box<Stats>>,
+    /// Distribution of the values, if they were read; for pages only.
+    #[serde(skip)]
+    pub histogram: Option<Box<Histogram>>,
+}
+
+/// Describes `source`. With `stats`, reads all values in bounded memory and verifies their checksums.
+///
+/// # Errors
+/// Whatever keeps a tensor from being read; only with `stats`.
+///
+/// ```
+/// # fn main() -> Result<(), ckpt::Error> {
+/// let source = ckpt::Source::open(&ckpt::Registry::builtin(), "examples/data/digits", &Default::default())?;
+/// let inspection = ckpt::inspect::inspect(&source, true)?;
+/// assert_eq!(inspection.format, "tf2");
+/// # Ok(())
+/// # }
+/// ```
+pub fn inspect(source: &Source, stats: bool) -> Result<Inspection> {
+    let tensors = if stats {
+        let ids: Vec<TensorId> = ids(source).collect();
+        let values = in_parallel(&ids, default_threads(), |id| values::read(source, id))?;
+        ids.iter().zip(values).map(|(id, values)| summary(source, *id, values)).collect()
+    } else {
+        summaries(source).collect()
+    };
+    Ok(Inspection { tensors, ..overview(source) })
+}
+
+/// Describes everything but the tensors; [`summaries`] returns those.
+pub(crate) fn overview(source: &Source) -> Inspection {
+    let contents = source.contents();
+    Inspection {
+        path: source.input().display(source.input().entry()),
+        format: source.format(),
+        title: source.codec.info().title,
+        reason: source.reason().to_owned(),
+        evidence: source.evidence().to_vec(),
+        files: files(source),
+        tensors: Vec::new(),
+        graph: contents.checkpoint.graph.clone(),
+        metadata: contents.checkpoint.metadata.clone(),
+        repairs: contents.repairs.clone(),
+        notes: contents.notes.clone(),
+    }
+}
+
+/// Describes the tensors one by one, without statistics.
+pub(crate) fn summaries(source: &Source) -> impl Iterator<Item = TensorSummary> {
+    ids(source).map(|id| summary(source, id, None))
+}
+
+fn ids(source: &Source) -> impl Iterator<Item = TensorId> + use<> {
+    (0..source.contents().placements.len()).map(TensorId)
+}
+
+fn summary(source: &Source, id: TensorId, values: Option<(Stats, Option<Histogram>)>) -> TensorSummary {
+    let tensor = &source.contents().checkpoint.tensors[id.0];
+    let placement = &source.contents().placements[id.0];
+    let (stats, histogram) = values.unzip();
+    TensorSummary {
+        name: tensor.name.clone(),
+        key: (placement.name != tensor.name).then(|| placement.name.clone()),
+        dtype: placement.encoding.dtype,
+        shape: tensor.shape.clone(),
+        axes: tensor.axes.clone(),
+        role: tensor.role,
+        bytes: placement.extents.iter().map(|extent| extent.len).sum(),
+        extents: placement.extents.len(),
+        stats: stats.map(Box::new),
+        histogram: histogram.flatten().map(Box::new),
+    }
+}
+
+fn files(source: &Source) -> Vec<FileSummary> {
+    let contents = source.contents();
+    let (mut used, mut last) = (vec![0; contents.files.len()], vec![None; contents.files.len()]);
+    for placement in &contents.placements {
+        for extent in &placement.extents {
+            let before = last[extent.file.0].replace(placement.tensor);
+            used[extent.file.0] += usize::from(before != Some(placement.tensor));
+        }
+    }
+    let names = contents.files.iter().zip(used);
+    names
+        .map(|(name, tensors)| FileSummary {
+            name: name.clone(),
+            bytes: source.input().file(name).ok().map(|file| file.len()),
+            tensors,
+        })
+        .collect()
+}

@@ -1,0 +1,29 @@
+//! Compiles how bytes get from one layout to another: axes, steps, boxes, pieces of work. Pure, without input or output.
+//!
+//! [`compile`] turns a source placement and a target's wishes into a [`Route`] once; the executor and the plan hold
+//! routes and derive nothing. [`cut`] divides routes into [`Segment`]s: ranges of target files that can be written
+//! independently.
+
+mod axes;
+mod boxes;
+mod locate;
+mod permutation;
+mod route;
+mod runs;
+mod segments;
+mod sizes;
+mod split_axes;
+mod steps;
+mod tiles;
+
+pub(crate) use axes::axis_order;
+pub(crate) use boxes::{intersection, whole_box};
+pub(crate) use locate::{index_at, place_of};
+pub(crate) use permutation::inverse_permutation;
+pub(crate) use route::{Addend, Route, TargetLayout, Transfer, compile};
+pub(crate) use runs::Runs;
+pub(crate) use segments::{Cut, Extents, cut, default_segment_size, is_part, plan_number};
+pub use segments::{Part, Piece, Segment};
+pub(crate) use sizes::changes_form;
+pub use steps::{Access, Step};
+pub(crate) use tiles::Tiles;

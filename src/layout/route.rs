@@ -1,0 +1,321 @@
+//! One tensor's route from where it is stored to where it goes: compiled once, carried out as it is.
+
+use super::boxes::whole_box;
+use super::segments::Part;
+use super::sizes::Sizes;
+use super::split_axes::{Added, Split, SplitAddend, split_axes};
+use super::steps::{Access, Step, steps};
+use ckpt_api::{AddedAxis, DType, Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor, Window};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// What a target wants of one tensor.
+pub(crate) struct TargetLayout<'a> {
+    pub(crate) encoding: &'a Encoding,
+    /// Where it is written; no extents for someone who only reads.
+    pub(crate) extents: &'a [Extent],
+    /// The shape that the target states, where that is not the tensor's own in stored order.
+    pub(crate) shape: Option<&'a Shape>,
+}
+
+impl<'a> TargetLayout<'a> {
+    /// The target of a conversion.
+    pub(crate) fn placed(placement: &'a Placement) -> Self {
+        let Placement { encoding, extents, shape, .. } = placement;
+        TargetLayout { encoding, extents, shape: shape.as_ref() }
+    }
+
+    /// Someone who reads the tensor in this encoding.
+    pub(crate) fn read(encoding: &'a Encoding) -> Self {
+        TargetLayout { encoding, extents: &[], shape: None }
+    }
+}
+
+/// The compiled form of one tensor's transfer. It refers to the placements that it was compiled from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Route {
+    /// What happens to the elements, in order.
+    pub(crate) steps: Vec<Step>,
+    /// How reading touches the source.
+    pub(crate) access: Access,
+    /// What few routes have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) more: Option<Box<More>>,
+}
+
+/// What few routes have: boxed, for there can be many thousand of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct More {
+    /// How the elements of each added tensor become 32-bit floats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) added: Vec<Vec<Step>>,
+    /// Both sides in whole axes, where one of them splits an axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) split: Option<Split>,
+}
+
+/// A route together with what it was compiled from: all that moving the bytes needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Transfer<'a> {
+    /// The tensor's name, for errors.
+    pub(crate) tensor: &'a str,
+    /// Its shape, of whole axes.
+    pub(crate) shape: Cow<'a, Shape>,
+    /// Where its bytes are, with whole axes.
+    pub(crate) source: Cow<'a, Placement>,
+    /// The order in which the target stores the axes.
+    pub(crate) order: Cow<'a, [usize]>,
+    pub(crate) steps: Cow<'a, [Step]>,
+    pub(crate) addends: Vec<Addend<'a>>,
+    pub(crate) access: Access,
+    pub(crate) sizes: Sizes,
+}
+
+/// A tensor that is added to another.
+#[derive(Clone, Debug)]
+pub(crate) struct Addend<'a> {
+    /// Its own transfer, to 32-bit floats in row-major order.
+    pub(crate) transfer: Transfer<'a>,
+    /// For each axis of the sum, where on it the values go.
+    pub(crate) axes: Cow<'a, [AddedAxis]>,
+}
+
+/// Compiles the transfer of `tensor` from `source` to `target`, with what is added on the way.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] where no steps lead there, naming the tensor.
+pub(crate) fn compile(
+    tensor: &Tensor,
+    source: &Placement,
+    target: &TargetLayout<'_>,
+    added: &[Added<'_>],
+) -> Result<Route> {
+    let regions = || target.extents.iter().map(|extent| extent.region.as_deref());
+    let split = split_axes(tensor, source, target.encoding, regions(), added)?;
+    let names: Vec<String> = added.iter().map(|(tensor, ..)| tensor.name.clone()).collect();
+    let whole_axes = split.as_ref().map(|split| WholeAxes {
+        shape: &split.shape,
+        source: &split.source,
+        target: Encoding { order: split.order.clone(), tiles: Vec::new(), ..target.encoding.clone() },
+    });
+    let slices = match keeps_slices(source, target) {
+        true => 0,
+        false => source.extents.iter().filter(|extent| extent.region.is_some()).count(),
+    };
+    let (from, to) = match &whole_axes {
+        Some(whole) => (&whole.source.encoding, &whole.target),
+        None => (&source.encoding, target.encoding),
+    };
+    let mut all = steps(from, to, slices, &names).map_err(|error| error.tensor(&tensor.name))?;
+    let window = whole_axes.as_ref().map_or(&source.window, |whole| &whole.source.window);
+    if let Some(window) = window {
+        let Window { start, whole } = Window::clone(window);
+        let shape = whole_axes.as_ref().map_or(&tensor.shape, |whole| whole.shape).clone();
+        all.insert(0, Step::Cut { start, shape, whole });
+    }
+    reshape(&mut all, tensor, source, target, whole_axes.as_ref());
+    let sliced = slices_differ(source, target);
+    let tiled = sliced || all.iter().any(|step| step.access() == Access::Tile);
+    if tiled && Sizes::new(&source.encoding, target.encoding).largest.is_none() {
+        return Err(not_movable(tensor, &source.encoding, target.encoding));
+    }
+    let numbers = |(tensor, source, _): &Added<'_>| {
+        steps(&source.encoding, &floats(tensor), 0, &[]).map_err(|error| error.tensor(&tensor.name))
+    };
+    let added: Vec<Vec<Step>> = match &split {
+        None => added.iter().map(numbers).collect::<Result<_>>()?,
+        Some(split) => {
+            let pairs = added.iter().zip(&split.added);
+            pairs.map(|(added, split)| split_numbers(added, split)).collect::<Result<_>>()?
+        }
+    };
+    let rare = !added.is_empty() || split.is_some();
+    Ok(Route {
+        steps: all,
+        access: if tiled { Access::Tile } else { Access::Stream },
+        more: rare.then(|| Box::new(More { added, split })),
+    })
+}
+
+/// Both sides of a split transfer.
+struct WholeAxes<'a> {
+    shape: &'a Shape,
+    source: &'a Placement,
+    target: Encoding,
+}
+
+/// Adds the steps that state another shape for the same bytes.
+fn reshape(
+    steps: &mut Vec<Step>,
+    tensor: &Tensor,
+    source: &Placement,
+    target: &TargetLayout<'_>,
+    split: Option<&WholeAxes<'_>>,
+) {
+    let stored =
+        |encoding: &Encoding| encoding.expanded(&tensor.shape).unwrap_or_default().permuted(&encoding.order);
+    // What is cut out of a whole has no stored shape of its own.
+    if let Some(split) = split.filter(|_| source.window.is_none()) {
+        let (own, parts) = (stored(&source.encoding), split.shape.permuted(&split.source.encoding.order));
+        if own != parts {
+            steps.insert(0, Step::Reshape { from: own, to: parts });
+        }
+    }
+    let last = match split {
+        Some(split) => split.shape.permuted(&split.target.order),
+        None => stored(target.encoding),
+    };
+    let stated = target.shape.cloned().unwrap_or_else(|| stored(target.encoding));
+    if stated != last {
+        steps.push(Step::Reshape { from: last, to: stated });
+    }
+}
+
+/// Whether the target's slices are the source's, one by one.
+fn keeps_slices(source: &Placement, target: &TargetLayout<'_>) -> bool {
+    let regions = source.extents.iter().map(|extent| &extent.region);
+    source.window.is_none()
+        && source.encoding.order == target.encoding.order
+        && source.encoding.tiles == target.encoding.tiles
+        && regions.eq(target.extents.iter().map(|extent| &extent.region))
+}
+
+/// Whether the target has slices other than the source's.
+fn slices_differ(source: &Placement, target: &TargetLayout<'_>) -> bool {
+    target.extents.iter().any(|extent| extent.region.is_some()) && !keeps_slices(source, target)
+}
+
+/// What is added is added as these.
+fn floats(tensor: &Tensor) -> Encoding {
+    Encoding { dtype: DType::F32, ..Encoding::row_major(tensor) }
+}
+
+fn split_numbers((tensor, ..): &Added<'_>, split: &SplitAddend) -> Result<Vec<Step>> {
+    let to = split_floats(tensor, &split.shape);
+    steps(&split.source.encoding, &to, 0, &[]).map_err(|error| error.tensor(&tensor.name))
+}
+
+fn split_floats(tensor: &Tensor, shape: &Shape) -> Encoding {
+    Encoding { order: (0..shape.rank()).collect(), ..floats(tensor) }
+}
+
+fn not_movable(tensor: &Tensor, from: &Encoding, to: &Encoding) -> Error {
+    Error::unsupported("the elements cannot be reordered")
+        .tensor(&tensor.name)
+        .found(format!("{} to {}, or slices of it", from.dtype, to.dtype))
+        .expected("elements that take whole bytes")
+}
+
+impl Route {
+    /// The route with what it was compiled from.
+    pub(crate) fn transfer<'a>(
+        &'a self,
+        tensor: &'a Tensor,
+        source: &'a Placement,
+        target: &'a Encoding,
+        added: &[Added<'a>],
+    ) -> Transfer<'a> {
+        let sizes = Sizes::new(&source.encoding, target);
+        let (shape, source, order) = match self.split() {
+            Some(split) => (&split.shape, &split.source, &split.order),
+            None => (&tensor.shape, source, &target.order),
+        };
+        Transfer {
+            tensor: &tensor.name,
+            shape: Cow::Borrowed(shape),
+            source: Cow::Borrowed(source),
+            order: Cow::Borrowed(order),
+            steps: Cow::Borrowed(&self.steps),
+            addends: added.iter().enumerate().map(|(k, added)| self.addend(k, added)).collect(),
+            access: self.access,
+            sizes,
+        }
+    }
+
+    fn split(&self) -> Option<&Split> {
+        self.more.as_ref()?.split.as_ref()
+    }
+
+    fn addend<'a>(&'a self, number: usize, (tensor, source, axes): &Added<'a>) -> Addend<'a> {
+        let split = self.split().and_then(|split| split.added.get(number));
+        let steps = self.more.as_ref().and_then(|more| more.added.get(number));
+        let (shape, source, axes) = match split {
+            Some(split) => (&split.shape, &split.source, &split.axes[..]),
+            None => (&tensor.shape, *source, *axes),
+        };
+        let target = split_floats(tensor, shape);
+        Addend {
+            transfer: Transfer {
+                tensor: &tensor.name,
+                shape: Cow::Borrowed(shape),
+                source: Cow::Borrowed(source),
+                sizes: Sizes::new(&source.encoding, &target),
+                order: Cow::Owned(target.order),
+                steps: Cow::Borrowed(steps.map_or(&[], Vec::as_slice)),
+                addends: Vec::new(),
+                access: Access::Tile,
+            },
+            axes: Cow::Borrowed(axes),
+        }
+    }
+
+    /// The box of each of the target's extents, in whole axes.
+    pub(crate) fn regions<'a>(&'a self, extents: &'a [Extent]) -> Vec<Option<&'a Region>> {
+        match self.split() {
+            Some(split) => split.regions.iter().map(Option::as_ref).collect(),
+            None => extents.iter().map(|extent| extent.region.as_deref()).collect(),
+        }
+    }
+
+    /// A route whose transfer does not borrow it.
+    pub(crate) fn into_transfer<'a>(
+        self,
+        tensor: &'a Tensor,
+        source: &'a Placement,
+        target: &Encoding,
+    ) -> Transfer<'a> {
+        let sizes = Sizes::new(&source.encoding, target);
+        let Route { steps, access, more } = self;
+        let (shape, source, order) = match more.and_then(|more| more.split) {
+            Some(Split { shape, source, order, .. }) => (Cow::Owned(shape), Cow::Owned(source), order),
+            None => (Cow::Borrowed(&tensor.shape), Cow::Borrowed(source), target.order.clone()),
+        };
+        Transfer {
+            tensor: &tensor.name,
+            shape,
+            source,
+            order: Cow::Owned(order),
+            steps: Cow::Owned(steps),
+            addends: Vec::new(),
+            access,
+            sizes,
+        }
+    }
+}
+
+impl Transfer<'_> {
+    /// Everything, as one part.
+    pub(crate) fn everything(&self) -> Part {
+        match self.access {
+            Access::Tile => Part::Box(Box::new(whole_box(&self.shape))),
+            Access::Stream => {
+                let bytes = self.source.extents.iter().map(|extent| extent.len).sum();
+                Part::Sequence {
+                    extents: 0..u32::try_from(self.source.extents.len()).unwrap_or(u32::MAX),
+                    bytes: 0..bytes,
+                }
+            }
+        }
+    }
+}
+
+/// The number of the source's extent that holds each box.
+pub(super) fn stored_slices(transfer: &Transfer<'_>) -> HashMap<Region, usize> {
+    let ordered = transfer.source.window.is_none()
+        && transfer.addends.is_empty()
+        && transfer.source.encoding.order[..] == transfer.order[..];
+    let extents = transfer.source.extents.iter().enumerate().filter(|_| ordered);
+    extents.filter_map(|(number, extent)| Some((extent.region.as_deref()?.clone(), number))).collect()
+}

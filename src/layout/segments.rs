@@ -1,0 +1,557 @@
+//! Segments: ranges of target files that can be written independently, in any order and by any process.
+
+use super::boxes::whole_box;
+use super::route::{Transfer, stored_slices};
+use super::sizes::stored_bits;
+use super::steps::Access;
+use super::tiles::Tiles;
+use ckpt_api::{Encoding, Error, Extent, FileId, Placement, Region, Result, Shape};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// A contiguous range of one target file, and what fills it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segment {
+    /// The target file.
+    pub file: FileId,
+    /// Its first byte, and the byte after its last.
+    pub range: Range<u64>,
+    /// What fills it, in the order in which the source stores it. Bytes between pieces belong to no tensor.
+    pub pieces: Vec<Piece>,
+}
+
+/// A part of one tensor that is written to one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Piece {
+    /// Number of the tensor in the plan.
+    pub tensor: u32,
+    /// Number of the target's extent.
+    pub extent: u32,
+    /// First byte within that extent.
+    pub at: u64,
+    /// Bytes written.
+    pub len: u64,
+    /// What of the tensor it is.
+    pub part: Part,
+}
+
+/// What of a tensor is moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Part {
+    /// These bytes of the concatenation of these extents of the source.
+    Sequence {
+        /// Numbers of the source's extents.
+        extents: Range<u32>,
+        /// Bytes of their concatenation.
+        bytes: Range<u64>,
+    },
+    /// This box of the tensor, in whole axes.
+    Box(Box<Region>),
+}
+
+/// One tensor's transfer, to be divided into pieces.
+pub(crate) struct Cut<'a> {
+    pub(crate) transfer: Transfer<'a>,
+    /// How and where it is written.
+    pub(crate) target: &'a Placement,
+    /// The boxes of the target's extents, in whole axes.
+    pub(crate) regions: Vec<Option<&'a Region>>,
+}
+
+/// Bytes of a segment where nobody says: a thirty-second of the output, so that several threads have work, but no less than
+/// what is worth a thread's turn and no more than what may have to be done again.
+pub(crate) fn default_segment_size(bytes: u64) -> u64 {
+    const LEAST: u64 = 1 << 20;
+    const MOST: u64 = 64 << 20;
+    (bytes / 32).clamp(LEAST, MOST)
+}
+
+/// Divides the writing of all tensors into segments of about `size` bytes, in the order in which the source stores what they
+/// read: another order costs many times as much on a cold cache.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Defect`] where an extent of a target ends within an element.
+pub(crate) fn cut<'a, 'p>(
+    tensors: impl Iterator<Item = Cut<'a>>,
+    extents: impl Fn(u32) -> Extents<'p>,
+    size: u64,
+) -> Result<Vec<Segment>> {
+    let mut pieces = Vec::new();
+    for (number, cut) in tensors.enumerate() {
+        let tensor = plan_number(number)?;
+        cut_one(tensor, &cut, size, &mut pieces).map_err(|error| error.tensor(cut.transfer.tensor))?;
+    }
+    Ok(group(pieces, &Places(extents), size))
+}
+
+/// Where a tensor lies on both sides.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Extents<'a> {
+    pub(crate) source: &'a [Extent],
+    pub(crate) target: &'a [Extent],
+}
+
+/// Where pieces lie on both sides, by the number of their tensor.
+struct Places<F>(F);
+
+/// A byte of a file.
+type Place = (FileId, u64);
+
+impl<'a, F: Fn(u32) -> Extents<'a>> Places<F> {
+    /// Where a piece begins to read.
+    fn source(&self, piece: &Piece) -> Place {
+        let extents = (self.0)(piece.tensor).source;
+        match &piece.part {
+            Part::Sequence { extents: range, bytes } => {
+                let range = range.start as usize..range.end as usize;
+                position(extents.get(range).unwrap_or_default(), bytes.start)
+            }
+            Part::Box(_) => position(extents, 0),
+        }
+    }
+
+    /// Where it writes.
+    fn target(&self, piece: &Piece) -> Place {
+        let extent = (self.0)(piece.tensor).target.get(piece.extent as usize);
+        extent.map_or((FileId(0), 0), |extent| (extent.file, extent.offset.saturating_add(piece.at)))
+    }
+
+    /// Puts pieces in the order of their source's bytes.
+    fn sort(&self, pieces: &mut [Piece]) {
+        pieces.sort_by_key(|piece| (self.source(piece), piece.tensor, piece.at));
+    }
+}
+
+/// Where a byte of the concatenation of extents lies.
+fn position(extents: &[Extent], mut byte: u64) -> Place {
+    for extent in extents {
+        match byte.checked_sub(extent.len) {
+            Some(rest) if extent.len > 0 => byte = rest,
+            _ => return (extent.file, extent.offset.saturating_add(byte)),
+        }
+    }
+    extents.last().map_or((FileId(0), 0), |extent| (extent.file, extent.offset))
+}
+
+/// Puts pieces that follow each other in a target file together.
+fn group<'a, F: Fn(u32) -> Extents<'a>>(
+    mut pieces: Vec<Piece>,
+    places: &Places<F>,
+    size: u64,
+) -> Vec<Segment> {
+    pieces.sort_by_key(|piece| (places.target(piece), piece.tensor));
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut sum = 0u64;
+    for piece in pieces {
+        let (file, start) = places.target(&piece);
+        let (len, end) = (piece.len, start.saturating_add(piece.len));
+        match segments.last_mut() {
+            Some(last) if last.file == file && sum.saturating_add(len) <= size => {
+                sum += len;
+                last.range.end = last.range.end.max(end);
+                last.pieces.push(piece);
+            }
+            _ => {
+                sum = len;
+                segments.push(Segment { file, range: start..end, pieces: vec![piece] });
+            }
+        }
+    }
+    for segment in &mut segments {
+        places.sort(&mut segment.pieces);
+        segment.pieces.shrink_to_fit();
+    }
+    segments.sort_by_key(|segment| {
+        segment.pieces.first().map(|piece| (places.source(piece), piece.tensor, piece.at))
+    });
+    segments
+}
+
+/// A number of a plan's lists.
+pub(crate) fn plan_number(number: usize) -> Result<u32> {
+    u32::try_from(number).map_err(|_| Error::limit("a plan holds fewer than 2^32 tensors and extents"))
+}
+
+fn cut_one(tensor: u32, cut: &Cut<'_>, size: u64, all: &mut Vec<Piece>) -> Result<()> {
+    let Cut { transfer, target, regions } = cut;
+    let mut pieces = Pieces { tensor, size: size.max(1), cut, all };
+    if regions.iter().any(Option::is_some) {
+        let stored = stored_slices(transfer);
+        for (number, region) in regions.iter().enumerate() {
+            let Some(region) = region else { return Err(misplaced()) };
+            match stored.get(*region) {
+                Some(extent) => pieces.sequence(*extent..extent + 1, number..number + 1)?,
+                None => pieces.boxes(number, Region::clone(region))?,
+            }
+        }
+    } else {
+        match transfer.access {
+            Access::Stream => {
+                pieces.sequence(0..transfer.source.extents.len(), 0..target.extents.len())?;
+            }
+            Access::Tile => pieces.tiles()?,
+        }
+    }
+    Ok(())
+}
+
+/// Pieces of one tensor.
+struct Pieces<'a, 'c> {
+    tensor: u32,
+    size: u64,
+    cut: &'c Cut<'a>,
+    all: &'c mut Vec<Piece>,
+}
+
+/// Elements of a piece are a multiple of this, so that it begins at a page where its extent does.
+const ELEMENTS: u64 = 4096;
+/// A box of a result is so many times as large as a segment of bytes in sequence: narrow boxes read short runs.
+const BOX: u64 = 4;
+
+impl Pieces<'_, '_> {
+    /// The concatenation of some extents of the source becomes that of some of the target.
+    fn sequence(&mut self, from: Range<usize>, to: Range<usize>) -> Result<()> {
+        let Cut { transfer, target, .. } = self.cut;
+        let units = Units::new(&transfer.source.encoding, &target.encoding, transfer.steps.is_empty())?;
+        let mut start = 0u64;
+        for (number, extent) in target.extents.iter().enumerate().take(to.end).skip(to.start) {
+            let mut at = 0;
+            loop {
+                let len = units.piece(self.size).min(extent.len - at);
+                let first = units.source(start + at)?;
+                let end = units.source(start + at + len)?;
+                let extents = plan_number(from.start)?..plan_number(from.end)?;
+                self.push(number, at, len, Part::Sequence { extents, bytes: first..end })?;
+                at += len;
+                if at == extent.len {
+                    break;
+                }
+            }
+            start += extent.len;
+        }
+        Ok(())
+    }
+
+    /// A box that one extent holds.
+    fn boxes(&mut self, extent: usize, region: Region) -> Result<()> {
+        let size = self.cut.transfer.sizes.target;
+        let order = &self.cut.transfer.order;
+        let mut at = 0;
+        if region.shape.elements() == 0 {
+            return self.push(extent, 0, 0, Part::Box(Box::new(region)));
+        }
+        for part in Tiles::in_order(region, order, (BOX.saturating_mul(self.size) / size).max(1)) {
+            let len = part.shape.elements() * size;
+            self.push(extent, at, len, Part::Box(Box::new(part)))?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// All of the tensor, in extents without boxes.
+    fn tiles(&mut self) -> Result<()> {
+        let Cut { transfer, target, .. } = self.cut;
+        let size = transfer.sizes.target;
+        if let [_] = &target.extents[..] {
+            return self.boxes(0, whole_box(&transfer.shape));
+        }
+        let mut first = 0;
+        for (number, extent) in target.extents.iter().enumerate() {
+            if !extent.len.is_multiple_of(size) {
+                return Err(misplaced());
+            }
+            let mut at = 0;
+            for region in boxes_of(&transfer.shape, &transfer.order, first..first + extent.len / size) {
+                let limit = (BOX.saturating_mul(self.size) / size).max(1);
+                for part in Tiles::in_order(region, &transfer.order, limit) {
+                    let len = part.shape.elements() * size;
+                    self.push(number, at, len, Part::Box(Box::new(part)))?;
+                    at += len;
+                }
+            }
+            first += extent.len / size;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, extent: usize, at: u64, len: u64, part: Part) -> Result<()> {
+        self.all.push(Piece { tensor: self.tensor, extent: plan_number(extent)?, at, len, part });
+        Ok(())
+    }
+}
+
+/// How bytes of the target correspond to bytes of the source.
+#[derive(Clone, Copy)]
+enum Units {
+    /// The same bytes.
+    Bytes,
+    /// Elements of so many bits in the source and in the target.
+    Elements { source: u64, target: u64 },
+}
+
+impl Units {
+    fn new(source: &Encoding, target: &Encoding, same: bool) -> Result<Self> {
+        match (same, stored_bits(source), stored_bits(target)) {
+            (true, ..) => Ok(Units::Bytes),
+            (false, Some(source), Some(target)) => Ok(Units::Elements { source, target }),
+            _ => Err(misplaced()),
+        }
+    }
+
+    /// Bytes of a piece of about `size` bytes.
+    fn piece(self, size: u64) -> u64 {
+        match self {
+            Units::Bytes => size.next_multiple_of(ELEMENTS),
+            Units::Elements { target, .. } => {
+                let elements = (size.saturating_mul(8) / target).max(1).next_multiple_of(ELEMENTS);
+                elements * target / 8
+            }
+        }
+    }
+
+    /// The byte of the source that a byte of the target begins with.
+    fn source(self, byte: u64) -> Result<u64> {
+        match self {
+            Units::Bytes => Ok(byte),
+            Units::Elements { source, target } => {
+                let bits = byte.checked_mul(8).filter(|bits| bits.is_multiple_of(target));
+                let bits = bits.and_then(|bits| (bits / target).checked_mul(source));
+                bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8).ok_or_else(misplaced)
+            }
+        }
+    }
+}
+
+/// Whether a piece is a part of its tensor and lies in its extent.
+pub(crate) fn is_part(transfer: &Transfer<'_>, target: &Encoding, extent: &Extent, piece: &Piece) -> bool {
+    let inside = piece.at.checked_add(piece.len).is_some_and(|end| end <= extent.len);
+    let moves = match &piece.part {
+        Part::Sequence { extents, bytes } => {
+            let stored = transfer.source.extents.get(extents.start as usize..extents.end as usize);
+            let total = stored.map(|extents| extents.iter().map(|extent| extent.len).sum::<u64>());
+            let units = Units::new(&transfer.source.encoding, target, transfer.steps.is_empty());
+            let len =
+                bytes.end.checked_sub(bytes.start).filter(|_| total.is_some_and(|total| bytes.end <= total));
+            transfer.access == Access::Stream
+                && len.is_some_and(|len| units.and_then(|units| units.source(piece.len)).ok() == Some(len))
+        }
+        Part::Box(region) => {
+            let fits = |axis: usize| {
+                let end = region.start[axis].checked_add(region.shape[axis]);
+                end.is_some_and(|end| end <= transfer.shape[axis])
+            };
+            transfer.sizes.largest.is_some()
+                && region.start.len() == transfer.shape.rank()
+                && region.shape.rank() == transfer.shape.rank()
+                && (0..transfer.shape.rank()).all(fits)
+                && region.shape.elements().checked_mul(transfer.sizes.target) == Some(piece.len)
+        }
+    };
+    inside && moves
+}
+
+/// The boxes of a range of elements in the order in which a target stores its axes, each of them one run.
+fn boxes_of(shape: &Shape, order: &[usize], range: Range<u64>) -> Vec<Region> {
+    let lens: Vec<u64> = order.iter().filter_map(|axis| shape.get(*axis).copied()).collect();
+    let mut boxes = Vec::new();
+    let mut next = range.start;
+    while next < range.end {
+        let mut start = vec![0; lens.len()];
+        let mut len = vec![1; lens.len()];
+        let mut unit: u64 = lens.iter().product();
+        let mut taken = None;
+        for (k, dim) in lens.iter().enumerate() {
+            unit /= (*dim).max(1);
+            let index = next / unit.max(1) % (*dim).max(1);
+            if let (Some(slot), None) = (start.get_mut(k), taken) {
+                *slot = index;
+            }
+            let count = (range.end - next) / unit.max(1);
+            if taken.is_none() && next.is_multiple_of(unit.max(1)) && count > 0 {
+                let count = count.min(dim - index);
+                taken = Some(count * unit);
+                len[k] = count;
+            } else if taken.is_some() {
+                len[k] = *dim;
+            }
+        }
+        let Some(taken) = taken else {
+            // A scalar has no axis to take.
+            boxes.push(whole_box(shape));
+            break;
+        };
+        boxes.push(unordered(&start, len, order));
+        next += taken;
+    }
+    boxes
+}
+
+/// A box whose axes are given in a stored order, in logical order.
+fn unordered(start: &[u64], len: Vec<u64>, order: &[usize]) -> Region {
+    let mut region = Region { start: vec![0; order.len()], shape: Shape::default() };
+    let mut dims = vec![0; order.len()];
+    for ((axis, start), len) in order.iter().zip(start).zip(len) {
+        if let (Some(own), Some(dim)) = (region.start.get_mut(*axis), dims.get_mut(*axis)) {
+            (*own, *dim) = (*start, len);
+        }
+    }
+    // A part of a shape that fits fits too.
+    region.shape = Shape::new(dims).unwrap_or_default();
+    region
+}
+
+fn misplaced() -> Error {
+    Error::defect("an extent of the target ends within an element")
+        .help("the target's codec is wrong: please report it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Route, TargetLayout, compile};
+    use ckpt_api::{DType, Tensor, TensorId};
+    use proptest::prelude::*;
+
+    /// Numbers of a box's elements in the order in which a tensor's axes are stored.
+    fn numbers(shape: &Shape, order: &[usize], region: &Region) -> Vec<u64> {
+        let dims = region.shape.permuted(order);
+        let number = |mut k: u64| {
+            let mut index = region.start.clone();
+            for (axis, len) in order.iter().zip(dims.iter()).rev() {
+                index[*axis] += k % len;
+                k /= len;
+            }
+            order.iter().fold(0, |flat, axis| flat * shape[*axis] + index[*axis])
+        };
+        (0..dims.elements()).map(number).collect()
+    }
+
+    fn extents(lens: &[u64]) -> Vec<Extent> {
+        let mut offset = 0;
+        let extent = |len: &u64| {
+            // A gap before each, so that offsets matter.
+            offset += 3;
+            let extent = Extent { file: FileId(0), offset, len: *len, region: None, checksum: None };
+            offset += len;
+            extent
+        };
+        lens.iter().map(extent).collect()
+    }
+
+    fn placement(tensor: &Tensor, order: &[usize], lens: &[u64]) -> Placement {
+        let encoding = Encoding { order: order.to_vec(), ..Encoding::row_major(tensor) };
+        Placement::new(TensorId(0), "t", extents(lens), encoding)
+    }
+
+    fn cut_one(route: &Route, tensor: &Tensor, from: &Placement, to: &Placement, size: u64) -> Vec<Segment> {
+        let transfer = route.transfer(tensor, from, &to.encoding, &[]);
+        let regions = route.regions(&to.extents);
+        let extents = Extents { source: &from.extents, target: &to.extents };
+        cut([Cut { transfer, target: to, regions }].into_iter(), |_| extents, size).unwrap()
+    }
+
+    fn shapes() -> impl Strategy<Value = (Vec<u64>, Vec<usize>)> {
+        prop::collection::vec(1u64..6, 0..4).prop_flat_map(|dims| {
+            let axes: Vec<usize> = (0..dims.len()).collect();
+            (Just(dims), Just(axes).prop_shuffle())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_boxes_of_a_range_are_its_elements_in_order(
+            (dims, order) in shapes(), ends in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        ) {
+            let shape = Shape::new(&dims).unwrap();
+            let count = shape.elements() as usize;
+            let (a, b) = (ends.0.index(count + 1), ends.1.index(count + 1));
+            let range = a.min(b) as u64..a.max(b) as u64;
+            let boxes = boxes_of(&shape, &order, range.clone());
+            prop_assert!(boxes.len() <= 2 * dims.len() + 1);
+            let found: Vec<u64> = boxes.iter().flat_map(|region| numbers(&shape, &order, region)).collect();
+            prop_assert_eq!(found, range.collect::<Vec<u64>>());
+        }
+
+        #[test]
+        fn pieces_cover_every_byte_of_every_extent_once(
+            (dims, order) in shapes(), size in 1u64..60, cuts in prop::collection::btree_set(1u64..100, 0..3),
+        ) {
+            let tensor = Tensor::new("t", DType::U16, Shape::new(&dims).unwrap());
+            let bytes = tensor.value_bytes();
+            let mut edges: Vec<u64> = cuts.iter().map(|cut| cut * 2).filter(|cut| *cut < bytes).collect();
+            edges.insert(0, 0);
+            edges.push(bytes);
+            let lens: Vec<u64> = edges.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let plain: Vec<usize> = (0..dims.len()).collect();
+            let (from, to) = (placement(&tensor, &plain, &[bytes]), placement(&tensor, &order, &lens));
+            let route = compile(&tensor, &from, &TargetLayout::placed(&to), &[]).unwrap();
+            let mut covered: Vec<Vec<u8>> = lens.iter().map(|len| vec![0; *len as usize]).collect();
+            for segment in cut_one(&route, &tensor, &from, &to, size) {
+                for piece in &segment.pieces {
+                    let extent = &to.extents[piece.extent as usize];
+                    prop_assert!(segment.range.start <= extent.offset + piece.at);
+                    prop_assert!(extent.offset + piece.at + piece.len <= segment.range.end);
+                    let place = piece.at as usize..(piece.at + piece.len) as usize;
+                    covered[piece.extent as usize][place].iter_mut().for_each(|count| *count += 1);
+                    let moved = match &piece.part {
+                        Part::Sequence { bytes, .. } => bytes.end - bytes.start,
+                        Part::Box(region) => region.shape.elements() * 2,
+                    };
+                    prop_assert_eq!(moved, piece.len);
+                }
+            }
+            prop_assert!(covered.iter().flatten().all(|count| *count == 1));
+        }
+    }
+
+    #[test]
+    fn a_large_tensor_is_cut_at_pages_and_small_ones_share_a_segment() {
+        let large = Tensor::new("large", DType::F32, Shape::new([100_000u64]).unwrap());
+        let place = placement(&large, &[0], &[400_000]);
+        let route = compile(&large, &place, &TargetLayout::placed(&place), &[]).unwrap();
+        let segments = cut_one(&route, &large, &place, &place, 100_000);
+        let lens: Vec<u64> = segments.iter().map(|segment| segment.range.end - segment.range.start).collect();
+        assert_eq!(lens, [102_400, 102_400, 102_400, 92_800]);
+        let small = Tensor::new("small", DType::U8, Shape::new([10u64]).unwrap());
+        let places: Vec<Placement> = (0..5)
+            .map(|number| {
+                let mut place = placement(&small, &[0], &[10]);
+                place.extents[0].offset = number * 10;
+                place
+            })
+            .collect();
+        let route = compile(&small, &places[0], &TargetLayout::placed(&places[0]), &[]).unwrap();
+        let cuts = places.iter().map(|place| Cut {
+            transfer: route.transfer(&small, place, &place.encoding, &[]),
+            target: place,
+            regions: vec![None],
+        });
+        let extents = |number: u32| {
+            let extents = &places[number as usize].extents[..];
+            Extents { source: extents, target: extents }
+        };
+        let segments = cut(cuts, extents, 30).unwrap();
+        let pieces: Vec<usize> = segments.iter().map(|segment| segment.pieces.len()).collect();
+        assert_eq!(pieces, [3, 2]);
+    }
+
+    #[test]
+    fn an_extent_that_ends_within_an_element_is_a_defect_where_elements_change() {
+        let tensor = Tensor::new("t", DType::U16, Shape::new([4u64]).unwrap());
+        let from = placement(&tensor, &[0], &[8]);
+        let mut to = placement(&tensor, &[0], &[3, 5]);
+        let route = compile(&tensor, &from, &TargetLayout::placed(&to), &[]).unwrap();
+        assert_eq!(cut_one(&route, &tensor, &from, &to, 100).len(), 1, "bytes can be cut anywhere");
+        to.encoding.endian = ckpt_api::Endian::Big;
+        let route = compile(&tensor, &from, &TargetLayout::placed(&to), &[]).unwrap();
+        let transfer = route.transfer(&tensor, &from, &to.encoding, &[]);
+        let cuts = [Cut { transfer, target: &to, regions: vec![None, None] }];
+        assert_eq!(
+            cut(cuts.into_iter(), |_| Extents::default(), 100).unwrap_err().kind(),
+            ckpt_api::Kind::Defect
+        );
+    }
+}

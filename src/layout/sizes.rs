@@ -1,0 +1,64 @@
+//! Sizes of elements on their way: what budgets are divided by.
+
+use super::steps::Step;
+use ckpt_api::{Encoding, Packing};
+
+/// Bytes of an element in the forms that it takes between a source and a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// Bytes in the target; 1 where elements have a length each.
+    pub(crate) target: u64,
+    /// Bytes of the largest form; `None` where elements do not take whole bytes on both sides, so that they cannot be
+    /// moved one by one.
+    pub(crate) largest: Option<u64>,
+    /// How many times as many bytes the largest form has as the stored one.
+    pub(crate) growth: usize,
+}
+
+impl Sizes {
+    pub(crate) fn new(from: &Encoding, to: &Encoding) -> Self {
+        Sizes { target: to.dtype.bytes().unwrap_or(1), largest: largest(from, to), growth: growth(from, to) }
+    }
+}
+
+fn largest(from: &Encoding, to: &Encoding) -> Option<u64> {
+    let packed = |encoding: &&Encoding| {
+        encoding.packing == Packing::Bits && encoding.dtype.bits().is_some_and(|bits| bits < 8)
+    };
+    if [from, to].iter().any(packed) {
+        return None;
+    }
+    let float = if from.scaling.is_some() || to.scaling.is_some() { 4 } else { 1 };
+    Some(from.dtype.bytes()?.max(to.dtype.bytes()?).max(float))
+}
+
+fn growth(from: &Encoding, to: &Encoding) -> usize {
+    let float = if from.scaling.is_some() || to.scaling.is_some() { 32 } else { 8 };
+    let (Some(from), Some(to)) = (stored_bits(from), stored_bits(to)) else { return 1 };
+    usize::try_from(to.max(float).div_ceil(from.max(1))).unwrap_or(1)
+}
+
+/// Bits that an element takes in a file; `None` where each has a length of its own.
+pub(super) fn stored_bits(encoding: &Encoding) -> Option<u64> {
+    match encoding.packing {
+        Packing::Bits => encoding.dtype.bits().map(u64::from),
+        Packing::Bytes => encoding.dtype.bytes().map(|bytes| bytes * 8),
+    }
+}
+
+/// Whether a step leaves elements in another buffer than it finds them in.
+pub(crate) fn changes_form(step: &Step) -> bool {
+    match step {
+        Step::Cast { .. }
+        | Step::Quantize { .. }
+        | Step::Dequantize { .. }
+        | Step::Unpack { .. }
+        | Step::Pack { .. } => true,
+        Step::SwapBytes { .. }
+        | Step::Permute { .. }
+        | Step::Cut { .. }
+        | Step::Assemble { .. }
+        | Step::Add { .. }
+        | Step::Reshape { .. } => false,
+    }
+}

@@ -1,0 +1,136 @@
+//! The map stage: which tensors of a source go on, under which names, made of what, with which dtype.
+//!
+//! It reads a source and returns what it becomes; the source stays what it is.
+
+#[cfg(any(feature = "cli", feature = "forward"))]
+use crate::mapping::Applied;
+use crate::mapping::Mapping;
+use crate::plan::{Comparison, Stored};
+use crate::recipe::{Join, Target, Transform, rebuild, transform};
+use crate::select::{Removed, remove, retype, select};
+use ckpt_api::{Contents, DType, Limits, Loss, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// What is wanted of a source's tensors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes<'a> {
+    pub(crate) include: &'a [String],
+    pub(crate) exclude: &'a [String],
+    pub(crate) mapping: Option<&'a Mapping>,
+    pub(crate) transforms: &'a [Transform],
+    pub(crate) dtype: Option<DType>,
+    pub(crate) limits: &'a Limits,
+}
+
+/// What a source becomes before it is placed.
+#[derive(Clone, Debug)]
+pub(crate) struct Mapped {
+    /// Tensors with their new names, and where their bytes are. Shared with the source where nothing changes.
+    pub(crate) contents: Arc<Contents>,
+    /// Tensors left out because the user said so.
+    pub(crate) excluded: Vec<String>,
+    /// What that costs.
+    pub(crate) losses: Vec<Loss>,
+    /// Of tensors that a mapping made, the source's names.
+    pub(crate) made_of: BTreeMap<String, Vec<String>>,
+    /// Tensors that must be equal, because one name stands for them.
+    pub(crate) comparisons: Vec<Comparison>,
+}
+
+/// Carries out the wishes: selection, then the mapping, then transforms, then the dtype.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, [`ckpt_api::Kind::Mapping`] for a mapping that does not
+/// fit.
+pub(crate) fn map(contents: &Arc<Contents>, wishes: &Wishes<'_>) -> Result<Mapped> {
+    let mut mapped = Mapped {
+        contents: contents.clone(),
+        excluded: Vec::new(),
+        losses: Vec::new(),
+        made_of: BTreeMap::new(),
+        comparisons: Vec::new(),
+    };
+    if !wishes.include.is_empty() || !wishes.exclude.is_empty() {
+        let removed = select(mapped.contents_mut(), wishes.include, wishes.exclude)?;
+        mapped.remove(removed);
+    }
+    if let Some(mapping) = wishes.mapping {
+        mapped.rename(mapping, wishes.limits)?;
+    }
+    if !wishes.transforms.is_empty() {
+        let losses = transform(mapped.contents_mut(), wishes.transforms)?;
+        mapped.losses.extend(losses);
+    }
+    if let Some(dtype) = wishes.dtype {
+        let losses = retype(mapped.contents_mut(), dtype)?;
+        mapped.losses.extend(losses);
+    }
+    Ok(mapped)
+}
+
+/// A copy of the contents with the tensors that a mapping makes of its own, and what the mapping did.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] where it does not fit.
+#[cfg(any(feature = "cli", feature = "forward"))]
+pub(crate) fn renamed(
+    contents: &Contents,
+    mapping: &Mapping,
+    limits: &Limits,
+) -> Result<(Contents, Applied)> {
+    let mut contents = contents.clone();
+    let applied = mapping.apply_to(&contents.checkpoint.tensors, limits)?;
+    remove(&mut contents, applied.dropped.clone());
+    rebuild(&mut contents, &applied.targets)?;
+    Ok((contents, applied))
+}
+
+impl Mapped {
+    /// A copy of the source's contents, made once.
+    fn contents_mut(&mut self) -> &mut Contents {
+        Arc::make_mut(&mut self.contents)
+    }
+
+    fn remove(&mut self, removed: Removed) {
+        self.excluded.extend(removed.names);
+        self.losses.extend(removed.losses);
+    }
+
+    /// Applies the mapping: drops what it ignores, and makes the targets of the rest.
+    fn rename(&mut self, mapping: &Mapping, limits: &Limits) -> Result<()> {
+        let applied = mapping.apply_to(&self.contents.checkpoint.tensors, limits)?;
+        let removed = remove(self.contents_mut(), applied.dropped);
+        self.remove(removed);
+        self.comparisons.extend(comparisons(&self.contents, &applied.targets));
+        let losses = rebuild(self.contents_mut(), &applied.targets)?;
+        self.losses.extend(losses);
+        let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());
+        let unused = unused.map(|rule| format!("of the mapping, nothing matched: {rule}"));
+        let notes: Vec<String> = unused.collect();
+        if !notes.is_empty() {
+            self.contents_mut().notes.extend(notes);
+        }
+        self.made_of.extend(applied.targets.into_iter().map(|target| (target.name, target.sources)));
+        Ok(())
+    }
+}
+
+/// Of tensors that become one, only one is kept: that is no loss where they are equal, which reading them shows.
+fn comparisons(contents: &Contents, targets: &[Target]) -> Vec<Comparison> {
+    let tied = targets.iter().filter(|target| target.recipe.join == Join::Tied);
+    let mut names: Option<HashMap<&str, _>> = None;
+    let mut found = Vec::new();
+    for target in tied {
+        let ids = names.get_or_insert_with(|| contents.checkpoint.by_name());
+        let stored = |name: &String| {
+            let id = ids.get(name.as_str())?;
+            let (tensor, placement) = contents.tensor_at(*id).ok()?;
+            Some(Stored { tensor: tensor.clone(), placement: placement.clone() })
+        };
+        let mut all = target.sources.iter().filter_map(stored);
+        let Some(first) = all.next() else { continue };
+        found.extend(all.map(|other| Comparison { name: target.name.clone(), first: first.clone(), other }));
+    }
+    found
+}

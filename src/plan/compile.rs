@@ -1,0 +1,86 @@
+//! Makes a plan of what a source holds and where a target wants it. Pure.
+
+use super::losses::undeclared;
+use super::memory::share_of;
+use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, TargetRecord, added};
+use crate::layout::{self, TargetLayout, cut, default_segment_size};
+use crate::resources::{Budget, Resources};
+use ckpt_api::{Contents, FormatInfo, Loss, Placed, Placement, Result};
+use std::sync::Arc;
+
+/// Everything a plan is made from.
+pub(crate) struct Parts<'a> {
+    pub(crate) source: SourceRecord,
+    pub(crate) target: TargetRecord,
+    pub(crate) settings: Settings,
+    /// The target's format.
+    pub(crate) info: &'a FormatInfo,
+    pub(crate) contents: Arc<Contents>,
+    pub(crate) placed: Placed,
+    pub(crate) excluded: Vec<String>,
+    pub(crate) losses: Vec<Loss>,
+    pub(crate) comparisons: Vec<Comparison>,
+    pub(crate) resources: Resources,
+    /// Whether the output will be read back.
+    pub(crate) reread: bool,
+}
+
+/// Compiles every tensor's route, and cuts the output into items.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] where no steps lead from source to target, [`ckpt_api::Kind::Limit`] where the
+/// conversion does not fit into the memory allowed, [`ckpt_api::Kind::Defect`] for what the codec placed wrongly.
+pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
+    let Parts { source, target, settings, info, contents, placed, excluded, mut losses, .. } = parts;
+    placed.check(&contents.checkpoint)?;
+    losses.extend(placed.losses.iter().cloned());
+    losses.extend(undeclared(&contents.checkpoint, info, &losses));
+    let entries = entries(&contents, &placed)?;
+    let mut plan = Plan {
+        source,
+        target,
+        settings,
+        excluded,
+        losses,
+        bytes_read: 0,
+        bytes_written: 0,
+        peak_memory: 0,
+        threads: 0,
+        budget: Budget::default(),
+        contents,
+        placed: Arc::new(placed),
+        entries,
+        items: Vec::new(),
+    };
+    plan.bytes_read = plan.tensors().fold(0, |sum, entry| sum.saturating_add(bytes(entry.from)));
+    plan.bytes_written = plan.tensors().fold(0, |sum, entry| sum.saturating_add(bytes(entry.to)));
+    let size = match parts.resources.item_size {
+        0 => default_segment_size(plan.bytes_written),
+        size => size,
+    };
+    let segments = cut(plan.cuts(), |number| plan.extents(number), size)?.into_iter().map(Item::Write);
+    plan.items = parts.comparisons.into_iter().map(Box::new).map(Item::Compare).chain(segments).collect();
+    (plan.budget, plan.threads, plan.peak_memory) = share_of(&plan, parts.resources, parts.reread)?;
+    Ok(plan)
+}
+
+/// Bytes of all extents.
+pub(super) fn bytes(placement: &Placement) -> u64 {
+    placement.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.len))
+}
+
+/// The route to each placement, in the order of the source's bytes.
+pub(super) fn entries(contents: &Contents, placed: &Placed) -> Result<Vec<Entry>> {
+    let mut entries = Vec::with_capacity(placed.placements.len());
+    for (number, target) in placed.placements.iter().enumerate() {
+        let (tensor, source) = contents.tensor_at(target.tensor)?;
+        let added = added(contents, target)?;
+        let route = layout::compile(tensor, source, &TargetLayout::placed(target), &added)?;
+        entries.push(Entry { number, route });
+    }
+    let source = |entry: &Entry| placed.placements.get(entry.number).map(|target| target.tensor.0);
+    let extents = |entry: &Entry| contents.placements.get(source(entry)?).map(|placement| &placement.extents);
+    let place = |entry: &Entry| extents(entry)?.first().map(|extent| (extent.file, extent.offset));
+    entries.sort_unstable_by_key(|entry| (place(entry), entry.number));
+    Ok(entries)
+}

@@ -1,0 +1,346 @@
+//! A plan as JSON, and back.
+
+use super::compile::entries;
+use super::{Comparison, Entry, Item, Plan, Segment, Settings, SourceRecord, Stored, TargetRecord};
+use crate::layout::{Route, is_part};
+use crate::resources::{Budget, Resources};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ckpt_api::{
+    Block, Checkpoint, Contents, Error, FileId, Limits, Loss, Metadata, OutputFile, Placed, Placement,
+    Reading, Repair, Result, Tensor, TensorId,
+};
+use serde::{Deserialize, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The version of the document. Plans of other versions are refused.
+const VERSION: u32 = 1;
+/// The program that may run a plan: another one could place the same tensors elsewhere when it finishes.
+const PROGRAM: &str = concat!("ckpt ", env!("CARGO_PKG_VERSION"));
+
+/// A plan as it is written down.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document<'a> {
+    version: u32,
+    program: Cow<'a, str>,
+    /// SHA-256 of all the rest but `estimate`, in hex.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    sha256: String,
+    source: Cow<'a, SourceRecord>,
+    target: Cow<'a, TargetRecord>,
+    settings: Cow<'a, Settings>,
+    /// Files of the source that placements refer to.
+    source_files: Cow<'a, [String]>,
+    /// Files that will exist.
+    files: Cow<'a, [OutputFile]>,
+    tensors: Vec<TensorDocument<'a>>,
+    transfers: Vec<TransferDocument<'a>>,
+    items: Cow<'a, [Item]>,
+    blocks: Vec<BlockDocument>,
+    /// What the target's codec has to know to finish.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    finish: String,
+    readings: Cow<'a, [Reading]>,
+    excluded: Cow<'a, [String]>,
+    losses: Cow<'a, [Loss]>,
+    repairs: Cow<'a, [Repair]>,
+    notes: Cow<'a, [String]>,
+    bytes_read: u64,
+    bytes_written: u64,
+    /// What running it takes on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    estimate: Option<Estimate>,
+}
+
+/// A tensor, and where the source stores it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TensorDocument<'a> {
+    tensor: Cow<'a, Tensor>,
+    from: Cow<'a, Placement>,
+}
+
+/// The compiled transfer of a tensor to one place of the target.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TransferDocument<'a> {
+    /// Position among the codec's placements.
+    number: usize,
+    to: Cow<'a, Placement>,
+    route: Cow<'a, Route>,
+}
+
+/// Literal bytes, in base64.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BlockDocument {
+    file: FileId,
+    offset: u64,
+    base64: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Estimate {
+    peak_memory: u64,
+    threads: usize,
+}
+
+impl Plan {
+    /// SHA-256 of everything that determines what the plan does.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] where the plan has no JSON text.
+    pub fn sha256(&self) -> Result<[u8; 32]> {
+        let mut hasher = Hasher(Sha256::new());
+        serde_json::to_writer(&mut hasher, &self.document()).map_err(|error| unwritable(&error))?;
+        Ok(hasher.0.finalize().into())
+    }
+
+    /// The plan as JSON, with its SHA-256. Its schema is `schemas/plan.schema.json`.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] where the plan has no JSON text.
+    pub fn to_json(&self) -> Result<String> {
+        let mut text = serde_json::to_string_pretty(&self.signed()?).map_err(|error| unwritable(&error))?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// Reads a plan, and checks that nobody changed it.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a text that is no plan, a plan of another version, or one that was altered.
+    pub fn from_json(text: &str) -> Result<Plan> {
+        let document: Document = serde_json::from_str(text).map_err(|error| {
+            version_of(text).unwrap_or_else(|| unreadable("this is no plan").found(error.to_string()))
+        })?;
+        if (document.version, &*document.program) != (VERSION, PROGRAM) {
+            return Err(of_another(document.version, &document.program));
+        }
+        let sha256 = document.sha256.clone();
+        let plan = document.into_plan()?;
+        plan.check()?;
+        let found = crate::digest::hex(&plan.sha256()?);
+        if found != sha256 {
+            return Err(unreadable("the plan was altered")
+                .found(format!("SHA-256 {found}"))
+                .expected(sha256)
+                .help("make the plan again; a plan is not edited by hand"));
+        }
+        plan.with_resources(Resources::default(), false)
+    }
+
+    fn signed(&self) -> Result<Document<'_>> {
+        Ok(Document {
+            sha256: crate::digest::hex(&self.sha256()?),
+            estimate: Some(Estimate { peak_memory: self.peak_memory, threads: self.threads }),
+            ..self.document()
+        })
+    }
+
+    fn document(&self) -> Document<'_> {
+        let Contents { checkpoint, files, placements, repairs, notes } = &*self.contents;
+        let tensors = checkpoint.tensors.iter().zip(placements);
+        let placed = &*self.placed;
+        let base64 = |bytes: &[u8]| BASE64.encode(bytes);
+        let block = |block: &Block| BlockDocument {
+            file: block.file,
+            offset: block.offset,
+            base64: base64(&block.bytes),
+        };
+        let transfer = |entry: &'_ Entry| TransferDocument {
+            number: entry.number,
+            to: Cow::Owned(placed.placements[entry.number].clone()),
+            route: Cow::Owned(entry.route.clone()),
+        };
+        Document {
+            version: VERSION,
+            program: PROGRAM.into(),
+            sha256: String::new(),
+            source: Cow::Borrowed(&self.source),
+            target: Cow::Borrowed(&self.target),
+            settings: Cow::Borrowed(&self.settings),
+            source_files: files.into(),
+            files: (&placed.files).into(),
+            tensors: tensors
+                .map(|(tensor, from)| TensorDocument { tensor: bare(tensor), from: Cow::Borrowed(from) })
+                .collect(),
+            transfers: self.entries.iter().map(transfer).collect(),
+            items: (&self.items).into(),
+            blocks: placed.blocks.iter().map(block).collect(),
+            finish: base64(&placed.draft),
+            readings: (&placed.readings).into(),
+            excluded: (&self.excluded).into(),
+            losses: (&self.losses).into(),
+            repairs: repairs.into(),
+            notes: notes.into(),
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+            estimate: None,
+        }
+    }
+
+    /// Checks what the executor relies on, for a plan may come from anybody: placements fit their tensors, routes are what
+    /// they are compiled to, pieces lie in their tensors and extents.
+    fn check(&self) -> Result<()> {
+        let wrong = |error: Error| unreadable("the plan contradicts itself").found(error.to_string());
+        self.contents.check(&Limits::default()).map_err(wrong)?;
+        let placed = Placed { losses: self.losses.clone(), ..Placed::clone(&self.placed) };
+        placed.check(&self.contents.checkpoint).map_err(wrong)?;
+        if entries(&self.contents, &self.placed).map_err(wrong)? != self.entries {
+            return Err(unreadable("the plan contradicts itself").found("a route that leads elsewhere"));
+        }
+        for item in &self.items {
+            match item {
+                Item::Write(segment) if !self.fits(segment) => {
+                    return Err(unreadable("the plan contradicts itself").found("a piece that has no place"));
+                }
+                Item::Write(_) => {}
+                Item::Compare(comparison) => self.check_comparison(comparison).map_err(wrong)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn fits(&self, segment: &Segment) -> bool {
+        segment.pieces.iter().all(|piece| {
+            let place = self
+                .target_of(piece.tensor)
+                .and_then(|to| Some((to, to.extents.get(piece.extent as usize)?)));
+            let transfer = self.transfer(piece.tensor);
+            place.zip(transfer).is_some_and(|((to, extent), transfer)| {
+                extent.file == segment.file && is_part(&transfer, &to.encoding, extent, piece)
+            })
+        })
+    }
+
+    fn check_comparison(&self, comparison: &Comparison) -> Result<()> {
+        for Stored { tensor, placement } in [&comparison.first, &comparison.other] {
+            let placement = Placement { tensor: TensorId(0), ..placement.clone() };
+            let contents = Contents {
+                checkpoint: Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() },
+                files: self.contents.files.clone(),
+                placements: vec![placement],
+                ..Contents::default()
+            };
+            contents.check(&Limits::default())?;
+        }
+        Ok(())
+    }
+}
+
+/// As `ckpt plan --format json` prints it.
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.signed().map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl Document<'_> {
+    fn into_plan(self) -> Result<Plan> {
+        let (tensors, placements): (Vec<Tensor>, Vec<Placement>) =
+            self.tensors.into_iter().map(|one| (one.tensor.into_owned(), one.from.into_owned())).unzip();
+        let count = self.transfers.len();
+        let mut places: Vec<Option<Placement>> = vec![None; count];
+        let mut entries = Vec::with_capacity(count);
+        for transfer in self.transfers {
+            let to = transfer.to.into_owned();
+            let known =
+                to.added.iter().map(|added| added.tensor).chain([to.tensor]).all(|id| id.0 < tensors.len());
+            let slot = places.get_mut(transfer.number).filter(|slot| slot.is_none() && known);
+            *slot.ok_or_else(|| unreadable("two transfers of the plan have one number"))? = Some(to);
+            entries.push(Entry { number: transfer.number, route: transfer.route.into_owned() });
+        }
+        let decode = |text: &str| {
+            BASE64
+                .decode(text)
+                .map_err(|error| unreadable("bytes of the plan are not base64").found(error.to_string()))
+        };
+        let block = |block: BlockDocument| {
+            Ok(Block { file: block.file, offset: block.offset, bytes: decode(&block.base64)? })
+        };
+        let contents = Contents {
+            checkpoint: Checkpoint { tensors, ..Checkpoint::default() },
+            files: self.source_files.into_owned(),
+            placements,
+            repairs: self.repairs.into_owned(),
+            notes: self.notes.into_owned(),
+        };
+        let placed = Placed {
+            files: self.files.into_owned(),
+            blocks: self.blocks.into_iter().map(block).collect::<Result<_>>()?,
+            placements: places.into_iter().flatten().collect(),
+            losses: Vec::new(),
+            draft: decode(&self.finish)?,
+            readings: self.readings.into_owned(),
+        };
+        Ok(Plan {
+            source: self.source.into_owned(),
+            target: self.target.into_owned(),
+            settings: self.settings.into_owned(),
+            excluded: self.excluded.into_owned(),
+            losses: self.losses.into_owned(),
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+            peak_memory: 0,
+            threads: 1,
+            budget: Budget::default(),
+            contents: Arc::new(contents),
+            placed: Arc::new(placed),
+            entries,
+            items: self.items.into_owned(),
+        })
+    }
+}
+
+/// A tensor without what formats noted about it, which no item needs.
+fn bare(tensor: &Tensor) -> Cow<'_, Tensor> {
+    match tensor.metadata.is_empty() {
+        true => Cow::Borrowed(tensor),
+        false => Cow::Owned(Tensor { metadata: Metadata::default(), ..tensor.clone() }),
+    }
+}
+
+/// The error for a document of another version, where that much of it can be read.
+fn version_of(text: &str) -> Option<Error> {
+    #[derive(Deserialize)]
+    struct Versions {
+        version: u32,
+        program: String,
+    }
+    let Versions { version, program } = serde_json::from_str(text).ok()?;
+    ((version, program.as_str()) != (VERSION, PROGRAM)).then(|| of_another(version, &program))
+}
+
+fn of_another(version: u32, program: &str) -> Error {
+    unreadable("the plan is of another version")
+        .found(format!("version {version}, {program}"))
+        .expected(format!("version {VERSION}, {PROGRAM}"))
+        .help("make the plan again with this program")
+}
+
+fn unreadable(message: &str) -> Error {
+    Error::usage(message)
+}
+
+fn unwritable(error: &serde_json::Error) -> Error {
+    Error::unsupported("the plan cannot be written as JSON").found(error.to_string())
+}
+
+/// Hashes what is written to it.
+struct Hasher(Sha256);
+
+impl std::io::Write for Hasher {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! How much memory a conversion takes, and how threads share it.
+
+use super::compile::bytes;
+use super::{Access, Plan, TensorEntry};
+use crate::resources::{Budget, PER_THREAD, Resources, address_space_left, default_threads};
+use ckpt_api::{Error, Result};
+
+/// What the process holds before the first worker starts: code, stacks, allocator.
+const BASE: u64 = 6 << 20;
+/// What describes one tensor, on both sides.
+const PER_TENSOR: u64 = 2 << 10;
+/// What describes one further stored piece of a tensor, on both sides.
+const PER_EXTENT: u64 = 512;
+/// How many times a name is held: in the checkpoint, the source, the target, a header.
+const NAMES: u64 = 4;
+
+/// What may be mapped beside all that, for what is allocated in pieces.
+const MARGIN: u64 = 1 << 20;
+
+/// Bytes that are in memory whatever the workers do: the process, descriptions and headers.
+struct Held {
+    /// At most, until all is done.
+    all: u64,
+    /// Of that, what is mapped after planning.
+    ahead: u64,
+}
+
+impl Held {
+    fn new(plan: &Plan, reread: bool) -> Self {
+        let placed = &plan.placed;
+        let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
+        let each = |entry: TensorEntry<'_>| {
+            let extents = (entry.from.extents.len() + entry.to.extents.len()) as u64;
+            PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * entry.tensor.len() as u64
+        };
+        let once = 2 * (blocks + placed.draft.len() as u64) + plan.tensors().map(each).sum::<u64>();
+        let again = if reread { once } else { 0 };
+        Held { all: BASE + once + again, ahead: MARGIN + once / 4 + again }
+    }
+}
+
+/// The budget of each worker, the number of workers, and the bytes that all of them and the rest take at most.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Limit`] where the conversion does not fit.
+pub(super) fn share_of(plan: &Plan, resources: Resources, reread: bool) -> Result<(Budget, usize, u64)> {
+    let sizes =
+        plan.tensors().map(|entry| (bytes(entry.from).max(bytes(entry.to)), entry.access == Access::Tile));
+    let useful = plan.items().len();
+    share(resources, &Held::new(plan, reread), useful, sizes, address_space_left())
+}
+
+/// Shares the memory among as many threads as are wanted, useful, and have room.
+///
+/// `sizes` says of each tensor how many bytes it moves, and whether in tiles; `useful` how many items there are.
+fn share(
+    resources: Resources,
+    held: &Held,
+    useful: usize,
+    sizes: impl Iterator<Item = (u64, bool)> + Clone,
+    room: Option<u64>,
+) -> Result<(Budget, usize, u64)> {
+    let fixed = held.all;
+    let wanted = match resources.threads {
+        0 => default_threads(),
+        threads => threads,
+    };
+    let peak =
+        |budget: Budget| sizes.clone().map(|(bytes, tiled)| budget.peak(bytes, tiled)).max().unwrap_or(0);
+    let mapped = |threads: u64| match room {
+        None => u64::MAX,
+        Some(room) => room.saturating_sub(held.ahead + PER_THREAD * (threads - 1)),
+    };
+    let left = |threads: u64| resources.max_memory.saturating_sub(fixed).min(mapped(threads));
+    let most = wanted.clamp(1, useful.max(1));
+    let fitting = (1..=most).rev().find_map(|threads| {
+        let budget = Budget::of(left(threads as u64) / threads as u64)?.among(threads);
+        Some((budget, threads, fixed + peak(budget) * threads as u64))
+    });
+    fitting.ok_or_else(|| match resources.max_memory.saturating_sub(fixed) < Budget::LEAST {
+        true => Error::limit("the conversion does not fit into the memory allowed")
+            .found(format!("--max-memory {}", resources.max_memory))
+            .expected(format!("at least {}", fixed + Budget::LEAST))
+            .help(format!("give it --max-memory {}m", (fixed + Budget::LEAST).div_ceil(1 << 20))),
+        false => Error::limit("the conversion does not fit into the address space that the system allows")
+            .found(format!("{} bytes left", room.unwrap_or_default()))
+            .expected(format!("at least {}", held.ahead + Budget::LEAST))
+            .help("allow more with ulimit -v"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_memory_is_refused_with_the_least_that_would_do() {
+        let resources = Resources { max_memory: 1 << 20, threads: 2, ..Resources::default() };
+        let held = Held { all: BASE, ahead: MARGIN };
+        let error = share(resources, &held, 0, std::iter::empty(), None).unwrap_err().to_string();
+        let least = BASE + Budget::LEAST;
+        assert!(error.contains(&format!("at least {least}")), "{error}");
+        share(
+            Resources { max_memory: least, threads: 2, ..Resources::default() },
+            &held,
+            0,
+            std::iter::empty(),
+            None,
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn too_little_address_space_is_refused_with_the_least_that_would_do() {
+        let held = Held { all: BASE, ahead: MARGIN };
+        let error =
+            share(Resources::default(), &held, 0, std::iter::empty(), Some(MARGIN)).unwrap_err().to_string();
+        let least = MARGIN + Budget::LEAST;
+        assert!(error.contains(&format!("at least {least}")) && error.contains("ulimit -v"), "{error}");
+        share(Resources::default(), &held, 0, std::iter::empty(), Some(least)).unwrap();
+    }
+}

@@ -1,0 +1,101 @@
+//! Which losses a conversion may have.
+
+use ckpt_api::{Error, Loss, LossKind, Result};
+use std::collections::BTreeSet;
+
+/// Which losses the user accepts.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// Accept every loss.
+    pub allow_all: bool,
+    /// Accept these although they change what the model computes.
+    pub allow: BTreeSet<LossKind>,
+    /// Stop at losses that change nothing in what the model computes, too.
+    pub strict: bool,
+}
+
+impl Policy {
+    /// Accepts the loss called `name`, or all of them for `all`.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`], listing the known kinds.
+    pub fn accept(&mut self, name: &str) -> Result<()> {
+        if name == "all" {
+            self.allow_all = true;
+            return Ok(());
+        }
+        let kind = LossKind::from_name(name).ok_or_else(|| {
+            let known = LossKind::ALL.iter().map(|kind| kind.name()).chain(["all"]);
+            Error::usage("unknown kind of loss")
+                .field("--allow")
+                .found(format!("'{name}'"))
+                .help(ckpt_api::nearest(name, known))
+        })?;
+        self.allow.insert(kind);
+        Ok(())
+    }
+
+    fn refuses(&self, kind: LossKind) -> bool {
+        !self.allow_all && !self.allow.contains(&kind) && (self.strict || kind.changes_function())
+    }
+
+    /// Stops a conversion that would lose what the user did not accept.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Lossy`], naming the losses and how to accept them.
+    pub fn judge(&self, losses: &[Loss]) -> Result<()> {
+        const SHOWN: usize = 4;
+        let refused: Vec<&Loss> = losses.iter().filter(|loss| self.refuses(loss.kind)).collect();
+        let Some(first) = refused.first() else { return Ok(()) };
+        let mut shown: Vec<String> = refused
+            .iter()
+            .take(SHOWN)
+            .map(|loss| format!("{} '{}' ({})", loss.kind.name(), loss.subject, loss.detail))
+            .collect();
+        if refused.len() > SHOWN {
+            shown.push(format!("and {} more", refused.len() - SHOWN));
+        }
+        let kinds: BTreeSet<&str> = refused.iter().map(|loss| loss.kind.name()).collect();
+        let flags: Vec<String> = kinds.iter().map(|kind| format!("--allow {kind}")).collect();
+        let message = if first.kind.changes_function() {
+            "the target would not compute the same as the source"
+        } else {
+            "the target cannot carry everything, and --strict forbids that"
+        };
+        Err(Error::lossy(message)
+            .found(shown.join("; "))
+            .help(format!("accept it with {}, or leave tensors out with --exclude", flags.join(" "))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_that_changes_the_function_stops_unless_it_is_allowed_by_name() {
+        let losses = [Loss::new(LossKind::WeightDropped, "w", "no place")];
+        let mut policy = Policy::default();
+        let error = policy.judge(&losses).unwrap_err();
+        assert!(error.to_string().contains("--allow weight-dropped"), "{error}");
+        policy.accept("weight-dropped").unwrap();
+        policy.judge(&losses).unwrap();
+    }
+
+    #[test]
+    fn a_harmless_loss_stops_only_a_strict_conversion() {
+        let losses = [Loss::new(LossKind::CounterDropped, "step", "no place")];
+        let mut policy = Policy::default();
+        policy.judge(&losses).unwrap();
+        policy.strict = true;
+        assert_eq!(policy.judge(&losses).unwrap_err().kind(), ckpt_api::Kind::Lossy);
+        policy.accept("all").unwrap();
+        policy.judge(&losses).unwrap();
+    }
+
+    #[test]
+    fn an_unknown_loss_lists_the_known_ones() {
+        let error = Policy::default().accept("weights-dropped").unwrap_err();
+        assert!(error.to_string().contains("did you mean 'weight-dropped'"), "{error}");
+    }
+}

@@ -1,0 +1,122 @@
+//! The directory: files appear complete under their final names, or not at all.
+
+mod disk;
+mod journal;
+mod names;
+mod protected;
+mod recover;
+mod stage;
+mod stamp;
+
+#[cfg(test)]
+pub(crate) use disk::{Disk, Os};
+#[cfg(not(test))]
+use disk::{Disk, Os};
+
+use super::{Stage, StageMode, StageRequest, Store};
+use ckpt_api::{Directory, Error, ReadAt, ReadStore, Result};
+use names::is_same_name;
+use protected::Sources;
+use stage::{Output, refuse_existing, targets};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The files below a directory of this machine.
+///
+/// Outputs are written under temporary names beside their final ones, and named when they are complete and on the disk. A
+/// journal (`.NAME.ckpt-journal`) holds a lock while they are written, and lets a later process go on.
+#[derive(Clone, Debug)]
+pub struct LocalStore {
+    directory: Directory,
+    disk: Arc<dyn Disk>,
+}
+
+impl LocalStore {
+    /// The store in `directory`; the working directory where it is empty.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        LocalStore { directory: Directory::new(directory), disk: Arc::new(Os) }
+    }
+
+    /// The store that a path lies in, and its name there.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where the path has no file name, or its directory does not exist.
+    pub fn of(path: &Path) -> Result<(Self, String)> {
+        let shown = || path.display().to_string();
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+            Error::usage("the output's path has no usable file name")
+                .file(shown())
+                .help("names must be UTF-8")
+        })?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        if !directory.as_os_str().is_empty() && !directory.is_dir() {
+            return Err(Error::usage("the output's directory does not exist")
+                .file(shown())
+                .help("make it first"));
+        }
+        Ok((LocalStore::new(directory), name.to_owned()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn on(disk: Arc<dyn Disk>, directory: impl Into<PathBuf>) -> Self {
+        LocalStore { directory: Directory::new(directory), disk }
+    }
+
+    /// The directory as the user named it: an output's path begins with it.
+    fn root(&self) -> &Path {
+        let root = self.directory.root();
+        if root == Path::new(".") { Path::new("") } else { root }
+    }
+}
+
+impl ReadStore for LocalStore {
+    fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.directory.list(directory, most)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        self.directory.open(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.directory.has(name)
+    }
+
+    fn has_directory(&self, name: &str) -> bool {
+        self.directory.has_directory(name)
+    }
+
+    fn display(&self, name: &str) -> String {
+        self.directory.display(name)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.directory.path(name)
+    }
+
+    fn location(&self) -> Option<String> {
+        self.directory.location()
+    }
+}
+
+impl Store for LocalStore {
+    fn check(&self, request: &StageRequest<'_>) -> Result<()> {
+        let sources = Sources::new(request.source);
+        let targets = targets(self.root(), request.files)?;
+        targets.iter().try_for_each(|path| refuse_existing(path, request.overwrite, &sources))?;
+        let Some(attachment) = request.attachment.map(Path::new) else { return Ok(()) };
+        if targets.iter().any(|target| is_same_name(target, attachment)) {
+            return Err(Error::usage("the receipt has the name of a file of the output")
+                .file(attachment.display().to_string()));
+        }
+        refuse_existing(attachment, request.overwrite, &sources)
+    }
+
+    fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {
+        let allowed = || self.check(request);
+        Ok(Box::new(match request.mode {
+            StageMode::Shared => Output::join(&self.disk, self.root(), request, &allowed)?,
+            _ => Output::create(&self.disk, self.root(), request, &allowed)?,
+        }))
+    }
+}

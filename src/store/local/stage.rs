@@ -1,0 +1,594 @@
+//! The files of one output under temporary names, until all of them get their final ones.
+
+use super::disk::{Disk, cannot, write_all_at};
+use super::journal::{Entry, Header, Journal, Past, VERSION, open_own};
+use super::names::{Naming, aside, check_distinct, parent, target};
+use super::protected::Sources;
+use super::recover::{clean, unname};
+use super::stamp::Stamp;
+use crate::store::{Earlier, Stage, StageMode, StageRequest, WriteAt};
+use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, open_regular};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempPath;
+
+/// Files that stay open: systems allow a process a thousand or less.
+const KEPT_OPEN: usize = 64;
+
+/// Output files under temporary names beside their final ones; removed when dropped before [`Stage::commit`].
+#[derive(Debug)]
+pub(super) struct Output {
+    disk: Arc<dyn Disk>,
+    files: Vec<Pending>,
+    /// How many of them the journal lists.
+    listed: usize,
+    /// The names that the files will have, relative to the output's directory.
+    names: Vec<String>,
+    naming: Naming,
+    past: Past,
+    earlier: Earlier,
+    /// The final paths, where an earlier process had given all names.
+    complete: Vec<PathBuf>,
+    journal: Journal,
+    token: u64,
+    created: Vec<PathBuf>,
+    overwrite: bool,
+}
+
+/// A file that has no final name yet.
+#[derive(Debug)]
+struct Pending {
+    temporary: TempPath,
+    file: Arc<Staged>,
+    target: PathBuf,
+}
+
+/// A staged file, to be written and read.
+#[derive(Debug)]
+struct Staged {
+    disk: Arc<dyn Disk>,
+    /// `None` where too many others are open: then every access opens it.
+    handle: Option<fs::File>,
+    path: PathBuf,
+    /// The name that it will have, for errors.
+    target: PathBuf,
+}
+
+impl Output {
+    /// Takes the output, puts right what a killed process left, and makes the temporary files. `allowed` says whether the
+    /// final names may be given to them.
+    pub(super) fn create(
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+        request: &StageRequest<'_>,
+        allowed: &dyn Fn() -> Result<()>,
+    ) -> Result<Self> {
+        let naming = Naming::new(directory, request.name);
+        let targets = targets(directory, request.files)?;
+        if let Err(error) = allowed() {
+            // A process that was killed while it gave names is no reason to refuse.
+            fs::symlink_metadata(&naming.journal).map_err(|_| error)?;
+        }
+        let journal = Journal::take(disk, &naming.journal)?;
+        let mut output = Self::new(disk, request, naming, journal)?;
+        let header = output.header(request);
+        output.earlier = earlier(request, &header, output.past.header.as_ref());
+        if unname(directory, &output.past) {
+            output.journal.finished();
+            if output.earlier == Earlier::Kept && request.accept_complete {
+                output.earlier = Earlier::Complete;
+                output.complete = targets;
+                return Ok(output);
+            }
+        }
+        allowed()?;
+        let shared = matches!(request.mode, StageMode::Shared | StageMode::Existing);
+        match (shared, output.earlier) {
+            // What several processes wrote is nowhere else: a file that is missing is not made again.
+            (true, Earlier::Kept) => {
+                output.begin(directory, header, request.files)?;
+                if let Err(error) = output.open_staged(targets) {
+                    output.abandon();
+                    return Err(error);
+                }
+            }
+            _ if request.mode == StageMode::Existing => return Err(nothing_staged(request.name)),
+            _ => output.make(directory, header, request.files, targets)?,
+        }
+        Ok(output)
+    }
+
+    /// Takes the output together with other processes: the first one makes the temporary files, all of them write.
+    pub(super) fn join(
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+        request: &StageRequest<'_>,
+        allowed: &dyn Fn() -> Result<()>,
+    ) -> Result<Self> {
+        /// How long the first process may take to make the files.
+        const ATTEMPTS: usize = 250;
+        const PAUSE: Duration = Duration::from_millis(20);
+        allowed()?;
+        let naming = Naming::new(directory, request.name);
+        let mut refused = None;
+        for _ in 0..ATTEMPTS {
+            match Self::create(disk, directory, request, allowed) {
+                Ok(output) => output.abandon(),
+                Err(error) if error.kind() == ckpt_api::Kind::Usage => refused = Some(error),
+                Err(error) => return Err(error),
+            }
+            match Journal::take_shared(disk, &naming.journal) {
+                Err(error) => refused = Some(error),
+                Ok(journal) => {
+                    let mut output = Self::new(disk, request, naming.clone(), journal)?;
+                    let header = output.header(request);
+                    output.earlier = earlier(request, &header, output.past.header.as_ref());
+                    if output.earlier == Earlier::Kept {
+                        output.open_staged(targets(directory, request.files)?)?;
+                        return Ok(output);
+                    }
+                    // An empty one goes; one of another plan stays with whoever writes it.
+                    let other = output.past.header.is_some();
+                    drop(output);
+                    if other && let Some(error) = refused {
+                        return Err(error);
+                    }
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(refused.unwrap_or_else(|| nothing_staged(request.name)))
+    }
+
+    fn new(
+        disk: &Arc<dyn Disk>,
+        request: &StageRequest<'_>,
+        naming: Naming,
+        mut journal: Journal,
+    ) -> Result<Self> {
+        let past = journal.read()?;
+        Ok(Output {
+            disk: disk.clone(),
+            files: Vec::new(),
+            listed: 0,
+            names: request.files.iter().map(|file| file.name.clone()).collect(),
+            naming,
+            token: past.header.as_ref().map_or(0, |header| header.token),
+            past,
+            earlier: Earlier::Nothing,
+            complete: Vec::new(),
+            journal,
+            created: Vec::new(),
+            overwrite: request.overwrite,
+        })
+    }
+
+    /// What the journal of this request begins with.
+    fn header(&self, request: &StageRequest<'_>) -> Header {
+        let entry = |file: &OutputFile| Entry {
+            target: file.name.clone(),
+            temporary: self.naming.temporary(&file.name),
+        };
+        Header {
+            version: VERSION,
+            key: request.key,
+            token: RandomState::new().build_hasher().finish(),
+            files: request.files.iter().map(entry).collect(),
+            directories: Vec::new(),
+        }
+    }
+
+    /// Makes the journal, the directories and the temporary files.
+    fn make(
+        &mut self,
+        directory: &Path,
+        header: Header,
+        files: &[OutputFile],
+        targets: Vec<PathBuf>,
+    ) -> Result<()> {
+        self.begin(directory, header, files)?;
+        // All directories before the first file: one that vanishes while files are made is not made again.
+        for directory in targets.iter().map(|target| parent(target)) {
+            let made = self.disk.make_directories(directory);
+            made.map_err(|error| cannot("make the output's directory", directory, error))?;
+        }
+        for (target, file) in targets.into_iter().zip(files) {
+            self.stage(target, self.naming.temporary(&file.name), file.len)?;
+        }
+        self.listed = self.files.len();
+        Ok(())
+    }
+
+    /// Opens the temporary files that another process made.
+    fn open_staged(&mut self, targets: Vec<PathBuf>) -> Result<()> {
+        for (target, name) in targets.into_iter().zip(self.names.clone()) {
+            let path = target.with_file_name(self.naming.temporary(&name));
+            let handle = open_own(&path, fs::OpenOptions::new().read(true).write(true))
+                .map_err(|error| cannot("open a staged file", &path, error))
+                .map_err(|error| {
+                    error.help("discard what was written and run all items of the plan again")
+                })?;
+            self.push(target, path, handle)?;
+        }
+        self.listed = self.files.len();
+        Ok(())
+    }
+
+    /// Begins the journal, or goes on with the one of the killed process.
+    fn begin(&mut self, directory: &Path, mut header: Header, files: &[OutputFile]) -> Result<()> {
+        match &self.past.header {
+            Some(before) if self.earlier == Earlier::Kept => {
+                header.directories.clone_from(&before.directories);
+                self.journal.go_on(&self.past)?;
+            }
+            _ => {
+                clean(directory, &self.past);
+                self.past = Past::default();
+                header.directories = missing(directory, files);
+                self.token = header.token;
+                self.journal.begin(&header)?;
+            }
+        }
+        self.created = header.directories.iter().map(|name| directory.join(name)).collect();
+        Ok(())
+    }
+
+    fn stage(&mut self, target: PathBuf, temporary: String, len: Option<u64>) -> Result<FileId> {
+        let path = target.with_file_name(temporary);
+        let handle = open_temporary(&*self.disk, &path, self.earlier == Earlier::Kept)
+            .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
+        // From here on it is removed where something fails.
+        let id = self.push(target, path, handle)?;
+        let Some(Pending { file, target, .. }) = self.files.get(id.0) else { return Ok(id) };
+        // What has no length yet is written in one go.
+        let sized = file.with_handle(|handle| self.disk.set_len(handle, len.unwrap_or(0)));
+        sized.map_err(|error| cannot("make the output file", target, error))?;
+        Ok(id)
+    }
+
+    fn push(&mut self, target: PathBuf, path: PathBuf, handle: fs::File) -> Result<FileId> {
+        let temporary = TempPath::try_from_path(path.clone())
+            .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
+        let handle = (self.files.len() < KEPT_OPEN).then_some(handle);
+        let file = Arc::new(Staged { disk: self.disk.clone(), handle, path, target: target.clone() });
+        self.files.push(Pending { temporary, file, target });
+        Ok(FileId(self.files.len() - 1))
+    }
+
+    /// Leaves everything to other processes, or as a process that is killed does.
+    fn abandon(mut self) {
+        self.files.drain(..).for_each(|pending| drop(pending.temporary.keep()));
+        self.created.clear();
+        self.journal.abandon();
+    }
+}
+
+impl Stage for Output {
+    fn earlier(&self) -> Earlier {
+        self.earlier
+    }
+
+    fn notes(&self) -> &[Vec<u8>] {
+        match self.earlier {
+            Earlier::Kept | Earlier::Complete => &self.past.notes,
+            _ => &[],
+        }
+    }
+
+    fn note(&self, note: &[u8], bytes: u64) {
+        self.journal.note(note, bytes);
+    }
+
+    fn token(&self) -> u64 {
+        self.token
+    }
+
+    fn file(&self, file: FileId) -> Result<Arc<dyn WriteAt>> {
+        let pending = self.files.get(file.0);
+        Ok(pending.ok_or_else(|| Error::defect("the output has no such file"))?.file.clone())
+    }
+
+    fn open(&self, file: FileId) -> Result<Arc<dyn ReadAt>> {
+        let path = self.files.get(file.0).map(|pending| &pending.file.path);
+        let path = path.or_else(|| self.complete.get(file.0));
+        let path = path.ok_or_else(|| Error::defect("the output has no such file"))?;
+        open_regular(path, &path.display().to_string())
+    }
+
+    fn written(&self) -> Arc<dyn ReadStore> {
+        let directory = self.naming.directory().to_owned();
+        let pairs = self.names.iter().zip(&self.files);
+        let files = pairs.map(|(name, pending)| (name.clone(), pending.file.path.clone())).collect();
+        Arc::new(Written { directory, files })
+    }
+
+    fn attach(&mut self, name: &str) -> Result<FileId> {
+        let target = PathBuf::from(name);
+        let temporary = self.naming.temporary_elsewhere(&target);
+        self.stage(target, temporary, None)
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        let staged = self.files.iter().map(|pending| (&*pending.temporary, &pending.target));
+        let complete = self.complete.iter().map(|path| (path.as_path(), path));
+        staged.chain(complete).try_fold(0, |sum, (path, target)| {
+            let meta = fs::symlink_metadata(path);
+            Ok(sum + meta.map_err(|error| cannot("look at the output", target, error))?.len())
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.files.iter().try_for_each(|pending| pending.file.sync())
+    }
+
+    /// Gives every file its final name, the last one last.
+    ///
+    /// Where several files replace others, the old ones lose their names first, the last one before the others: at no
+    /// time do old and new files stand together as one checkpoint.
+    fn commit(mut self: Box<Self>, sync: bool) -> Result<Vec<String>> {
+        if self.earlier == Earlier::Complete {
+            return Ok(self.complete.iter().map(|path| path.display().to_string()).collect());
+        }
+        let stamp = |pending: &Pending| {
+            Stamp::of(&pending.temporary)
+                .map_err(|error| cannot("look at the output", &pending.target, error))
+        };
+        let listed = self.files.iter().take(self.listed);
+        let stamps = listed.map(stamp).collect::<Result<Vec<_>>>()?;
+        let several = self.files.len() > 1;
+        let noted = self.journal.name(&stamps, sync && several);
+        // One file gets its name at once, whoever knows of it.
+        if several {
+            noted?
+        }
+        let mut names = Names::default();
+        let result = self.set_aside(&mut names).and_then(|()| self.give_names(&mut names, sync));
+        if let Err(error) = result {
+            names.take_back();
+            return Err(error);
+        }
+        self.created.clear();
+        names.aside.iter().for_each(|(old, _)| drop(fs::remove_file(old)));
+        Ok(names.given.into_iter().map(|(path, _)| path.display().to_string()).collect())
+    }
+
+    fn leave(self: Box<Self>) {
+        self.abandon();
+    }
+}
+
+impl Output {
+    /// Keeps the files that are to be replaced, for the case that not all can be.
+    fn set_aside(&self, names: &mut Names) -> Result<()> {
+        if !self.overwrite {
+            return Ok(());
+        }
+        let listed = self.files.iter().take(self.listed);
+        for Pending { temporary, target, .. } in listed.rev().filter(|pending| exists(&pending.target)) {
+            let old = aside(temporary);
+            let _ = fs::remove_file(&old);
+            if self.listed > 1 {
+                self.disk.rename(target, &old).map_err(|error| unnamed(target, error))?;
+            } else if self.disk.hard_link(target, &old).is_err() {
+                // A file alone is replaced at once; without links, for good.
+                continue;
+            }
+            names.aside.push((old, target.clone()));
+        }
+        Ok(())
+    }
+
+    fn give_names(&mut self, names: &mut Names, sync: bool) -> Result<()> {
+        for Pending { temporary, target, file } in self.files.drain(..) {
+            // Some systems give no name to a file that is open.
+            drop(file);
+            let replaces = exists(&target);
+            let persisted = self.disk.persist(temporary, &target, self.overwrite);
+            persisted.map_err(|error| unnamed(&target, error.error))?;
+            names.given.push((target, replaces));
+        }
+        if sync { sync_directories(&*self.disk, &names.given) } else { Ok(()) }
+    }
+}
+
+/// Names that files were given, and lost.
+#[derive(Default)]
+struct Names {
+    /// Whether another file had it.
+    given: Vec<(PathBuf, bool)>,
+    /// Where a file is now, and where it was.
+    aside: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Names {
+    fn take_back(self) {
+        let new = self.given.iter().rev().filter(|(_, replaces)| !replaces);
+        new.for_each(|(path, _)| drop(fs::remove_file(path)));
+        for (old, path) in self.aside.iter().rev() {
+            if fs::rename(old, path).is_ok() {
+                // Of two names of one file, renaming keeps both.
+                let _ = fs::remove_file(old);
+            }
+        }
+    }
+}
+
+impl Staged {
+    fn with_handle<T>(&self, act: impl Fn(&fs::File) -> io::Result<T>) -> io::Result<T> {
+        match &self.handle {
+            Some(handle) => act(handle),
+            None => act(&open_own(&self.path, fs::OpenOptions::new().read(true).write(true))?),
+        }
+    }
+}
+
+impl WriteAt for Staged {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.with_handle(|handle| write_all_at(&*self.disk, handle, offset, bytes))
+            .map_err(|error| cannot("write the output", &self.target, error).offset(offset))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.with_handle(|handle| self.disk.sync(handle))
+            .map_err(|error| cannot("flush the output", &self.target, error))
+    }
+}
+
+/// The staged files under the names that they will have.
+#[derive(Debug)]
+struct Written {
+    directory: PathBuf,
+    files: BTreeMap<String, PathBuf>,
+}
+
+impl ReadStore for Written {
+    fn list(&self, directory: &str, _: u64) -> Result<Vec<String>> {
+        let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        let below = self.files.keys().filter_map(|name| name.strip_prefix(&prefix));
+        Ok(below.filter(|name| !name.contains('/')).map(str::to_owned).collect())
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        let shown = self.display(name);
+        let missing = || Error::io("cannot open the file", io::ErrorKind::NotFound.into()).file(&shown);
+        open_regular(self.files.get(name).ok_or_else(missing)?, &shown)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.files.contains_key(name)
+    }
+
+    fn has_directory(&self, name: &str) -> bool {
+        let below = format!("{name}/");
+        self.files.keys().any(|file| file.starts_with(&below))
+    }
+
+    fn display(&self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        Some(self.directory.join(name))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.files.clear();
+        // Deepest first; a directory in which someone else put something stays.
+        self.created.iter().rev().for_each(|directory| drop(fs::remove_dir(directory)));
+    }
+}
+
+/// Makes a temporary file, or opens it where it is to be kept. Its name is reserved for it: what else has it goes.
+fn open_temporary(disk: &dyn Disk, path: &Path, keep: bool) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true);
+    if keep && let Ok(file) = open_own(path, &options) {
+        return Ok(file);
+    }
+    options.create_new(true);
+    match disk.open(path, &options) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            disk.open(path, &options)
+        }
+        opened => opened,
+    }
+}
+
+fn earlier(request: &StageRequest<'_>, header: &Header, before: Option<&Header>) -> Earlier {
+    match before {
+        None => Earlier::Nothing,
+        Some(before) => {
+            let same = header.key.is_some() && before.key == header.key && before.files == header.files;
+            if same && request.mode != StageMode::Fresh { Earlier::Kept } else { Earlier::Other }
+        }
+    }
+}
+
+fn nothing_staged(name: &str) -> Error {
+    Error::usage("nothing was written for this plan").file(name).help(
+        "run the plan's items first; where they were run, their files are gone or belong to another plan",
+    )
+}
+
+/// The paths of an output's files, which differ even where a file system does not tell `a` from `A`.
+pub(super) fn targets(directory: &Path, files: &[OutputFile]) -> Result<Vec<PathBuf>> {
+    let targets = files.iter().map(|file| target(directory, &file.name)).collect::<Result<Vec<_>>>()?;
+    check_distinct(&targets)?;
+    Ok(targets)
+}
+
+/// The directories below the output's that files need and that do not exist, outermost first.
+fn missing(directory: &Path, files: &[OutputFile]) -> Vec<String> {
+    let above = files.iter().flat_map(|file| Path::new(&file.name).ancestors().skip(1));
+    let needed: BTreeSet<&Path> = above.filter(|path| !path.as_os_str().is_empty()).collect();
+    let missing = needed.into_iter().filter(|path| !directory.join(path).exists());
+    missing.map(|path| path.to_string_lossy().into_owned()).collect()
+}
+
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+pub(super) fn refuse_existing(path: &Path, overwrite: bool, sources: &Sources) -> Result<()> {
+    if !exists(path) {
+        return Ok(());
+    }
+    let shown = path.display().to_string();
+    if sources.contain(path) {
+        return Err(Error::usage("the output is the input, or a part of it")
+            .file(shown)
+            .help("write to another name; the source is never changed"));
+    }
+    // A link gives its name to the output; what it leads to is not touched, but says what is meant.
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => {
+            Err(Error::usage("the output is a directory").file(shown).help("name the file to write in it"))
+        }
+        Ok(meta) if !meta.is_file() => Err(Error::usage("the output is no regular file")
+            .file(shown)
+            .help("pipes and devices cannot be written at random: write to a file")),
+        _ if overwrite => Ok(()),
+        _ => Err(existing(path)),
+    }
+}
+
+/// Another process may have made the output since it was looked for.
+fn unnamed(path: &Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => existing(path),
+        _ => cannot("give the output its name", path, error),
+    }
+}
+
+fn existing(path: &Path) -> Error {
+    Error::usage("the output exists")
+        .file(path.display().to_string())
+        .help("choose another name, or replace it with --force")
+}
+
+#[cfg(unix)]
+fn sync_directories(disk: &dyn Disk, files: &[(PathBuf, bool)]) -> Result<()> {
+    let directories: BTreeSet<&Path> = files.iter().map(|(path, _)| parent(path)).collect();
+    for directory in directories {
+        fs::File::open(directory)
+            .and_then(|handle| disk.sync(&handle))
+            .map_err(|error| cannot("flush the output's directory", directory, error))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn sync_directories(_: &dyn Disk, _: &[(PathBuf, bool)]) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,358 @@
+//! Whatever interrupts: the names have the old files or the new ones, and nothing else is left.
+
+use super::*;
+use crate::store::local::disk::Os;
+use ckpt_api::Kind;
+use std::cell::Cell;
+use tempfile::TempDir;
+
+const FILES: [&str; 3] = ["o.0", "o.1", "o.index"];
+
+fn os() -> Arc<dyn Disk> {
+    Arc::new(Os)
+}
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn with_old() -> Self {
+        let place = Place::new();
+        FILES.iter().for_each(|name| fs::write(place.path(name), "old").unwrap());
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn create(&self, names: &[&str], overwrite: bool, resume: bool) -> Result<Output> {
+        self.stage(names, overwrite, if resume { StageMode::Resume } else { StageMode::Fresh })
+    }
+
+    fn stage(&self, names: &[&str], overwrite: bool, mode: StageMode) -> Result<Output> {
+        let file = |name: &&str| OutputFile { name: (*name).to_owned(), len: Some(3) };
+        let files: Vec<OutputFile> = names.iter().map(file).collect();
+        let (disk, directory) = (os(), self.0.path());
+        let request = StageRequest {
+            overwrite,
+            key: Some([7; 32]),
+            mode,
+            accept_complete: true,
+            ..StageRequest::new("o", &files)
+        };
+        let allowed = || {
+            let targets = targets(directory, &files)?;
+            targets.iter().try_for_each(|path| refuse_existing(path, overwrite, &Sources::default()))
+        };
+        match mode {
+            StageMode::Shared => Output::join(&disk, directory, &request, &allowed),
+            _ => Output::create(&disk, directory, &request, &allowed),
+        }
+    }
+
+    /// An output whose files hold `new`.
+    fn written(&self, names: &[&str], overwrite: bool) -> Output {
+        let output = self.create(names, overwrite, false).unwrap();
+        (0..names.len()).for_each(|id| output.file(FileId(id)).unwrap().write_at(0, b"new").unwrap());
+        output
+    }
+
+    /// Everything below, with its text.
+    fn found(&self) -> Vec<(String, String)> {
+        let entries = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap());
+        let mut found: Vec<(String, String)> = entries
+            .map(|entry| {
+                let text = fs::read(entry.path()).unwrap_or_default();
+                (entry.file_name().into_string().unwrap(), String::from_utf8_lossy(&text).into_owned())
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    fn holds(&self, text: &str) -> bool {
+        self.found() == FILES.map(|name| (name.to_owned(), text.to_owned()))
+    }
+}
+
+/// A process that is killed after `steps` of those that [`Output::commit`] takes.
+fn killed_while_naming(place: &Place, overwrite: bool, steps: usize) -> usize {
+    let output = place.written(&FILES, overwrite);
+    let stamps: Vec<Stamp> =
+        output.files.iter().map(|pending| Stamp::of(&pending.temporary).unwrap()).collect();
+    output.journal.name(&stamps, false).unwrap();
+    let files: Vec<(PathBuf, PathBuf)> =
+        output.files.iter().map(|p| (p.temporary.to_path_buf(), p.target.clone())).collect();
+    output.abandon();
+    let taken = Cell::new(0);
+    let step = |act: &dyn Fn()| {
+        if taken.get() < steps {
+            act();
+            taken.set(taken.get() + 1);
+        }
+    };
+    let olds = || files.iter().rev().filter(|_| overwrite);
+    olds().for_each(|(temporary, target)| step(&|| fs::rename(target, aside(temporary)).unwrap()));
+    files.iter().for_each(|(temporary, target)| step(&|| fs::rename(temporary, target).unwrap()));
+    olds().for_each(|(temporary, _)| step(&|| fs::remove_file(aside(temporary)).unwrap()));
+    taken.get()
+}
+
+impl Output {
+    fn commit_as(self, sync: bool) -> Result<Vec<String>> {
+        Box::new(self).commit(sync)
+    }
+}
+
+/// Does what is left to be done where all bytes are there.
+fn finish(output: Output) {
+    if output.earlier() != Earlier::Complete {
+        output.commit_as(false).unwrap();
+    }
+}
+
+#[test]
+fn killed_while_files_get_names_the_next_process_finds_all_old_or_makes_all_new() {
+    for steps in 0..=9 {
+        let place = Place::with_old();
+        assert_eq!(killed_while_naming(&place, true, steps), steps);
+        let texts = FILES.map(|name| fs::read_to_string(place.path(name)).ok());
+        // Whoever follows the last file finds others of its time.
+        assert!(texts[2].is_none() || texts.iter().all(|text| *text == texts[2]), "{steps}: {texts:?}");
+        drop(place.create(&FILES, true, false).unwrap());
+        assert!(place.holds(if steps < 6 { "old" } else { "new" }), "{steps}: {:?}", place.found());
+
+        let place = Place::with_old();
+        killed_while_naming(&place, true, steps);
+        let output = place.create(&FILES, true, true).unwrap();
+        assert_eq!(output.earlier(), if steps < 6 { Earlier::Kept } else { Earlier::Complete });
+        assert_eq!(output.bytes().unwrap(), 9, "{steps}");
+        finish(output);
+        assert!(place.holds("new"), "{steps}: {:?}", place.found());
+
+        let place = Place::with_old();
+        killed_while_naming(&place, true, steps);
+        drop(place.create(&FILES, true, true).unwrap());
+        assert!(place.holds(if steps < 6 { "old" } else { "new" }), "{steps}: {:?}", place.found());
+    }
+}
+
+#[test]
+fn killed_while_new_files_get_names_the_next_process_needs_no_force() {
+    for steps in 0..=3 {
+        let place = Place::new();
+        assert_eq!(killed_while_naming(&place, false, steps), steps);
+        match place.create(&FILES, false, false) {
+            Ok(output) => drop(output),
+            Err(error) => assert!(steps == 3 && error.message() == "the output exists", "{steps}: {error}"),
+        }
+        assert!(if steps < 3 { place.found().is_empty() } else { place.holds("new") }, "{:?}", place.found());
+
+        let place = Place::new();
+        killed_while_naming(&place, false, steps);
+        finish(place.create(&FILES, false, true).unwrap());
+        assert!(place.holds("new"), "{steps}: {:?}", place.found());
+    }
+}
+
+#[test]
+fn a_file_that_was_changed_since_it_got_its_name_is_not_taken_back() {
+    let place = Place::new();
+    killed_while_naming(&place, false, 1);
+    fs::write(place.path("o.0"), "mine").unwrap();
+    assert_eq!(place.create(&FILES, false, false).unwrap_err().message(), "the output exists");
+    assert_eq!(fs::read_to_string(place.path("o.0")).unwrap(), "mine");
+}
+
+#[test]
+fn where_one_file_cannot_get_its_name_all_old_ones_keep_theirs() {
+    let place = Place::with_old();
+    let output = place.written(&FILES, true);
+    fs::remove_file(place.path("o.1")).unwrap();
+    fs::create_dir_all(place.path("o.1/sub")).unwrap();
+    // A directory can be set aside, but not a file put over the one that comes back.
+    fs::create_dir_all(aside(&output.files[1].temporary).join("sub")).unwrap();
+    assert!(output.commit_as(false).is_err());
+    for (name, text) in [("o.0", "old"), ("o.index", "old")] {
+        assert_eq!(fs::read_to_string(place.path(name)).unwrap(), text, "{name}");
+    }
+}
+
+#[test]
+fn a_second_process_that_writes_the_same_output_is_told_and_touches_nothing() {
+    let place = Place::new();
+    let first = place.written(&FILES, false);
+    let before = place.found();
+    for (overwrite, resume) in [(false, false), (true, false), (true, true)] {
+        let error = place.create(&FILES, overwrite, resume).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        assert!(error.message().contains("another conversion is writing"), "{error}");
+        assert_eq!(place.found(), before);
+    }
+    first.commit_as(false).unwrap();
+    assert!(place.holds("new"));
+}
+
+#[test]
+fn several_share_the_files_of_one_key_and_nobody_else_takes_them_meanwhile() {
+    let place = Place::new();
+    let first = place.stage(&FILES, false, StageMode::Shared).unwrap();
+    let second = place.stage(&FILES, false, StageMode::Shared).unwrap();
+    assert_eq!(first.token(), second.token());
+    first.file(FileId(0)).unwrap().write_at(0, b"n").unwrap();
+    second.file(FileId(0)).unwrap().write_at(1, b"ew").unwrap();
+    (1..3).for_each(|id| second.file(FileId(id)).unwrap().write_at(0, b"new").unwrap());
+    for mode in [StageMode::Fresh, StageMode::Resume, StageMode::Existing] {
+        let error = place.stage(&FILES, false, mode).unwrap_err();
+        assert!(error.message().contains("another conversion is writing"), "{mode:?}: {error}");
+    }
+    Box::new(first).leave();
+    Box::new(second).leave();
+    let last = place.stage(&FILES, false, StageMode::Existing).unwrap();
+    assert_eq!(last.earlier(), Earlier::Kept);
+    last.commit_as(false).unwrap();
+    assert!(place.holds("new"), "{:?}", place.found());
+}
+
+#[test]
+fn a_staged_file_that_is_gone_is_an_error_and_is_not_made_again() {
+    let place = Place::new();
+    Box::new(place.stage(&FILES, false, StageMode::Shared).unwrap()).leave();
+    let (name, _) = place.found().into_iter().find(|(name, _)| name.ends_with(".ckpt-tmp")).unwrap();
+    fs::remove_file(place.path(&name)).unwrap();
+    for mode in [StageMode::Shared, StageMode::Existing] {
+        let error = place.stage(&FILES, false, mode).unwrap_err();
+        assert_eq!((error.kind(), error.message()), (Kind::Io, "cannot open a staged file"), "{mode:?}");
+    }
+}
+
+#[test]
+fn nothing_is_staged_where_nobody_wrote() {
+    let place = Place::new();
+    let error = place.stage(&FILES, false, StageMode::Existing).unwrap_err();
+    assert_eq!(error.message(), "nothing was written for this plan");
+    assert_eq!(place.found(), []);
+}
+
+#[test]
+fn what_a_killed_process_left_is_removed_by_the_next_whatever_files_that_writes() {
+    let place = Place::new();
+    place.written(&["o/a/0", "o/a/1", "o.2"], false).abandon();
+    assert_eq!(place.found().len(), 3);
+    place.written(&FILES, false).commit_as(false).unwrap();
+    assert!(place.holds("new"), "{:?}", place.found());
+}
+
+#[test]
+fn directories_that_were_made_go_with_the_output_and_those_of_others_stay() {
+    let place = Place::new();
+    fs::create_dir(place.path("kept")).unwrap();
+    drop(place.written(&["o/a/0", "kept/b/1"], false));
+    assert_eq!(place.found(), [("kept".to_owned(), String::new())]);
+    assert!(fs::read_dir(place.path("kept")).unwrap().next().is_none());
+}
+
+#[test]
+fn a_journal_without_its_beginning_or_end_is_no_obstacle() {
+    let place = Place::new();
+    let output = place.written(&FILES, false);
+    let journal = output.naming.journal.clone();
+    for number in 0..3 {
+        output.note(&[number; 9], 3);
+    }
+    output.abandon();
+    let whole = fs::read(&journal).unwrap();
+    let mut records = [0; 4];
+    for len in 0..=whole.len() {
+        fs::write(&journal, &whole[..len]).unwrap();
+        let mut taken = Journal::take(&os(), &journal).unwrap();
+        let past = taken.read().unwrap();
+        assert!(past.valid <= len as u64);
+        records[past.notes.len()] += 1;
+        taken.abandon();
+    }
+    assert!(records.iter().all(|count| *count > 0), "{records:?}");
+    // A byte that changed hides what comes after it.
+    for at in [0, 4, 9, whole.len() - 1] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(&journal, &damaged).unwrap();
+        let past = Journal::take(&os(), &journal).unwrap().read().unwrap();
+        assert!(past.notes.len() < 3, "{at}");
+    }
+    fs::write(&journal, "something else").unwrap();
+    place.written(&FILES, false).commit_as(false).unwrap();
+    assert!(place.holds("new"), "{:?}", place.found());
+}
+
+#[test]
+fn two_names_that_differ_only_in_case_are_refused_before_anything_exists() {
+    let place = Place::new();
+    let error = place.create(&["o.Index", "o.index"], true, false).unwrap_err();
+    assert!(error.message().contains("differ only in case"), "{error}");
+    assert!(place.found().is_empty());
+}
+
+#[cfg(unix)]
+mod links {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_with_a_temporary_name_is_not_followed() {
+        let (place, victim) = (Place::new(), Place::new());
+        fs::write(victim.path("v"), "precious").unwrap();
+        let temporary = place.written(&FILES, false).files[0].temporary.to_path_buf();
+        for target in ["v", "not-there"] {
+            symlink(victim.path(target), &temporary).unwrap();
+            place.written(&FILES, true).commit_as(false).unwrap();
+            assert!(place.holds("new"));
+        }
+        assert_eq!(victim.found(), [("v".to_owned(), "precious".to_owned())]);
+    }
+
+    #[test]
+    fn a_link_with_the_journals_name_is_refused_and_not_followed() {
+        let (place, victim) = (Place::new(), Place::new());
+        fs::write(victim.path("v"), "precious").unwrap();
+        let journal = Naming::new(place.0.path(), "o").journal;
+        for target in ["v", "not-there"] {
+            symlink(victim.path(target), &journal).unwrap();
+            assert!(place.create(&FILES, true, true).is_err(), "{target}");
+            fs::remove_file(&journal).unwrap();
+        }
+        assert_eq!(victim.found(), [("v".to_owned(), "precious".to_owned())]);
+        assert!(place.found().is_empty());
+    }
+
+    #[test]
+    fn a_link_with_the_final_name_is_replaced_and_what_it_leads_to_stays() {
+        let (place, victim) = (Place::new(), Place::new());
+        fs::write(victim.path("v"), "precious").unwrap();
+        symlink(victim.path("v"), place.path("o.0")).unwrap();
+        assert_eq!(place.create(&FILES, false, false).unwrap_err().message(), "the output exists");
+        place.written(&FILES, true).commit_as(false).unwrap();
+        assert!(place.holds("new"));
+        assert_eq!(victim.found(), [("v".to_owned(), "precious".to_owned())]);
+    }
+
+    #[test]
+    fn devices_pipes_and_directories_are_never_replaced() {
+        let place = Place::new();
+        let _socket = std::os::unix::net::UnixListener::bind(place.path("o.0")).unwrap();
+        symlink("/dev/null", place.path("o.1")).unwrap();
+        fs::create_dir(place.path("o.2")).unwrap();
+        symlink(place.path("o.2"), place.path("o.3")).unwrap();
+        let before = place.found();
+        for name in ["o.0", "o.1", "o.2", "o.3"] {
+            let error = place.create(&[name], true, false).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{name}: {error}");
+            assert!(error.message().starts_with("the output is "), "{error}");
+        }
+        assert_eq!(place.found(), before);
+    }
+}

@@ -1,0 +1,429 @@
+//! Files in memory: a store for tests, examples and programs that never touch a disk.
+
+use super::{Earlier, Stage, StageMode, StageRequest, Store, WriteAt};
+use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// A store whose files are in memory. Clones share them.
+///
+/// ```
+/// use ckpt::store::MemoryStore;
+/// let store = MemoryStore::new();
+/// store.put("m.npy", b"...".to_vec());
+/// assert_eq!(store.get("m.npy").as_deref(), Some(&b"..."[..]));
+/// assert_eq!(store.names(), ["m.npy"]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryStore(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    number: u64,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    files: BTreeMap<String, Arc<MemoryFile>>,
+    /// What is staged, by the output's name, while someone shares it.
+    staged: BTreeMap<String, Arc<Staged>>,
+}
+
+/// The files of one output before they have names.
+#[derive(Debug)]
+struct Staged {
+    key: Option<[u8; 32]>,
+    token: u64,
+    files: Vec<OutputFile>,
+    contents: Mutex<Vec<Arc<MemoryFile>>>,
+    notes: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore(Arc::new(Shared { number: next_number(), held: Mutex::default() }))
+    }
+}
+
+/// Another number at each call.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl MemoryStore {
+    /// A store without files.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts a file in, in the place of one that has its name.
+    pub fn put(&self, name: impl Into<String>, bytes: Vec<u8>) {
+        self.held().files.insert(name.into(), Arc::new(MemoryFile::new(bytes)));
+    }
+
+    /// The bytes of a file.
+    pub fn get(&self, name: &str) -> Option<Vec<u8>> {
+        let file = self.held().files.get(name).cloned()?;
+        Some(file.bytes.read().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// The names of all files, sorted.
+    pub fn names(&self) -> Vec<String> {
+        self.held().files.keys().cloned().collect()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReadStore for MemoryStore {
+    fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.readable().list(directory, most)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        self.readable().open(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.held().files.contains_key(name)
+    }
+
+    fn has_directory(&self, name: &str) -> bool {
+        self.readable().has_directory(name)
+    }
+
+    fn location(&self) -> Option<String> {
+        Some(format!("memory:{}", self.0.number))
+    }
+}
+
+impl MemoryStore {
+    fn readable(&self) -> BTreeMap<String, Arc<dyn ReadAt>> {
+        let held = self.held();
+        held.files.iter().map(|(name, file)| (name.clone(), file.clone() as Arc<dyn ReadAt>)).collect()
+    }
+}
+
+impl Store for MemoryStore {
+    fn check(&self, request: &StageRequest<'_>) -> Result<()> {
+        let held = self.held();
+        let names = request.files.iter().map(|file| file.name.as_str()).chain(request.attachment);
+        let mut seen = BTreeSet::new();
+        for name in names {
+            if !seen.insert(name) {
+                return Err(Error::usage("two files of the output have the same name").file(name));
+            }
+            let is_source = |source: &&super::Protected| {
+                source.store.location() == self.location()
+                    && (source.names.iter().any(|own| own == name) || source.entry == name)
+            };
+            if held.files.contains_key(name) && request.source.as_ref().is_some_and(is_source) {
+                return Err(Error::usage("the output is the input, or a part of it")
+                    .file(name)
+                    .help("write to another name; the source is never changed"));
+            }
+            if held.files.contains_key(name) && !request.overwrite {
+                let help = "choose another name, or allow that it is replaced";
+                return Err(Error::usage("the output exists").file(name).help(help));
+            }
+        }
+        Ok(())
+    }
+
+    fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {
+        self.check(request)?;
+        let mut held = self.held();
+        let same = |staged: &&Arc<Staged>| {
+            request.mode != StageMode::Fresh
+                && staged.key.is_some()
+                && staged.key == request.key
+                && staged.files == request.files
+        };
+        let before = held.staged.get(request.name);
+        let earlier = match before {
+            None => Earlier::Nothing,
+            Some(staged) if same(&staged) => Earlier::Kept,
+            Some(_) => Earlier::Other,
+        };
+        let kept = before.filter(same).cloned();
+        if kept.is_none() && request.mode == StageMode::Existing {
+            return Err(Error::usage("nothing was written for this plan")
+                .file(request.name)
+                .help("run its items first"));
+        }
+        let staged = kept.unwrap_or_else(|| Arc::new(Staged::new(request)));
+        held.staged.insert(request.name.to_owned(), staged.clone());
+        let notes = match earlier {
+            Earlier::Kept => staged.notes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            _ => Vec::new(),
+        };
+        Ok(Box::new(MemoryStage {
+            store: self.clone(),
+            name: request.name.to_owned(),
+            staged,
+            names: request.files.iter().map(|file| file.name.clone()).collect(),
+            earlier,
+            notes,
+            overwrite: request.overwrite,
+            stays: false,
+        }))
+    }
+}
+
+impl Staged {
+    fn new(request: &StageRequest<'_>) -> Self {
+        let empty = |file: &OutputFile| {
+            let len = usize::try_from(file.len.unwrap_or(0)).unwrap_or(0);
+            Arc::new(MemoryFile::new(vec![0; len]))
+        };
+        Staged {
+            key: request.key,
+            token: next_number(),
+            files: request.files.to_vec(),
+            contents: Mutex::new(request.files.iter().map(empty).collect()),
+            notes: Mutex::default(),
+        }
+    }
+
+    fn file(&self, id: FileId) -> Result<Arc<MemoryFile>> {
+        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.get(id.0).cloned().ok_or_else(|| Error::defect("the output has no such file"))
+    }
+}
+
+/// One user of what is staged.
+#[derive(Debug)]
+struct MemoryStage {
+    store: MemoryStore,
+    name: String,
+    staged: Arc<Staged>,
+    /// The names that the files will have.
+    names: Vec<String>,
+    earlier: Earlier,
+    notes: Vec<Vec<u8>>,
+    overwrite: bool,
+    /// Whether the files stay staged when this is dropped.
+    stays: bool,
+}
+
+impl Stage for MemoryStage {
+    fn earlier(&self) -> Earlier {
+        self.earlier
+    }
+
+    fn notes(&self) -> &[Vec<u8>] {
+        &self.notes
+    }
+
+    fn note(&self, note: &[u8], _: u64) {
+        self.staged.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note.to_vec());
+    }
+
+    fn token(&self) -> u64 {
+        self.staged.token
+    }
+
+    fn file(&self, file: FileId) -> Result<Arc<dyn WriteAt>> {
+        Ok(self.staged.file(file)?)
+    }
+
+    fn open(&self, file: FileId) -> Result<Arc<dyn ReadAt>> {
+        Ok(self.staged.file(file)?)
+    }
+
+    fn written(&self) -> Arc<dyn ReadStore> {
+        let contents = self.staged.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs =
+            self.names.iter().cloned().zip(contents.iter().map(|file| file.clone() as Arc<dyn ReadAt>));
+        Arc::new(pairs.collect::<BTreeMap<_, _>>())
+    }
+
+    fn attach(&mut self, name: &str) -> Result<FileId> {
+        let mut contents = self.staged.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.push(Arc::new(MemoryFile::new(Vec::new())));
+        self.names.push(name.to_owned());
+        Ok(FileId(contents.len() - 1))
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        let contents = self.staged.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(contents.iter().filter_map(|file| file.size().ok()).sum())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>, _: bool) -> Result<Vec<String>> {
+        let mut held = self.store.held();
+        if !self.overwrite
+            && let Some(name) = self.names.iter().find(|name| held.files.contains_key(*name))
+        {
+            let error = Error::usage("the output exists").file(name);
+            return Err(error.help("another writer made it meanwhile: choose another name"));
+        }
+        let contents = self.staged.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, file) in self.names.iter().zip(contents.iter()) {
+            held.files.insert(name.clone(), file.clone());
+        }
+        Ok(self.names.clone())
+    }
+
+    fn leave(mut self: Box<Self>) {
+        self.stays = true;
+    }
+}
+
+impl Drop for MemoryStage {
+    fn drop(&mut self) {
+        let mut held = self.store.held();
+        let own = held.staged.get(&self.name).is_some_and(|staged| Arc::ptr_eq(staged, &self.staged));
+        if own && !self.stays {
+            held.staged.remove(&self.name);
+        }
+    }
+}
+
+/// A file in memory.
+#[derive(Debug)]
+struct MemoryFile {
+    bytes: RwLock<Vec<u8>>,
+    /// Another one after each change.
+    version: AtomicU64,
+}
+
+impl MemoryFile {
+    fn new(bytes: Vec<u8>) -> Self {
+        MemoryFile { bytes: RwLock::new(bytes), version: AtomicU64::new(next_number()) }
+    }
+}
+
+impl ReadAt for MemoryFile {
+    fn size(&self) -> io::Result<u64> {
+        self.bytes.read().unwrap_or_else(PoisonError::into_inner).size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.bytes.read().unwrap_or_else(PoisonError::into_inner).read_at(offset, buffer)
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(self.version.load(Ordering::SeqCst).to_string())
+    }
+}
+
+impl WriteAt for MemoryFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let large = || Error::limit("the file is too large for memory").offset(offset);
+        let start = usize::try_from(offset).map_err(|_| large())?;
+        let end = start.checked_add(bytes.len()).ok_or_else(large)?;
+        let mut file = self.bytes.write().unwrap_or_else(PoisonError::into_inner);
+        if file.len() < end {
+            file.resize(end, 0);
+        }
+        if let Some(place) = file.get_mut(start..end) {
+            place.copy_from_slice(bytes);
+        }
+        self.version.store(next_number(), Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::{Input, Kind};
+
+    fn files(names: &[&str]) -> Vec<OutputFile> {
+        names.iter().map(|name| OutputFile { name: (*name).to_owned(), len: Some(3) }).collect()
+    }
+
+    fn written(stage: &dyn Stage, count: usize) {
+        for id in 0..count {
+            stage.file(FileId(id)).unwrap().write_at(0, b"new").unwrap();
+        }
+    }
+
+    #[test]
+    fn files_appear_together_when_they_are_committed_or_not_at_all() {
+        let (store, files) = (MemoryStore::new(), files(&["a", "d/b"]));
+        let request = StageRequest::new("o", &files);
+        let stage = store.stage(&request).unwrap();
+        written(&*stage, 2);
+        assert_eq!(store.names(), [""; 0]);
+        drop(stage);
+        let stage = store.stage(&request).unwrap();
+        assert_eq!(stage.earlier(), Earlier::Nothing);
+        written(&*stage, 2);
+        let inside = Input::within_store(stage.written(), "d");
+        assert_eq!(inside.file("b").unwrap().bytes(0, 3).unwrap(), b"new");
+        assert_eq!(stage.commit(true).unwrap(), ["a", "d/b"]);
+        assert_eq!(store.names(), ["a", "d/b"]);
+        assert_eq!(store.get("d/b").unwrap(), b"new");
+    }
+
+    #[test]
+    fn an_output_that_exists_is_replaced_only_where_that_is_asked_for() {
+        let (store, files) = (MemoryStore::new(), files(&["a"]));
+        store.put("a", b"old".to_vec());
+        let request = StageRequest::new("o", &files);
+        assert_eq!(store.stage(&request).unwrap_err().kind(), Kind::Usage);
+        let stage = store.stage(&StageRequest { overwrite: true, ..request }).unwrap();
+        written(&*stage, 1);
+        assert_eq!(store.get("a").unwrap(), b"old");
+        stage.commit(true).unwrap();
+        assert_eq!(store.get("a").unwrap(), b"new");
+    }
+
+    #[test]
+    fn who_comes_second_to_a_name_is_refused_at_the_commit() {
+        let (store, files) = (MemoryStore::new(), files(&["a"]));
+        let stages = ["o", "p"].map(|name| store.stage(&StageRequest::new(name, &files)).unwrap());
+        let [first, second] = stages;
+        first.commit(true).unwrap();
+        assert_eq!(second.commit(true).unwrap_err().kind(), Kind::Usage);
+    }
+
+    #[test]
+    fn what_is_left_is_found_again_with_its_notes_where_the_key_is_the_same() {
+        let (store, files) = (MemoryStore::new(), files(&["a"]));
+        let mut request = StageRequest { key: Some([1; 32]), ..StageRequest::new("o", &files) };
+        request.mode = StageMode::Shared;
+        let first = store.stage(&request).unwrap();
+        written(&*first, 1);
+        first.note(b"half", 1);
+        let token = first.token();
+        first.leave();
+        let second = store.stage(&request).unwrap();
+        assert_eq!(
+            (second.earlier(), second.token(), second.notes()),
+            (Earlier::Kept, token, &[b"half".to_vec()][..])
+        );
+        second.leave();
+        let other = StageRequest { key: Some([2; 32]), ..request.clone() };
+        assert_eq!(store.stage(&other).unwrap().earlier(), Earlier::Other);
+        let existing = StageRequest { mode: StageMode::Existing, ..request };
+        assert_eq!(store.stage(&existing).unwrap_err().kind(), Kind::Usage, "the other key's removed it");
+    }
+
+    #[test]
+    fn a_file_that_is_put_again_has_another_identity() {
+        let store = MemoryStore::new();
+        let identity = || store.open("a").unwrap().identity();
+        store.put("a", vec![1]);
+        let before = identity();
+        assert!(before.is_some() && before == identity());
+        store.put("a", vec![1]);
+        assert_ne!(before, identity());
+    }
+}

@@ -1,0 +1,216 @@
+//! Stores: places that hold checkpoints, and that commit what is written all or nothing.
+//!
+//! A [`Store`] opens files for reading ([`ReadStore`], which codecs know as the inside of an [`ckpt_api::Input`]) and takes
+//! new ones through a [`Stage`]: the files of one output, which have no names yet. [`Stage::commit`] gives all of them
+//! their names in one step that a reader can observe; dropping the stage leaves nothing behind.
+//!
+//! The engine, receipts, resume and verification know these traits and no other. There are two stores here: the
+//! directory ([`LocalStore`]) and memory ([`MemoryStore`]).
+
+mod local;
+mod memory;
+
+pub use local::LocalStore;
+#[cfg(test)]
+pub(crate) use local::{Disk, Os};
+pub use memory::MemoryStore;
+
+use ckpt_api::{Error, FileId, FormatInfo, Input, OutputFile, ReadAt, ReadStore, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// Opens the store at an address: a directory of this machine.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] where there is none.
+pub fn open(location: &str) -> Result<Arc<LocalStore>> {
+    let path = std::path::Path::new(location);
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => Ok(Arc::new(LocalStore::new(path))),
+        Ok(_) => Err(Error::usage("the address of a store is not a directory").file(location)),
+        Err(error) => Err(Error::io("cannot open the store", error).file(location)),
+    }
+}
+
+/// A place that holds named files and takes new ones, all or nothing.
+pub trait Store: ReadStore {
+    /// Prepares the files of one output. They have no names until [`Stage::commit`].
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where the output may not be written: it exists, it is part of the input, another process
+    /// writes it. [`ckpt_api::Kind::Io`].
+    fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>>;
+
+    /// Looks whether [`Store::stage`] would refuse the output, without preparing anything.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`].
+    fn check(&self, request: &StageRequest<'_>) -> Result<()>;
+}
+
+/// What is to be written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StageRequest<'a> {
+    /// What the user calls the output.
+    pub name: &'a str,
+    /// Its files, in the order in which they get their names.
+    pub files: &'a [OutputFile],
+    /// Another file that will be attached ([`Stage::attach`]).
+    pub attachment: Option<&'a str>,
+    /// Whether existing files are replaced.
+    pub overwrite: bool,
+    /// Hash of everything that determines the output's bytes. `None` if the source has no stable identity, which disables
+    /// resume.
+    pub key: Option<[u8; 32]>,
+    /// What becomes of what an earlier process staged.
+    pub mode: StageMode,
+    /// Whether an output that an earlier process committed is all that is wanted, where its key is the same.
+    pub accept_complete: bool,
+    /// The input, no file of which may be replaced.
+    pub source: Option<&'a Protected>,
+}
+
+/// What becomes of what an earlier process staged for the same output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StageMode {
+    /// It goes.
+    Fresh,
+    /// It is kept where its key is the same, and goes otherwise. No other process writes meanwhile.
+    Resume,
+    /// As [`StageMode::Resume`], and other processes with the same key write at the same time.
+    Shared,
+    /// It must be there, with the same key, and no other process may be writing.
+    Existing,
+}
+
+impl<'a> StageRequest<'a> {
+    /// A fresh output of these files, which replaces nothing.
+    pub fn new(name: &'a str, files: &'a [OutputFile]) -> Self {
+        StageRequest {
+            name,
+            files,
+            attachment: None,
+            overwrite: false,
+            key: None,
+            mode: StageMode::Fresh,
+            accept_complete: false,
+            source: None,
+        }
+    }
+}
+
+/// The files that belong to an input: no output may replace them, by whatever name.
+#[derive(Clone, Debug)]
+pub struct Protected {
+    /// Where they lie.
+    pub(crate) store: Arc<dyn ReadStore>,
+    /// Those that hold the tensors.
+    pub(crate) names: Vec<String>,
+    /// What the user named; empty for the whole store.
+    pub(crate) entry: String,
+    /// Extensions of the target's format that the source's has not: an earlier result, not a part of the input.
+    pub(crate) results: Vec<&'static str>,
+}
+
+impl Protected {
+    /// The files of an input; `names` are those that hold its tensors.
+    pub fn new(input: &Input, names: &[String], source: &FormatInfo, target: &FormatInfo) -> Self {
+        let results = target.extensions.iter().filter(|result| !source.extensions.contains(result)).copied();
+        Protected {
+            store: input.store().clone(),
+            names: names.to_vec(),
+            entry: input.entry().to_owned(),
+            results: results.collect(),
+        }
+    }
+}
+
+/// What an earlier process left of the same output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Earlier {
+    /// Nothing.
+    Nothing,
+    /// Files of another key, which are gone.
+    Other,
+    /// Files of the same key, which are kept with their notes.
+    Kept,
+    /// The whole output, committed: there is nothing to be done.
+    Complete,
+}
+
+/// The files of one output before they have names. Dropped before [`Stage::commit`], it removes them.
+pub trait Stage: fmt::Debug + Send + Sync {
+    /// What an earlier process left.
+    fn earlier(&self) -> Earlier;
+
+    /// What earlier processes noted, where their files are kept; in the order in which they noted it.
+    fn notes(&self) -> &[Vec<u8>];
+
+    /// Keeps a note for a process that goes on when this one is killed. `bytes` says how much of the output it is about, so
+    /// that notes are written in batches that are worth it.
+    fn note(&self, note: &[u8], bytes: u64);
+
+    /// A number that all processes of one staging share, and no other staging has.
+    fn token(&self) -> u64;
+
+    /// A file to be written.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Defect`] for one that the output does not have.
+    fn file(&self, file: FileId) -> Result<Arc<dyn WriteAt>>;
+
+    /// A file to be read back.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`].
+    fn open(&self, file: FileId) -> Result<Arc<dyn ReadAt>>;
+
+    /// What was written, under the names that it will have.
+    fn written(&self) -> Arc<dyn ReadStore>;
+
+    /// Adds the file that the request announced, which is the last to get its name.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`].
+    fn attach(&mut self, name: &str) -> Result<FileId>;
+
+    /// Bytes in all files.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`].
+    fn bytes(&self) -> Result<u64>;
+
+    /// Waits until all bytes are where a power failure does not reach them.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`].
+    fn sync(&self) -> Result<()>;
+
+    /// Gives every file its name, and returns the names as people should see them. `sync` waits until the names are where a
+    /// power failure does not reach them. An error leaves the names what they were.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where another process made the output meanwhile, [`ckpt_api::Kind::Io`].
+    fn commit(self: Box<Self>, sync: bool) -> Result<Vec<String>>;
+
+    /// Leaves the files to other processes of the same key ([`StageMode::Shared`]).
+    fn leave(self: Box<Self>);
+}
+
+/// Something that can be written at any place, by several threads at once.
+pub trait WriteAt: fmt::Debug + Send + Sync {
+    /// Writes all of the bytes at `offset`.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`], naming the file and the offset.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Waits until what was written is where a power failure does not reach it.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`].
+    fn sync(&self) -> Result<()>;
+}

@@ -1,0 +1,12 @@
+//! Finds the tensor, attribute or mapping rule behind a layer that diverges.
+
+mod causes;
+mod elements;
+mod layer;
+mod names;
+mod tensors;
+
+pub(crate) use causes::LayerTensor;
+pub(crate) use layer::diagnose;
+pub(crate) use names::MappedNames;
+pub(crate) use tensors::Checkpoints;

@@ -1,0 +1,185 @@
+//! Assigns values to a graph's inputs: arrays, chess positions, or random numbers.
+
+use super::chess::{self, Position};
+use super::files::{InputFile, NamedArray};
+use crate::registry::Registry;
+use crate::verify::report::InputSummary;
+use crate::verify::shapes::fit_shape;
+use crate::words::count;
+use ckpt_api::{Checkpoint, Error, Graph, Result};
+use ckpt_forward::{Array, Numbers, Parameters, Program, Value, default_shapes};
+use std::collections::BTreeMap;
+
+/// The inputs to run graphs on: random numbers, unless files or positions are given.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// Files of arrays.
+    pub files: Vec<InputFile>,
+    /// Divisor for the numbers of the files, in binary32: 255 scales bytes to 0..1.
+    pub divide: Option<f32>,
+    /// Positions for chess networks.
+    pub positions: Vec<Position>,
+    /// Seed of random numbers.
+    pub seed: u64,
+    /// Number of random examples.
+    pub batch: usize,
+}
+
+impl Default for Inputs {
+    fn default() -> Self {
+        Inputs { files: Vec::new(), divide: None, positions: Vec::new(), seed: 0, batch: 8 }
+    }
+}
+
+/// A value for an input.
+#[derive(Debug)]
+struct InputValue {
+    value: Value,
+    /// As [`InputSummary::origin`].
+    origin: String,
+}
+
+/// Values that were given for a graph's inputs, by name; empty if inputs are to be random.
+#[derive(Debug, Default)]
+pub(crate) struct GivenValues(BTreeMap<String, InputValue>);
+
+impl Inputs {
+    /// Whether inputs are given, not random.
+    pub(crate) fn are_given(&self) -> bool {
+        !self.files.is_empty() || !self.positions.is_empty()
+    }
+
+    /// Reads the given inputs of `checkpoint`'s graph. Real numbers keep the type in which they are stored.
+    ///
+    /// # Errors
+    /// Whatever keeps a file from being read; [`ckpt_api::Kind::Usage`] for arrays that fit no input.
+    pub(crate) fn read(
+        &self,
+        registry: &Registry,
+        checkpoint: &Checkpoint,
+        graph: &Graph,
+        memory: u64,
+    ) -> Result<GivenValues> {
+        let mut given = GivenValues::default();
+        if !self.positions.is_empty() {
+            for (name, (shape, indices)) in chess::inputs(checkpoint, &self.positions)? {
+                let value = Value::new(shape, Array::I32(indices))?;
+                given.0.insert(
+                    name,
+                    InputValue { value, origin: count(self.positions.len(), "chess position") },
+                );
+            }
+        }
+        for file in &self.files {
+            let arrays = file.read(registry, memory);
+            let added = arrays.and_then(|arrays| {
+                arrays.into_iter().try_for_each(|array| self.add(array, file, graph, &mut given))
+            });
+            added.map_err(|error| error.file(file.shown()))?;
+        }
+        Ok(given)
+    }
+
+    fn add(&self, array: NamedArray, file: &InputFile, graph: &Graph, given: &mut GivenValues) -> Result<()> {
+        let NamedArray { name, shape, array } = array;
+        let array = match self.divide {
+            Some(by) => divided(array, by),
+            None => array,
+        };
+        let name = input_for(&name, file, graph, given)?;
+        let input = graph.inputs.iter().find(|input| input.name == name);
+        let shape = input.and_then(|input| fit_shape(&shape, &input.shape)).unwrap_or(shape);
+        given.0.insert(name, InputValue { value: Value::new(shape, array)?, origin: file.shown() });
+        Ok(())
+    }
+}
+
+/// The input that an array is for.
+fn input_for(key: &str, file: &InputFile, graph: &Graph, given: &GivenValues) -> Result<String> {
+    let names = || graph.inputs.iter().map(|input| input.name.as_str());
+    if let Some(name) = &file.input {
+        return match names().any(|known| known == name) {
+            true => Ok(name.clone()),
+            false => Err(Error::usage("the graph has no such input")
+                .field(name)
+                .help(ckpt_api::nearest(name, names()))),
+        };
+    }
+    if names().any(|name| name == key) && file.key.is_none() {
+        return Ok(key.to_owned());
+    }
+    let mut left = names().filter(|name| !given.0.contains_key(*name));
+    match (left.next(), left.next()) {
+        (Some(only), None) => Ok(only.to_owned()),
+        _ => Err(Error::usage("it is not clear which input an array is for")
+            .tensor(key)
+            .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
+            .help(
+                "name it with --input INPUT=FILE, or --input FILE:ARRAY where the file has several arrays",
+            )),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes and pixels fit; larger integers are rounded once")]
+fn divided(array: Array, by: f32) -> Array {
+    match array {
+        Array::F64(values) => Array::F64(values.into_iter().map(|value| value / f64::from(by)).collect()),
+        Array::F32(values) => Array::F32(values.into_iter().map(|value| value / by).collect()),
+        Array::I32(values) => Array::F32(values.into_iter().map(|value| value as f32 / by).collect()),
+    }
+}
+
+impl GivenValues {
+    /// Returns the shapes to run the graph with: those of the given values, or else of random examples.
+    pub(crate) fn shapes(
+        &self,
+        graph: &Graph,
+        parameters: &dyn Parameters,
+        inputs: &Inputs,
+    ) -> BTreeMap<String, Vec<usize>> {
+        if self.0.is_empty() {
+            return default_shapes(graph, parameters, inputs.batch);
+        }
+        self.0.iter().map(|(name, input)| (name.clone(), input.value.shape.clone())).collect()
+    }
+
+    /// Returns the values for all inputs of `program`, with a summary for reports.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for real numbers where indices are needed.
+    pub(crate) fn bind(
+        self,
+        program: &Program,
+        inputs: &Inputs,
+    ) -> Result<(BTreeMap<String, Value>, Vec<InputSummary>)> {
+        let mut given = self.0;
+        if given.is_empty() {
+            let origin = format!("random, seed {}", inputs.seed);
+            let random = program.random_inputs(inputs.seed).into_iter();
+            given =
+                random.map(|(name, value)| (name, InputValue { value, origin: origin.clone() })).collect();
+        }
+        let (mut values, mut summaries) = (BTreeMap::new(), Vec::new());
+        for info in program.inputs() {
+            // The program has refused missing inputs.
+            let Some(InputValue { value, origin }) = given.remove(info.name) else { continue };
+            let array = converted(value.array, info.numbers).map_err(|error| error.field(info.name))?;
+            summaries.push(InputSummary { name: info.name.to_owned(), shape: value.shape.clone(), origin });
+            values.insert(info.name.to_owned(), Value::new(value.shape, array)?);
+        }
+        Ok((values, summaries))
+    }
+}
+
+fn converted(array: Array, numbers: Numbers) -> Result<Array> {
+    match (array, numbers) {
+        #[expect(clippy::cast_precision_loss, reason = "larger integers are rounded once")]
+        (Array::I32(values), Numbers::Real) => {
+            Ok(Array::F32(values.into_iter().map(|value| value as f32).collect()))
+        }
+        (array, Numbers::Integer) if !matches!(array, Array::I32(_)) => {
+            Err(Error::usage("an input of indices is given real numbers").help("store it as integers"))
+        }
+        (array, _) => Ok(array),
+    }
+}

@@ -1,0 +1,37 @@
+//! Remarks on a comparison of graphs.
+
+use super::report::{OutputReport, RuleName, Run, TensorDiagnosis};
+
+/// Returns remarks on what the runs show and on how to go on.
+pub(super) fn on_runs(runs: &[Run]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let is_blank = |output: &OutputReport| output.comparison.metrics.cosine.is_none();
+    if runs.iter().any(|run| run.outputs.iter().any(is_blank)) {
+        let note = "on these inputs an output has only zeros, infinities or NaN, which shows little: give other inputs";
+        notes.push(note.to_owned());
+    }
+    for run in runs.iter().filter(|run| !run.verdict.passes()) {
+        if run.first_divergence.is_none() {
+            notes.push(format!(
+                "on {}, every layer agrees on the reference's own activations, but the outputs differ: errors grow from layer \
+                 to layer, or one graph is wired differently",
+                run.device
+            ));
+        }
+        if run.rule.name == RuleName::Bits && has_rounded_tensors(run) {
+            let note = "equal bits are required because the second checkpoint should be made from the first: if it is the \
+                        other way round, exchange them; if a dtype between them was narrower, give --atol and --rtol";
+            notes.push(note.to_owned());
+        }
+    }
+    notes.dedup();
+    notes
+}
+
+/// Whether a tensor looks rounded: one weight that differs is a fault, many may be rounding.
+fn has_rounded_tensors(run: &Run) -> bool {
+    let is_rounded =
+        |tensor: &TensorDiagnosis| tensor.cause.is_none() && tensor.differing > tensor.elements / 4;
+    let diagnoses = run.layers.iter().filter_map(|layer| layer.diagnosis.as_ref());
+    diagnoses.flat_map(|diagnosis| &diagnosis.tensors).any(is_rounded)
+}

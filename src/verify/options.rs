@@ -1,0 +1,51 @@
+//! Options of a verification.
+
+use super::inputs::Inputs;
+use crate::diff::Tolerance;
+use crate::mapping::Mapping;
+use ckpt_api::Limits;
+
+/// Bytes that values and tensors may take by default.
+pub const DEFAULT_MEMORY: u64 = ckpt_forward::DEFAULT_MEMORY;
+
+/// What to compare, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The inputs of both graphs.
+    pub inputs: Inputs,
+    /// The mapping from the first checkpoint's names to the second's.
+    pub mapping: Option<NamedMapping>,
+    /// The devices to run the second graph on, each compared with the first graph on the CPU.
+    pub devices: Vec<String>,
+    /// Whether layers are compared and reported even where outputs agree.
+    pub per_layer: bool,
+    /// Replaces the rule that follows from what changed.
+    pub tolerance: Option<Tolerance>,
+    /// Bytes that values and tensors may take at a time.
+    pub memory: u64,
+    /// Limits for the mapping.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            inputs: Inputs::default(),
+            mapping: None,
+            devices: vec!["cpu".to_owned()],
+            per_layer: false,
+            tolerance: None,
+            memory: DEFAULT_MEMORY,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// A mapping and its name.
+#[derive(Clone, Debug)]
+pub struct NamedMapping {
+    /// Its file, or the name of a built-in mapping.
+    pub name: String,
+    /// The mapping.
+    pub mapping: Mapping,
+}

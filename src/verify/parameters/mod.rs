@@ -1,0 +1,12 @@
+//! The tensors of a checkpoint as parameters of the forward pass.
+
+mod error_bounds;
+mod integers;
+mod numbers;
+mod source;
+mod storage;
+
+pub(crate) use error_bounds::ErrorBounds;
+pub(crate) use integers::StoredIntegers;
+pub use source::SourceParameters;
+pub(crate) use storage::{Storage, StorageError, UNIT};

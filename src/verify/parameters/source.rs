@@ -1,0 +1,65 @@
+//! Reads the parameters of a graph from an opened checkpoint.
+
+use super::numbers::numbers;
+use super::storage::Storage;
+use crate::source::Source;
+use ckpt_api::{Error, Result, Rounding, Scaling, Tensor, TensorId};
+use ckpt_forward::{Array, Parameters};
+use std::collections::HashMap;
+
+/// The tensors of an opened checkpoint, read when they are needed.
+pub struct SourceParameters<'a> {
+    source: &'a Source,
+    ids: HashMap<&'a str, TensorId>,
+    memory: u64,
+}
+
+impl<'a> SourceParameters<'a> {
+    /// Creates the parameters of `source`. A tensor that takes more than `memory` bytes is refused before it is read.
+    pub fn new(source: &'a Source, memory: u64) -> Self {
+        SourceParameters { source, ids: source.checkpoint().by_name(), memory }
+    }
+
+    /// Returns the names of all tensors.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.ids.keys().copied()
+    }
+
+    /// Returns a tensor and how it is stored.
+    pub(crate) fn stored(&self, name: &str) -> Option<(&'a Tensor, Storage)> {
+        let id = *self.ids.get(name)?;
+        let contents = self.source.contents();
+        let (tensor, placement) = (contents.checkpoint.tensors.get(id.0)?, contents.placements.get(id.0)?);
+        let encoding = &placement.encoding;
+        let own = tensor.quantization.as_ref().map(|own| Scaling {
+            scale: own.scale,
+            // The rounding that made the integers is unknown: assume the coarser one.
+            rounding: Rounding::Truncate,
+            limit: None,
+            each_term: false,
+        });
+        Some((tensor, Storage { dtype: encoding.dtype, scaling: encoding.scaling.or(own) }))
+    }
+}
+
+impl Parameters for SourceParameters<'_> {
+    fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.ids.get(name).and_then(|id| self.source.checkpoint().tensors.get(id.0))
+    }
+
+    fn load(&self, name: &str) -> Result<Array> {
+        let (id, tensor) = self.source.checkpoint().tensor(name).ok_or_else(|| {
+            Error::usage("no such tensor").tensor(name).help(ckpt_api::nearest(name, self.names()))
+        })?;
+        let bytes = tensor.shape.elements().saturating_mul(8);
+        if bytes > self.memory {
+            return Err(Error::limit("a tensor exceeds the memory of the forward pass")
+                .tensor(name)
+                .found(format!("{bytes} bytes, counted as binary64"))
+                .expected(format!("at most {}", self.memory))
+                .help("allow more with --max-memory"));
+        }
+        let dtype = self.source.canonical(id).dtype;
+        numbers(dtype, &self.source.value(name)?).map_err(|error| error.tensor(name))
+    }
+}

@@ -1,0 +1,205 @@
+use super::*;
+use crate::diff::{Difference, Distance, Tolerance};
+use crate::html::tests::{stands_alone, tags, well_formed};
+use crate::verify::{
+    Diagnosis, Histogram, InputSummary, Metrics, MetricsBuilder, OutputReport, Precision, Rule, RuleName,
+    TensorDiagnosis, Verdict,
+};
+use ckpt_api::{DType, Shape};
+use ckpt_forward::{Arithmetic, DeviceInfo, MathMode};
+
+/// Names from a hostile file.
+const HOSTILE: [&str; 4] = [
+    "<script>alert('x')</script>",
+    "\"><img src=https://example.com/x.png>",
+    "a & b' onmouseover=\"x\"",
+    "\u{202e}\u{0}\x1b[31m",
+];
+
+fn hostile(number: usize) -> String {
+    HOSTILE[number % HOSTILE.len()].to_owned()
+}
+
+fn comparison(seed: u32, verdict: Verdict) -> Comparison {
+    let mut measure = MetricsBuilder::new(Precision::Single);
+    for k in 0..400u32 {
+        let number = f64::from((k * 7919 + seed * 104_729) % 1000) / 500.0 - 1.0;
+        let error = f64::from((k * 31 + seed) % 97).powi(5) * 1e-16;
+        let broken = !verdict.passes() && k == 77;
+        measure.add(number, if broken { f64::NAN } else { number + if k % 3 == 0 { 0.0 } else { error } });
+    }
+    let (metrics, histogram) = measure.finish(&[20, 20]);
+    let checks = vec![
+        Check::new("|e| / bound", if verdict.passes() { 0.4 } else { 7.5 }, 1.0),
+        Check::new("relative L2", metrics.relative_l2.unwrap_or_default(), 1e-5),
+    ];
+    Comparison { shape: vec![20, 20], metrics, histogram, checks, verdict }
+}
+
+fn device(api: &str, software: bool, math: MathMode) -> DeviceInfo {
+    DeviceInfo {
+        api: api.into(),
+        device: "llvmpipe (LLVM 15.0.6, 256 bits)".into(),
+        software,
+        math,
+        arithmetic: Arithmetic::F32,
+    }
+}
+
+fn layer(index: usize, name: impl Fn(usize) -> String) -> Layer {
+    let verdict = Verdict::of(index < 7 || index.is_multiple_of(3));
+    let side = |letter: char, dtype| {
+        let (name, shape) = (format!("{letter}{}", name(index)), Shape::new([32, 64]).unwrap());
+        Some(TensorSide { name, dtype, scale: (letter == 'b').then_some(255.0), shape })
+    };
+    Layer {
+        a: Some(format!("layers.{index}.{}", name(index))),
+        b: (index != 5).then(|| format!("block{index}/{}", name(index + 1))),
+        op: ["Gemm", "Relu", "LayerNormalization"][index % 3].into(),
+        value: format!("v{index}"),
+        tensors: vec![TensorPair {
+            role: "weight".into(),
+            a: side('a', DType::F32),
+            b: side('b', DType::I16),
+            mapped_by: Some(format!("rule 3: {} to w", name(index))),
+        }],
+        comparison: (index != 5).then(|| comparison(u32::try_from(index).unwrap(), verdict)),
+        verdict,
+        diagnosis: (!verdict.passes()).then(|| Diagnosis {
+            reason: format!("the weight differs by more than its scale explains: {}", name(2)),
+            tensors: vec![TensorDiagnosis {
+                role: "weight".into(),
+                a: name(index),
+                b: name(index + 1),
+                differing: 1024,
+                elements: 2048,
+                max_absolute: Some(0.125),
+                first: vec![0, 1],
+                cause: Some("it is transposed".into()),
+                mapped_by: Some(name(index + 2)),
+            }],
+        }),
+    }
+}
+
+fn run(layers: usize, info: DeviceInfo, name: impl Fn(usize) -> String + Copy) -> Run {
+    let layers: Vec<Layer> = (0..layers).map(|index| layer(index, name)).collect();
+    let first_divergence = layers.iter().position(|layer| !layer.verdict.passes());
+    let verdict = Verdict::of(first_divergence.is_none());
+    Run {
+        reference: DeviceInfo { arithmetic: Arithmetic::F64, ..device("cpu", false, MathMode::Strict) },
+        device: info,
+        rule: Rule {
+            name: RuleName::Bound,
+            reason: format!("'{}' is i16 at 255 and was f32", name(0)),
+            layers: "|y − ŷ| ≤ 2·√k·u·S + 2u|y| for each element, u = 2⁻²⁴, and relative L2 ≤ 1e-5".into(),
+            outputs: "relative L2 ≤ 1e-3".into(),
+        },
+        outputs: vec![OutputReport {
+            a: name(0),
+            b: name(1),
+            comparison: comparison(1, verdict),
+            argmax: Some(Argmax { rows: 256, agreeing: 255, decided: 250, decided_agreeing: 250 }),
+        }],
+        layers,
+        first_divergence,
+        verdict,
+    }
+}
+
+fn report(layers: usize, name: impl Fn(usize) -> String + Copy) -> Report {
+    let model = |path: String, nodes| Model { path, format: "nn".into(), tensors: 14, nodes };
+    let runs = vec![
+        run(layers.min(6), device("cpu", false, MathMode::Strict), name),
+        run(layers, device("vulkan", true, MathMode::Contracted), name),
+    ];
+    let distance = Distance { differing: 3, outside: 2, max_absolute: f64::INFINITY, first: 17 };
+    let compared = |name: String, outcome| {
+        let lens = (DType::F32, Shape::new([2, 3]).unwrap());
+        TensorDifference { name, a: lens.clone(), b: lens, outcome }
+    };
+    let outcomes =
+        [Outcome::Equal, Outcome::Close(distance), Outcome::Different(distance), Outcome::Incomparable];
+    let tensors = outcomes.into_iter().enumerate().map(|(number, outcome)| compared(name(number), outcome));
+    Report {
+        verdict: Verdict::Fail,
+        a: model(format!("models/{}", name(0)), Some(14)),
+        b: model(format!("out/{}", name(1)), None),
+        mapping: Some(name(2)),
+        inputs: vec![InputSummary { name: name(1), shape: vec![256, 64], origin: "random, seed 1".into() }],
+        runs,
+        tensors: Some(TensorReport {
+            reason: "the second has no graph".into(),
+            difference: Difference {
+                tolerance: Tolerance::default(),
+                only_in_a: vec![name(0)],
+                only_in_b: vec![name(3)],
+                tensors: tensors.collect(),
+            },
+        }),
+        notes: vec![name(2)],
+    }
+}
+
+#[test]
+fn a_page_is_well_formed() {
+    for layers in [0, 1, 9, 200] {
+        let links = well_formed(&page(&report(layers, hostile)));
+        assert!(links >= layers + layers.min(6));
+    }
+}
+
+#[test]
+fn a_page_stands_alone_and_allows_only_its_own_script() {
+    stands_alone(&page(&report(9, |number| format!("name{number}"))));
+}
+
+#[test]
+fn a_name_is_text_whatever_it_contains() {
+    let names = |page: String| -> Vec<String> { tags(&page).into_iter().map(|(name, _)| name).collect() };
+    let page = page(&report(9, hostile));
+    // The same tags as with harmless names: no name became one.
+    assert_eq!(names(page.clone()), names(super::page(&report(9, |number| format!("name{number}")))));
+    assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;"));
+    assert!(page.contains("\\u{202e}\\u{0}\\u{1b}[31m"));
+    assert!(!page.contains(['\u{202e}', '\0', '\x1b']));
+}
+
+#[test]
+fn a_page_states_the_verdict_the_rule_the_devices_and_the_first_divergence() {
+    let page = page(&report(9, |number| format!("name{number}")));
+    for words in [
+        "<title>fail: models/name0 and out/name1</title>",
+        "<span class=\"badge fail\">fail</span>",
+        "cpu/llvmpipe (LLVM 15.0.6, 256 bits), f64, strict",
+        "vulkan/llvmpipe (LLVM 15.0.6, 256 bits) (CPU), f32, contracted",
+        "<strong>bound</strong>: &#39;name0&#39; is i16 at 255 and was f32",
+        "The first layer that diverges is <a href=\"#run1-layer7\">",
+        "first divergence</text>",
+        "it is transposed",
+        "in 255 of 256 rows, and in 250 of the 250 rows whose margin exceeds the error.",
+        "1 of 4 common tensors are equal.",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert_eq!(page.matches("first divergence</text>").count(), 1);
+}
+
+#[test]
+fn errors_of_every_magnitude_can_be_drawn() {
+    let decade = |exponent| crate::verify::Decade { exponent, count: 1 };
+    let wide = Histogram { exact: 1 << 60, decades: vec![decade(-324), decade(308)], not_finite: 5 };
+    let drawn = plot::histogram(&wide);
+    assert_eq!(drawn.matches("<rect").count(), 4);
+    let mut layers: Vec<Layer> = (0..4).map(|index| layer(index, |_| "n".into())).collect();
+    for (layer, error) in layers.iter_mut().zip([Some(0.0), Some(5e-324), Some(1e308), Some(f64::INFINITY)]) {
+        let comparison = layer.comparison.as_mut().unwrap();
+        comparison.metrics = Metrics { relative_l2: error, ..Metrics::default() };
+    }
+    let drawn = plot::errors(&layers, None, "x");
+    assert_eq!(drawn.matches("<circle").count(), 3);
+    let numbers = drawn.split('"').filter_map(|text| text.parse::<f64>().ok());
+    assert!(numbers.into_iter().all(|number| (0.0..1e4).contains(&number)));
+    assert!(!drawn.contains("NaN") && !drawn.contains("inf"));
+    assert_eq!(plot::errors(&[], None, "x"), "");
+}

@@ -1,0 +1,324 @@
+//! A plan that several processes run gives what one conversion gives, whatever the order, the repetitions and the kills.
+
+mod common;
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A directory with a source, and a plan for each kind of target.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Place(tempfile::tempdir().unwrap());
+        fs::create_dir(place.path("in")).unwrap();
+        for entry in fs::read_dir(format!("{ROOT}/examples/data/digits")).unwrap().map(|entry| entry.unwrap())
+        {
+            fs::copy(entry.path(), place.path("in").join(entry.file_name())).unwrap();
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ckpt"));
+        command.current_dir(self.0.path()).args(arguments).stderr(Stdio::piped()).stdout(Stdio::piped());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn done(&self, arguments: &[&str]) -> Output {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        output
+    }
+
+    fn refused(&self, arguments: &[&str], code: i32, words: &str) {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains(words), "{arguments:?}: {}", said(&output));
+    }
+
+    /// Plans a conversion, and returns its number of items and the bytes that converting at once gives.
+    fn plan(&self, target: &[&str]) -> (usize, Vec<(String, Vec<u8>)>) {
+        fs::create_dir_all(self.path("expected")).unwrap();
+        let (output, options) = target.split_first().unwrap();
+        let expected = format!("expected/{output}");
+        self.done(&[&["convert", "in", &expected, "-q", "--no-sync"], options].concat());
+        let plan = ["plan", "in", output, "--output", "plan.json", "--item-size", "1k"];
+        self.done(&[&plan[..], options].concat());
+        let plan: Value = serde_json::from_slice(&fs::read(self.path("plan.json")).unwrap()).unwrap();
+        (plan["items"].as_array().unwrap().len(), found(&self.path("expected")))
+    }
+
+    /// Files with a name of the output.
+    fn output(&self, expected: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
+        let all = found(self.0.path());
+        all.into_iter().filter(|(name, _)| expected.iter().any(|(other, _)| other == name)).collect()
+    }
+
+    /// What lies there beside the input, the plan and the output.
+    fn left_over(&self, expected: &[(String, Vec<u8>)]) -> Vec<String> {
+        let own = ["in", "expected", "plan.json", "receipts"];
+        let entries = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = entries.map(|name| name.into_string().unwrap());
+        names
+            .filter(|name| !own.contains(&name.as_str()) && !expected.iter().any(|(other, _)| other == name))
+            .collect()
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn found(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.path().is_file());
+    let mut found: Vec<_> = files
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// One file, several, one whose checksums lie between its tensors, one that is cast, one whose axes change.
+const TARGETS: [&[&str]; 5] = [
+    &["o.safetensors"],
+    &["o", "--to", "tf2", "--set", "shards=3"],
+    &["o.npz", "--exclude", "_CHECKPOINTABLE*"],
+    &["o.safetensors", "--dtype", "f16"],
+    &["o.safetensors", "--transform", "**/kernel: transpose"],
+];
+
+/// Numbers that look random, and are the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+#[test]
+fn items_in_any_order_by_several_processes_repeated_and_killed_give_the_same_bytes() {
+    let mut killed = 0;
+    for (seed, target) in TARGETS.iter().enumerate() {
+        let place = Place::new();
+        let (items, expected) = place.plan(target);
+        assert!(items > 5, "{target:?}");
+        let mut numbers = Numbers(seed as u64);
+        // Five processes at a time, of which two are killed whenever that is.
+        for _ in 0..3 {
+            let children: Vec<_> = (0..5)
+                .map(|_| {
+                    let start = numbers.below(items);
+                    let end = start + 1 + numbers.below(items - start);
+                    let range = format!("{start}..{end}");
+                    let run =
+                        ["run-plan", "plan.json", "--items", &range, "--receipts", "receipts", "-j", "1"];
+                    place.command(&run).spawn().unwrap()
+                })
+                .collect();
+            std::thread::sleep(std::time::Duration::from_millis(numbers.below(12) as u64));
+            for (number, mut child) in children.into_iter().enumerate() {
+                if number < 2 {
+                    child.kill().unwrap();
+                    killed += usize::from(!child.wait().unwrap().success());
+                } else {
+                    let output = child.wait_with_output().unwrap();
+                    assert!(output.status.success(), "{target:?}: {}", said(&output));
+                }
+            }
+        }
+        assert_eq!(place.output(&expected), [], "{target:?}: nothing has a name yet");
+        // Whatever was not run, or had no receipt; from the last to the first.
+        for item in (0..items).rev() {
+            let range = format!("{item}..{}", item + 1);
+            place.done(&["run-plan", "plan.json", "--items", &range, "--receipts", "receipts", "-q"]);
+        }
+        place.done(&["commit", "plan.json", "receipts", "--verify", "-q"]);
+        assert!(place.output(&expected) == expected, "{target:?}");
+        assert_eq!(place.left_over(&expected), [""; 0], "{target:?}");
+    }
+    assert!(killed > 0, "no process was killed before it was done");
+}
+
+#[test]
+fn a_receipt_of_the_conversion_is_the_same_by_either_way() {
+    let place = Place::new();
+    place.plan(&["o.safetensors"]);
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    place.done(&["commit", "plan.json", "receipts", "--receipt", "r.json", "-q"]);
+    let checked = place.done(&["verify", "--receipt", "r.json", "--format", "json"]);
+    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(checked["files"], 4);
+    let receipt: Value = serde_json::from_slice(&fs::read(place.path("r.json")).unwrap()).unwrap();
+    place.done(&["convert", "in", "o.safetensors", "--force", "--receipt", "s.json", "-q"]);
+    let other: Value = serde_json::from_slice(&fs::read(place.path("s.json")).unwrap()).unwrap();
+    assert_eq!(receipt["tensors"], other["tensors"]);
+    assert_eq!(receipt["target"]["files"], other["target"]["files"]);
+}
+
+#[test]
+fn receipts_are_what_their_schema_says_and_items_that_have_one_are_not_run_again() {
+    let schema: Value =
+        serde_json::from_slice(&fs::read(format!("{ROOT}/schemas/item-receipt.schema.json")).unwrap())
+            .unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let place = Place::new();
+    let (items, _) = place.plan(TARGETS[3]);
+    let ran = |arguments: &[&str]| -> (u64, u64) {
+        let output = place.done(
+            &[&["run-plan", "plan.json", "--receipts", "receipts", "--format", "json"], arguments].concat(),
+        );
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (report["run"].as_u64().unwrap(), report["known"].as_u64().unwrap())
+    };
+    assert_eq!(ran(&["--items", "0..3"]), (3, 0));
+    assert_eq!(ran(&[]), (items as u64 - 3, 3));
+    let receipts = found(&place.path("receipts"));
+    assert_eq!(receipts.len(), items);
+    for (name, text) in receipts {
+        assert!(schema.is_valid(&serde_json::from_slice(&text).unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn a_plan_that_was_altered_or_is_of_another_version_is_refused() {
+    let place = Place::new();
+    place.plan(TARGETS[0]);
+    let text = fs::read_to_string(place.path("plan.json")).unwrap();
+    let changes = [
+        ("\"offset\": 8", "\"offset\": 9", "the plan was altered"),
+        ("o.safetensors", "p.safetensors", "the plan was altered"),
+        ("\"version\": 1", "\"version\": 2", "the plan is of another version"),
+        ("\"program\": \"ckpt ", "\"program\": \"ckpt 9", "the plan is of another version"),
+        ("\"items\"", "\"itens\"", "this is no plan"),
+    ];
+    for (from, to, words) in changes {
+        assert!(text.contains(from), "{from}");
+        fs::write(place.path("plan.json"), text.replacen(from, to, 1)).unwrap();
+        place.refused(&["run-plan", "plan.json", "--receipts", "receipts"], 2, words);
+        place.refused(&["commit", "plan.json", "receipts"], 2, words);
+    }
+    assert!(!place.path("receipts").exists());
+    // What running takes on another machine is no part of what the plan does.
+    let threads = text.find("\"threads\": ").unwrap() + "\"threads\": ".len();
+    fs::write(place.path("plan.json"), format!("{}7{}", &text[..threads], &text[threads + 1..])).unwrap();
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+}
+
+#[test]
+fn a_source_that_changed_since_the_plan_was_made_is_refused() {
+    let place = Place::new();
+    place.plan(TARGETS[0]);
+    let data = place.path("in/ckpt-1.data-00000-of-00001");
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    fs::write(&data, fs::read(&data).unwrap()).unwrap();
+    for arguments in
+        [&["run-plan", "plan.json", "--receipts", "receipts"][..], &["commit", "plan.json", "receipts"]]
+    {
+        place.refused(arguments, 1, "the source was changed since the plan was made");
+    }
+}
+
+#[test]
+fn a_commit_without_all_receipts_is_refused_and_keeps_what_was_written() {
+    let place = Place::new();
+    let (items, expected) = place.plan(TARGETS[0]);
+    place.refused(&["commit", "plan.json", "receipts"], 1, "cannot read the receipts");
+    fs::create_dir(place.path("receipts")).unwrap();
+    place.refused(&["commit", "plan.json", "receipts"], 2, "nothing was written for this plan");
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    let receipts = found(&place.path("receipts"));
+    let (name, _) = &receipts[items / 2];
+    fs::remove_file(place.path("receipts").join(name)).unwrap();
+    place.refused(&["commit", "plan.json", "receipts"], 2, &format!("no receipt of item {}", items / 2));
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    place.done(&["commit", "plan.json", "receipts", "-q"]);
+    assert!(place.output(&expected) == expected);
+}
+
+#[test]
+fn receipts_of_files_that_are_gone_are_worth_nothing() {
+    let place = Place::new();
+    let (_, expected) = place.plan(TARGETS[0]);
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    for entry in fs::read_dir(place.0.path()).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_name().to_str().unwrap().starts_with('.') {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    place.refused(&["commit", "plan.json", "receipts"], 2, "nothing was written for this plan");
+    place.done(&["run-plan", "plan.json", "--items", "0..1", "--receipts", "receipts", "-q"]);
+    place.refused(&["commit", "plan.json", "receipts"], 2, "receipts are of files that are gone");
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    place.done(&["commit", "plan.json", "receipts", "-q"]);
+    assert!(place.output(&expected) == expected);
+}
+
+#[test]
+fn what_was_written_can_be_discarded() {
+    let place = Place::new();
+    let (_, expected) = place.plan(TARGETS[1]);
+    place.done(&["run-plan", "plan.json", "--items", "0..4", "--receipts", "receipts", "-q"]);
+    assert!(!place.left_over(&expected).is_empty());
+    place.done(&["commit", "plan.json", "receipts", "--discard"]);
+    assert_eq!(place.left_over(&expected), [""; 0]);
+    place.refused(&["commit", "plan.json", "receipts", "--discard"], 2, "nothing was written for this plan");
+}
+
+#[test]
+fn an_output_that_exists_is_replaced_only_by_a_plan_that_may() {
+    let place = Place::new();
+    fs::write(place.path("o.safetensors"), "old").unwrap();
+    let plan = ["plan", "in", "o.safetensors", "--output", "plan.json"];
+    place.refused(&plan, 2, "the output exists");
+    place.done(&[&plan[..], &["--force"]].concat());
+    place.refused(&[&plan[..], &["--force"]].concat(), 1, "cannot write the file");
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    assert_eq!(fs::read(place.path("o.safetensors")).unwrap(), b"old");
+    place.done(&["commit", "plan.json", "receipts", "-q"]);
+    assert!(fs::read(place.path("o.safetensors")).unwrap().len() > 30_000);
+}
+
+#[test]
+fn items_that_the_plan_does_not_have_are_refused() {
+    let place = Place::new();
+    let (items, _) = place.plan(TARGETS[0]);
+    for (range, words) in [
+        (format!("0..{}", items + 1), "the plan has no such items"),
+        ("3..2".to_owned(), "the plan has no such items"),
+        ("all".to_owned(), "items are not a range"),
+        ("1..".to_owned(), "items are not a range"),
+    ] {
+        place.refused(&["run-plan", "plan.json", "--receipts", "receipts", "--items", &range], 2, words);
+    }
+}
+
+#[test]
+fn planning_reads_no_tensor_data() {
+    let place = Place::new();
+    place.plan(TARGETS[0]);
+    // Numbers are gone; the lengths of strings, which the format stores among the data, are read.
+    let data = place.path("in/ckpt-1.data-00000-of-00001");
+    let mut bytes = fs::read(&data).unwrap();
+    bytes[..20_000].fill(0);
+    fs::write(&data, bytes).unwrap();
+    fs::remove_file(place.path("plan.json")).unwrap();
+    place.done(&["plan", "in", "o.safetensors", "--output", "plan.json"]);
+    place.refused(&["run-plan", "plan.json", "--receipts", "receipts"], 5, "checksum");
+}
