@@ -27,7 +27,6 @@ pub mod receipt;
 pub mod recipe;
 mod registry;
 mod resources;
-mod select;
 mod source;
 pub mod store;
 pub mod transform;

@@ -1,16 +1,14 @@
-//! Steps for the tensors that match a pattern, without a mapping.
+//! The type [`Transform`]: a step for the tensors that match a pattern.
 
-use super::rebuild::rebuild;
 use super::step::AxisStep;
-use super::target::{Join, Recipe, Target};
 use crate::pattern::Selector;
-use ckpt_api::{Contents, Error, Loss, Result};
+use ckpt_api::{Error, Result};
 
 /// A step for every tensor whose name matches a [pattern](crate::pattern).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transform {
-    selector: Selector,
-    step: AxisStep,
+    pub(crate) selector: Selector,
+    pub(crate) step: AxisStep,
 }
 
 impl Transform {
@@ -42,27 +40,6 @@ impl std::fmt::Display for Transform {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.selector.text(), self.step)
     }
-}
-
-/// Takes the steps of all transforms that match a tensor, in order.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, [`ckpt_api::Kind::Mapping`] for a step that does not fit its
-/// tensor.
-pub(crate) fn transform(contents: &mut Contents, transforms: &[Transform]) -> Result<Vec<Loss>> {
-    if transforms.is_empty() {
-        return Ok(Vec::new());
-    }
-    let names: Vec<&str> = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-    let selectors: Vec<Selector> = transforms.iter().map(|transform| transform.selector.clone()).collect();
-    let matches = Selector::matches(&selectors, &names)?;
-    let targets = names.iter().zip(matches).map(|(name, own)| {
-        let own = own.iter().filter_map(|index| transforms.get(*index));
-        let recipe = Recipe { join: Join::One, steps: own.map(|transform| transform.step.clone()).collect() };
-        Target { name: (*name).to_owned(), sources: vec![(*name).to_owned()], recipe }
-    });
-    let targets: Vec<Target> = targets.collect();
-    rebuild(contents, &targets)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The operations of recipes on a tensor and its placement.
 
-use super::step::AxisStep;
 use crate::layout::inverse_permutation;
+use crate::recipe::AxisStep;
 use ckpt_api::{Axis, AxisPart, Encoding, Error, Placement, Region, Result, Shape, Tensor, Tile, Window};
 
 /// A tensor and the placement of its bytes.

@@ -1,8 +1,9 @@
 //! Recipes against plain loops over values.
 
-use super::{AxisStep, Join, Recipe, Target, rebuild};
+use super::rebuild;
 use crate::execute::{Files, TensorStream};
 use crate::layout::{TargetLayout, compile};
+use crate::recipe::{AxisStep, Join, Recipe, Target};
 use crate::resources::Budget;
 use ckpt_api::{
     Axis, Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Extent, FileId, Graph, Input,

@@ -1,9 +1,8 @@
 //! Updates references by name after recipes have renamed tensors: those of the graph, and of optimizer slots.
 
 use super::placed::PlacedTensor;
-use super::step::AxisStep;
-use super::target::{Join, Recipe, Target};
-use crate::select::drop_graph_without;
+use crate::map::select::drop_graph_without;
+use crate::recipe::{AxisStep, Join, Recipe, Target};
 use ckpt_api::{Contents, Loss, Slot, Tensor};
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,9 +1,14 @@
 //! Carries out recipes on the contents of a checkpoint: rewrites placements, and reads no byte.
 
-use super::placed::{PlacedTensor, merge, reorder, split};
-use super::references::{reassign_slots, rename_in_graph};
-use super::target::{Join, Recipe, Target};
+mod placed;
+mod references;
+#[cfg(test)]
+mod tests;
+
+use crate::recipe::{Join, Recipe, Target};
 use ckpt_api::{Contents, Error, Loss, Result, Role, TensorId};
+use placed::{PlacedTensor, merge, reorder, split};
+use references::{reassign_slots, rename_in_graph};
 use std::collections::HashMap;
 
 /// Replaces the tensors by the targets and returns the losses. Every tensor must be a source of a target. Targets take the
@@ -11,7 +16,7 @@ use std::collections::HashMap;
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] for a recipe that does not fit its tensors, naming both.
-pub(crate) fn rebuild(contents: &mut Contents, targets: &[Target]) -> Result<Vec<Loss>> {
+pub(super) fn rebuild(contents: &mut Contents, targets: &[Target]) -> Result<Vec<Loss>> {
     let tensors = take_tensors(contents);
     let ids: HashMap<&str, usize> =
         tensors.iter().enumerate().map(|(id, placed)| (placed.tensor.name.as_str(), id)).collect();

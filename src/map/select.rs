@@ -1,23 +1,23 @@
-//! Selects tensors by name, and changes their dtype, before anything is placed.
+//! Selects tensors by name.
 
 use crate::pattern::Selector;
-use ckpt_api::{Contents, DType, Error, Loss, LossKind, Result, Role, TensorId};
+use ckpt_api::{Contents, Error, Loss, LossKind, Result, TensorId};
 use std::collections::HashSet;
 
 /// The tensors that were removed from a checkpoint at the user's request.
 #[derive(Debug, Default)]
-pub(crate) struct Removed {
+pub(super) struct Removed {
     /// Their names.
-    pub(crate) names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// What was lost with them.
-    pub(crate) losses: Vec<Loss>,
+    pub(super) losses: Vec<Loss>,
 }
 
 /// Keeps the tensors that match an `include` pattern (all, if there is none) and no `exclude` pattern.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a malformed pattern, a pattern that matches nothing, or when no tensor is left.
-pub(crate) fn select(contents: &mut Contents, include: &[String], exclude: &[String]) -> Result<Removed> {
+pub(super) fn select(contents: &mut Contents, include: &[String], exclude: &[String]) -> Result<Removed> {
     let names: Vec<&str> = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let included = matches_any(include, &names)?;
     let excluded = matches_any(exclude, &names)?;
@@ -39,7 +39,7 @@ fn matches_any(patterns: &[String], names: &[&str]) -> Result<Vec<bool>> {
 }
 
 /// Removes tensors, and the graph if it needs one of them. The optimizer slots of a removed tensor belong to no tensor then.
-pub(crate) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
+pub(super) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
     let gone: HashSet<&str> = names.iter().map(String::as_str).collect();
     if gone.is_empty() {
         return Removed::default();
@@ -59,7 +59,7 @@ pub(crate) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
 }
 
 /// Removes the graph if it needs a tensor that is gone; `why` completes the sentence "layer needs tensor, which …".
-pub(crate) fn drop_graph_without(contents: &mut Contents, gone: &HashSet<&str>, why: &str) -> Option<Loss> {
+pub(super) fn drop_graph_without(contents: &mut Contents, gone: &HashSet<&str>, why: &str) -> Option<Loss> {
     let nodes = contents.checkpoint.graph.iter().flat_map(|graph| &graph.nodes);
     let needed = nodes
         .filter_map(|node| {
@@ -71,41 +71,10 @@ pub(crate) fn drop_graph_without(contents: &mut Contents, gone: &HashSet<&str>, 
     Some(Loss::new(LossKind::GraphDropped, "graph", needed))
 }
 
-/// Changes the dtype of every floating-point weight; returns the losses.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Usage`] for a dtype to which floating-point numbers cannot be converted.
-pub(crate) fn retype(contents: &mut Contents, dtype: DType) -> Result<Vec<Loss>> {
-    if !dtype.is_float() || !crate::transform::castable(DType::F32, dtype) {
-        let known =
-            DType::ALL.iter().filter(|to| to.is_float() && crate::transform::castable(DType::F32, **to));
-        return Err(Error::usage("weights cannot be converted to this dtype")
-            .found(dtype.name())
-            .expected(known.map(|dtype| dtype.name()).collect::<Vec<_>>().join(" or ")));
-    }
-    let mut losses = Vec::new();
-    for tensor in &mut contents.checkpoint.tensors {
-        if tensor.role == Role::Weight && tensor.dtype.is_float() && tensor.dtype != dtype {
-            let kind = if crate::transform::exact(tensor.dtype, dtype) {
-                LossKind::Retyped
-            } else {
-                LossKind::Narrowed
-            };
-            losses.push(Loss::new(
-                kind,
-                &tensor.name,
-                format!("{} becomes {dtype}, as requested", tensor.dtype),
-            ));
-            tensor.dtype = dtype;
-        }
-    }
-    Ok(losses)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ckpt_api::{Checkpoint, Encoding, Graph, Node, Op, Placement, Shape, Tensor};
+    use ckpt_api::{Checkpoint, DType, Encoding, Graph, Node, Op, Placement, Shape, Tensor};
 
     fn contents() -> Contents {
         let tensors: Vec<Tensor> =
@@ -159,16 +128,5 @@ mod tests {
             let error = select(&mut contents(), &include, &exclude).unwrap_err();
             assert_eq!(error.kind(), ckpt_api::Kind::Usage);
         }
-    }
-
-    #[test]
-    fn only_floating_point_weights_get_another_dtype() {
-        let mut contents = contents();
-        contents.checkpoint.tensors[0].dtype = DType::I32;
-        contents.checkpoint.tensors[1].role = Role::Optimizer;
-        let losses = retype(&mut contents, DType::F16).unwrap();
-        assert_eq!(losses.len(), 1);
-        assert_eq!((losses[0].subject.as_str(), losses[0].kind), ("c", LossKind::Narrowed));
-        assert_eq!(retype(&mut contents, DType::I8).unwrap_err().kind(), ckpt_api::Kind::Usage);
     }
 }
