@@ -49,6 +49,8 @@ limits! {
     Files = "files", 65_536;
     /// Bytes of one architecture, mapping or position file.
     TextBytes = "text_bytes", 16 << 20;
+    /// Tokens of one mapping file: keys, strings, punctuation, spaces, ends of lines.
+    TextTokens = "text_tokens", 1 << 20;
     /// Rules of a mapping, patterns of its `ignore`, and roles.
     Rules = "rules", 1024;
     /// Names in the `from` or the `to` of one rule of a mapping.
