@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut registry = Registry::builtin();
     registry.add(toy::Toy)?;
     let files = BTreeMap::from([("m.toy".to_owned(), toy::file(&[("weights", &[2, 3])]))]);
-    let source = Source::read(&registry, Input::memory("m.toy", files), &OpenOptions::default())?;
+    let source = Source::open(&registry, Input::memory("m.toy", files), &OpenOptions::default())?;
     println!("read as {}: {}", source.format(), source.reason());
     let scratch = tempfile::tempdir()?;
     let planned = Conversion::default().plan(&registry, &source, scratch.path().join("m.safetensors"))?;

@@ -9,7 +9,7 @@
 
 use crate::digest::hex;
 use crate::resources::{default_threads, in_parallel};
-use ckpt_api::{Error, File, Input, Kind, Result};
+use ckpt_api::{Error, File, Input, Kind, Result, Setting};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
@@ -63,7 +63,10 @@ fn check_file(directory: &Path, recorded: &FileRecord) -> Result<()> {
             .file(shown.as_str())
             .found(found)
             .expected(expected)
-            .help("it was changed since, or is another's; relative paths are looked up below --root")
+            .help(format!(
+                "it was changed since, or is another's; relative paths are looked up below {}",
+                Setting::ReceiptRoot
+            ))
     };
     let opened = Input::open(here).and_then(|input| input.file(&recorded.name));
     let file = match opened {

@@ -2,7 +2,7 @@
 
 use crate::Matrix;
 use crate::foreign;
-use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Result, nearest};
+use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Result, Setting, nearest};
 use std::sync::Arc;
 
 /// A list of codecs. Registration is an explicit call; there is no link-time magic.
@@ -117,10 +117,14 @@ impl Registry {
         let error = || Error::usage("the output's name does not say its format").found(format!("'{name}'"));
         match &claiming[..] {
             [codec] => Ok(Arc::clone(codec)),
-            [] => Err(error().help("say it with --to; `ckpt formats` lists them")),
+            [] => {
+                let written = self.codecs().map(|codec| codec.info()).filter(|info| !info.writes.is_empty());
+                let ids = written.map(|info| info.id).collect::<Vec<_>>().join(", ");
+                Err(error().help(format!("say it with {}: one of {ids}", Setting::TargetFormat(""))))
+            }
             several => {
                 let ids: Vec<&str> = several.iter().map(|codec| codec.info().id).collect();
-                let ways: Vec<String> = ids.iter().map(|id| format!("--to {id}")).collect();
+                let ways: Vec<String> = ids.iter().map(|id| Setting::TargetFormat(id).to_string()).collect();
                 Err(error()
                     .expected(format!("one format, but {} share the extension", ids.join(" and ")))
                     .help(format!("say which with {}", ways.join(" or "))))
@@ -167,13 +171,15 @@ impl Registry {
                             None => error.help(foreign::advice(input)?),
                         }
                     }
-                    reasons => error.found(reasons.join("; ")).help("if that is right, say so with --from"),
+                    reasons => error
+                        .found(reasons.join("; "))
+                        .help(format!("if that is right, say so with {}", Setting::SourceFormat)),
                 })
             }
             _ => Err(Error::usage("more than one format fits the input")
                 .file(shown)
                 .found(reasons.join("; "))
-                .help("say which with --from")),
+                .help(format!("say which with {}", Setting::SourceFormat))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Choosing tensors by name, and changing their dtype, before anything is placed.
 
-use ckpt_api::{Contents, DType, Error, Loss, LossKind, Result, Role, TensorId};
+use ckpt_api::{Contents, DType, Error, Loss, LossKind, Result, Role, Setting, TensorId};
 use std::collections::HashSet;
 
 /// What was taken out of a checkpoint because the user said so.
@@ -32,7 +32,11 @@ pub(crate) fn select(contents: &mut Contents, include: &[String], exclude: &[Str
     let dropped: Vec<String> =
         names.iter().filter(|name| !kept(name)).map(|name| (*name).to_owned()).collect();
     if dropped.len() == names.len() && !names.is_empty() {
-        return Err(Error::usage("no tensor is left").help("loosen --include and --exclude"));
+        return Err(Error::usage("no tensor is left").help(format!(
+            "loosen {} and {}",
+            Setting::Include,
+            Setting::Exclude
+        )));
     }
     Ok(remove(contents, dropped))
 }
@@ -93,7 +97,7 @@ pub(crate) fn retype(contents: &mut Contents, dtype: DType) -> Result<Vec<Loss>>
             losses.push(Loss::new(
                 kind,
                 &tensor.name,
-                format!("{} becomes {dtype}, as asked with --dtype", tensor.dtype),
+                format!("{} becomes {dtype}, as asked with {}", tensor.dtype, Setting::Dtype("")),
             ));
             tensor.dtype = dtype;
         }

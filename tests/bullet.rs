@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn to(format: &str, options: &[(&str, &str)]) -> Conversion {
-    let options = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Conversion { to: Some(format.to_owned()), options, ..Conversion::default() }
+    Conversion::new().to(format).set_all(options.iter().copied())
 }
 
 /// Every file below a directory.
@@ -58,7 +57,7 @@ fn by_way_of_tensorflow(case: &Path, preset: &str, map: Option<&str>) -> BTreeMa
     let work = tempfile::tempdir().unwrap();
     let (middle, back) = (work.path().join("m"), work.path().join("back"));
     let mapping = map.map(|name| ckpt::mapping::Mapping::builtin(name).unwrap());
-    let plain = Conversion { mapping, ..to("tf2", &[("names", "plain")]) };
+    let plain = mapping.into_iter().fold(to("tf2", &[("names", "plain")]), Conversion::mapping);
     convert(open(case, &[("arch", preset)]), &middle, &plain);
     let read = open(&work.path().join("m.index"), &[]);
     let slots = read.contents().checkpoint.tensors.iter().filter_map(|tensor| tensor.slot.as_ref());
@@ -293,5 +292,5 @@ fn an_extension_that_two_formats_share_is_refused_with_both() {
     let registry = ckpt::Registry::builtin();
     let error = registry.for_extension("net.bin").err().expect("bullet and CNN2 both have it");
     let said = error.to_string();
-    assert!(said.contains("--to bullet or --to cnn2"), "{said}");
+    assert!(said.contains(r#"`Conversion::to("bullet")` or `Conversion::to("cnn2")`"#), "{said}");
 }

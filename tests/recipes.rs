@@ -54,8 +54,7 @@ fn source(directory: &Path) -> PathBuf {
 }
 
 fn mapped(text: &str) -> Conversion {
-    let mapping = Some(Mapping::from_toml(text, "map.toml").unwrap());
-    Conversion { mapping, to: Some("safetensors".into()), ..Conversion::default() }
+    Conversion::new().to("safetensors").mapping(Mapping::from_toml(text, "map.toml").unwrap())
 }
 
 fn value(source: &Source, name: &str) -> (Vec<u64>, Vec<f32>) {
@@ -82,7 +81,7 @@ fn tensors_are_split_merged_and_tied_and_the_inverse_brings_every_byte_back() {
     assert_eq!(value(&result, "h.0.mlp"), (vec![6, 4], transposed(200).chain(transposed(100)).collect()));
     assert_eq!(value(&result, "head.weight"), value(&result, "wte.weight"));
     let inverse = Mapping::from_toml(MAP, "map.toml").unwrap().inverse().unwrap();
-    convert(result, &back, &Conversion { mapping: Some(inverse), ..mapped(MAP) });
+    convert(result, &back, &mapped(MAP).mapping(inverse));
     let (source, back) = (open(&path, &[]), open(&back, &[]));
     assert!(ckpt::diff::diff(&source, &back, Default::default()).unwrap().agrees());
     assert_eq!(source.checkpoint().tensors.len(), 4);
@@ -127,10 +126,9 @@ fn a_transform_reorders_what_its_pattern_matches_and_its_inverse_brings_the_file
     let work = tempfile::tempdir().unwrap();
     let original = source(work.path());
     let transformed = |from: &Path, to: &str, transforms: &[&str]| {
-        let transforms =
-            transforms.iter().map(|text| ckpt::recipe::Transform::parse(text).unwrap()).collect();
+        let transforms = transforms.iter().map(|text| ckpt::recipe::Transform::parse(text).unwrap());
         let out = work.path().join(to);
-        convert(open(from, &[]), &out, &Conversion { transforms, ..Conversion::default() });
+        convert(open(from, &[]), &out, &transforms.fold(Conversion::new(), Conversion::transform));
         out
     };
     let there =
@@ -147,8 +145,7 @@ fn a_transform_reorders_what_its_pattern_matches_and_its_inverse_brings_the_file
     assert_eq!(std::fs::read(back).unwrap(), std::fs::read(plain).unwrap());
 
     let refused = |text: &str| {
-        let transforms = vec![ckpt::recipe::Transform::parse(text).unwrap()];
-        let conversion = Conversion { transforms, ..Conversion::default() };
+        let conversion = Conversion::new().transform(ckpt::recipe::Transform::parse(text).unwrap());
         let out = work.path().join("never.safetensors");
         conversion.plan(&Registry::builtin(), &open(&original, &[]), &out).unwrap_err().kind()
     };

@@ -4,6 +4,7 @@ mod common;
 mod completions;
 mod convert;
 mod diff;
+mod flags;
 mod formats;
 #[cfg(feature = "forward")]
 mod forward;
@@ -110,7 +111,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .and_then(|report| print(&report.text, json).map(|()| report.differs));
     match printed {
         Ok(differs) => ExitCode::from(if differs { 4 } else { 0 }),
-        Err(error) => fail(&error, json),
+        Err(error) => fail(&error.in_words(&flags::Flags::One), json),
     }
 }
 
@@ -154,15 +155,15 @@ fn run(registry: &Registry, command: Command, json: bool) -> Result<Report> {
         Command::Plan(arguments) => plan::run(registry, &arguments, json),
         Command::RunPlan(arguments) => items::run(registry, &arguments, json),
         Command::Commit(arguments) => items::commit(registry, &arguments, json),
-        Command::Inspect(arguments) => inspect::run(&arguments, json),
-        Command::Diff(arguments) => diff::run(&arguments, json),
+        Command::Inspect(arguments) => inspect::run(registry, &arguments, json),
+        Command::Diff(arguments) => diff::run(registry, &arguments, json),
         #[cfg(feature = "forward")]
-        Command::Verify(arguments) => verify::run(&arguments, json),
+        Command::Verify(arguments) => verify::run(registry, &arguments, json),
         #[cfg(feature = "forward")]
-        Command::Run(arguments) => run::run(&arguments, json),
-        Command::Hash(arguments) => hash::run(&arguments, json),
-        Command::Formats(arguments) => formats::run(&arguments, json),
-        Command::Map(command) => map::run(&command, json),
+        Command::Run(arguments) => run::run(registry, &arguments, json),
+        Command::Hash(arguments) => hash::run(registry, &arguments, json),
+        Command::Formats(arguments) => formats::run(registry, &arguments, json),
+        Command::Map(command) => map::run(registry, &command, json),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
     }

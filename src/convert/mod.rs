@@ -2,19 +2,18 @@
 
 mod compare;
 mod computed;
-mod destination;
 mod examine;
 mod pins;
 mod planned;
 mod receipts;
 mod record;
 mod reread;
+mod settings;
 mod summary;
 #[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
 mod tests;
 
 pub use computed::Computed;
-pub use destination::{Destination, IntoDestination};
 pub use examine::Verification;
 pub use planned::{Commit, Execution, Planned};
 pub use receipts::ItemReceipt;
@@ -26,26 +25,38 @@ use crate::plan::{MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, Ta
 use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
-use crate::source::Source;
+use crate::source::{OpenOptions, Source};
+use crate::store::{Destination, IntoDestination, IntoInput};
 use ckpt_api::{ArchitectureFile, Codec, DType, FormatInfo, Limits, LossKind, Options, Placed, Result, Side};
 
 /// What to convert to, and how.
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
-/// # let directory = tempfile::tempdir().unwrap();
-/// # let out = directory.path().join("digits.safetensors");
+/// let memory = ckpt::store::MemoryStore::new();
+/// let conversion = ckpt::Conversion::new().to("safetensors").exclude("*/bias");
+/// let summary = conversion.run("examples/data/digits", memory.at("kernels"))?;
+/// assert_eq!(summary.tensors, 2);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// In three steps, to look at the plan before anything is written:
+///
+/// ```
+/// # fn main() -> Result<(), ckpt::Error> {
+/// # let memory = ckpt::store::MemoryStore::new();
 /// let registry = ckpt::Registry::builtin();
-/// let source = ckpt::Source::open(&registry, "examples/data/digits", &Default::default())?;
-/// let conversion = ckpt::Conversion { to: Some("safetensors".into()), ..Default::default() };
-/// let planned = conversion.plan(&registry, &source, &out)?;
+/// let source = ckpt::open("examples/data/digits")?;
+/// let planned = ckpt::Conversion::new().plan(&registry, &source, memory.at("digits.safetensors"))?;
 /// println!("{} tensors, {} losses", planned.plan().tensors().len(), planned.plan().losses.len());
 /// let summary = planned.execute(&Default::default(), &|_bytes| ())?;
-/// assert_eq!(summary.files, [out]);
+/// assert_eq!(memory.names(), ["digits.safetensors"]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Conversion {
     /// The target's format; by the output's extension where it is left out.
     pub to: Option<String>,
@@ -82,6 +93,16 @@ pub struct Conversion {
 }
 
 impl Conversion {
+    /// Opens `input` with the built-in formats, plans its conversion to `output`, and executes the plan.
+    ///
+    /// # Errors
+    /// Those of [`open`](crate::open), [`Conversion::plan`] and [`Planned::execute`].
+    pub fn run(&self, input: impl IntoInput, output: impl IntoDestination) -> Result<Summary> {
+        let registry = Registry::builtin();
+        let source = Source::open(&registry, input, &OpenOptions::new().limits(self.limits.clone()))?;
+        self.plan(&registry, &source, output)?.execute(&Execution::default(), &|_| ())
+    }
+
     /// Plans the conversion of `source` to `output`: pure but for looking at files' identities.
     ///
     /// # Errors
@@ -141,6 +162,7 @@ impl Conversion {
             comparisons,
             resources: self.resources,
             reread: self.verify || self.receipt.is_some(),
+            words: &*source.options.vocabulary,
         })?;
         Planned::new(registry, source, codec, output, plan, self)
     }

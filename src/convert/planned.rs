@@ -2,17 +2,18 @@
 
 use super::reread::Reread;
 use super::{
-    Conversion, Destination, ItemReceipt, Resumed, Rounded, Summary, Verification, computed, examine, pins,
-    record,
+    Conversion, ItemReceipt, Resumed, Rounded, Summary, Verification, computed, examine, pins, record,
 };
 use crate::digest::hex;
 use crate::execute::{Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run};
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resources::Resources;
+#[cfg(feature = "forward")]
+use crate::source::OpenOptions;
 use crate::source::Source;
-use crate::store::{Earlier, Protected, Stage, StageMode, StageRequest};
-use ckpt_api::{Codec, Error, Input, Kind, Limits, Result};
+use crate::store::{Destination, Earlier, Protected, Stage, StageMode, StageRequest};
+use ckpt_api::{Codec, Error, Input, Kind, LibraryWords, Limits, Result, Vocabulary};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -20,7 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a plan is carried out.
+///
+/// ```
+/// let execution = ckpt::Execution::new().sync(false);
+/// let canceled = execution.canceled.clone();
+/// std::thread::spawn(move || canceled.store(true, std::sync::atomic::Ordering::Relaxed));
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Execution {
     /// Wait until the output is on the disk before it gets its name.
     pub sync: bool,
@@ -41,7 +49,12 @@ impl std::fmt::Debug for Execution {
 }
 
 /// What is done between the last item and the names: part of every conversion.
-#[derive(Clone, Debug, Default)]
+///
+/// ```
+/// let options = ckpt::Commit::new().verify(true).receipt("out.json");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Commit {
     /// Read the output back and compare every tensor with its source.
     pub verify: bool,
@@ -51,6 +64,20 @@ pub struct Commit {
     pub limits: Limits,
     /// Memory and threads for reading back.
     pub resources: Resources,
+    /// How the outcome names settings.
+    pub vocabulary: Arc<dyn Vocabulary>,
+}
+
+impl Default for Commit {
+    fn default() -> Self {
+        Commit {
+            verify: false,
+            receipt: None,
+            limits: Limits::default(),
+            resources: Resources::default(),
+            vocabulary: Arc::new(LibraryWords),
+        }
+    }
 }
 
 /// A conversion that was found possible, before any output exists.
@@ -100,6 +127,7 @@ impl Planned {
                 receipt: conversion.receipt.clone(),
                 limits: conversion.limits.clone(),
                 resources: conversion.resources,
+                vocabulary: source.options.vocabulary.clone(),
             },
             resume: conversion.resume,
         })
@@ -144,10 +172,13 @@ impl Planned {
     /// # Errors
     /// Those of [`Source::open`].
     #[cfg(feature = "forward")]
-    pub(super) fn source(&self) -> Result<Source> {
+    pub(super) fn source(&self, commit: &Commit) -> Result<Source> {
+        let Commit { limits, vocabulary, .. } = commit;
+        let (limits, vocabulary) = (limits.clone(), vocabulary.clone());
+        let options = OpenOptions { limits, vocabulary, ..OpenOptions::default() };
         match &self.source {
             Some(source) => Ok(source.clone()),
-            None => Source::recorded(&self.registry, &self.input, &self.plan.source, &self.commit.limits),
+            None => Source::recorded(&self.registry, &self.input, &self.plan.source, options),
         }
     }
 

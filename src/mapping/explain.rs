@@ -5,7 +5,7 @@ use super::pattern::Pattern;
 use super::relation::Link;
 use super::{Mapping, inverse, printable, quote};
 use crate::recipe::Target;
-use ckpt_api::{Error, Limit, Limits, Result};
+use ckpt_api::{Error, Limit, Limits, Result, Vocabulary};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -109,15 +109,20 @@ pub(super) fn rules(mapping: &Mapping) -> Vec<RuleReport> {
     (0..mapping.rules.len()).map(report).collect()
 }
 
-pub(super) fn explain(mapping: &Mapping, name: &str, limits: &Limits) -> Result<Explanation> {
+pub(super) fn explain(
+    mapping: &Mapping,
+    name: &str,
+    limits: &Limits,
+    words: &dyn Vocabulary,
+) -> Result<Explanation> {
     limits.check(Limit::NameBytes, u64::try_from(name.len()).unwrap_or(u64::MAX))?;
     let (decision, captures, link) =
         decide(mapping, name, limits).map_err(|error| error.tensor(printable(name)))?;
     let targets: Vec<Target> = link.iter().flat_map(Link::recipes).collect();
     let back = match mapping.inverse() {
         _ if targets.is_empty() => None,
-        Err(error) => Some(Back::None(error.to_string())),
-        Ok(inverse) => Some(back(&inverse, &targets, limits)),
+        Err(error) => Some(Back::None(error.text_in(words))),
+        Ok(inverse) => Some(back(&inverse, &targets, limits, words)),
     };
     Ok(Explanation { name: name.to_owned(), decision, captures, targets, back })
 }
@@ -160,12 +165,12 @@ fn link(mapping: &Mapping, index: usize, values: &BTreeMap<String, String>, limi
     })
 }
 
-fn back(inverse: &Mapping, targets: &[Target], limits: &Limits) -> Back {
+fn back(inverse: &Mapping, targets: &[Target], limits: &Limits, words: &dyn Vocabulary) -> Back {
     let Some(first) = targets.first() else { return Back::Leads(Vec::new()) };
     match decide(inverse, &first.name, limits) {
         Ok((_, _, Some(link))) => Back::Leads(link.recipes().collect()),
         Ok(_) => Back::None(format!("nothing matches {}", quote(&first.name))),
-        Err(error) => Back::None(error.to_string()),
+        Err(error) => Back::None(error.text_in(words)),
     }
 }
 

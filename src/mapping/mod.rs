@@ -87,7 +87,7 @@ pub mod suggest;
 mod tests;
 
 use crate::recipe::Target;
-use ckpt_api::{Error, Limit, Limits, Result, Role, Tensor};
+use ckpt_api::{Error, LibraryWords, Limit, Limits, Result, Role, Tensor, Vocabulary};
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 use file::Places;
 use parse::Roles;
@@ -310,7 +310,17 @@ impl Mapping {
     /// # Errors
     /// As [`Mapping::apply`]: rules that overlap, a number that does not fit, a name that is too long.
     pub fn explain(&self, name: &str, limits: &Limits) -> Result<Explanation> {
-        explain::explain(self, name, limits).map_err(|error| self.located(error))
+        self.explain_in(name, limits, &LibraryWords)
+    }
+
+    /// As [`Mapping::explain`], with settings named as `words` does.
+    pub(crate) fn explain_in(
+        &self,
+        name: &str,
+        limits: &Limits,
+        words: &dyn Vocabulary,
+    ) -> Result<Explanation> {
+        explain::explain(self, name, limits, words).map_err(|error| self.located(error))
     }
 
     /// Every rule, and its inverse or why it has none.

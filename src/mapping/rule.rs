@@ -4,13 +4,14 @@ use super::pattern::{Class, Part, Pattern, Separators};
 use super::relation::Relation;
 use super::{printable, quote};
 use crate::recipe::AxisStep;
-use ckpt_api::{Error, Limit, Limits, Result};
+use ckpt_api::{Error, Limit, Limits, Result, Setting};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// What is left where a rule has no inverse.
-const TABLE: &str =
-    "change the rule, or take the table of one checkpoint's names: ckpt map invert --of CHECKPOINT";
+fn table() -> String {
+    format!("change the rule, or take the table of one checkpoint's names: {}", Setting::InverseTable)
+}
 
 /// `from` → `to`, over the same captures.
 #[derive(Clone, Debug)]
@@ -85,7 +86,7 @@ impl Rule {
     pub(super) fn invert(&self) -> Result<Self> {
         let none = || Error::mapping("the rule has no inverse");
         if !self.invertible {
-            return Err(none().found("it says so itself: inverse = false").help(TABLE));
+            return Err(none().found("it says so itself: inverse = false").help(table()));
         }
         let Some(from) = self.from.first() else { return Err(none()) };
         for (capture, class) in from.captures() {
@@ -98,14 +99,14 @@ impl Rule {
                 return Err(none()
                     .found(format!("the capture '{capture}' {problem}"))
                     .expected("every capture of 'from' once in 'to'")
-                    .help(TABLE));
+                    .help(table()));
             }
             let written = |to: &Pattern| (to.class_of(capture), to.shift_of(capture));
             if class.is_number() && self.to.iter().any(|to| Some(written(to)) != self.to.first().map(written))
             {
                 return Err(none()
                     .found(format!("the names of 'to' write the capture '{capture}' in different ways"))
-                    .help(TABLE));
+                    .help(table()));
             }
         }
         let shift = |name: &str| self.to.first().map_or(0, |to| to.shift_of(name));

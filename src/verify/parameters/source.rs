@@ -3,7 +3,7 @@
 use super::numbers::numbers;
 use super::storage::Storage;
 use crate::source::Source;
-use ckpt_api::{Error, Result, Rounding, Scaling, Tensor, TensorId};
+use ckpt_api::{Error, Result, Rounding, Scaling, Setting, Tensor, TensorId};
 use ckpt_forward::{Array, Parameters};
 use std::collections::HashMap;
 
@@ -57,7 +57,7 @@ impl Parameters for SourceParameters<'_> {
                 .tensor(name)
                 .found(format!("{bytes} bytes, counted as binary64"))
                 .expected(format!("at most {}", self.memory))
-                .help("allow more with --max-memory"));
+                .help(format!("allow more with {}", Setting::ForwardMemory)));
         }
         let dtype = self.source.canonical(id).dtype;
         numbers(dtype, &self.source.value(name)?).map_err(|error| error.tensor(name))
