@@ -13,6 +13,7 @@ pub mod cli;
 mod convert;
 pub mod diff;
 pub mod digest;
+mod element;
 mod execute;
 mod foreign;
 mod html;
@@ -21,6 +22,7 @@ mod layout;
 mod map;
 pub mod mapping;
 mod matrix;
+mod memory;
 pub mod plan;
 pub mod receipt;
 pub mod recipe;
@@ -33,19 +35,23 @@ pub mod transform;
 #[cfg(feature = "forward")]
 pub mod verify;
 mod words;
+mod writer;
 
 pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};
 pub use convert::{
     Commit, Computed, Conversion, Execution, ItemReceipt, Planned, Resumed, Rounded, Summary, Verification,
 };
+pub use element::Element;
 pub use execute::{PieceReceipt, Progress, Share};
 pub use matrix::{Matrix, Row};
+pub use memory::View;
 pub use plan::{Plan, Policy};
 pub use registry::{Evidence, Registry};
 pub use resources::Resources;
-pub use source::{OpenOptions, Source};
+pub use source::{Chunks, OpenOptions, Source, TensorRef};
 pub use store::{Destination, IntoDestination, IntoInput};
+pub use writer::Writer;
 
 /// Opens a checkpoint with the built-in formats, and detects which it is. Reads headers only.
 ///

@@ -11,6 +11,12 @@ pub struct Registry {
     codecs: Vec<Arc<dyn Codec>>,
 }
 
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.codecs().map(|codec| codec.info().id)).finish()
+    }
+}
+
 /// What one codec said of an input.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Evidence {

@@ -145,4 +145,17 @@ proptest! {
         prop_assert!(!expected.is_empty());
         prop_assert!(found == expected, "{:?}", found.keys());
     }
+
+    #[test]
+    fn rows_of_a_sliced_tensor_are_those_of_the_whole(case in cases(), from: prop::sample::Index, to: prop::sample::Index) {
+        let source = case.source();
+        for tensor in source.tensors().filter(|tensor| tensor.shape().rank() > 0) {
+            let (all, count) = (tensor.bytes().unwrap(), tensor.shape()[0] as usize);
+            let (a, b) = (from.index(count + 1), to.index(count + 1));
+            let (start, end) = (a.min(b), a.max(b));
+            let row = all.len() / count.max(1);
+            let found = tensor.rows(start as u64..end as u64).unwrap().bytes().unwrap();
+            prop_assert_eq!(&found, &all[start * row..end * row]);
+        }
+    }
 }

@@ -179,9 +179,9 @@ fn axes_of_what_is_stored_in_parts_are_reordered_as_those_of_what_is_not() {
     assert!(!refused.status.success() && error.contains("ends within a tile"), "{error}");
     let plain = read("plain.safetensors");
     // Bucket 0, output 1: inputs 0 and 1 lie behind those of output 0, 2 and 3 behind the next group's.
-    assert_eq!(common::floats(&plain.value("l1w").unwrap())[4..8], [6.0, 7.0, 10.0, 11.0]);
+    assert_eq!(common::floats(&plain.tensor("l1w").unwrap().bytes().unwrap())[4..8], [6.0, 7.0, 10.0, 11.0]);
     // Output 1, features 0 to 2: the second half, every other number.
-    assert_eq!(common::floats(&plain.value("l0w").unwrap())[3..6], [34.0, 36.0, 38.0]);
+    assert_eq!(common::floats(&plain.tensor("l0w").unwrap().bytes().unwrap())[3..6], [34.0, 36.0, 38.0]);
 }
 
 fn ckpt(directory: &Path, arguments: &[&str]) -> Output {

@@ -175,7 +175,7 @@ fn biases_become_the_center_taps_of_the_constant_channel() {
                 expected.push(weight[((y * kernel + x) * inputs + i) * outputs + o] + added);
             }
         }
-        let found = written.value(name).unwrap();
+        let found = written.tensor(name).unwrap().bytes().unwrap();
         let found: Vec<f32> =
             found.chunks_exact(2).map(|bytes| half(u16::from_le_bytes([bytes[0], bytes[1]]))).collect();
         assert_eq!(found, expected, "{name}");
@@ -204,7 +204,10 @@ fn keras_has_the_kernels_as_it_wants_them_and_all_inputs_as_one_image() {
     let (found, source) = (open(&out, &[]), open(&example, &[]));
     let (_, kernel) = found.checkpoint().tensor("layer1/kernel").unwrap();
     assert_eq!(kernel.shape.to_vec(), [3, 3, 15, 8]);
-    let (stored, weight) = (found.value("layer1/kernel").unwrap(), source.value("layer1.weight").unwrap());
+    let (stored, weight) = (
+        found.tensor("layer1/kernel").unwrap().bytes().unwrap(),
+        source.tensor("layer1.weight").unwrap().bytes().unwrap(),
+    );
     for (index, half) in stored.chunks_exact(2).enumerate() {
         let (at, out) = (index / 8, index % 8);
         let (pixel, channel) = (at / 15, at % 15);

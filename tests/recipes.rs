@@ -59,7 +59,7 @@ fn mapped(text: &str) -> Conversion {
 
 fn value(source: &Source, name: &str) -> (Vec<u64>, Vec<f32>) {
     let (_, tensor) = source.checkpoint().tensor(name).unwrap_or_else(|| panic!("{name} is not there"));
-    (tensor.shape.to_vec(), floats(&source.value(name).unwrap()))
+    (tensor.shape.to_vec(), floats(&source.tensor(name).unwrap().bytes().unwrap()))
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_transform_reorders_what_its_pattern_matches_and_its_inverse_brings_the_file
     }
     // Element (i, j) of the result is element (j, i), number 3j + i, of the third tensor.
     let expected: Vec<f32> = (0..12).map(|k| (200 + k % 4 * 3 + k / 4) as f32).collect();
-    assert_eq!(floats(&opened.value("h0/mlp/up").unwrap()), expected);
+    assert_eq!(floats(&opened.tensor("h0/mlp/up").unwrap().bytes().unwrap()), expected);
     let back = transformed(&there, "back.safetensors", &["h0/mlp/*: transpose", "h0/attn/w: permute 1 2 0"]);
     let plain = transformed(&original, "plain.safetensors", &[]);
     assert_eq!(std::fs::read(back).unwrap(), std::fs::read(plain).unwrap());

@@ -3,6 +3,7 @@
 mod compare;
 mod computed;
 mod examine;
+mod from_memory;
 mod pins;
 mod planned;
 mod receipts;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use computed::Computed;
 pub use examine::Verification;
+pub(crate) use from_memory::write_from_memory;
 pub use planned::{Commit, Execution, Planned};
 pub use receipts::ItemReceipt;
 pub use summary::{Resumed, Rounded, Summary};
@@ -27,7 +29,10 @@ use crate::registry::Registry;
 use crate::resources::Resources;
 use crate::source::{OpenOptions, Source};
 use crate::store::{Destination, IntoDestination, IntoInput};
-use ckpt_api::{ArchitectureFile, Codec, DType, FormatInfo, Limits, LossKind, Options, Placed, Result, Side};
+use ckpt_api::{
+    ArchitectureFile, Codec, DType, FormatInfo, Limits, LossKind, Options, Placed, Result, Side, Vocabulary,
+};
+use std::sync::Arc;
 
 /// What to convert to, and how.
 ///
@@ -142,17 +147,28 @@ impl Conversion {
         output: impl IntoDestination,
     ) -> Result<Planned> {
         let output = output.into_destination()?;
-        let codec = match &self.to {
-            Some(id) => registry.writer(id)?,
-            None => registry.for_extension(&output.name)?,
-        };
-        let info = codec.info();
+        let codec = self.writer(registry, &output)?;
         let mapped = map(&source.contents, &self.wishes())?;
-        let placed = self.place(&*codec, &mapped, &output.name)?;
+        let words = &*source.options.vocabulary;
+        let plan = self.compile(&*codec, source_record(source), mapped, &output, words)?;
+        Planned::new(registry, source, codec, output, plan, self)
+    }
+
+    /// Places tensors, and compiles the plan that brings them there.
+    fn compile(
+        &self,
+        codec: &dyn Codec,
+        source: SourceRecord,
+        mapped: Mapped,
+        output: &Destination,
+        words: &dyn Vocabulary,
+    ) -> Result<Plan> {
+        let info = codec.info();
+        let placed = self.place(codec, &mapped, &output.name)?;
         let Mapped { contents, excluded, losses, made_of, comparisons } = mapped;
-        let plan = compile(Parts {
-            source: source_record(source),
-            target: self.target_record(info, &output),
+        compile(Parts {
+            source,
+            target: self.target_record(info, output),
             settings: self.settings(made_of),
             info,
             contents,
@@ -162,9 +178,16 @@ impl Conversion {
             comparisons,
             resources: self.resources,
             reread: self.verify || self.receipt.is_some(),
-            words: &*source.options.vocabulary,
-        })?;
-        Planned::new(registry, source, codec, output, plan, self)
+            words,
+        })
+    }
+
+    /// The codec that writes.
+    fn writer(&self, registry: &Registry, output: &Destination) -> Result<Arc<dyn Codec>> {
+        match &self.to {
+            Some(id) => registry.writer(id),
+            None => registry.for_extension(&output.name),
+        }
     }
 
     fn wishes(&self) -> Wishes<'_> {

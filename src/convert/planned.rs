@@ -1,9 +1,7 @@
 //! A planned conversion, carried out: in one process, or its items by many.
 
 use super::reread::Reread;
-use super::{
-    Conversion, ItemReceipt, Resumed, Rounded, Summary, Verification, computed, examine, pins, record,
-};
+use super::{Conversion, ItemReceipt, Resumed, Summary, Verification, computed, examine, pins, record};
 use crate::digest::hex;
 use crate::execute::{Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run};
 use crate::plan::Plan;
@@ -88,7 +86,7 @@ pub struct Planned {
     #[cfg(feature = "forward")]
     source: Option<Source>,
     pub(crate) input: Input,
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<Files<'static>>,
     /// The codec that writes.
     pub(crate) codec: Arc<dyn Codec>,
     pub(crate) output: Destination,
@@ -359,12 +357,8 @@ impl Planned {
         options: &Commit,
         execution: &Execution,
     ) -> Result<Summary> {
-        let finished = finish(&self.plan, &self.files, receipts)?;
+        let finished = seal(&self.plan, &self.files, &*self.codec, &*stage, receipts)?;
         let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
-        let sealed = self.codec.seal(&self.plan.placed, &finished.written)?;
-        for block in self.plan.placed.blocks.iter().chain(&sealed) {
-            stage.file(block.file)?.write_at(block.offset, &block.bytes)?;
-        }
         let bytes = stage.bytes()?;
         let verification = self.read_back(&mut *stage, options, execution)?;
         if execution.sync {
@@ -374,17 +368,9 @@ impl Planned {
         if execution.canceled.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
-        let mut files: Vec<PathBuf> = stage.commit(execution.sync)?.into_iter().map(PathBuf::from).collect();
-        let receipt = if options.receipt.is_some() { files.pop() } else { None };
-        Ok(Summary {
-            files,
-            tensors: self.plan.tensors().len(),
-            bytes,
-            rounding: Rounded::all(&self.plan, &finished),
-            verification,
-            receipt,
-            resumed,
-        })
+        let mut summary = Summary::new(&self.plan, &finished, stage.commit(execution.sync)?, bytes);
+        summary.receipt = if options.receipt.is_some() { summary.files.pop() } else { None };
+        Ok(Summary { verification, resumed, ..summary })
     }
 
     /// The summary of a conversion that was killed when nothing was left to do but to say so.
@@ -392,15 +378,7 @@ impl Planned {
         let finished: Finished = finish(&self.plan, &self.files, receipts)?;
         let resumed = Some(Resumed::new(stage.earlier(), &self.plan, &finished));
         let bytes = stage.bytes()?;
-        Ok(Summary {
-            files: stage.commit(false)?.into_iter().map(PathBuf::from).collect(),
-            tensors: self.plan.tensors().len(),
-            bytes,
-            rounding: Rounded::all(&self.plan, &finished),
-            verification: None,
-            receipt: None,
-            resumed,
-        })
+        Ok(Summary { resumed, ..Summary::new(&self.plan, &finished, stage.commit(false)?, bytes) })
     }
 
     /// Looks at what was written, as far as that was asked for, and adds the receipt.
@@ -425,6 +403,22 @@ impl Planned {
         }
         Ok(verification)
     }
+}
+
+/// Writes everything of a target's files that is not a tensor.
+pub(super) fn seal(
+    plan: &Plan,
+    files: &Files<'_>,
+    codec: &dyn Codec,
+    stage: &dyn Stage,
+    receipts: &[ItemResult],
+) -> Result<Finished> {
+    let finished = finish(plan, files, receipts)?;
+    let sealed = codec.seal(&plan.placed, &finished.written)?;
+    for block in plan.placed.blocks.iter().chain(&sealed) {
+        stage.file(block.file)?.write_at(block.offset, &block.bytes)?;
+    }
+    Ok(finished)
 }
 
 const CHANGED: &str = "the source was changed while it was read";

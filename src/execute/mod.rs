@@ -10,7 +10,7 @@ mod write;
 
 pub(crate) use finish::{Finished, finish};
 pub use read::Share;
-pub(crate) use read::{Files, TensorStream, in_lockstep};
+pub(crate) use read::{Checking, Files, TensorStream, in_lockstep};
 pub(crate) use result::ItemResult;
 pub use result::PieceReceipt;
 pub use run::Progress;

@@ -21,7 +21,7 @@ pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Plan,
     /// The source's files.
-    pub(crate) files: &'a Files,
+    pub(crate) files: &'a Files<'a>,
     /// The output's files.
     pub(crate) stage: &'a dyn Stage,
     pub(crate) progress: Progress<'a>,

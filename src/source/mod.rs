@@ -2,8 +2,10 @@
 
 mod index;
 mod options;
+mod tensor;
 
 pub use options::OpenOptions;
+pub use tensor::{Chunks, TensorRef};
 
 use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
@@ -32,7 +34,7 @@ pub struct Source {
     pub(crate) input: Input,
     pub(crate) codec: Arc<dyn Codec>,
     pub(crate) contents: Arc<Contents>,
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<Files<'static>>,
     /// How it was opened.
     pub(crate) options: OpenOptions,
     index: Arc<NameIndex>,
@@ -147,18 +149,31 @@ impl Source {
         self.index.find(&self.contents.checkpoint.tensors, name)
     }
 
-    /// A tensor's value: little-endian, row-major, one element in whole bytes; the concatenated elements for strings.
-    /// Verifies its checksums. Holds the whole tensor in memory.
+    /// A tensor by its name.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for a name that does not exist; whatever keeps the bytes from being read.
-    pub fn value(&self, name: &str) -> Result<Vec<u8>> {
-        let id = self.find(name).ok_or_else(|| {
+    /// [`ckpt_api::Kind::Usage`] for a name that does not exist, with the nearest that does.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let model = ckpt::open("examples/data/digits")?;
+    /// let bias: Vec<f32> = model.tensor("digits/hidden/bias")?.read()?;
+    /// assert_eq!(bias.len(), 32);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tensor(&self, name: &str) -> Result<TensorRef<'_>> {
+        let found = self.find(name).and_then(|id| Some((id, self.checkpoint().tensors.get(id.0)?)));
+        found.map(|(id, tensor)| TensorRef::new(self, id, tensor)).ok_or_else(|| {
             let names = self.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
             Error::usage("no such tensor").tensor(name).help(ckpt_api::nearest(name, names))
-        })?;
-        let encoding = self.canonical(id);
-        self.stream(id, &encoding, Budget::default())?.read_all()
+        })
+    }
+
+    /// All tensors, in the checkpoint's order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorRef<'_>> {
+        let tensors = self.checkpoint().tensors.iter().enumerate();
+        tensors.map(|(id, tensor)| TensorRef::new(self, TensorId(id), tensor))
     }
 
     /// The same checkpoint with the names, and the tensors, that a mapping makes of its own.

@@ -86,8 +86,8 @@ pub fn forward(source: &Source, input: &[f32]) -> Vec<f64> {
     for node in graph.chain().unwrap() {
         x = match node.op.name() {
             "Gemm" => {
-                let weight = floats(&source.value(&node.parameters["weight"]).unwrap());
-                let bias = floats(&source.value(&node.parameters["bias"]).unwrap());
+                let weight = floats(&source.tensor(&node.parameters["weight"]).unwrap().bytes().unwrap());
+                let bias = floats(&source.tensor(&node.parameters["bias"]).unwrap().bytes().unwrap());
                 assert_eq!(weight.len(), bias.len() * x.len());
                 let rows = weight.chunks_exact(x.len()).zip(&bias);
                 rows.map(|(row, b)| {

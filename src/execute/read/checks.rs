@@ -1,14 +1,14 @@
 //! Checksums of a source's extents, computed while their bytes are read.
 
-use super::files::Files;
+use super::files::{Files, Handle};
 use crate::transform::Buffer;
-use ckpt_api::{Checksum, Error, Extent, File, Placement, Result, ScatteredChecksum};
+use ckpt_api::{Checksum, Error, Extent, Placement, Result, ScatteredChecksum};
 use serde::{Deserialize, Serialize};
 
 /// How the checksums of a source are verified while a part of a tensor is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checking {
-    /// The part reads every byte of its extents: their checksums are compared after the last.
+    /// The checksums of extents that the part reads from end to end are compared, and no others.
     Whole,
     /// Other parts read the other bytes: what this part contributes is collected, for somebody who has all of them.
     Shares,
@@ -45,7 +45,7 @@ impl Checks {
     }
 
     /// Compares the checksums of extents that were read from end to end, and returns the shares of the others.
-    pub(super) fn finish(self, source: &Placement, files: &Files, shares: &mut Vec<Share>) -> Result<()> {
+    pub(super) fn finish(self, source: &Placement, files: &Files<'_>, shares: &mut Vec<Share>) -> Result<()> {
         for (number, (extent, check)) in source.extents.iter().zip(self.0).enumerate() {
             let (Some(expected), Some(check)) = (&extent.checksum, check) else { continue };
             match check.clone().finish() {
@@ -62,7 +62,12 @@ impl Checks {
 }
 
 /// Reads an extent from end to end and compares its checksum.
-pub(crate) fn verify_extent(file: &File, extent: &Extent, chunk: usize, buffer: &mut Buffer) -> Result<()> {
+pub(crate) fn verify_extent(
+    file: &Handle<'_>,
+    extent: &Extent,
+    chunk: usize,
+    buffer: &mut Buffer,
+) -> Result<()> {
     let Some(expected) = &extent.checksum else { return Ok(()) };
     let mut running = expected.start();
     let mut done = 0;
@@ -77,7 +82,7 @@ pub(crate) fn verify_extent(file: &File, extent: &Extent, chunk: usize, buffer: 
 }
 
 /// Compares a finished checksum with the stored one.
-pub(crate) fn mismatch(file: &File, extent: &Extent, expected: &Checksum, found: u32) -> Result<()> {
+pub(crate) fn mismatch(file: &Handle<'_>, extent: &Extent, expected: &Checksum, found: u32) -> Result<()> {
     match expected.value {
         Some(stored) if stored != found => {
             Err(Error::corrupt("the tensor's checksum does not match its bytes")

@@ -1,15 +1,15 @@
 //! Boxes of a tensor, read from wherever its stored extents hold them.
 
 use super::checks::Checks;
-use super::files::Files;
+use super::files::{Files, Handle};
 use super::stream::to_usize;
 use crate::layout::{Runs, Tiles, intersection, whole_box};
 use crate::transform::{Buffer, permute_into, strides};
-use ckpt_api::{File, Placement, Region, Result, ScatteredChecksum, Shape};
+use ckpt_api::{Placement, Region, Result, ScatteredChecksum, Shape};
 
 /// What boxes are read of.
 pub(super) struct Gather<'a> {
-    pub(super) files: &'a Files,
+    pub(super) files: &'a Files<'a>,
     pub(super) shape: &'a Shape,
     pub(super) source: &'a Placement,
 }
@@ -102,7 +102,7 @@ const LONGER: u64 = 8;
 
 /// An extent that is read.
 struct Part<'a> {
-    file: File,
+    file: Handle<'a>,
     /// Where it lies in its file.
     offset: u64,
     /// Where it begins and ends in the run of bytes that it is a part of.

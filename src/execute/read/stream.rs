@@ -4,14 +4,13 @@ use super::add::{Sum, add};
 use super::ahead::Ahead;
 use super::checks::{Checking, Checks, Share, mismatch, verify_extent};
 use super::elementwise::apply_elementwise;
-use super::files::Files;
+use super::files::{Files, Handle};
 use super::gather::Gather;
 use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form};
 use crate::resources::{ALL_TILES, Budget};
 use crate::transform::Buffer;
 use ckpt_api::{
-    Encoding, Error, Extent, File, Kind, Packing, Result, Rounding, RunningChecksum, Scaling,
-    ScatteredChecksum,
+    Encoding, Error, Extent, Kind, Packing, Result, Rounding, RunningChecksum, Scaling, ScatteredChecksum,
 };
 use std::ops::Range;
 
@@ -21,7 +20,7 @@ const LARGEST_CHANGED: u64 = ALL_TILES / 2;
 /// Yields the bytes of a part as the target of its transfer encodes them, from first to last, verifying the source's
 /// checksums.
 pub(crate) struct TensorStream<'a> {
-    files: &'a Files,
+    files: &'a Files<'a>,
     transfer: Transfer<'a>,
     budget: Budget,
     mode: Mode,
@@ -85,7 +84,7 @@ pub(crate) struct Piece<'a> {
 
 impl<'a> TensorStream<'a> {
     /// A stream of all of the tensor.
-    pub(crate) fn whole(files: &'a Files, transfer: Transfer<'a>, budget: Budget) -> Result<Self> {
+    pub(crate) fn whole(files: &'a Files<'a>, transfer: Transfer<'a>, budget: Budget) -> Result<Self> {
         let part = transfer.everything();
         let checking = match transfer.source.window.is_some() {
             true => Checking::Before,
@@ -99,7 +98,7 @@ impl<'a> TensorStream<'a> {
     /// # Errors
     /// Those of reading what has to be verified before.
     pub(crate) fn new(
-        files: &'a Files,
+        files: &'a Files<'a>,
         transfer: Transfer<'a>,
         part: &Part,
         checking: Checking,
@@ -355,7 +354,7 @@ impl Sequence {
     fn read(
         &mut self,
         extent: &Extent,
-        file: &File,
+        file: &Handle<'_>,
         bytes: &mut [u8],
         checking: Checking,
         ahead: Option<&Ahead>,
@@ -404,7 +403,7 @@ impl Check {
         }
     }
 
-    fn finish(self, number: usize, extent: &Extent, file: &File) -> Result<Option<Share>> {
+    fn finish(self, number: usize, extent: &Extent, file: &Handle<'_>) -> Result<Option<Share>> {
         match (self, &extent.checksum) {
             (Check::Whole(running), Some(expected)) => {
                 mismatch(file, extent, expected, running.finish()).map(|()| None)

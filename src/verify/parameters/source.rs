@@ -48,10 +48,8 @@ impl Parameters for SourceParameters<'_> {
     }
 
     fn load(&self, name: &str) -> Result<Array> {
-        let (id, tensor) = self.source.checkpoint().tensor(name).ok_or_else(|| {
-            Error::usage("no such tensor").tensor(name).help(ckpt_api::nearest(name, self.names()))
-        })?;
-        let bytes = tensor.shape.elements().saturating_mul(8);
+        let tensor = self.source.tensor(name)?;
+        let bytes = tensor.shape().elements().saturating_mul(8);
         if bytes > self.memory {
             return Err(Error::limit("a tensor exceeds the memory of the forward pass")
                 .tensor(name)
@@ -59,7 +57,6 @@ impl Parameters for SourceParameters<'_> {
                 .expected(format!("at most {}", self.memory))
                 .help(format!("allow more with {}", Setting::ForwardMemory)));
         }
-        let dtype = self.source.canonical(id).dtype;
-        numbers(dtype, &self.source.value(name)?).map_err(|error| error.tensor(name))
+        numbers(tensor.dtype(), &tensor.bytes()?).map_err(|error| error.tensor(name))
     }
 }
