@@ -8,7 +8,6 @@
 #![deny(missing_docs)]
 
 #[cfg(feature = "cli")]
-#[doc(hidden)]
 pub mod cli;
 mod convert;
 pub mod diff;
@@ -95,7 +94,7 @@ pub fn open_with(input: impl IntoInput, options: &OpenOptions) -> Result<Source>
 /// # fn main() -> ckpt::Result<()> {
 /// let memory = ckpt::store::MemoryStore::new();
 /// let summary = ckpt::convert("examples/data/digits", memory.at("digits.safetensors"))?;
-/// assert_eq!(summary.tensors, 4);
+/// assert_eq!(summary.tensors, 15);
 /// # Ok(())
 /// # }
 /// ```

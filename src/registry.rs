@@ -105,7 +105,11 @@ impl Registry {
         match self.codecs().find(|codec| codec.info().id == id) {
             Some(codec) if able(codec.info()) => Ok(Arc::clone(codec)),
             Some(_) => Err(Error::unsupported(format!("format '{id}' {lack}")).help(nearest(id, known))),
-            None => Err(Error::usage("unknown format").found(format!("'{id}'")).help(nearest(id, known))),
+            None => Err(Error::usage("unknown format").found(format!("'{id}'")).help(format!(
+                "{}; other formats come with {}",
+                nearest(id, known),
+                Setting::MoreFormats
+            ))),
         }
     }
 

@@ -99,6 +99,8 @@ settings! {
     TensorNames = "tensor-names";
     /// The inverse of a mapping as a table of one checkpoint's names.
     InverseTable = "inverse-table";
+    /// Formats beside those that are known.
+    MoreFormats = "more-formats";
     /// A feature that the program is built with.
     Feature(value) = "feature";
 }
@@ -228,6 +230,7 @@ impl Vocabulary for LibraryWords {
             Setting::Inputs(_) => "verify::Inputs",
             Setting::ReceiptRoot => "root",
             Setting::TensorNames => "Source::tensors",
+            Setting::MoreFormats => "Registry::add",
             Setting::InverseTable => "Applied::inverse_table",
         };
         format!("`{item}`")
