@@ -1,6 +1,6 @@
 //! Compares what two checkpoints compute: `cargo run --example verify [A B]`.
 
-use ckpt::verify::{Options, verify};
+use ckpt::verify::{Options, Verdict, verify};
 use ckpt::{Conversion, Registry, store::MemoryStore};
 
 fn main() -> ckpt::Result<()> {
@@ -18,6 +18,6 @@ fn main() -> ckpt::Result<()> {
     for run in &report.runs {
         println!("rule for layers: {}", run.rule.layers);
     }
-    println!("they {}", if report.agrees() { "agree" } else { "differ" });
+    println!("they {}", if report.verdict == Verdict::Fail { "differ" } else { "agree" });
     Ok(())
 }

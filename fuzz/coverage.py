@@ -11,8 +11,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What reads the bytes of strangers. Lines that only writing needs are in other files, or in these and count.
 PARSERS = {
-    "codecs/tf2/src": "read format kept table cursor varint bundle slices strings ordered_code object_graph state locate stored names",
-    "codecs/tf2/src/describe": "mod wire objects saved_model functions ops chain layers keras optimizers roles names axes",
+    "codecs/tf2/src": "read format round_trip table cursor wire index slices string_slices strings ordered_code object_graph state_file locate key_text format/entry format/entry_fields format/dtype naming/per_tensor",
+    "codecs/tf2/src/describe": "mod objects saved_model functions ops chain object_layers keras_metadata optimizers roles names axes",
     "codecs/nn/src": "read description dialect",
     "codecs/bullet/src": "read records architecture layout preset propose step",
     "codecs/cnn2/src": "read walk",

@@ -42,7 +42,7 @@ pub use convert::{
     Commit, Computed, Conversion, Execution, ItemReceipt, Planned, Resumed, Rounded, Summary, Verification,
 };
 pub use element::Element;
-pub use execute::{PieceReceipt, Progress, Share};
+pub use execute::{Progress, Rounding, Share, Sums};
 pub use matrix::{Matrix, Row};
 pub use memory::View;
 pub use plan::{Plan, Policy};

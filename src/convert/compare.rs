@@ -28,7 +28,7 @@ impl<'a> Pair<'a> {
     /// [`ckpt_api::Kind::Defect`] where dtype, shape, or what the axes mean are not those that were written.
     pub(super) fn new(
         planned: &'a Planned,
-        number: usize,
+        number: u32,
         (written, id): (&'a Source, TensorId),
         canceled: &'a AtomicBool,
     ) -> Result<Self> {

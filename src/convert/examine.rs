@@ -4,6 +4,7 @@ use super::compare::Pair;
 use super::reread::Reread;
 use super::{Commit, Computed, Planned, Rounded};
 use crate::digest::{hash_value, hex};
+use crate::layout::plan_number;
 use crate::resources::in_parallel;
 use ckpt_api::{Error, Result};
 use serde::Serialize;
@@ -62,7 +63,7 @@ pub(super) fn examine(
     in_parallel(&numbers, planned.plan.threads, |number| {
         let (part, id) =
             reread.tensor(number).ok_or_else(|| Error::defect("a tensor that was written is not found"))?;
-        let pair = Pair::new(planned, number, (part, id), canceled)?;
+        let pair = Pair::new(planned, plan_number(number)?, (part, id), canceled)?;
         if options.verify {
             pair.compare()?;
         }

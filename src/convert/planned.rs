@@ -239,7 +239,7 @@ impl Planned {
                 stage.file(file)?.sync()?;
             }
             let (plan, staging) = (plan.clone(), staging.clone());
-            done(&ItemReceipt { plan, staging, item: ran.item, pieces: ran.pieces.clone() })
+            done(&ItemReceipt { plan, staging, item: ran.item, sums: ran.sums.clone() })
         };
         let ran = run(&self.run(&*stage, execution, progress), &numbers, &finished)
             .and_then(|ran| pins::check(&self.input, self.plan.source_files(), CHANGED).map(|()| ran.len()));

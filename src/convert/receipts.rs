@@ -1,6 +1,6 @@
 //! Receipts of items: what a process that ran some items of a plan hands to the one that commits it.
 
-use crate::execute::{ItemResult, PieceReceipt};
+use crate::execute::{ItemResult, Sums};
 use ckpt_api::{Error, Limit, Limits, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -17,14 +17,14 @@ pub struct ItemReceipt {
     pub staging: String,
     /// Number of the item in the plan.
     pub item: usize,
-    /// One for each of its pieces, in their order.
-    pub pieces: Vec<PieceReceipt>,
+    /// What its pieces came to.
+    pub sums: Sums,
 }
 
 impl ItemReceipt {
     /// What the executor knows of it.
     pub(super) fn inner(&self) -> ItemResult {
-        ItemResult { item: self.item, pieces: self.pieces.clone(), kept: false }
+        ItemResult { item: self.item, sums: self.sums.clone(), kept: false }
     }
 
     /// Writes the receipt to a directory, where it appears complete or not at all. A receipt of the same item is replaced.

@@ -1,7 +1,7 @@
 //! Puts the receipts of all items together: checksums of whole extents, for the codec and of the source.
 
 use super::read::{Files, mismatch};
-use super::result::ItemResult;
+use super::result::{ItemResult, Rounding};
 use crate::plan::{Item, Plan};
 use ckpt_api::{Error, Extent, Result, Written};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) struct Finished {
 /// [`ckpt_api::Kind::Corrupt`] for a checksum of the source that differs; [`ckpt_api::Kind::Usage`] where the receipt
 /// of an item is missing.
 pub(crate) fn finish(plan: &Plan, files: &Files<'_>, receipts: &[ItemResult]) -> Result<Finished> {
-    let mut sums = Sums::new(plan);
+    let mut sums = Totals::new(plan);
     let mut seen = vec![false; plan.items().len()];
     for receipt in receipts {
         let Some(seen) = seen.get_mut(receipt.item) else { continue };
@@ -44,16 +44,16 @@ pub(crate) fn finish(plan: &Plan, files: &Files<'_>, receipts: &[ItemResult]) ->
 }
 
 /// Running sums over receipts.
-struct Sums {
+struct Totals {
     /// For each placement, for each extent: the sum of the remainders.
     written: Vec<Vec<u32>>,
     /// Sums of remainders and bytes, by tensor of the plan and extent of its source.
-    read: BTreeMap<(usize, usize), (u32, u64)>,
+    read: BTreeMap<(u32, u32), (u32, u64)>,
     rounding: Vec<f64>,
     kept: Vec<bool>,
 }
 
-impl Sums {
+impl Totals {
     fn new(plan: &Plan) -> Self {
         let tensors = plan.tensors().len();
         let asked = |extents: &[Extent]| extents.iter().any(|extent| extent.checksum.is_some());
@@ -61,7 +61,7 @@ impl Sums {
             true => vec![0; placement.extents.len()],
             false => Vec::new(),
         });
-        Sums {
+        Totals {
             written: zeros.collect(),
             read: BTreeMap::new(),
             rounding: vec![0.0; tensors],
@@ -71,21 +71,26 @@ impl Sums {
 
     fn add(&mut self, plan: &Plan, receipt: &ItemResult) {
         let Some(Item::Write(segment)) = plan.items().get(receipt.item) else { return };
-        for (piece, found) in segment.pieces.iter().zip(&receipt.pieces) {
+        let pieces = &segment.pieces;
+        for (piece, remainder) in pieces.iter().zip(&receipt.sums.written) {
             let number = plan.tensor(piece.tensor).map(|entry| entry.number);
             let extents = number.and_then(|number| self.written.get_mut(number));
-            if let Some(sum) = extents.and_then(|extents| extents.get_mut(piece.extent)) {
-                *sum ^= found.written;
+            if let Some(sum) = extents.and_then(|extents| extents.get_mut(piece.extent as usize)) {
+                *sum ^= remainder;
             }
-            for share in &found.read {
-                let sum = self.read.entry((piece.tensor, share.extent)).or_default();
-                *sum = (sum.0 ^ share.remainder, sum.1 + share.bytes);
-            }
-            if let Some(rounding) = self.rounding.get_mut(piece.tensor) {
-                *rounding = rounding.max(found.rounding);
-            }
-            if let Some(kept) = self.kept.get_mut(piece.tensor) {
+            if let Some(kept) = self.kept.get_mut(piece.tensor as usize) {
                 *kept &= receipt.kept;
+            }
+        }
+        for share in &receipt.sums.read {
+            let Some(piece) = pieces.get(share.piece as usize) else { continue };
+            let sum = self.read.entry((piece.tensor, share.extent)).or_default();
+            *sum = (sum.0 ^ share.remainder, sum.1 + share.bytes);
+        }
+        for Rounding { piece, error } in &receipt.sums.rounding {
+            let tensor = pieces.get(*piece as usize).map(|piece| piece.tensor as usize);
+            if let Some(rounding) = tensor.and_then(|tensor| self.rounding.get_mut(tensor)) {
+                *rounding = rounding.max(*error);
             }
         }
     }
@@ -93,7 +98,7 @@ impl Sums {
     fn verify_sources(&self, plan: &Plan, files: &Files<'_>) -> Result<()> {
         for ((tensor, number), (remainder, bytes)) in &self.read {
             let Some(entry) = plan.tensor(*tensor) else { continue };
-            let Some(extent) = entry.from.extents.get(*number) else { continue };
+            let Some(extent) = entry.from.extents.get(*number as usize) else { continue };
             let Some(expected) = &extent.checksum else { continue };
             if *bytes != extent.len {
                 return Err(

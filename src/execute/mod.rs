@@ -9,9 +9,8 @@ mod run;
 mod write;
 
 pub(crate) use finish::{Finished, finish};
-pub use read::Share;
 pub(crate) use read::{Checking, Files, TensorStream, in_lockstep};
 pub(crate) use result::ItemResult;
-pub use result::PieceReceipt;
+pub use result::{Rounding, Share, Sums};
 pub use run::Progress;
 pub(crate) use run::{Run, completed, interrupted, run};

@@ -1,55 +1,92 @@
 //! What carrying out an item came to: small, and enough for somebody else to finish the output.
 
-use super::read::Share;
+use super::read::{PartialSum, TensorStream};
 use crate::plan::{Item, Plan};
 use ckpt_api::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// The result of one item.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ItemResult {
     /// Number of the item in the plan.
-    pub item: usize,
-    /// One for each of its pieces, in their order.
-    pub pieces: Vec<PieceReceipt>,
+    pub(crate) item: usize,
+    /// What its pieces came to.
+    pub(crate) sums: Sums,
     /// Whether an earlier process had written it.
     #[serde(skip)]
-    pub kept: bool,
+    pub(crate) kept: bool,
 }
 
-/// The result of one piece.
+/// What the pieces of an item contribute to checksums, and how far they round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PieceReceipt {
-    /// What it contributes to the checksum of the target's extent; 0 where its bytes are an extent of the source whose
-    /// checksum is known.
-    pub written: u32,
-    /// What it contributes to the checksums of the source's extents of which other pieces read the rest.
+pub struct Sums {
+    /// For each piece, the remainder of its bytes in the extent of the target; 0 where its bytes are an extent of the
+    /// source whose checksum is known.
+    pub written: Vec<u32>,
+    /// What pieces contribute to the checksums of extents of the source of which other pieces read the rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<Share>,
-    /// The largest absolute rounding error of a cast.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub rounding: f64,
+    /// The largest absolute rounding error of a cast, of pieces that have one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounding: Vec<Rounding>,
 }
 
-fn is_zero(number: &f64) -> bool {
-    *number == 0.0
+impl Sums {
+    /// Adds what the next piece came to.
+    pub(super) fn add(&mut self, piece: u32, written: u32, stream: &TensorStream<'_>) {
+        self.written.push(written);
+        let shares = stream.shares().iter();
+        self.read.extend(shares.map(|&PartialSum { extent, remainder, bytes }| Share {
+            piece,
+            extent,
+            remainder,
+            bytes,
+        }));
+        if stream.rounding() > 0.0 {
+            self.rounding.push(Rounding { piece, error: stream.rounding() });
+        }
+    }
+}
+
+/// What one piece contributes to the checksum of one extent of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// Number of the piece in the item.
+    pub piece: u32,
+    /// Number of the extent.
+    pub extent: u32,
+    /// The remainder of its bytes, as [`ckpt_api::ScatteredChecksum::remainder`] gives it.
+    pub remainder: u32,
+    /// How many bytes it read.
+    pub bytes: u64,
+}
+
+/// How far a piece rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rounding {
+    /// Number of the piece in the item.
+    pub piece: u32,
+    /// The largest absolute difference between a value and what is stored for it.
+    pub error: f64,
 }
 
 impl ItemResult {
-    /// Reads a receipt that an earlier process noted.
+    /// Reads what an earlier process noted.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for what is none, or does not fit the plan.
     pub(crate) fn parse(text: &[u8], plan: &Plan) -> Result<Self> {
-        let receipt: ItemResult = serde_json::from_slice(text)
-            .map_err(|error| Error::usage("this is no receipt of an item").found(error.to_string()))?;
-        receipt.check(plan)?;
-        Ok(receipt)
+        let result: ItemResult = serde_json::from_slice(text)
+            .map_err(|error| Error::usage("this is no result of an item").found(error.to_string()))?;
+        result.check(plan)?;
+        Ok(result)
     }
 
-    /// Checks that the receipt can be one of this plan's.
+    /// Checks that the result can be one of this plan's.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`].
@@ -59,18 +96,19 @@ impl ItemResult {
             Some(Item::Compare(_)) => Some(0),
             None => None,
         };
-        if pieces == Some(self.pieces.len()) {
+        let found = self.sums.written.len();
+        if pieces == Some(found) {
             return Ok(());
         }
         Err(Error::usage("the receipt does not fit the plan")
-            .found(format!("item {} with {} pieces", self.item, self.pieces.len()))
+            .found(format!("item {} with {found} pieces", self.item))
             .expected(match pieces {
                 Some(pieces) => format!("{pieces} pieces"),
                 None => format!("an item below {}", plan.items().len()),
             }))
     }
 
-    /// The receipt as JSON.
+    /// The result as JSON.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         // Numbers and lists of them have a JSON text.
         serde_json::to_vec(self).unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use super::compare::check_equal;
 use super::read::{Ahead, Buffers, Checking, Files, Piece as Read, TensorStream};
-use super::result::{ItemResult, PieceReceipt};
+use super::result::{ItemResult, Sums};
 use super::resume::{KnownBy, is_intact, known_by};
 use super::write::{PieceWriter, Writer};
 use crate::layout::{Piece, Segment, Transfer};
@@ -89,70 +89,73 @@ fn earlier(run: &Run<'_>) -> HashMap<usize, ItemResult> {
 }
 
 fn run_item(run: &Run<'_>, item: usize, buffers: &mut Buffers) -> Result<ItemResult> {
-    let pieces = match run.plan.items().get(item) {
+    let sums = match run.plan.items().get(item) {
         Some(Item::Compare(comparison)) => {
             check_equal(run.files, comparison, run.plan.budget, run.canceled)?;
-            Vec::new()
+            Sums::default()
         }
         Some(Item::Write(segment)) => write_segment(run, segment, buffers)?,
         None => return Err(Error::defect("the plan has no such item").found(item.to_string())),
     };
-    Ok(ItemResult { item, pieces, kept: false })
+    Ok(ItemResult { item, sums, kept: false })
 }
 
-fn write_segment(run: &Run<'_>, segment: &Segment, buffers: &mut Buffers) -> Result<Vec<PieceReceipt>> {
+fn write_segment(run: &Run<'_>, segment: &Segment, buffers: &mut Buffers) -> Result<Sums> {
     let Segment { file, pieces, .. } = segment;
     let file = run.stage.file(FileId::clone(file))?;
     let extents =
         pieces.iter().filter_map(|piece| run.plan.tensor(piece.tensor)).flat_map(|entry| &entry.from.extents);
     let ahead = Ahead::of(extents);
-    let mut writer = Writer::new(&*file);
-    let receipts = pieces
-        .iter()
-        .map(|piece| {
-            let transfer = run.plan.transfer(piece.tensor).ok_or_else(|| no_tensor(piece))?;
-            write_piece(run, transfer, piece, &ahead, &mut writer, buffers)
-        })
-        .collect::<Result<Vec<_>>>()?;
-    writer.flush()?;
-    Ok(receipts)
+    let sums = Sums { written: Vec::with_capacity(pieces.len()), ..Sums::default() };
+    let mut running = Running { run, ahead: &ahead, writer: Writer::new(&*file), buffers, sums };
+    for (number, piece) in (0..).zip(pieces) {
+        running.write(number, piece)?;
+    }
+    running.writer.flush()?;
+    Ok(running.sums)
 }
 
-fn write_piece(
-    run: &Run<'_>,
-    transfer: Transfer<'_>,
-    piece: &Piece,
-    ahead: &Ahead,
-    writer: &mut Writer<'_>,
-    buffers: &mut Buffers,
-) -> Result<PieceReceipt> {
-    let entry = run.plan.tensor(piece.tensor).ok_or_else(|| no_tensor(piece))?;
-    let extent = entry.to.extents.get(piece.extent).ok_or_else(|| no_tensor(piece))?;
-    let checking = checking(&transfer);
-    let first = first_element(&transfer, &entry.to.extents, piece);
-    let stream = TensorStream::new(run.files, transfer, &piece.part, checking, run.plan.budget)?;
-    let mut stream =
-        stream.starting_at(first).reading(ahead).in_any_order().in_memory(std::mem::take(buffers));
-    let known_by = known_by(&entry, piece);
-    let checksum = if let KnownBy::Own(checksum) = &known_by { Some(checksum) } else { None };
-    let mut written = PieceWriter::new(writer, extent, piece, checksum);
-    while let Some(Read { bytes, runs }) = stream.next_piece()? {
-        let len = usize::try_from(runs.len).unwrap_or(usize::MAX);
-        for (to, from) in runs.iter() {
-            if run.canceled.load(Ordering::Relaxed) {
-                return Err(interrupted());
+/// A segment that is being written.
+struct Running<'a> {
+    run: &'a Run<'a>,
+    ahead: &'a Ahead,
+    writer: Writer<'a>,
+    buffers: &'a mut Buffers,
+    /// What the pieces so far came to.
+    sums: Sums,
+}
+
+impl Running<'_> {
+    fn write(&mut self, number: u32, piece: &Piece) -> Result<()> {
+        let Running { run, ahead, writer, buffers, sums } = self;
+        let transfer = run.plan.transfer(piece.tensor).ok_or_else(|| no_tensor(piece))?;
+        let entry = run.plan.tensor(piece.tensor).ok_or_else(|| no_tensor(piece))?;
+        let extent = entry.to.extents.get(piece.extent as usize).ok_or_else(|| no_tensor(piece))?;
+        let checking = checking(&transfer);
+        let first = first_element(&transfer, &entry.to.extents, piece);
+        let stream = TensorStream::new(run.files, transfer, &piece.part, checking, run.plan.budget)?;
+        let mut stream =
+            stream.starting_at(first).reading(ahead).in_any_order().in_memory(std::mem::take(*buffers));
+        let known_by = known_by(&entry, piece);
+        let checksum = if let KnownBy::Own(checksum) = &known_by { Some(checksum) } else { None };
+        let mut written = PieceWriter::new(writer, extent, piece, checksum);
+        while let Some(Read { bytes, runs }) = stream.next_piece()? {
+            let len = usize::try_from(runs.len).unwrap_or(usize::MAX);
+            for (to, from) in runs.iter() {
+                if run.canceled.load(Ordering::Relaxed) {
+                    return Err(interrupted());
+                }
+                let from = usize::try_from(from).ok().and_then(|from| bytes.get(from..)?.get(..len));
+                if !written.write(to, from.ok_or_else(|| misfit(entry.tensor))?)? {
+                    return Err(misfit(entry.tensor));
+                }
             }
-            let from = usize::try_from(from).ok().and_then(|from| bytes.get(from..)?.get(..len));
-            if !written.write(to, from.ok_or_else(|| misfit(entry.tensor))?)? {
-                return Err(misfit(entry.tensor));
-            }
+            (run.progress)(bytes.len() as u64);
         }
-        (run.progress)(bytes.len() as u64);
+        sums.add(number, written.finish().ok_or_else(|| misfit(entry.tensor))?, &stream);
+        **buffers = stream.into_memory();
+        Ok(())
     }
-    let written = written.finish().ok_or_else(|| misfit(entry.tensor))?;
-    let receipt = PieceReceipt { written, read: stream.shares().to_vec(), rounding: stream.rounding() };
-    *buffers = stream.into_memory();
-    Ok(receipt)
 }
 
 /// Pieces of a conversion read every byte of their tensor once, unless it is a part of something larger.
@@ -162,7 +165,7 @@ fn checking(transfer: &Transfer<'_>) -> Checking {
 
 /// How many elements of the tensor lie before a piece, where its extents follow each other.
 fn first_element(transfer: &Transfer<'_>, extents: &[Extent], piece: &Piece) -> u64 {
-    let before = extents.iter().take(piece.extent).filter(|extent| extent.region.is_none());
+    let before = extents.iter().take(piece.extent as usize).filter(|extent| extent.region.is_none());
     let bytes = before.map(|extent| extent.len).sum::<u64>() + piece.at;
     bytes / transfer.sizes.target.max(1)
 }

@@ -24,7 +24,7 @@ pub(crate) use permutation::inverse_permutation;
 pub(crate) use route::{Addend, Route, TargetLayout, Transfer, compile};
 pub(crate) use rows::{Rows, rows};
 pub(crate) use runs::Runs;
-pub(crate) use segments::{Cut, cut, default_segment_size, is_part};
+pub(crate) use segments::{Cut, Extents, cut, default_segment_size, is_part, plan_number};
 pub use segments::{Part, Piece, Segment};
 pub(crate) use sizes::changes_form;
 pub use steps::{Access, Step};

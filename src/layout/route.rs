@@ -39,12 +39,21 @@ pub(crate) struct Route {
     pub(crate) steps: Vec<Step>,
     /// How reading touches the source.
     pub(crate) access: Access,
+    /// What few routes have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) more: Option<Box<More>>,
+}
+
+/// What few routes have: boxed, for there can be many thousand of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct More {
     /// How the elements of each added tensor become 32-bit floats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added: Vec<Vec<Step>>,
     /// Both sides in whole axes, where one of them splits an axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) split: Option<Box<Split>>,
+    pub(super) split: Option<Split>,
 }
 
 /// A route together with what it was compiled from: all that moving the bytes needs.
@@ -115,17 +124,18 @@ pub(crate) fn compile(
     let numbers = |(tensor, source, _): &Added<'_>| {
         steps(&source.encoding, &floats(tensor), 0, &[]).map_err(|error| error.tensor(&tensor.name))
     };
+    let added: Vec<Vec<Step>> = match &split {
+        None => added.iter().map(numbers).collect::<Result<_>>()?,
+        Some(split) => {
+            let pairs = added.iter().zip(&split.added);
+            pairs.map(|(added, split)| split_numbers(added, split)).collect::<Result<_>>()?
+        }
+    };
+    let rare = !added.is_empty() || split.is_some();
     Ok(Route {
         steps: all,
         access: if tiled { Access::Tile } else { Access::Stream },
-        added: match &split {
-            None => added.iter().map(numbers).collect::<Result<_>>()?,
-            Some(split) => {
-                let pairs = added.iter().zip(&split.added);
-                pairs.map(|(added, split)| split_numbers(added, split)).collect::<Result<_>>()?
-            }
-        },
-        split: split.map(Box::new),
+        more: rare.then(|| Box::new(More { added, split })),
     })
 }
 
@@ -208,7 +218,7 @@ impl Route {
         added: &[Added<'a>],
     ) -> Transfer<'a> {
         let sizes = Sizes::new(&source.encoding, target);
-        let (shape, source, order) = match &self.split {
+        let (shape, source, order) = match self.split() {
             Some(split) => (&split.shape, &split.source, &split.order),
             None => (&tensor.shape, source, &target.order),
         };
@@ -224,8 +234,13 @@ impl Route {
         }
     }
 
+    fn split(&self) -> Option<&Split> {
+        self.more.as_ref()?.split.as_ref()
+    }
+
     fn addend<'a>(&'a self, number: usize, (tensor, source, axes): &Added<'a>) -> Addend<'a> {
-        let split = self.split.as_ref().and_then(|split| split.added.get(number));
+        let split = self.split().and_then(|split| split.added.get(number));
+        let steps = self.more.as_ref().and_then(|more| more.added.get(number));
         let (shape, source, axes) = match split {
             Some(split) => (&split.shape, &split.source, &split.axes[..]),
             None => (&tensor.shape, *source, *axes),
@@ -238,7 +253,7 @@ impl Route {
                 source: Cow::Borrowed(source),
                 sizes: Sizes::new(&source.encoding, &target),
                 order: Cow::Owned(target.order),
-                steps: Cow::Borrowed(self.added.get(number).map_or(&[], Vec::as_slice)),
+                steps: Cow::Borrowed(steps.map_or(&[], Vec::as_slice)),
                 addends: Vec::new(),
                 access: Access::Tile,
             },
@@ -248,7 +263,7 @@ impl Route {
 
     /// The box of each of the target's extents, in whole axes.
     pub(crate) fn regions<'a>(&'a self, extents: &'a [Extent]) -> Vec<Option<&'a Region>> {
-        match &self.split {
+        match self.split() {
             Some(split) => split.regions.iter().map(Option::as_ref).collect(),
             None => extents.iter().map(|extent| extent.region.as_deref()).collect(),
         }
@@ -262,12 +277,9 @@ impl Route {
         target: &Encoding,
     ) -> Transfer<'a> {
         let sizes = Sizes::new(&source.encoding, target);
-        let Route { steps, access, split, .. } = self;
-        let (shape, source, order) = match split {
-            Some(split) => {
-                let Split { shape, source, order, .. } = *split;
-                (Cow::Owned(shape), Cow::Owned(source), order)
-            }
+        let Route { steps, access, more } = self;
+        let (shape, source, order) = match more.and_then(|more| more.split) {
+            Some(Split { shape, source, order, .. }) => (Cow::Owned(shape), Cow::Owned(source), order),
             None => (Cow::Borrowed(&tensor.shape), Cow::Borrowed(source), target.order.clone()),
         };
         Transfer {
@@ -287,10 +299,13 @@ impl Transfer<'_> {
     /// Everything, as one part.
     pub(crate) fn everything(&self) -> Part {
         match self.access {
-            Access::Tile => Part::Box(whole_box(&self.shape)),
+            Access::Tile => Part::Box(Box::new(whole_box(&self.shape))),
             Access::Stream => {
                 let bytes = self.source.extents.iter().map(|extent| extent.len).sum();
-                Part::Sequence { extents: 0..self.source.extents.len(), bytes: 0..bytes }
+                Part::Sequence {
+                    extents: 0..u32::try_from(self.source.extents.len()).unwrap_or(u32::MAX),
+                    bytes: 0..bytes,
+                }
             }
         }
     }

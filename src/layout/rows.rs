@@ -4,7 +4,6 @@ use super::boxes::whole_box;
 use super::route::Transfer;
 use super::segments::Part;
 use super::sizes::stored_bits;
-use super::steps::Access;
 use ckpt_api::{Region, Shape, Tensor};
 use std::ops::Range;
 
@@ -23,12 +22,16 @@ pub(crate) fn rows(tensor: &Tensor, transfer: &Transfer<'_>, rows: Range<u64>) -
     if elements.is_empty() {
         return Rows { parts: Vec::new(), skip: 0 };
     }
-    if transfer.access == Access::Tile {
-        let boxes = boxes(&transfer.shape, tensor.shape.first().copied().unwrap_or(1), rows);
-        return Rows { parts: boxes.into_iter().map(Part::Box).collect(), skip: 0 };
+    match transfer.everything() {
+        Part::Box(_) => {
+            let boxes = boxes(&transfer.shape, tensor.shape.first().copied().unwrap_or(1), rows);
+            Rows { parts: boxes.into_iter().map(Box::new).map(Part::Box).collect(), skip: 0 }
+        }
+        Part::Sequence { extents, .. } => {
+            let (bytes, skip) = stored_bytes(tensor, transfer, elements);
+            Rows { parts: vec![Part::Sequence { extents, bytes }], skip }
+        }
     }
-    let (bytes, skip) = stored_bytes(tensor, transfer, elements);
-    Rows { parts: vec![Part::Sequence { extents: 0..transfer.source.extents.len(), bytes }], skip }
 }
 
 /// The bytes in which these elements are stored in sequence, and how many elements begin there before them.

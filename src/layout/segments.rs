@@ -26,9 +26,9 @@ pub struct Segment {
 #[serde(deny_unknown_fields)]
 pub struct Piece {
     /// Number of the tensor in the plan.
-    pub tensor: usize,
+    pub tensor: u32,
     /// Number of the target's extent.
-    pub extent: usize,
+    pub extent: u32,
     /// First byte within that extent.
     pub at: u64,
     /// Bytes written.
@@ -44,12 +44,12 @@ pub enum Part {
     /// These bytes of the concatenation of these extents of the source.
     Sequence {
         /// Numbers of the source's extents.
-        extents: Range<usize>,
+        extents: Range<u32>,
         /// Bytes of their concatenation.
         bytes: Range<u64>,
     },
     /// This box of the tensor, in whole axes.
-    Box(Region),
+    Box(Box<Region>),
 }
 
 /// One tensor's transfer, to be divided into pieces.
@@ -74,39 +74,59 @@ pub(crate) fn default_segment_size(bytes: u64) -> u64 {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Defect`] where an extent of a target ends within an element.
-pub(crate) fn cut<'a>(tensors: impl Iterator<Item = Cut<'a>>, size: u64) -> Result<Vec<Segment>> {
-    let mut placed = Vec::new();
-    for (tensor, cut) in tensors.enumerate() {
-        let pieces = pieces(tensor, &cut, size).map_err(|error| error.tensor(cut.transfer.tensor))?;
-        placed.extend(pieces.into_iter().map(|piece| Placed::new(piece, &cut)));
+pub(crate) fn cut<'a, 'p>(
+    tensors: impl Iterator<Item = Cut<'a>>,
+    extents: impl Fn(u32) -> Extents<'p>,
+    size: u64,
+) -> Result<Vec<Segment>> {
+    let mut pieces = Vec::new();
+    for (number, cut) in tensors.enumerate() {
+        let tensor = plan_number(number)?;
+        cut_one(tensor, &cut, size, &mut pieces).map_err(|error| error.tensor(cut.transfer.tensor))?;
     }
-    Ok(group(placed, size))
+    Ok(group(pieces, &Places(extents), size))
 }
 
-/// A piece with both of its places.
-struct Placed {
-    source: (FileId, u64),
-    target: (FileId, u64),
-    piece: Piece,
+/// Where a tensor lies on both sides.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Extents<'a> {
+    pub(crate) source: &'a [Extent],
+    pub(crate) target: &'a [Extent],
 }
 
-impl Placed {
-    fn new(piece: Piece, cut: &Cut<'_>) -> Self {
-        let extents = &cut.transfer.source.extents;
-        let source = match &piece.part {
+/// Where pieces lie on both sides, by the number of their tensor.
+struct Places<F>(F);
+
+/// A byte of a file.
+type Place = (FileId, u64);
+
+impl<'a, F: Fn(u32) -> Extents<'a>> Places<F> {
+    /// Where a piece begins to read.
+    fn source(&self, piece: &Piece) -> Place {
+        let extents = (self.0)(piece.tensor).source;
+        match &piece.part {
             Part::Sequence { extents: range, bytes } => {
-                position(extents.get(range.clone()).unwrap_or_default(), bytes.start)
+                let range = range.start as usize..range.end as usize;
+                position(extents.get(range).unwrap_or_default(), bytes.start)
             }
             Part::Box(_) => position(extents, 0),
-        };
-        let target = cut.target.extents.get(piece.extent);
-        let target = target.map_or((FileId(0), 0), |extent| (extent.file, extent.offset + piece.at));
-        Placed { source, target, piece }
+        }
+    }
+
+    /// Where it writes.
+    fn target(&self, piece: &Piece) -> Place {
+        let extent = (self.0)(piece.tensor).target.get(piece.extent as usize);
+        extent.map_or((FileId(0), 0), |extent| (extent.file, extent.offset.saturating_add(piece.at)))
+    }
+
+    /// Puts pieces in the order of their source's bytes.
+    fn sort(&self, pieces: &mut [Piece]) {
+        pieces.sort_by_key(|piece| (self.source(piece), piece.tensor, piece.at));
     }
 }
 
 /// Where a byte of the concatenation of extents lies.
-fn position(extents: &[Extent], mut byte: u64) -> (FileId, u64) {
+fn position(extents: &[Extent], mut byte: u64) -> Place {
     for extent in extents {
         match byte.checked_sub(extent.len) {
             Some(rest) if extent.len > 0 => byte = rest,
@@ -117,52 +137,54 @@ fn position(extents: &[Extent], mut byte: u64) -> (FileId, u64) {
 }
 
 /// Puts pieces that follow each other in a target file together.
-fn group(mut placed: Vec<Placed>, size: u64) -> Vec<Segment> {
-    placed.sort_by_key(|placed| (placed.target, placed.piece.tensor, placed.piece.at));
-    let mut groups: Vec<Vec<Placed>> = Vec::new();
+fn group<'a, F: Fn(u32) -> Extents<'a>>(
+    mut pieces: Vec<Piece>,
+    places: &Places<F>,
+    size: u64,
+) -> Vec<Segment> {
+    pieces.sort_by_key(|piece| (places.target(piece), piece.tensor));
+    let mut segments: Vec<Segment> = Vec::new();
     let mut sum = 0u64;
-    for placed in placed {
-        let len = placed.piece.len;
-        match groups.last_mut() {
-            Some(last)
-                if last.last().is_some_and(|before| before.target.0 == placed.target.0)
-                    && sum.saturating_add(len) <= size =>
-            {
+    for piece in pieces {
+        let (file, start) = places.target(&piece);
+        let (len, end) = (piece.len, start.saturating_add(piece.len));
+        match segments.last_mut() {
+            Some(last) if last.file == file && sum.saturating_add(len) <= size => {
                 sum += len;
-                last.push(placed);
+                last.range.end = last.range.end.max(end);
+                last.pieces.push(piece);
             }
             _ => {
                 sum = len;
-                groups.push(vec![placed]);
+                segments.push(Segment { file, range: start..end, pieces: vec![piece] });
             }
         }
     }
-    groups
-        .iter_mut()
-        .for_each(|group| group.sort_by_key(|placed| (placed.source, placed.piece.tensor, placed.piece.at)));
-    groups.sort_by_key(|group| {
-        group.first().map(|placed| (placed.source, placed.piece.tensor, placed.piece.at))
+    for segment in &mut segments {
+        places.sort(&mut segment.pieces);
+        segment.pieces.shrink_to_fit();
+    }
+    segments.sort_by_key(|segment| {
+        segment.pieces.first().map(|piece| (places.source(piece), piece.tensor, piece.at))
     });
-    groups.into_iter().filter_map(segment).collect()
+    segments
 }
 
-fn segment(group: Vec<Placed>) -> Option<Segment> {
-    let file = group.first()?.target.0;
-    let start = group.iter().map(|placed| placed.target.1).min()?;
-    let end = group.iter().map(|placed| placed.target.1.saturating_add(placed.piece.len)).max()?;
-    Some(Segment { file, range: start..end, pieces: group.into_iter().map(|placed| placed.piece).collect() })
+/// A number of a plan's lists.
+pub(crate) fn plan_number(number: usize) -> Result<u32> {
+    u32::try_from(number).map_err(|_| Error::limit("a plan holds fewer than 2^32 tensors and extents"))
 }
 
-fn pieces(tensor: usize, cut: &Cut<'_>, size: u64) -> Result<Vec<Piece>> {
+fn cut_one(tensor: u32, cut: &Cut<'_>, size: u64, all: &mut Vec<Piece>) -> Result<()> {
     let Cut { transfer, target, regions } = cut;
-    let mut pieces = Pieces { tensor, size: size.max(1), cut, all: Vec::new() };
+    let mut pieces = Pieces { tensor, size: size.max(1), cut, all };
     if regions.iter().any(Option::is_some) {
         let stored = stored_slices(transfer);
         for (number, region) in regions.iter().enumerate() {
             let Some(region) = region else { return Err(misplaced()) };
             match stored.get(*region) {
                 Some(extent) => pieces.sequence(*extent..extent + 1, number..number + 1)?,
-                None => pieces.boxes(number, Region::clone(region)),
+                None => pieces.boxes(number, Region::clone(region))?,
             }
         }
     } else {
@@ -173,15 +195,15 @@ fn pieces(tensor: usize, cut: &Cut<'_>, size: u64) -> Result<Vec<Piece>> {
             Access::Tile => pieces.tiles()?,
         }
     }
-    Ok(pieces.all)
+    Ok(())
 }
 
 /// Pieces of one tensor.
 struct Pieces<'a, 'c> {
-    tensor: usize,
+    tensor: u32,
     size: u64,
     cut: &'c Cut<'a>,
-    all: Vec<Piece>,
+    all: &'c mut Vec<Piece>,
 }
 
 /// Elements of a piece are a multiple of this, so that it begins at a page where its extent does.
@@ -201,7 +223,8 @@ impl Pieces<'_, '_> {
                 let len = units.piece(self.size).min(extent.len - at);
                 let first = units.source(start + at)?;
                 let end = units.source(start + at + len)?;
-                self.push(number, at, len, Part::Sequence { extents: from.clone(), bytes: first..end });
+                let extents = plan_number(from.start)?..plan_number(from.end)?;
+                self.push(number, at, len, Part::Sequence { extents, bytes: first..end })?;
                 at += len;
                 if at == extent.len {
                     break;
@@ -213,18 +236,19 @@ impl Pieces<'_, '_> {
     }
 
     /// A box that one extent holds.
-    fn boxes(&mut self, extent: usize, region: Region) {
+    fn boxes(&mut self, extent: usize, region: Region) -> Result<()> {
         let size = self.cut.transfer.sizes.target;
         let order = &self.cut.transfer.order;
         let mut at = 0;
         if region.shape.elements() == 0 {
-            return self.push(extent, 0, 0, Part::Box(region));
+            return self.push(extent, 0, 0, Part::Box(Box::new(region)));
         }
         for part in Tiles::in_order(region, order, (BOX.saturating_mul(self.size) / size).max(1)) {
             let len = part.shape.elements() * size;
-            self.push(extent, at, len, Part::Box(part));
+            self.push(extent, at, len, Part::Box(Box::new(part)))?;
             at += len;
         }
+        Ok(())
     }
 
     /// All of the tensor, in extents without boxes.
@@ -232,8 +256,7 @@ impl Pieces<'_, '_> {
         let Cut { transfer, target, .. } = self.cut;
         let size = transfer.sizes.target;
         if let [_] = &target.extents[..] {
-            self.boxes(0, whole_box(&transfer.shape));
-            return Ok(());
+            return self.boxes(0, whole_box(&transfer.shape));
         }
         let mut first = 0;
         for (number, extent) in target.extents.iter().enumerate() {
@@ -245,7 +268,7 @@ impl Pieces<'_, '_> {
                 let limit = (BOX.saturating_mul(self.size) / size).max(1);
                 for part in Tiles::in_order(region, &transfer.order, limit) {
                     let len = part.shape.elements() * size;
-                    self.push(number, at, len, Part::Box(part));
+                    self.push(number, at, len, Part::Box(Box::new(part)))?;
                     at += len;
                 }
             }
@@ -254,8 +277,9 @@ impl Pieces<'_, '_> {
         Ok(())
     }
 
-    fn push(&mut self, extent: usize, at: u64, len: u64, part: Part) {
-        self.all.push(Piece { tensor: self.tensor, extent, at, len, part });
+    fn push(&mut self, extent: usize, at: u64, len: u64, part: Part) -> Result<()> {
+        self.all.push(Piece { tensor: self.tensor, extent: plan_number(extent)?, at, len, part });
+        Ok(())
     }
 }
 
@@ -306,7 +330,7 @@ pub(crate) fn is_part(transfer: &Transfer<'_>, target: &Encoding, extent: &Exten
     let inside = piece.at.checked_add(piece.len).is_some_and(|end| end <= extent.len);
     let moves = match &piece.part {
         Part::Sequence { extents, bytes } => {
-            let stored = transfer.source.extents.get(extents.clone());
+            let stored = transfer.source.extents.get(extents.start as usize..extents.end as usize);
             let total = stored.map(|extents| extents.iter().map(|extent| extent.len).sum::<u64>());
             let units = Units::new(&transfer.source.encoding, target, transfer.steps.is_empty());
             let len =
@@ -425,7 +449,8 @@ mod tests {
     fn cut_one(route: &Route, tensor: &Tensor, from: &Placement, to: &Placement, size: u64) -> Vec<Segment> {
         let transfer = route.transfer(tensor, from, &to.encoding, &[]);
         let regions = route.regions(&to.extents);
-        cut([Cut { transfer, target: to, regions }].into_iter(), size).unwrap()
+        let extents = Extents { source: &from.extents, target: &to.extents };
+        cut([Cut { transfer, target: to, regions }].into_iter(), |_| extents, size).unwrap()
     }
 
     fn shapes() -> impl Strategy<Value = (Vec<u64>, Vec<usize>)> {
@@ -466,11 +491,11 @@ mod tests {
             let mut covered: Vec<Vec<u8>> = lens.iter().map(|len| vec![0; *len as usize]).collect();
             for segment in cut_one(&route, &tensor, &from, &to, size) {
                 for piece in &segment.pieces {
-                    let extent = &to.extents[piece.extent];
+                    let extent = &to.extents[piece.extent as usize];
                     prop_assert!(segment.range.start <= extent.offset + piece.at);
                     prop_assert!(extent.offset + piece.at + piece.len <= segment.range.end);
                     let place = piece.at as usize..(piece.at + piece.len) as usize;
-                    covered[piece.extent][place].iter_mut().for_each(|count| *count += 1);
+                    covered[piece.extent as usize][place].iter_mut().for_each(|count| *count += 1);
                     let moved = match &piece.part {
                         Part::Sequence { bytes, .. } => bytes.end - bytes.start,
                         Part::Box(region) => region.shape.elements() * 2,
@@ -504,7 +529,11 @@ mod tests {
             target: place,
             regions: vec![None],
         });
-        let segments = cut(cuts, 30).unwrap();
+        let extents = |number: u32| {
+            let extents = &places[number as usize].extents[..];
+            Extents { source: extents, target: extents }
+        };
+        let segments = cut(cuts, extents, 30).unwrap();
         let pieces: Vec<usize> = segments.iter().map(|segment| segment.pieces.len()).collect();
         assert_eq!(pieces, [3, 2]);
     }
@@ -520,6 +549,9 @@ mod tests {
         let route = compile(&tensor, &from, &TargetLayout::placed(&to), &[]).unwrap();
         let transfer = route.transfer(&tensor, &from, &to.encoding, &[]);
         let cuts = [Cut { transfer, target: &to, regions: vec![None, None] }];
-        assert_eq!(cut(cuts.into_iter(), 100).unwrap_err().kind(), ckpt_api::Kind::Defect);
+        assert_eq!(
+            cut(cuts.into_iter(), |_| Extents::default(), 100).unwrap_err().kind(),
+            ckpt_api::Kind::Defect
+        );
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
         0 => default_segment_size(plan.bytes_written),
         size => size,
     };
-    let segments = cut(plan.cuts(), size)?.into_iter().map(Item::Write);
+    let segments = cut(plan.cuts(), |number| plan.extents(number), size)?.into_iter().map(Item::Write);
     plan.items = parts.comparisons.into_iter().map(Box::new).map(Item::Compare).chain(segments).collect();
     (plan.budget, plan.threads, plan.peak_memory) = share_of(&plan, parts.resources, parts.reread)?;
     Ok(plan)

@@ -208,7 +208,9 @@ impl Plan {
 
     fn fits(&self, segment: &Segment) -> bool {
         segment.pieces.iter().all(|piece| {
-            let place = self.target_of(piece.tensor).and_then(|to| Some((to, to.extents.get(piece.extent)?)));
+            let place = self
+                .target_of(piece.tensor)
+                .and_then(|to| Some((to, to.extents.get(piece.extent as usize)?)));
             let transfer = self.transfer(piece.tensor);
             place.zip(transfer).is_some_and(|((to, extent), transfer)| {
                 extent.file == segment.file && is_part(&transfer, &to.encoding, extent, piece)

@@ -15,7 +15,7 @@ pub(crate) use compile::{Parts, compile};
 pub use policy::Policy;
 
 pub use crate::layout::{Access, Part, Piece, Segment, Step};
-use crate::layout::{Cut, Route, Transfer};
+use crate::layout::{Cut, Extents, Route, Transfer};
 use crate::resources::{Budget, Resources};
 use ckpt_api::{
     AddedAxis, ArchitectureFile, Contents, DType, FileId, Loss, OutputFile, Placed, Placement, Repair,
@@ -232,8 +232,8 @@ impl Plan {
     }
 
     /// The tensor that pieces call by this number.
-    pub(crate) fn tensor(&self, number: usize) -> Option<TensorEntry<'_>> {
-        self.entries.get(number).map(|entry| self.entry(entry))
+    pub(crate) fn tensor(&self, number: u32) -> Option<TensorEntry<'_>> {
+        self.entries.get(number as usize).map(|entry| self.entry(entry))
     }
 
     fn entry<'a>(&'a self, entry: &'a Entry) -> TensorEntry<'a> {
@@ -252,16 +252,16 @@ impl Plan {
     }
 
     /// A tensor's transfer, as it was compiled.
-    pub(crate) fn transfer(&self, number: usize) -> Option<Transfer<'_>> {
-        let entry = self.entries.get(number)?;
+    pub(crate) fn transfer(&self, number: u32) -> Option<Transfer<'_>> {
+        let entry = self.entries.get(number as usize)?;
         let to = self.placed.placements.get(entry.number)?;
         let (tensor, source) = self.contents.tensor_at(to.tensor).ok()?;
         Some(entry.route.transfer(tensor, source, &to.encoding, &added(&self.contents, to).ok()?))
     }
 
     /// The place of a tensor that pieces call by this number.
-    pub(crate) fn target_of(&self, number: usize) -> Option<&Placement> {
-        self.placed.placements.get(self.entries.get(number)?.number)
+    pub(crate) fn target_of(&self, number: u32) -> Option<&Placement> {
+        self.placed.placements.get(self.entries.get(number as usize)?.number)
     }
 
     /// Bytes that an item writes.
@@ -282,10 +282,19 @@ impl Plan {
 
     /// Every tensor, to be cut into segments.
     fn cuts(&self) -> impl Iterator<Item = Cut<'_>> {
-        (0..self.entries.len()).filter_map(|number| {
+        self.entries.iter().zip(0..).filter_map(|(entry, number)| {
             let target = self.target_of(number)?;
-            let regions = self.entries.get(number)?.route.regions(&target.extents);
+            let regions = entry.route.regions(&target.extents);
             Some(Cut { transfer: self.transfer(number)?, target, regions })
+        })
+    }
+
+    /// Where a tensor lies on both sides.
+    fn extents(&self, number: u32) -> Extents<'_> {
+        let entry = self.tensor(number);
+        entry.map_or(Extents::default(), |entry| Extents {
+            source: &entry.from.extents,
+            target: &entry.to.extents,
         })
     }
 

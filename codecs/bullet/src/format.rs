@@ -1,134 +1,152 @@
-//! The format's names and constants, and the metadata that this codec keeps.
+//! File names, metadata keys and the fixed vocabularies of the format.
 
-use crate::architecture::{Architecture, Entry};
-use ckpt_api::{Error, Result};
+use ckpt_api::{DType, Encoding, Endian, Extent, FileId, Packing};
 
 /// The format's id, and the namespace of its metadata.
 pub(crate) const ID: &str = "bullet";
 
 /// Metadata: the architecture file.
 pub(crate) const KEY_ARCHITECTURE: &str = "architecture";
-/// Metadata: what was read, of [`Part::name`]; a directory has several.
+/// Metadata: the list of what was read, as [`Content::name`]; a directory has several.
 pub(crate) const KEY_PARTS: &str = "parts";
-/// Metadata: what fills quantised.bin up, where that is not bullet's name.
+/// Metadata: the padding of quantised.bin, if it is not [`Padding::Name`].
 pub(crate) const KEY_PADDING: &str = "padding";
 /// Metadata: the text of step.txt.
 pub(crate) const KEY_STEP: &str = "step";
 /// Metadata: the text of log.txt.
 pub(crate) const KEY_LOG: &str = "log";
-/// Metadata: the form of the optimizer's records, where that is not the current one.
+/// Metadata: the form of the optimizer's records, if it is not [`RecordForm::Current`].
 pub(crate) const KEY_RECORDS: &str = "records";
-/// Metadata of a tensor: its id, under which the net knows it.
+/// Metadata of a tensor: its id in the net.
 pub(crate) const KEY_ID: &str = "id";
-/// Metadata of a tensor: how many rows its old record states.
+/// Metadata of a tensor: the number of rows that its record of the form [`RecordForm::Rows`] states.
 pub(crate) const KEY_ROWS: &str = "rows";
-/// Metadata of a tensor: that its values come from quantised.bin, so that they are whole multiples of its scale, and
-/// hold what is merged into them.
+/// Metadata of a tensor: the scale of the integers that its values come from, or 0 for none. The values include what
+/// the file merges into them.
 pub(crate) const KEY_QUANTISED: &str = "quantised";
 
+/// The weights as 32-bit floats, without names or shapes.
 pub(crate) const RAW: &str = "raw.bin";
-pub(crate) const QUANTIZED: &str = "quantised.bin";
+/// The weights as the architecture's entries store them, without names or shapes.
+pub(crate) const QUANTISED: &str = "quantised.bin";
+/// RAdam's step counters.
 pub(crate) const STEP: &str = "step.txt";
 /// The losses of the training so far: superbatch, batch, loss.
 pub(crate) const LOG: &str = "log.txt";
 /// The folder of the optimizer's files.
 pub(crate) const STATE: &str = "optimiser_state/";
 
-/// bullet's name fills quantised.bin up to a multiple of this.
+/// quantised.bin is padded to a multiple of this many bytes.
 const ALIGNMENT: u64 = 64;
 const FILLER: &[u8] = b"bullet";
 
-/// One of the optimizer's files: the weights, or what it keeps for each of them.
+/// One of the optimizer's files: the weights, or one slot of every weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct State {
-    /// Name of the file.
-    pub(crate) file: &'static str,
-    /// What its tensors' names begin with.
+pub(crate) struct StateFile {
+    /// The file's name.
+    pub(crate) name: &'static str,
+    /// The prefix of its tensors' names.
     pub(crate) prefix: &'static str,
-    /// Name of the slot; `None` for the weights themselves.
+    /// The slot's name; `None` for the weights themselves.
     pub(crate) slot: Option<&'static str>,
 }
 
-pub(crate) const WEIGHTS: State = State { file: "weights.bin", prefix: "", slot: None };
-/// As it was called before 2024-10.
-pub(crate) const PARAMS: State = State { file: "params.bin", prefix: "", slot: None };
-pub(crate) const MOMENTUM: State = State { file: "momentum.bin", prefix: "momentum/", slot: Some("m") };
-pub(crate) const VELOCITY: State = State { file: "velocity.bin", prefix: "velocity/", slot: Some("v") };
-pub(crate) const SLOW: State = State { file: "slow.bin", prefix: "slow/", slot: Some("slow") };
+pub(crate) const WEIGHTS: StateFile = StateFile { name: "weights.bin", prefix: "", slot: None };
+/// The name of weights.bin before 2024-10.
+pub(crate) const PARAMS: StateFile = StateFile { name: "params.bin", prefix: "", slot: None };
+pub(crate) const MOMENTUM: StateFile =
+    StateFile { name: "momentum.bin", prefix: "momentum/", slot: Some("m") };
+pub(crate) const VELOCITY: StateFile =
+    StateFile { name: "velocity.bin", prefix: "velocity/", slot: Some("v") };
+pub(crate) const SLOW: StateFile = StateFile { name: "slow.bin", prefix: "slow/", slot: Some("slow") };
 
-/// What the optimizer keeps, in the order in which it is read and written.
-pub(crate) const SLOTS: [State; 3] = [MOMENTUM, VELOCITY, SLOW];
+/// The optimizer's slots, in the order in which they are read and written.
+pub(crate) const SLOTS: [StateFile; 3] = [MOMENTUM, VELOCITY, SLOW];
 
-/// How the optimizer's files are written.
+impl StateFile {
+    /// The optimizer's file with this name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        [WEIGHTS, PARAMS].into_iter().chain(SLOTS).find(|file| file.name == name)
+    }
+}
+
+/// The form of the records in the optimizer's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum RecordForm {
     /// Id and count before the values.
     #[default]
     Current,
     /// Id, rows and columns before the values: 2024-10 to 2025-02-12.
     Rows,
-    /// The values alone, in the order of the layers: before 2024-10.
+    /// Values only, in the order of the layers: before 2024-10.
     Headerless,
 }
 
-impl Form {
-    pub(crate) const ALL: [Form; 3] = [Form::Current, Form::Rows, Form::Headerless];
+impl RecordForm {
+    pub(crate) const NAMES: [&str; 3] = ["current", "rows", "headerless"];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Form::Current => "current",
-            Form::Rows => "rows",
-            Form::Headerless => "headerless",
+            RecordForm::Current => "current",
+            RecordForm::Rows => "rows",
+            RecordForm::Headerless => "headerless",
         }
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|form| form.name() == name)
+        let all = [RecordForm::Current, RecordForm::Rows, RecordForm::Headerless];
+        all.into_iter().find(|form| form.name() == name)
     }
 }
 
-/// What a file, or a part of a directory, holds.
+/// What a file, or one part of a directory, contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum Content {
+    /// raw.bin.
     Raw,
-    Quantized,
-    /// A quantised.bin without bytes, as bullet leaves it when a number does not fit.
+    /// quantised.bin.
+    Quantised,
+    /// An empty quantised.bin, which bullet leaves behind if a value does not fit its integer type.
     Failed,
     /// Files of optimiser_state.
     State,
-    /// An engine's file.
+    /// A chess engine's network file.
     Engine,
 }
 
-impl Part {
-    pub(crate) const ALL: [Part; 5] = [Part::Raw, Part::Quantized, Part::Failed, Part::State, Part::Engine];
+impl Content {
+    /// The contents that the option `content` can name.
+    pub(crate) const NAMES: [&str; 4] = ["raw", "quantised", "state", "engine"];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Part::Raw => "raw",
-            Part::Quantized => "quantised",
-            Part::Failed => "failed",
-            Part::State => "state",
-            Part::Engine => "engine",
+            Content::Raw => "raw",
+            Content::Quantised => "quantised",
+            Content::Failed => "failed",
+            Content::State => "state",
+            Content::Engine => "engine",
         }
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|part| part.name() == name)
+        let all = [Content::Raw, Content::Quantised, Content::Failed, Content::State, Content::Engine];
+        all.into_iter().find(|content| content.name() == name)
     }
 }
 
-/// What fills quantised.bin up.
+/// The bytes that pad quantised.bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Padding {
-    /// bullet's name, again and again.
+    /// bullet's name, repeated.
     #[default]
     Name,
-    /// Zero bytes: before 2024-03-22.
+    /// Zeros: before 2024-03-22.
     Zero,
 }
 
 impl Padding {
+    pub(crate) const NAMES: [&str; 2] = ["bullet", "zero"];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Padding::Name => "bullet",
@@ -140,7 +158,7 @@ impl Padding {
         [Padding::Name, Padding::Zero].into_iter().find(|padding| padding.name() == name)
     }
 
-    /// The bytes that follow `payload` bytes.
+    /// The bytes that follow a payload of this many bytes.
     pub(crate) fn bytes(self, payload: u64) -> Vec<u8> {
         let len = usize::try_from(padded(payload).saturating_sub(payload)).unwrap_or(0);
         match self {
@@ -150,50 +168,24 @@ impl Padding {
     }
 }
 
-/// Bytes of a quantised.bin with this many bytes of entries.
+/// The size of a quantised.bin whose entries take this many bytes.
 pub(crate) fn padded(payload: u64) -> u64 {
     payload.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
 }
 
-/// One entry of raw.bin or quantised.bin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Section {
-    /// Index in the list of entries.
-    pub(crate) entry: usize,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-}
-
-/// What a file of this part's holds, in its order.
-pub(crate) fn entries(architecture: &Architecture, part: Part) -> &[Entry] {
-    match (part, &architecture.net.engine) {
-        (Part::Engine, Some(engine)) => &engine.members,
-        (Part::Engine, None) => &[],
-        _ => &architecture.net.saved,
+/// The encoding of elements in this axis order, slowest first: bullet stores everything little-endian.
+pub(crate) fn encoding(dtype: DType, order: Vec<usize>) -> Encoding {
+    Encoding {
+        dtype,
+        endian: Endian::Little,
+        order,
+        packing: Packing::Bytes,
+        scaling: None,
+        tiles: Vec::new(),
     }
 }
 
-/// Where the entries lie, of raw.bin, quantised.bin or an engine's file, and where the last one ends; an engine's file ends
-/// at a multiple of its alignment.
-pub(crate) fn sections(architecture: &Architecture, part: Part) -> Result<(Vec<Section>, u64)> {
-    let engine = architecture.net.engine.as_ref().filter(|_| part == Part::Engine);
-    let align = engine.map(|engine| engine.align).unwrap_or_default();
-    let mut sections = Vec::new();
-    let mut end = engine.map_or(0, |engine| engine.header.0.len() as u64);
-    for (index, entry) in entries(architecture, part).iter().enumerate() {
-        let size = if part == Part::Raw { Some(4) } else { entry.kind.dtype().bytes() };
-        let elements = architecture.stored_as(entry, part)?.elements();
-        let len = size.zip(elements).and_then(|(size, elements)| elements.checked_mul(size));
-        let place = align.up(end).zip(len);
-        let place = place.and_then(|(offset, len)| Some((offset, len, offset.checked_add(len)?)));
-        let (offset, len, after) = place.ok_or_else(|| too_large(&entry.id))?;
-        sections.push(Section { entry: index, offset, len });
-        end = after;
-    }
-    Ok((sections, align.up(end).ok_or_else(|| too_large("the last member"))?))
-}
-
-/// A file that no computer can hold.
-pub(crate) fn too_large(id: &str) -> Error {
-    Error::usage("the architecture describes files that are too large").tensor(id)
+/// A contiguous tensor in a file.
+pub(crate) fn extent(file: FileId, offset: u64, len: u64) -> Extent {
+    Extent { file, offset, len, region: None, checksum: None }
 }

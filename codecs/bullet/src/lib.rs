@@ -1,31 +1,28 @@
-//! Checkpoints and networks of bullet, the trainer of NNUE networks for chess engines.
+//! Reads and writes checkpoints and networks of bullet, a trainer of NNUE networks for chess engines.
 //!
-//! bullet's files hold numbers and little else. What they mean is said by an architecture file, or by a preset.
+//! bullet's files store numbers and little else. An architecture file or a preset describes what the numbers are. The
+//! package's README lists every file, option and rule.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod architecture;
-mod bind;
-mod compare;
-mod engine;
 mod format;
 mod graph;
-mod layout;
-mod parameter;
+mod net;
 mod preset;
-mod propose;
+mod profile;
 mod read;
-mod records;
+mod resolve;
 mod step;
 mod write;
 
+use crate::format::{Content, ID, Padding, RecordForm};
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op,
     OptionKind, OptionSpec, Options, Placed, Result, Side,
 };
 
-/// The codec.
+/// The codec for bullet's files.
 ///
 /// ```
 /// use ckpt_api::{Codec, Input, Match};
@@ -40,7 +37,7 @@ use ckpt_api::{
 pub struct Bullet;
 
 static INFO: FormatInfo = FormatInfo {
-    id: format::ID,
+    id: ID,
     title: "bullet checkpoint or network",
     extensions: &["bin", "nnue"],
     reads: &[Network::Nnue],
@@ -64,63 +61,63 @@ static INFO: FormatInfo = FormatInfo {
             name: "arch",
             kind: OptionKind::Text,
             side: Side::Both,
-            help: "a preset in place of an architecture file, such as simple:768x32x1,buckets=8 (default: as read, or none)",
+            help: "preset to use instead of an architecture file, such as simple:768x32x1,buckets=8 (default: reading, none; writing, the source's architecture)",
         },
         OptionSpec {
             name: "profile",
             kind: OptionKind::Text,
             side: Side::Both,
-            help: "what the engine's file is like, in place of the architecture's 'engine': plain, multi-avx2 or multi-avx512",
+            help: "engine file to use instead of the architecture's 'engine': plain, multi-avx2 or multi-avx512",
         },
         OptionSpec {
             name: "content",
-            kind: OptionKind::Choice(&["raw", "quantised", "state", "engine"]),
+            kind: OptionKind::Choice(&Content::NAMES),
             side: Side::Both,
-            help: "what a single file holds (default: by its name, its records, or its size; written: quantised, and an engine's file for .nnue where the architecture has one)",
+            help: "content of a single file (default: reading, recognized by name, records or size; writing, by name, else quantised, or engine for .nnue if the architecture describes one)",
         },
         OptionSpec {
             name: "integers",
             kind: OptionKind::Flag,
             side: Side::Read,
-            help: "keep the integers of quantised.bin, with their scales (default false: the numbers that they stand for)",
+            help: "keep the integers of quantised.bin and their scales instead of the numbers that they stand for (default false)",
         },
         OptionSpec {
             name: "check",
             kind: OptionKind::Flag,
             side: Side::Read,
-            help: "of a directory, compare every number of raw.bin and quantised.bin with what the weights make (default false: their sizes)",
+            help: "compare every number of a directory's raw.bin and quantised.bin with the weights, not only the sizes (default false)",
         },
         OptionSpec {
             name: "records",
-            kind: OptionKind::Choice(&["current", "rows", "headerless"]),
+            kind: OptionKind::Choice(&RecordForm::NAMES),
             side: Side::Both,
-            help: "form of the optimizer's files: rows was used from 2024-10 to 2025-02, headerless before (default: found by parsing; written: as read, or current)",
+            help: "form of the optimizer's files: rows is from 2024-10 to 2025-02, headerless older (default: reading, recognized by parsing; writing, the source's, else current)",
         },
         OptionSpec {
             name: "optimiser",
             kind: OptionKind::Choice(&["adamw", "radam", "ranger"]),
             side: Side::Read,
-            help: "which files optimiser_state must have (default: momentum.bin and velocity.bin if either is there)",
+            help: "optimizer whose files optimiser_state must have (default: momentum.bin and velocity.bin if it has one of them)",
         },
         OptionSpec {
             name: "parts",
             kind: OptionKind::List,
             side: Side::Write,
-            help: "what a directory gets, of raw, quantised, state (default: as read, or all)",
+            help: "what to write into a directory: raw, quantised, state (default: the source's parts, else all)",
         },
         OptionSpec {
             name: "padding",
-            kind: OptionKind::Choice(&["bullet", "zero"]),
+            kind: OptionKind::Choice(&Padding::NAMES),
             side: Side::Write,
-            help: "what fills quantised.bin up: zero is what bullet wrote before 2024-03-22 (default: as read, or bullet)",
+            help: "padding of quantised.bin: bullet wrote zero before 2024-03-22 (default: the source's, else bullet)",
         },
     ],
 };
 
-/// Checks an architecture file: that it is one of bullet's, and makes sense.
+/// Checks that an architecture file is one for bullet and is consistent.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`], naming the layer or entry.
+/// [`ckpt_api::Kind::Usage`], naming the layer or entry that is wrong.
 ///
 /// ```
 /// let json = r#"{
@@ -133,7 +130,7 @@ static INFO: FormatInfo = FormatInfo {
 /// # Ok::<(), ckpt_api::Error>(())
 /// ```
 pub fn check_architecture(file: &ArchitectureFile) -> Result<()> {
-    architecture::Architecture::of(file).map(drop)
+    net::architecture::Architecture::from_file(file).map(drop)
 }
 
 impl Codec for Bullet {

@@ -1,27 +1,27 @@
-//! Reads and writes CNN2 weight files (`.bin`) for `ckpt`, versions 1 and 2.
+//! Reads and writes CNN2 weight files (`.bin`), versions 1 and 2.
 //!
-//! A CNN2 file holds the f16 weights of a small chain of convolutions that a shader runs over every pixel: a header, a
-//! table of layers, and the weights, `[out, in, kernel_y, kernel_x]`. It has neither names nor biases, and states neither
-//! activations nor what lies beyond the border of the image. The package's README lists every decision.
+//! A CNN2 file stores the f16 weights of a small chain of convolutions that a shader runs over every pixel: a header, a
+//! table of layers, and the weights, `[out, in, kernel_y, kernel_x]`. It stores no names, biases, activations or borders.
+//! The package's README lists every decision.
 //!
-//! **Tensors** are `layer{n}.weight`, `n` from 1. **Graph**: what each layer takes follows from the numbers of channels.
-//! Its inputs are `static_features`, `[N, 8, H, W]` (R, G, B, D, UV_X, UV_Y, sin(10·UV_X), 1.0), and `features`, the 0 to
-//! 7 more that the first layer takes. Each layer is a Conv of the same size; a Concat before it where it takes the static
-//! features beside others; a Pad whose `mode` says what the border is; an activation.
+//! **Tensors** are `layer{n}.weight`, with `n` from 1.
 //!
-//! **Metadata**, namespace `cnn2`: `version`; `mip`, the mip level of the features; `pad`, where the number of weights is
-//! odd, `zero` or `none`. Writing uses them, so that `.bin` → `.bin` is byte-identical.
+//! **Graph**: the numbers of channels imply what each layer takes. The inputs are `static_features`, `[N, 8, H, W]` (R, G, B,
+//! D, UV_X, UV_Y, sin(10·UV_X), 1.0), and `features`, up to 7 more for the first layer. Each layer is a Conv that keeps the
+//! image's size. A Concat precedes it if it takes the static features together with others, and a Pad whose `mode` is the
+//! border; an activation follows it.
 //!
-//! **Writing** takes a graph of that kind, or without one the tensors called `layer{n}.weight`.
+//! **Metadata** in the namespace `cnn2`: `version`; `mip`, the mip level of the features; `pad`, which is `zero` or `none` for
+//! an odd number of weights. Writing uses them, so that `.bin` → `.bin` is byte-identical.
+//!
+//! **Writing** takes a graph of this kind or, without a graph, the tensors `layer{n}.weight`.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod format;
-mod graph;
-mod model;
+mod layer;
 mod read;
-mod walk;
 mod write;
 
 use ckpt_api::{
@@ -29,7 +29,7 @@ use ckpt_api::{
     OptionSpec, Options, Placed, Result, Side,
 };
 
-/// The codec.
+/// The codec for CNN2 files.
 ///
 /// ```
 /// use ckpt_api::{Codec, Input, Match};
@@ -59,37 +59,37 @@ static INFO: FormatInfo = FormatInfo {
             name: "lenient",
             kind: OptionKind::Flag,
             side: Side::Read,
-            help: "accept gaps, trailing bytes, even kernels and unknown wiring, reporting every repair (default false)",
+            help: "accept gaps, trailing bytes, even kernels and unknown wiring, and report every repair (default false)",
         },
         OptionSpec {
             name: "activation",
             kind: OptionKind::List,
             side: Side::Read,
-            help: "none, clamp, relu, sigmoid or tanh: one for all layers or one for each (default: unstated)",
+            help: "activation, one for all layers or one for each: none, clamp, relu, sigmoid or tanh (default: unstated)",
         },
         OptionSpec {
             name: "border",
             kind: OptionKind::Choice(&format::Border::NAMES),
             side: Side::Read,
-            help: "what lies beyond the edge of the image: zeros, or its nearest pixel (default: unstated)",
+            help: "pixels beyond the edge of the image: zeros, or the nearest pixel (default: unstated)",
         },
         OptionSpec {
             name: "version",
             kind: OptionKind::Choice(&["1", "2"]),
             side: Side::Write,
-            help: "version of the format (default: 2 for a mip level above 0, else the source's own, else 1)",
+            help: "version of the format (default: 2 if the mip level is above 0, else the source's, else 1)",
         },
         OptionSpec {
             name: "mip",
             kind: OptionKind::Choice(&["0", "1", "2", "3"]),
             side: Side::Write,
-            help: "mip level of the parametric features (default: the source's own, else 0)",
+            help: "mip level of the parametric features (default: the source's, else 0)",
         },
         OptionSpec {
             name: "pad",
             kind: OptionKind::Choice(&format::Pad::NAMES),
             side: Side::Write,
-            help: "what follows an odd number of weights (default: the source's own, else zero)",
+            help: "padding after an odd number of weights (default: the source's, else zero)",
         },
     ],
 };

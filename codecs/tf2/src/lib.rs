@@ -1,44 +1,41 @@
-//! TensorFlow v2 checkpoints ("tensor bundles") for `ckpt`: what `tf.train.Checkpoint`, Keras, `tf.train.Saver`
-//! and SavedModel write.
+//! TensorFlow v2 checkpoints ("tensor bundles") for `ckpt`: what `tf.train.Checkpoint`, Keras, `tf.train.Saver` and
+//! SavedModel write.
 //!
-//! IN can be the prefix, the index, a data file, the state file `checkpoint`, a directory or a SavedModel.
+//! The input can be the prefix, the index, a data file, the state file `checkpoint`, a directory, or a SavedModel.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Match};
 //! use std::collections::BTreeMap;
 //!
-//! let files = BTreeMap::from([("model.index".to_owned(), b"no table".to_vec())]);
+//! let files = BTreeMap::from([("model.index".to_owned(), b"not a table".to_vec())]);
 //! let input = Input::memory("model.index", files);
-//! assert_eq!(ckpt_tf2::codec().probe(&input)?, Match::No);
+//! assert_eq!(ckpt_tf2::Tf2.probe(&input)?, Match::No);
 //! # Ok::<(), ckpt_api::Error>(())
 //! ```
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod base64;
-mod bundle;
 mod cursor;
 mod describe;
-mod fields;
-mod finish;
+mod errors;
 mod format;
-mod kept;
-mod keras;
+mod index;
+mod key_text;
 mod locate;
-mod names;
 mod naming;
 mod object_graph;
 mod ordered_code;
 mod proto;
 mod read;
+mod round_trip;
 mod slices;
-mod state;
-mod stored;
+mod state_file;
+mod string_slices;
 mod strings;
 mod table;
 mod table_writer;
-mod varint;
+mod wire;
 mod write;
 
 use ckpt_api::{
@@ -50,83 +47,78 @@ use ckpt_api::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tf2;
 
-/// The codec, boxed for a registry.
-pub fn codec() -> Box<dyn Codec> {
-    Box::new(Tf2)
-}
-
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
         name: "keys",
         kind: OptionKind::Flag,
         side: Side::Read,
-        help: "tensor names are the stored keys, also where the object graph has the variables' own (default false)",
+        help: "name tensors by their stored keys, even if the object graph has the variables' names (default false)",
     },
     OptionSpec {
         name: "lenient",
         kind: OptionKind::Flag,
         side: Side::Read,
-        help: "read an index whose restart points or separators are wrong in sequence, and report it (default false)",
+        help: "read an index with wrong restart points or separators in sequence, and report the repair (default false)",
     },
     OptionSpec {
         name: "activations",
         kind: OptionKind::List,
         side: Side::Read,
-        help: "the activations that the checkpoint does not state, first layer to last, such as relu,softmax (linear for none)",
+        help: "activations that the checkpoint does not record, from the first layer to the last, such as relu,softmax (linear for none)",
     },
     OptionSpec {
         name: "names",
         kind: OptionKind::Choice(&["stored", "plain", "keras3", "keras2", "tf1"]),
         side: Side::Write,
-        help: "keys: stored (those that tensors were read with, and the object graph; names for renamed ones; the default), plain (names, and no object graph), or as the layers are called by keras3, keras2 (tf_keras) or tf1 (tf.compat.v1.train.Saver)",
+        help: "keys: stored (the original keys and the object graph; renamed tensors use their names; the default), plain (the names, without an object graph), or the keys from which keras3, keras2 (tf_keras) or tf1 (tf.compat.v1.train.Saver) restores the layers",
     },
     OptionSpec {
         name: "activation_layers",
         kind: OptionKind::Flag,
         side: Side::Write,
-        help: "with names=keras3, keras2 or tf1: activations are layers of the model that restores, not arguments of its dense and convolutional layers (default false)",
+        help: "with names=keras3, keras2 or tf1: the model that restores has activations as layers, not as arguments of dense and convolutional layers (default false)",
     },
     OptionSpec {
         name: "slices",
         kind: OptionKind::Choice(&["keep", "merge"]),
         side: Side::Write,
-        help: "partitioned tensors: keep (in the slices that they were read in; the default) or merge (whole)",
+        help: "partitioned tensors: keep (write the slices that were read; the default) or merge (write each tensor whole)",
     },
     OptionSpec {
         name: "shards",
         kind: OptionKind::Size,
         side: Side::Write,
-        help: "number of data files, with as equal parts as whole tensors allow (default 1, or as before)",
+        help: "number of data files, which are as equal in size as whole tensors allow (default: as read, or 1)",
     },
     OptionSpec {
         name: "shard_size",
         kind: OptionKind::Size,
         side: Side::Write,
-        help: "most bytes in one data file, unless a single tensor has more (default unlimited)",
+        help: "maximum size of a data file, exceeded only by a single larger tensor (default: unlimited)",
     },
     OptionSpec {
         name: "alignment",
         kind: OptionKind::Size,
         side: Side::Write,
-        help: "what the offset of every tensor is a multiple of (default 1, or as before)",
+        help: "the offset of each tensor is a multiple of this (default: as read, or 1)",
     },
     OptionSpec {
         name: "compression",
         kind: OptionKind::Choice(&["none", "snappy"]),
         side: Side::Write,
-        help: "of the index: none (the default) or snappy",
+        help: "compression of the index: none (the default) or snappy",
     },
     OptionSpec {
         name: "endian",
         kind: OptionKind::Choice(&["little", "big"]),
         side: Side::Write,
-        help: "byte order of the data files (default little, or as before)",
+        help: "byte order of the data files (default: as read, or little)",
     },
     OptionSpec {
         name: "state",
         kind: OptionKind::Flag,
         side: Side::Write,
-        help: "also write the state file 'checkpoint', which names the output as the latest (default false)",
+        help: "also write the state file 'checkpoint', which names the output as the latest checkpoint (default false)",
     },
 ];
 

@@ -1,38 +1,38 @@
-//! From whatever the user named to the index file.
+//! Finds the index file from any of a checkpoint's files, its directory, or a SavedModel.
 
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard};
-use crate::{state, table};
+use crate::{state_file, table};
 use ckpt_api::{Error, Input, Kind, Match, Result};
 
 const SAVED_MODEL: &str = "saved_model.pb";
 const KERAS_METADATA: &str = "keras_metadata.pb";
 const VARIABLES: &str = "variables/variables";
 
-/// Where a checkpoint is, relative to the input's directory.
+/// The files of a checkpoint, relative to the input's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
-    /// What the names of all its files begin with.
+    /// Prefix of the names of all files.
     pub(crate) prefix: String,
     /// The index file.
     pub(crate) index: String,
-    /// `saved_model.pb`, where the input is a SavedModel.
+    /// `saved_model.pb`, if the input is a SavedModel.
     pub(crate) saved_model: Option<String>,
-    /// `keras_metadata.pb`, where the SavedModel has one.
+    /// `keras_metadata.pb`, if the SavedModel has one.
     pub(crate) keras_metadata: Option<String>,
-    /// How it was found, to follow its name; empty for the obvious.
-    pub(crate) why: &'static str,
-    /// What the user should know about that.
+    /// How the index was found, as the end of a sentence; empty if the user named one of the files.
+    pub(crate) how: &'static str,
+    /// Notes for the user.
     pub(crate) notes: Vec<String>,
 }
 
 impl Location {
-    fn new(prefix: &str, why: &'static str) -> Self {
+    fn new(prefix: &str, how: &'static str) -> Self {
         Location {
             prefix: prefix.to_owned(),
             index: format!("{prefix}{INDEX}"),
             saved_model: None,
             keras_metadata: None,
-            why,
+            how,
             notes: Vec::new(),
         }
     }
@@ -41,12 +41,12 @@ impl Location {
 /// Finds the index file.
 ///
 /// # Errors
-/// [`Kind::Usage`] where the input could mean several checkpoints, [`Kind::Io`] where there is none,
-/// [`Kind::Corrupt`] for a state file that cannot be read or names nothing.
+/// [`Kind::Usage`] if the input could be several checkpoints, [`Kind::Io`] if there is none, [`Kind::Corrupt`] for a state
+/// file that cannot be parsed or names no existing checkpoint.
 pub(crate) fn locate(input: &Input) -> Result<Location> {
     if input.is_directory() {
         return in_directory(input)?.ok_or_else(|| {
-            Error::new(Kind::Io, "the directory holds no TensorFlow checkpoint")
+            Error::new(Kind::Io, "the directory contains no TensorFlow checkpoint")
                 .file(input.display(""))
                 .expected("a file 'checkpoint', a PREFIX.index, or variables/variables.index")
         });
@@ -69,14 +69,14 @@ fn by_name(input: &Input, entry: &str) -> Result<Location> {
     if !input.has_file(&location.index) && input.is_file() && has_table(input, entry)? {
         return Ok(Location {
             index: entry.to_owned(),
-            why: ", as the only file of a V1 checkpoint does",
+            how: ", as the only file of a V1 checkpoint does",
             ..location
         });
     }
     Ok(location)
 }
 
-/// Whether the input is a checkpoint, and why.
+/// Returns whether the input is a checkpoint, and why.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
     let located = match input.is_directory() {
         true => in_directory(input),
@@ -88,29 +88,31 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(error) => return Ok(Match::Possible(error.to_string())),
     };
-    // A table of LevelDB's own has the same magic number.
-    let foreign = [".ldb", ".sst"].iter().any(|ending| location.index.ends_with(ending));
+    // LevelDB's tables have the same magic number.
+    let is_leveldb = [".ldb", ".sst"].iter().any(|ending| location.index.ends_with(ending));
     match input.has_file(&location.index) && has_table(input, &location.index)? {
-        true if foreign => Ok(Match::Possible(format!("{} is a table, perhaps LevelDB's", location.index))),
+        true if is_leveldb => {
+            Ok(Match::Possible(format!("{} is a table, possibly of LevelDB", location.index)))
+        }
         true => {
-            Ok(Match::Certain(format!("{} ends with a table's magic number{}", location.index, location.why)))
+            Ok(Match::Certain(format!("{} ends with a table's magic number{}", location.index, location.how)))
         }
         false => Ok(damaged(input, &location)?.map_or(Match::No, Match::Possible)),
     }
 }
 
-/// Why a file that does not end as an index is perhaps one all the same, as one that was cut short is.
+/// Returns why a file without an index's magic number may still be an index that was cut short.
 fn damaged(input: &Input, location: &Location) -> Result<Option<String>> {
     let Location { index, prefix, .. } = location;
     if !input.has_file(index) {
         return Ok(None);
     }
-    let why = match table::begins(&input.file(index)?)? {
-        true => "begins as a TensorFlow index",
-        false if has_data(input, prefix) => "lies beside data files of its name",
+    let why = match table::begins_with_header(&input.file(index)?)? {
+        true => "begins like a TensorFlow index",
+        false if has_data(input, prefix) => "is beside data files of the same name",
         false => return Ok(None),
     };
-    Ok(Some(format!("{index} {why}, but does not end as an index")))
+    Ok(Some(format!("{index} {why}, but does not end like an index")))
 }
 
 fn has_data(input: &Input, prefix: &str) -> bool {
@@ -123,7 +125,7 @@ fn has_table(input: &Input, name: &str) -> Result<bool> {
     table::has_magic(&input.file(name)?)
 }
 
-/// The checkpoint in a directory; `None` where there is none.
+/// Finds the checkpoint in a directory. Returns `None` if there is none.
 fn in_directory(input: &Input) -> Result<Option<Location>> {
     if input.has_file(&format!("{VARIABLES}{INDEX}")) {
         return Ok(Some(saved_model(input)));
@@ -135,12 +137,12 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
     match &prefixes[..] {
         [prefix] => Ok(Some(Location::new(prefix, ", the directory's only index"))),
         [] => Ok(None),
-        several => {
-            Err(Error::usage("the directory holds several checkpoints, and no file says which is the latest")
-                .file(input.display(""))
-                .found(listed(several))
-                .help("name one of them"))
-        }
+        several => Err(Error::usage(
+            "the directory contains several checkpoints and no state file that names the latest",
+        )
+        .file(input.display(""))
+        .found(list(several))
+        .help("name one of them")),
     }
 }
 
@@ -155,20 +157,20 @@ fn saved_model(input: &Input) -> Location {
 
 fn by_state_file(input: &Input) -> Result<Location> {
     let file = input.file(STATE_FILE)?;
-    let path = state::latest(&file)?;
+    let path = state_file::latest(&file)?;
     let exists = |prefix: &String| {
         input.has_file(&format!("{prefix}{INDEX}")) || (prefix != STATE_FILE && input.has_file(prefix))
     };
-    let stated = state::inside(&path).filter(exists);
-    let beside = || state::file_name(&path).map(str::to_owned).filter(exists);
-    let why = ", and the state file names it";
-    let mut location = match (stated, beside) {
-        (Some(prefix), _) => Location::new(&prefix, why),
+    let named = state_file::relative(&path).filter(exists);
+    let beside = || state_file::file_name(&path).map(str::to_owned).filter(exists);
+    let how = ", and the state file names it";
+    let mut location = match (named, beside) {
+        (Some(prefix), _) => Location::new(&prefix, how),
         (None, beside) => {
             let prefix = beside().ok_or_else(|| dangling(input, &path))?;
-            let mut location = Location::new(&prefix, why);
+            let mut location = Location::new(&prefix, how);
             location.notes.push(format!(
-                "the state file names '{}'; read '{prefix}' beside it instead",
+                "the state file names '{}'; '{prefix}' beside the state file was read instead",
                 path.escape_debug()
             ));
             location
@@ -183,8 +185,8 @@ fn by_state_file(input: &Input) -> Result<Location> {
 fn dangling(input: &Input, path: &str) -> Error {
     let known = prefixes(input).unwrap_or_default();
     let help = match &known[..] {
-        [] => "the files it names are gone, or lie elsewhere: name the checkpoint itself".to_owned(),
-        known => format!("name the checkpoint itself; the directory holds {}", listed(known)),
+        [] => "the checkpoint was moved or removed: name the checkpoint itself".to_owned(),
+        known => format!("name the checkpoint itself; the directory contains {}", list(known)),
     };
     Error::corrupt("the state file names a checkpoint that is not in its directory")
         .file(input.display(STATE_FILE))
@@ -199,10 +201,10 @@ fn prefixes(input: &Input) -> Result<Vec<String>> {
     Ok(prefixes.filter(|prefix| !prefix.is_empty()).map(str::to_owned).collect())
 }
 
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let more = names.len().saturating_sub(SHOWN);
+fn list(names: &[String]) -> String {
+    const MAX_SHOWN: usize = 12;
+    let more = names.len().saturating_sub(MAX_SHOWN);
     let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    let shown: Vec<&str> = names.iter().take(MAX_SHOWN).map(String::as_str).collect();
     format!("{}{tail}", shown.join(", "))
 }

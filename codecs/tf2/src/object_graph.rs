@@ -1,44 +1,50 @@
-//! The object graph as bytes: which keys it names, and the same graph without some of them.
+//! The serialized object graph: removes values without changing any other byte.
 
-use crate::varint::{self, varint64};
-use nom::bytes::complete::take;
+use crate::wire::Field;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use ckpt_api::Checkpoint;
+use prost::encoding::{WireType, encode_key, encode_varint};
 
-/// Field of `TrackableObjectGraph`: an object.
-const NODES: u64 = 1;
-/// Field of `TrackableObject`: a value that the checkpoint has.
-const ATTRIBUTES: u64 = 2;
-/// Field of `SerializedTensor`: where the index has it.
-const CHECKPOINT_KEY: u64 = 3;
-/// The wire type of what has a length.
-const LENGTH_DELIMITED: u64 = 2;
+/// Field of `TrackableObjectGraph`: the objects.
+const NODES: u32 = 1;
+/// Field of `TrackableObject`: the values that the checkpoint stores.
+const ATTRIBUTES: u32 = 2;
+/// Field of `SerializedTensor`: the key in the index.
+const CHECKPOINT_KEY: u32 = 3;
 
-/// An object graph of which the attributes are left whose keys are known.
+/// The result of [`prune`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pruned {
-    /// The graph; all else is as it was.
+    /// The object graph, otherwise unchanged.
     pub(crate) bytes: Vec<u8>,
-    /// Attributes left.
+    /// Number of values that were kept.
     pub(crate) kept: usize,
-    /// Attributes left out.
+    /// Number of values that were removed.
     pub(crate) dropped: usize,
 }
 
-/// Leaves out the attributes whose keys are not known; `None` for bytes that are no message.
-pub(crate) fn prune(graph: &[u8], mut known: impl FnMut(&[u8]) -> bool) -> Option<Pruned> {
+/// Returns the object graph that the checkpoint's metadata records.
+pub(crate) fn recorded(checkpoint: &Checkpoint) -> Option<Vec<u8>> {
+    let text = checkpoint.metadata.text("tf2", "object_graph")?;
+    BASE64_STANDARD.decode(text).ok()
+}
+
+/// Removes the values whose keys `is_known` does not know. Returns `None` if `graph` is not a protobuf message.
+pub(crate) fn prune(graph: &[u8], mut is_known: impl FnMut(&[u8]) -> bool) -> Option<Pruned> {
     let mut pruned = Pruned { bytes: Vec::with_capacity(graph.len()), kept: 0, dropped: 0 };
     let mut rest = graph;
     while !rest.is_empty() {
-        let field = Field::next(&mut rest)?;
-        match field.message(NODES) {
-            None => pruned.bytes.extend(field.whole),
+        let field = Field::take(&mut rest)?;
+        match field.delimited(NODES) {
+            None => pruned.bytes.extend(field.bytes),
             Some(node) => {
                 let before = pruned.dropped;
-                let node = prune_node(node, &mut known, &mut pruned)?;
+                let node = prune_node(node, &mut is_known, &mut pruned)?;
                 if pruned.dropped == before {
-                    pruned.bytes.extend(field.whole);
+                    pruned.bytes.extend(field.bytes);
                 } else {
-                    varint::write(&mut pruned.bytes, NODES << 3 | LENGTH_DELIMITED);
-                    varint::write(&mut pruned.bytes, node.len() as u64);
+                    encode_key(NODES, WireType::LengthDelimited, &mut pruned.bytes);
+                    encode_varint(node.len() as u64, &mut pruned.bytes);
                     pruned.bytes.extend(node);
                 }
             }
@@ -47,65 +53,30 @@ pub(crate) fn prune(graph: &[u8], mut known: impl FnMut(&[u8]) -> bool) -> Optio
     Some(pruned)
 }
 
-fn prune_node(node: &[u8], mut known: impl FnMut(&[u8]) -> bool, pruned: &mut Pruned) -> Option<Vec<u8>> {
+fn prune_node(node: &[u8], mut is_known: impl FnMut(&[u8]) -> bool, pruned: &mut Pruned) -> Option<Vec<u8>> {
     let mut left = Vec::with_capacity(node.len());
     let mut rest = node;
     while !rest.is_empty() {
-        let field = Field::next(&mut rest)?;
-        if let Some(attribute) = field.message(ATTRIBUTES) {
-            if !known(key(attribute)?) {
+        let field = Field::take(&mut rest)?;
+        if let Some(attribute) = field.delimited(ATTRIBUTES) {
+            if !is_known(key(attribute)?) {
                 pruned.dropped += 1;
                 continue;
             }
             pruned.kept += 1;
         }
-        left.extend(field.whole);
+        left.extend(field.bytes);
     }
     Some(left)
 }
 
-/// The key of an attribute; the last one, if it is repeated.
+/// Returns the key of a value: the last one, if the field is repeated.
 fn key(attribute: &[u8]) -> Option<&[u8]> {
     let (mut key, mut rest) = (&[][..], attribute);
     while !rest.is_empty() {
-        key = Field::next(&mut rest)?.message(CHECKPOINT_KEY).unwrap_or(key);
+        key = Field::take(&mut rest)?.delimited(CHECKPOINT_KEY).unwrap_or(key);
     }
     Some(key)
-}
-
-/// One field of a message.
-struct Field<'a> {
-    tag: u64,
-    /// With its tag.
-    whole: &'a [u8],
-    /// Of a field that has a length: its bytes.
-    payload: &'a [u8],
-}
-
-impl<'a> Field<'a> {
-    fn next(rest: &mut &'a [u8]) -> Option<Self> {
-        let start = *rest;
-        let (after, tag) = varint64(start).ok()?;
-        let (payload, len) = match tag & 7 {
-            0 => (after, after.len() - varint64(after).ok()?.0.len()),
-            1 => (after, 8),
-            LENGTH_DELIMITED => {
-                let (payload, len) = varint64(after).ok()?;
-                (payload, usize::try_from(len).ok()?)
-            }
-            5 => (after, 4),
-            _ => return None,
-        };
-        let (tail, payload) = take::<_, _, ()>(len)(payload).ok()?;
-        *rest = tail;
-        let whole = start.get(..start.len() - tail.len())?;
-        Some(Field { tag, whole, payload })
-    }
-
-    /// The bytes of the message with this number.
-    fn message(&self, number: u64) -> Option<&'a [u8]> {
-        (self.tag == number << 3 | LENGTH_DELIMITED).then_some(self.payload)
-    }
 }
 
 #[cfg(test)]
@@ -129,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_unknown_keys_go_and_all_else_stays() {
+    fn only_values_of_unknown_keys_are_removed() {
         let mut bytes = graph(&[&["a", "b"], &["b"], &[], &["a"]]).encode_to_vec();
         let unknown_field = [0x78, 0x05];
         bytes.extend(unknown_field);
@@ -140,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_whose_keys_are_all_known_stays_as_it_is() {
+    fn a_graph_whose_keys_are_all_known_is_unchanged() {
         let bytes = graph(&[&["a", "b"], &["b"]]).encode_to_vec();
         assert_eq!(prune(&bytes, |_| true), Some(Pruned { bytes: bytes.clone(), kept: 3, dropped: 0 }));
     }
 
     #[test]
-    fn what_is_no_message_is_not_pruned() {
+    fn bytes_that_are_not_a_message_are_not_pruned() {
         for bytes in [&[0x0a][..], &[0x0a, 5, 1], &[0x0f], &[0x0a, 2, 0x12, 9]] {
             assert_eq!(prune(bytes, |_| true), None, "{bytes:?}");
         }

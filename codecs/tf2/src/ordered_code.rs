@@ -1,8 +1,8 @@
-//! Keys of slices: numbers and strings encoded so that byte order is their own order.
+//! Keys of slices, in TensorFlow's `OrderedCode`: encodings of numbers and strings that sort like their values.
 
 use crate::format::SliceExtent;
 
-/// The key under which a slice of the tensor `name` has its entry.
+/// Returns the key of a slice of the tensor `name`.
 pub(crate) fn slice_key(name: &[u8], extents: &[SliceExtent]) -> Vec<u8> {
     let mut key = Vec::with_capacity(name.len() + 8 + 4 * extents.len());
     write_number(&mut key, 0);
@@ -15,7 +15,7 @@ pub(crate) fn slice_key(name: &[u8], extents: &[SliceExtent]) -> Vec<u8> {
     key
 }
 
-/// The tensor's name, if `key` could be the key of a slice.
+/// Returns the tensor's name if `key` can be the key of a slice.
 pub(crate) fn sliced_name(key: &[u8]) -> Option<Vec<u8>> {
     let mut rest = key.strip_prefix(&[0])?;
     let mut name = Vec::new();
@@ -43,7 +43,7 @@ fn write_string(key: &mut Vec<u8>, text: &[u8]) {
     key.extend([0x00, 0x01]);
 }
 
-/// The number of bytes, then the bytes, most significant first.
+/// Writes the number of significant bytes, then the bytes, most significant first.
 fn write_number(key: &mut Vec<u8>, value: u64) {
     let zeros = value.to_be_bytes().iter().take_while(|byte| **byte == 0).count();
     let bytes = value.to_be_bytes();
@@ -52,7 +52,7 @@ fn write_number(key: &mut Vec<u8>, value: u64) {
     key.extend(digits);
 }
 
-/// As many leading ones as bytes, inverted for negative numbers, before the two's complement.
+/// Writes the two's complement after a header of as many ones as there are bytes; negative numbers invert the header.
 fn write_signed(key: &mut Vec<u8>, value: i64) {
     let magnitude = if value < 0 { !value } else { value };
     let bits = 64 - magnitude.leading_zeros();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn signed_numbers_sort_as_their_bytes() {
+    fn encoded_signed_numbers_sort_like_the_numbers() {
         let numbers =
             [i64::MIN, -1 << 40, -8193, -8192, -65, -64, -1, 0, 1, 63, 64, 8191, 8192, 1 << 55, i64::MAX];
         let codes: Vec<_> = numbers.iter().map(|number| signed(*number)).collect();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_key_holds_zero_the_name_the_rank_and_the_extents() {
+    fn a_slice_key_consists_of_zero_the_name_the_rank_and_the_extents() {
         let extents = [SliceExtent { start: 0, length: -1 }, SliceExtent { start: 64, length: 1 }];
         let key = slice_key(b"a\x00\xff", &extents);
         assert_eq!(key, b"\x00a\x00\xff\xff\x00\x00\x01\x01\x02\x80\x7f\xc0\x40\x81");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_only_begins_with_zero_is_no_slice_key() {
+    fn a_name_that_only_begins_with_zero_is_not_a_slice_key() {
         assert_eq!(sliced_name(b"\x00abc"), None);
         assert_eq!(sliced_name(b"abc\x00\x01\x00"), None);
     }

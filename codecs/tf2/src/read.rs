@@ -1,14 +1,15 @@
-//! Reading: from an input to tensors and where their bytes are.
+//! Reading: finds the tensors of a checkpoint, and where their bytes are.
 
-use crate::base64;
-use crate::bundle::{Index, Keyed};
-use crate::describe::{self, Description, Sources};
+use crate::describe::{self, Description, OPTIMIZER_NUMBER, Sources, TensorInfo};
 use crate::format::{Entry, Header, OBJECT_GRAPH, shard_name};
-use crate::kept::{self, Bundle};
+use crate::index::{Index, KeyedEntry};
+use crate::key_text;
 use crate::locate::{Location, locate};
-use crate::slices::{self, Joined, Part};
-use crate::strings::{self, Elements, Run};
-use crate::{finish, names};
+use crate::round_trip::{self, ReadBundle};
+use crate::slices;
+use crate::string_slices::{JoinedStrings, StringSlice, join};
+use crate::strings::{self, ByteRange, Elements};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Options,
     Placement, Region, Result, Tensor, TensorId,
@@ -16,7 +17,7 @@ use ckpt_api::{
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reads everything but tensor data, and of that the lengths of strings and the object graph.
+/// Reads everything except tensor data; of the data, it reads the lengths of strings and the object graph.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let location = locate(input)?;
     let file = open_index(input, &location)?;
@@ -25,15 +26,15 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut reader = Reader::new(input, &location, &index, limits);
     let mut contents = Contents { notes: location.notes.clone(), ..Contents::default() };
     let entries = index.entries.iter().zip(&is_slice).filter(|(_, is_slice)| !**is_slice);
-    let entries: Vec<&Keyed> = entries.map(|(keyed, _)| keyed).collect();
+    let entries: Vec<&KeyedEntry> = entries.map(|(keyed, _)| keyed).collect();
     contents.checkpoint.tensors.reserve_exact(entries.len());
     contents.placements.reserve_exact(entries.len());
     for &(key, entry) in &entries {
-        let name = names::text(key);
+        let name = key_text::escape(key);
         let (mut tensor, placement) =
             reader
                 .tensor(TensorId(contents.placements.len()), &name, key, entry)
-                .map_err(|error| located(error, &file, entry).tensor(names::shown(key)))?;
+                .map_err(|error| locate_error(error, &file, entry).tensor(key_text::abbreviate(key)))?;
         if let Cow::Owned(name) = name {
             tensor.metadata.insert("tf2", "escaped", name);
         }
@@ -43,7 +44,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let object_graph = reader.object_graph(&contents)?;
     contents.files = reader.files;
     contents.checkpoint.metadata = metadata(&index.header, object_graph.as_deref());
-    let bundle = Bundle {
+    let bundle = ReadBundle {
         input,
         prefix: &location.prefix,
         file: &file,
@@ -52,24 +53,24 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         object_graph: object_graph.as_deref(),
         limits,
     };
-    let by_key = kept::keep(&mut contents, &bundle)?;
+    let by_key = round_trip::record(&mut contents, &bundle)?;
     contents.repairs = index.repairs;
-    // The tensors have all of it, and what follows takes as much memory again.
+    // The description takes as much memory as the entries, which are not needed any more.
     drop(entries);
     let keys = index.entries.into_iter().zip(is_slice).filter(|(_, is_slice)| !is_slice);
     for (((key, _), _), number) in keys.zip(&by_key) {
         if let Some(placement) = contents.placements.get_mut(*number) {
-            placement.name = names::into_text(key);
+            placement.name = key_text::into_escaped(key);
         }
     }
     let tensors = by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number));
     let description = description(input, &location, tensors, object_graph.as_deref(), options, limits)?;
-    finish::finish(&mut contents, description, options)?;
+    apply(description, &mut contents, options)?;
     Ok(contents)
 }
 
-/// An error in what an entry says is where the entry is; any other says itself where it is.
-fn located(error: Error, index: &File, entry: &Entry) -> Error {
+/// Locates an error that names no file at the entry.
+fn locate_error(error: Error, index: &File, entry: &Entry) -> Error {
     match error.context().file.is_some() {
         true => error,
         false => error.file(index.name()).offset(entry.at),
@@ -79,7 +80,7 @@ fn located(error: Error, index: &File, entry: &Entry) -> Error {
 fn open_index(input: &Input, location: &Location) -> Result<File> {
     input.file(&location.index).map_err(|error| match error.kind() {
         ckpt_api::Kind::Io => error.expected("the index of a TensorFlow v2 checkpoint").help(
-            "a checkpoint is PREFIX.index and PREFIX.data-…: copy the index beside its data, or name its prefix",
+            "a checkpoint consists of PREFIX.index and PREFIX.data-…: put the index beside its data, or name the prefix",
         ),
         _ => error,
     })
@@ -91,13 +92,13 @@ fn metadata(header: &Header, object_graph: Option<&[u8]>) -> Metadata {
     let endian = if header.endian == Endian::Big { "big" } else { "little" };
     metadata.insert("tf2", "endian", endian);
     if let Some(bytes) = object_graph {
-        metadata.insert("tf2", "object_graph", base64::encode(bytes));
+        metadata.insert("tf2", "object_graph", BASE64_STANDARD.encode(bytes));
     }
     metadata
 }
 
-/// What other sources say of `tensors`, which come in the order of their keys: of two that say the same, the first is
-/// the one that counts.
+/// Describes `tensors` from the object graph and the files beside the index. The tensors are in the order of their keys,
+/// because the first of two copies counts as the original.
 fn description<'a>(
     input: &Input,
     location: &Location,
@@ -113,41 +114,71 @@ fn description<'a>(
         file.bytes(0, file.len()).map(Some)
     };
     let (saved_model, keras_metadata) = (read(&location.saved_model)?, read(&location.keras_metadata)?);
-    let entries: Vec<describe::Entry> = tensors
-        .map(|tensor| describe::Entry { key: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape })
+    let infos: Vec<TensorInfo> = tensors
+        .map(|tensor| TensorInfo { key: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape })
         .collect();
     let file = input.display(&location.index);
     let sources = Sources {
         object_graph,
         saved_model: saved_model.as_deref(),
         keras_metadata: keras_metadata.as_deref(),
-        chained: options.list("activations").is_some(),
+        assume_chain: options.list("activations").is_some(),
         file: &file,
     };
-    describe::describe(&entries, &sources, limits)
+    describe::describe(&infos, &sources, limits)
 }
 
-/// Data files kept open.
-const MOST_OPEN: usize = 16;
+/// Gives the tensors, whose names are their keys until now, the names, roles, axes and graph of the description.
+fn apply(description: Description, contents: &mut Contents, options: &Options) -> Result<()> {
+    let Description { names, roles, axes, slots, numbers, graph, notes } = description;
+    contents.notes.extend(notes);
+    for tensor in &mut contents.checkpoint.tensors {
+        tensor.role = roles.get(&tensor.name).copied().unwrap_or_default();
+        tensor.slot = slots.get(&tensor.name).cloned().map(Box::new);
+        if let Some(number) = numbers.get(&tensor.name) {
+            tensor.metadata.insert("tf2", OPTIMIZER_NUMBER, *number);
+        }
+        tensor.axes = axes.get(&tensor.name).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
+    }
+    contents.checkpoint.graph = graph;
+    if !options.flag("keys") && !names.is_empty() {
+        for tensor in &mut contents.checkpoint.tensors {
+            // The key is used for writing only while the tensor has this name.
+            if let Some(name) = names.get(&tensor.name).filter(|name| **name != tensor.name) {
+                tensor.metadata.insert("tf2", "key", tensor.name.as_str());
+                tensor.metadata.insert("tf2", "name", name.as_str());
+            }
+        }
+        contents.checkpoint.rename(&names)?;
+    }
+    match options.list("activations") {
+        Some(names) => contents.checkpoint.specify(names).map_err(|error| error.field("activations")),
+        None => Ok(()),
+    }
+}
+
+/// Most data files kept open. A process may open only so many files, and a checkpoint may have many.
+const MAX_OPEN_FILES: usize = 16;
 
 struct Reader<'a> {
     input: &'a Input,
     index: &'a Index,
     limits: &'a Limits,
-    /// Names of the data files that hold anything.
+    /// Names of the data files that hold tensor data.
     files: Vec<String>,
-    /// Their numbers.
+    /// Numbers of these files by shard.
     ids: BTreeMap<u32, FileId>,
+    /// Open data files by shard.
     open: BTreeMap<u32, File>,
-    /// Elements with a length each, over all tensors: many tensors can lie in the same bytes.
+    /// Number of strings and variants in all tensors so far. Many tensors can share the same bytes.
     string_elements: u64,
-    /// Bytes of what is not left to the executor, and of what is held for each element, over all tensors.
+    /// Bytes read, and memory reserved for single elements, for all tensors so far.
     scanned: u64,
 }
 
 impl<'a> Reader<'a> {
     fn new(input: &'a Input, location: &Location, index: &'a Index, limits: &'a Limits) -> Self {
-        // Of no variants there are no bytes, but a checksum.
+        // Variants are read even if there are none, since their checksum must match.
         let is_read = |entry: &Entry| entry.size > 0 || entry.dtype == DType::Variant;
         let stored = index.entries.iter().filter(|(_, entry)| entry.slices.is_empty() && is_read(entry));
         let shards: BTreeSet<u32> = stored.map(|(_, entry)| entry.shard).collect();
@@ -168,22 +199,22 @@ impl<'a> Reader<'a> {
         let mut tensor = Tensor::new(name, entry.dtype, entry.shape.clone());
         let extents = match (entry.slices.is_empty(), entry.dtype.bytes().is_some()) {
             (true, true) => {
-                slices::check_size(entry)?;
-                self.extents(entry, [slices::run(entry)], None)?
+                entry.check_size()?;
+                self.extents(entry, [ByteRange::of_entry(entry)], None)?
             }
             (true, false) => {
-                let Elements { lengths, runs } = self.elements(entry)?;
+                let Elements { lengths, ranges } = self.elements(entry)?;
                 tensor.lengths = Some(lengths);
-                self.extents(entry, runs, None)?
+                self.extents(entry, ranges, None)?
             }
             (false, true) => {
                 let mut extents = Vec::with_capacity(entry.slices.len());
-                let slices = slices::of(self.index, key, entry)?;
+                let slices = slices::find(self.index, key, entry)?;
                 slices::check_cover(&entry.shape, slices.iter().map(|slice| &slice.region))?;
                 for slice in slices {
-                    slices::check_size(slice.entry).map_err(|error| error.offset(slice.entry.at))?;
-                    let run = [slices::run(slice.entry)];
-                    extents.extend(self.extents(slice.entry, run, Some(slice.region))?);
+                    slice.entry.check_size().map_err(|error| error.offset(slice.entry.at))?;
+                    let range = [ByteRange::of_entry(slice.entry)];
+                    extents.extend(self.extents(slice.entry, range, Some(slice.region))?);
                 }
                 extents
             }
@@ -194,114 +225,122 @@ impl<'a> Reader<'a> {
             }
         };
         let encoding = Encoding { endian: self.index.header.endian, ..Encoding::row_major(&tensor) };
-        // Its name is the key, once nothing else needs that.
+        // The placement gets the key as its name last, when the key can be moved.
         Ok((tensor, Placement::new(id, String::new(), extents, encoding)))
     }
 
-    /// Extents for runs of bytes in the entry's data file; none for a run without bytes.
+    /// Turns byte ranges of the entry's data file into extents, and skips empty ranges.
     fn extents(
         &self,
         entry: &Entry,
-        runs: impl IntoIterator<Item = Run>,
+        ranges: impl IntoIterator<Item = ByteRange>,
         region: Option<Region>,
     ) -> Result<Vec<Extent>> {
-        let runs = runs.into_iter().filter(|run| run.len > 0);
-        let extent = |run: Run| {
-            let file = self.ids.get(&entry.shard).copied().ok_or_else(|| Error::corrupt("no data file"))?;
-            let Run { offset, len, checksum } = run;
+        let ranges = ranges.into_iter().filter(|range| range.len > 0);
+        let extent = |range: ByteRange| {
+            let file = self.ids.get(&entry.shard).copied().ok_or_else(missing_file)?;
+            let ByteRange { offset, len, checksum } = range;
             Ok(Extent { file, offset, len, region: region.clone().map(Box::new), checksum })
         };
-        // Most tensors have one: what grows by itself begins with room for four.
+        // Most tensors have one extent; `collect` would reserve memory for four.
         let mut extents = Vec::with_capacity(1);
-        for run in runs {
-            extents.push(extent(run)?);
+        for range in ranges {
+            extents.push(extent(range)?);
         }
         Ok(extents)
     }
 
     fn elements(&mut self, entry: &Entry) -> Result<Elements> {
         self.string_elements = self.string_elements.saturating_add(entry.shape.elements());
-        // Before the file is opened: what cannot fit is wrong whether the data is here or not.
-        strings::check_room(entry)?;
+        // Before the data file is opened, so that an impossible size is an error even without the file.
+        strings::check_size(entry)?;
         self.limits.check(Limit::StringElements, self.string_elements)?;
         if entry.dtype == DType::Variant {
-            self.scan(entry.size)?;
-            self.hold_extents(entry)?;
+            self.count_scanned(entry.size)?;
+            self.reserve_extents(entry)?;
         }
         let endian = self.index.header.endian;
         let file = self.data(entry.shard)?;
         match entry.dtype {
-            DType::Variant => strings::variants(&file, entry, endian),
-            _ => strings::strings(&file, entry, endian),
+            DType::Variant => strings::read_variants(&file, entry, endian),
+            _ => strings::read_strings(&file, entry, endian),
         }
     }
 
     fn string_slices(&mut self, key: &[u8], entry: &Entry) -> Result<(Vec<u64>, Vec<Extent>)> {
-        slices::refuse_variants(entry)?;
-        self.hold_extents(entry)?;
-        let slices = slices::of(self.index, key, entry)?;
-        let mut parts = Vec::with_capacity(slices.len());
+        if entry.dtype == DType::Variant {
+            return Err(Error::unsupported("a variant tensor is stored in slices"));
+        }
+        self.reserve_extents(entry)?;
+        let slices = slices::find(self.index, key, entry)?;
+        let mut strings = Vec::with_capacity(slices.len());
         for slice in &slices {
             let elements = self.elements(slice.entry)?;
-            parts.push(Part { region: slice.region.clone(), elements });
+            strings.push(StringSlice { region: slice.region.clone(), elements });
         }
-        slices::check_cover(&entry.shape, parts.iter().map(|part| &part.region))?;
-        let shard = |number: usize| slices.get(number).map(|slice| slice.entry);
-        let missing = || Error::corrupt("a slice is not in the index");
-        let Joined { lengths, runs } = slices::join(&entry.shape, parts, |number, runs| {
-            self.scan(runs.iter().map(|run| run.len).sum())?;
-            let file = self.data(shard(number).ok_or_else(missing)?.shard)?;
-            strings::verify(&file, runs)
+        slices::check_cover(&entry.shape, strings.iter().map(|slice| &slice.region))?;
+        let slice_entry =
+            |number: usize| slices.get(number).map(|slice| slice.entry).ok_or_else(missing_file);
+        let JoinedStrings { lengths, ranges } = join(&entry.shape, strings, |number, ranges| {
+            self.count_scanned(ranges.iter().map(|range| range.len).sum())?;
+            let file = self.data(slice_entry(number)?.shard)?;
+            strings::verify(&file, ranges)
         })?;
-        let mut extents = Vec::with_capacity(runs.len());
-        for (number, run) in runs {
-            extents.extend(self.extents(shard(number).ok_or_else(missing)?, [run], None)?);
+        let mut extents = Vec::with_capacity(ranges.len());
+        for (number, range) in ranges {
+            extents.extend(self.extents(slice_entry(number)?, [range], None)?);
         }
         Ok((lengths, extents))
     }
 
-    /// Makes room for an extent for each element, as many as there can be.
-    fn hold_extents(&mut self, entry: &Entry) -> Result<()> {
-        self.scan(entry.shape.elements().saturating_mul(size_of::<Extent>() as u64))
+    /// Counts the memory that one extent for each element takes, which is the most there can be.
+    fn reserve_extents(&mut self, entry: &Entry) -> Result<()> {
+        self.count_scanned(entry.shape.elements().saturating_mul(size_of::<Extent>() as u64))
     }
 
-    /// Takes `bytes` from what may be read or held here.
-    fn scan(&mut self, bytes: u64) -> Result<()> {
+    /// Counts bytes that are read, or reserved, while the checkpoint is opened.
+    fn count_scanned(&mut self, bytes: u64) -> Result<()> {
         self.scanned = self.scanned.saturating_add(bytes);
         self.limits.check(Limit::HeaderBytes, self.scanned)
     }
 
-    /// A data file, kept open.
+    /// Opens a data file, and keeps it open.
     fn data(&mut self, shard: u32) -> Result<File> {
         if let Some(file) = self.open.get(&shard) {
             return Ok(file.clone());
         }
         let id = self.ids.get(&shard).and_then(|id| self.files.get(id.0));
-        let name = id.ok_or_else(|| Error::corrupt("no data file"))?;
+        let name = id.ok_or_else(missing_file)?;
         let file = self.input.file(name).map_err(|error| {
-            error.help("the lengths of strings lie in the data file: copy it beside the index")
+            error.help("the data file holds the lengths of strings: put it beside the index")
         })?;
-        // A process has few files to open, and a checkpoint may have many.
-        if self.open.len() >= MOST_OPEN {
+        if self.open.len() >= MAX_OPEN_FILES {
             self.open.clear();
         }
         self.open.insert(shard, file.clone());
         Ok(file)
     }
 
-    /// The bytes of the object graph, verified.
+    /// Reads and verifies the object graph.
     fn object_graph(&mut self, contents: &Contents) -> Result<Option<Vec<u8>>> {
         let position = self.index.find(OBJECT_GRAPH.as_bytes());
-        let Some((key, entry)) = position.and_then(|at| self.index.entries.get(at)) else { return Ok(None) };
-        let text = |tensor: &Tensor| tensor.dtype == DType::String && tensor.shape.rank() == 0;
-        let found = contents.checkpoint.tensor(OBJECT_GRAPH).filter(|(_, tensor)| text(tensor));
+        let Some((key, _)) = position.and_then(|at| self.index.entries.get(at)) else { return Ok(None) };
+        let is_scalar_string = |tensor: &Tensor| tensor.dtype == DType::String && tensor.shape.rank() == 0;
+        let found = contents.checkpoint.tensor(OBJECT_GRAPH).filter(|(_, tensor)| is_scalar_string(tensor));
         let placement = found.and_then(|(id, _)| contents.placements.get(id.0));
         let Some([extent]) = placement.map(|placement| &placement.extents[..]) else { return Ok(None) };
-        self.limits.check(Limit::HeaderBytes, extent.len).map_err(|error| error.tensor(names::shown(key)))?;
-        let file = self.data(entry.shard)?;
+        self.limits
+            .check(Limit::HeaderBytes, extent.len)
+            .map_err(|error| error.tensor(key_text::abbreviate(key)))?;
+        let shard = self.ids.iter().find(|(_, id)| **id == extent.file).map(|(shard, _)| *shard);
+        let file = self.data(shard.ok_or_else(missing_file)?)?;
         let checksum = extent.checksum.clone();
-        let mut run = [Run { offset: extent.offset, len: extent.len, checksum }];
-        strings::verify(&file, &mut run).map_err(|error| error.tensor(names::shown(key)))?;
+        let mut range = [ByteRange { offset: extent.offset, len: extent.len, checksum }];
+        strings::verify(&file, &mut range).map_err(|error| error.tensor(key_text::abbreviate(key)))?;
         file.bytes(extent.offset, extent.len).map(Some)
     }
+}
+
+fn missing_file() -> Error {
+    Error::defect("a tensor's data file was not registered")
 }

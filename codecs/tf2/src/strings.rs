@@ -1,32 +1,42 @@
-//! Tensors whose elements have a length each: strings and variants.
+//! Tensors whose elements vary in length: strings and variants.
 
 use crate::cursor::Cursor;
+use crate::errors::checksum_mismatch;
 use crate::format::{Entry, checksum, crc32c, mask, unmask};
-use crate::varint;
 use ckpt_api::{Checksum, ChecksumAlgorithm, DType, Endian, Error, File, Result};
+use prost::encoding::encode_varint;
 
-/// Where the elements of a tensor are.
+/// The lengths of a tensor's elements, and where the elements are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Elements {
-    /// Bytes of each element, row-major.
+    /// Length of each element in bytes, in row-major order.
     pub(crate) lengths: Vec<u64>,
-    /// The runs of bytes that hold them, in order; none is empty.
-    pub(crate) runs: Vec<Run>,
+    /// Byte ranges that hold the elements, in order; none is empty.
+    pub(crate) ranges: Vec<ByteRange>,
 }
 
-/// Bytes that hold elements, one after the other.
+/// A range of a data file that holds consecutive elements.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    /// First byte.
+pub(crate) struct ByteRange {
+    /// Offset of the first byte.
     pub(crate) offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) len: u64,
-    /// What they must sum to; `None` where that has been checked.
+    /// The stored checksum of the range; `None` if it has been verified.
     pub(crate) checksum: Option<Checksum>,
 }
 
-/// Reads and checks the lengths of a string tensor for which [`check_room`] holds; the bytes themselves are left to whoever reads them.
-pub(crate) fn strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elements> {
+impl ByteRange {
+    /// The range of an entry whose elements have a fixed size.
+    pub(crate) fn of_entry(entry: &Entry) -> Self {
+        ByteRange { offset: entry.offset, len: entry.size, checksum: Some(checksum(0, entry.crc)) }
+    }
+}
+
+/// Reads the lengths of a string tensor and verifies their checksum. Whoever reads the strings verifies theirs.
+///
+/// The caller has called [`check_size`].
+pub(crate) fn read_strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elements> {
     let elements = entry.shape.elements();
     let mut cursor = Cursor::new(file, entry.offset, entry.size)?;
     let mut lengths = Vec::with_capacity(usize::try_from(elements).unwrap_or(0));
@@ -38,35 +48,40 @@ pub(crate) fn strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elem
         lengths.push(length);
     }
     let at = cursor.position();
-    let stored = cursor.four()?;
+    let stored = cursor.four_bytes()?;
     let value = stored_u32(stored, endian);
     if value != mask(crc) {
-        let error = Error::corrupt("the checksum of the strings' lengths does not match");
-        return Err(mismatch(error, file, at, mask(crc), value));
+        let error =
+            checksum_mismatch("the checksum of the strings' lengths does not match", mask(crc), value);
+        return Err(error.file(file.name()).offset(at));
     }
     let crc = crc32c(crc, &stored);
     if total != cursor.remaining() {
-        return Err(Error::corrupt("the strings' lengths do not fit the stored size")
+        return Err(Error::corrupt("the lengths of the strings do not add up to the stored size")
             .file(file.name())
             .offset(entry.offset)
             .found(format!("strings of {total} bytes"))
-            .expected(format!("{} bytes, as the size of {} leaves", cursor.remaining(), entry.size)));
+            .expected(format!(
+                "{} bytes, which a stored size of {} leaves",
+                cursor.remaining(),
+                entry.size
+            )));
     }
-    let mut runs = Vec::new();
+    let mut ranges = Vec::new();
     if total == 0 {
         check_end(file, entry, crc)?;
     } else {
         let checksum = Some(checksum(crc, entry.crc));
-        runs.push(Run { offset: cursor.position(), len: total, checksum });
+        ranges.push(ByteRange { offset: cursor.position(), len: total, checksum });
     }
-    Ok(Elements { lengths, runs })
+    Ok(Elements { lengths, ranges })
 }
 
-/// What is stored before the strings of these lengths, and the checksum of what is hashed before them.
-pub(crate) fn table(lengths: impl Iterator<Item = u64>, endian: Endian) -> (Vec<u8>, u32) {
+/// Returns what is stored before strings of these lengths, and the unmasked CRC-32C of what is hashed before them.
+pub(crate) fn length_table(lengths: impl Iterator<Item = u64>, endian: Endian) -> (Vec<u8>, u32) {
     let (mut bytes, mut crc) = (Vec::new(), 0);
     for length in lengths {
-        varint::write(&mut bytes, length);
+        encode_varint(length, &mut bytes);
         crc = hash_length(crc, length, endian);
     }
     let stored = u32_bytes(mask(crc), endian);
@@ -74,19 +89,19 @@ pub(crate) fn table(lengths: impl Iterator<Item = u64>, endian: Endian) -> (Vec<
     (bytes, crc32c(crc, &stored))
 }
 
-/// The checksum of a variant tensor, from one element to the next.
+/// The running checksum of a variant tensor.
 pub(crate) struct VariantChecksum {
     endian: Endian,
     crc: u32,
 }
 
 impl VariantChecksum {
-    /// Of no elements.
+    /// Starts before the first element.
     pub(crate) fn new(endian: Endian) -> Self {
         VariantChecksum { endian, crc: 0 }
     }
 
-    /// Adds an element of `length` bytes that sum to `crc`; returns the four bytes stored after it.
+    /// Adds an element of `length` bytes whose unmasked CRC-32C is `crc`. Returns the four bytes stored after it.
     pub(crate) fn add(&mut self, length: u64, crc: u32) -> [u8; 4] {
         let before = hash_u64(self.crc, length, self.endian);
         let running = ChecksumAlgorithm::Crc32c.combine(before, crc, length);
@@ -95,72 +110,75 @@ impl VariantChecksum {
         stored
     }
 
-    /// As the entry has it.
+    /// Returns the checksum for the tensor's entry.
     pub(crate) fn finish(self) -> u32 {
         mask(self.crc)
     }
 }
 
-/// Reads and checks the lengths and the chain of checksums of a variant tensor, and that each element is a
-/// message; the rest is left to whoever reads the bytes.
-pub(crate) fn variants(file: &File, entry: &Entry, endian: Endian) -> Result<Elements> {
+/// Reads the lengths of a variant tensor, and checks that each element is a protobuf message and that the stored checksums
+/// follow from each other. Whoever reads the elements verifies theirs.
+///
+/// The caller has called [`check_size`].
+pub(crate) fn read_variants(file: &File, entry: &Entry, endian: Endian) -> Result<Elements> {
     let elements = entry.shape.elements();
     let mut cursor = Cursor::new(file, entry.offset, entry.size)?;
     let mut lengths = Vec::with_capacity(usize::try_from(elements).unwrap_or(0));
-    let (mut runs, mut crc) = (Vec::new(), 0);
+    let (mut ranges, mut crc) = (Vec::new(), 0);
     for _ in 0..elements {
         let length = cursor.varint()?;
         let seed = hash_u64(crc, length, endian);
         let offset = cursor.position();
         check_message(file, &mut cursor, length)?;
-        let stored = cursor.four()?;
+        let stored = cursor.four_bytes()?;
         let value = stored_u32(stored, endian);
         crc = crc32c(unmask(value), &stored);
         lengths.push(length);
         if length > 0 {
-            runs.push(Run { offset, len: length, checksum: Some(checksum(seed, value)) });
+            ranges.push(ByteRange { offset, len: length, checksum: Some(checksum(seed, value)) });
         } else if value != mask(seed) {
             return Err(wrong_checksum(file, offset, mask(seed), value));
         }
     }
     if cursor.remaining() > 0 {
-        return Err(Error::corrupt("the variants do not fill the stored size")
+        return Err(Error::corrupt("the variants end before the stored size does")
             .file(file.name())
             .offset(cursor.position())
             .found(format!("{} bytes left", cursor.remaining())));
     }
     check_end(file, entry, crc)?;
-    Ok(Elements { lengths, runs })
+    Ok(Elements { lengths, ranges })
 }
 
-/// Verifies runs now, for callers who will not read them whole.
-pub(crate) fn verify(file: &File, runs: &mut [Run]) -> Result<()> {
-    for run in runs {
-        let Some(checksum) = run.checksum.take() else { continue };
+/// Verifies the checksums of ranges that will not be read as a whole, and removes them.
+pub(crate) fn verify(file: &File, ranges: &mut [ByteRange]) -> Result<()> {
+    for range in ranges {
+        let Some(checksum) = range.checksum.take() else { continue };
         let mut running = checksum.start();
-        Cursor::new(file, run.offset, run.len)?.stream(|bytes| running.update(bytes))?;
+        Cursor::new(file, range.offset, range.len)?.stream(|bytes| running.update(bytes))?;
         if let Some(stored) = checksum.value.filter(|stored| *stored != running.finish()) {
-            return Err(wrong_checksum(file, run.offset, running.finish(), stored));
+            return Err(wrong_checksum(file, range.offset, running.finish(), stored));
         }
     }
     Ok(())
 }
 
-/// That the entry has bytes for as many lengths as it has elements.
-pub(crate) fn check_room(entry: &Entry) -> Result<()> {
+/// Checks that the entry has enough bytes for the lengths of its elements.
+pub(crate) fn check_size(entry: &Entry) -> Result<()> {
+    // At least a length of one byte each; a checksum after each variant, or after the lengths of strings.
     let (each, after) = if entry.dtype == DType::Variant { (5, 0) } else { (1, 4) };
     let elements = entry.shape.elements();
     let least = elements.checked_mul(each).and_then(|bytes| bytes.checked_add(after));
     if least.is_none_or(|least| least > entry.size) {
-        return Err(Error::corrupt("the stored size is too small for the elements' lengths")
+        return Err(Error::corrupt("the stored size is too small for the lengths of the elements")
             .field("size")
             .found(format!("{} bytes", entry.size))
-            .expected(format!("room for {elements} elements")));
+            .expected(format!("enough bytes for {elements} elements")));
     }
     Ok(())
 }
 
-/// A length is hashed as 32 bits, and only where that is too few as 64.
+/// Hashes a string's length: as 32 bits if it fits, else as 64.
 fn hash_length(crc: u32, length: u64, endian: Endian) -> u32 {
     match (u32::try_from(length), endian) {
         (Ok(length), Endian::Little) => crc32c(crc, &length.to_le_bytes()),
@@ -198,26 +216,19 @@ fn check_end(file: &File, entry: &Entry, crc: u32) -> Result<()> {
 }
 
 fn wrong_checksum(file: &File, offset: u64, computed: u32, stored: u32) -> Error {
-    mismatch(Error::corrupt("the checksum does not match"), file, offset, computed, stored)
-}
-
-fn mismatch(error: Error, file: &File, offset: u64, computed: u32, stored: u32) -> Error {
-    error
+    checksum_mismatch("the checksum of the tensor's elements does not match", computed, stored)
         .file(file.name())
         .offset(offset)
-        .found(format!("{computed:#010x} computed"))
-        .expected(format!("{stored:#010x} stored"))
-        .help("the file was damaged: copy it again")
 }
 
-/// That `length` bytes are fields of a message, one after the other, without reading what they hold.
+/// Checks that the next `length` bytes are fields of a protobuf message, without reading their values.
 fn check_message(file: &File, cursor: &mut Cursor, length: u64) -> Result<()> {
     let start = cursor.position();
     let broken = || {
-        Error::corrupt("an element of a variant tensor is no VariantTensorDataProto")
+        Error::corrupt("an element of a variant tensor is not a VariantTensorDataProto")
             .file(file.name())
             .offset(start)
-            .found(format!("{length} bytes that are no such message"))
+            .found(format!("{length} bytes that are not a protobuf message"))
     };
     let end = start.checked_add(length).filter(|_| length <= cursor.remaining()).ok_or_else(broken)?;
     while cursor.position() < end {

@@ -1,20 +1,19 @@
-//! Sorted string tables: blocks of prefix-compressed entries, found through an index block.
+//! Reads sorted string tables: blocks of prefix-compressed entries, which an index block lists.
 
+use crate::errors::{COPY_AGAIN, checksum_mismatch};
 use crate::format::{FOOTER_LEN, MAGIC, TRAILER_LEN, crc32c, mask};
-use crate::names::shown;
-use crate::varint::{varint32, varint64};
+use crate::key_text::abbreviate;
 use ckpt_api::{Error, File, Limit, Limits, Repair, Result};
-use nom::bytes::complete::take;
-use nom::{IResult, Parser};
+use prost::encoding::decode_varint;
 
-/// Calls `visit` with every key, value and the file offset of the entry's block, in order; every block is
-/// reached through the index and checked.
+/// Calls `visit` with the key, value and file offset of each entry, in order. Reads each block that the index lists, and
+/// verifies its checksum.
 ///
-/// With `lenient`, restart points and separators, which a sequential reading does not need, may be wrong; the
-/// result says what was.
+/// Restart points and separators must be right, although reading in sequence does not need them; with `lenient`, wrong ones
+/// are returned as repairs instead.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Corrupt`], [`ckpt_api::Kind::Limit`], [`ckpt_api::Kind::Io`], and those of `visit`.
+/// [`ckpt_api::Kind::Corrupt`], [`ckpt_api::Kind::Limit`], [`ckpt_api::Kind::Io`], and the errors of `visit`.
 pub(crate) fn scan(
     file: &File,
     limits: &Limits,
@@ -23,30 +22,32 @@ pub(crate) fn scan(
 ) -> Result<Vec<Repair>> {
     let mut scan = Scan { file, limits, lenient, repairs: Vec::new() };
     let blocks = scan.index(footer(file)?)?;
-    let (mut last, mut before, mut end) = (None, None, 0);
-    for Indexed { separator, handle } in &blocks {
-        // Else a few bytes could have the same block read again and again.
+    let (mut last, mut previous, mut end) = (None, None, 0);
+    for BlockRef { separator, handle } in &blocks {
+        // Otherwise a few bytes could have the same block read many times.
         if handle.offset < end {
             return Err(overlapping(file, handle.offset, end));
         }
         end = handle.offset.saturating_add(handle.size);
         let block = scan.block(*handle)?;
-        let mut first = true;
+        let mut is_first = true;
         scan.entries(&block, &mut last, |key, value, at| {
-            if std::mem::take(&mut first) && before.is_some_and(|before: &Vec<u8>| key <= &before[..]) {
+            if std::mem::take(&mut is_first)
+                && previous.is_some_and(|previous: &Vec<u8>| key <= &previous[..])
+            {
                 return Err(misplaced(file, at, key));
             }
             visit(key, value, at)
         })?;
         if let Some(key) = last.as_ref().filter(|last| *last > separator) {
-            scan.mend(misplaced(file, handle.offset, key), "a block's keys lie past the index's separator")?;
+            scan.repair(misplaced(file, handle.offset, key), "the keys of a block exceed its separator")?;
         }
-        before = Some(separator);
+        previous = Some(separator);
     }
     Ok(scan.repairs)
 }
 
-/// Whether the file ends as a table does.
+/// Whether the file ends with the magic number of a table.
 pub(crate) fn has_magic(file: &File) -> Result<bool> {
     let Some(offset) = file.len().checked_sub(FOOTER_LEN) else { return Ok(false) };
     let mut bytes = [0; 8];
@@ -54,9 +55,9 @@ pub(crate) fn has_magic(file: &File) -> Result<bool> {
     Ok(u64::from_le_bytes(bytes) == MAGIC)
 }
 
-/// Whether the file begins as the index of a bundle does: with an entry under the empty key that begins with a number
-/// of data files.
-pub(crate) fn begins(file: &File) -> Result<bool> {
+/// Whether the file begins like the index of a bundle: with an entry whose key is empty and whose value begins with a
+/// number of data files.
+pub(crate) fn begins_with_header(file: &File) -> Result<bool> {
     const NUM_SHARDS: u8 = 0x08;
     let mut bytes = [0; 4];
     let len = file.len().min(4) as usize;
@@ -66,58 +67,62 @@ pub(crate) fn begins(file: &File) -> Result<bool> {
 }
 
 fn overlapping(file: &File, offset: u64, end: u64) -> Error {
-    Error::corrupt("a block of the index begins before the end of the block before it")
+    Error::corrupt("a block of the index starts before the previous block ends")
         .file(file.name())
         .offset(offset)
         .found(format!("offset {offset}"))
         .expected(format!("at least {end}"))
-        .help("the file was damaged: copy it again")
+        .help(COPY_AGAIN)
 }
 
 fn misplaced(file: &File, at: u64, key: &[u8]) -> Error {
-    Error::corrupt("a key lies in a block where the index would not look for it")
+    Error::corrupt("a key is in a block where the index does not look for it")
         .file(file.name())
         .offset(at)
-        .tensor(shown(key))
-        .help(LENIENT)
+        .tensor(abbreviate(key))
+        .help(LENIENT_HELP)
 }
 
+/// Offset and length of a block, without its trailer.
 #[derive(Clone, Copy, Debug)]
 struct Handle {
     offset: u64,
     size: u64,
 }
 
-fn handle(input: &[u8]) -> IResult<&[u8], Handle> {
-    let (rest, (offset, size)) = (varint64, varint64).parse(input)?;
-    Ok((rest, Handle { offset, size }))
+impl Handle {
+    fn take(rest: &mut &[u8]) -> Option<Self> {
+        Some(Handle { offset: decode_varint(rest).ok()?, size: decode_varint(rest).ok()? })
+    }
 }
 
-/// The handle of the index block.
+/// Reads the footer, and returns the handle of the index block.
 fn footer(file: &File) -> Result<Handle> {
     if !has_magic(file)? {
-        return Err(without_footer(file)?);
+        return Err(missing_footer(file)?);
     }
     let offset = file.len() - FOOTER_LEN;
     let bytes = file.bytes(offset, FOOTER_LEN)?;
-    let handles = (handle, handle).parse(&bytes);
-    match handles {
-        Ok((_, (_, index))) => Ok(index),
-        Err(_) => Err(Error::corrupt("the footer names no index block").file(file.name()).offset(offset)),
-    }
+    let mut rest = &bytes[..];
+    let index = Handle::take(&mut rest).and_then(|_metaindex| Handle::take(&mut rest));
+    index.ok_or_else(|| {
+        Error::corrupt("the footer does not contain the location of the index block")
+            .file(file.name())
+            .offset(offset)
+    })
 }
 
-/// What to say of a file that does not end with a footer.
-fn without_footer(file: &File) -> Result<Error> {
+/// Returns the error for a file that does not end with a footer.
+fn missing_footer(file: &File) -> Result<Error> {
     let tail = file.len().min(8);
     let last = file.bytes(file.len() - tail, tail)?;
     let last = last.iter().rev().fold(String::from("0x"), |text, byte| format!("{text}{byte:02x}"));
-    let error = match begins(file)? {
+    let error = match begins_with_header(file)? {
         true => Error::corrupt("the TensorFlow index is cut short: its footer is missing").help(
-            "copy PREFIX.index again from where it was written; without its end nothing says where tensors lie",
+            "copy PREFIX.index again from where it was written: without its footer, nothing in it can be located",
         ),
-        false => Error::corrupt("the index does not end as a table does")
-            .help("the file is cut short or is no TensorFlow index: copy it again"),
+        false => Error::corrupt("the index does not end like a table")
+            .help("the file is cut short, or not a TensorFlow index: copy it again"),
     };
     let found = match tail {
         0 => "no bytes".to_owned(),
@@ -130,8 +135,8 @@ fn without_footer(file: &File) -> Result<Error> {
         .expected(format!("a footer of {FOOTER_LEN} bytes that ends with {MAGIC:#018x}")))
 }
 
-/// A block as the index has it: no key of it is greater than the separator.
-struct Indexed {
+/// A block that the index lists. None of its keys is greater than the separator.
+struct BlockRef {
     separator: Vec<u8>,
     handle: Handle,
 }
@@ -151,26 +156,29 @@ struct Block {
 }
 
 impl Block {
-    /// Where in the file a byte of the contents is, as near as can be said.
-    fn at(&self, position: usize) -> u64 {
+    /// Returns the file offset of a byte of the contents; of the block, if it is compressed.
+    fn file_offset(&self, position: usize) -> u64 {
         if self.compressed { self.offset } else { self.offset.saturating_add(position as u64) }
     }
 }
 
 impl Scan<'_> {
-    /// The blocks that the index block lists.
-    fn index(&mut self, at: Handle) -> Result<Vec<Indexed>> {
+    /// Reads the index block.
+    fn index(&mut self, at: Handle) -> Result<Vec<BlockRef>> {
         let (file, limits) = (self.file, self.limits);
         let (mut blocks, mut bytes) = (Vec::new(), 0u64);
         let index = self.block(at)?;
-        self.entries(&index, &mut None, |separator, value, at| {
-            let (_, handle) = handle(value)
-                .map_err(|_| Error::corrupt("the index names no block").file(file.name()).offset(at))?;
-            // Shared prefixes make them longer in memory than in the file.
+        self.entries(&index, &mut None, |separator, mut value, at| {
+            let handle = Handle::take(&mut value).ok_or_else(|| {
+                Error::corrupt("an entry of the index block does not locate a block")
+                    .file(file.name())
+                    .offset(at)
+            })?;
+            // Separators with shared prefixes take more memory than space in the file.
             bytes = bytes.saturating_add(separator.len() as u64);
             limits.check(Limit::HeaderBytes, bytes)?;
             limits.check(Limit::Tensors, blocks.len() as u64 + 1)?;
-            blocks.push(Indexed { separator: separator.to_vec(), handle });
+            blocks.push(BlockRef { separator: separator.to_vec(), handle });
             Ok(())
         })?;
         Ok(blocks)
@@ -181,7 +189,7 @@ impl Scan<'_> {
         let corrupt = |message: &str| Error::corrupt(message).file(self.file.name()).offset(offset);
         let end = offset.checked_add(size).and_then(|end| end.checked_add(TRAILER_LEN));
         if end.is_none_or(|end| end > self.file.len() - FOOTER_LEN) {
-            return Err(corrupt("a block lies outside the file")
+            return Err(corrupt("a block reaches past the end of the table")
                 .found(format!("{size} bytes"))
                 .expected(format!("an end before the footer of a file of {} bytes", self.file.len())));
         }
@@ -193,15 +201,14 @@ impl Scan<'_> {
         let stored = trailer.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte));
         let computed = mask(crc32c(0, &bytes));
         if stored != computed {
-            return Err(corrupt("a block of the index has a wrong checksum")
-                .found(format!("{computed:#010x} computed"))
-                .expected(format!("{stored:#010x} stored"))
-                .help("the file was damaged: copy it again"));
+            let error =
+                checksum_mismatch("the checksum of a block of the index does not match", computed, stored);
+            return Err(error.file(self.file.name()).offset(offset));
         }
         match bytes.pop() {
             Some(0) => Ok(Block { offset, compressed: false, contents: bytes }),
             Some(1) => Ok(Block { offset, compressed: true, contents: self.decompress(offset, &bytes)? }),
-            kind => Err(Error::unsupported("a block is compressed in an unknown way")
+            kind => Err(Error::unsupported("a block has an unknown compression")
                 .file(self.file.name())
                 .offset(offset + size)
                 .found(kind.map_or_else(String::new, |kind| kind.to_string()))
@@ -210,21 +217,21 @@ impl Scan<'_> {
     }
 
     fn decompress(&self, offset: u64, bytes: &[u8]) -> Result<Vec<u8>> {
-        // Three bytes of snappy make at most 64.
-        const MOST: usize = 64;
+        // Snappy decompresses three bytes to at most 64.
+        const MAX_RATIO: usize = 64;
         let corrupt = |found: String| {
             let error = Error::corrupt("a compressed block cannot be decompressed");
             error.file(self.file.name()).offset(offset).found(found)
         };
         let claimed = snap::raw::decompress_len(bytes).map_err(|error| corrupt(error.to_string()))?;
-        if claimed > bytes.len().saturating_mul(MOST) {
-            return Err(corrupt(format!("{} bytes that claim to be {claimed}", bytes.len())));
+        if claimed > bytes.len().saturating_mul(MAX_RATIO) {
+            return Err(corrupt(format!("{} bytes that claim to decompress to {claimed}", bytes.len())));
         }
         self.limits.check(Limit::BlockBytes, claimed as u64).map_err(|error| error.file(self.file.name()))?;
         snap::raw::Decoder::new().decompress_vec(bytes).map_err(|error| corrupt(error.to_string()))
     }
 
-    /// Walks a block. `last` is the key before the first, and afterwards the last.
+    /// Calls `visit` with the entries of a block. `last` is the last key of the previous block, and becomes that of this one.
     fn entries(
         &mut self,
         block: &Block,
@@ -232,8 +239,9 @@ impl Scan<'_> {
         mut visit: impl FnMut(&[u8], &[u8], u64) -> Result<()>,
     ) -> Result<()> {
         let name = self.file.name().to_owned();
-        let corrupt =
-            |message: &str, position: usize| Error::corrupt(message).file(&name).offset(block.at(position));
+        let corrupt = |message: &str, position: usize| {
+            Error::corrupt(message).file(&name).offset(block.file_offset(position))
+        };
         let (entries, restarts) = self.split(block)?;
         let mut expected = restarts.iter().copied().peekable();
         let mut rest = entries;
@@ -241,19 +249,22 @@ impl Scan<'_> {
         let mut first = true;
         while !rest.is_empty() {
             let position = entries.len() - rest.len();
-            let (tail, Stored { shared, suffix, value }) =
-                entry(rest).map_err(|_| corrupt("an entry reaches past its block", position))?;
-            let shared = usize::try_from(shared).unwrap_or(usize::MAX);
+            let RawEntry { shared, suffix, value } = RawEntry::take(&mut rest).ok_or_else(|| {
+                corrupt("an entry has an invalid length or reaches past the end of its block", position)
+            })?;
             if shared > key.len() {
-                return Err(corrupt("an entry shares more of its key than the key before has", position)
-                    .found(shared.to_string())
-                    .expected(format!("at most {}", key.len())));
+                return Err(corrupt(
+                    "an entry shares more bytes with the previous key than that has",
+                    position,
+                )
+                .found(shared.to_string())
+                .expected(format!("at most {}", key.len())));
             }
-            let restarts_here = expected.next_if(|at| u32::try_from(position) == Ok(*at)).is_some();
-            if (first && !restarts_here) || (restarts_here && shared != 0) {
-                self.mend(
+            let is_restart = expected.next_if(|at| u32::try_from(position) == Ok(*at)).is_some();
+            if (first && !is_restart) || (is_restart && shared != 0) {
+                self.repair(
                     bad_restart(corrupt(WRONG_RESTART, position)),
-                    "a restart point is missing or shares a key",
+                    "a restart point is missing, or its entry shares bytes with the previous key",
                 )?;
             }
             let follows = match first {
@@ -263,25 +274,22 @@ impl Scan<'_> {
             key.truncate(shared);
             key.extend_from_slice(suffix);
             if !follows {
-                return Err(
-                    corrupt("the keys are not in order, or one is there twice", position).tensor(shown(&key))
-                );
+                return Err(corrupt("the keys are not in ascending order", position).tensor(abbreviate(&key)));
             }
-            visit(&key, value, block.at(position))?;
+            visit(&key, value, block.file_offset(position))?;
             first = false;
-            rest = tail;
         }
         if !first {
             if let Some(restart) = expected.next() {
                 let error = bad_restart(corrupt(WRONG_RESTART, entries.len())).found(restart.to_string());
-                self.mend(error, "a restart point lies at no entry")?;
+                self.repair(error, "a restart point is not the offset of an entry")?;
             }
             *last = Some(key);
         }
         Ok(())
     }
 
-    /// The entries' bytes and the restart points after them.
+    /// Splits a block into the bytes of its entries and its restart points.
     fn split<'b>(&self, block: &'b Block) -> Result<(&'b [u8], Vec<u32>)> {
         let corrupt = |message: &str| {
             let error = Error::corrupt(message).file(self.file.name()).offset(block.offset);
@@ -290,26 +298,26 @@ impl Scan<'_> {
         let (rest, count) = block
             .contents
             .split_last_chunk::<4>()
-            .ok_or_else(|| corrupt("a block is too short for its number of restart points"))?;
+            .ok_or_else(|| corrupt("a block is too short for the number of its restart points"))?;
         let count = u32::from_le_bytes(*count);
         if count == 0 {
             return Err(corrupt("a block has no restart point"));
         }
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(4));
         let split = bytes.and_then(|bytes| rest.len().checked_sub(bytes));
-        let split = split.ok_or_else(|| corrupt("a block has more restart points than bytes"))?;
+        let split = split.ok_or_else(|| corrupt("a block is too short for its restart points"))?;
         let (entries, restarts) = rest.split_at(split);
         let (restarts, _) = restarts.as_chunks::<4>();
         Ok((entries, restarts.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()))
     }
 
-    /// An error, or under `lenient` a repair.
-    fn mend(&mut self, error: Error, detail: &str) -> Result<()> {
+    /// Returns the error or, if `lenient`, records a repair.
+    fn repair(&mut self, error: Error, detail: &str) -> Result<()> {
         if !self.lenient {
             return Err(error);
         }
         let subject = self.file.name().to_owned();
-        let detail = format!("{detail}; read in sequence instead");
+        let detail = format!("{detail}; the entries were read in sequence instead");
         if !self.repairs.iter().any(|repair| repair.detail == detail) {
             self.repairs.push(Repair { subject, detail });
         }
@@ -317,25 +325,29 @@ impl Scan<'_> {
     }
 }
 
-/// Its last restart point lies past the last entry, and its separator is empty.
-const LENIENT: &str = "Swift for TensorFlow writes such an index for 15 tensors (31, 47, …); --set lenient=true reads it in sequence";
+/// In such an index, the last restart point is past the last entry, and the separator is empty.
+const LENIENT_HELP: &str = "Swift for TensorFlow writes such an index for 15 tensors (31, 47, …); --set lenient=true reads it in sequence";
 
 const WRONG_RESTART: &str = "a restart point of a block is wrong";
 
 fn bad_restart(error: Error) -> Error {
-    error.expected("the offset of an entry that shares nothing with the key before").help(LENIENT)
+    error.expected("the offset of an entry that shares no bytes with the previous key").help(LENIENT_HELP)
 }
 
-/// An entry as stored: how much of the key before it shares, the rest of its own, and its value.
-struct Stored<'a> {
-    shared: u32,
+/// An entry as stored: the number of bytes that its key shares with the previous key, the rest of the key, and the value.
+struct RawEntry<'a> {
+    shared: usize,
     suffix: &'a [u8],
     value: &'a [u8],
 }
 
-fn entry(input: &[u8]) -> IResult<&[u8], Stored<'_>> {
-    let (rest, (shared, unshared, len)) = (varint32, varint32, varint32).parse(input)?;
-    let (rest, suffix) = take(unshared)(rest)?;
-    let (rest, value) = take(len)(rest)?;
-    Ok((rest, Stored { shared, suffix, value }))
+impl<'a> RawEntry<'a> {
+    fn take(rest: &mut &'a [u8]) -> Option<Self> {
+        let mut number = || usize::try_from(u32::try_from(decode_varint(rest).ok()?).ok()?).ok();
+        let (shared, suffix, value) = (number()?, number()?, number()?);
+        let (suffix, tail) = rest.split_at_checked(suffix)?;
+        let (value, tail) = tail.split_at_checked(value)?;
+        *rest = tail;
+        Some(RawEntry { shared, suffix, value })
+    }
 }

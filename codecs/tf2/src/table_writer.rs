@@ -1,48 +1,49 @@
-//! Writing sorted string tables, byte for byte as TensorFlow writes them.
+//! Writes sorted string tables, byte for byte as TensorFlow writes them.
 
-use crate::format::{FOOTER_LEN, MAGIC, crc32c, mask};
-use crate::varint;
+use crate::format::{FOOTER_LEN, Header, MAGIC, crc32c, mask};
+use ckpt_api::Endian;
+use prost::encoding::encode_varint;
 
-/// A block is ended when it takes this many bytes.
+/// A block ends when it reaches this size, in bytes.
 const BLOCK_SIZE: usize = 262_144;
-/// Before an entry this large, the block is ended early.
-const OVERLY_LARGE: usize = 2 * BLOCK_SIZE;
-/// Entries from one whole key to the next.
+/// A block ends early before an entry of this size, in bytes.
+const LARGE_ENTRY: usize = 2 * BLOCK_SIZE;
+/// Number of entries between restart points, whose keys are stored whole.
 const RESTART_INTERVAL: usize = 16;
-/// The same in the block that lists the blocks.
+/// The same, in the index block.
 const INDEX_RESTART_INTERVAL: usize = 1;
 
 /// How blocks are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
-    /// Not at all.
+    /// Uncompressed.
     None,
-    /// Raw snappy, where that saves more than an eighth.
+    /// Raw snappy, for blocks where it saves more than an eighth.
     Snappy,
 }
 
-/// Takes entries in the order of their keys and gives the bytes of the file.
+/// A writer of a table, which takes the entries in the order of their keys.
 pub(crate) struct TableWriter {
-    /// The bytes of the file after those that were cleared.
+    /// The finished bytes of the file that were not discarded.
     file: Vec<u8>,
-    /// How many were cleared.
-    cleared: u64,
+    /// Number of bytes that were discarded.
+    discarded: u64,
     compression: Compression,
     block: BlockWriter,
     index: BlockWriter,
-    /// Where the block lies that was ended last; its entry in the index waits for the key that follows.
+    /// The last finished block. Its entry in the index depends on the next key.
     pending: Option<Handle>,
 }
 
-/// Where a block lies and how long it is, as the index and the footer have it.
+/// The encoded offset and length of a block.
 type Handle = Vec<u8>;
 
 impl TableWriter {
-    /// A table without entries.
+    /// Starts an empty table.
     pub(crate) fn new(compression: Compression) -> Self {
         TableWriter {
             file: Vec::new(),
-            cleared: 0,
+            discarded: 0,
             compression,
             block: BlockWriter::new(RESTART_INTERVAL),
             index: BlockWriter::new(INDEX_RESTART_INTERVAL),
@@ -50,9 +51,16 @@ impl TableWriter {
         }
     }
 
-    /// Adds an entry, whose key must be greater than all before.
+    /// Starts the table of an index, which begins with the header.
+    pub(crate) fn of_index(shards: u32, endian: Endian, compression: Compression) -> Self {
+        let mut table = TableWriter::new(compression);
+        table.add(&[], &Header::encode(shards, endian));
+        table
+    }
+
+    /// Adds an entry. Its key must be greater than all previous ones.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) {
-        if key.len() + value.len() >= OVERLY_LARGE {
+        if key.len() + value.len() >= LARGE_ENTRY {
             self.flush();
         }
         if let Some(handle) = self.pending.take() {
@@ -64,18 +72,18 @@ impl TableWriter {
         }
     }
 
-    /// The bytes of the file since the last [`TableWriter::clear_made`], as far as they are made: whole blocks, or none.
-    pub(crate) fn made(&self) -> &[u8] {
+    /// Returns the finished blocks since the last [`TableWriter::discard_finished`].
+    pub(crate) fn finished(&self) -> &[u8] {
         &self.file
     }
 
-    /// Forgets what was made: the next bytes take its room.
-    pub(crate) fn clear_made(&mut self) {
-        self.cleared += self.file.len() as u64;
+    /// Discards the finished blocks, so that the next ones reuse their memory.
+    pub(crate) fn discard_finished(&mut self) {
+        self.discarded += self.file.len() as u64;
         self.file.clear();
     }
 
-    /// The file, or what of it was not cleared.
+    /// Finishes the table, and returns the bytes that were not discarded.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.flush();
         let metaindex = self.write(&BlockWriter::new(RESTART_INTERVAL).finish());
@@ -106,8 +114,8 @@ impl TableWriter {
         let kind = u8::from(compressed.is_some());
         self.file.extend(compressed.as_deref().unwrap_or(contents));
         let mut handle = Vec::new();
-        varint::write(&mut handle, self.cleared + start as u64);
-        varint::write(&mut handle, (self.file.len() - start) as u64);
+        encode_varint(self.discarded + start as u64, &mut handle);
+        encode_varint((self.file.len() - start) as u64, &mut handle);
         self.file.push(kind);
         let crc = crc32c(0, self.file.get(start..).unwrap_or_default());
         self.file.extend(mask(crc).to_le_bytes());
@@ -123,60 +131,66 @@ impl TableWriter {
     }
 }
 
-/// The entries of one block, each without what its key shares with the key before.
+/// A writer of one block. Each entry omits the bytes that its key shares with the previous key.
 struct BlockWriter {
     interval: usize,
     entries: Vec<u8>,
     restarts: Vec<u32>,
-    /// Entries since the last whole key.
-    since: usize,
-    /// The last key, of an earlier block if this one is empty.
+    /// Number of entries since the last restart point.
+    since_restart: usize,
+    /// The last key; that of the previous block if this one is empty.
     last_key: Vec<u8>,
 }
 
 impl BlockWriter {
     fn new(interval: usize) -> Self {
-        BlockWriter { interval, entries: Vec::new(), restarts: vec![0], since: 0, last_key: Vec::new() }
+        BlockWriter {
+            interval,
+            entries: Vec::new(),
+            restarts: vec![0],
+            since_restart: 0,
+            last_key: Vec::new(),
+        }
     }
 
     fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Begins the next block in the memory of the last.
+    /// Starts the next block in the memory of the last one.
     fn begin(&mut self, mut last: Vec<u8>) {
         last.clear();
         self.entries = last;
         self.restarts.truncate(1);
-        self.since = 0;
+        self.since_restart = 0;
     }
 
-    /// Bytes of the contents.
+    /// Returns the size of the contents, in bytes.
     fn size(&self) -> usize {
         self.entries.len() + (self.restarts.len() + 1) * size_of::<u32>()
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) {
-        if self.since == self.interval {
+        if self.since_restart == self.interval {
             self.restarts.push(offset(self.entries.len()));
-            self.since = 0;
+            self.since_restart = 0;
         }
-        let shared = match self.since {
+        let shared = match self.since_restart {
             0 => 0,
             _ => common_prefix(&self.last_key, key),
         };
         let suffix = key.get(shared..).unwrap_or_default();
         for number in [shared, suffix.len(), value.len()] {
-            varint::write(&mut self.entries, number as u64);
+            encode_varint(number as u64, &mut self.entries);
         }
         self.entries.extend(suffix);
         self.entries.extend(value);
         self.last_key.truncate(shared);
         self.last_key.extend(suffix);
-        self.since += 1;
+        self.since_restart += 1;
     }
 
-    /// The contents, without which the block is empty.
+    /// Takes the contents, and leaves the block empty.
     fn finish(&mut self) -> Vec<u8> {
         let mut contents = std::mem::take(&mut self.entries);
         for restart in &self.restarts {
@@ -187,7 +201,7 @@ impl BlockWriter {
     }
 }
 
-/// A block has one entry that is larger than others, and no entry is as large as this.
+/// Only the last entry of a block can exceed the block size, and no entry is as large as 4 GiB.
 fn offset(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -196,7 +210,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// A short key that is at least `last` and less than `next`.
+/// Returns a short key that is at least `last` and less than `next`.
 fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let shared = common_prefix(last, next);
     match (last.get(..shared), last.get(shared), next.get(shared)) {
@@ -207,7 +221,7 @@ fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A short key that is at least `last`.
+/// Returns a short key that is at least `last`.
 fn successor(last: &[u8]) -> Vec<u8> {
     let at = last.iter().position(|byte| *byte != u8::MAX);
     match at.and_then(|at| Some((last.get(..at)?, last.get(at)?))) {
@@ -221,6 +235,7 @@ mod tests {
     use super::*;
     use crate::table;
     use ckpt_api::{Input, Limits};
+    use prost::encoding::decode_varint;
     use std::collections::BTreeMap;
 
     fn write(entries: &[(Vec<u8>, Vec<u8>)], compression: Compression) -> Vec<u8> {
@@ -229,7 +244,7 @@ mod tests {
         writer.finish()
     }
 
-    /// The entries that a reader finds, with the offsets of their blocks' last bytes told apart by `at`.
+    /// Reads the entries of a table.
     fn read(table: Vec<u8>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let input = Input::memory("t", BTreeMap::from([("t".to_owned(), table)]));
         let mut found = Vec::new();
@@ -241,15 +256,13 @@ mod tests {
         found
     }
 
-    /// Offsets and sizes of the blocks that the index lists.
+    /// Returns the separators of the blocks that the index lists.
     fn separators(table: &[u8]) -> Vec<Vec<u8>> {
         let footer = &table[table.len() - 48..];
         let mut numbers = Vec::new();
         let mut rest = footer;
         for _ in 0..4 {
-            let (tail, number) = varint::varint64(rest).unwrap();
-            numbers.push(usize::try_from(number).unwrap());
-            rest = tail;
+            numbers.push(usize::try_from(decode_varint(&mut rest).unwrap()).unwrap());
         }
         let mut block = &table[numbers[2]..][..numbers[3]];
         let count = u32::from_le_bytes(block[block.len() - 4..].try_into().unwrap());
@@ -268,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_separator_is_cut_after_the_first_byte_that_can_be_raised() {
+    fn a_separator_ends_with_the_first_byte_that_can_be_incremented() {
         assert_eq!(separator(b"abcx", b"abfz"), b"abd");
         assert_eq!(separator(b"abcx", b"abdz"), b"abcx");
         assert_eq!(separator(b"ab", b"abc"), b"ab");
@@ -278,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_successor_is_cut_after_the_first_byte_that_can_be_raised() {
+    fn a_successor_ends_with_the_first_byte_that_can_be_incremented() {
         assert_eq!(successor(b"abc"), b"b");
         assert_eq!(successor(b"\xff\xffab"), b"\xff\xffb");
         assert_eq!(successor(b"\xff\xff"), b"\xff\xff");
@@ -295,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_block_ends_with_the_entry_that_fills_it() {
-        // Three bytes of numbers (the value's length takes three), a key of one, restarts and their count.
+        // Lengths take five bytes (that of the value three), the key one, the restart point and the count eight.
         let filling = BLOCK_SIZE - 5 - 1 - 8;
         for (len, blocks) in [(filling, 2), (filling - 1, 1)] {
             let entries = [entry("a", len), entry("c", 1)];
@@ -306,8 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_two_blocks_or_more_lies_alone() {
-        for (len, expected) in [(OVERLY_LARGE - 1, 2), (OVERLY_LARGE - 2, 1)] {
+    fn an_entry_of_two_block_sizes_has_its_own_block() {
+        for (len, expected) in [(LARGE_ENTRY - 1, 2), (LARGE_ENTRY - 2, 1)] {
             let entries = [entry("a", 1), entry("b", len)];
             let table = write(&entries, Compression::None);
             assert_eq!(separators(&table).len(), expected, "{len}");
@@ -316,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sixteenth_key_is_whole() {
+    fn every_sixteenth_key_is_stored_whole() {
         let entries: Vec<_> = (0..33).map(|i| entry(&format!("key{i:02}"), 0)).collect();
         let table = write(&entries, Compression::None);
         let whole = table.windows(5).filter(|window| window.starts_with(b"key")).count();
@@ -325,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_kept_compressed_only_if_that_saves_more_than_an_eighth() {
+    fn a_block_is_compressed_only_if_that_saves_more_than_an_eighth() {
         let writer = TableWriter::new(Compression::Snappy);
         let noise = |len: usize| -> Vec<u8> {
             let mut state = 1u32;

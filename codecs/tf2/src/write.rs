@@ -1,87 +1,87 @@
-//! Writing: where everything goes, and the index once its checksums are known.
+//! Writing: places a checkpoint's tensors in files, and writes the index when the checksums are known.
 
-mod draft;
+mod data_entry;
+mod entries;
 mod layout;
-mod pieces;
-mod sliced;
-#[cfg(test)]
-mod tests;
-mod unsaid;
-
-pub(crate) use draft::index;
-pub(crate) use layout::{MOST_FILLER, is_bounded};
+mod losses;
+mod partition;
+mod pending_index;
 
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard, shard_name};
-use crate::keras::{self, Activations, Style};
-use crate::naming::Naming;
-use crate::write::draft::{Draft, DraftEntry, Variants};
+use crate::naming::keras::{self, Activations, Style};
+use crate::naming::{Naming, per_tensor};
+use crate::state_file;
+use crate::write::data_entry::DataEntry;
+use crate::write::entries::{Entries, TensorSegments};
 use crate::write::layout::{Layout, lay_out};
-use crate::write::pieces::{Piece, Pieces, Source};
-use crate::{base64, state, stored, varint};
+use crate::write::losses::metadata_losses;
+use crate::write::pending_index::{PendingEntry, PendingIndex, Variants};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Block, Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, FileId, Options, OutputFile,
     Placed, Placement, Result, Written,
 };
+use prost::encoding::encode_varint;
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
     let prefix = prefix(name)?;
     let endian = endian(checkpoint, options);
     let naming = naming(checkpoint, options)?;
-    let unsaid = unsaid::unsaid(checkpoint, &naming);
+    let metadata_losses = metadata_losses(checkpoint, &naming);
     let merge = options.text("slices") == Some("merge");
-    let mut pieces = Pieces::new(checkpoint, naming, endian, merge)?;
-    let layout = lay_out(&pieces.pieces, checkpoint, options)?;
-    let mut placed = Placed { losses: std::mem::take(&mut pieces.losses), ..Placed::default() };
-    placed.losses.extend(unsaid);
-    let files = data_files(&mut placed, prefix, &layout)?;
-    let mut draft = Draft {
+    let mut entries = Entries::new(checkpoint, naming, endian, merge)?;
+    let layout = lay_out(&entries.data, checkpoint, options)?;
+    let mut placed = Placed { losses: std::mem::take(&mut entries.losses), ..Placed::default() };
+    placed.losses.extend(metadata_losses);
+    let files = add_data_files(&mut placed, prefix, &layout)?;
+    let mut index = PendingIndex {
         shards: u32::try_from(layout.files.len()).unwrap_or(u32::MAX),
         big_endian: endian == Endian::Big,
         snappy: options.text("compression") == Some("snappy"),
         file: placed.files.len() as u64,
-        entries: Vec::with_capacity(pieces.pieces.len() + pieces.wholes.len()),
-        read: index_read(checkpoint, options),
+        entries: Vec::with_capacity(entries.data.len() + entries.partitioned.len()),
+        original: original_index(checkpoint, options),
     };
     placed.files.push(OutputFile { name: format!("{prefix}{INDEX}"), len: None });
     if options.flag("state") {
-        add_state(&mut placed, prefix);
+        add_state_file(&mut placed, prefix);
     }
-    let slices = pieces.slice_keys();
-    Emitter { placed: &mut placed, draft: &mut draft, layout: &layout, files: &files }.emit(pieces)?;
-    draft.sort(&slices)?;
-    placed.draft = draft.encode();
+    let slices = entries.slice_keys();
+    Placer { placed: &mut placed, index: &mut index, layout: &layout, files: &files }.place_all(entries)?;
+    index.sort(&slices)?;
+    placed.draft = index.encode();
     Ok(placed)
 }
 
 /// See [`ckpt_api::Codec::seal`].
 pub(crate) fn seal(placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
-    Draft::seal(placed, written)
+    PendingIndex::finish(placed, written)
 }
 
 fn naming(checkpoint: &Checkpoint, options: &Options) -> Result<Naming> {
     let names = options.text("names").unwrap_or_default();
     match Style::from_name(names) {
         Some(style) => {
-            let own = options.flag("activation_layers");
-            let activations = if own { Activations::Layers } else { Activations::Arguments };
+            let as_layers = options.flag("activation_layers");
+            let activations = if as_layers { Activations::Layers } else { Activations::Arguments };
             keras::naming(checkpoint, style, activations)
         }
-        None if names == "plain" => Ok(stored::plain(checkpoint)),
-        None => Ok(stored::stored(checkpoint)),
+        None if names == "plain" => Ok(per_tensor::plain(checkpoint)),
+        None => Ok(per_tensor::stored(checkpoint)),
     }
 }
 
-/// What the names of all files begin with, from whichever of them the user named.
+/// Returns the prefix of all files' names, from the name of any of them.
 fn prefix(name: &str) -> Result<&str> {
     let prefix = name.strip_suffix(INDEX).or_else(|| prefix_of_shard(name)).unwrap_or(name);
     if !prefix.is_empty() && prefix != STATE_FILE {
         return Ok(prefix);
     }
-    Err(Error::usage("a checkpoint cannot have this name")
+    Err(Error::usage("a TensorFlow checkpoint cannot have this name")
         .file(name)
-        .expected("a prefix such as model: its files are model.index and model.data-00000-of-00001")
-        .help("the file 'checkpoint' names the latest of a directory; --set state=true writes it"))
+        .expected("a prefix such as 'model', for the files model.index and model.data-00000-of-00001")
+        .help("'checkpoint' is the state file, which names the latest checkpoint of a directory; --set state=true writes it"))
 }
 
 fn endian(checkpoint: &Checkpoint, options: &Options) -> Endian {
@@ -91,14 +91,14 @@ fn endian(checkpoint: &Checkpoint, options: &Options) -> Endian {
     }
 }
 
-/// The index that was read, where it is another than would be written for the same entries.
-fn index_read(checkpoint: &Checkpoint, options: &Options) -> Vec<u8> {
-    let kept = checkpoint.metadata.text("tf2", "index").filter(|_| options.text("compression").is_none());
-    kept.and_then(base64::decode).unwrap_or_default()
+/// Returns the recorded index file, which differs from the one that would be written for the same entries.
+fn original_index(checkpoint: &Checkpoint, options: &Options) -> Vec<u8> {
+    let recorded = checkpoint.metadata.text("tf2", "index").filter(|_| options.text("compression").is_none());
+    recorded.and_then(|text| BASE64_STANDARD.decode(text).ok()).unwrap_or_default()
 }
 
-/// Adds the data files; returns the number of each that exists.
-fn data_files(placed: &mut Placed, prefix: &str, layout: &Layout) -> Result<Vec<Option<FileId>>> {
+/// Adds the data files and what they hold outside of tensors. Returns the number of each shard's file, if it exists.
+fn add_data_files(placed: &mut Placed, prefix: &str, layout: &Layout) -> Result<Vec<Option<FileId>>> {
     let shards = u32::try_from(layout.files.len()).map_err(|_| Error::usage("there are too many shards"))?;
     let mut files = Vec::with_capacity(layout.files.len());
     for (shard, len) in (0..shards).zip(&layout.files) {
@@ -114,66 +114,77 @@ fn data_files(placed: &mut Placed, prefix: &str, layout: &Layout) -> Result<Vec<
     Ok(files)
 }
 
-fn add_state(placed: &mut Placed, prefix: &str) {
-    let bytes = state::naming(prefix);
+fn add_state_file(placed: &mut Placed, prefix: &str) {
+    let bytes = state_file::encode(prefix);
     let file = FileId(placed.files.len());
     placed.files.push(OutputFile { name: STATE_FILE.to_owned(), len: Some(bytes.len() as u64) });
     placed.blocks.push(Block { file, offset: 0, bytes });
 }
 
-/// Turns pieces and their positions into placements, blocks and entries.
-struct Emitter<'a> {
+/// Turns entries and their positions into placements, blocks and index entries.
+struct Placer<'a> {
     placed: &'a mut Placed,
-    draft: &'a mut Draft,
+    index: &'a mut PendingIndex,
     layout: &'a Layout,
     files: &'a [Option<FileId>],
 }
 
-impl Emitter<'_> {
-    fn emit(&mut self, pieces: Pieces) -> Result<()> {
-        let Pieces { pieces, wholes, tensors, .. } = pieces;
-        let mut written = Vec::with_capacity(pieces.len());
-        written.resize_with(pieces.len(), Vec::new);
-        for source in tensors {
-            self.place(source, &pieces, &mut written)?;
+impl Placer<'_> {
+    fn place_all(&mut self, entries: Entries) -> Result<()> {
+        let Entries { data, partitioned, tensors, .. } = entries;
+        let mut extents = Vec::with_capacity(data.len());
+        extents.resize_with(data.len(), Vec::new);
+        for tensor in tensors {
+            self.place(tensor, &data, &mut extents)?;
         }
-        for ((piece, parts), position) in pieces.into_iter().zip(written).zip(&self.layout.positions) {
-            self.add(piece, parts, *position)?;
+        for ((data, extents), position) in data.into_iter().zip(extents).zip(&self.layout.positions) {
+            self.add(data, extents, *position)?;
         }
-        for (key, entry) in wholes {
-            self.draft.entries.push(DraftEntry::new(key, &entry)?);
+        for (key, entry) in partitioned {
+            self.index.entries.push(PendingEntry::new(key, &entry)?);
         }
         Ok(())
     }
 
-    /// Adds a tensor's placement, and to each piece which of its extents are in it.
-    fn place(&mut self, source: Source, pieces: &[Piece], written: &mut [Vec<Part>]) -> Result<()> {
-        let Source { id, name, encoding, parts } = source;
+    /// Adds a tensor's placement, and adds each of its extents to the list of the entry that contains it.
+    fn place(
+        &mut self,
+        tensor: TensorSegments,
+        data: &[DataEntry],
+        extents_of: &mut [Vec<ExtentRef>],
+    ) -> Result<()> {
+        let TensorSegments { id, name, encoding, segments } = tensor;
         let placement = self.placed.placements.len();
-        let mut extents = Vec::with_capacity(parts.len());
-        for (extent, part) in parts.into_iter().enumerate() {
-            let piece = pieces.get(part.piece).ok_or_else(misplaced)?;
-            let (shard, start) = *self.layout.positions.get(part.piece).ok_or_else(misplaced)?;
+        let mut extents = Vec::with_capacity(segments.len());
+        for (extent, segment) in segments.into_iter().enumerate() {
+            let data = data.get(segment.entry).ok_or_else(misplaced)?;
+            let (shard, start) = *self.layout.positions.get(segment.entry).ok_or_else(misplaced)?;
             let file = self.file(shard)?;
-            let offset = start.checked_add(part.offset).ok_or_else(misplaced)?;
-            let is_first = part.offset == piece.head.len() as u64 && piece.variants.is_none();
-            let seed = if is_first { piece.seed } else { 0 };
+            let offset = start.checked_add(segment.offset).ok_or_else(misplaced)?;
+            let is_first = segment.offset == data.head.len() as u64 && data.variants.is_none();
+            let seed = if is_first { data.seed } else { 0 };
             let checksum = Some(Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed, value: None });
-            extents.push(Extent { file, offset, len: part.len, region: part.region.map(Box::new), checksum });
-            let of_piece = written.get_mut(part.piece).ok_or_else(misplaced)?;
-            of_piece.push(Part { offset, placement, extent });
+            let (len, region) = (segment.len, segment.region.map(Box::new));
+            extents.push(Extent { file, offset, len, region, checksum });
+            let of_entry = extents_of.get_mut(segment.entry).ok_or_else(misplaced)?;
+            of_entry.push(ExtentRef { offset, placement, extent });
         }
         self.placed.placements.push(Placement::new(id, name, extents, encoding));
         Ok(())
     }
 
-    /// Adds a piece's entry, and what of its bytes is known.
-    fn add(&mut self, piece: Piece, mut parts: Vec<Part>, (shard, offset): (u32, u64)) -> Result<()> {
-        let Piece { key, mut entry, head, variants, .. } = piece;
+    /// Adds an index entry, and blocks for the bytes of it that are known.
+    fn add(
+        &mut self,
+        data: DataEntry,
+        mut extents: Vec<ExtentRef>,
+        (shard, offset): (u32, u64),
+    ) -> Result<()> {
+        let DataEntry { key, mut entry, head, variants, .. } = data;
         (entry.shard, entry.offset) = (shard, offset);
         let file = match self.file(shard) {
             Ok(file) => file,
-            // Nothing is written there.
+            // An empty tensor needs no file.
             Err(_) if entry.size == 0 => FileId(0),
             Err(error) => return Err(error),
         };
@@ -183,20 +194,20 @@ impl Emitter<'_> {
         if let Some(lengths) = &variants {
             self.add_lengths(file, offset, lengths);
         }
-        parts.sort_unstable_by_key(|part| part.offset);
-        let mut draft = DraftEntry::new(key, &entry)?;
-        draft.placement = parts.first().map_or(0, |part| part.placement as u64);
-        draft.extents = parts.iter().map(|part| part.extent as u64).collect();
-        draft.variants = variants.map(|lengths| Variants { lengths, file: file.0 as u64, offset });
-        self.draft.entries.push(draft);
+        extents.sort_unstable_by_key(|extent| extent.offset);
+        let mut pending = PendingEntry::new(key, &entry)?;
+        pending.placement = extents.first().map_or(0, |extent| extent.placement as u64);
+        pending.extents = extents.iter().map(|extent| extent.extent as u64).collect();
+        pending.variants = variants.map(|lengths| Variants { lengths, file: file.0 as u64, offset });
+        self.index.entries.push(pending);
         Ok(())
     }
 
-    /// The length before each element of a variant tensor.
+    /// Adds a block for the length before each element of a variant tensor.
     fn add_lengths(&mut self, file: FileId, mut offset: u64, lengths: &[u64]) {
         for length in lengths {
             let mut bytes = Vec::new();
-            varint::write(&mut bytes, *length);
+            encode_varint(*length, &mut bytes);
             let after = length.saturating_add((bytes.len() + size_of::<u32>()) as u64);
             self.placed.blocks.push(Block { file, offset, bytes });
             offset = offset.saturating_add(after);
@@ -208,13 +219,13 @@ impl Emitter<'_> {
     }
 }
 
-/// A part of a piece that a tensor's extent writes.
-struct Part {
+/// An extent of a placement.
+struct ExtentRef {
     offset: u64,
     placement: usize,
     extent: usize,
 }
 
 fn misplaced() -> Error {
-    Error::defect("a tensor would lie in no data file")
+    Error::defect("a tensor was placed outside of all data files")
 }

@@ -1,13 +1,10 @@
 //! A kernel as the device takes it: the entry's name, its parameters as words, and sizes checked against the buffers.
 
 use crate::pack;
-use crate::sizes::{Sizes, does_not_fit, extent, outputs, product};
+use crate::sizes::{Operand, SLOTS, Sizes, does_not_fit, extent, outputs, product};
 use ckpt_api::{Error, Result};
 use ckpt_forward::kernel::{Conv, Copy, Function, Gemm, SparseSum, Unary};
 use ckpt_forward::{Arithmetic, Element, Kernel};
-
-/// Operands that every entry takes; those that a kernel has not are null.
-pub const SLOTS: usize = 5;
 
 /// Words of 8 bytes that hold the parameters of any entry; as `WORDS` in `kernels.cu`.
 pub const WORDS: usize = 32;
@@ -24,15 +21,6 @@ pub struct Launch {
     pub slots: [Option<usize>; SLOTS],
     /// Outputs, each computed by one thread; 0 where there is nothing to launch.
     pub threads: u64,
-}
-
-/// A buffer's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operand {
-    /// Their type.
-    pub element: Element,
-    /// Their number.
-    pub len: usize,
 }
 
 impl Launch {

@@ -1,9 +1,20 @@
-//! Whether what a kernel reads and writes lies within its buffers.
+//! Checks that a kernel reads and writes within its buffers.
 
-use crate::launch::{Operand, SLOTS};
 use ckpt_api::{Error, Result};
 use ckpt_forward::kernel::{MAX_RANK, Window};
 use ckpt_forward::{Element, Kernel};
+
+/// Number of operands that every entry takes; those that a kernel does not have are null.
+pub const SLOTS: usize = 5;
+
+/// The type and length of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// Element type.
+    pub element: Element,
+    /// Number of elements.
+    pub len: usize,
+}
 
 /// The operands of a kernel, taken one after the other.
 pub(crate) struct Sizes<'a> {

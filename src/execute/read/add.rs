@@ -31,7 +31,7 @@ pub(super) fn add(
     floats: &mut [u8],
 ) -> Result<()> {
     let Some(wanted) = needed(addend, to.region) else { return Ok(()) };
-    let part = Part::Box(wanted.clone());
+    let part = Part::Box(Box::new(wanted.clone()));
     let mut stream = TensorStream::new(files, addend.transfer.clone(), &part, Checking::Before, budget)?;
     let values = stream.read_all()?;
     let (values, floats) = (values.as_chunks::<4>().0, floats.as_chunks_mut::<4>().0);

@@ -3,7 +3,6 @@
 use super::files::{Files, Handle};
 use crate::transform::Buffer;
 use ckpt_api::{Checksum, Error, Extent, Placement, Result, ScatteredChecksum};
-use serde::{Deserialize, Serialize};
 
 /// How the checksums of a source are verified while a part of a tensor is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +16,14 @@ pub(crate) enum Checking {
 }
 
 /// What one part contributes to the checksum of one extent of its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Share {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartialSum {
     /// Number of the extent.
-    pub extent: usize,
-    /// The remainder of its bytes, as [`ScatteredChecksum::remainder`] gives it.
-    pub remainder: u32,
-    /// How many bytes it read.
-    pub bytes: u64,
+    pub(crate) extent: u32,
+    /// The remainder of its bytes.
+    pub(crate) remainder: u32,
+    /// How many bytes were read.
+    pub(crate) bytes: u64,
 }
 
 /// One running checksum for each extent that has one.
@@ -45,14 +43,19 @@ impl Checks {
     }
 
     /// Compares the checksums of extents that were read from end to end, and returns the shares of the others.
-    pub(super) fn finish(self, source: &Placement, files: &Files<'_>, shares: &mut Vec<Share>) -> Result<()> {
-        for (number, (extent, check)) in source.extents.iter().zip(self.0).enumerate() {
+    pub(super) fn finish(
+        self,
+        source: &Placement,
+        files: &Files<'_>,
+        shares: &mut Vec<PartialSum>,
+    ) -> Result<()> {
+        for (number, (extent, check)) in (0..).zip(source.extents.iter().zip(self.0)) {
             let (Some(expected), Some(check)) = (&extent.checksum, check) else { continue };
             match check.clone().finish() {
                 Some(found) => mismatch(&files.file(extent.file)?, extent, expected, found)?,
                 None if check.covered() > 0 => {
                     let bytes = check.covered();
-                    shares.push(Share { extent: number, remainder: check.remainder(), bytes });
+                    shares.push(PartialSum { extent: number, remainder: check.remainder(), bytes });
                 }
                 None => {}
             }

@@ -12,8 +12,7 @@ mod stream;
 mod tests;
 
 pub(crate) use ahead::Ahead;
-pub use checks::Share;
-pub(crate) use checks::{Checking, mismatch};
+pub(crate) use checks::{Checking, PartialSum, mismatch};
 pub(crate) use files::Files;
 pub(crate) use lockstep::in_lockstep;
 pub(crate) use stream::{Buffers, Piece, TensorStream};

@@ -2,15 +2,16 @@
 
 use super::add::{Sum, add};
 use super::ahead::Ahead;
-use super::checks::{Checking, Checks, Share, mismatch, verify_extent};
+use super::checks::{Checking, Checks, PartialSum, mismatch, verify_extent};
 use super::elementwise::apply_elementwise;
 use super::files::{Files, Handle};
 use super::gather::Gather;
-use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form};
+use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form, plan_number};
 use crate::resources::{ALL_TILES, Budget};
 use crate::transform::Buffer;
 use ckpt_api::{
-    Encoding, Error, Extent, Kind, Packing, Result, Rounding, RunningChecksum, Scaling, ScatteredChecksum,
+    Encoding, Error, Extent, Kind, Packing, Region, Result, Rounding, RunningChecksum, Scaling,
+    ScatteredChecksum,
 };
 use std::ops::Range;
 
@@ -26,7 +27,7 @@ pub(crate) struct TensorStream<'a> {
     mode: Mode,
     checking: Checking,
     /// What the part contributes to the checksums of extents that it does not read from end to end.
-    shares: Vec<Share>,
+    shares: Vec<PartialSum>,
     /// Elements that lie before the part in the target's order.
     first: u64,
     /// Elements before the next ones; bytes handed out.
@@ -114,11 +115,12 @@ impl<'a> TensorStream<'a> {
         }
         let mode = match part {
             Part::Sequence { extents, bytes } => {
-                Mode::Sequence(Sequence::new(&transfer, extents.clone(), bytes.clone()))
+                let extents = extents.start as usize..extents.end as usize;
+                Mode::Sequence(Sequence::new(&transfer, extents, bytes.clone()))
             }
             Part::Box(region) => {
                 let size = transfer.sizes.largest.ok_or_else(|| not_movable(&transfer))?;
-                let tiles = Tiles::in_order(region.clone(), &transfer.order, budget.tile / size);
+                let tiles = Tiles::in_order(Region::clone(region), &transfer.order, budget.tile / size);
                 let checks = match checking {
                     Checking::Whole | Checking::Shares => Checks::of(&transfer.source),
                     Checking::Before => Checks::default(),
@@ -314,7 +316,7 @@ impl<'a> TensorStream<'a> {
     }
 
     /// What the part contributes to the checksums of extents of which others read the rest. After the last piece.
-    pub(crate) fn shares(&self) -> &[Share] {
+    pub(crate) fn shares(&self) -> &[PartialSum] {
         &self.shares
     }
 
@@ -358,7 +360,7 @@ impl Sequence {
         bytes: &mut [u8],
         checking: Checking,
         ahead: Option<&Ahead>,
-    ) -> Result<Option<Share>> {
+    ) -> Result<Option<PartialSum>> {
         let mut check =
             self.check.take().unwrap_or_else(|| Check::start(extent, self.done, self.left, checking));
         let offset = extent.offset + self.done;
@@ -377,7 +379,7 @@ impl Sequence {
             self.check = Some(check);
             return Ok(None);
         }
-        check.finish(number, extent, file)
+        check.finish(plan_number(number)?, extent, file)
     }
 }
 
@@ -403,14 +405,14 @@ impl Check {
         }
     }
 
-    fn finish(self, number: usize, extent: &Extent, file: &Handle<'_>) -> Result<Option<Share>> {
+    fn finish(self, number: u32, extent: &Extent, file: &Handle<'_>) -> Result<Option<PartialSum>> {
         match (self, &extent.checksum) {
             (Check::Whole(running), Some(expected)) => {
                 mismatch(file, extent, expected, running.finish()).map(|()| None)
             }
             (Check::Share(check), _) => {
                 let bytes = check.covered();
-                Ok(Some(Share { extent: number, remainder: check.remainder(), bytes }))
+                Ok(Some(PartialSum { extent: number, remainder: check.remainder(), bytes }))
             }
             _ => Ok(None),
         }

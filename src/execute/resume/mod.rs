@@ -22,7 +22,7 @@ pub(super) enum KnownBy<'a> {
 /// What a piece is known by.
 pub(super) fn known_by<'a>(entry: &TensorEntry<'a>, piece: &Piece) -> KnownBy<'a> {
     let (from, to) = (entry.from, entry.to);
-    let asked = to.extents.get(piece.extent).and_then(|extent| extent.checksum.as_ref());
+    let asked = to.extents.get(piece.extent as usize).and_then(|extent| extent.checksum.as_ref());
     if let Some(asked) = asked {
         return KnownBy::Own(Checksum { value: None, ..asked.clone() });
     }
@@ -32,7 +32,7 @@ pub(super) fn known_by<'a>(entry: &TensorEntry<'a>, piece: &Piece) -> KnownBy<'a
         && from.encoding == to.encoding
         && from.extents.len() == to.extents.len()
         && from.extents.iter().zip(&to.extents).all(|(a, b)| a.len == b.len && a.region == b.region);
-    let source = from.extents.get(piece.extent).and_then(|extent| extent.checksum.as_ref());
+    let source = from.extents.get(piece.extent as usize).and_then(|extent| extent.checksum.as_ref());
     match source.filter(|checksum| unchanged && checksum.value.is_some()) {
         Some(checksum) => KnownBy::Source(checksum),
         None => KnownBy::Own(OWN),
@@ -47,15 +47,15 @@ pub(super) fn is_intact(run: &Run<'_>, receipt: &ItemResult) -> Result<bool> {
     let Some(Item::Write(segment)) = run.plan.items().get(receipt.item) else { return Ok(false) };
     let Ok(file) = run.stage.open(segment.file) else { return Ok(false) };
     let mut buffer = Buffer::default();
-    for (piece, before) in segment.pieces.iter().zip(&receipt.pieces) {
+    for ((number, piece), before) in (0..).zip(&segment.pieces).zip(&receipt.sums.written) {
         if run.canceled.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
         let Some(entry) = run.plan.tensor(piece.tensor) else { return Ok(false) };
-        let Some(extent) = entry.to.extents.get(piece.extent) else { return Ok(false) };
+        let Some(extent) = entry.to.extents.get(piece.extent as usize) else { return Ok(false) };
         let (checksum, expected) = match known_by(&entry, piece) {
-            KnownBy::Own(checksum) => (checksum, before.written),
-            KnownBy::Source(checksum) => match before.read.first() {
+            KnownBy::Own(checksum) => (checksum, *before),
+            KnownBy::Source(checksum) => match receipt.sums.read.iter().find(|share| share.piece == number) {
                 Some(share) => (checksum.clone(), share.remainder),
                 // All of the extent was read, and its checksum was right.
                 None => match is_whole(checksum, extent, piece, &*file, run, &mut buffer) {

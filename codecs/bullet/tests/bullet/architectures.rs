@@ -1,11 +1,11 @@
-//! Random architectures, every feature of them against plain loops over bullet's definition: layers, entries of every type
-//! in any order, factorisers of both eras, records of every form, optimizers.
+//! Random architectures, compared with plain loops over bullet's definition: layers, entries of every type in any order,
+//! factorisers in both places, records of every form, optimizers.
 
 use crate::build::{Files, floats, headerless, old_records, one, read_all_with, records, within, write};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What bullet stores under an id: rows, columns, and how many of the columns are the factoriser's.
+/// A weight as bullet stores it: rows, columns, and how many of the columns are the factoriser's.
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub id: &'static str,
@@ -39,7 +39,7 @@ pub struct Net {
 const WEIGHTS: [&str; 3] = ["l0w", "l1w", "l2w"];
 const BIASES: [&str; 3] = ["l0b", "l1b", "l2b"];
 
-/// Layers of these sizes, pairwise or dual or neither, and what they store.
+/// Layers of these sizes, each pairwise, dual or neither, and the weights that they store.
 fn layers(
     [features, inputs, buckets]: [usize; 3],
     factoriser: &Value,
@@ -125,7 +125,7 @@ fn entry_json(entry: &Entry) -> Value {
 
 type Values = Vec<(&'static str, u64, Vec<f32>)>;
 
-/// Different numbers below 1 in stored order.
+/// Values in stored order, below 1 and mostly different.
 fn values(net: &Net, seed: usize) -> Values {
     let number = |k: usize| ((k * 37 + seed * 11) % 101) as f32 / 103.0 - 0.49;
     let mut next = 0;
@@ -137,7 +137,7 @@ fn values(net: &Net, seed: usize) -> Values {
     net.stored.iter().map(&mut list).collect()
 }
 
-/// quantised.bin by loops over the definition.
+/// quantised.bin, by loops over the definition.
 fn quantized(net: &Net, values: &Values) -> Vec<u8> {
     let of = |id: &str| values.iter().find(|(own, ..)| *own == id).map(|(.., numbers)| &numbers[..]).unwrap();
     let mut bytes = Vec::new();
@@ -172,7 +172,7 @@ fn quantized(net: &Net, values: &Values) -> Vec<u8> {
     bytes
 }
 
-/// Without what fills it up.
+/// The size of quantised.bin without its padding.
 fn quantized_len(net: &Net) -> usize {
     let len = |entry: &Entry| {
         let stored = net.stored.iter().find(|stored| stored.id == entry.id).unwrap();
@@ -217,7 +217,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn a_directory_of_any_architecture_is_written_again_from_its_weights(net in nets()) {
+    fn a_directory_of_any_architecture_comes_back_from_its_weights(net in nets()) {
         let files = checkpoint(&net);
         let (contents, values) = read_all_with("", &files, &net.json.to_string(), &[]).unwrap();
         prop_assert!(contents.checkpoint.graph.is_some());
@@ -229,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn a_number_of_a_network_that_the_weights_do_not_make_is_found(
+    fn check_finds_any_changed_number(
         net in nets(), raw in any::<bool>(), at in any::<prop::sample::Index>(), bit in 0u8..8,
     ) {
         let mut files = checkpoint(&net);
@@ -247,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn quantized_bin_of_any_architecture_comes_back(net in nets(), integers in any::<bool>()) {
+    fn quantised_bin_of_any_architecture_comes_back(net in nets(), integers in any::<bool>()) {
         prop_assume!(!net.entries.is_empty());
         let file = one("quantised.bin", quantized(&net, &values(&net, 0)));
         let integers = ("integers", if integers { "true" } else { "false" });

@@ -7,14 +7,13 @@ use ckpt_bullet::Bullet;
 use std::collections::BTreeMap;
 
 pub type Files = BTreeMap<String, Vec<u8>>;
-/// Ids, rows, and values in stored order.
+/// For each weight its id, number of rows, and values in stored order.
 pub type Net<'a> = [(&'a str, u64, Vec<f32>)];
 
-/// (3→2)x2→1 with two output buckets; quantized rounded, `l1w` transposed.
+/// (3→2)x2→1 with two output buckets; rounded, `l1w` transposed.
 pub const PRESET: &str = "simple:3x2x1,buckets=2";
 
-/// Every value times 64, 255 or 16320 rounds to something else than it
-/// truncates to.
+/// A net for [`PRESET`]. Rounding and truncating its values give different integers.
 pub fn net() -> Vec<(&'static str, u64, Vec<f32>)> {
     vec![
         ("l0w", 2, vec![0.5, -0.25, 0.1, -0.1, 0.7, 1.3]),
@@ -37,7 +36,7 @@ pub fn records(net: &Net<'_>) -> Vec<u8> {
     net.iter().flat_map(record).collect()
 }
 
-/// Records with rows and columns.
+/// Records of the form with rows and columns.
 pub fn old_records(net: &Net<'_>) -> Vec<u8> {
     let record = |(id, rows, values): &(&str, u64, Vec<f32>)| {
         let columns = values.len() as u64 / rows;
@@ -52,7 +51,7 @@ pub fn old_records(net: &Net<'_>) -> Vec<u8> {
     net.iter().flat_map(record).collect()
 }
 
-/// Values alone.
+/// Values without records.
 pub fn headerless(net: &Net<'_>) -> Vec<u8> {
     net.iter().flat_map(|(.., values)| floats(values)).collect()
 }
@@ -62,7 +61,7 @@ pub fn times(net: &[(&'static str, u64, Vec<f32>)], factor: f32) -> Vec<(&'stati
     net.iter().map(|(id, rows, values)| (*id, *rows, scaled(values))).collect()
 }
 
-/// quantised.bin of [`net`].
+/// quantised.bin of [`net`], padded with this text.
 pub fn quantized(filler: &[u8]) -> Vec<u8> {
     let mut integers: Vec<i16> = Vec::new();
     for (id, rows, values) in net() {
@@ -108,7 +107,7 @@ pub fn within(folder: &str, files: Files) -> Files {
     files.into_iter().map(|(name, bytes)| (format!("{folder}{name}"), bytes)).collect()
 }
 
-/// A whole checkpoint of AdamW's.
+/// A complete AdamW checkpoint.
 pub fn directory() -> Files {
     let mut files = within("optimiser_state/", state(records, "weights.bin"));
     files.insert("raw.bin".into(), headerless(&net()));
@@ -160,7 +159,7 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> R
     Bullet.place(checkpoint, name, &options)
 }
 
-/// The error, as people see it.
+/// The error of a result that must not be Ok.
 pub fn refused<T>(result: Result<T>) -> Error {
     match result {
         Ok(_) => panic!("accepted"),
@@ -174,7 +173,7 @@ pub fn numbers(contents: &Contents, values: &[Vec<u8>], name: &str) -> Vec<f32> 
     values[id.0].as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
-/// A quantised.bin of zeros.
+/// A quantised.bin of zeros, padded.
 pub fn filled(payload: usize) -> Vec<u8> {
     let mut bytes = vec![0; payload];
     bytes.extend(b"bullet".iter().cycle().take(payload.next_multiple_of(64) - payload));

@@ -1,4 +1,4 @@
-//! bullet's own checkpoints, found through `CKPT_CASES`.
+//! Checkpoints that bullet wrote, in the directory that `CKPT_CASES` names.
 
 use crate::build::{Files, numbers, read, write};
 use crate::list::CASES;
@@ -46,7 +46,7 @@ fn description(folder: &Path, name: &str) -> Option<Value> {
 }
 
 #[test]
-fn a_directory_goes_back_to_the_same_bytes_with_both_networks_made_of_weights_bin() {
+fn a_directory_comes_back_byte_for_byte_with_both_networks_made_from_the_weights() {
     each(|name, preset, files, _| {
         let (contents, values) =
             read("", files, &[("arch", preset)]).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -60,7 +60,7 @@ fn a_directory_goes_back_to_the_same_bytes_with_both_networks_made_of_weights_bi
 }
 
 #[test]
-fn both_networks_hold_what_the_weights_make() {
+fn both_networks_match_the_weights() {
     each(|name, preset, files, _| {
         let checked = |files: &Files| read("", files, &[("arch", preset), ("check", "true")]);
         checked(files).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -71,7 +71,7 @@ fn both_networks_hold_what_the_weights_make() {
 }
 
 #[test]
-fn the_optimizers_files_go_back_without_an_architecture_and_a_preset_that_fits_is_proposed() {
+fn without_an_architecture_the_optimizers_files_come_back_and_a_preset_is_proposed() {
     each(|name, preset, files, _| {
         let (contents, values) = read("", files, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(contents.checkpoint.tensors.iter().all(|tensor| tensor.shape.rank() == 1), "{name}");
@@ -92,7 +92,7 @@ fn the_optimizers_files_go_back_without_an_architecture_and_a_preset_that_fits_i
 }
 
 #[test]
-fn each_file_alone_goes_back_to_the_same_bytes() {
+fn each_single_file_comes_back_byte_for_byte() {
     each(|name, preset, files, _| {
         let single = files.iter().filter(|(file, bytes)| file.ends_with(".bin") && !bytes.is_empty());
         let mut seen = 0;
@@ -113,7 +113,7 @@ fn each_file_alone_goes_back_to_the_same_bytes() {
 }
 
 #[test]
-fn a_quantized_file_without_bytes_says_what_that_means() {
+fn an_empty_quantised_bin_is_refused_with_its_cause() {
     let Some(folder) = folder() else { return };
     let empty = Files::from([(
         "quantised.bin".to_owned(),
@@ -125,7 +125,7 @@ fn a_quantized_file_without_bytes_says_what_that_means() {
 }
 
 #[test]
-fn sections_lie_where_an_independent_description_says() {
+fn sections_match_an_independent_description() {
     let mut seen = 0;
     let Some(folder) = folder() else { return };
     for (name, preset) in CASES {
@@ -148,20 +148,20 @@ fn sections_lie_where_an_independent_description_says() {
     assert_eq!(seen, 2 * (4 * 4 + 8));
 }
 
-/// The forward pass of a position, from tensors in logical order, in 32-bit floats and in bullet's order of summation.
+/// A forward pass over logical tensors in 32-bit floats, which sums in bullet's order.
 struct Net<'a> {
     contents: &'a Contents,
     values: &'a [Vec<u8>],
 }
 
-/// In which order bullet's compiled graph sums the products of the layer behind both perspectives.
+/// The order in which bullet's compiled graph sums the products of the layer after the accumulators.
 #[derive(Clone, Copy, PartialEq)]
 enum Sum {
-    /// All of them, then the bias.
+    /// All products, then the bias.
     Whole,
-    /// Those of each perspective, both, then the bias: the product with a concatenation is split into two.
+    /// The products of each perspective, the sum of both, then the bias.
     Halves,
-    /// Those of the first perspective, the bias, those of the second.
+    /// The products of the first perspective, the bias, the products of the second.
     BiasBetween,
 }
 
@@ -170,7 +170,7 @@ impl Net<'_> {
         numbers(self.contents, self.values, name)
     }
 
-    /// Bias, then columns of `l0w` (and `l0f`, which is added to each), whose axes are [bucket,] out, feature.
+    /// The bias plus the columns of `l0w`, to each of which `l0f` is added; axes are [bucket,] out, feature.
     fn accumulator(&self, features: &[u64]) -> Vec<f32> {
         let (_, tensor) = self.contents.checkpoint.tensor("l0w").unwrap();
         let (size, per) = (
@@ -226,9 +226,9 @@ fn pairwise(values: &[f32]) -> Vec<f32> {
     first.iter().zip(second).map(|(a, b)| a * b).collect()
 }
 
-/// Exact: the same operations in the same order give the same bits, whichever the tensors went through.
+/// The same operations in the same order give the same bits.
 #[test]
-fn positions_evaluate_to_the_bits_that_bullet_gives() {
+fn positions_evaluate_to_the_same_bits_as_in_bullet() {
     let Some(folder) = folder() else { return };
     let mut seen = 0;
     for (name, preset) in CASES {
@@ -264,7 +264,7 @@ fn positions_evaluate_to_the_bits_that_bullet_gives() {
     assert_eq!(seen, 60);
 }
 
-/// Integer inference as engines do it, from the integers of quantised.bin: i32, truncating.
+/// Integer inference as in bullet's example engine: i32, truncating.
 fn integer_evaluation(net: &[Vec<i32>; 4], scales: [i32; 2], sides: [Vec<usize>; 2], bucket: usize) -> i32 {
     let [l0w, l0b, l1w, l1b] = net;
     let ([qa, qb], size, features) = (scales, l0b.len(), l0w.len() / l0b.len());
@@ -279,7 +279,7 @@ fn integer_evaluation(net: &[Vec<i32>; 4], scales: [i32; 2], sides: [Vec<usize>;
 }
 
 #[test]
-fn positions_evaluate_exactly_as_in_integers() {
+fn positions_evaluate_in_integers_as_in_bullets_example_engine() {
     let Some(folder) = folder() else { return };
     let mut seen = 0;
     for (name, preset) in CASES {

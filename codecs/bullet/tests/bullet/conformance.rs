@@ -1,4 +1,4 @@
-//! The kit's checks on one sample of every sort.
+//! The conformance kit, on one sample of each kind of file.
 
 use crate::build::{self, Files, PRESET, directory, one, within};
 use ckpt_api::conformance::{Sample, check};
@@ -13,7 +13,7 @@ fn sample(name: &'static str, entry: &str, files: Files, read: &[(&str, &str)]) 
 #[test]
 fn the_codec_keeps_the_contract() {
     let arch = ("arch", PRESET);
-    // An empty quantised.bin is accepted beside weights, so that a file cut to nothing is none of the kit's samples.
+    // The kit expects an error from a file that is cut to nothing, but an empty quantised.bin beside weights is valid.
     let mut whole = directory();
     whole.remove("quantised.bin");
     let mut radam = whole.clone();

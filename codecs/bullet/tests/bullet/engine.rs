@@ -1,4 +1,4 @@
-//! Engines' files: every layout against naive loops, and the way back.
+//! Engine files: compared with naive loops, and converted back.
 
 use crate::build::{Files, PRESET, directory, numbers, one, place, read, read_with, refused, write};
 use crate::cases;
@@ -11,7 +11,7 @@ fn shape(contents: &Contents, name: &str) -> Vec<usize> {
     contents.checkpoint.tensor(name).unwrap().1.shape.iter().map(|len| *len as usize).collect()
 }
 
-/// Units of `scale`, of what is clipped first.
+/// The number in units of `scale`, clipped first.
 fn units(number: f32, scale: f64, clip: f64) -> i64 {
     (f64::from(number).clamp(-clip, clip) * scale).round() as i64
 }
@@ -20,7 +20,7 @@ fn i16s(units: impl IntoIterator<Item = i64>) -> Vec<u8> {
     units.into_iter().flat_map(|unit| i16::try_from(unit).unwrap().to_le_bytes()).collect()
 }
 
-/// Members one behind the other, each filled up with zeros to a multiple of 64 bytes.
+/// Concatenates members, each padded with zeros to a multiple of 64 bytes.
 fn aligned(members: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     for member in members {
@@ -46,7 +46,7 @@ fn plain(contents: &Contents, values: &Values) -> Vec<u8> {
     aligned(&members)
 }
 
-/// For groups of 32 outputs, blocks of 8 in the order 0, 2, 1, 3.
+/// The outputs in the order of AVX2 packs: in each group of 32, blocks of 8 in the order 0, 2, 1, 3.
 fn blocks(outs: usize) -> Vec<usize> {
     let mut order = Vec::new();
     for group in 0..outs / 32 {
@@ -93,14 +93,14 @@ fn multi_avx2(contents: &Contents, values: &Values) -> Vec<u8> {
 }
 
 #[test]
-fn an_engines_file_is_what_naive_loops_make_of_the_weights_and_leads_back_to_weights_that_make_it_again() {
+fn an_engine_file_matches_naive_loops_and_converts_back_to_weights_that_make_the_same_file() {
     let seen = Cell::new(0);
     cases::each(|name, preset, files, _| {
         let (profile, naive): (_, fn(&Contents, &Values) -> Vec<u8>) = match name {
             "multi" => ("multi-avx2", multi_avx2),
             _ => ("plain", plain),
         };
-        // What does not fit its integers is refused, as it is for bullet.
+        // Its values do not fit their integers, which is refused, as in bullet.
         if name == "simple_failquant" {
             return;
         }
@@ -125,7 +125,7 @@ fn an_engines_file_is_what_naive_loops_make_of_the_weights_and_leads_back_to_wei
     assert!(seen.get() == 5 || std::env::var_os("CKPT_CASES").is_none(), "{} cases", seen.get());
 }
 
-/// An architecture of [`directory`] with an engine's file.
+/// An architecture for [`directory`] with an engine file.
 fn json(engine: &str) -> String {
     let saved = r#"[{ "id": "l0w", "type": "i16", "scale": 255, "round": true }, { "id": "l0b" }]"#;
     format!(
@@ -135,7 +135,7 @@ fn json(engine: &str) -> String {
 }
 
 #[test]
-fn an_engines_file_that_is_another_is_refused_with_the_reason() {
+fn an_engine_file_with_another_header_gap_or_size_is_refused() {
     let engine =
         json(r#"{ "header": "0a0B0c", "align": 16, "members": [{ "id": "l0b" }, { "id": "l1b" }] }"#);
     let mut good = vec![10, 11, 12];
@@ -156,7 +156,7 @@ fn an_engines_file_that_is_another_is_refused_with_the_reason() {
         let text = refusal(filled).to_string();
         assert!(text.contains("not zeros") && text.contains(&gap.to_string()), "{text}");
     }
-    // Of 32 or 64 bytes are the other files.
+    // Files of 32 or 64 bytes are recognized as raw.bin or quantised.bin.
     for len in [0, 2, 16, 33, 47, 49, 65] {
         let mut cut = good.clone();
         cut.resize(len, 0);
@@ -165,7 +165,7 @@ fn an_engines_file_that_is_another_is_refused_with_the_reason() {
 }
 
 #[test]
-fn an_engines_file_that_ends_early_or_late_names_the_member_and_how_many_numbers_it_has() {
+fn an_engine_file_of_wrong_size_is_refused_with_the_member_and_its_numbers() {
     let refusal = |len: usize| {
         let options = [("arch", PRESET), ("profile", "plain"), ("content", "engine")];
         refused(read("net.nnue", &one("net.nnue", vec![0; len]), &options)).to_string()
@@ -181,15 +181,15 @@ fn an_engines_file_that_ends_early_or_late_names_the_member_and_how_many_numbers
 }
 
 #[test]
-fn an_engine_that_makes_no_sense_is_refused_and_the_member_named() {
+fn an_inconsistent_engine_is_refused_with_the_member() {
     let member = |words: &str| json(&format!(r#"{{ "members": [{{ "id": "l0b" }}, {{ {words} }}] }}"#));
     for (architecture, reason) in [
-        (member(r#""id": "l0w", "layout": ["feature/2", "out", "feature%2"]"#), "do not divide"),
+        (member(r#""id": "l0w", "layout": ["feature/2", "out", "feature%2"]"#), "does not divide"),
         (member(r#""id": "l0w", "layout": ["out"]"#), "every index"),
         (member(r#""id": "l0w", "layout": ["feature", "out"], "transpose": true"#), "transposed"),
-        (member(r#""id": "l0w", "clip": 1.98"#), "to clip at"),
-        (member(r#""id": "l0w", "type": "i8", "scale": 64, "clip": -1"#), "to clip at"),
-        (member(r#""id": "l0w", "type": "i8", "scale": 64, "clip": 0.001"#), "to clip at"),
+        (member(r#""id": "l0w", "clip": 1.98"#), "clip bound is invalid"),
+        (member(r#""id": "l0w", "type": "i8", "scale": 64, "clip": -1"#), "clip bound is invalid"),
+        (member(r#""id": "l0w", "type": "i8", "scale": 64, "clip": 0.001"#), "clip bound is invalid"),
         (member(r#""id": "l0b""#), "twice"),
         (member(r#""id": "l9w""#), "no layer"),
         (member(r#""id": "l0w", "merge": "l0b", "type": "i8""#), "no scale"),
@@ -210,7 +210,7 @@ fn an_engine_that_makes_no_sense_is_refused_and_the_member_named() {
 }
 
 #[test]
-fn blocks_that_do_not_divide_the_net_are_named() {
+fn a_profile_whose_blocks_do_not_divide_the_net_is_refused() {
     let options =
         [("arch", "multi:3x32x8x16x1,inputs=2,factoriser=true,buckets=2"), ("profile", "multi-avx512")];
     let text = refused(read("", &directory(), &options)).to_string();
@@ -220,10 +220,10 @@ fn blocks_that_do_not_divide_the_net_are_named() {
 }
 
 #[test]
-fn clipping_is_told_once_and_not_again_for_what_was_clipped_before() {
+fn clipping_is_a_loss_once_and_not_again_for_values_that_were_clipped_before() {
     let engine = r#"{ "members": [{ "id": "l0w", "type": "i16", "scale": 255, "clip": 1, "round": true }, { "id": "l0b" },
         { "id": "l1w" }, { "id": "l1b" }] }"#;
-    let contents = read_with("", &directory_without_networks(), &json(engine)).unwrap();
+    let contents = read_with("", &state_only(), &json(engine)).unwrap();
     let kinds = |contents: &Contents| -> Vec<LossKind> {
         let placed = place(&contents.checkpoint, "net.nnue", &[]).unwrap();
         placed.losses.iter().map(|loss| loss.kind).filter(|kind| kind.changes_function()).collect()
@@ -246,12 +246,12 @@ fn clipping_is_told_once_and_not_again_for_what_was_clipped_before() {
 }
 
 #[test]
-fn what_was_read_from_quantized_bin_is_clipped_for_an_engine_too() {
+fn values_from_quantised_bin_are_clipped_for_an_engine() {
     let engine = |clip: &str| {
         let member = format!(r#"{{ "id": "l0w", "type": "i16", "scale": 255, "round": true{clip} }}"#);
         json(&format!(r#"{{ "members": [{member}, {{ "id": "l0b" }}] }}"#))
     };
-    // l0w of 1.3 and more, l0b; filled up.
+    // l0w, with a value of 1.3; l0b, zeros; padded.
     let mut bytes: Vec<u8> =
         [128i16, -64, 26, -26, 178, 332].into_iter().flat_map(i16::to_le_bytes).collect();
     bytes.resize(64, 0);
@@ -265,7 +265,7 @@ fn what_was_read_from_quantized_bin_is_clipped_for_an_engine_too() {
     assert_eq!(limit(&place(&contents.checkpoint, "net.nnue", &[]).unwrap()), None);
 }
 
-fn directory_without_networks() -> Files {
+fn state_only() -> Files {
     let mut files = directory();
     files.retain(|name, _| name.starts_with("optimiser_state/"));
     files

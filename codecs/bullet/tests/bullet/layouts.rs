@@ -1,5 +1,4 @@
-//! Random engines' files against plain loops: every layout, alignment, header and clipping of any architecture, and the way
-//! back.
+//! Random engine files, compared with plain loops and converted back: layouts, alignments, headers and clipping.
 
 use crate::architectures::{Net, checkpoint, nets};
 use crate::build::{numbers, one, read_all_with, write};
@@ -8,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::json;
 
-/// A part of an axis: which axis, its distance between neighbors, its length.
+/// A part of an axis: the axis, the distance between neighboring indices, the length.
 type Digit = (usize, usize, usize);
 
 #[derive(Clone, Debug)]
@@ -23,7 +22,7 @@ struct Member {
     words: Vec<String>,
 }
 
-/// What decides about a member: its parameter, its order, how axes are cut, how numbers are stored.
+/// The random choices for a member: its parameter, its order, how axes are divided, how numbers are stored.
 type Choice = (Index, Vec<Index>, [usize; 6], [bool; 3], u32);
 
 fn choices() -> impl Strategy<Value = Vec<Choice>> {
@@ -34,7 +33,7 @@ fn choices() -> impl Strategy<Value = Vec<Choice>> {
     )
 }
 
-/// Members of parameters of the net, each once, with random layouts.
+/// Members for parameters of the net, each once, with random layouts.
 fn members(contents: &Contents, choices: &[Choice]) -> Vec<Member> {
     let tensors: Vec<_> = contents.checkpoint.tensors.iter().filter(|tensor| tensor.slot.is_none()).collect();
     let mut members: Vec<Member> = Vec::new();
@@ -85,7 +84,7 @@ fn architecture(net: &Net, members: &[Member], header: &str, align: u64) -> Stri
     json.to_string()
 }
 
-/// The engine's file by loops over what a layout says.
+/// The engine file, by loops over the definition of a layout.
 fn naive(
     contents: &Contents,
     values: &[Vec<u8>],
@@ -123,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn an_engines_file_is_what_its_layout_says_and_leads_back(
+    fn an_engine_file_matches_its_layout_and_converts_back(
         net in nets(), choices in choices(), header in prop::collection::vec(any::<u8>(), 0..9), align in 0u32..8,
     ) {
         let files = checkpoint(&net);
@@ -138,7 +137,7 @@ proptest! {
         let engine = one("net.nnue", engine["net.nnue"].clone());
         let (back, back_values) = read_all_with("net.nnue", &engine, &json, &[("content", "engine")]).unwrap();
         for member in members.iter().filter(|member| !member.integers) {
-            // To the bit.
+            // Floats come back bit by bit.
             let of = |contents: &Contents, values: &[Vec<u8>]| {
                 values[contents.checkpoint.tensor(&member.id).unwrap().0.0].clone()
             };

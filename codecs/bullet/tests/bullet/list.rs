@@ -1,6 +1,6 @@
-//! The real checkpoints below `CKPT_CASES`.
+//! The list of checkpoints in the directory that `CKPT_CASES` names.
 
-/// Every case, and a preset that describes it.
+/// Every case and the preset that describes it.
 pub const CASES: [(&str, &str); 6] = [
     ("simple", "simple:768x32x1"),
     ("simple_failquant", "simple:768x32x1"),

@@ -1,4 +1,4 @@
-//! The codec's promises, on files built here and (with `CKPT_CASES`) on bullet's own.
+//! Tests of the codec, on files built here and, with `CKPT_CASES`, on files that bullet wrote.
 
 mod architectures;
 mod build;

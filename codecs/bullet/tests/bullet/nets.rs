@@ -22,16 +22,18 @@ fn weights() -> Files {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_its_place() {
+fn an_inconsistent_architecture_is_refused_with_the_field() {
     type Damage = fn(&mut Value);
     let damages: &[(&str, &str, Damage)] = &[
         ("no layers", "", |net| net["layers"] = json!([])),
-        ("size is not usable", "layers[1].size", |net| net["layers"][1]["size"] = json!(0)),
-        ("size is not usable", "input.features", |net| net["input"]["features"] = json!(1u64 << 32)),
-        ("size is not usable", "output_buckets.count", |net| net["output_buckets"]["count"] = json!(0)),
-        ("one perspective or two", "input.perspectives", |net| net["input"]["perspectives"] = json!(3)),
-        ("has no halves", "layers[0]", |net| net["layers"][0] = json!({ "size": 3, "pairwise": true })),
-        ("stands alone", "layers[0]", |net| net["layers"][0]["dual"] = json!(true)),
+        ("size is out of range", "layers[1].size", |net| net["layers"][1]["size"] = json!(0)),
+        ("size is out of range", "input.features", |net| net["input"]["features"] = json!(1u64 << 32)),
+        ("size is out of range", "output_buckets.count", |net| net["output_buckets"]["count"] = json!(0)),
+        ("number of perspectives is invalid", "input.perspectives", |net| {
+            net["input"]["perspectives"] = json!(3)
+        }),
+        ("an even size", "layers[0]", |net| net["layers"][0] = json!({ "size": 3, "pairwise": true })),
+        ("must not be pairwise", "layers[0]", |net| net["layers"][0]["dual"] = json!(true)),
         ("no output buckets", "layers[1]", |net| {
             net["output_buckets"] = Value::Null;
             net["layers"][1]["bucketed"] = json!(true);
@@ -46,22 +48,24 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ("saved twice", "saved[1]", |net| net["saved"][1]["id"] = json!("l0w")),
         ("has a scale", "saved[0]", |net| net["saved"][0]["scale"] = json!(255)),
         ("has no scale", "saved[0]", |net| net["saved"][0]["type"] = json!("i16")),
-        ("merged does not fit", "saved[0]", |net| net["saved"][0]["merge"] = json!("l1w")),
-        ("merged does not fit", "saved[0]", |net| net["saved"][0]["merge"] = json!("l0w")),
-        ("begins with the factoriser's columns", "saved[0]", |net| {
+        ("merged tensor does not fit", "saved[0]", |net| net["saved"][0]["merge"] = json!("l1w")),
+        ("merged tensor does not fit", "saved[0]", |net| net["saved"][0]["merge"] = json!("l0w")),
+        ("includes the factoriser's columns", "saved[0]", |net| {
             net["input"]["factoriser"] = json!("columns");
             net["saved"][0]["transpose"] = json!(true);
         }),
         ("not valid", "input.factoriser", |net| net["input"]["factoriser"] = json!("rows")),
-        ("rounded each by itself", "saved[0]", |net| net["saved"][0]["round_terms"] = json!(true)),
-        ("rounded each by itself", "saved[0]", |net| {
+        ("round_terms does not apply", "saved[0]", |net| net["saved"][0]["round_terms"] = json!(true)),
+        ("round_terms does not apply", "saved[0]", |net| {
             net["input"]["factoriser"] = json!(true);
             net["saved"][0] =
                 json!({ "id": "l0w", "type": "i32", "scale": 9, "merge": "l0f", "round_terms": true });
         }),
-        ("two tensors have one id", "tensors", |net| net["tensors"] = json!([{ "id": "l0w", "rows": 2 }])),
-        ("id is not usable", "tensors", |net| net["tensors"] = json!([{ "id": "a\nb", "rows": 2 }])),
-        ("two tensors have one id", "'a'", |net| {
+        ("two tensors have the same id", "tensors", |net| {
+            net["tensors"] = json!([{ "id": "l0w", "rows": 2 }])
+        }),
+        ("id is invalid", "tensors", |net| net["tensors"] = json!([{ "id": "a\nb", "rows": 2 }])),
+        ("two tensors have the same id", "'a'", |net| {
             net["tensors"] = json!([{ "id": "a", "rows": 2 }, { "id": "a", "rows": 3 }]);
         }),
         ("too large", "", |net| {
@@ -85,7 +89,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
 }
 
 #[test]
-fn the_readmes_architecture_is_one_and_its_engine_gets_every_weight() {
+fn the_readmes_architecture_is_valid_and_its_engine_has_every_weight() {
     let blocks = include_str!("../../README.md").split("```toml\n").skip(1);
     let text: String = blocks.filter_map(|block| block.split("```").next()).collect();
     let net: Value = toml::from_str(&text).unwrap();
@@ -97,7 +101,7 @@ fn the_readmes_architecture_is_one_and_its_engine_gets_every_weight() {
 }
 
 #[test]
-fn the_greatest_sizes_overflow_nothing() {
+fn the_largest_sizes_do_not_overflow() {
     let mut large = net();
     large["layers"] = json!(vec![json!({ "size": u32::MAX, "dual": true, "activation": "crelu" }); 9]);
     assert!(refused(check(&large)).to_string().contains("too large"));
@@ -131,7 +135,7 @@ fn axes_are_named_bucket_out_in_and_stored_by_columns() {
 }
 
 #[test]
-fn layers_take_what_the_ones_before_give() {
+fn layers_take_the_outputs_of_the_layer_before() {
     let mut net = net();
     net["input"] = json!({ "features": 3, "buckets": { "count": 5 }, "factoriser": true });
     net["layers"] = json!([
@@ -202,7 +206,7 @@ fn a_factoriser_in_the_first_columns_is_a_tensor_without_a_record() {
     assert_eq!(written["raw.bin"], build::headerless(&net));
     let first: Vec<u8> = [41i16, 82, 43, 84].into_iter().flat_map(i16::to_le_bytes).collect();
     assert_eq!(written["quantised.bin"][..8], first);
-    // A record, and an entry, are of the whole.
+    // A record and an entry cover the whole matrix.
     let own = one("weights.bin", build::records(&[("l0f", 1, vec![0.0; 2])]));
     let error = refused(read("weights.bin", &own, &[arch])).to_string();
     assert!(error.contains("l0f"), "{error}");
@@ -214,7 +218,7 @@ fn a_factoriser_in_the_first_columns_is_a_tensor_without_a_record() {
 }
 
 #[test]
-fn a_preset_is_the_architecture_that_it_stands_for() {
+fn a_preset_equals_the_architecture_that_it_stands_for() {
     let (by_preset, _) = read("weights.bin", &weights(), &[("arch", PRESET)]).unwrap();
     let kept = by_preset.checkpoint.metadata.value("bullet", "architecture").unwrap();
     let by_file = read_with("weights.bin", &weights(), &kept.to_string()).unwrap();
@@ -250,7 +254,7 @@ fn a_preset_with_psqt_saves_it_first_as_floats() {
 }
 
 #[test]
-fn a_preset_that_says_nothing_known_lists_what_is() {
+fn an_invalid_preset_is_refused_with_what_is_known() {
     for (text, message) in [
         ("simpel:3x2x1", "did you mean 'simple'"),
         ("simple:3x2", "wrong number of sizes"),
@@ -271,7 +275,7 @@ fn a_preset_that_says_nothing_known_lists_what_is() {
 }
 
 #[test]
-fn sizes_that_disagree_name_the_entry_and_by_how_many_elements() {
+fn a_wrong_size_is_refused_with_the_entry_and_the_difference() {
     let check = |entry: &str, files: Files, arch: &str, expected: [&str; 2]| {
         let error = refused(read(entry, &files, &[("arch", arch)])).to_string();
         assert!(expected.iter().all(|part| error.contains(part)), "{error}");
@@ -283,11 +287,16 @@ fn sizes_that_disagree_name_the_entry_and_by_how_many_elements() {
     check("raw.bin", raw(), "simple:3x2x1", ["20 bytes", "5 numbers"]);
     let quantized = || one("quantised.bin", build::quantized(b"bullet"));
     check("quantised.bin", quantized(), "simple:3x12x1,buckets=2", ["tensor l0w", "4 too few"]);
-    check("quantised.bin", quantized(), "simple:3x2x1", ["not bullet's filler", "another net"]);
+    check(
+        "quantised.bin",
+        quantized(),
+        "simple:3x2x1",
+        ["padding after the last entry is not bullet's", "another net"],
+    );
 }
 
 #[test]
-fn a_net_whose_files_are_not_explained_by_layers_is_read_without_a_graph() {
+fn a_net_with_extra_tensors_is_read_without_a_graph() {
     let mut net = net();
     net["tensors"] = json!([{ "id": "extra", "rows": 2, "columns": 3 }]);
     let mut records = build::net();

@@ -1,9 +1,9 @@
-//! Random nets: what is written is what was read, and every place agrees with plain loops over bullet's definition.
+//! Random presets: what is written is what was read, and agrees with plain loops over bullet's definition.
 
 use crate::build::{one, read, records, within, write};
 use proptest::prelude::*;
 
-/// A net as a preset, and its parameters: id, rows, columns, and how many buckets are among the rows and the columns.
+/// A preset and its parameters: id, rows, columns.
 #[derive(Debug, Clone)]
 struct Net {
     preset: String,
@@ -18,7 +18,7 @@ fn nets() -> impl Strategy<Value = Net> {
     (sizes, any::<[bool; 4]>(), 1u32..300, 1u32..100).prop_map(
         |((features, size, out, buckets, inputs), [builder, round, transpose, factoriser], qa, qb)| {
             let family = if builder { "builder" } else { "simple" };
-            // There, the factoriser is not a tensor of its own.
+            // The builder family stores the factoriser in the first columns of l0w.
             let factoriser = factoriser && !builder;
             let preset = format!(
                 "{family}:{features}x{size}x{out},buckets={buckets},inputs={inputs},factoriser={factoriser},qa={qa},qb={qb},round={round},transpose={transpose}"
@@ -38,7 +38,7 @@ fn nets() -> impl Strategy<Value = Net> {
     )
 }
 
-/// Values in stored order, small enough for i16 at any scale here, and different.
+/// Values in stored order, mostly different and small enough for i16 at any scale here.
 fn values(net: &Net) -> Vec<(&'static str, u64, Vec<f32>)> {
     let mut next = 0;
     let mut value = || {
@@ -51,7 +51,7 @@ fn values(net: &Net) -> Vec<(&'static str, u64, Vec<f32>)> {
     net.parameters.iter().map(list).collect()
 }
 
-/// quantised.bin by loops over the definition; without what fills it up.
+/// quantised.bin without its padding, by loops over the definition.
 fn expected(net: &Net, values: &[(&'static str, u64, Vec<f32>)]) -> Vec<u8> {
     let shared = values.iter().find(|(id, ..)| *id == "l0f").map(|(.., shared)| shared);
     let mut bytes = Vec::new();
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn every_net_is_quantized_as_bullet_defines_it_and_its_weights_come_back(net in nets()) {
+    fn every_net_is_quantized_as_bullet_defines_it(net in nets()) {
         let values = values(&net);
         let files = within("optimiser_state/", one("weights.bin", records(&values)));
         let (contents, read_values) = read("", &files, &[("arch", &net.preset)]).unwrap();
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_hostile(
+    fn damaged_files_are_refused_or_come_back(
         cuts in prop::collection::vec((0usize..200, 0usize..40, prop::collection::vec(any::<u8>(), 0..24)), 1..4),
         old in any::<bool>(),
     ) {
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn every_quantized_file_comes_back_exactly(net in nets(), integers in any::<bool>()) {
+    fn every_quantised_bin_comes_back(net in nets(), integers in any::<bool>()) {
         let mut file = expected(&net, &values(&net));
         file.extend(b"bullet".iter().cycle().take(file.len().next_multiple_of(64) - file.len()));
         let file = one("quantised.bin", file);

@@ -14,7 +14,7 @@ fn probe(entry: &str, files: &Files) -> Match {
 }
 
 #[test]
-fn records_and_filler_are_certain_and_names_are_not() {
+fn records_and_padding_are_certain_and_names_are_not() {
     assert!(matches!(probe("", &directory()), Match::Certain(why) if why.contains("4 records")));
     assert!(matches!(probe("x", &one("x", records(&net()))), Match::Certain(_)));
     assert!(
@@ -31,11 +31,11 @@ fn records_and_filler_are_certain_and_names_are_not() {
 }
 
 #[test]
-fn values_are_the_logical_ones_whichever_file_they_are_read_from() {
+fn every_file_gives_the_same_logical_values() {
     let expected = [
         ("l0w", vec![0.5, 0.1, 0.7, -0.25, -0.1, 1.3]),
         ("l0b", vec![0.01, -0.02]),
-        // [bucket][out][in] of what is stored [in][bucket][out].
+        // Logically [bucket][out][in], stored [in][bucket][out].
         ("l1w", vec![0.9, 0.3, 0.6, -0.6, -0.9, -0.3, 0.2, -0.2]),
         ("l1b", vec![0.001, -0.002]),
     ];
@@ -48,7 +48,7 @@ fn values_are_the_logical_ones_whichever_file_they_are_read_from() {
     for (entry, files) in sources {
         let (contents, values) = read(entry, &files, &ARCH).unwrap();
         for (name, expected) in &expected {
-            // Half a unit of the coarsest scale, where they were rounded.
+            // Rounding changes a value by up to half a unit of the coarsest scale.
             let tolerance = if entry == "quantised.bin" { 0.5 / 64.0 } else { 0.0 };
             let found = numbers(&contents, &values, name);
             assert_eq!(found.len(), expected.len());
@@ -60,7 +60,7 @@ fn values_are_the_logical_ones_whichever_file_they_are_read_from() {
 }
 
 #[test]
-fn what_is_quantized_is_its_integers_divided_by_their_scale_or_the_integers_themselves() {
+fn quantised_bin_gives_integers_divided_by_their_scale_or_the_integers_themselves() {
     let files = one("quantised.bin", quantized(b"bullet"));
     let (contents, values) = read("quantised.bin", &files, &ARCH).unwrap();
     assert_eq!(contents.checkpoint.tensor("l0w").unwrap().1.dtype, DType::F32);
@@ -74,7 +74,7 @@ fn what_is_quantized_is_its_integers_divided_by_their_scale_or_the_integers_them
 }
 
 #[test]
-fn a_directory_is_read_from_the_optimizers_weights_before_raw_before_quantized() {
+fn a_directory_is_read_from_the_optimizers_weights_or_raw_bin_or_quantised_bin() {
     let mut files = directory();
     for (gone, read_from) in
         [("", "optimiser_state/weights.bin"), ("optimiser_state/", "raw.bin"), ("raw", "quantised.bin")]
@@ -88,13 +88,13 @@ fn a_directory_is_read_from_the_optimizers_weights_before_raw_before_quantized()
 }
 
 #[test]
-fn the_folder_of_the_optimizer_can_be_named_itself() {
+fn the_optimizers_folder_can_be_read_by_itself() {
     let (contents, _) = read("", &state(records, "weights.bin"), &ARCH).unwrap();
     assert_eq!(contents.files, ["weights.bin", "momentum.bin", "velocity.bin"]);
 }
 
 #[test]
-fn moments_say_whose_they_are() {
+fn moments_are_slots_of_their_weights() {
     let (contents, values) = read("", &directory(), &ARCH).unwrap();
     let (_, moment) = contents.checkpoint.tensor("velocity/l1w").unwrap();
     assert_eq!(moment.role, Role::Optimizer);
@@ -126,11 +126,15 @@ fn weights_without_moments_are_read() {
     let files = within("optimiser_state/", one("weights.bin", records(&net())));
     let (contents, _) = read("", &files, &ARCH).unwrap();
     assert_eq!(contents.checkpoint.tensors.len(), 4);
-    assert!(contents.notes.iter().any(|note| note.contains("resumes no training")), "{:?}", contents.notes);
+    assert!(
+        contents.notes.iter().any(|note| note.contains("cannot resume training")),
+        "{:?}",
+        contents.notes
+    );
 }
 
 #[test]
-fn a_record_that_bullet_would_leave_out_silently_is_asked_for() {
+fn a_missing_record_is_refused() {
     let without = |id: &str| records(&net().into_iter().filter(|(own, ..)| *own != id).collect::<Vec<_>>());
     let error = refused(read("w", &one("w", without("l1b")), &ARCH));
     assert!(error.to_string().contains("no record (file w, tensor l1b)"), "{error}");
@@ -149,7 +153,7 @@ fn a_record_that_bullet_would_leave_out_silently_is_asked_for() {
 fn moments_of_other_weights_are_refused() {
     let mut files = directory();
     files.insert("optimiser_state/momentum.bin".into(), records(&[("l0w", 1, vec![0.0; 7])]));
-    assert!(refused(read("", &files, &[])).to_string().contains("as many numbers"));
+    assert!(refused(read("", &files, &[])).to_string().contains("another length than its weight"));
     files.insert("optimiser_state/momentum.bin".into(), records(&[("l9w", 1, vec![0.0; 7])]));
     assert!(refused(read("", &files, &[])).to_string().contains("belongs to no weight"));
 }
@@ -168,8 +172,9 @@ fn old_records_state_rows_and_columns() {
 }
 
 #[test]
-fn records_that_fit_both_forms_are_not_guessed() {
-    // Current: two numbers, which begin like a 2, and a record `bcd` of one. Old: two rows of two.
+fn records_that_parse_in_both_forms_are_refused() {
+    // In the current form, two numbers whose bytes are those of a 2, and a record `bcd` of one number; in the form with rows,
+    // two rows of two.
     let bytes =
         [b"a\n", &2u64.to_le_bytes()[..], &2u64.to_le_bytes(), b"bcd\n", &1u64.to_le_bytes(), &[0; 4]]
             .concat();
@@ -181,7 +186,7 @@ fn records_that_fit_both_forms_are_not_guessed() {
 }
 
 #[test]
-fn files_of_before_2024_10_are_read_in_the_order_of_the_layers() {
+fn files_without_records_are_read_in_the_order_of_the_layers() {
     for folder in ["", "optimiser_state/"] {
         let files = within(folder, state(headerless, "params.bin"));
         let (contents, values) = read("", &files, &ARCH).unwrap();
@@ -197,7 +202,7 @@ fn files_of_before_2024_10_are_read_in_the_order_of_the_layers() {
 }
 
 #[test]
-fn steps_are_one_line_for_every_weight() {
+fn step_txt_has_one_line_for_every_weight() {
     let with = |text: &str| {
         let mut files = directory();
         files.insert("optimiser_state/step.txt".into(), text.as_bytes().to_vec());
@@ -223,29 +228,34 @@ fn steps_are_one_line_for_every_weight() {
 }
 
 #[test]
-fn quantized_files_are_filled_up_with_bullets_name_or_zeros() {
+fn quantised_bin_is_padded_with_bullets_name_or_zeros() {
     for (filler, kept) in [(&b"bullet"[..], None), (&[0], Some("zero"))] {
         let (contents, _) = read("quantised.bin", &one("quantised.bin", quantized(filler)), &ARCH).unwrap();
         assert_eq!(contents.checkpoint.metadata.text("bullet", "padding"), kept);
     }
     let error = refused(read("quantised.bin", &one("quantised.bin", quantized(b"bulleT")), &ARCH));
-    assert!(error.to_string().contains("not bullet's filler (file quantised.bin, offset 36)"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("padding after the last entry is not bullet's (file quantised.bin, offset 36)"),
+        "{error}"
+    );
     let mut unfilled = quantized(b"bullet");
     unfilled.truncate(36);
     let error = refused(read("quantised.bin", &one("quantised.bin", unfilled), &ARCH));
-    assert!(error.to_string().contains("filled up"), "{error}");
+    assert!(error.to_string().contains("not padded"), "{error}");
 }
 
 #[test]
-fn an_empty_quantized_file_is_no_reason_to_refuse_the_weights_beside_it() {
+fn weights_beside_an_empty_quantised_bin_are_read() {
     let mut files = directory();
     files.insert("quantised.bin".into(), Vec::new());
     let (contents, _) = read("", &files, &ARCH).unwrap();
-    assert!(contents.notes[0].contains("no bytes"), "{:?}", contents.notes);
+    assert!(contents.notes[0].contains("is empty"), "{:?}", contents.notes);
 }
 
 #[test]
-fn a_file_of_any_name_is_told_by_its_size_or_asked_for() {
+fn a_file_of_any_name_is_recognized_by_its_size_or_refused() {
     let arch = ("arch", "simple:3x2x1,buckets=2");
     let of = |bytes: Vec<u8>, options: &[(&str, &str)]| read("net.nnue", &one("net.nnue", bytes), options);
     let parts = |contents: &ckpt_api::Contents| {
@@ -255,7 +265,7 @@ fn a_file_of_any_name_is_told_by_its_size_or_asked_for() {
     assert_eq!(parts(&of(quantized(b"bullet"), &[arch]).unwrap().0), "quantised");
     assert!(refused(of(vec![1; 7], &[arch])).to_string().contains("72 bytes for a raw.bin, or 64"));
     assert!(refused(of(vec![1; 7], &[])).to_string().contains("--arch"));
-    // Sixteen floats are 64 bytes, and sixteen integers filled up.
+    // Sixteen floats are 64 bytes, and so are sixteen integers with padding.
     let both = ("arch", "simple:2x3x1,qa=1,qb=1");
     let bytes = vec![0; 64];
     assert!(refused(of(bytes.clone(), &[both])).to_string().contains("option content"));
@@ -274,22 +284,22 @@ fn files_beside_the_weights_must_fit_the_architecture() {
 }
 
 #[test]
-fn networks_are_compared_with_the_weights_when_asked() {
+fn check_compares_networks_with_the_weights() {
     let checked = |files: &Files, arch: &str| read("", files, &[("arch", arch), ("check", "true")]);
     checked(&directory(), PRESET).unwrap();
     let mut files = directory();
-    // The second of the biases, which follow 6 numbers of 2 bytes.
+    // The second bias: the biases follow 6 numbers of 2 bytes.
     files.get_mut("quantised.bin").unwrap()[14] = 9;
     read("", &files, &ARCH).unwrap();
     let error = refused(checked(&files, PRESET));
     assert_eq!(error.kind(), Kind::Mismatch);
     let said = error.to_string();
     for part in
-        ["quantised.bin", "offset 14", "l0b", "element 1", "found -247", "expected -5 as i16, of -0.02"]
+        ["quantised.bin", "offset 14", "l0b", "element 1", "found -247", "expected -5 as i16, from -0.02"]
     {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // Another rounding is another net's.
+    // Another rounding gives other integers.
     let said = refused(checked(&directory(), "simple:3x2x1,buckets=2,round=false")).to_string();
     assert!(said.contains("l0w") && said.contains("rounding"), "{said}");
     let mut files = directory();
@@ -313,7 +323,7 @@ fn networks_are_compared_with_the_weights_when_asked() {
 }
 
 #[test]
-fn weights_that_a_comparison_lacks_are_named() {
+fn check_names_a_missing_weight() {
     let raw = one("raw.bin", vec![0; 4 * (12 + 2 + 4 + 1)]);
     let mut files = one("quantised.bin", build::filled(2 * (12 + 2 + 4 + 1)));
     files.extend(raw);
@@ -323,7 +333,7 @@ fn weights_that_a_comparison_lacks_are_named() {
 }
 
 #[test]
-fn integers_that_floats_do_not_hold_are_told_and_no_longer_called_exact() {
+fn integers_that_floats_cannot_represent_are_reported() {
     let json = r#"{ "format": "bullet", "input": { "features": 1, "perspectives": 1 }, "layers": [{ "size": 1 }],
         "saved": [{ "id": "l0w", "type": "i32", "scale": 16777216 }, { "id": "l0b" }] }"#;
     let file = |integer: i32| {
@@ -355,7 +365,7 @@ fn integers_that_floats_do_not_hold_are_told_and_no_longer_called_exact() {
 }
 
 #[test]
-fn raw_values_that_lack_what_is_merged_say_so() {
+fn a_raw_bin_without_the_factoriser_has_no_graph() {
     let arch = ("arch", "simple:3x2x1,inputs=2,factoriser=true");
     let raw = one("raw.bin", vec![0; 4 * (12 + 2 + 4 + 1)]);
     let (contents, _) = read("raw.bin", &raw, &[arch]).unwrap();
@@ -370,7 +380,7 @@ fn raw_values_that_lack_what_is_merged_say_so() {
 }
 
 #[test]
-fn hostile_records_are_errors_before_anything_is_allocated() {
+fn hostile_records_are_refused_before_anything_is_allocated() {
     let number = |n: u64| n.to_le_bytes().to_vec();
     let cases: [(&str, Vec<u8>); 9] = [
         ("huge count", [b"a\n".to_vec(), number(u64::MAX)].concat()),
@@ -391,7 +401,7 @@ fn hostile_records_are_errors_before_anything_is_allocated() {
 }
 
 #[test]
-fn without_an_architecture_the_notes_say_what_is_not_known() {
+fn without_an_architecture_notes_propose_a_preset() {
     let (contents, _) = read("", &directory(), &[]).unwrap();
     let notes = contents.notes.join("\n");
     assert!(

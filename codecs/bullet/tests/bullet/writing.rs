@@ -5,8 +5,10 @@ use crate::build::{
     records, refused, state, within, write,
 };
 use ckpt_api::{
-    Axis, Checkpoint, DType, Graph, Kind, LossKind, Placed, Quantization, Role, Rounding, Shape, Slot, Tensor,
+    Axis, Checkpoint, Codec, DType, Graph, Input, Kind, Limits, LossKind, Options, Placed, Quantization,
+    Role, Rounding, Shape, Slot, Tensor,
 };
+use ckpt_bullet::Bullet;
 
 const ARCH: [(&str, &str); 1] = [("arch", PRESET)];
 
@@ -29,7 +31,7 @@ fn rewrite(
     write(&contents.checkpoint, &values, name, options).unwrap()
 }
 
-/// The net as a format without bullet's ways would hold it: row-major, axes in another order, other names of nothing.
+/// The net as another format would hold it: row-major, with axes in another order and without metadata.
 fn foreign() -> (Checkpoint, Vec<Vec<u8>>) {
     let (contents, values) = read("", &directory(), &ARCH).unwrap();
     let mut checkpoint = Checkpoint::default();
@@ -86,7 +88,7 @@ fn a_directory_comes_back_byte_for_byte_in_every_form() {
 }
 
 #[test]
-fn the_files_of_a_directory_lie_in_it_and_the_weights_come_last() {
+fn files_are_in_their_directory_and_the_weights_come_last() {
     let (contents, _) = read("", &directory(), &ARCH).unwrap();
     let placed = place(&contents.checkpoint, "out", &[]).unwrap();
     let names: Vec<&str> = placed.files.iter().map(|file| file.name.as_str()).collect();
@@ -97,7 +99,7 @@ fn the_files_of_a_directory_lie_in_it_and_the_weights_come_last() {
 }
 
 #[test]
-fn axes_are_put_into_bullets_order_whatever_order_they_come_in() {
+fn axes_in_any_order_are_written_in_bullets_order() {
     let (checkpoint, values) = foreign();
     let files = write(&checkpoint, &values, "", &ARCH).unwrap();
     assert_eq!(files["raw.bin"], headerless(&net()));
@@ -105,7 +107,7 @@ fn axes_are_put_into_bullets_order_whatever_order_they_come_in() {
 }
 
 #[test]
-fn moments_that_a_source_lacks_are_zeros_and_a_loss_that_harms_nothing() {
+fn missing_moments_are_filled_with_zeros() {
     let (checkpoint, values) = foreign();
     let placed = place(&checkpoint, "out", &ARCH).unwrap();
     assert_eq!(kinds(&placed), [LossKind::Filled]);
@@ -133,7 +135,7 @@ fn moments_from_another_format_find_their_weight() {
 }
 
 #[test]
-fn moments_that_do_not_say_what_they_are_are_known_by_their_names() {
+fn moments_without_a_slot_are_recognized_by_their_names() {
     let (mut contents, values) = read("", &directory(), &ARCH).unwrap();
     contents.checkpoint.metadata = Default::default();
     for tensor in &mut contents.checkpoint.tensors {
@@ -143,7 +145,7 @@ fn moments_that_do_not_say_what_they_are_are_known_by_their_names() {
 }
 
 #[test]
-fn slow_weights_that_are_missing_begin_as_the_fast_ones() {
+fn missing_slow_weights_start_as_copies_of_the_weights() {
     let mut files = directory();
     files.insert("optimiser_state/slow.bin".into(), records(&build::times(&net(), 2.0)));
     let (mut contents, mut values) = read("", &files, &ARCH).unwrap();
@@ -157,7 +159,7 @@ fn slow_weights_that_are_missing_begin_as_the_fast_ones() {
 }
 
 #[test]
-fn a_single_file_is_named_by_its_ending() {
+fn the_name_or_the_content_option_decides_what_a_single_file_contains() {
     let (contents, values) = read("", &directory(), &ARCH).unwrap();
     let alone = |name: &str, options: &[(&str, &str)]| {
         let files = write(&contents.checkpoint, &values, name, options).unwrap();
@@ -188,7 +190,7 @@ fn the_parts_of_a_directory_can_be_chosen() {
 }
 
 #[test]
-fn quantizing_is_a_loss_only_where_no_file_keeps_the_numbers() {
+fn quantization_is_a_loss_only_if_no_file_keeps_the_floats() {
     let (contents, _) = read("", &directory(), &ARCH).unwrap();
     let lost = |name: &str| kinds(&place(&contents.checkpoint, name, &[]).unwrap());
     assert_eq!(lost("out"), []);
@@ -198,7 +200,7 @@ fn quantizing_is_a_loss_only_where_no_file_keeps_the_numbers() {
 }
 
 #[test]
-fn integers_come_back_exactly_even_where_the_net_truncates() {
+fn integers_come_back_exactly_even_if_the_net_truncates() {
     let truncating = format!("{PRESET},round=false");
     let options = [("arch", truncating.as_str())];
     let file = one("quantised.bin", quantized(b"bullet"));
@@ -206,7 +208,7 @@ fn integers_come_back_exactly_even_where_the_net_truncates() {
     let (contents, _) = read("quantised.bin", &file, &options).unwrap();
     let scaled = place(&contents.checkpoint, "quantised.bin", &[]).unwrap();
     assert_eq!(scaled.placements[0].encoding.scaling.unwrap().rounding, Rounding::Nearest);
-    // Another scale makes other integers of them.
+    // With another scale, the values are truncated.
     let other = format!("{truncating},qa=181");
     let scaled = place(&contents.checkpoint, "quantised.bin", &[("arch", &other)]).unwrap();
     assert_eq!(scaled.placements[0].encoding.scaling.unwrap().rounding, Rounding::Truncate);
@@ -214,7 +216,7 @@ fn integers_come_back_exactly_even_where_the_net_truncates() {
 }
 
 #[test]
-fn integers_that_were_kept_are_written_as_they_are() {
+fn kept_integers_are_written_unchanged() {
     let file = one("quantised.bin", quantized(b"bullet"));
     let (contents, values) = read("quantised.bin", &file, &[ARCH[0], ("integers", "true")]).unwrap();
     assert_eq!(write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap(), file);
@@ -223,7 +225,7 @@ fn integers_that_were_kept_are_written_as_they_are() {
 }
 
 #[test]
-fn what_is_quantized_becomes_weights_that_bullet_resumes_from() {
+fn quantised_bin_becomes_a_checkpoint_that_bullet_resumes_from() {
     let file = one("quantised.bin", quantized(b"bullet"));
     let (contents, values) = read("quantised.bin", &file, &ARCH).unwrap();
     let files = write(&contents.checkpoint, &values, "", &[("parts", "raw,quantised,state")]).unwrap();
@@ -258,7 +260,7 @@ fn a_factoriser_is_added_to_every_bucket_before_quantizing() {
         losses.iter().any(|loss| loss.kind == LossKind::Merged && loss.subject == "l0f")
     };
     assert!(merged("quantised.bin") && !merged("weights.bin"));
-    // The way back: the sum is in l0w, and zeros in the place of l0f change nothing.
+    // Back from quantised.bin, l0w includes l0f, and l0f is zeros.
     let alone = one("quantised.bin", written["quantised.bin"].clone());
     let (contents, values) = read("quantised.bin", &alone, &[arch]).unwrap();
     assert!(
@@ -275,7 +277,7 @@ fn a_factoriser_is_added_to_every_bucket_before_quantizing() {
         (numbers(&again, &values, "l0w"), numbers(&again, &values, "l0f")),
         (vec![10.25, 20.5, 10.75, 21.0], vec![0.0, 0.0])
     );
-    // raw.bin has neither the sum nor l0f.
+    // raw.bin has neither l0f nor the sum.
     let (contents, _) = read("raw.bin", &one("raw.bin", written["raw.bin"].clone()), &[arch]).unwrap();
     for name in ["quantised.bin", "weights.bin"] {
         assert!(refused(place(&contents.checkpoint, name, &[])).to_string().contains("tensor l0f"), "{name}");
@@ -283,7 +285,7 @@ fn a_factoriser_is_added_to_every_bucket_before_quantizing() {
 }
 
 #[test]
-fn tensors_that_have_no_place_are_losses_of_their_kind() {
+fn tensors_without_a_place_are_losses_of_their_kind() {
     let (mut checkpoint, _) = foreign();
     let other =
         |name: &str, role| Tensor::new(name, DType::F32, Shape::new(vec![3]).unwrap()).with_role(role);
@@ -304,10 +306,12 @@ fn tensors_that_have_no_place_are_losses_of_their_kind() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_its_tensor() {
+fn a_tensor_that_does_not_fit_is_refused_by_name() {
     type Damage = fn(&mut Checkpoint);
     let damages: &[(&str, &str, Damage)] = &[
-        ("has not all weights", "l1b", |checkpoint| checkpoint.tensors.retain(|tensor| tensor.name != "l1b")),
+        ("lacks a weight of the net", "l1b", |checkpoint| {
+            checkpoint.tensors.retain(|tensor| tensor.name != "l1b")
+        }),
         ("does not fit the architecture", "bucket 2 × out 1", |checkpoint| {
             let l1w = checkpoint.tensors.iter_mut().find(|tensor| tensor.name == "l1w").unwrap();
             l1w.axes = Some(vec![Axis::Out, Axis::Bucket, Axis::In]);
@@ -317,13 +321,13 @@ fn what_does_not_fit_is_refused_with_its_tensor() {
             checkpoint.tensors[0].dtype = DType::I16;
             checkpoint.tensors[0].quantization = Some(Quantization { scale: 3.try_into().unwrap() });
         }),
-        ("under one id", "l0b", |checkpoint| {
+        ("under the same id", "l0b", |checkpoint| {
             let mut again = checkpoint.tensors[0].clone();
             again.name = "again".into();
             again.metadata.insert("bullet", "id", checkpoint.tensors[0].name.as_str());
             checkpoint.tensors.push(again);
         }),
-        ("to be transposed", "l1w", |checkpoint| {
+        ("cannot be transposed", "l1w", |checkpoint| {
             let l1w = checkpoint.tensors.iter_mut().find(|tensor| tensor.name == "l1w").unwrap();
             (l1w.axes, l1w.shape) = (None, Shape::new(vec![8]).unwrap());
         }),
@@ -353,16 +357,16 @@ fn without_an_architecture_only_the_optimizers_files_are_written() {
 }
 
 #[test]
-fn a_name_that_is_no_id_is_refused() {
+fn a_name_that_cannot_be_an_id_is_refused() {
     let mut checkpoint = foreign().0;
     checkpoint.tensors[0].name = "a\nb".into();
     checkpoint.tensors[0].axes = None;
     assert!(refused(place(&checkpoint, "weights.bin", &[])).to_string().contains("printable ASCII"));
 }
 
-/// In a directory, `momentum/a` is read as what the optimizer keeps for `a`.
+/// In a directory, `momentum/a` would be read as the momentum of `a`.
 #[test]
-fn a_weight_that_has_the_name_of_what_is_kept_for_another_is_refused_unless_it_is_written_alone() {
+fn a_weight_with_the_name_of_a_slot_is_refused_in_a_directory() {
     let weights = |names: &[&str]| {
         let weight = |name: &&str| Tensor::new(*name, DType::F32, Shape::new([2]).unwrap());
         Checkpoint { tensors: names.iter().map(weight).collect(), ..Checkpoint::default() }
@@ -372,7 +376,7 @@ fn a_weight_that_has_the_name_of_what_is_kept_for_another_is_refused_unless_it_i
         let error = place(&both, "net", &[]).unwrap_err();
         assert_eq!(error.kind(), Kind::Mapping, "{error}");
         assert!(error.to_string().contains(kept), "{error}");
-        // Of one file no other is read; and a name alone means nothing.
+        // A single file has no slots, and without a weight `a` there is no ambiguity.
         place(&both, "weights.bin", &[]).unwrap();
         place(&weights(&["b", kept]), "net", &[]).unwrap();
     }
@@ -390,7 +394,7 @@ fn steps_of_other_weights_are_not_written() {
 }
 
 #[test]
-fn steps_and_the_log_are_losses_where_no_file_has_a_place_for_them() {
+fn steps_and_the_log_are_losses_if_no_file_has_a_place_for_them() {
     let mut files = directory();
     files.insert("optimiser_state/step.txt".into(), b"l0b,7\nl0w,7\nl1w,7\nl1b,8\n".to_vec());
     files.insert("log.txt".into(), b"1,32,0.5\n".to_vec());
@@ -404,15 +408,15 @@ fn steps_and_the_log_are_losses_where_no_file_has_a_place_for_them() {
 }
 
 #[test]
-fn a_tensor_that_was_renamed_keeps_its_id() {
+fn a_renamed_tensor_keeps_its_id() {
     let (mut contents, values) = read("weights.bin", &one("weights.bin", records(&net())), &ARCH).unwrap();
     contents.checkpoint.rename(&[("l0w".to_owned(), "features".to_owned())].into()).unwrap();
     assert_eq!(write(&contents.checkpoint, &values, "raw.bin", &[]).unwrap()["raw.bin"], headerless(&net()));
 }
 
-/// Bullet would load such files silently and keep its initial values.
+/// bullet would load such files silently and keep its initial values.
 #[test]
-fn what_holds_no_number_is_not_written() {
+fn empty_tensors_and_empty_checkpoints_are_refused() {
     let empty = Tensor::new("w", DType::F32, Shape::new([0, 3]).unwrap());
     let checkpoint = |tensors| Checkpoint { tensors, ..Checkpoint::default() };
     let refused = |tensors| place(&checkpoint(tensors), "net", &[]).unwrap_err();
@@ -420,4 +424,19 @@ fn what_holds_no_number_is_not_written() {
     assert_eq!(error.kind(), Kind::Unsupported);
     assert!(error.to_string().contains("tensor w") && error.to_string().contains("--exclude"), "{error}");
     assert_eq!(refused(Vec::new()).kind(), Kind::Unsupported);
+}
+
+/// Time that grows with the square of this number would be minutes.
+#[test]
+fn time_grows_linearly_with_the_number_of_weights() {
+    let count = if cfg!(miri) { 100 } else { 20_000u32 };
+    let record = |k: u32| [format!("w{k}\n").as_bytes(), &1u64.to_le_bytes(), &k.to_le_bytes()].concat();
+    let bytes: Vec<u8> = (0..count).flat_map(record).collect();
+    let names = ["weights.bin", "momentum.bin", "velocity.bin"];
+    let files: Files = names.map(|name| (format!("optimiser_state/{name}"), bytes.clone())).into();
+    let input = Input::memory("", files);
+    let contents = Bullet.read(&input, &Options::default(), &Limits::default()).unwrap();
+    let placed = place(&contents.checkpoint, "out", &[]).unwrap();
+    assert_eq!(placed.placements.len(), 3 * count as usize);
+    assert_eq!(placed.losses, []);
 }

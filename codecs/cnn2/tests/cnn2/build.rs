@@ -6,27 +6,27 @@ use std::collections::BTreeMap;
 
 /// `[kernel, in, out]` of the format's own example.
 pub const EXAMPLE: [[u32; 3]; 3] = [[3, 15, 8], [3, 8, 4], [3, 4, 3]];
-/// 1×1, 3×3 and 5×5; the second layer takes the static features again; an odd number of weights.
+/// Kernels 1×1, 3×3 and 5×5, static features in the second layer, and an odd number of weights.
 pub const MIXED: [[u32; 3]; 3] = [[1, 8, 1], [3, 9, 1], [5, 1, 8]];
 
-/// A file in pieces, each of which a test can change.
+/// The fields of a file, which a test can change.
 #[derive(Clone)]
 pub struct Parts {
     pub magic: [u8; 4],
     pub version: u32,
     pub layers: u32,
     pub total: u32,
-    /// Written where it is given, whatever the version says.
+    /// Written if it is given, whatever the version.
     pub mip: Option<u32>,
     /// kernel_size, in_channels, out_channels, weight_offset, weight_count.
     pub table: Vec<[u32; 5]>,
     pub weights: Vec<u16>,
-    /// Whatever follows the weights.
+    /// The bytes after the weights.
     pub rest: Vec<u8>,
 }
 
 impl Parts {
-    /// Version 1, padded; every weight is another one.
+    /// A padded file of version 1 whose weights all differ.
     pub fn of(layers: &[[u32; 3]]) -> Self {
         let mut total = 0;
         let mut table = Vec::new();
@@ -102,7 +102,7 @@ pub fn place(checkpoint: &Checkpoint, options: &[(&str, &str)]) -> Result<Placed
     Ok(placed)
 }
 
-/// The strict error, and what `lenient` mends: the repairs, or `None` where it refuses as well.
+/// The error of strict reading, and the repairs of lenient reading, or `None` if that fails as well.
 pub fn refused(parts: &Parts) -> (Error, Option<Vec<String>>) {
     let bytes = parts.bytes();
     let error = read(&bytes, &[]).expect_err("a strict reading refuses it");

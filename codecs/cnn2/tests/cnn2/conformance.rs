@@ -1,4 +1,4 @@
-//! The kit's checks on one sample of every sort.
+//! The conformance kit, on one sample of each kind of file.
 
 use crate::build::{MIXED, Parts, pairs};
 use ckpt_api::conformance::{Sample, check};
@@ -11,7 +11,7 @@ fn sample(name: &'static str, parts: &Parts) -> Sample {
 
 #[test]
 fn the_codec_keeps_the_contract() {
-    // A padded file without its padding is a valid file, too: the kit wants none of which a part can be cut off.
+    // The kit expects an error from every file that is cut short, but a padded file without its padding is valid.
     let samples = [
         sample("version 1", &Parts::of(&[[3, 8, 2], [1, 2, 3]])),
         sample("version 2", &Parts::of(&[[1, 15, 2], [3, 10, 1]]).version_2(2)),

@@ -1,4 +1,4 @@
-//! The codec's promises, on files built here.
+//! Tests of the codec, on files built here.
 
 mod build;
 mod conformance;

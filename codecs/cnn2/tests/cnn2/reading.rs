@@ -1,4 +1,4 @@
-//! What a file gives beside its tensors, and what limits and options do.
+//! Graphs and notes of what is read; limits and options.
 
 use crate::build::{EXAMPLE, MIXED, Parts, input, pairs, read};
 use ckpt_api::{Codec, Input, Kind, Limits, Op, Options, Side};
@@ -28,7 +28,7 @@ fn the_worked_example_is_a_chain_behind_its_inputs() {
 }
 
 #[test]
-fn activations_can_be_given_as_to_any_source() {
+fn activations_can_be_specified_as_for_any_source() {
     let (mut contents, _) = read(&Parts::of(&MIXED).bytes(), &[]).unwrap();
     contents.checkpoint.specify(["sigmoid", "linear", "tanh"]).unwrap();
     let graph = contents.checkpoint.graph.unwrap();
@@ -38,7 +38,7 @@ fn activations_can_be_given_as_to_any_source() {
 }
 
 #[test]
-fn what_is_unstated_is_noted_once() {
+fn unstated_activations_and_border_are_noted() {
     let bytes = Parts::of(&EXAMPLE).bytes();
     let notes = |options| read(&bytes, options).unwrap().0.notes;
     assert_eq!(notes(&[]).len(), 1);

@@ -4,7 +4,7 @@ use crate::build::{EXAMPLE, MIXED, Parts, input, place, read, refused, rewrite, 
 use ckpt_api::{Axis, Codec, Kind, LossKind, Match};
 use ckpt_cnn2::Cnn2;
 
-/// The error must be Corrupt and say all of `words`.
+/// Asserts that the error is Corrupt and contains all of `words`.
 fn says(error: &ckpt_api::Error, words: &[&str]) {
     assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     let text = error.to_string();
@@ -26,7 +26,7 @@ fn rule_1_the_size_follows_the_formula() {
 }
 
 #[test]
-fn rule_2_an_odd_number_of_weights_is_read_padded_or_not_and_comes_back_as_it_was() {
+fn rule_2_an_odd_number_of_weights_comes_back_padded_or_not_as_it_was() {
     let padded = Parts::of(&MIXED);
     assert_eq!(padded.total % 2, 1);
     for (parts, pad, bytes) in [(padded.clone(), "zero", 2), (padded.clone().unpadded(), "none", 0)] {
@@ -78,7 +78,7 @@ fn rule_3_weights_are_where_the_offset_says() {
 }
 
 #[test]
-fn rule_4_the_count_must_be_out_in_k_k() {
+fn rule_4_weight_count_is_out_in_k_k() {
     for (count, layer) in [(1079, 0), (0, 1), (u32::MAX, 2)] {
         let mut parts = Parts::of(&EXAMPLE);
         parts.table[layer][4] = count;
@@ -92,7 +92,7 @@ fn rule_4_the_count_must_be_out_in_k_k() {
 }
 
 #[test]
-fn rule_4_a_product_beyond_64_bits_is_no_panic() {
+fn rule_4_a_product_beyond_64_bits_is_refused() {
     let mut parts = Parts::of(&EXAMPLE);
     parts.table[0] = [u32::MAX, 15, 8, 0, 1080];
     says(&refused(&parts).0, &["does not fit the layer", "4294967295"]);
@@ -154,6 +154,9 @@ fn rule_6_a_table_longer_than_the_file_is_refused_before_anything_is_allocated()
     let mut parts = Parts::of(&EXAMPLE);
     parts.layers = 0;
     says(&refused(&parts).0, &["no layers"]);
+    parts = Parts::of(&EXAMPLE);
+    parts.weights.clear();
+    says(&refused(&parts).0, &["ends before the weights do", "a file of 76 bytes", "3028 bytes"]);
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn rule_7_kernels_are_odd_and_1x1_is_one() {
     assert_eq!((contents.checkpoint.graph, contents.checkpoint.tensors.len()), (None, 2));
     parts.table[0][0] = 0;
     let (error, repairs) = refused(&parts);
-    says(&error, &["no pixels", "layers[0].kernel_size"]);
+    says(&error, &["kernel is empty", "layers[0].kernel_size"]);
     assert_eq!(repairs, None);
 }
 
@@ -199,7 +202,7 @@ fn rule_8_channels_that_imply_no_wiring_are_refused_and_give_tensors_alone_when_
     }
     let mut none = Parts::of(&[[3, 8, 4]]);
     none.table[0][1] = 0;
-    says(&refused(&none).0, &["takes no channels"]);
+    says(&refused(&none).0, &["no input channels"]);
 }
 
 #[test]
@@ -232,7 +235,7 @@ fn rule_10_versions_are_1_and_2_and_mip_levels_0_to_3() {
 }
 
 #[test]
-fn rule_10_a_mip_level_above_0_is_lost_aloud_in_version_1() {
+fn rule_10_a_mip_level_above_0_is_a_loss_in_version_1() {
     let (contents, values) = read(&Parts::of(&EXAMPLE).version_2(2).bytes(), &[]).unwrap();
     let placed = place(&contents.checkpoint, &[("version", "1")]).unwrap();
     let losses: Vec<(LossKind, &str)> =
@@ -262,7 +265,7 @@ fn rule_11_a_swapped_magic_number_has_its_own_error() {
 }
 
 #[test]
-fn rule_12_content_decides_and_never_the_name() {
+fn rule_12_the_content_decides_not_the_name() {
     let verdict = |bytes: &[u8]| Cnn2.probe(&input(bytes)).unwrap();
     assert!(matches!(verdict(&Parts::of(&EXAMPLE).bytes()), Match::Certain(_)));
     assert_eq!(verdict(&[0; 4096]), Match::No);
@@ -272,6 +275,12 @@ fn rule_12_content_decides_and_never_the_name() {
     noise.version = 0x3f80_0000;
     assert!(matches!(verdict(&noise.bytes()), Match::Possible(_)), "a version that does not exist");
     assert!(matches!(verdict(b"CNN2\x01\0\0\0"), Match::Possible(_)), "no whole header");
+    let bytes = Parts::of(&EXAMPLE).bytes();
+    let why = |verdict| if let Match::Possible(why) = verdict { why } else { panic!("{verdict:?}") };
+    assert!(why(verdict(&bytes[..15])).contains("the header is cut short"));
+    assert!(why(verdict(&bytes[..16])).contains("too short for 3 layers"));
+    assert!(why(verdict(&bytes[..75])).contains("too short for 3 layers"));
+    assert!(matches!(verdict(&bytes[..76]), Match::Certain(_)), "the header and the table, without weights");
     assert_eq!(verdict(b"CNN"), Match::No);
 }
 
@@ -310,7 +319,7 @@ fn rule_14_every_bit_of_every_half_survives() {
 }
 
 #[test]
-fn rule_15_names_and_axes_are_the_format_s() {
+fn rule_15_names_and_axes_are_those_of_the_format() {
     let (contents, _) = read(&Parts::of(&EXAMPLE).bytes(), &[]).unwrap();
     let names: Vec<&str> = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     assert_eq!(names, ["layer1.weight", "layer2.weight", "layer3.weight"]);
@@ -322,7 +331,7 @@ fn rule_15_names_and_axes_are_the_format_s() {
 }
 
 #[test]
-fn rule_16_activations_and_border_are_unstated_unless_they_are_given() {
+fn rule_16_activations_and_border_are_unstated_unless_options_state_them() {
     let bytes = Parts::of(&MIXED).bytes();
     let ops = |options: &[(&str, &str)]| -> Vec<String> {
         let (contents, _) = read(&bytes, options).unwrap();
@@ -344,10 +353,19 @@ fn rule_16_activations_and_border_are_unstated_unless_they_are_given() {
     assert_eq!(ops(&same), ["Conv", "Tanh", "Concat", "Conv", "Tanh", "Conv", "Tanh"]);
     let clamp = [("activation", "clamp"), ("border", "zero")];
     assert_eq!(ops(&clamp)[1], "Clip");
+    let (contents, _) = read(&bytes, &[("border", "zero")]).unwrap();
+    let nodes = contents.checkpoint.graph.unwrap().nodes;
+    let pads: Vec<Option<&ckpt_api::Attribute>> = nodes
+        .iter()
+        .filter(|node| node.op.name() == "Conv")
+        .map(|node| node.attributes.get("pads"))
+        .collect();
+    let ints = |pad| ckpt_api::Attribute::Ints(vec![pad; 4]);
+    assert_eq!(pads, [None, Some(&ints(1)), Some(&ints(2))]);
 }
 
 #[test]
-fn rule_16_an_activation_must_exist_and_be_one_for_all_or_for_each() {
+fn rule_16_activations_are_known_and_one_for_all_or_one_for_each() {
     let bytes = Parts::of(&MIXED).bytes();
     for (given, word) in [("relu,relu", "3, one for each"), ("softmax", "known: clamp"), ("", "1 for all")] {
         let error = read(&bytes, &[("activation", given)]).unwrap_err();

@@ -1,4 +1,4 @@
-//! What can be written, what is refused, and what is lost aloud.
+//! What can be written, what is refused, and what is a loss.
 
 use crate::build::{EXAMPLE, MIXED, Parts, place, read, write};
 use ckpt_api::{
@@ -24,7 +24,7 @@ fn conv(name: &str, pad: i64) -> Node {
         .attribute("pads", ints(&[pad; 4]))
 }
 
-/// As TensorFlow's codec describes Conv2D(4, 3), ReLU, Conv2D(2, 1) on images of 8 channels, `[N, H, W, C]`.
+/// Conv2D(4, 3), ReLU, Conv2D(2, 1) on images `[N, H, W, 8]`, as TensorFlow's codec describes it.
 fn keras() -> Checkpoint {
     let transpose = |name: &str, perm: &[i64]| Node::new(name, Op::Transpose).attribute("perm", ints(perm));
     let nodes = vec![
@@ -43,7 +43,7 @@ fn keras() -> Checkpoint {
     }
 }
 
-/// The same with f16 weights, for the kit does not cast.
+/// The same with f16 weights: the conformance kit does not cast.
 fn halves() -> (Checkpoint, Vec<Vec<u8>>) {
     let mut checkpoint = keras();
     let mut values = Vec::new();
@@ -54,8 +54,8 @@ fn halves() -> (Checkpoint, Vec<Vec<u8>>) {
     (checkpoint, values)
 }
 
-/// The error for the net after `change`, which must name what `words` say.
-fn refused(change: fn(&mut Checkpoint), kind: Kind, words: &[&str]) {
+/// Asserts that the net is refused after `change`, with an error that contains `words`.
+fn refused(change: impl FnOnce(&mut Checkpoint), kind: Kind, words: &[&str]) {
     let mut checkpoint = keras();
     change(&mut checkpoint);
     let error = place(&checkpoint, &[]).unwrap_err();
@@ -97,7 +97,7 @@ fn a_chain_of_convolutions_is_written_whatever_the_order_of_its_axes() {
 }
 
 #[test]
-fn every_loss_of_a_foreign_net_is_named() {
+fn a_net_of_another_format_has_all_its_losses_reported() {
     let mut checkpoint = keras();
     let slot = weight("a/momentum", [3, 3, 8, 4], HWIO).with_role(ckpt_api::Role::Optimizer);
     checkpoint.tensors.push(slot);
@@ -117,7 +117,7 @@ fn every_loss_of_a_foreign_net_is_named() {
 }
 
 #[test]
-fn dtypes_that_f16_holds_exactly_are_no_narrowing_and_integers_are_refused() {
+fn a_dtype_that_fits_f16_is_retyped_a_wider_one_narrowed_and_integers_are_refused() {
     let mut checkpoint = keras();
     checkpoint.tensors[0].dtype = DType::F8E5m2;
     checkpoint.tensors[1].dtype = DType::Bf16;
@@ -138,17 +138,44 @@ fn a_bias_is_folded_into_the_center_tap_of_the_channel_that_is_always_1() {
     add_bias(&mut checkpoint, "a", &[4]);
     let placed = place(&checkpoint, &[]).unwrap();
     let [a, b] = &placed.placements[..] else { panic!("two layers") };
-    // The weight's own order is [ky, kx, in, out].
+    // The axes of the weight are [ky, kx, in, out].
     let axes = vec![AddedAxis::At(1), AddedAxis::At(1), AddedAxis::At(7), AddedAxis::Along(0)];
     assert_eq!((&a.added[..], &b.added[..]), (&[Added { tensor: TensorId(2), axes }][..], &[][..]));
     let told: Vec<&Loss> = placed.losses.iter().filter(|loss| loss.kind == LossKind::Merged).collect();
     let [loss] = &told[..] else { panic!("one bias") };
     assert_eq!(loss.subject, "a/bias");
     assert!(loss.detail.contains("'a/kernel' at [out, 7, 1, 1]"), "{}", loss.detail);
+
+    checkpoint.tensors[0] = weight("a/kernel", [5, 5, 8, 4], HWIO);
+    set(&mut checkpoint, "a", "pads", ints(&[2; 4]));
+    let placed = place(&checkpoint, &[]).unwrap();
+    assert_eq!(placed.placements[0].added[0].axes[..2], [AddedAxis::At(2), AddedAxis::At(2)]);
+    assert!(
+        placed.losses.iter().any(|loss| loss.detail.contains("at [out, 7, 2, 2]")),
+        "{:?}",
+        placed.losses
+    );
 }
 
 #[test]
-fn a_bias_that_has_no_place_is_refused_with_the_layer_and_the_reason() {
+fn padding_can_be_automatic_and_kernel_shapes_stated() {
+    for pad in ["SAME_UPPER", "SAME_LOWER"] {
+        let mut checkpoint = keras();
+        checkpoint.tensors[0] = weight("a/kernel", [5, 5, 8, 4], HWIO);
+        node(&mut checkpoint, "a").attributes.remove("pads");
+        set(&mut checkpoint, "a", "auto_pad", Attribute::Text(pad.into()));
+        set(&mut checkpoint, "a", "kernel_shape", ints(&[5, 5]));
+        place(&checkpoint, &[]).unwrap();
+    }
+    let valid = |net: &mut Checkpoint| {
+        node(net, "a").attributes.remove("pads");
+        set(net, "a", "auto_pad", Attribute::Text("VALID".into()));
+    };
+    refused(valid, Kind::Lossy, &["'a'", "padding of 0"]);
+}
+
+#[test]
+fn a_bias_that_cannot_be_folded_is_refused_with_the_layer_and_the_reason() {
     let words = ["layer 'b'", "b/bias", "does not take the static features"];
     refused(|net| add_bias(net, "b", &[2]), Kind::Lossy, &words);
     refused(|net| add_bias(net, "a", &[1]), Kind::Lossy, &["layer 'a'", "a/bias", "shape [1]", "[4]"]);
@@ -164,14 +191,17 @@ fn a_bias_that_has_no_place_is_refused_with_the_layer_and_the_reason() {
 }
 
 #[test]
-fn what_cnn2_cannot_hold_is_refused_with_the_layer_and_the_reason() {
+fn a_graph_that_cnn2_cannot_hold_is_refused_with_the_layer_and_the_reason() {
     refused(|net| node(net, "b").op = Op::Gemm, Kind::Lossy, &["'b'", "Gemm"]);
     refused(|net| set(net, "a", "strides", ints(&[2, 2])), Kind::Lossy, &["'a'", "strides [2, 2]"]);
     refused(|net| set(net, "a", "dilations", ints(&[2, 1])), Kind::Lossy, &["'a'", "dilations [2, 1]"]);
     refused(|net| set(net, "a", "group", Attribute::Int(2)), Kind::Lossy, &["'a'", "group"]);
     refused(|net| set(net, "a", "pads", ints(&[0; 4])), Kind::Lossy, &["'a'", "padding of 0", "same size"]);
     refused(|net| set(net, "a", "pads", ints(&[2; 4])), Kind::Lossy, &["'a'", "padding of 2"]);
-    refused(|net| set(net, "a", "pads", ints(&[0, 1, 1, 2])), Kind::Lossy, &["'a'", "pads [0, 1, 1, 2]"]);
+    for pads in [[2, 1, 1, 1], [1, 2, 1, 1], [1, 1, 2, 1], [1, 1, 1, 2], [1, 1, 2, 2], [-1; 4]] {
+        let text = format!("pads {pads:?}");
+        refused(|net| set(net, "a", "pads", ints(&pads)), Kind::Lossy, &["'a'", &text, "all four sides"]);
+    }
     refused(
         |net| set(net, "a", "auto_pad", Attribute::Text("X".into())),
         Kind::Lossy,
@@ -190,7 +220,7 @@ fn what_cnn2_cannot_hold_is_refused_with_the_layer_and_the_reason() {
 }
 
 #[test]
-fn sizes_that_cnn2_does_not_have_are_refused() {
+fn sizes_that_cnn2_cannot_hold_are_refused() {
     let even = |net: &mut Checkpoint| net.tensors[0] = weight("a/kernel", [2, 2, 8, 4], HWIO);
     refused(even, Kind::Lossy, &["'a'", "a/kernel", "kernel_size 2", "odd"]);
     let oblong = |net: &mut Checkpoint| net.tensors[0] = weight("a/kernel", [3, 1, 8, 4], HWIO);
@@ -200,19 +230,19 @@ fn sizes_that_cnn2_does_not_have_are_refused() {
     let rgb = |net: &mut Checkpoint| net.tensors[0] = weight("a/kernel", [3, 3, 3, 4], HWIO);
     refused(rgb, Kind::Lossy, &["'a'", "static features", "in_channels 3", "8 to 15"]);
     let misfit = |net: &mut Checkpoint| net.tensors[1] = weight("b/kernel", [1, 1, 5, 2], HWIO);
-    refused(misfit, Kind::Lossy, &["'b'", "in_channels 5", "4 (what the layer before makes) or 12"]);
+    refused(misfit, Kind::Lossy, &["'b'", "in_channels 5", "4 (its output) or 12"]);
     let depthwise = |net: &mut Checkpoint| {
         net.tensors[0].axes = Some(vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Multiplier]);
     };
     refused(depthwise, Kind::Lossy, &["'a'", "multiplier"]);
-    refused(|net| net.tensors[0].axes = None, Kind::Usage, &["a/kernel", "does not say what the axes"]);
+    refused(|net| net.tensors[0].axes = None, Kind::Usage, &["a/kernel", "does not name the axes"]);
 }
 
 #[test]
-fn a_graph_that_is_wired_otherwise_is_refused() {
-    // 12 channels that are not the 4 of the layer before and the static features.
+fn a_graph_with_another_wiring_is_refused() {
+    // 12 channels, but without the static features among them.
     let claims = |net: &mut Checkpoint| net.tensors[1] = weight("b/kernel", [1, 1, 12, 2], HWIO);
-    refused(claims, Kind::Lossy, &["'b'", "12 channels of something else"]);
+    refused(claims, Kind::Lossy, &["'b'", "12 channels of another origin"]);
     let shared = |net: &mut Checkpoint| {
         net.tensors[0] = weight("a/kernel", [1, 1, 8, 8], HWIO);
         set(net, "a", "pads", ints(&[0; 4]));
@@ -220,16 +250,16 @@ fn a_graph_that_is_wired_otherwise_is_refused() {
     };
     refused(shared, Kind::Unsupported, &["'a/kernel'", "share"].map(|word| word.trim_matches('\'')));
     let skips = |net: &mut Checkpoint| node(net, "dropout").inputs = vec!["a".to_owned()];
-    refused(skips, Kind::Lossy, &["'b'", "something else"]);
+    refused(skips, Kind::Lossy, &["'b'", "another origin"]);
     let early = |net: &mut Checkpoint| net.graph.as_mut().unwrap().outputs[0].name = "a".to_owned();
-    refused(early, Kind::Lossy, &["outputs", "what the last layer makes"]);
+    refused(early, Kind::Lossy, &["outputs", "the output of the last layer"]);
     let none = |net: &mut Checkpoint| net.graph = Some(Graph::default());
     refused(none, Kind::Lossy, &["no convolution"]);
     refused(|net| net.tensors.truncate(1), Kind::Mapping, &["'b'", "b/kernel"]);
 }
 
 #[test]
-fn static_features_are_joined_behind_what_the_layer_before_makes() {
+fn static_features_come_after_the_output_of_the_layer_before() {
     let image =
         |name: &str, channels| Value { name: name.into(), shape: vec![None, Some(channels), None, None] };
     let join = |inputs: [&str; 2]| {
@@ -243,7 +273,7 @@ fn static_features_are_joined_behind_what_the_layer_before_makes() {
         (second.inputs, second.outputs) = (vec!["join".into()], vec!["b".into()]);
         let graph = Graph {
             name: String::new(),
-            inputs: vec![image("f", 8)],
+            inputs: vec![image("f", 8), image("g", 8)],
             outputs: vec![image("b", 2)],
             nodes: vec![first, join(inputs), second],
         };
@@ -251,8 +281,10 @@ fn static_features_are_joined_behind_what_the_layer_before_makes() {
         Checkpoint { graph: Some(graph), tensors, ..Checkpoint::default() }
     };
     place(&net(["a", "f"]), &[]).unwrap();
-    let error = place(&net(["f", "a"]), &[]).unwrap_err();
-    assert!(error.to_string().contains("these last"), "{error}");
+    for others in [["f", "a"], ["a", "g"], ["g", "f"], ["a", "a"]] {
+        let error = place(&net(others), &[]).unwrap_err();
+        assert!(error.to_string().contains("followed by the static features"), "{others:?}: {error}");
+    }
 }
 
 #[test]
@@ -266,10 +298,14 @@ fn without_a_graph_tensors_are_found_by_name() {
     let error = place(&bare, &[]).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
     assert!(error.to_string().contains("layer1.weight"), "{error}");
+    bare.tensors[0] = Tensor::new("layer1.weight", DType::F16, Shape::new([1, 8, 1]).unwrap());
+    let error = place(&bare, &[]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.to_string().contains("does not name the axes"), "{error}");
 }
 
 #[test]
-fn a_tensor_beyond_a_missing_number_is_a_dropped_weight() {
+fn a_tensor_after_a_gap_in_the_numbers_is_dropped() {
     let (mut contents, _) = read(&Parts::of(&EXAMPLE).bytes(), &[]).unwrap();
     contents.checkpoint.graph = None;
     contents.checkpoint.tensors[1].name = "other".to_owned();
@@ -283,14 +319,32 @@ fn a_tensor_beyond_a_missing_number_is_a_dropped_weight() {
 }
 
 #[test]
-fn what_only_a_lenient_reading_takes_is_not_written() {
+fn a_layer_that_only_lenient_reading_accepts_is_not_written() {
     let (contents, _) = read(&Parts::of(&[[2, 8, 4]]).bytes(), &[("lenient", "true")]).unwrap();
     let error = place(&contents.checkpoint, &[]).unwrap_err();
     assert!(error.to_string().contains("kernel_size 2"), "{error}");
 }
 
 #[test]
-fn metadata_that_is_no_setting_is_lost_aloud() {
+fn names_and_metadata_of_tensors_are_losses() {
+    let (contents, _) = read(&Parts::of(&EXAMPLE).bytes(), &[]).unwrap();
+    let losses = |checkpoint: &Checkpoint| -> Vec<(LossKind, String)> {
+        let losses = place(checkpoint, &[]).unwrap().losses;
+        losses.into_iter().map(|loss| (loss.kind, loss.detail)).collect()
+    };
+    let mut described = contents.checkpoint.clone();
+    described.tensors[1].metadata.insert("tf2", "key", "a");
+    let expected = "metadata of 1 tensor(s) has no place in a CNN2 file";
+    assert_eq!(losses(&described), [(LossKind::MetadataDropped, expected.to_owned())]);
+
+    let mut renamed = contents.checkpoint;
+    renamed.rename(&[("layer1.weight".to_owned(), "first".to_owned())].into()).unwrap();
+    let expected = "1 layer(s) become layer1, layer2, …: CNN2 stores no names";
+    assert_eq!(losses(&renamed), [(LossKind::NamesDropped, expected.to_owned())]);
+}
+
+#[test]
+fn metadata_that_is_no_setting_is_a_loss() {
     let (mut contents, values) = read(&Parts::of(&EXAMPLE).version_2(1).bytes(), &[]).unwrap();
     let metadata = &mut contents.checkpoint.metadata;
     metadata.insert("cnn2", "mip", 9);

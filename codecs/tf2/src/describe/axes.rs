@@ -1,13 +1,13 @@
-//! What axes mean, by the names that TensorFlow's layers give their variables.
+//! Meanings of axes, from the names that TensorFlow's layers give their variables.
 
 use super::objects::Objects;
-use super::{Catalog, Entry, last, path};
+use super::{Catalog, TensorInfo, last, path};
 use ckpt_api::{Axis, Slot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Adds to `axes`, which holds what the graph says, what variables' names say; a slot has its variable's axes.
+/// Adds the axes that names of variables show to `axes`, which has those of the graph. A slot has the axes of its variable.
 pub(super) fn label(
-    entries: &[Entry],
+    tensors: &[TensorInfo],
     catalog: &Catalog,
     objects: Option<&Objects>,
     slots: &BTreeMap<String, Slot>,
@@ -20,17 +20,21 @@ pub(super) fn label(
         .map(|(_, value)| (value.key.as_str(), value.full_name.as_str()))
         .filter(|(_, name)| !name.is_empty())
         .collect();
-    for entry in entries.iter().filter(|entry| entry.dtype.is_float()) {
-        let name = full_names.get(entry.key).copied().unwrap_or(path(entry.key));
-        let convolution =
-            entry.shape.rank() == 4 && kernels.is_convolution(entry.key, name, objects.is_none());
-        let Some(named) = by_name(last(name), entry.shape.rank(), convolution) else { continue };
-        if !kernels.contradicts(entry, catalog) {
-            axes.entry(entry.key.to_owned()).or_insert(named);
+    // Collected first: building a map of sorted keys is several times faster than inserting them one by one.
+    let mut by_key = Vec::with_capacity(tensors.len());
+    for tensor in tensors.iter().filter(|tensor| tensor.dtype.is_float()) {
+        let name = full_names.get(tensor.key).copied().unwrap_or(path(tensor.key));
+        let is_convolution =
+            tensor.shape.rank() == 4 && kernels.is_convolution(tensor.key, name, objects.is_none());
+        let Some(named) = by_name(last(name), tensor.shape.rank(), is_convolution) else { continue };
+        if !kernels.contradicts(tensor, catalog) {
+            by_key.push((tensor.key.to_owned(), named));
         }
     }
+    let of_graph = std::mem::replace(axes, by_key.into_iter().collect());
+    axes.extend(of_graph);
     for (key, slot) in slots {
-        let shape = |key: &String| catalog.get(key.as_str()).map(|entry| entry.shape);
+        let shape = |key: &String| catalog.get(key.as_str()).map(|tensor| tensor.shape);
         let same = shape(key) == shape(&slot.variable);
         if let Some(named) = axes.get(&slot.variable).filter(|_| same).cloned() {
             axes.insert(key.clone(), named);
@@ -38,14 +42,14 @@ pub(super) fn label(
     }
 }
 
-/// What the objects of layers say about their kernels.
+/// Keys of kernels and biases, from the objects of their layers.
 #[derive(Default)]
 struct Kernels<'a> {
-    /// What Keras 3's convolutions and dense layers hold as `_kernel`.
+    /// Variables named `_kernel`, as in Keras 3's dense and convolutional layers.
     convolutions: HashSet<&'a str>,
-    /// What layers hold as `kernel`.
+    /// Variables named `kernel`.
     others: HashSet<&'a str>,
-    /// The bias that a layer holds beside its kernel.
+    /// The bias of each kernel's layer.
     biases: HashMap<&'a str, &'a str>,
 }
 
@@ -65,30 +69,30 @@ impl<'a> Kernels<'a> {
         kernels
     }
 
-    /// Whether a kernel of rank 4 is an ordinary convolution's: Keras 3 holds that of no other layer but a dense one as
-    /// `_kernel`; else as far as names say. In a `bare` checkpoint names are all there is.
-    fn is_convolution(&self, key: &str, name: &str, bare: bool) -> bool {
+    /// Whether a kernel of rank 4 is that of an ordinary convolution. Only dense and convolutional layers of Keras 3 name
+    /// their kernel `_kernel`; elsewhere the layer's name decides. `is_bare` means that there is no object graph.
+    fn is_convolution(&self, key: &str, name: &str, is_bare: bool) -> bool {
         let layer = name.rsplit('/').nth(1).unwrap_or_default();
-        let plain = !layer.contains("transpose") && !layer.contains("depthwise");
-        let named = self.convolutions.is_empty() && plain && (bare || self.others.contains(key));
-        self.convolutions.contains(key) || named
+        let is_ordinary = !layer.contains("transpose") && !layer.contains("depthwise");
+        let by_name = self.convolutions.is_empty() && is_ordinary && (is_bare || self.others.contains(key));
+        self.convolutions.contains(key) || by_name
     }
 
-    /// Whether the layer's bias says that the last axis is not the one produced.
-    fn contradicts(&self, kernel: &Entry, catalog: &Catalog) -> bool {
-        let beside = || kernel.key.strip_suffix("kernel").map(|layer| format!("{layer}bias"));
+    /// Whether the length of the layer's bias shows that the last axis is not the output.
+    fn contradicts(&self, kernel: &TensorInfo, catalog: &Catalog) -> bool {
+        let sibling = || kernel.key.strip_suffix("kernel").map(|layer| format!("{layer}bias"));
         let bias = match self.biases.get(kernel.key) {
             Some(bias) => catalog.get(bias),
-            None => beside().and_then(|bias| catalog.get(bias.as_str())),
+            None => sibling().and_then(|bias| catalog.get(bias.as_str())),
         };
         bias.is_some_and(|bias| bias.shape.last() != kernel.shape.last())
     }
 }
 
-fn by_name(name: &str, rank: usize, convolution: bool) -> Option<Vec<Axis>> {
+fn by_name(name: &str, rank: usize, is_convolution: bool) -> Option<Vec<Axis>> {
     Some(match (name.trim_start_matches('_'), rank) {
         ("kernel" | "recurrent_kernel", 2) => vec![Axis::In, Axis::Out],
-        ("kernel", 4) if convolution => vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out],
+        ("kernel", 4) if is_convolution => vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out],
         ("depthwise_kernel", 4) => vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Multiplier],
         ("pointwise_kernel", 4) => vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out],
         ("bias" | "beta" | "gamma" | "moving_mean" | "moving_variance", 1) => vec![Axis::Out],

@@ -1,38 +1,41 @@
-//! From steps as TensorFlow has them to a graph of ONNX operators.
+//! Turns a chain of TensorFlow's layers into a graph of ONNX operators.
 //!
-//! TensorFlow's images are `[N, H, W, C]`, ONNX's operators take `[N, C, H, W]`: a `Transpose` stands wherever one
-//! turns into the other, so that the graph says exactly what the model computes.
+//! TensorFlow's images are `[N, H, W, C]`, and ONNX's operators take `[N, C, H, W]`. The graph has a `Transpose` wherever
+//! the order changes, so that it computes exactly what the model does.
 
 use super::{Catalog, last, path};
 use ckpt_api::{Activation, Attribute, Axis, Graph, Node, Op, Shape};
 use std::collections::BTreeMap;
 
-/// Why there is no chain, as a clause for a sentence.
+/// The reason why there is no chain, as part of a sentence.
 #[derive(Debug)]
-pub(super) struct Why(pub String);
+pub(super) struct NoChain(pub String);
 
-/// What chains are bound to.
+/// The tensors that a chain refers to.
 pub(super) struct Context<'a> {
     pub catalog: &'a Catalog<'a>,
+    /// Names of variables by key.
     pub names: &'a BTreeMap<String, String>,
 }
 
-/// A finished chain.
+/// The graph of a chain.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub graph: Graph,
+    /// Meanings of the parameters' axes, by key.
     pub axes: BTreeMap<String, Vec<Axis>>,
     pub notes: Vec<String>,
 }
 
-/// One step on a batch, images in `[N, H, W, C]`.
+/// One layer or operation, applied to `[N, features]` or to images `[N, H, W, C]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
     Dense {
         name: Option<String>,
+        /// Key of the weight, of shape `[in, out]`, or `[out, in]` if `is_transposed`.
         weight: String,
         bias: Option<String>,
-        transposed: bool,
+        is_transposed: bool,
     },
     Conv {
         name: Option<String>,
@@ -46,107 +49,120 @@ pub(super) enum Step {
         window: Window,
     },
     GlobalAveragePool {
-        keep: bool,
+        /// Whether the result keeps its two axes of length 1.
+        keep_dims: bool,
     },
     Normalize {
         name: Option<String>,
+        /// Roles in the graph and keys.
         parameters: Vec<(&'static str, String)>,
         epsilon: f64,
+        /// The normalized axis, if the source states it.
         axis: Option<usize>,
     },
-    /// To `[N, features]`; how many, where the source says it.
+    /// Flattens to `[N, features]`; the number of features, if the source states it.
     Flatten(Option<u64>),
-    /// Elementwise or softmax: an operator with its attributes.
+    /// Applies an elementwise operator or a softmax, with these attributes.
     Apply(Op, Vec<(&'static str, Attribute)>),
-    /// The activation of the layer before, which the source does not state.
-    Unstated,
+    /// The activation of the previous layer, which the source does not state.
+    UnspecifiedActivation,
 }
 
-/// How a window moves.
+/// Strides, dilations and padding of a convolution or pooling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Window {
     pub strides: [u64; 2],
     pub dilations: [u64; 2],
-    /// Padded so that the output has ⌈input / stride⌉ rows and columns; else not padded.
-    pub same: bool,
+    /// Whether the input is padded so that the output has ⌈input / stride⌉ rows and columns (`SAME`), or not padded
+    /// (`VALID`).
+    pub is_same: bool,
 }
 
 impl Step {
-    /// The step of a named activation; `None` for linear.
+    /// Returns the step for an activation, or `None` for a linear one.
     pub fn activation(activation: Activation) -> Option<Step> {
         activation.op().map(|op| Step::Apply(op, Vec::new()))
     }
 }
 
-/// Far above what models have; naming steps that share a name takes time with the square of their number.
-pub(super) const MOST_STEPS: usize = 4096;
+/// Limit on the number of steps, far above what models have. Naming steps that share a name takes quadratic time.
+pub(super) const MAX_STEPS: usize = 4096;
 
-/// Lengths of axes, `None` where free or unknown.
+/// Lengths of axes; `None` for a variable or unknown length.
 pub(super) type Dims = Vec<Option<u64>>;
 
+/// Builds the graph step by step.
 struct Builder<'a> {
     context: &'a Context<'a>,
     nodes: Vec<Node>,
     axes: BTreeMap<String, Vec<Axis>>,
-    /// `[N, H, W, C]` or `[N, features]`.
+    /// Shape of the current value: `[N, H, W, C]` or `[N, features]`.
     dims: Dims,
-    channels_first: bool,
-    /// The name of the layer before.
+    /// Whether the graph has the current value with its channels first.
+    is_channels_first: bool,
+    /// Name of the previous layer.
     layer: String,
-    /// Layers without a name so far, by kind.
+    /// Number of layers without a name so far, by kind.
     unnamed: BTreeMap<&'static str, u64>,
 }
 
 impl Chain {
-    /// Checks that each step's tensors fit what the step before makes, and wires them up.
-    pub fn build(name: &str, input: Option<Dims>, steps: Vec<Step>, context: &Context) -> Result<Chain, Why> {
+    /// Builds the graph, and checks that the tensors of each step fit the result of the previous step.
+    pub fn build(
+        name: &str,
+        input: Option<Dims>,
+        steps: Vec<Step>,
+        context: &Context,
+    ) -> Result<Chain, NoChain> {
         if !steps.iter().any(|step| matches!(step, Step::Dense { .. } | Step::Conv { .. })) {
-            return Err(Why("there is no layer with a weight".into()));
+            return Err(NoChain("no layer has a weight".into()));
         }
-        if steps.len() > MOST_STEPS {
-            return Err(Why(format!("there are {} steps, more than any chain of layers has", steps.len())));
+        if steps.len() > MAX_STEPS {
+            return Err(NoChain(format!("there are {} steps, which is more than {MAX_STEPS}", steps.len())));
         }
         let input = match input {
             Some(dims) => dims,
-            None => guess_input(&steps, context)?,
+            None => infer_input(&steps, context)?,
         };
         let mut builder = Builder {
             context,
             nodes: Vec::new(),
             axes: BTreeMap::new(),
             dims: input.clone(),
-            channels_first: false,
+            is_channels_first: false,
             layer: String::new(),
             unnamed: BTreeMap::new(),
         };
         for step in steps {
             builder.push(step)?;
         }
-        builder.channels_last();
+        builder.ensure_channels_last();
         let graph = Graph::sequential(name, input, builder.dims, builder.nodes);
         Ok(Chain { graph, axes: builder.axes, notes: Vec::new() })
     }
 }
 
-/// The input that the first layer with a weight asks for; only elementwise steps may come before it.
-fn guess_input(steps: &[Step], context: &Context) -> Result<Dims, Why> {
-    match steps.iter().find(|step| !matches!(step, Step::Apply(..) | Step::Unstated)) {
-        Some(Step::Dense { weight, transposed, .. }) => {
-            Ok(vec![None, shape(context, weight)?.get(usize::from(*transposed)).copied()])
+/// Returns the input shape of the first layer with a weight. Only elementwise steps may precede it.
+fn infer_input(steps: &[Step], context: &Context) -> Result<Dims, NoChain> {
+    match steps.iter().find(|step| !matches!(step, Step::Apply(..) | Step::UnspecifiedActivation)) {
+        Some(Step::Dense { weight, is_transposed, .. }) => {
+            Ok(vec![None, shape(context, weight)?.get(usize::from(*is_transposed)).copied()])
         }
         Some(Step::Conv { weight, .. }) => {
             Ok(vec![None, None, None, shape(context, weight)?.get(2).copied()])
         }
-        _ => Err(Why("the shape of the input is not stated".into())),
+        _ => Err(NoChain("the shape of the input is unknown".into())),
     }
 }
 
-fn shape<'a>(context: &Context<'a>, key: &str) -> Result<&'a Shape, Why> {
+fn shape<'a>(context: &Context<'a>, key: &str) -> Result<&'a Shape, NoChain> {
     let entry = context.catalog.get(key).filter(|entry| entry.dtype.is_float());
-    entry.map(|entry| entry.shape).ok_or_else(|| Why(format!("the checkpoint has no numbers under '{key}'")))
+    entry
+        .map(|entry| entry.shape)
+        .ok_or_else(|| NoChain(format!("the checkpoint has no floating-point tensor '{key}'")))
 }
 
-/// A layer's own name: what comes before `/kernel` in its weight's name; `None` for an item of a list.
+/// Returns a layer's name: what precedes `/kernel` in its weight's name. Returns `None` for an item of a list.
 fn layer_name(context: &Context, key: &str) -> Option<String> {
     let name = context.names.get(key).map_or(path(key), String::as_str);
     let is_number = |text: &str| text.parse::<u64>().is_ok();
@@ -158,21 +174,23 @@ fn layer_name(context: &Context, key: &str) -> Option<String> {
 }
 
 impl Builder<'_> {
-    fn push(&mut self, step: Step) -> Result<(), Why> {
+    fn push(&mut self, step: Step) -> Result<(), NoChain> {
         match step {
-            Step::Dense { name, weight, bias, transposed } => self.dense(name, weight, bias, transposed),
+            Step::Dense { name, weight, bias, is_transposed } => {
+                self.dense(name, weight, bias, is_transposed)
+            }
             Step::Conv { name, weight, bias, window } => self.conv(name, weight, bias, window),
             Step::Pool { op, kernel, window } => self.pool(op, kernel, window),
-            Step::GlobalAveragePool { keep } => self.global_average_pool(keep),
+            Step::GlobalAveragePool { keep_dims } => self.global_average_pool(keep_dims),
             Step::Normalize { name, parameters, epsilon, axis } => {
                 if axis.is_some() && axis != self.dims.len().checked_sub(1) {
-                    return Err(Why("a batch normalization is not over the last axis".into()));
+                    return Err(NoChain("a batch normalization is over another axis than the last".into()));
                 }
                 self.normalize(name, parameters, epsilon)
             }
             Step::Flatten(features) => self.flatten(features),
             Step::Apply(op, attributes) => self.apply(op, attributes),
-            Step::Unstated => {
+            Step::UnspecifiedActivation => {
                 self.nodes.push(Node::unspecified(&self.layer));
                 Ok(())
             }
@@ -184,20 +202,25 @@ impl Builder<'_> {
         name: Option<String>,
         weight: String,
         bias: Option<String>,
-        transposed: bool,
-    ) -> Result<(), Why> {
+        is_transposed: bool,
+    ) -> Result<(), NoChain> {
         let shape = shape(self.context, &weight)?;
-        let (input, output) = match (&shape[..], transposed) {
+        let (input, output) = match (&shape[..], is_transposed) {
             ([input, output], false) | ([output, input], true) => (*input, *output),
             _ => return Err(misfit(&weight, shape, "a matrix")),
         };
         match &self.dims[..] {
             [_, features] if features.is_none_or(|features| features == input) => {}
-            found => return Err(Why(format!("'{weight}' takes {input} features, and gets {}", show(found)))),
+            found => {
+                return Err(NoChain(format!(
+                    "'{weight}' takes {input} features, but its input has shape {}",
+                    show(found)
+                )));
+            }
         }
         self.bias(bias.as_deref(), output)?;
         self.layer = self.name(name, &weight, "dense");
-        let axes = if transposed { vec![Axis::Out, Axis::In] } else { vec![Axis::In, Axis::Out] };
+        let axes = if is_transposed { vec![Axis::Out, Axis::In] } else { vec![Axis::In, Axis::Out] };
         self.axes.insert(weight.clone(), axes);
         let node = Node::new(self.layer.as_str(), Op::Gemm).parameter("weight", weight);
         self.nodes.push(bias.into_iter().fold(node, |node, bias| node.parameter("bias", bias)));
@@ -205,7 +228,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn bias(&mut self, bias: Option<&str>, features: u64) -> Result<(), Why> {
+    fn bias(&mut self, bias: Option<&str>, features: u64) -> Result<(), NoChain> {
         let Some(bias) = bias else { return Ok(()) };
         let shape = shape(self.context, bias)?;
         if shape[..] != [features] {
@@ -221,45 +244,45 @@ impl Builder<'_> {
         weight: String,
         bias: Option<String>,
         window: Window,
-    ) -> Result<(), Why> {
+    ) -> Result<(), NoChain> {
         let shape = shape(self.context, &weight)?;
         let &[rows, columns, input, output] = &shape[..] else {
             return Err(misfit(&weight, shape, "four axes"));
         };
-        let channels = self.image(&weight)?.unwrap_or(input);
+        let channels = self.image_channels(&weight)?.unwrap_or(input);
         if input == 0 || channels % input != 0 {
-            return Err(Why(format!("'{weight}' takes {input} channels, and gets {channels}")));
+            return Err(NoChain(format!("'{weight}' takes {input} channels, but its input has {channels}")));
         }
         self.bias(bias.as_deref(), output)?;
         self.layer = self.name(name, &weight, "conv");
         self.axes.insert(weight.clone(), vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out]);
-        self.channels_first();
+        self.ensure_channels_first();
         let mut node = Node::new(self.layer.as_str(), Op::Conv).parameter("weight", weight);
-        node = self.slide(node, [rows, columns], window)?;
+        node = self.apply_window(node, [rows, columns], window)?;
         if channels != input {
             node = node.attribute("group", Attribute::Int(int(channels / input)?));
         }
         self.nodes.push(bias.into_iter().fold(node, |node, bias| node.parameter("bias", bias)));
-        self.set(3, Some(output));
+        self.set_dim(3, Some(output));
         Ok(())
     }
 
-    fn pool(&mut self, op: Op, kernel: [u64; 2], window: Window) -> Result<(), Why> {
-        self.image(op.name())?;
-        self.channels_first();
+    fn pool(&mut self, op: Op, kernel: [u64; 2], window: Window) -> Result<(), NoChain> {
+        self.image_channels(op.name())?;
+        self.ensure_channels_first();
         let size = Attribute::Ints(vec![int(kernel[0])?, int(kernel[1])?]);
         let node = Node::new(format!("pool{}", self.nodes.len()), op).attribute("kernel_shape", size);
-        let node = self.slide(node, kernel, window)?;
+        let node = self.apply_window(node, kernel, window)?;
         self.nodes.push(node);
         Ok(())
     }
 
-    fn global_average_pool(&mut self, keep: bool) -> Result<(), Why> {
-        let channels = self.image("GlobalAveragePool")?;
-        self.channels_first();
+    fn global_average_pool(&mut self, keep_dims: bool) -> Result<(), NoChain> {
+        let channels = self.image_channels("GlobalAveragePool")?;
+        self.ensure_channels_first();
         self.nodes.push(Node::new(format!("pool{}", self.nodes.len()), Op::GlobalAveragePool));
         self.dims = vec![None, Some(1), Some(1), channels];
-        if keep { Ok(()) } else { self.flatten(channels) }
+        if keep_dims { Ok(()) } else { self.flatten(channels) }
     }
 
     fn normalize(
@@ -267,15 +290,15 @@ impl Builder<'_> {
         name: Option<String>,
         parameters: Vec<(&'static str, String)>,
         epsilon: f64,
-    ) -> Result<(), Why> {
+    ) -> Result<(), NoChain> {
         if self.dims.len() == 4 {
-            self.channels_first();
+            self.ensure_channels_first();
         }
         let features = self.dims.last().copied().flatten();
         for (_, key) in &parameters {
             let shape = shape(self.context, key)?;
             if shape.rank() != 1 || features.is_some_and(|features| shape[0] != features) {
-                return Err(misfit(key, shape, "one number a channel"));
+                return Err(misfit(key, shape, "one number per channel"));
             }
             self.axes.insert(key.clone(), vec![Axis::Out]);
         }
@@ -287,33 +310,33 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn flatten(&mut self, stated: Option<u64>) -> Result<(), Why> {
+    fn flatten(&mut self, stated: Option<u64>) -> Result<(), NoChain> {
         let dims = &self.dims;
-        let one_pixel = matches!(dims[..], [_, Some(1), Some(1), _]);
+        let is_one_pixel = matches!(dims[..], [_, Some(1), Some(1), _]);
         let features = dims.iter().skip(1).try_fold(1u64, |product, dim| product.checked_mul((*dim)?));
-        // With an axis of unknown length, it could be that axis which becomes part of the batch.
+        // An axis of unknown length could become part of the batch.
         if stated.is_some() && stated != features {
-            return Err(Why(format!(
-                "a value of shape {} is reshaped to {}, which may not be flattening",
+            return Err(NoChain(format!(
+                "a value of shape {} is reshaped to {}, which may not flatten it",
                 show(dims),
                 show(&[None, stated])
             )));
         }
-        if one_pixel {
-            self.channels_first = false;
+        if is_one_pixel {
+            self.is_channels_first = false;
         }
-        self.channels_last();
+        self.ensure_channels_last();
         self.nodes.push(Node::new(format!("flatten{}", self.nodes.len()), Op::Flatten));
         self.dims = vec![None, features];
         Ok(())
     }
 
-    fn apply(&mut self, op: Op, attributes: Vec<(&'static str, Attribute)>) -> Result<(), Why> {
+    fn apply(&mut self, op: Op, attributes: Vec<(&'static str, Attribute)>) -> Result<(), NoChain> {
         let name = match self.layer.as_str() {
             "" => format!("activation{}", self.nodes.len()),
             layer => format!("{layer}/activation"),
         };
-        let over_channels = self.channels_first && matches!(op, Op::Softmax | Op::LogSoftmax);
+        let over_channels = self.is_channels_first && matches!(op, Op::Softmax | Op::LogSoftmax);
         let mut node = Node::new(name, op);
         if over_channels {
             node = node.attribute("axis", Attribute::Int(1));
@@ -323,7 +346,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The source's name for a layer, its weight's, or one as Keras numbers them: `dense`, `dense_1`.
+    /// Returns the stated name of a layer, the one in its weight's name, or one that is numbered as by Keras: `dense`,
+    /// `dense_1`.
     fn name(&mut self, stated: Option<String>, key: &str, kind: &'static str) -> String {
         stated.or_else(|| layer_name(self.context, key)).unwrap_or_else(|| {
             let number = self.unnamed.entry(kind).or_default();
@@ -332,30 +356,30 @@ impl Builder<'_> {
         })
     }
 
-    /// The channels of the image at hand.
-    fn image(&self, what: &str) -> Result<Option<u64>, Why> {
+    /// Returns the number of channels of the current value, which must be an image.
+    fn image_channels(&self, what: &str) -> Result<Option<u64>, NoChain> {
         match &self.dims[..] {
             [_, _, _, channels] => Ok(*channels),
-            found => Err(Why(format!("'{what}' takes images, and gets {}", show(found)))),
+            found => Err(NoChain(format!("'{what}' takes images, but its input has shape {}", show(found)))),
         }
     }
 
-    fn set(&mut self, axis: usize, len: Option<u64>) {
+    fn set_dim(&mut self, axis: usize, len: Option<u64>) {
         if let Some(dim) = self.dims.get_mut(axis) {
             *dim = len;
         }
     }
 
-    fn channels_first(&mut self) {
-        if !self.channels_first {
-            self.channels_first = true;
+    fn ensure_channels_first(&mut self) {
+        if !self.is_channels_first {
+            self.is_channels_first = true;
             self.transpose("to_channels_first", [0, 3, 1, 2]);
         }
     }
 
-    fn channels_last(&mut self) {
-        if self.channels_first {
-            self.channels_first = false;
+    fn ensure_channels_last(&mut self) {
+        if self.is_channels_first {
+            self.is_channels_first = false;
             self.transpose("to_channels_last", [0, 2, 3, 1]);
         }
     }
@@ -364,17 +388,18 @@ impl Builder<'_> {
         self.nodes.push(Node::new(name, Op::Transpose).attribute("perm", Attribute::Ints(perm.to_vec())));
     }
 
-    /// Adds strides, pads and dilations, and moves on to the size that comes out.
-    fn slide(&mut self, node: Node, kernel: [u64; 2], window: Window) -> Result<Node, Why> {
+    /// Adds strides, pads and dilations to a node, and updates the shape to that of its result.
+    fn apply_window(&mut self, node: Node, kernel: [u64; 2], window: Window) -> Result<Node, NoChain> {
         let mut pads = [Some(0); 4];
         for side in 0..2 {
             let len = self.dims.get(side + 1).copied().flatten();
-            let placed = window.place(side, kernel[side], len)?;
-            pads[side] = placed.begin;
-            pads[side + 2] = placed.end;
-            self.set(side + 1, placed.out);
+            let padded = window.apply(side, kernel[side], len)?;
+            pads[side] = padded.begin;
+            pads[side + 2] = padded.end;
+            self.set_dim(side + 1, padded.out);
         }
-        let ints = |values: &[u64]| values.iter().map(|value| int(*value)).collect::<Result<Vec<i64>, Why>>();
+        let ints =
+            |values: &[u64]| values.iter().map(|value| int(*value)).collect::<Result<Vec<i64>, NoChain>>();
         let mut node = node.attribute("strides", Attribute::Ints(ints(&window.strides)?));
         node = match pads.into_iter().collect::<Option<Vec<u64>>>() {
             Some(pads) => node.attribute("pads", Attribute::Ints(ints(&pads)?)),
@@ -388,20 +413,20 @@ impl Builder<'_> {
 }
 
 impl Window {
-    /// How a side of length `len` is padded and how long it comes out.
-    fn place(&self, side: usize, kernel: u64, len: Option<u64>) -> Result<Side, Why> {
+    /// Returns the padding and the resulting length of one side of an image, whose length is `len`.
+    fn apply(&self, side: usize, kernel: u64, len: Option<u64>) -> Result<PaddedSide, NoChain> {
         let (stride, dilation) = (self.strides[side], self.dilations[side]);
         let reach = kernel.checked_sub(1).and_then(|gaps| gaps.checked_mul(dilation));
         let Some(reach) = reach.filter(|_| stride > 0 && dilation > 0) else {
-            return Err(Why("a window or stride of zero makes no sense".into()));
+            return Err(NoChain("a window, stride or dilation is zero".into()));
         };
-        if !self.same {
+        if !self.is_same {
             let out = match len {
-                Some(len) if len <= reach => return Err(Why("a window is larger than its image".into())),
+                Some(len) if len <= reach => return Err(NoChain("a window is larger than its image".into())),
                 Some(len) => Some((len - reach - 1) / stride + 1),
                 None => None,
             };
-            return Ok(Side { begin: Some(0), end: Some(0), out });
+            return Ok(PaddedSide { begin: Some(0), end: Some(0), out });
         }
         let total = match (stride, len) {
             (1, _) => Some(reach),
@@ -414,23 +439,23 @@ impl Window {
             (_, None) => None,
         };
         let (begin, end) = (total.map(|total| total / 2), total.map(|total| total - total / 2));
-        Ok(Side { begin, end, out: len.map(|len| len.div_ceil(stride)) })
+        Ok(PaddedSide { begin, end, out: len.map(|len| len.div_ceil(stride)) })
     }
 }
 
-/// One side of an image under a window; `None` where it depends on a length that is unknown.
-struct Side {
+/// Padding before and after one side of an image, and its resulting length; `None` for what depends on an unknown length.
+struct PaddedSide {
     begin: Option<u64>,
     end: Option<u64>,
     out: Option<u64>,
 }
 
-fn int(value: u64) -> Result<i64, Why> {
-    i64::try_from(value).map_err(|_| Why(format!("a size of {value} makes no sense")))
+fn int(value: u64) -> Result<i64, NoChain> {
+    i64::try_from(value).map_err(|_| NoChain(format!("a size of {value} is too large")))
 }
 
-fn misfit(key: &str, shape: &Shape, expected: &str) -> Why {
-    Why(format!("'{key}' has shape {shape}, where the layer needs {expected}"))
+fn misfit(key: &str, shape: &Shape, expected: &str) -> NoChain {
+    NoChain(format!("'{key}' has shape {shape}, but the layer needs {expected}"))
 }
 
 fn show(dims: &[Option<u64>]) -> String {

@@ -1,20 +1,22 @@
-//! A SavedModel's functions, read through: a value is followed through calls, identities and arguments to the
-//! operation that makes it.
+//! A SavedModel's functions: follows a value through calls, identities and arguments to the operation that computes it.
 
-use super::chain::{Dims, Why};
+use super::chain::{Dims, NoChain};
 use crate::proto::attr_value::Value;
 use crate::proto::{AttrValue, FunctionDef, FunctionDefLibrary, NodeDef, TensorShapeProto};
 use std::collections::HashMap;
 
-/// Calls followed into a function: far more than a chain of layers makes, few enough that one that calls itself ends soon.
-const MOST_CALLS: usize = 1 << 13;
+/// Limit on the calls that are followed: far above what a chain of layers has, and low enough to stop a recursion soon.
+const MAX_CALLS: usize = 1 << 13;
 
-/// The function library, the variables bound to the function that is read, and how much more may be followed.
+/// A function library, and the calls followed so far from the function that is read.
 pub(super) struct Functions<'a> {
     functions: HashMap<&'a str, Function<'a>>,
+    /// Keys of the variables that are bound to the function that is read.
     bound: Vec<Option<String>>,
     frames: Vec<Frame<'a>>,
+    /// Frames of the calls by the caller's frame and the name of the calling operation.
     calls: HashMap<(usize, &'a str), usize>,
+    /// Number of references that may still be followed.
     budget: u64,
 }
 
@@ -24,46 +26,47 @@ struct Function<'a> {
     nodes: HashMap<&'a str, &'a NodeDef>,
 }
 
-/// One call: what runs, and who called it where.
+/// One call of a function.
 struct Frame<'a> {
     function: &'a str,
+    /// The caller's frame and the calling operation.
     caller: Option<(usize, &'a NodeDef)>,
 }
 
-/// What makes a value.
+/// Where a value comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Source<'a> {
     /// An argument of the function that is read.
     Input(usize),
-    /// A variable, by key.
+    /// The variable with this key.
     Variable(String),
-    /// An operation.
-    Node(Place<'a>),
+    /// The result of an operation.
+    Node(OpRef<'a>),
 }
 
-/// An operation in a call.
+/// An operation within a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct OpRef<'a> {
     pub frame: usize,
     pub node: &'a NodeDef,
 }
 
-impl PartialEq for Place<'_> {
+impl PartialEq for OpRef<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.frame == other.frame && std::ptr::eq(self.node, other.node)
     }
 }
 
 impl<'a> Functions<'a> {
-    /// Reads `library`; `bound` are the variables that the function to be read takes after its arguments.
+    /// Indexes `library`. `bound` are the keys of the variables that the function to read takes after its arguments.
     pub fn new(library: &'a FunctionDefLibrary, bound: Vec<Option<String>>, budget: u64) -> Self {
         let function = |def: &'a FunctionDef| {
             let signature = def.signature.as_ref()?;
-            let plain = signature
+            let is_plain = signature
                 .input_arg
                 .iter()
                 .all(|argument| argument.number_attr.is_empty() && argument.type_list_attr.is_empty());
-            if !plain {
+            if !is_plain {
                 return None;
             }
             let arguments =
@@ -78,20 +81,23 @@ impl<'a> Functions<'a> {
         Functions { functions, bound, frames: Vec::new(), calls: HashMap::new(), budget }
     }
 
-    /// Begins to read a function: what makes its only result.
-    pub fn enter(&mut self, name: &str) -> Result<Source<'a>, Why> {
-        let missing = || Why(format!("saved_model.pb lacks the function '{name}'"));
+    /// Starts reading a function, and returns the source of its only result.
+    pub fn enter(&mut self, name: &str) -> Result<Source<'a>, NoChain> {
+        let missing = || NoChain(format!("saved_model.pb lacks the function '{name}'"));
         let (name, function) = self.functions.get_key_value(name).ok_or_else(missing)?;
         let signature = function.def.signature.as_ref().ok_or_else(missing)?;
         if signature.output_arg.len() != 1 {
-            return Err(Why(format!("the function '{name}' has {} results", signature.output_arg.len())));
+            return Err(NoChain(format!(
+                "the function '{name}' has {} results, not one",
+                signature.output_arg.len()
+            )));
         }
         let result = returned(function.def, 0).ok_or_else(missing)?;
         self.frames.push(Frame { function: name, caller: None });
         self.resolve(0, result)
     }
 
-    /// The shape that the function that is read says its argument `at` has.
+    /// Returns the stated shape of argument `at` of the function that is read.
     pub fn input_shape(&self, at: usize) -> Option<Dims> {
         let function = self.functions.get(self.frames.first()?.function)?;
         let attributes = &function.def.arg_attr.get(&u32::try_from(at).ok()?)?.attr;
@@ -102,20 +108,20 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// What makes input `at` of an operation.
-    pub fn operand(&mut self, place: Place<'a>, at: usize) -> Result<Source<'a>, Why> {
-        let reference = place.node.input.get(at).filter(|input| !input.starts_with('^'));
+    /// Returns the source of input `at` of an operation.
+    pub fn operand(&mut self, op: OpRef<'a>, at: usize) -> Result<Source<'a>, NoChain> {
+        let reference = op.node.input.get(at).filter(|input| !input.starts_with('^'));
         let reference =
-            reference.ok_or_else(|| Why(format!("operation '{}' lacks an input", place.node.name)))?;
-        self.resolve(place.frame, reference)
+            reference.ok_or_else(|| NoChain(format!("operation '{}' lacks an input", op.node.name)))?;
+        self.resolve(op.frame, reference)
     }
 
-    fn resolve(&mut self, mut frame: usize, reference: &'a str) -> Result<Source<'a>, Why> {
+    fn resolve(&mut self, mut frame: usize, reference: &'a str) -> Result<Source<'a>, NoChain> {
         let mut reference = reference;
         loop {
-            let endless = || Why("the functions refer to each other".into());
+            let endless = || NoChain("the operations or functions refer to each other in a circle".into());
             self.budget = self.budget.checked_sub(1).ok_or_else(endless)?;
-            let broken = || Why(format!("saved_model.pb refers to '{reference}', which it lacks"));
+            let broken = || NoChain(format!("saved_model.pb refers to '{reference}', which does not exist"));
             let (name, result, output) = split(reference);
             let here = self.frames.get(frame).ok_or_else(broken)?;
             let function = self.functions.get(here.function).ok_or_else(broken)?;
@@ -141,41 +147,41 @@ impl<'a> Functions<'a> {
                     reference = returned(function.def, output).ok_or_else(broken)?;
                     let next = self.frames.len();
                     let callee = *self.calls.entry((frame, node.name.as_str())).or_insert(next);
-                    if callee == next && next >= MOST_CALLS {
-                        return Err(Why(format!("the functions make more than {MOST_CALLS} calls")));
+                    if callee == next && next >= MAX_CALLS {
+                        return Err(NoChain(format!("the functions make more than {MAX_CALLS} calls")));
                     }
                     if callee == next {
                         self.frames.push(Frame { function: called, caller: Some((frame, node)) });
                     }
                     frame = callee;
                 }
-                // Its other results are statistics.
-                "FusedBatchNormV3" if result != "y" => return Err(unread(node, result, output)),
-                _ if output > 0 => return Err(unread(node, result, output)),
-                _ => return Ok(Source::Node(Place { frame, node })),
+                // The other results are statistics.
+                "FusedBatchNormV3" if result != "y" => return Err(unsupported_result(node, result, output)),
+                _ if output > 0 => return Err(unsupported_result(node, result, output)),
+                _ => return Ok(Source::Node(OpRef { frame, node })),
             }
         }
     }
 
-    /// An argument of the function that is read: its own first, then the variables bound to it.
-    fn argument(&self, arguments: usize, at: usize) -> Result<Source<'a>, Why> {
+    /// Returns the source of an argument of the function that is read: its own arguments come first, then bound variables.
+    fn argument(&self, arguments: usize, at: usize) -> Result<Source<'a>, NoChain> {
         let own = arguments.saturating_sub(self.bound.len());
         match at.checked_sub(own) {
             None => Ok(Source::Input(at)),
             Some(bound) => match self.bound.get(bound) {
                 Some(Some(key)) => Ok(Source::Variable(key.clone())),
-                _ => Err(Why("the model uses a constant or table that the checkpoint does not hold".into())),
+                _ => Err(NoChain("the model uses a constant or table that is not in the checkpoint".into())),
             },
         }
     }
 }
 
-fn unread(node: &NodeDef, result: &str, output: usize) -> Why {
+fn unsupported_result(node: &NodeDef, result: &str, output: usize) -> NoChain {
     let NodeDef { op, name, .. } = node;
-    Why(format!("the result {result}:{output} of {op} ('{name}') is not one that a chain of layers uses"))
+    NoChain(format!("a chain of layers does not use the result {result}:{output} of {op} ('{name}')"))
 }
 
-/// `node:result:2` names item 2 of a node's result, `argument` an argument.
+/// Splits a reference: `node:result:2` is item 2 of a node's result, `argument` an argument.
 fn split(reference: &str) -> (&str, &str, usize) {
     let mut parts = reference.split(':');
     let (name, result) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -199,17 +205,17 @@ fn dims(shape: &TensorShapeProto) -> Option<Dims> {
     (!shape.unknown_rank).then(|| shape.dim.iter().map(|dim| u64::try_from(dim.size).ok()).collect())
 }
 
-/// The value of a node's attribute.
+/// Returns the value of a node's attribute.
 pub(super) fn attribute<'a>(node: &'a NodeDef, name: &str) -> Option<&'a Value> {
     node.attr.get(name).and_then(|AttrValue { value }| value.as_ref())
 }
 
-/// Whether an attribute is set.
+/// Returns whether a boolean attribute is set.
 pub(super) fn flag(node: &NodeDef, name: &str) -> bool {
     matches!(attribute(node, name), Some(Value::B(true)))
 }
 
-/// An attribute that is a text.
+/// Returns an attribute that is a string.
 pub(super) fn text<'a>(node: &'a NodeDef, name: &str) -> Option<&'a str> {
     match attribute(node, name)? {
         Value::S(bytes) => std::str::from_utf8(bytes).ok(),
@@ -217,7 +223,7 @@ pub(super) fn text<'a>(node: &'a NodeDef, name: &str) -> Option<&'a str> {
     }
 }
 
-/// An attribute that is a list of lengths.
+/// Returns an attribute that is a list of lengths.
 pub(super) fn lengths(node: &NodeDef, name: &str) -> Option<Vec<u64>> {
     match attribute(node, name)? {
         Value::List(list) => list.i.iter().map(|value| u64::try_from(*value).ok()).collect(),
@@ -225,14 +231,14 @@ pub(super) fn lengths(node: &NodeDef, name: &str) -> Option<Vec<u64>> {
     }
 }
 
-/// The number that was meant: 0.001 is stored as 0.0010000000475, and is the same float32.
+/// Returns the shortest decimal number that is the same float32: 0.001 for 0.0010000000475.
 pub(super) fn decimal(value: f32) -> f64 {
     value.to_string().parse().unwrap_or(f64::from(value))
 }
 
-/// The values of a `Const` of numbers, up to eight of them.
+/// Returns the values of a numeric `Const` with at most eight elements.
 pub(super) fn constant(node: &NodeDef) -> Option<Vec<f64>> {
-    const MOST: usize = 8;
+    const MAX_ELEMENTS: usize = 8;
     let (Some(Value::Tensor(tensor)), "Const") = (attribute(node, "value"), node.op.as_str()) else {
         return None;
     };
@@ -240,7 +246,7 @@ pub(super) fn constant(node: &NodeDef) -> Option<Vec<f64>> {
     let elements = shape.map_or(Some(1u64), |shape| {
         shape.dim.iter().try_fold(1u64, |product, dim| product.checked_mul(u64::try_from(dim.size).ok()?))
     });
-    let elements = usize::try_from(elements?).ok().filter(|elements| *elements <= MOST)?;
+    let elements = usize::try_from(elements?).ok().filter(|elements| *elements <= MAX_ELEMENTS)?;
     let raw = &tensor.tensor_content;
     let mut values: Vec<f64> = match tensor.dtype {
         1 if raw.is_empty() => tensor.float_val.iter().map(|value| decimal(*value)).collect(),
@@ -257,7 +263,7 @@ pub(super) fn constant(node: &NodeDef) -> Option<Vec<f64>> {
     if values.is_empty() || values.len() > elements {
         return None;
     }
-    // Fewer values than elements: the last one is repeated.
+    // If there are fewer values than elements, the last one is repeated.
     let last = *values.last()?;
     values.resize(elements, last);
     Some(values)

@@ -1,15 +1,15 @@
-//! What a checkpoint's tensors are called, are for and mean, and which layers they make up.
+//! Infers names, roles and axes of a checkpoint's tensors, and the graph of its layers.
 //!
-//! An index says keys, dtypes and shapes. The rest comes from what lies beside it: the object graph, a SavedModel's
-//! functions, Keras 2's layer configuration. None of them is needed to read tensors, so what is wrong with them
-//! becomes a note, never an error; only limits are errors.
+//! An index has keys, dtypes and shapes. The rest comes from other sources: the object graph, a SavedModel's functions,
+//! Keras 2's layer configuration. Tensors can be read without them, so a defect in a source becomes a note and not an
+//! error; only a source that exceeds a limit is an error.
 
 mod axes;
 mod chain;
 mod functions;
-mod keras;
-mod layers;
+mod keras_metadata;
 mod names;
+mod object_layers;
 mod objects;
 mod ops;
 mod optimizers;
@@ -17,78 +17,77 @@ mod roles;
 mod saved_model;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
-use chain::{Chain, Why};
+use chain::{Chain, NoChain};
 use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Shape, Slot};
 use objects::Objects;
 use std::collections::BTreeMap;
 
-/// In a tensor's metadata: which of an optimizer's numbers it is.
+/// Metadata key of a tensor that is one of an optimizer's numbers; the value is the number's name.
 pub(crate) const OPTIMIZER_NUMBER: &str = "optimizer";
 
-/// One tensor of the index.
+/// A tensor, as the index describes it.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry<'a> {
-    /// The key under which the index stores it.
+pub(crate) struct TensorInfo<'a> {
+    /// Key in the index.
     pub key: &'a str,
-    /// Its element type.
+    /// Element type.
     pub dtype: DType,
-    /// Its whole shape.
+    /// Shape of the whole tensor.
     pub shape: &'a Shape,
 }
 
-/// What lies beside the index.
+/// The sources of a description.
 #[derive(Clone, Copy)]
 pub(crate) struct Sources<'a> {
-    /// The value of `_CHECKPOINTABLE_OBJECT_GRAPH`.
+    /// The serialized object graph.
     pub object_graph: Option<&'a [u8]>,
-    /// `saved_model.pb`.
+    /// Contents of `saved_model.pb`.
     pub saved_model: Option<&'a [u8]>,
-    /// Keras 2's `keras_metadata.pb`.
+    /// Contents of Keras 2's `keras_metadata.pb`.
     pub keras_metadata: Option<&'a [u8]>,
-    /// Whether the user says that the layers follow one another.
-    pub chained: bool,
-    /// The checkpoint's file, for errors.
+    /// Whether the layers of a functional model are assumed to form a chain.
+    pub assume_chain: bool,
+    /// Name of the index file, for errors.
     pub file: &'a str,
 }
 
-/// What is known about the tensors, by key.
+/// What was inferred about the tensors, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Description {
-    /// A name that people know, where it differs from the key. Unique over all entries, those without one included.
+    /// Names of variables that differ from their keys. No two tensors have the same name, or a name that is another's key.
     pub names: BTreeMap<String, String>,
     /// Roles other than [`Role::Weight`].
     pub roles: BTreeMap<String, Role>,
-    /// What axes mean.
+    /// Meanings of axes.
     pub axes: BTreeMap<String, Vec<Axis>>,
-    /// Optimizers' slots; their variables are keys.
+    /// Slots of optimizers. Their variables are keys.
     pub slots: BTreeMap<String, Slot>,
-    /// Optimizers' numbers: `iteration`, `learning_rate`, `beta_1`, …
+    /// Names of optimizers' numbers: `iteration`, `learning_rate`, `beta_1`, …
     pub numbers: BTreeMap<String, &'static str>,
-    /// The layers, where they form a chain that is fully known; parameters are keys.
+    /// The layers, if they form a chain that is fully known. Parameters are keys.
     pub graph: Option<Graph>,
-    /// What a person should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// The entries by key: the list itself, which an index has in that order.
-pub(super) struct Catalog<'a>(&'a [Entry<'a>]);
+/// The tensors by key: the list itself, which usually is sorted by key.
+pub(super) struct Catalog<'a>(&'a [TensorInfo<'a>]);
 
 impl<'a> Catalog<'a> {
-    /// `sorted` has room for another order: keys that are no UTF-8 are shown in another one than they are stored.
-    fn new(entries: &'a [Entry<'a>], sorted: &'a mut Vec<Entry<'a>>) -> Self {
-        if entries.is_sorted_by_key(|entry| entry.key) {
-            return Catalog(entries);
+    /// `sorted` holds a sorted copy where one is needed: escaping keys that are not UTF-8 changes their order.
+    fn new(tensors: &'a [TensorInfo<'a>], sorted: &'a mut Vec<TensorInfo<'a>>) -> Self {
+        if tensors.is_sorted_by_key(|tensor| tensor.key) {
+            return Catalog(tensors);
         }
-        sorted.extend_from_slice(entries);
-        sorted.sort_by_key(|entry| entry.key);
+        sorted.extend_from_slice(tensors);
+        sorted.sort_by_key(|tensor| tensor.key);
         Catalog(sorted)
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Entry<'a>> {
-        let found = self.0.binary_search_by_key(&key, |entry| entry.key).ok()?;
+    pub(super) fn get(&self, key: &str) -> Option<&TensorInfo<'a>> {
+        let found = self.0.binary_search_by_key(&key, |tensor| tensor.key).ok()?;
         self.0.get(found)
     }
 
@@ -97,24 +96,24 @@ impl<'a> Catalog<'a> {
     }
 }
 
-/// Says all that the sources tell about `entries`.
+/// Infers a description of `tensors` from the sources.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`] for sources that are larger than `limits` allow.
-pub(crate) fn describe(entries: &[Entry], sources: &Sources, limits: &Limits) -> Result<Description> {
+pub(crate) fn describe(tensors: &[TensorInfo], sources: &Sources, limits: &Limits) -> Result<Description> {
     let mut notes = Vec::new();
     let mut sorted = Vec::new();
-    let catalog = Catalog::new(entries, &mut sorted);
+    let catalog = Catalog::new(tensors, &mut sorted);
     let objects = match sources.object_graph {
         Some(bytes) => Objects::parse(bytes, limits, &mut notes).map_err(|error| error.file(sources.file))?,
         None => None,
     };
-    let roles = roles::roles(entries, &catalog, objects.as_ref());
-    let names = names::names(entries, &catalog, objects.as_ref(), &roles, limits)
+    let roles = roles::roles(tensors, &catalog, objects.as_ref());
+    let names = names::names(tensors, &catalog, objects.as_ref(), &roles, limits)
         .map_err(|error| error.file(sources.file).field(OBJECT_GRAPH))?;
-    let slots = optimizers::slots(entries, &catalog, objects.as_ref(), &names, limits)
+    let slots = optimizers::slots(tensors, &catalog, objects.as_ref(), &names, limits)
         .map_err(|error| error.file(sources.file).field(OBJECT_GRAPH))?;
-    let numbers = optimizers::numbers(entries, &catalog, objects.as_ref());
+    let numbers = optimizers::numbers(tensors, &catalog, objects.as_ref());
     let mut description = Description { names, roles, slots, numbers, notes, ..Description::default() };
     let chain = find_chain(&catalog, objects.as_ref(), sources, limits, &description.names)
         .map_err(|error| error.file(sources.file))?;
@@ -124,21 +123,24 @@ pub(crate) fn describe(entries: &[Entry], sources: &Sources, limits: &Limits) ->
             description.axes = chain.axes;
             description.graph = Some(chain.graph);
         }
-        Found::Unknown(why) => description.notes.push(why),
+        Found::Unknown(note) => description.notes.push(note),
         Found::Nothing => {}
     }
-    keep_what_the_graph_needs(&mut description);
-    axes::label(entries, &catalog, objects.as_ref(), &description.slots, &mut description.axes);
+    keep_weights_of_the_graph(&mut description);
+    axes::label(tensors, &catalog, objects.as_ref(), &description.slots, &mut description.axes);
     Ok(description)
 }
 
+/// The result of the search for a chain.
 enum Found {
     Chain(Chain),
+    /// There are layers, but no chain; the note says why.
     Unknown(String),
+    /// Nothing looks like a model.
     Nothing,
 }
 
-/// The first source that states the layers decides: Keras 2's configuration, a SavedModel's functions, the objects.
+/// Reads the chain from the first source that has one: Keras 2's configuration, a SavedModel's functions, the object graph.
 fn find_chain(
     catalog: &Catalog,
     objects: Option<&Objects>,
@@ -150,46 +152,46 @@ fn find_chain(
     let context = chain::Context { catalog, names };
     let mut reasons = Vec::new();
     if let Some(bytes) = sources.keras_metadata {
-        match keras::chain(bytes, objects, &context, limits)? {
+        match keras_metadata::chain(bytes, objects, &context, limits)? {
             Ok(chain) => return Ok(Found::Chain(chain)),
-            Err(why) => reasons.push(why),
+            Err(reason) => reasons.push(reason),
         }
     }
     if let Some(bytes) = sources.saved_model {
         match saved_model::chain(bytes, objects, &context, limits)? {
             Ok(chain) => return Ok(Found::Chain(chain)),
-            Err(why) => reasons.push(why),
+            Err(reason) => reasons.push(reason),
         }
     }
     if reasons.is_empty() {
-        match layers::chain(objects, &context, sources.chained, limits) {
+        match object_layers::chain(objects, &context, sources.assume_chain, limits) {
             Ok(Some(chain)) => return Ok(Found::Chain(chain)),
             Ok(None) => return Ok(Found::Nothing),
-            Err(why) => reasons.push(why),
+            Err(reason) => reasons.push(reason),
         }
     }
-    let reasons: Vec<String> = reasons.into_iter().map(|Why(why)| why).collect();
+    let reasons: Vec<String> = reasons.into_iter().map(|NoChain(reason)| reason).collect();
     Ok(Found::Unknown(format!(
-        "the layers are not known as a chain: {}; tensors are complete, and --arch FILE can say the layers",
+        "the layers are not known to form a chain: {}; the tensors are complete, and --arch FILE can describe the layers",
         reasons.join("; ")
     )))
 }
 
-/// A tensor that the graph names is the one to keep, whichever copy it is.
-fn keep_what_the_graph_needs(description: &mut Description) {
+/// Makes each tensor of the graph a weight, even if it was taken for the duplicate of another.
+fn keep_weights_of_the_graph(description: &mut Description) {
     let Some(graph) = &description.graph else { return };
     for key in graph.nodes.iter().flat_map(|node| node.parameters.values()) {
         description.roles.remove(key);
     }
 }
 
-/// A key without the suffix that object-based checkpoints add.
+/// Returns a key without the suffix of object-based checkpoints.
 pub(super) fn path(key: &str) -> &str {
     key.strip_suffix(VARIABLE_VALUE).unwrap_or(key)
 }
 
-/// What follows the last slash.
-// By bytes: names are short, and there can be many thousand.
+/// Returns what follows the last slash.
+// Searches bytes, which is faster than chars for many thousand short names.
 pub(super) fn last(path: &str) -> &str {
     let slash = path.bytes().rposition(|byte| byte == b'/');
     slash.and_then(|slash| path.get(slash + 1..)).unwrap_or(path)

@@ -1,16 +1,17 @@
-//! Names that people know.
+//! Names of variables.
 
 use super::objects::Objects;
-use super::{Catalog, Entry};
+use super::{Catalog, TensorInfo};
 use ckpt_api::{Limit, Limits, Result, Role};
 use std::collections::{BTreeMap, HashMap};
 
-/// A variable's own name (`mlp/dense/kernel`) where no other entry is called so, by key. Copies keep their keys.
+/// Returns by key the name of each variable (`mlp/dense/kernel`) that is unique and not another tensor's key. Duplicates keep
+/// their keys.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`].
 pub(super) fn names(
-    entries: &[Entry],
+    tensors: &[TensorInfo],
     catalog: &Catalog,
     objects: Option<&Objects>,
     roles: &BTreeMap<String, Role>,
@@ -36,14 +37,14 @@ pub(super) fn names(
             continue;
         }
         let Some(name) = wanted.get(variable.key.as_str()) else { continue };
-        // Many slots can share one long name.
+        // Many slots can belong to a variable with a long name.
         slot_bytes = slot_bytes.saturating_add((name.len() + slot.name.len()) as u64);
         limits.check(Limit::HeaderBytes, slot_bytes)?;
         let name = format!("{name}/{}", slot.name);
         wanted.insert(&stored.key, name);
     }
     wanted.retain(|key, name| roles.get(*key) != Some(&Role::Duplicate) && name != key);
-    let mut uses: HashMap<&str, u32> = entries.iter().map(|entry| (entry.key, 1)).collect();
+    let mut uses: HashMap<&str, u32> = tensors.iter().map(|tensor| (tensor.key, 1)).collect();
     for name in wanted.values() {
         *uses.entry(name).or_default() += 1;
     }

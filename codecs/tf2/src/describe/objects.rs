@@ -1,15 +1,15 @@
-//! The object graph: `TrackableObjectGraph` with its references checked.
+//! The parsed object graph.
 
-use super::wire::{self, Field};
 use crate::format::OBJECT_GRAPH;
 use crate::proto::TrackableObjectGraph;
+use crate::wire::{self, Nested};
 use ckpt_api::{Limits, Result};
 use prost::Message;
 use std::collections::VecDeque;
 
-const FIELDS: &[Field] = &[Field(1, &[Field(1, &[]), Field(2, &[]), Field(3, &[])])];
+const FIELDS: &[Nested] = &[Nested(1, &[Nested(1, &[]), Nested(2, &[]), Nested(3, &[])])];
 
-/// Objects by number; 0 is the root, and every reference names an object that exists.
+/// A `TrackableObjectGraph`. Object 0 is the root, and each reference names an object that exists.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub nodes: Vec<Object>,
@@ -18,40 +18,43 @@ pub(super) struct Objects {
 /// One object.
 #[derive(Debug, Default)]
 pub(super) struct Object {
-    /// Name and number of each object it holds, sorted by name, each name once.
+    /// Name and number of each child, sorted by name. Names are unique.
     pub children: Vec<(String, usize)>,
-    /// What the checkpoint stores of it.
-    pub values: Vec<Stored>,
-    /// An optimizer's variables, one per variable it trains.
-    pub slots: Vec<Slot>,
+    /// Values that the checkpoint stores for the object.
+    pub values: Vec<StoredValue>,
+    /// For an optimizer, its slot variables.
+    pub slots: Vec<SlotVariable>,
 }
 
-/// One stored value of an object.
+/// A value that the checkpoint stores for an object.
 #[derive(Debug)]
-pub(super) struct Stored {
-    /// `VARIABLE_VALUE` for a variable.
+pub(super) struct StoredValue {
+    /// Name of the attribute: `VARIABLE_VALUE` for a variable.
     pub attribute: String,
-    /// The variable's own name.
+    /// Full name of the variable.
     pub full_name: String,
-    /// Where the index has it.
+    /// Key in the index.
     pub key: String,
 }
 
-/// An optimizer's variable beside the one it trains.
+/// A slot variable: what an optimizer keeps for one variable.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct SlotVariable {
+    /// Object of the trained variable.
     pub original: usize,
+    /// Name of the slot, such as `m`.
     pub name: String,
+    /// Object of the slot variable.
     pub slot: usize,
 }
 
 impl Objects {
-    /// Parses the value of `_CHECKPOINTABLE_OBJECT_GRAPH`. Without a graph that can be parsed: a note and `None`.
+    /// Parses the serialized object graph. Returns `None` and adds a note if that fails.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Limit`].
     pub fn parse(bytes: &[u8], limits: &Limits, notes: &mut Vec<String>) -> Result<Option<Self>> {
-        wire::check(bytes, FIELDS, limits).map_err(|error| error.field(OBJECT_GRAPH))?;
+        wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field(OBJECT_GRAPH))?;
         let graph = match TrackableObjectGraph::decode(bytes) {
             Ok(graph) if !graph.nodes.is_empty() => graph,
             Ok(_) => return Ok(None),
@@ -72,25 +75,25 @@ impl Objects {
         let nodes = graph.nodes.into_iter().map(|node| object(node, &mut id)).collect();
         if missing > 0 {
             notes.push(format!(
-                "the object graph names {missing} object(s) that it has not; they are ignored"
+                "the object graph refers to {missing} object(s) that do not exist; these references are ignored"
             ));
         }
         Ok(Some(Objects { nodes }))
     }
 
-    /// The object called `name` within `id`.
+    /// Returns the child `name` of an object.
     pub fn child(&self, id: usize, name: &str) -> Option<usize> {
         let children = &self.nodes.get(id)?.children;
         let found = children.binary_search_by(|(child, _)| child.as_str().cmp(name)).ok()?;
         children.get(found).map(|(_, id)| *id)
     }
 
-    /// The children of `id` with their names.
+    /// Returns the names and numbers of an object's children.
     pub fn children(&self, id: usize) -> impl Iterator<Item = (&str, usize)> {
         self.nodes.get(id).into_iter().flat_map(|node| &node.children).map(|(name, id)| (name.as_str(), *id))
     }
 
-    /// The children of `id` that are called `prefix0`, `prefix1`, …, by number.
+    /// Returns the children named `prefix0`, `prefix1`, …, in the order of these numbers.
     pub fn numbered(&self, id: usize, prefix: &str) -> Vec<usize> {
         let mut items: Vec<(u64, usize)> = self
             .children(id)
@@ -100,23 +103,23 @@ impl Objects {
         items.into_iter().map(|(_, child)| child).collect()
     }
 
-    /// The value of `id`, if it is a variable.
-    pub fn variable(&self, id: usize) -> Option<&Stored> {
+    /// Returns the value of an object that is a variable.
+    pub fn variable(&self, id: usize) -> Option<&StoredValue> {
         self.nodes.get(id)?.values.iter().find(|value| Self::is_variable(value))
     }
 
-    /// Whether `value` is a variable's, not one of several that an object (a table, a saver) stores.
-    pub fn is_variable(value: &Stored) -> bool {
+    /// Whether `value` is that of a variable. Other objects (tables, savers) store several.
+    pub fn is_variable(value: &StoredValue) -> bool {
         value.attribute == "VARIABLE_VALUE"
     }
 
-    /// All stored values with their object.
-    pub fn values(&self) -> impl Iterator<Item = (usize, &Stored)> {
+    /// Returns all stored values with the numbers of their objects.
+    pub fn values(&self) -> impl Iterator<Item = (usize, &StoredValue)> {
         let nodes = self.nodes.iter().enumerate();
         nodes.flat_map(|(id, node)| node.values.iter().map(move |value| (id, value)))
     }
 
-    /// Which objects a walk from `start` reaches, breadth first, along edges (parent, name, child) that `follow` allows.
+    /// Returns for each object whether it can be reached from `start` along edges (parent, name, child) that `follow` allows.
     pub fn reach(
         &self,
         start: impl IntoIterator<Item = usize>,
@@ -152,14 +155,18 @@ fn object(
     let values = node
         .attributes
         .into_iter()
-        .map(|value| Stored { attribute: value.name, full_name: value.full_name, key: value.checkpoint_key })
+        .map(|value| StoredValue {
+            attribute: value.name,
+            full_name: value.full_name,
+            key: value.checkpoint_key,
+        })
         .collect();
     let slots = node
         .slot_variables
         .into_iter()
         .filter_map(|slot| {
             let (original, variable) = (id(slot.original_variable_node_id), id(slot.slot_variable_node_id));
-            Some(Slot { original: original?, name: slot.slot_name, slot: variable? })
+            Some(SlotVariable { original: original?, name: slot.slot_name, slot: variable? })
         })
         .collect();
     Object { children, values, slots }

@@ -1,37 +1,39 @@
-//! TensorFlow's operations, from a function's result back to its input, as steps of a chain.
+//! Reads TensorFlow's operations, from a function's result back to its input, as steps of a chain.
 //!
-//! Every operand that is not the value at hand must be a variable or a constant: then the steps are all that the
-//! function computes. An operation that is not known ends the reading.
+//! All operands of an operation but one must be variables or constants, so that the steps are all that the function
+//! computes. An unknown operation stops the reading.
 
-use super::chain::{Dims, Step, Why, Window};
-use super::functions::{Functions, Place, Source, attribute, constant, decimal, flag, lengths, text};
+use super::chain::{Dims, NoChain, Step, Window};
+use super::functions::{Functions, OpRef, Source, attribute, constant, decimal, flag, lengths, text};
 use crate::proto::attr_value::Value;
 use ckpt_api::{Attribute, Op};
 
-/// What a function computes.
-pub(super) struct Computed {
-    /// The shape of its input, where stated.
+/// The steps that a function computes.
+pub(super) struct FunctionSteps {
+    /// Shape of the input, if stated.
     pub input: Option<Dims>,
-    /// First to last.
+    /// The steps, first to last.
     pub steps: Vec<Step>,
-    /// Whether values are narrowed to 16 bits on their way.
-    pub half: bool,
+    /// Whether some steps compute in 16 bits.
+    pub is_half: bool,
 }
 
-/// Reads the function called `name`.
-pub(super) fn steps(functions: &mut Functions, name: &str) -> Result<Computed, Why> {
+/// Reads the function `name`.
+pub(super) fn steps(functions: &mut Functions, name: &str) -> Result<FunctionSteps, NoChain> {
     let mut source = functions.enter(name)?;
-    let (mut steps, mut half) = (Vec::new(), false);
+    let (mut steps, mut is_half) = (Vec::new(), false);
     loop {
         match source {
             Source::Input(at) => {
                 steps.reverse();
-                return Ok(Computed { input: functions.input_shape(at), steps, half });
+                return Ok(FunctionSteps { input: functions.input_shape(at), steps, is_half });
             }
-            Source::Variable(key) => return Err(Why(format!("the function returns the variable '{key}'"))),
-            Source::Node(place) => {
-                half |= matches!(attribute(place.node, "DstT"), Some(Value::Type(14 | 19)));
-                let (step, before) = step(functions, place)?;
+            Source::Variable(key) => {
+                return Err(NoChain(format!("the function returns the variable '{key}'")));
+            }
+            Source::Node(op) => {
+                is_half |= matches!(attribute(op.node, "DstT"), Some(Value::Type(14 | 19)));
+                let (step, before) = step(functions, op)?;
                 steps.extend(step);
                 source = before;
             }
@@ -39,11 +41,12 @@ pub(super) fn steps(functions: &mut Functions, name: &str) -> Result<Computed, W
     }
 }
 
-type Read<'a> = (Option<Step>, Source<'a>);
+/// The step of an operation, if it is one, and the source of its input.
+type StepAndInput<'a> = (Option<Step>, Source<'a>);
 
-fn step<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Read<'a>, Why> {
+fn step<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<StepAndInput<'a>, NoChain> {
     let apply = |op| Some(Step::Apply(op, Vec::new()));
-    let step = match place.node.op.as_str() {
+    let step = match op.node.op.as_str() {
         "Relu" => apply(Op::Relu),
         "Relu6" => {
             let limits = [("min", 0.0), ("max", 6.0)].map(|(name, limit)| (name, Attribute::Float(limit)));
@@ -56,58 +59,56 @@ fn step<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Read<'a>,
         "Elu" => apply(Op::Elu),
         "Softplus" => apply(Op::Softplus),
         "LeakyRelu" => {
-            let alpha = match attribute(place.node, "alpha") {
+            let alpha = match attribute(op.node, "alpha") {
                 Some(Value::F(alpha)) => decimal(*alpha),
                 _ => 0.2,
             };
             Some(Step::Apply(Op::LeakyRelu, vec![("alpha", Attribute::Float(alpha))]))
         }
-        "Cast" if is_float_cast(place) => None,
-        "MatMul" | "Conv2D" => return linear(functions, place, None),
-        "BiasAdd" | "AddV2" | "Add" => return add(functions, place),
-        "MaxPool" => Some(pool(place, Op::MaxPool)?),
-        "AvgPool" => Some(pool(place, Op::AveragePool)?),
-        "Mean" => Some(mean(functions, place)?),
-        "Reshape" => Some(flatten(functions, place)?),
-        "FusedBatchNormV3" => Some(fused_normalization(functions, place)?),
-        "Mul" => return gelu(functions, place),
-        _ => return Err(unknown(place)),
+        "Cast" if is_float_cast(op) => None,
+        "MatMul" | "Conv2D" => return linear(functions, op, None),
+        "BiasAdd" | "AddV2" | "Add" => return add(functions, op),
+        "MaxPool" => Some(pool(op, Op::MaxPool)?),
+        "AvgPool" => Some(pool(op, Op::AveragePool)?),
+        "Mean" => Some(mean(functions, op)?),
+        "Reshape" => Some(flatten(functions, op)?),
+        "FusedBatchNormV3" => Some(fused_normalization(functions, op)?),
+        "Mul" => return gelu(functions, op),
+        _ => return Err(unknown(op)),
     };
-    Ok((step, functions.operand(place, 0)?))
+    Ok((step, functions.operand(op, 0)?))
 }
 
-fn unknown(place: Place) -> Why {
-    Why(format!(
-        "the operation {} ('{}') is not one that a chain of layers has",
-        place.node.op, place.node.name
-    ))
+fn unknown(op: OpRef) -> NoChain {
+    NoChain(format!("a chain of layers cannot have the operation {} ('{}')", op.node.op, op.node.name))
 }
 
-/// A change between float types; it narrows what flows, and changes no layer.
-fn is_float_cast(place: Place) -> bool {
+/// Whether the operation casts between float types, which changes the precision but no layer.
+fn is_float_cast(op: OpRef) -> bool {
     // float, double, bfloat16, half
-    matches!(attribute(place.node, "DstT"), Some(Value::Type(1 | 2 | 14 | 19)))
+    matches!(attribute(op.node, "DstT"), Some(Value::Type(1 | 2 | 14 | 19)))
 }
 
-/// The variable that an operand is, through casts; for a bias, through reshaping to `[1, …, n]` and back.
+/// Returns the variable that an operand is, possibly cast. With `may_reshape`, it may also be reshaped to `[1, …, n]` and back,
+/// as a bias is.
 fn variable<'a>(
     functions: &mut Functions<'a>,
-    place: Place<'a>,
+    op: OpRef<'a>,
     at: usize,
-    reshaped: bool,
-) -> Result<Option<String>, Why> {
-    let mut source = functions.operand(place, at)?;
+    may_reshape: bool,
+) -> Result<Option<String>, NoChain> {
+    let mut source = functions.operand(op, at)?;
     loop {
         match source {
             Source::Variable(key) => return Ok(Some(key)),
             Source::Node(inner) => {
-                let pass = match inner.node.op.as_str() {
+                let is_passed = match inner.node.op.as_str() {
                     "Cast" => is_float_cast(inner),
-                    "Squeeze" => reshaped,
-                    "Reshape" => reshaped && ends_in_its_length(functions, inner)?,
+                    "Squeeze" => may_reshape,
+                    "Reshape" => may_reshape && keeps_last_axis(functions, inner)?,
                     _ => false,
                 };
-                if !pass {
+                if !is_passed {
                     return Ok(None);
                 }
                 source = functions.operand(inner, 0)?;
@@ -117,117 +118,122 @@ fn variable<'a>(
     }
 }
 
-fn ends_in_its_length<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<bool, Why> {
-    let shape = number(functions, place, 1)?;
+/// Whether the operation reshapes to `[1, …, n]`.
+fn keeps_last_axis<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<bool, NoChain> {
+    let shape = number(functions, op, 1)?;
     Ok(shape.is_some_and(|dims| {
         dims.split_last().is_some_and(|(_, before)| before.iter().all(|dim| *dim == 1.0))
     }))
 }
 
-/// The constant that an operand is.
-fn number<'a>(functions: &mut Functions<'a>, place: Place<'a>, at: usize) -> Result<Option<Vec<f64>>, Why> {
-    Ok(match functions.operand(place, at)? {
+/// Returns the values of an operand that is a constant.
+fn number<'a>(functions: &mut Functions<'a>, op: OpRef<'a>, at: usize) -> Result<Option<Vec<f64>>, NoChain> {
+    Ok(match functions.operand(op, at)? {
         Source::Node(inner) => constant(inner.node),
         _ => None,
     })
 }
 
-/// The operation that an operand is, if it is called `op`.
+/// Returns the operation that computes an operand, if it has one of these names.
 fn node<'a>(
     functions: &mut Functions<'a>,
-    place: Place<'a>,
+    op: OpRef<'a>,
     at: usize,
-    op: &[&str],
-) -> Result<Option<Place<'a>>, Why> {
-    Ok(match functions.operand(place, at)? {
-        Source::Node(inner) if op.contains(&inner.node.op.as_str()) => Some(inner),
+    names: &[&str],
+) -> Result<Option<OpRef<'a>>, NoChain> {
+    Ok(match functions.operand(op, at)? {
+        Source::Node(inner) if names.contains(&inner.node.op.as_str()) => Some(inner),
         _ => None,
     })
 }
 
+/// Reads a matrix product or a convolution.
 fn linear<'a>(
     functions: &mut Functions<'a>,
-    place: Place<'a>,
+    op: OpRef<'a>,
     bias: Option<String>,
-) -> Result<Read<'a>, Why> {
-    let Some(weight) = variable(functions, place, 1, false)? else {
-        return Err(Why(format!("the weight of {} ('{}') is no variable", place.node.op, place.node.name)));
+) -> Result<StepAndInput<'a>, NoChain> {
+    let Some(weight) = variable(functions, op, 1, false)? else {
+        return Err(NoChain(format!("the weight of {} ('{}') is not a variable", op.node.op, op.node.name)));
     };
-    let step = if place.node.op == "Conv2D" {
-        Step::Conv { name: None, weight, bias, window: window(place)? }
-    } else if flag(place.node, "transpose_a") || flag(place.node, "adj_x") {
-        return Err(unknown(place));
+    let step = if op.node.op == "Conv2D" {
+        Step::Conv { name: None, weight, bias, window: window(op)? }
+    } else if flag(op.node, "transpose_a") || flag(op.node, "adj_x") {
+        return Err(unknown(op));
     } else {
-        Step::Dense { name: None, weight, bias, transposed: flag(place.node, "transpose_b") }
+        Step::Dense { name: None, weight, bias, is_transposed: flag(op.node, "transpose_b") }
     };
-    Ok((Some(step), functions.operand(place, 0)?))
+    Ok((Some(step), functions.operand(op, 0)?))
 }
 
-/// A bias after a linear layer, or the last operation of an unfused batch normalization.
-fn add<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Read<'a>, Why> {
-    channels_last(place)?;
-    let sides: &[(usize, usize)] = if place.node.op == "BiasAdd" { &[(0, 1)] } else { &[(0, 1), (1, 0)] };
+/// Reads an addition: of the bias of a linear layer, or the last one of an unfused batch normalization.
+fn add<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<StepAndInput<'a>, NoChain> {
+    check_channels_last(op)?;
+    let sides: &[(usize, usize)] = if op.node.op == "BiasAdd" { &[(0, 1)] } else { &[(0, 1), (1, 0)] };
     for (value, bias) in sides {
-        let Some(bias) = variable(functions, place, *bias, true)? else { continue };
-        return match node(functions, place, *value, &["MatMul", "Conv2D"])? {
+        let Some(bias) = variable(functions, op, *bias, true)? else { continue };
+        return match node(functions, op, *value, &["MatMul", "Conv2D"])? {
             Some(inner) => linear(functions, inner, Some(bias)),
-            None => Err(Why(format!("'{bias}' is added to what no layer with a weight makes"))),
+            None => Err(NoChain(format!(
+                "'{bias}' is added to a value that is not the result of a layer with a weight"
+            ))),
         };
     }
-    match normalization(functions, place)? {
+    match normalization(functions, op)? {
         Some(read) => Ok(read),
-        None => Err(unknown(place)),
+        None => Err(unknown(op)),
     }
 }
 
-fn channels_last(place: Place) -> Result<(), Why> {
-    match text(place.node, "data_format") {
+/// Checks that images have their channels last.
+fn check_channels_last(op: OpRef) -> Result<(), NoChain> {
+    match text(op.node, "data_format") {
         None | Some("NHWC") => Ok(()),
-        Some(other) => Err(Why(format!("'{}' has its channels in the order {other}", place.node.name))),
+        Some(other) => Err(NoChain(format!("'{}' has the data format {other}", op.node.name))),
     }
 }
 
-fn window(place: Place) -> Result<Window, Why> {
-    channels_last(place)?;
-    let odd = || Why(format!("'{}' has strides or padding of another kind", place.node.name));
-    let inner = |name: &str| match lengths(place.node, name)?[..] {
+fn window(op: OpRef) -> Result<Window, NoChain> {
+    check_channels_last(op)?;
+    let unsupported = || NoChain(format!("'{}' has unsupported strides or padding", op.node.name));
+    let inner = |name: &str| match lengths(op.node, name)?[..] {
         [1, rows, columns, 1] => Some([rows, columns]),
         _ => None,
     };
-    let dilations = match attribute(place.node, "dilations") {
+    let dilations = match attribute(op.node, "dilations") {
         None => [1, 1],
-        Some(_) => inner("dilations").ok_or_else(odd)?,
+        Some(_) => inner("dilations").ok_or_else(unsupported)?,
     };
-    let same = match text(place.node, "padding") {
+    let is_same = match text(op.node, "padding") {
         Some("SAME") => true,
         Some("VALID") => false,
-        _ => return Err(odd()),
+        _ => return Err(unsupported()),
     };
-    Ok(Window { strides: inner("strides").ok_or_else(odd)?, dilations, same })
+    Ok(Window { strides: inner("strides").ok_or_else(unsupported)?, dilations, is_same })
 }
 
-fn pool(place: Place, op: Op) -> Result<Step, Why> {
-    match lengths(place.node, "ksize").as_deref() {
+fn pool(op: OpRef, kind: Op) -> Result<Step, NoChain> {
+    match lengths(op.node, "ksize").as_deref() {
         Some([1, rows, columns, 1]) => {
-            Ok(Step::Pool { op, kernel: [*rows, *columns], window: window(place)? })
+            Ok(Step::Pool { op: kind, kernel: [*rows, *columns], window: window(op)? })
         }
-        _ => Err(unknown(place)),
+        _ => Err(unknown(op)),
     }
 }
 
-fn mean<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Step, Why> {
-    match number(functions, place, 1)?.as_deref() {
-        Some([1.0, 2.0]) => Ok(Step::GlobalAveragePool { keep: flag(place.node, "keep_dims") }),
-        _ => Err(unknown(place)),
+fn mean<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<Step, NoChain> {
+    match number(functions, op, 1)?.as_deref() {
+        Some([1.0, 2.0]) => Ok(Step::GlobalAveragePool { keep_dims: flag(op.node, "keep_dims") }),
+        _ => Err(unknown(op)),
     }
 }
 
-/// A reshaping to `[-1, n]`, or to `[batch, n]` with the batch taken from the value's own shape.
-fn flatten<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Step, Why> {
-    let features = match number(functions, place, 1)?.as_deref() {
+/// Reads a reshaping to `[-1, n]`, or to `[batch, n]` with the batch size of the value itself.
+fn flatten<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<Step, NoChain> {
+    let features = match number(functions, op, 1)?.as_deref() {
         Some([-1.0, features]) => Some(*features),
-        _ => match node(functions, place, 1, &["Pack"])? {
-            Some(pack) if pack.node.input.len() >= 2 && is_batch(functions, place, pack)? => {
+        _ => match node(functions, op, 1, &["Pack"])? {
+            Some(pack) if pack.node.input.len() >= 2 && is_batch(functions, op, pack)? => {
                 match number(functions, pack, 1)?.as_deref() {
                     Some([features]) if attribute(pack.node, "N") == Some(&Value::I(2)) => Some(*features),
                     _ => None,
@@ -237,47 +243,50 @@ fn flatten<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Step, 
         },
     };
     match features {
-        // Exact: a constant of 32 bits.
+        // Exact, since the constant has 32 bits.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Some(features) if features >= 1.0 => Ok(Step::Flatten(Some(features as u64))),
         Some(-1.0) => Ok(Step::Flatten(None)),
-        _ => Err(unknown(place)),
+        _ => Err(unknown(op)),
     }
 }
 
-/// Whether the first item of `pack` is the batch of what `reshape` takes: `shape(x)[0]`, or -1.
-fn is_batch<'a>(functions: &mut Functions<'a>, reshape: Place<'a>, pack: Place<'a>) -> Result<bool, Why> {
+/// Whether the first item of `pack` is -1, or the batch size `shape(x)[0]` of the operand of `reshape`.
+fn is_batch<'a>(functions: &mut Functions<'a>, reshape: OpRef<'a>, pack: OpRef<'a>) -> Result<bool, NoChain> {
     if number(functions, pack, 0)?.as_deref() == Some(&[-1.0]) {
         return Ok(true);
     }
     let Some(slice) = node(functions, pack, 0, &["StridedSlice"])? else { return Ok(false) };
     let Some(shape) = node(functions, slice, 0, &["Shape"])? else { return Ok(false) };
-    let same = functions.operand(shape, 0)? == functions.operand(reshape, 0)?;
-    let first = number(functions, slice, 1)?.as_deref() == Some(&[0.0]);
-    Ok(same && first && number(functions, slice, 2)?.as_deref() == Some(&[1.0]))
+    let is_same = functions.operand(shape, 0)? == functions.operand(reshape, 0)?;
+    let is_first = number(functions, slice, 1)?.as_deref() == Some(&[0.0]);
+    Ok(is_same && is_first && number(functions, slice, 2)?.as_deref() == Some(&[1.0]))
 }
 
-fn fused_normalization<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Step, Why> {
-    channels_last(place)?;
+fn fused_normalization<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<Step, NoChain> {
+    check_channels_last(op)?;
     let mut parameters = Vec::new();
     for (at, role) in [(1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")] {
-        parameters.push((role, variable(functions, place, at, false)?.ok_or_else(|| unknown(place))?));
+        parameters.push((role, variable(functions, op, at, false)?.ok_or_else(|| unknown(op))?));
     }
-    let epsilon = match attribute(place.node, "epsilon") {
+    let epsilon = match attribute(op.node, "epsilon") {
         Some(Value::F(epsilon)) => decimal(*epsilon),
         _ => 0.0001,
     };
-    // Left out, it is true: the batch's own statistics.
-    if attribute(place.node, "is_training") != Some(&Value::B(false)) {
-        return Err(unknown(place));
+    // The default is true, which normalizes with the statistics of the batch.
+    if attribute(op.node, "is_training") != Some(&Value::B(false)) {
+        return Err(unknown(op));
     }
     Ok(Step::Normalize { name: None, parameters, epsilon, axis: None })
 }
 
-/// `x·s + (beta − mean·s)` with `s = rsqrt(variance + epsilon)·gamma`.
-fn normalization<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Option<Read<'a>>, Why> {
-    let Some(scaled) = node(functions, place, 0, &["Mul"])? else { return Ok(None) };
-    let Some(shift) = node(functions, place, 1, &["Sub"])? else { return Ok(None) };
+/// Reads an unfused batch normalization: `x·s + (beta − mean·s)` with `s = rsqrt(variance + epsilon)·gamma`.
+fn normalization<'a>(
+    functions: &mut Functions<'a>,
+    op: OpRef<'a>,
+) -> Result<Option<StepAndInput<'a>>, NoChain> {
+    let Some(scaled) = node(functions, op, 0, &["Mul"])? else { return Ok(None) };
+    let Some(shift) = node(functions, op, 1, &["Sub"])? else { return Ok(None) };
     let Some(moved) = node(functions, shift, 1, &["Mul"])? else { return Ok(None) };
     let Some(scale) = node(functions, scaled, 1, &["Mul"])? else { return Ok(None) };
     let Some(root) = node(functions, scale, 0, &["Rsqrt"])? else { return Ok(None) };
@@ -300,29 +309,29 @@ fn normalization<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<
     Ok(Some((Some(step), functions.operand(scaled, 0)?)))
 }
 
-/// Gelu spelled out: `0.5·x·erfc(−x/√2)`, `0.5·x·(1 + erf(x/√2))` or `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`.
-fn gelu<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Read<'a>, Why> {
-    let product = product(functions, place)?;
-    let [first, second] = &product.factors[..] else { return Err(unknown(place)) };
+/// Reads an unfused Gelu: `0.5·x·erfc(−x/√2)`, `0.5·x·(1 + erf(x/√2))` or `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`.
+fn gelu<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<StepAndInput<'a>, NoChain> {
+    let product = product(functions, op)?;
+    let [first, second] = &product.factors[..] else { return Err(unknown(op)) };
     if !near(product.constant, 0.5) {
-        return Err(unknown(place));
+        return Err(unknown(op));
     }
     for (value, gate) in [(first, second), (second, first)] {
         let Source::Node(gate) = gate else { continue };
-        if let Some(tanh) = gate_of(functions, *gate, value)? {
-            let approximate = tanh.then(|| ("approximate", Attribute::Text("tanh".into())));
+        if let Some(is_approximate) = gate_of(functions, *gate, value)? {
+            let approximate = is_approximate.then(|| ("approximate", Attribute::Text("tanh".into())));
             return Ok((Some(Step::Apply(Op::Gelu, approximate.into_iter().collect())), value.clone()));
         }
     }
-    Err(unknown(place))
+    Err(unknown(op))
 }
 
-/// Whether `gate` is what Gelu multiplies `value` by, and then whether it is the approximation.
+/// Returns whether Gelu is the approximation, if `gate` is the factor that Gelu multiplies `value` by.
 fn gate_of<'a>(
     functions: &mut Functions<'a>,
-    gate: Place<'a>,
+    gate: OpRef<'a>,
     value: &Source<'a>,
-) -> Result<Option<bool>, Why> {
+) -> Result<Option<bool>, NoChain> {
     const HALF_ROOT: f64 = std::f64::consts::FRAC_1_SQRT_2;
     if gate.node.op == "Erfc" {
         return Ok(is_multiple(functions, gate, value, -HALF_ROOT)?.then_some(false));
@@ -344,21 +353,21 @@ fn gate_of<'a>(
     Ok(None)
 }
 
-/// Whether the operand of `place` is `value` times `factor`.
+/// Whether the operand of `op` is `value` times `factor`.
 fn is_multiple<'a>(
     functions: &mut Functions<'a>,
-    place: Place<'a>,
+    op: OpRef<'a>,
     value: &Source<'a>,
     factor: f64,
-) -> Result<bool, Why> {
-    let Source::Node(inner) = functions.operand(place, 0)? else { return Ok(false) };
+) -> Result<bool, NoChain> {
+    let Source::Node(inner) = functions.operand(op, 0)? else { return Ok(false) };
     let product = product(functions, inner)?;
     Ok(product.factors[..] == [value.clone()] && near(product.constant, factor))
 }
 
-/// Whether the operand of `place` is `√(2/π)·(x + 0.044715·x³)`.
-fn is_cubic<'a>(functions: &mut Functions<'a>, place: Place<'a>, value: &Source<'a>) -> Result<bool, Why> {
-    let Source::Node(inner) = functions.operand(place, 0)? else { return Ok(false) };
+/// Whether the operand of `op` is `√(2/π)·(x + 0.044715·x³)`.
+fn is_cubic<'a>(functions: &mut Functions<'a>, op: OpRef<'a>, value: &Source<'a>) -> Result<bool, NoChain> {
+    let Source::Node(inner) = functions.operand(op, 0)? else { return Ok(false) };
     let outer = product(functions, inner)?;
     let [Source::Node(sum)] = &outer.factors[..] else { return Ok(false) };
     let root = (2.0 / std::f64::consts::PI).sqrt();
@@ -383,21 +392,22 @@ fn is_cubic<'a>(functions: &mut Functions<'a>, place: Place<'a>, value: &Source<
     Ok(false)
 }
 
+/// A constant times other factors.
 struct Product<'a> {
     constant: f64,
     factors: Vec<Source<'a>>,
 }
 
-/// A product's constant and its other factors, through signs and division by constants.
-fn product<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Product<'a>, Why> {
-    const MOST: usize = 16;
+/// Collects the factors of a product, through signs and divisions by constants.
+fn product<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<Product<'a>, NoChain> {
+    const MAX_OPERATIONS: usize = 16;
     let mut product = Product { constant: 1.0, factors: Vec::new() };
-    let mut open = vec![Source::Node(place)];
+    let mut open = vec![Source::Node(op)];
     let mut read = 0;
     while let Some(source) = open.pop() {
         read += 1;
-        if read > MOST {
-            return Err(unknown(place));
+        if read > MAX_OPERATIONS {
+            return Err(unknown(op));
         }
         let Source::Node(inner) = source else {
             product.factors.push(source);
@@ -426,7 +436,7 @@ fn product<'a>(functions: &mut Functions<'a>, place: Place<'a>) -> Result<Produc
     Ok(product)
 }
 
-/// Equal as far as a float32 constant can say it.
+/// Whether two numbers are equal in the precision of a float32 constant.
 fn near(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= expected.abs() * 1e-6
 }

@@ -1,28 +1,28 @@
-//! What optimizers keep: a slot for each variable that they train, and numbers of their own.
+//! Optimizer state: slots for each trained variable, and numbers such as the learning rate.
 
 use super::objects::Objects;
-use super::{Catalog, Entry, last, path, roles};
+use super::{Catalog, TensorInfo, last, path, roles};
 use ckpt_api::{Limit, Limits, Result, Slot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Optimizers of one checkpoint whose variables are labeled: a bound on work, far above what models have.
-const MOST_OPTIMIZERS: usize = 16;
+/// Limit on the optimizers that are read, far above what models have; it bounds the work.
+const MAX_OPTIMIZERS: usize = 16;
 
-/// Slots by key, each with the key of the variable that it belongs to.
+/// Returns the slots by key, each with the key of its variable.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`].
 pub(super) fn slots(
-    entries: &[Entry],
+    tensors: &[TensorInfo],
     catalog: &Catalog,
     objects: Option<&Objects>,
     names: &BTreeMap<String, String>,
     limits: &Limits,
 ) -> Result<BTreeMap<String, Slot>> {
     let mut found = Slots { catalog, names, limits, bytes: 0, found: BTreeMap::new() };
-    for entry in entries {
-        if let Some(variable) = roles::slot_of(entry, catalog) {
-            found.add(entry.key, variable, &tf1_name(last(entry.key)))?;
+    for tensor in tensors {
+        if let Some(variable) = roles::slot_of(tensor, catalog) {
+            found.add(tensor.key, variable, &tf1_name(last(tensor.key)))?;
         }
     }
     let Some(objects) = objects else { return Ok(found.found) };
@@ -55,19 +55,19 @@ pub(super) fn slots(
     Ok(found.found)
 }
 
-/// Optimizers' numbers by key: `iteration`, `learning_rate`, `beta_1`, …
+/// Returns the names of optimizers' numbers by key: `iteration`, `learning_rate`, `beta_1`, …
 pub(super) fn numbers(
-    entries: &[Entry],
+    tensors: &[TensorInfo],
     catalog: &Catalog,
     objects: Option<&Objects>,
 ) -> BTreeMap<String, &'static str> {
     let mut found = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.shape.rank() == 0) {
-        let name = last(path(entry.key));
+    for tensor in tensors.iter().filter(|tensor| tensor.shape.rank() == 0) {
+        let name = last(path(tensor.key));
         if let Some(known) =
             ["beta1_power", "beta2_power", "global_step"].iter().find(|known| **known == name)
         {
-            found.insert(entry.key.to_owned(), *known);
+            found.insert(tensor.key.to_owned(), *known);
         }
     }
     let Some(objects) = objects else { return found };
@@ -75,9 +75,9 @@ pub(super) fn numbers(
         for (edge, child) in objects.children(id) {
             let Some(known) = number(edge) else { continue };
             let key = objects.variable(child).map(|value| value.key.as_str());
-            let entry = key.and_then(|key| catalog.get(key)).filter(|entry| entry.shape.rank() == 0);
-            if let Some(entry) = entry {
-                found.insert(entry.key.to_owned(), known);
+            let scalar = key.and_then(|key| catalog.get(key)).filter(|tensor| tensor.shape.rank() == 0);
+            if let Some(scalar) = scalar {
+                found.insert(scalar.key.to_owned(), known);
             }
         }
     }
@@ -121,7 +121,7 @@ impl Slots<'_> {
     }
 }
 
-/// The canonical name of TensorFlow 1's slot.
+/// Returns the canonical name of a TensorFlow 1 slot.
 fn tf1_name(slot: &str) -> String {
     match slot {
         "Adam" => "m".to_owned(),
@@ -130,12 +130,12 @@ fn tf1_name(slot: &str) -> String {
     }
 }
 
-/// The lists of slots of Keras's optimizers with the slot's name, and beside them what is trained where it is listed.
+/// Returns the lists of slots of Keras's optimizers: the list, the slot's name, and the list of trained variables, if any.
 fn lists(objects: &Objects) -> Vec<(usize, String, Option<usize>)> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     let optimizers = roles::optimizers(objects).into_iter().enumerate().filter(|(_, optimizer)| *optimizer);
-    for (id, _) in optimizers.take(MOST_OPTIMIZERS) {
+    for (id, _) in optimizers.take(MAX_OPTIMIZERS) {
         let trained = objects.child(id, "_trainable_variables");
         for (edge, list) in objects.children(id) {
             let listed = (edge.starts_with('_') || edge == "momentums") && !edge.ends_with("variables");
@@ -147,7 +147,8 @@ fn lists(objects: &Objects) -> Vec<(usize, String, Option<usize>)> {
     found
 }
 
-/// Keras 3 calls Adam's moments momentums and velocities, and uses the same words for RMSprop's other slots.
+/// Returns the canonical name of a list of slots. Keras 3 calls Adam's moments momentums and velocities, and uses the same
+/// words for other slots of RMSprop.
 fn list_name(objects: &Objects, optimizer: usize, edge: &str) -> String {
     let has = |name: &str| objects.child(optimizer, name).is_some();
     let rms_prop = has("_average_gradients");
@@ -163,7 +164,7 @@ fn list_name(objects: &Objects, optimizer: usize, edge: &str) -> String {
     name.to_owned()
 }
 
-/// Keys by the variables' own names, as they are and with `_` for `/`; `None` where several share one.
+/// Returns keys by the full names of variables, as they are and with `_` for `/`; `None` for a name that several share.
 fn variables_by_name(objects: &Objects) -> HashMap<String, Option<&str>> {
     let mut named = HashMap::new();
     for (_, value) in objects.values().filter(|(_, value)| !value.full_name.is_empty()) {
@@ -178,8 +179,8 @@ fn variables_by_name(objects: &Objects) -> HashMap<String, Option<&str>> {
     named
 }
 
-/// Where variables are not listed, a slot is named after its own: `Adam/m/dense/kernel` by Keras 2.11 and later,
-/// `adam/dense_kernel_momentum` by Keras 3.
+/// Returns the variable that a slot is named after: `Adam/m/dense/kernel` in Keras 2.11 and later,
+/// `adam/dense_kernel_momentum` in Keras 3.
 fn trained_by_name<'a>(slot: &str, named: &HashMap<String, Option<&'a str>>) -> Option<&'a str> {
     let (_, rest) = slot.split_once('/')?;
     if let Some((_, variable)) = rest.split_once('/') {

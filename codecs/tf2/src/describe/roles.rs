@@ -1,14 +1,14 @@
-//! What tensors are for.
+//! Roles of tensors: weights, optimizer state, counters, bookkeeping, duplicates.
 
 use super::objects::Objects;
-use super::{Catalog, Entry, last, path};
+use super::{Catalog, TensorInfo, last, path};
 use crate::format::OBJECT_GRAPH;
 use ckpt_api::{DType, Role};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Roles other than [`Role::Weight`], by key.
+/// Returns the roles other than [`Role::Weight`], by key.
 pub(super) fn roles(
-    entries: &[Entry],
+    tensors: &[TensorInfo],
     catalog: &Catalog,
     objects: Option<&Objects>,
 ) -> BTreeMap<String, Role> {
@@ -25,15 +25,16 @@ pub(super) fn roles(
             roles.insert(key.to_owned(), Role::Duplicate);
         }
     }
-    for entry in entries.iter().filter(|entry| !known.contains(entry.key)) {
-        if let Some(role) = by_name(entry, catalog) {
-            roles.insert(entry.key.to_owned(), role);
+    for tensor in tensors.iter().filter(|tensor| !known.contains(tensor.key)) {
+        if let Some(role) = by_name(tensor, catalog) {
+            roles.insert(tensor.key.to_owned(), role);
         }
     }
     roles
 }
 
-/// Objects that are optimizers: nothing says so but what they hold and how they are held.
+/// Returns for each object whether it is an optimizer. The object graph has no types: its children and its name within its
+/// parent tell.
 pub(super) fn optimizers(objects: &Objects) -> Vec<bool> {
     let mut found: Vec<bool> = (0..objects.nodes.len()).map(|id| looks_like_optimizer(objects, id)).collect();
     for id in 0..objects.nodes.len() {
@@ -58,7 +59,7 @@ fn looks_like_optimizer(objects: &Objects, id: usize) -> bool {
 fn by_object<'a>(objects: &'a Objects, catalog: &Catalog) -> Vec<(&'a str, Role)> {
     let optimizer = optimizers(objects);
     let metric = |name: &str| matches!(name, "metrics" | "_metrics" | "_compile_metrics" | "_loss_tracker");
-    // A Keras 3 optimizer holds the model's own variables in `_trainable_variables`, and may be all that was saved.
+    // A Keras 3 optimizer lists the model's own variables in `_trainable_variables`, and may be saved without the model.
     let trained: HashSet<usize> = (0..objects.nodes.len())
         .filter(|id| optimizer[*id])
         .filter_map(|id| objects.child(id, "_trainable_variables"))
@@ -78,9 +79,9 @@ fn by_object<'a>(objects: &'a Objects, catalog: &Catalog) -> Vec<(&'a str, Role)
         }
     }
     let stored = objects.values().filter_map(|(id, value)| {
-        let entry = catalog.get(value.key.as_str())?;
+        let tensor = catalog.get(value.key.as_str())?;
         let counter = edges.contains_key(&id) || COUNTERS.contains(&last(&value.full_name));
-        let role = if is_random_state(&value.full_name) || counter && is_count(entry) {
+        let role = if is_random_state(&value.full_name) || counter && is_count(tensor) {
             Role::Counter
         } else if slots.contains(&id) || !model[id] && training[id] {
             Role::Optimizer
@@ -106,28 +107,29 @@ const COUNTERS: &[&str] = &[
     "_iterations",
 ];
 
-fn is_count(entry: &Entry) -> bool {
-    let integer = matches!(entry.dtype, DType::I64 | DType::I32 | DType::U64 | DType::U32);
-    integer && entry.shape.rank() == 0
+fn is_count(tensor: &TensorInfo) -> bool {
+    let integer = matches!(tensor.dtype, DType::I64 | DType::I32 | DType::U64 | DType::U32);
+    integer && tensor.shape.rank() == 0
 }
 
-/// Dropout's random state: like a counter, it does not take part in inference.
+/// Whether this is the state of dropout's random generator. Like a counter, it does not take part in inference.
 fn is_random_state(full_name: &str) -> bool {
     last(full_name) == "seed_generator_state"
 }
 
-/// Keras 3's export stores each variable under `variables` and again under `_all_variables`, in another order.
+/// Returns the keys of second copies: Keras 3's export stores each variable under `variables`, and again under
+/// `_all_variables`, in another order.
 fn duplicates<'a>(objects: &'a Objects, catalog: &Catalog) -> Vec<&'a str> {
     let list = |name: &str| -> Vec<usize> {
         let list = objects.child(0, name);
         list.into_iter().flat_map(|list| objects.numbered(list, "")).collect()
     };
     let (first, second) = (list("variables"), list("_all_variables"));
-    let kept: HashSet<usize> = first.iter().copied().collect();
+    let originals: HashSet<usize> = first.iter().copied().collect();
     let kind = |id: usize| {
         let value = objects.variable(id)?;
-        let entry = catalog.get(value.key.as_str())?;
-        Some((value.full_name.as_str(), entry.dtype, entry.shape))
+        let tensor = catalog.get(value.key.as_str())?;
+        Some((value.full_name.as_str(), tensor.dtype, tensor.shape))
     };
     let mut groups: HashMap<_, (usize, Vec<usize>)> = HashMap::new();
     for id in first {
@@ -135,7 +137,7 @@ fn duplicates<'a>(objects: &'a Objects, catalog: &Catalog) -> Vec<&'a str> {
             groups.entry(kind).or_default().0 += 1;
         }
     }
-    for id in second.into_iter().filter(|id| !kept.contains(id)) {
+    for id in second.into_iter().filter(|id| !originals.contains(id)) {
         if let Some(kind) = kind(id) {
             groups.entry(kind).or_default().1.push(id);
         }
@@ -144,30 +146,30 @@ fn duplicates<'a>(objects: &'a Objects, catalog: &Catalog) -> Vec<&'a str> {
     copies.flat_map(|(_, ids)| ids).filter_map(|id| Some(objects.variable(id)?.key.as_str())).collect()
 }
 
-/// TensorFlow 1's names, and keys whose object graph is missing.
-fn by_name(entry: &Entry, catalog: &Catalog) -> Option<Role> {
-    let name = path(entry.key);
-    if entry.key == OBJECT_GRAPH {
+/// Returns the role that a key shows without an object graph, as in TensorFlow 1.
+fn by_name(tensor: &TensorInfo, catalog: &Catalog) -> Option<Role> {
+    let name = path(tensor.key);
+    if tensor.key == OBJECT_GRAPH {
         return Some(Role::Bookkeeping);
     }
-    if is_count(entry) && COUNTERS.contains(&last(name)) {
+    if is_count(tensor) && COUNTERS.contains(&last(name)) {
         return Some(Role::Counter);
     }
-    let power = entry.shape.rank() == 0 && matches!(last(name), "beta1_power" | "beta2_power");
-    if power || entry.key.contains("/.OPTIMIZER_SLOT/") || slot_of(entry, catalog).is_some() {
+    let power = tensor.shape.rank() == 0 && matches!(last(name), "beta1_power" | "beta2_power");
+    if power || tensor.key.contains("/.OPTIMIZER_SLOT/") || slot_of(tensor, catalog).is_some() {
         return Some(Role::Optimizer);
     }
     None
 }
 
-/// The variable that a TensorFlow 1 slot (`dense/kernel/Adam_1`) belongs to.
-pub(super) fn slot_of<'a>(entry: &Entry<'a>, catalog: &Catalog) -> Option<&'a str> {
+/// Returns the variable that a TensorFlow 1 slot (`dense/kernel/Adam_1`) belongs to.
+pub(super) fn slot_of<'a>(tensor: &TensorInfo<'a>, catalog: &Catalog) -> Option<&'a str> {
     const SLOTS: &[&str] =
         &["Adam", "Momentum", "RMSProp", "Adagrad", "Adadelta", "Ftrl", "AdaMax", "Nadam", "LAMB"];
-    let slot = last(entry.key);
+    let slot = last(tensor.key);
     let number = SLOTS.iter().find_map(|name| slot.strip_prefix(name))?;
     let known = number.is_empty() || number.strip_prefix('_')?.parse::<u8>().is_ok();
-    let variable = entry.key.strip_suffix(slot)?.strip_suffix('/')?;
-    // Looked up last: most keys are no slot's.
-    (known && catalog.get(variable)?.shape == entry.shape).then_some(variable)
+    let variable = tensor.key.strip_suffix(slot)?.strip_suffix('/')?;
+    // The lookup comes last because most keys are not those of slots.
+    (known && catalog.get(variable)?.shape == tensor.shape).then_some(variable)
 }

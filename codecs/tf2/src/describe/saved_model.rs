@@ -1,34 +1,34 @@
-//! The chain of a SavedModel: what its serving function computes.
+//! Reads the chain of a SavedModel from its serving function.
 
-use super::chain::{Chain, Context, Why};
+use super::chain::{Chain, Context, NoChain};
 use super::functions::Functions;
 use super::objects::Objects;
 use super::ops;
-use super::wire::{self, Field};
 use crate::proto::saved_object::Kind;
 use crate::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
+use crate::wire::{self, Nested};
 use ckpt_api::{Limit, Limits, Result};
 use prost::Message;
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 
-const SHAPE: &[Field] = &[Field(2, &[])];
-const ATTRIBUTES: &[Field] =
-    &[Field(2, &[Field(1, &[Field(7, SHAPE)]), Field(7, SHAPE), Field(8, &[Field(2, SHAPE)])])];
-const NODE: &[Field] = &[Field(3, &[]), Field(5, ATTRIBUTES)];
-const SIGNATURE: &[Field] = &[Field(2, &[]), Field(3, &[])];
-const ARGUMENT: &[Field] = &[Field(2, &[Field(1, ATTRIBUTES)])];
-const FUNCTION: &[Field] = &[Field(1, SIGNATURE), Field(3, NODE), Field(4, &[]), Field(7, ARGUMENT)];
-const OBJECT: &[Field] = &[Field(1, &[]), Field(6, &[Field(1, &[])])];
-const FIELDS: &[Field] = &[Field(
+const SHAPE: &[Nested] = &[Nested(2, &[])];
+const ATTRIBUTES: &[Nested] =
+    &[Nested(2, &[Nested(1, &[Nested(7, SHAPE)]), Nested(7, SHAPE), Nested(8, &[Nested(2, SHAPE)])])];
+const NODE: &[Nested] = &[Nested(3, &[]), Nested(5, ATTRIBUTES)];
+const SIGNATURE: &[Nested] = &[Nested(2, &[]), Nested(3, &[])];
+const ARGUMENT: &[Nested] = &[Nested(2, &[Nested(1, ATTRIBUTES)])];
+const FUNCTION: &[Nested] = &[Nested(1, SIGNATURE), Nested(3, NODE), Nested(4, &[]), Nested(7, ARGUMENT)];
+const OBJECT: &[Nested] = &[Nested(1, &[]), Nested(6, &[Nested(1, &[])])];
+const FIELDS: &[Nested] = &[Nested(
     2,
-    &[Field(2, &[Field(2, &[Field(1, FUNCTION)])]), Field(7, &[Field(1, OBJECT), Field(2, &[])])],
+    &[Nested(2, &[Nested(2, &[Nested(1, FUNCTION)])]), Nested(7, &[Nested(1, OBJECT), Nested(2, &[])])],
 )];
 
-/// References followed through functions: far more than a chain needs, few enough to end soon in a circle.
-const MOST_STEPS: u64 = 1 << 18;
+/// Limit on the references that are followed: far above what a chain has, and low enough to stop in a circle soon.
+const MAX_FOLLOWED: u64 = 1 << 18;
 
-/// The chain, or why there is none.
+/// Returns the chain, or why there is none.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`].
@@ -37,33 +37,33 @@ pub(super) fn chain(
     objects: &Objects,
     context: &Context,
     limits: &Limits,
-) -> Result<Result<Chain, Why>> {
-    wire::check(bytes, FIELDS, limits).map_err(|error| error.field("saved_model.pb"))?;
+) -> Result<Result<Chain, NoChain>> {
+    wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field("saved_model.pb"))?;
     Ok(read(bytes, objects, context, limits))
 }
 
-fn read(bytes: &[u8], objects: &Objects, context: &Context, limits: &Limits) -> Result<Chain, Why> {
+fn read(bytes: &[u8], objects: &Objects, context: &Context, limits: &Limits) -> Result<Chain, NoChain> {
     let model = SavedModel::decode(bytes)
-        .map_err(|error| Why(format!("saved_model.pb cannot be parsed ({error})")))?;
-    let none = || Why("saved_model.pb holds no functions".into());
-    // A file may hold the same model several times, for serving and for training; the first that has objects is read.
+        .map_err(|error| NoChain(format!("saved_model.pb cannot be parsed ({error})")))?;
+    let none = || NoChain("saved_model.pb contains no functions".into());
+    // A file may contain the same model for serving and for training. The first one that has objects is read.
     let parts = |graph: MetaGraphDef| Some((graph.object_graph_def?, graph.graph_def?.library?));
     let (saved, library) = model.meta_graphs.into_iter().find_map(parts).ok_or_else(none)?;
     let name = serving_function(&saved)?;
     let bound = bound_variables(&saved, &name, objects);
-    let mut functions = Functions::new(&library, bound, limits.get(Limit::GraphNodes).min(MOST_STEPS));
+    let mut functions = Functions::new(&library, bound, limits.get(Limit::GraphNodes).min(MAX_FOLLOWED));
     let read = ops::steps(&mut functions, &name)?;
     let mut chain = Chain::build("", read.input, read.steps, context)?;
-    if read.half {
+    if read.is_half {
         chain
             .notes
-            .push("the model computes in 16 bits between its layers, which its graph does not say".into());
+            .push("the model computes in 16 bits between its layers, which the graph does not show".into());
     }
     Ok(chain)
 }
 
-/// The concrete function that computes the model: the signature to serve, or the only function that the model has.
-fn serving_function(saved: &SavedObjectGraph) -> Result<String, Why> {
+/// Returns the concrete function that computes the model: the serving signature, or the model's only function.
+fn serving_function(saved: &SavedObjectGraph) -> Result<String, NoChain> {
     let child = |id: usize, name: &str| {
         let found = saved.nodes.get(id)?.children.iter().find(|child| child.local_name == name)?;
         usize::try_from(found.node_id).ok()
@@ -90,40 +90,43 @@ fn serving_function(saved: &SavedObjectGraph) -> Result<String, Why> {
     all.dedup();
     match &all[..] {
         [only] => Ok(only.clone()),
-        [] => Err(Why("saved_model.pb has no function that was traced with one signature".into())),
-        _ => {
-            Err(Why(format!("saved_model.pb has {} functions and none is called serving_default", all.len())))
+        [] => {
+            Err(NoChain("saved_model.pb contains no function that was traced with a single signature".into()))
         }
+        _ => Err(NoChain(format!(
+            "saved_model.pb contains {} functions, none of them named serving_default",
+            all.len()
+        ))),
     }
 }
 
-/// The keys of the variables that a function takes after its own arguments.
+/// Returns the keys of the variables that a function takes after its own arguments.
 fn bound_variables(saved: &SavedObjectGraph, function: &str, objects: &Objects) -> Vec<Option<String>> {
     let Some(function) = saved.concrete_functions.get(function) else { return Vec::new() };
-    let twins = twins(saved, objects);
+    let matching = matching_objects(saved, objects);
     let key = |id: &i32| {
         let id = usize::try_from(*id).ok()?;
-        Some(objects.variable(*twins.get(&id)?)?.key.clone())
+        Some(objects.variable(*matching.get(&id)?)?.key.clone())
     };
     function.bound_inputs.iter().map(key).collect()
 }
 
-/// For each object of the SavedModel the checkpoint's object on the same path.
-fn twins(saved: &SavedObjectGraph, objects: &Objects) -> HashMap<usize, usize> {
-    let mut twins = HashMap::from([(0, 0)]);
+/// Returns for each object of the SavedModel the checkpoint's object with the same path.
+fn matching_objects(saved: &SavedObjectGraph, objects: &Objects) -> HashMap<usize, usize> {
+    let mut matching = HashMap::from([(0, 0)]);
     let mut queue = VecDeque::from([(0, 0)]);
     while let Some((here, there)) = queue.pop_front() {
         for child in saved.nodes.get(here).into_iter().flat_map(|node| &node.children) {
-            let (Ok(id), Some(twin)) =
+            let (Ok(id), Some(found)) =
                 (usize::try_from(child.node_id), objects.child(there, &child.local_name))
             else {
                 continue;
             };
-            if let Entry::Vacant(place) = twins.entry(id) {
-                place.insert(twin);
-                queue.push_back((id, twin));
+            if let Entry::Vacant(place) = matching.entry(id) {
+                place.insert(found);
+                queue.push_back((id, found));
             }
         }
     }
-    twins
+    matching
 }

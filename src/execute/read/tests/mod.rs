@@ -284,7 +284,7 @@ proptest! {
             let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
             let budget = Budget { chunk: 48, tile: slab };
             let route = compile(tensor, source, &TargetLayout::read(&target), &[]).unwrap();
-            let (transfer, part) = (route.transfer(tensor, source, &target, &[]), Part::Box(region.clone()));
+            let (transfer, part) = (route.transfer(tensor, source, &target, &[]), Part::Box(Box::new(region.clone())));
             let mut stream = TensorStream::new(&files, transfer, &part, Checking::Before, budget).unwrap();
             let expected = bytes_of(&numbers(&case.shape, region, &case.wanted), Endian::Big);
             prop_assert_eq!(stream.read_all().unwrap(), expected);

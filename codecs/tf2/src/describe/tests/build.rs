@@ -1,6 +1,6 @@
-//! Messages for tests, built piece by piece.
+//! Builds protobuf messages for tests.
 
-use super::super::{Description, Entry, Sources, describe};
+use super::super::{Description, Sources, TensorInfo, describe};
 use crate::proto::attr_value::{ListValue, Value};
 use crate::proto::function_def::ArgAttrs;
 use crate::proto::op_def::ArgDef;
@@ -30,13 +30,14 @@ pub(super) fn describe_with(
     saved_model: Option<&[u8]>,
     keras_metadata: Option<&[u8]>,
 ) -> Description {
-    let entries: Vec<Entry> =
-        list.iter().map(|(key, dtype, shape)| Entry { key, dtype: *dtype, shape }).collect();
-    let sources = Sources { object_graph, saved_model, keras_metadata, chained: false, file: "ckpt.index" };
+    let entries: Vec<TensorInfo> =
+        list.iter().map(|(key, dtype, shape)| TensorInfo { key, dtype: *dtype, shape }).collect();
+    let sources =
+        Sources { object_graph, saved_model, keras_metadata, assume_chain: false, file: "ckpt.index" };
     describe(&entries, &sources, &Limits::default()).unwrap()
 }
 
-/// Describes f32 tensors (integers where they are scalars and end in `iter` or `counter`) with an object graph.
+/// Describes f32 tensors, or i64 if their key ends in `iter` or `counter`, with an object graph.
 pub(super) fn run(shapes: &[(&str, &[u64])], objects: &Objects) -> Description {
     describe_with(&typed(shapes), Some(&objects.bytes()), None, None)
 }
@@ -159,7 +160,7 @@ fn shape(dims: &[i64]) -> TensorShapeProto {
     TensorShapeProto { dim, ..TensorShapeProto::default() }
 }
 
-/// A function with one result, made by `result`.
+/// A function whose only result is `result`.
 pub(super) fn function(name: &str, arguments: &[&str], result: &str, nodes: Vec<NodeDef>) -> FunctionDef {
     let argument = |name: &str| ArgDef { name: name.to_owned(), ..ArgDef::default() };
     FunctionDef {
@@ -174,7 +175,7 @@ pub(super) fn function(name: &str, arguments: &[&str], result: &str, nodes: Vec<
     }
 }
 
-/// The same function with a shape stated for its first argument.
+/// Adds a stated shape of the first argument to a function.
 pub(super) fn taking(mut function: FunctionDef, dims: &[i64]) -> FunctionDef {
     let list = ListValue { shape: vec![shape(dims)], ..ListValue::default() };
     let attr = [("_output_shapes".to_owned(), value(Value::List(list)))].into();
@@ -182,7 +183,7 @@ pub(super) fn taking(mut function: FunctionDef, dims: &[i64]) -> FunctionDef {
     function
 }
 
-/// A SavedModel that serves the first of `functions`, to which the root's children named `bound` are bound.
+/// A SavedModel whose serving function is the first of `functions`, bound to the root's children `bound`.
 pub(super) fn saved_model(functions: Vec<FunctionDef>, bound: &[&str]) -> Vec<u8> {
     let serving = functions[0].signature.as_ref().unwrap().name.clone();
     let reference = |node_id: usize, name: &str| ObjectReference {

@@ -1,4 +1,4 @@
-//! Files that TensorFlow wrote.
+//! Checkpoints that TensorFlow wrote.
 
 use super::super::*;
 use super::build::{Owned, describe_with};
@@ -54,7 +54,7 @@ fn with_graph(name: &str) -> Option<Case> {
     Some(case(&cases()?.join(name)).unwrap())
 }
 
-/// (name, op, weight, bias) of each node.
+/// Name, operator, weight and bias of each node.
 fn nodes(case: &Case) -> Vec<(&str, &str, &str, &str)> {
     let graph = case.description.graph.as_ref().unwrap_or_else(|| panic!("{:?}", case.description.notes));
     assert_eq!(
@@ -81,7 +81,7 @@ fn count(case: &Case, wanted: Role) -> usize {
 const OPEN: &str = "ckpt.Unspecified";
 
 #[test]
-fn keras_3_checkpoints_name_their_layers() {
+fn layers_of_keras_3_have_their_names() {
     let Some(case) = with_graph("keras3_mlp") else { return };
     let base = "model/_functional/_operations";
     let (k1, b1) = (format!("{base}/1/_kernel"), format!("{base}/1/bias"));
@@ -99,7 +99,7 @@ fn keras_3_checkpoints_name_their_layers() {
 }
 
 #[test]
-fn keras_3_weights_that_the_optimizer_lists_are_weights_and_find_their_layer() {
+fn keras_3_weights_with_keys_from_the_optimizers_list_belong_to_their_layers() {
     let Some(case) = with_graph("keras3_mlp_adam") else { return };
     let list = |n| format!("optimizer/_trainable_variables/{n}");
     let first = nodes(&case)[0];
@@ -114,7 +114,7 @@ fn keras_3_weights_that_the_optimizer_lists_are_weights_and_find_their_layer() {
 }
 
 #[test]
-fn a_keras_3_network_of_other_layers_keeps_its_names_without_a_graph() {
+fn a_keras_3_model_of_other_layers_has_names_but_no_graph() {
     let Some(case) = with_graph("keras3_cnn") else { return };
     assert!(case.description.graph.is_none());
     assert!(case.description.notes[0].contains("functional"), "{:?}", case.description.notes);
@@ -127,7 +127,7 @@ fn a_keras_3_network_of_other_layers_keeps_its_names_without_a_graph() {
 }
 
 #[test]
-fn a_keras_3_export_has_activations_and_one_of_two_copies() {
+fn a_keras_3_export_has_activations_and_duplicates() {
     let Some(case) = with_graph("keras3_export") else { return };
     let expected = [
         ("dense", "Gemm", "variables/0", "variables/1"),
@@ -142,7 +142,7 @@ fn a_keras_3_export_has_activations_and_one_of_two_copies() {
 }
 
 #[test]
-fn a_keras_2_saved_model_has_activations_with_or_without_its_metadata() {
+fn a_keras_2_saved_model_has_activations_with_and_without_its_metadata() {
     let Some(cases) = cases() else { return };
     let folder = cases.join("keras2_saved_model");
     let stated = case(&folder).unwrap();
@@ -166,7 +166,7 @@ fn a_keras_2_saved_model_has_activations_with_or_without_its_metadata() {
 }
 
 #[test]
-fn keras_2_checkpoints_name_their_layers() {
+fn layers_of_keras_2_have_their_names() {
     let Some(cases) = cases() else { return };
     for (name, prefix) in
         [("keras2_checkpoint", "model/"), ("keras2_legacy_adam", "model/"), ("keras2_weights", "")]
@@ -185,7 +185,7 @@ fn keras_2_checkpoints_name_their_layers() {
 }
 
 #[test]
-fn keras_2_slots_are_the_optimizers_and_have_the_variables_axes() {
+fn keras_2_slots_are_optimizer_state_with_the_axes_of_their_variables() {
     let Some(case) = with_graph("keras2_legacy_adam") else { return };
     assert_eq!((count(&case, Role::Optimizer), count(&case, Role::Counter)), (12, 2));
     let slot = "model/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/m/.ATTRIBUTES/VARIABLE_VALUE";
@@ -194,7 +194,7 @@ fn keras_2_slots_are_the_optimizers_and_have_the_variables_axes() {
 }
 
 #[test]
-fn tensorflow_1_names_say_what_the_optimizer_has() {
+fn tensorflow_1_keys_determine_optimizer_state() {
     let Some(case) = with_graph("tf1_saver") else { return };
     assert_eq!(
         (count(&case, Role::Weight), count(&case, Role::Optimizer), count(&case, Role::Counter)),
@@ -210,7 +210,7 @@ fn slot<'a>(case: &'a Case, key: &str) -> (&'a str, &'a str) {
 }
 
 #[test]
-fn slots_say_which_variable_they_belong_to_in_every_naming() {
+fn slots_belong_to_their_variables_in_every_naming() {
     let Some(cases) = cases() else { return };
     let read = |name: &str| case(&cases.join(name)).unwrap();
     let keras3 = read("keras3_mlp_adam");
@@ -269,7 +269,7 @@ fn counters_of_a_bare_checkpoint_are_counters() {
 }
 
 #[test]
-fn a_cyclic_object_graph_is_noted_and_the_tensors_stay() {
+fn a_dangling_reference_in_an_object_graph_is_noted() {
     let Some(case) = with_graph("bad_object_graph_cycle") else { return };
     assert!(case.description.notes[0].contains("1 object(s)"), "{:?}", case.description.notes);
     assert!(case.description.graph.is_none());

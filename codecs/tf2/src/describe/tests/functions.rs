@@ -1,4 +1,4 @@
-//! Chains read from a SavedModel's functions.
+//! Chains from a SavedModel's functions.
 
 use super::super::*;
 use super::build::{
@@ -22,7 +22,7 @@ fn describe_functions(functions: Vec<FunctionDef>) -> Description {
     describe_with(&typed(SHAPES), Some(&objects.bytes()), Some(&bytes), None)
 }
 
-/// Reads of all variables (`w`, `b`, …), and `nodes`, of which the last is the result.
+/// A function that reads all variables (`w`, `b`, …) and returns the result of the last of `nodes`.
 fn body(nodes: Vec<NodeDef>) -> FunctionDef {
     let result = format!("{}:out:0", nodes.last().unwrap().name);
     let reads = SHAPES.iter().map(|(name, _)| op(name, "ReadVariableOp", &[&format!("r{name}")]));
@@ -62,7 +62,7 @@ fn dense_layers_and_activations_are_read_from_the_serving_function() {
 }
 
 #[test]
-fn a_transposed_matrix_has_its_axes_the_other_way_round() {
+fn a_transposed_matrix_has_its_output_axis_first() {
     let description = describe_functions(vec![body(two_layers())]);
     assert_eq!(description.axes["w"], [Axis::In, Axis::Out]);
     assert_eq!(description.axes["v"], [Axis::Out, Axis::In]);
@@ -81,7 +81,7 @@ fn calls_within_calls_are_followed() {
 }
 
 #[test]
-fn an_operation_that_is_not_known_stops_the_chain_and_is_named() {
+fn an_unknown_operation_is_no_chain_and_the_note_names_it() {
     let mut nodes = two_layers();
     nodes[2].op = "Selu".into();
     let description = describe_functions(vec![body(nodes)]);
@@ -100,21 +100,21 @@ fn a_sum_of_two_branches_is_no_chain() {
 }
 
 #[test]
-fn a_function_that_calls_itself_ends_after_8192_calls() {
+fn a_recursive_function_is_followed_for_8192_calls() {
     let nodes = || vec![call("c", "f", ARGUMENTS)];
     let description = describe_functions(vec![function("f", ARGUMENTS, "c:output:0", nodes())]);
     assert!(description.notes[0].contains("more than 8192 calls"), "{:?}", description.notes);
 }
 
 #[test]
-fn operations_that_pass_on_each_other_s_values_end() {
+fn operations_that_refer_to_each_other_are_no_chain() {
     let nodes = vec![op("a", "Identity", &["b:output:0"]), op("b", "Identity", &["a:output:0"])];
     let description = describe_functions(vec![function("f", ARGUMENTS, "a:output:0", nodes)]);
     assert!(description.notes[0].contains("refer to each other"), "{:?}", description.notes);
 }
 
 #[test]
-fn a_reshaping_to_two_axes_is_flatten() {
+fn reshaping_to_two_axes_is_a_flatten() {
     let flatten = |shape: &[i32]| {
         let nodes = vec![
             constant("d", shape),
@@ -129,7 +129,7 @@ fn a_reshaping_to_two_axes_is_flatten() {
 }
 
 #[test]
-fn a_convolution_takes_channels_first_and_says_its_padding() {
+fn a_convolution_has_channels_first_and_explicit_padding() {
     let conv = with(op("k2", "Conv2D", &["x", "k:value:0"]), "strides", ints(&[1, 2, 2, 1]));
     let conv = with(conv, "padding", Value::S("SAME".into()));
     let description = describe_functions(vec![taking(body(vec![conv.clone()]), &[-1, 8, 8, 1])]);
@@ -145,7 +145,7 @@ fn a_convolution_takes_channels_first_and_says_its_padding() {
 }
 
 #[test]
-fn a_gelu_that_is_spelled_out_is_recognized() {
+fn an_unfused_gelu_is_recognized() {
     let gelu = |half: f32| {
         let nodes = vec![
             op("m", "MatMul", &["x", "w:value:0"]),
@@ -163,7 +163,7 @@ fn a_gelu_that_is_spelled_out_is_recognized() {
 }
 
 #[test]
-fn an_approximate_gelu_says_so() {
+fn an_approximate_gelu_has_the_attribute() {
     let nodes = vec![
         op("m", "MatMul", &["x", "w:value:0"]),
         float("three", 3.0),
@@ -189,7 +189,7 @@ fn nodes_of(description: &Description, op: Op) -> &Node {
 }
 
 #[test]
-fn casts_to_16_bits_are_passed_and_told() {
+fn casts_to_16_bits_are_followed_with_a_note() {
     let half = |name: &str, of: &str| with(op(name, "Cast", &[of]), "DstT", Value::Type(19));
     let nodes = vec![
         half("x16", "x"),
@@ -206,7 +206,7 @@ fn casts_to_16_bits_are_passed_and_told() {
 }
 
 #[test]
-fn a_batch_normalization_spelled_out_is_one_node() {
+fn an_unfused_batch_normalization_is_one_node() {
     let normalize = |scale_again: &str| {
         let nodes = vec![
             op("m", "MatMul", &["x", "w:value:0"]),
@@ -236,7 +236,7 @@ fn a_leaky_relu_keeps_its_alpha() {
 }
 
 #[test]
-fn a_relu_up_to_6_is_clipped_to_both_limits() {
+fn a_relu6_is_a_clip_with_both_limits() {
     let nodes = vec![op("m", "MatMul", &["x", "w:value:0"]), op("r", "Relu6", &["m:product:0"])];
     let description = describe_functions(vec![body(nodes)]);
     let limits = &nodes_of(&description, Op::Clip).attributes;
@@ -253,7 +253,7 @@ fn a_saved_model_that_cannot_be_parsed_is_a_note() {
 }
 
 #[test]
-fn reshaping_with_an_axis_of_unknown_length_is_not_taken_for_flattening() {
+fn reshaping_an_axis_of_unknown_length_is_no_chain() {
     let nodes = vec![
         constant("d", &[-1, 4]),
         op("f", "Reshape", &["x", "d:output:0"]),
@@ -261,11 +261,11 @@ fn reshaping_with_an_axis_of_unknown_length_is_not_taken_for_flattening() {
     ];
     let description = describe_functions(vec![taking(body(nodes), &[-1, -1, 4])]);
     assert!(description.graph.is_none());
-    assert!(description.notes[0].contains("may not be flattening"), "{:?}", description.notes);
+    assert!(description.notes[0].contains("may not flatten it"), "{:?}", description.notes);
 }
 
 #[test]
-fn the_statistics_that_a_normalization_returns_are_not_its_result() {
+fn the_statistics_of_a_normalization_are_not_its_result() {
     let normalized = |result: &str| {
         let convolution = with(op("v", "Conv2D", &["x", "k:value:0"]), "strides", ints(&[1, 1, 1, 1]));
         let convolution = with(convolution, "padding", Value::S("VALID".into()));

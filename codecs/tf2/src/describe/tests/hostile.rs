@@ -1,4 +1,4 @@
-//! Nothing in the sources may end anything but the description.
+//! Damaged and hostile sources, which must not affect more than the description.
 
 use super::super::*;
 use super::build::{Objects, describe_with, function, op, run, saved_model, typed};
@@ -6,7 +6,7 @@ use ckpt_api::Kind;
 use proptest::prelude::*;
 
 #[test]
-fn cycles_end_and_references_to_nothing_are_noted() {
+fn cycles_end_and_dangling_references_are_noted() {
     let mut objects = Objects::default();
     let functional = objects.child(0, "_functional");
     let list = objects.child(functional, "_operations");
@@ -20,8 +20,10 @@ fn cycles_end_and_references_to_nothing_are_noted() {
 }
 
 #[test]
-fn models_that_hold_each_other_end_before_they_fill_the_memory() {
-    for (times, why) in [(1, "hold each other"), (2, "more than 4096 layers"), (9, "more than 4096 layers")] {
+fn models_that_contain_each_other_are_bounded() {
+    for (times, why) in
+        [(1, "contain each other"), (2, "more than 4096 layers"), (9, "more than 4096 layers")]
+    {
         let mut objects = Objects::default();
         let functional = objects.child(0, "_functional");
         let list = objects.child(functional, "_operations");
@@ -40,7 +42,7 @@ fn an_object_graph_that_cannot_be_parsed_is_a_note() {
 }
 
 #[test]
-fn one_long_name_that_many_slots_share_is_bounded() {
+fn a_long_name_that_many_slots_share_is_bounded() {
     check_long_name(|_| String::new());
     check_long_name(|key| format!("Adam/{key}"));
 }
@@ -61,13 +63,13 @@ fn check_long_name(name: impl Fn(&str) -> String) {
         let mut limits = Limits::default();
         limits.set(ckpt_api::Limit::HeaderBytes, header_bytes);
         let (list, file) = (typed(&shapes), "m.index");
-        let entries: Vec<Entry> =
-            list.iter().map(|(key, dtype, shape)| Entry { key, dtype: *dtype, shape }).collect();
+        let entries: Vec<TensorInfo> =
+            list.iter().map(|(key, dtype, shape)| TensorInfo { key, dtype: *dtype, shape }).collect();
         let sources = Sources {
             object_graph: Some(&bytes),
             saved_model: None,
             keras_metadata: None,
-            chained: false,
+            assume_chain: false,
             file,
         };
         describe(&entries, &sources, &limits)
@@ -89,7 +91,7 @@ fn more_objects_than_the_limit_are_refused() {
         object_graph: Some(&bytes),
         saved_model: None,
         keras_metadata: None,
-        chained: false,
+        assume_chain: false,
         file: "m.index",
     };
     let error = describe(&[], &sources, &limits).unwrap_err();
@@ -106,7 +108,7 @@ fn shapes_that_make_no_sense_for_a_layer_are_refused_quietly() {
     }
 }
 
-/// Real-like sources: an object graph with a model, an optimizer and slots; a SavedModel; configuration.
+/// Realistic sources: an object graph with a model, an optimizer and slots; a SavedModel; a configuration.
 fn sources() -> [Vec<u8>; 3] {
     let mut objects = super::keras3();
     let kernel = objects.find(&["model", "_functional", "_operations", "1", "_kernel"]);
@@ -139,7 +141,7 @@ fn describe_all(bytes: &[Vec<u8>; 3]) -> Description {
 }
 
 #[test]
-fn the_sources_that_are_mutated_below_do_make_a_graph() {
+fn the_unmutated_sources_describe_a_graph() {
     assert!(describe_all(&sources()).graph.is_some());
 }
 

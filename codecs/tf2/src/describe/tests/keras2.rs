@@ -1,4 +1,4 @@
-//! Chains read from Keras 2's layer configuration.
+//! Chains from Keras 2's layer configuration.
 
 use super::super::*;
 use super::build::{Objects, describe_with, typed};
@@ -54,14 +54,14 @@ fn layers_and_activations_come_from_the_configuration() {
 }
 
 #[test]
-fn an_activation_of_its_own_keeps_its_settings() {
+fn an_activation_layer_keeps_its_settings() {
     let leaky = json!({"class_name": "LeakyReLU", "config": {"name": "l", "alpha": 0.1}});
     let graph = sequential(json!([dense("a", "linear", true), leaky])).graph.unwrap();
     assert_eq!(graph.nodes[1].attributes["alpha"], Attribute::Float(0.1));
 }
 
 #[test]
-fn a_class_or_activation_that_is_not_known_is_named() {
+fn an_unknown_class_or_activation_is_no_chain_and_the_note_names_it() {
     let lstm = json!({"class_name": "LSTM", "config": {"name": "l"}});
     let description = sequential(json!([dense("a", "relu", true), lstm]));
     assert!(description.graph.is_none() && description.notes[0].contains("LSTM"), "{:?}", description.notes);
@@ -83,7 +83,7 @@ fn functional(inbound_b: Value) -> Description {
 }
 
 #[test]
-fn a_functional_model_is_followed_from_its_output() {
+fn a_functional_model_is_read_from_its_output() {
     let graph = functional(json!([[["a", 0, 0, {}]]])).graph.unwrap();
     let ops: Vec<&Op> = graph.chain().unwrap().iter().map(|node| &node.op).collect();
     assert_eq!(ops, [&Op::Gemm, &Op::Relu, &Op::Gemm, &Op::Softmax]);

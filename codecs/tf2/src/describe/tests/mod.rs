@@ -1,4 +1,4 @@
-//! What must hold of descriptions: one test per rule, over messages built here.
+//! Rules of descriptions, on messages that the tests build.
 
 mod build;
 mod cases;
@@ -51,7 +51,7 @@ fn names_axes_and_layers_come_from_the_object_graph() {
 }
 
 #[test]
-fn a_layer_without_variables_stops_the_chain_and_is_named() {
+fn a_layer_without_variables_is_no_chain_and_the_note_names_it() {
     let mut objects = keras3();
     let operations = objects.find(&["model", "_functional", "_operations"]);
     objects.child(operations, "3");
@@ -62,16 +62,16 @@ fn a_layer_without_variables_stops_the_chain_and_is_named() {
 }
 
 #[test]
-fn layers_whose_shapes_do_not_chain_are_not_wired() {
+fn layers_whose_shapes_do_not_match_are_no_chain() {
     let mut shapes = KERAS3.to_vec();
     shapes[2].1 = &[4, 2];
     let description = run(&shapes, &keras3());
     assert!(description.graph.is_none());
-    assert!(description.notes[0].contains("gets [?, 3]"), "{:?}", description.notes);
+    assert!(description.notes[0].contains("its input has shape [?, 3]"), "{:?}", description.notes);
 }
 
 #[test]
-fn a_layer_of_another_kind_stops_the_chain() {
+fn a_layer_with_other_variables_is_no_chain() {
     let mut objects = keras3();
     let layer = objects.find(&["model", "_functional", "_operations", "1"]);
     objects.variable(layer, "gamma", "mlp/dense/gamma", "gamma");
@@ -79,7 +79,7 @@ fn a_layer_of_another_kind_stops_the_chain() {
 }
 
 #[test]
-fn a_model_within_a_model_is_opened() {
+fn layers_of_a_model_within_a_model_are_read() {
     let mut objects = Objects::default();
     let outer = objects.child(0, "layer_with_weights-0");
     objects.link(0, "layer-0", outer);
@@ -93,7 +93,7 @@ fn a_model_within_a_model_is_opened() {
 }
 
 #[test]
-fn a_functional_model_whose_connections_are_not_stored_is_no_chain() {
+fn a_functional_model_is_a_chain_only_if_that_is_assumed() {
     let mut keras3 = keras3();
     let operations = keras3.find(&["model", "_functional", "_operations"]);
     let model = keras3.find(&["model"]);
@@ -109,19 +109,19 @@ fn a_functional_model_whose_connections_are_not_stored_is_no_chain() {
         assert!(description.graph.is_none());
         assert!(description.notes[0].contains(why), "{:?}", description.notes);
         let list = typed(KERAS3);
-        let entries: Vec<Entry> =
-            list.iter().map(|(key, dtype, shape)| Entry { key, dtype: *dtype, shape }).collect();
+        let entries: Vec<TensorInfo> =
+            list.iter().map(|(key, dtype, shape)| TensorInfo { key, dtype: *dtype, shape }).collect();
         let bytes = objects.bytes();
         let (saved_model, keras_metadata, file) = (None, None, "m.index");
         let sources =
-            Sources { object_graph: Some(&bytes), saved_model, keras_metadata, chained: true, file };
+            Sources { object_graph: Some(&bytes), saved_model, keras_metadata, assume_chain: true, file };
         let description = describe(&entries, &sources, &Limits::default()).unwrap();
-        assert!(description.graph.is_some() && description.notes[0].contains("taken to follow one another"));
+        assert!(description.graph.is_some() && description.notes[0].contains("assumed to form a chain"));
     }
 }
 
 #[test]
-fn a_model_that_holds_its_layers_in_both_ways_is_a_chain() {
+fn a_model_that_lists_its_layers_in_both_ways_is_a_chain() {
     let mut keras3 = keras3();
     let operations = keras3.find(&["model", "_functional", "_operations"]);
     let model = keras3.find(&["model"]);
@@ -130,7 +130,7 @@ fn a_model_that_holds_its_layers_in_both_ways_is_a_chain() {
 }
 
 #[test]
-fn a_subclassed_model_has_no_order_and_says_so() {
+fn a_subclassed_model_is_no_chain() {
     let mut objects = Objects::default();
     let layer = objects.child(0, "first");
     objects.variable(layer, "_kernel", "first/kernel", "k");
@@ -140,7 +140,7 @@ fn a_subclassed_model_has_no_order_and_says_so() {
 }
 
 #[test]
-fn keras_words_for_slots_depend_on_the_optimizer() {
+fn canonical_names_of_slots_depend_on_the_optimizer() {
     type Lists = &'static [(&'static str, &'static str)];
     let kinds: [Lists; 4] = [
         &[("_momentums", "m"), ("_velocities", "v"), ("_velocity_hats", "vhat")],
@@ -184,7 +184,7 @@ fn keras_2_11_names_a_slot_after_its_variable() {
 }
 
 #[test]
-fn what_only_the_optimizer_holds_is_the_optimizers_and_its_slots_have_the_variables_axes() {
+fn variables_of_the_optimizer_alone_are_its_state_and_slots_have_the_axes_of_their_variables() {
     let mut objects = Objects::default();
     let layer = objects.child(0, "layer");
     let kernel = objects.variable(layer, "kernel", "dense/kernel", "k");
@@ -204,7 +204,7 @@ fn what_only_the_optimizer_holds_is_the_optimizers_and_its_slots_have_the_variab
 }
 
 #[test]
-fn weights_keyed_by_the_optimizers_list_are_weights() {
+fn weights_with_keys_from_the_optimizers_list_are_weights() {
     let mut objects = Objects::default();
     let optimizer = objects.child(0, "optimizer");
     let trained = objects.child(optimizer, "_trainable_variables");
@@ -232,7 +232,7 @@ fn names_that_are_not_unique_fall_back_to_the_key() {
 }
 
 #[test]
-fn a_second_storage_is_a_duplicate_only_where_an_original_exists() {
+fn a_second_copy_is_a_duplicate_only_if_there_is_an_original() {
     let mut objects = Objects::default();
     let (first, second) = (objects.child(0, "variables"), objects.child(0, "_all_variables"));
     objects.variable(first, "0", "dense/kernel", "variables/0");
@@ -246,7 +246,7 @@ fn a_second_storage_is_a_duplicate_only_where_an_original_exists() {
 }
 
 #[test]
-fn without_an_object_graph_tensorflow_1_names_say_roles() {
+fn without_an_object_graph_keys_determine_roles() {
     let list = entries(&[
         ("dense/kernel", DType::F32, &[2, 3]),
         ("dense/kernel/Adam", DType::F32, &[2, 3]),
@@ -271,7 +271,7 @@ fn without_an_object_graph_tensorflow_1_names_say_roles() {
 }
 
 #[test]
-fn a_bare_convolution_and_a_normalization_are_labeled_but_nothing_ambiguous() {
+fn without_an_object_graph_only_unambiguous_axes_are_inferred() {
     let list = entries(&[
         ("conv/kernel", DType::F32, &[3, 3, 1, 8]),
         ("conv2d_transpose/kernel", DType::F32, &[3, 3, 1, 8]),
@@ -286,7 +286,7 @@ fn a_bare_convolution_and_a_normalization_are_labeled_but_nothing_ambiguous() {
 }
 
 #[test]
-fn a_kernel_that_its_layers_bias_contradicts_is_not_labeled() {
+fn a_kernel_whose_bias_has_another_length_gets_no_axes() {
     let bare = entries(&[("up/kernel", DType::F32, &[3, 3, 6, 4]), ("up/bias", DType::F32, &[6])]);
     assert_eq!(describe_with(&bare, None, None, None).axes.into_keys().collect::<Vec<_>>(), ["up/bias"]);
     let mut objects = Objects::default();
@@ -299,7 +299,7 @@ fn a_kernel_that_its_layers_bias_contradicts_is_not_labeled() {
 }
 
 #[test]
-fn every_layer_of_a_chain_is_bound_to_tensors_that_exist() {
+fn a_chain_refers_only_to_tensors_that_exist() {
     let mut shapes = KERAS3.to_vec();
     shapes.remove(3);
     let description = run(&shapes, &keras3());

@@ -1,0 +1,61 @@
+//! Errors and checks for files that do not fit the architecture.
+
+use crate::net::parameter::StoredWeight;
+use crate::net::section::Section;
+use crate::preset;
+use ckpt_api::{Error, File, Result};
+
+/// The error for a file that cannot be read without an architecture.
+pub(super) fn needs_architecture(file: &File) -> Error {
+    Error::usage("the file has neither names nor shapes: it needs an architecture")
+        .file(file.name())
+        .found(format!("{} bytes", file.len()))
+        .help(format!(
+            "describe the net in an architecture file (--arch), or name a preset, such as --set arch={}",
+            preset::SYNTAX
+        ))
+}
+
+/// Checks that the file contains every section; the error names the first that it does not.
+pub(super) fn check_lengths(file: &File, sections: &[Section<'_>]) -> Result<()> {
+    let Some(section) = sections.iter().find(|section| section.offset + section.len > file.len()) else {
+        return Ok(());
+    };
+    let size = section.dtype.bytes().unwrap_or(1);
+    let found = file.len().saturating_sub(section.offset) / size;
+    Err(wrong_count(&section.stored, found)
+        .file(file.name())
+        .offset(section.offset)
+        .help("the file is cut short, or the architecture describes another net"))
+}
+
+/// The error for a file that continues after the last tensor of the architecture.
+pub(super) fn too_long(file: &File, end: u64) -> Error {
+    let more = file.len().saturating_sub(end);
+    does_not_fit(file)
+        .offset(end)
+        .found(format!("{more} bytes after the last tensor ({} numbers of 32 bits)", more / 4))
+        .expected("the end of the file")
+        .help("correct the architecture: it lacks a tensor, or a size is too small")
+}
+
+/// The error for a tensor that has another number of elements than the architecture says.
+pub(super) fn wrong_count(stored: &StoredWeight<'_>, found: u64) -> Error {
+    let expected = stored.elements().unwrap_or(u64::MAX);
+    let difference = match found.checked_sub(expected) {
+        Some(more) => format!("{more} too many"),
+        None => format!("{} too few", expected.saturating_sub(found)),
+    };
+    Error::usage(DOES_NOT_FIT)
+        .tensor(stored.id)
+        .found(format!("{found} numbers, {difference}"))
+        .expected(format!("{expected}: {}", stored.describe()))
+}
+
+/// The message of all these errors.
+pub(super) const DOES_NOT_FIT: &str = "the architecture does not fit the file";
+
+/// The error for a file of another size than the architecture says.
+pub(super) fn does_not_fit(file: &File) -> Error {
+    Error::usage(DOES_NOT_FIT).file(file.name())
+}

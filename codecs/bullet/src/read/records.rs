@@ -1,0 +1,221 @@
+//! The optimizer's files: records to the end of the file, or, in the oldest form, values without records.
+//!
+//! A file does not state its form. It has one if it parses strictly: every id is text, every count fits, and the last
+//! record ends where the file does.
+
+use super::fit::{DOES_NOT_FIT, needs_architecture, too_long, wrong_count};
+use crate::format::RecordForm;
+use crate::net::architecture::Architecture;
+use crate::net::section::too_large;
+use ckpt_api::{Error, File, Kind, Limit, Limits, Result};
+use std::collections::HashSet;
+
+/// Where the values of one tensor are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) id: String,
+    /// The number of rows, if the record states it.
+    pub(super) rows: Option<u64>,
+    /// The number of 32-bit values.
+    pub(super) count: u64,
+    /// The first byte of the values.
+    pub(super) offset: u64,
+}
+
+/// Bytes read at once in search of the end of an id.
+const ID_CHUNK: u64 = 64;
+
+/// Returns the number of records if the whole file consists of them, in either form; `None` if it does not.
+///
+/// # Errors
+/// [`Kind::Io`].
+pub(super) fn count(file: &File) -> Result<Option<usize>> {
+    let limits = Limits::default().with(Limit::NameBytes, 256);
+    let parsed = [attempt(file, RecordForm::Current, &limits)?, attempt(file, RecordForm::Rows, &limits)?];
+    Ok(parsed.into_iter().flatten().map(|records| records.len()).find(|count| *count > 0))
+}
+
+/// Reads a file of the given form, or else of the form that it parses in, and checks that it fits the architecture.
+pub(super) fn read(
+    file: &File,
+    architecture: Option<&Architecture>,
+    form: Option<RecordForm>,
+    limits: &Limits,
+) -> Result<(RecordForm, Vec<Record>)> {
+    if form == Some(RecordForm::Headerless) {
+        let architecture = architecture.ok_or_else(|| needs_architecture(file))?;
+        return Ok((RecordForm::Headerless, headerless(file, architecture)?));
+    }
+    if file.is_empty() {
+        return Err(Error::corrupt("the file is empty")
+            .file(file.name())
+            .found("0 bytes")
+            .expected("a record for every weight")
+            .help("copy the file again; bullet would load it silently and keep its initial values"));
+    }
+    let (form, records) = match form {
+        Some(form) => (form, parse(file, form, limits)?),
+        None => detect(file, architecture, limits)?,
+    };
+    if let Some(architecture) = architecture {
+        check(&records, architecture).map_err(|error| error.file(file.name()))?;
+    }
+    Ok((form, records))
+}
+
+/// Parses a file in both forms. If both succeed, the architecture decides.
+fn detect(
+    file: &File,
+    architecture: Option<&Architecture>,
+    limits: &Limits,
+) -> Result<(RecordForm, Vec<Record>)> {
+    match (attempt(file, RecordForm::Current, limits)?, attempt(file, RecordForm::Rows, limits)?) {
+        (Ok(records), Err(_)) => Ok((RecordForm::Current, records)),
+        (Err(_), Ok(records)) => Ok((RecordForm::Rows, records)),
+        (Ok(current), Ok(rows)) => {
+            let fits = |records: &[Record]| {
+                architecture.is_some_and(|architecture| check(records, architecture).is_ok())
+            };
+            match (fits(&current), fits(&rows)) {
+                (true, false) => Ok((RecordForm::Current, current)),
+                (false, true) => Ok((RecordForm::Rows, rows)),
+                _ => Err(Error::usage("the file parses in both forms of records")
+                    .file(file.name())
+                    .help("choose one with the option records, or give the architecture")),
+            }
+        }
+        // The form that parses further is probably the right one: its error helps more.
+        (Err(current), Err(rows)) => Err(if offset(&rows) > offset(&current) { rows } else { current }),
+    }
+}
+
+fn offset(error: &Error) -> u64 {
+    error.context().offset.unwrap_or(0)
+}
+
+/// Parses the file in one form. The outer error is one of the disk, which says nothing about the form.
+fn attempt(file: &File, form: RecordForm, limits: &Limits) -> Result<Result<Vec<Record>>> {
+    match parse(file, form, limits) {
+        Err(error) if error.kind() == Kind::Io => Err(error),
+        parsed => Ok(parsed),
+    }
+}
+
+/// Parses strictly, to the last byte.
+fn parse(file: &File, form: RecordForm, limits: &Limits) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    let mut seen = HashSet::new();
+    let mut at = 0;
+    while at < file.len() {
+        limits.check(Limit::Tensors, records.len() as u64 + 1).map_err(|error| error.file(file.name()))?;
+        let record =
+            parse_record(file, at, form, limits).map_err(|error| error.file(file.name()).offset(at))?;
+        // `parse_record` checks that this is within the file.
+        at = record.offset + record.count * 4;
+        if !seen.insert(record.id.clone()) {
+            return Err(Error::corrupt("two records have the same id").file(file.name()).tensor(record.id));
+        }
+        records.push(record);
+    }
+    Ok(records)
+}
+
+fn parse_record(file: &File, start: u64, form: RecordForm, limits: &Limits) -> Result<Record> {
+    let id = parse_id(file, start, limits)?;
+    let mut offset = start + id.len() as u64 + 1;
+    let mut number = |field: &str| -> Result<u64> {
+        let mut bytes = [0; 8];
+        file.read_at(offset, &mut bytes).map_err(|error| error.field(field).tensor(&id))?;
+        offset += 8;
+        Ok(u64::from_le_bytes(bytes))
+    };
+    let (rows, count) = match form {
+        RecordForm::Rows => {
+            let (rows, columns) = (number("rows")?, number("columns")?);
+            (Some(rows), rows.checked_mul(columns))
+        }
+        RecordForm::Current | RecordForm::Headerless => (None, Some(number("count")?)),
+    };
+    let most = file.len().saturating_sub(offset) / 4;
+    let count = count.filter(|count| (1..=most).contains(count)).ok_or_else(|| {
+        Error::corrupt("a record is empty or longer than the file")
+            .tensor(&id)
+            .found(count.map_or("more than 2^64 numbers".into(), |count| format!("{count} numbers")))
+            .expected(format!("1 to {most}, the numbers that fit into the rest of the file"))
+            .help("copy the file again; it is cut short, or its records have another form")
+    })?;
+    Ok(Record { id, rows, count, offset })
+}
+
+/// Parses a line of printable ASCII.
+fn parse_id(file: &File, start: u64, limits: &Limits) -> Result<String> {
+    let mut id = Vec::new();
+    loop {
+        let at = start + id.len() as u64;
+        let bytes = file.bytes(at, ID_CHUNK.min(file.len().saturating_sub(at)))?;
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let text = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
+        let is_invalid = bytes.is_empty() || !text.iter().all(|byte| matches!(byte, b' '..=b'~'));
+        id.extend_from_slice(text);
+        if is_invalid || (end.is_some() && id.is_empty()) {
+            return Err(Error::corrupt("a record does not begin with an id")
+                .expected("a line of printable ASCII")
+                .help("the file is damaged, was not written by bullet's optimizer, or dates from before 2024-10 (read it with records=headerless)"));
+        }
+        limits.check(Limit::NameBytes, id.len() as u64)?;
+        if end.is_some() {
+            return String::from_utf8(id).map_err(|_| Error::corrupt("the id is not text"));
+        }
+    }
+}
+
+/// Locates the values of a file without records, which are in the order of the layers.
+fn headerless(file: &File, architecture: &Architecture) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    let mut offset = 0u64;
+    for stored in architecture.all_stored() {
+        let count = stored.elements();
+        let end = count.and_then(|count| count.checked_mul(4)).and_then(|len| offset.checked_add(len));
+        let (count, end) = count.zip(end).ok_or_else(|| too_large(stored.id))?;
+        if end > file.len() {
+            let found = file.len().saturating_sub(offset) / 4;
+            return Err(wrong_count(&stored, found).file(file.name()).offset(offset));
+        }
+        records.push(Record { id: stored.id.to_owned(), rows: None, count, offset });
+        offset = end;
+    }
+    if offset < file.len() {
+        return Err(too_long(file, offset));
+    }
+    Ok(records)
+}
+
+/// Checks that the records are those of all weights of the architecture, with as many values as it says.
+fn check(records: &[Record], architecture: &Architecture) -> Result<()> {
+    for record in records {
+        let stored = architecture.stored(&record.id).map_err(|error| {
+            Error::usage("the architecture has no weight for a record")
+                .tensor(&record.id)
+                .found(format!("{} numbers", record.count))
+                .help(error.context().help.unwrap_or("add it to the architecture file, under 'tensors'"))
+        })?;
+        if stored.elements() != Some(record.count) {
+            return Err(wrong_count(&stored, record.count));
+        }
+        let (rows, columns) = stored.rows_and_columns();
+        // A vector may be a single column.
+        if let Some(stated) = record.rows.filter(|stated| ![rows, record.count].contains(stated)) {
+            return Err(Error::usage(DOES_NOT_FIT)
+                .tensor(&record.id)
+                .found(format!("{stated} rows"))
+                .expected(format!("{rows} rows and {columns} columns")));
+        }
+    }
+    let ids: HashSet<&str> = records.iter().map(|record| record.id.as_str()).collect();
+    match architecture.all_stored().find(|stored| !ids.contains(stored.id)) {
+        Some(stored) => Err(Error::corrupt("a weight has no record").tensor(stored.id).help(
+            "bullet would load the file silently and keep its initial values; if the net has no such weight, correct the architecture",
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,182 @@
+//! raw.bin, quantised.bin and engine files, whose sections only the architecture knows.
+
+use super::reader::Reader;
+use super::{compare, engine, fit};
+use crate::format::{
+    Content, ID, KEY_ID, KEY_PADDING, KEY_QUANTISED, Padding, QUANTISED, RAW, encoding, extent, padded,
+};
+use crate::net::architecture::Architecture;
+use crate::net::entry::{Entry, EntryType};
+use crate::net::layout::Layout;
+use crate::net::parameter::Parameter;
+use crate::net::section::{Section, sections};
+use ckpt_api::{DType, Encoding, Error, File, FileId, Quantization, Result, Tensor};
+use std::num::NonZeroU32;
+
+/// Bytes read at once.
+const CHUNK: u64 = 1 << 20;
+
+/// The largest integer that division by its scale as a 32-bit float is sure to preserve: a float has 24 bits, of which
+/// rounding costs one.
+const MAX_EXACT: u32 = 1 << 23;
+
+/// Reads the tensors of a file.
+pub(super) fn read(reader: &mut Reader<'_>, name: &str, content: Content) -> Result<()> {
+    let source = reader.input.file(name)?;
+    if content == Content::Quantised && source.is_empty() {
+        return Err(Error::corrupt("bullet could not quantize the net and left the file empty")
+            .file(source.name())
+            .found("0 bytes")
+            .help("clip the weights or choose smaller scales, for a value did not fit its integer type; raw.bin and optimiser_state of the same checkpoint are complete"));
+    }
+    let architecture = reader.architecture.ok_or_else(|| fit::needs_architecture(&source))?;
+    let sections = match content {
+        Content::Engine => engine::check(architecture, &source)?,
+        _ => check(reader, architecture, &source, content)?,
+    };
+    let file = reader.add_file(name);
+    for section in &sections {
+        read_section(reader, &source, file, section, content)?;
+    }
+    reader.parts.push(content);
+    Ok(())
+}
+
+/// Checks a file that stores weights which another file of the directory provided.
+pub(super) fn check_beside(reader: &mut Reader<'_>, content: Content) -> Result<()> {
+    let file = reader.input.file(if content == Content::Raw { RAW } else { QUANTISED })?;
+    if content == Content::Quantised && file.is_empty() {
+        reader.note(format!(
+            "{QUANTISED} is empty: bullet leaves it so if a value does not fit its integer type"
+        ));
+        reader.parts.push(Content::Failed);
+        return Ok(());
+    }
+    match reader.architecture {
+        Some(architecture) => {
+            let sections = check(reader, architecture, &file, content)?;
+            if reader.compares {
+                let weights = compare::Weights { input: reader.input, contents: &reader.contents };
+                compare::compare(architecture, content, &file, &sections, &weights)?;
+            }
+        }
+        None if reader.compares => return Err(fit::needs_architecture(&file)),
+        None => {}
+    }
+    reader.parts.push(content);
+    Ok(())
+}
+
+/// Checks that a file ends where its last entry does, and keeps which padding follows.
+fn check<'a>(
+    reader: &mut Reader<'_>,
+    architecture: &'a Architecture,
+    file: &File,
+    content: Content,
+) -> Result<Vec<Section<'a>>> {
+    let (sections, end) = sections(architecture, content)?;
+    fit::check_lengths(file, &sections)?;
+    let expected = if content == Content::Quantised { padded(end) } else { end };
+    if file.len() > expected {
+        return Err(fit::too_long(file, end));
+    }
+    if file.len() < expected {
+        return Err(Error::corrupt("the file is not padded to a multiple of 64 bytes")
+            .file(file.name())
+            .offset(end)
+            .found(format!("{} bytes", file.len()))
+            .expected(format!("{expected} bytes")));
+    }
+    let found = file.bytes(end, expected - end)?;
+    match [Padding::Name, Padding::Zero].into_iter().find(|padding| padding.bytes(end) == found) {
+        _ if found.is_empty() => {}
+        Some(Padding::Name) => {}
+        Some(Padding::Zero) => reader.keep(KEY_PADDING, Padding::Zero.name()),
+        None => {
+            return Err(Error::corrupt("the padding after the last entry is not bullet's")
+                .file(file.name())
+                .offset(end)
+                .found(format!("\"{}\"", found.escape_ascii()))
+                .expected("the text bullet, repeated, or zeros")
+                .help("the architecture may be that of another net"));
+        }
+    }
+    Ok(sections)
+}
+
+fn read_section(
+    reader: &mut Reader<'_>,
+    source: &File,
+    file: FileId,
+    section: &Section<'_>,
+    content: Content,
+) -> Result<()> {
+    let Section { entry, stored, dtype, .. } = section;
+    let is_float = entry.kind == EntryType::I32 && !reader.keeps_integers && content != Content::Raw;
+    let is_inexact = is_float && has_inexact(source, section)?;
+    if is_inexact {
+        reader.note(format!(
+            "'{}' has integers that a 32-bit float cannot represent; integers=true keeps them",
+            entry.id
+        ));
+    }
+    if let Some(merged) = entry.merge.as_ref().filter(|_| content != Content::Raw) {
+        reader.note(format!("'{merged}' is merged into '{}' and cannot be separated from it", entry.id));
+    }
+    let mut offset = section.offset;
+    for parameter in &stored.parts {
+        let mut tensor = parameter.tensor(&parameter.id);
+        tensor.metadata.insert(ID, KEY_ID, parameter.id.as_str());
+        let encoding = match content {
+            Content::Raw => encoding(DType::F32, parameter.order(false)),
+            _ => quantised(entry, parameter, &mut tensor, reader.keeps_integers, is_inexact)?,
+        };
+        // The section is within the file, and the parameters are within the section.
+        let len = parameter.elements().saturating_mul(dtype.bytes().unwrap_or(1));
+        reader.add_tensor(tensor, &parameter.id, extent(file, offset, len), encoding);
+        offset = offset.saturating_add(len);
+    }
+    Ok(())
+}
+
+/// Returns the encoding of a parameter in quantised.bin or an engine file, and describes the tensor accordingly.
+fn quantised(
+    entry: &Entry,
+    parameter: &Parameter,
+    tensor: &mut Tensor,
+    keeps_integers: bool,
+    is_inexact: bool,
+) -> Result<Encoding> {
+    let mut encoding = encoding(entry.kind.dtype(), parameter.order(entry.transpose));
+    if let Some(layout) = Layout::of(entry, parameter)? {
+        let axes: Vec<usize> = (0..parameter.shape.rank()).collect();
+        encoding = layout.apply(encoding, &axes);
+    }
+    match entry.scale.filter(|_| keeps_integers) {
+        Some(scale) => {
+            tensor.dtype = entry.kind.dtype();
+            tensor.quantization = Some(Quantization { scale });
+        }
+        None => encoding.scaling = entry.scaling(),
+    }
+    if entry.scale.is_some() || entry.merge.is_some() {
+        let exact = entry.scale.filter(|_| !is_inexact);
+        tensor.metadata.insert(ID, KEY_QUANTISED, exact.map_or(0, NonZeroU32::get));
+    }
+    Ok(encoding)
+}
+
+/// Whether a section has 32-bit integers that floats may not preserve.
+fn has_inexact(file: &File, section: &Section<'_>) -> Result<bool> {
+    let end = section.offset.saturating_add(section.len);
+    let mut at = section.offset;
+    while at < end {
+        let bytes = file.bytes(at, (end - at).min(CHUNK))?;
+        let mut integers = bytes.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes));
+        if integers.any(|integer| integer.unsigned_abs() > MAX_EXACT) {
+            return Ok(true);
+        }
+        at = at.saturating_add(CHUNK);
+    }
+    Ok(false)
+}

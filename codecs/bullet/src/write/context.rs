@@ -1,0 +1,82 @@
+//! What is written and from which tensors: fixed before the first file.
+
+use super::bind::{Binding, Bindings};
+use super::target::Target;
+use crate::format::{ID, KEY_PADDING, KEY_RECORDS, Padding, RecordForm, SLOW, StateFile, WEIGHTS};
+use crate::net::architecture::Architecture;
+use crate::net::entry::Entry;
+use ckpt_api::{Checkpoint, Error, Options, Result};
+
+/// A checkpoint to write, and how to write it.
+pub(super) struct Context<'a> {
+    pub(super) checkpoint: &'a Checkpoint,
+    pub(super) architecture: Option<&'a Architecture>,
+    pub(super) bindings: Bindings<'a>,
+    pub(super) target: Target,
+    pub(super) padding: Padding,
+    pub(super) form: RecordForm,
+    /// The members of the engine file that the source was read from: its values are clipped already.
+    pub(super) clipped: Vec<Entry>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(
+        checkpoint: &'a Checkpoint,
+        options: &Options,
+        architecture: Option<&'a Architecture>,
+        bindings: Bindings<'a>,
+        target: Target,
+        clipped: Vec<Entry>,
+    ) -> Self {
+        Context {
+            checkpoint,
+            architecture,
+            bindings,
+            target,
+            padding: choice(checkpoint, options, "padding", KEY_PADDING, Padding::from_name),
+            form: choice(checkpoint, options, "records", KEY_RECORDS, RecordForm::from_name),
+            clipped,
+        }
+    }
+
+    /// Returns the tensor to write as a weight or as one slot of it; `None` for zeros.
+    pub(super) fn source_of(&self, state: StateFile, id: &str) -> Result<Option<&Binding<'a>>> {
+        match (self.bindings.get(state, id), state.slot) {
+            (Some(binding), _) => Ok(Some(binding)),
+            (None, None) if self.is_merged(id) => Ok(None),
+            (None, None) => Err(missing(id)),
+            // Ranger's slow weights start as a copy of the weights.
+            (None, Some(_)) if state == SLOW => Ok(self.bindings.get(WEIGHTS, id)),
+            (None, Some(_)) => Ok(None),
+        }
+    }
+
+    /// Whether a weight is merged into tensors of the source, so that zeros in its place change nothing.
+    fn is_merged(&self, id: &str) -> bool {
+        let entries = self.architecture.into_iter().flat_map(|architecture| architecture.merging(id));
+        let mut merged = entries.map(|entry| {
+            self.bindings.get(WEIGHTS, &entry.id).is_some_and(|binding| binding.quantised().is_some())
+        });
+        // There is at least one entry, and the tensors of all of them include the weight.
+        merged.next().is_some_and(|first| first && merged.all(|is_merged| is_merged))
+    }
+}
+
+/// Returns what an option says, or else the source's metadata, or else the default.
+fn choice<T: Default>(
+    checkpoint: &Checkpoint,
+    options: &Options,
+    option: &str,
+    key: &str,
+    parse: fn(&str) -> Option<T>,
+) -> T {
+    let text = options.text(option).or_else(|| checkpoint.metadata.text(ID, key));
+    text.and_then(parse).unwrap_or_default()
+}
+
+/// The error for a weight that the source lacks.
+pub(super) fn missing(id: &str) -> Error {
+    Error::usage("the source lacks a weight of the net")
+        .tensor(id)
+        .help("rename tensors with --map if their names differ; raw.bin lacks weights that are merged into others: read weights.bin or quantised.bin")
+}

@@ -1,0 +1,130 @@
+//! The header: magic number, version, counts, mip level, and the end of the file that they imply.
+
+use crate::format::{self, LAYER_BYTES, MAGIC, Pad, Version, WEIGHT_BYTES};
+use ckpt_api::{Error, File, Result, Rules};
+
+/// A parsed header.
+pub(super) struct Header {
+    pub(super) version: Version,
+    /// `num_layers`.
+    pub(super) layers: u32,
+    /// `total_weights`.
+    pub(super) weights: u32,
+    pub(super) mip: u32,
+    /// The offset of the first weight.
+    pub(super) data: u64,
+}
+
+impl Header {
+    /// Parses the header, and checks that the file contains the layer table.
+    pub(super) fn read(file: &File) -> Result<Self> {
+        let magic = file.bytes(0, MAGIC.len() as u64).map_err(|error| error.field("magic"))?;
+        check_magic(&magic)?;
+        let version = read_version(file)?;
+        let [layers, weights] = numbers(file, 8).map_err(|error| error.field("header"))?;
+        let mip = match version {
+            Version::One => 0,
+            Version::Two => read_mip(file)?,
+        };
+        let start = version.header_bytes();
+        let table = u64::from(layers) * LAYER_BYTES;
+        let left = file.len().saturating_sub(start);
+        if layers == 0 || table > left {
+            let message = if layers == 0 { "the file has no layers" } else { "the layer table is cut short" };
+            return Err(Error::corrupt(message)
+                .field("num_layers")
+                .offset(8)
+                .found(format!("{layers} layers, and {left} bytes after the header"))
+                .expected("at least 1 layer, and 20 bytes for each"));
+        }
+        Ok(Header { version, layers, weights, mip, data: start + table })
+    }
+
+    /// Checks that the file ends after the weights, and returns what follows an odd number of weights.
+    pub(super) fn check_end(&self, file: &File, rules: &mut Rules) -> Result<Option<Pad>> {
+        let end = |pad: Pad| self.data + pad.data_bytes(self.weights);
+        let (bare, padded) = (end(Pad::None), end(Pad::Zero));
+        if file.len() < bare {
+            return Err(Error::corrupt("the file is cut short: it ends before the weights do")
+                .field("total_weights")
+                .offset(12)
+                .found(format!("a file of {} bytes", file.len()))
+                .expected(format!("{bare} bytes for {} weights", self.weights))
+                .help("copy the file again"));
+        }
+        let pad = if file.len() >= padded { Pad::Zero } else { Pad::None };
+        let is_odd = padded > bare;
+        if is_odd && pad == Pad::Zero {
+            let padding = file.bytes(bare, WEIGHT_BYTES)?;
+            if padding != [0, 0] {
+                let error = Error::corrupt("the padding after an odd number of weights is not zero")
+                    .offset(bare)
+                    .found(format!("{padding:02x?}"))
+                    .expected("[00, 00]");
+                rules.mend("padding", "it is read as zero", error)?;
+            }
+        }
+        let rest = file.len().saturating_sub(end(pad));
+        if rest > 0 {
+            let error = Error::corrupt("there are bytes after the weights")
+                .offset(end(pad))
+                .found(format!("{rest} more bytes"))
+                .expected("the end of the file");
+            rules.mend("end of the file", &format!("the last {rest} bytes are ignored"), error)?;
+        }
+        Ok(is_odd.then_some(pad))
+    }
+}
+
+/// The magic number of a file in the wrong byte order.
+pub(super) fn swapped_magic() -> [u8; MAGIC.len()] {
+    let mut magic = MAGIC;
+    magic.reverse();
+    magic
+}
+
+fn check_magic(magic: &[u8]) -> Result<()> {
+    if magic == MAGIC {
+        return Ok(());
+    }
+    let found = format!("\"{}\"", magic.escape_ascii());
+    let error = if magic == swapped_magic() {
+        Error::unsupported("the file is in big-endian byte order, but CNN2 is little-endian").help(
+            "reverse the four bytes of every number in the header and the table, and the two bytes of every weight",
+        )
+    } else {
+        Error::corrupt("not a CNN2 file")
+    };
+    Err(error.field("magic").offset(0).found(found).expected("\"CNN2\""))
+}
+
+fn read_version(file: &File) -> Result<Version> {
+    let [number] = numbers(file, 4).map_err(|error| error.field("version"))?;
+    Version::from_number(number).ok_or_else(|| {
+        let is_swapped = Version::from_number(number.swap_bytes()).is_some();
+        let found = if is_swapped { format!("{number:#010x}") } else { number.to_string() };
+        Error::unsupported("unknown version of the CNN2 format")
+            .field("version")
+            .offset(4)
+            .found(found)
+            .expected("1 or 2, little-endian")
+    })
+}
+
+fn read_mip(file: &File) -> Result<u32> {
+    let [level] = numbers(file, 16).map_err(|error| error.field("mip_level"))?;
+    format::mip(level).ok_or_else(|| {
+        Error::corrupt("the mip level does not exist")
+            .field("mip_level")
+            .offset(16)
+            .found(level.to_string())
+            .expected("0 to 3")
+    })
+}
+
+/// Reads consecutive little-endian u32.
+pub(super) fn numbers<const N: usize>(file: &File, offset: u64) -> Result<[u32; N]> {
+    let mut bytes = [[0; 4]; N];
+    file.read_at(offset, bytes.as_flattened_mut())?;
+    Ok(bytes.map(u32::from_le_bytes))
+}

@@ -1,0 +1,275 @@
+//! Reads the chain of a Keras 2 SavedModel from `keras_metadata.pb`: the classes and configurations of layers, as JSON.
+
+use super::chain::{Chain, Context, Dims, NoChain, Step, Window};
+use super::functions::decimal;
+use super::objects::Objects;
+use crate::proto::SavedMetadata;
+use crate::wire::{self, Nested};
+use ckpt_api::{Activation, Attribute, Limits, Op, Result};
+use prost::Message;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+const FIELDS: &[Nested] = &[Nested(1, &[])];
+
+/// Returns the chain, or why there is none.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Limit`].
+pub(super) fn chain(
+    bytes: &[u8],
+    objects: &Objects,
+    context: &Context,
+    limits: &Limits,
+) -> Result<Result<Chain, NoChain>> {
+    wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field("keras_metadata.pb"))?;
+    Ok(read(bytes, objects, context))
+}
+
+fn read(bytes: &[u8], objects: &Objects, context: &Context) -> Result<Chain, NoChain> {
+    let metadata = SavedMetadata::decode(bytes)
+        .map_err(|error| NoChain(format!("keras_metadata.pb cannot be parsed ({error})")))?;
+    let root = metadata.nodes.iter().find(|node| node.node_path == "root");
+    let root = root.ok_or_else(|| NoChain("keras_metadata.pb contains no model".into()))?;
+    let root = parse(&root.metadata)?;
+    let named = named_objects(&metadata, objects);
+    let mut input = None;
+    let mut steps = Vec::new();
+    let mut open: Vec<&Value> = model_layers(&root)?;
+    open.reverse();
+    while let Some(layer) = open.pop() {
+        match layer["class_name"].as_str().unwrap_or_default() {
+            "Sequential" | "Functional" | "Model" => open.extend(model_layers(layer)?.into_iter().rev()),
+            "InputLayer" if steps.is_empty() => {
+                input = input.or_else(|| dims(&layer["config"]["batch_input_shape"]))
+            }
+            "InputLayer" => {}
+            class => {
+                if steps.is_empty() {
+                    input = input.or_else(|| dims(&layer["config"]["batch_input_shape"]));
+                }
+                steps.extend(layer_steps(class, &layer["config"], &named, objects)?);
+            }
+        }
+    }
+    let name = root["config"]["name"].as_str().unwrap_or_default();
+    Chain::build(name, input, steps, context)
+}
+
+/// Limit on the length of a configuration, far above those of models. Parsed JSON takes many times its length in memory.
+const MAX_JSON_BYTES: usize = 16 << 20;
+
+fn parse(json: &str) -> Result<Value, NoChain> {
+    if json.len() > MAX_JSON_BYTES {
+        return Err(NoChain(format!(
+            "keras_metadata.pb contains JSON of {} bytes, which is more than {MAX_JSON_BYTES}",
+            json.len()
+        )));
+    }
+    serde_json::from_str(json)
+        .map_err(|error| NoChain(format!("keras_metadata.pb contains invalid JSON ({error})")))
+}
+
+/// Returns objects by the names of their layers; `None` for a name that two layers share.
+fn named_objects(metadata: &SavedMetadata, objects: &Objects) -> HashMap<String, Option<usize>> {
+    let mut named = HashMap::new();
+    for node in &metadata.nodes {
+        let mut steps = node.node_path.split('.');
+        let start = (steps.next() == Some("root")).then_some(0);
+        let Some(id) = steps.fold(start, |id, name| objects.child(id?, name)) else { continue };
+        let json = parse(&node.metadata).unwrap_or_default();
+        let Some(name) = json["config"]["name"].as_str().or(json["name"].as_str()) else { continue };
+        let known = named.entry(name.to_owned()).or_insert(Some(id));
+        if *known != Some(id) {
+            *known = None;
+        }
+    }
+    named
+}
+
+/// Returns the layers of a model in the order in which they run.
+fn model_layers(model: &Value) -> Result<Vec<&Value>, NoChain> {
+    let layers = model["config"]["layers"].as_array().ok_or_else(|| {
+        NoChain("keras_metadata.pb does not list the model's layers (a subclassed model)".into())
+    })?;
+    if model["class_name"] == "Sequential" {
+        return Ok(layers.iter().collect());
+    }
+    let by_name: HashMap<&str, &Value> = layers
+        .iter()
+        .filter_map(|layer| Some((layer["name"].as_str().or(layer["config"]["name"].as_str())?, layer)))
+        .collect();
+    let branches = || NoChain("the model's layers branch".into());
+    let mut name = single(&model["config"]["output_layers"]).ok_or_else(branches)?;
+    let mut chain = Vec::new();
+    let mut seen = HashSet::new();
+    loop {
+        let layer = by_name.get(name).filter(|_| seen.insert(name)).ok_or_else(branches)?;
+        chain.push(*layer);
+        match &layer["inbound_nodes"] {
+            Value::Array(nodes) if nodes.is_empty() => break,
+            Value::Array(nodes) if nodes.len() == 1 => name = single(&nodes[0]).ok_or_else(branches)?,
+            _ => return Err(branches()),
+        }
+    }
+    if chain.len() != layers.len() {
+        return Err(branches());
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+/// Returns the name in `[[name, 0, 0, …]]` or `[name, 0, 0]`.
+fn single(value: &Value) -> Option<&str> {
+    let list = value.as_array()?;
+    match list.first()? {
+        Value::String(name) => Some(name),
+        Value::Array(only) if list.len() == 1 => {
+            let keywords =
+                only.get(3).is_none_or(|keywords| keywords.as_object().is_some_and(|map| map.is_empty()));
+            only.first()?.as_str().filter(|_| keywords)
+        }
+        _ => None,
+    }
+}
+
+/// Parses a shape: a list, or `{"class_name": "__tuple__", "items": list}`.
+fn dims(value: &Value) -> Option<Dims> {
+    let items = value.as_array().or_else(|| value["items"].as_array())?;
+    Some(items.iter().map(Value::as_u64).collect())
+}
+
+fn layer_steps(
+    class: &str,
+    config: &Value,
+    named: &HashMap<String, Option<usize>>,
+    objects: &Objects,
+) -> Result<Vec<Step>, NoChain> {
+    let name = config["name"].as_str().unwrap_or_default();
+    let key = |variable: &str| {
+        let id = named.get(name).copied().flatten().and_then(|id| objects.child(id, variable));
+        let value = id.and_then(|id| objects.variable(id));
+        value
+            .map(|value| value.key.clone())
+            .ok_or_else(|| NoChain(format!("layer '{name}' has no variable '{variable}'")))
+    };
+    let bias = || if config["use_bias"] == false { Ok(None) } else { key("bias").map(Some) };
+    let layer = Some(name.to_owned());
+    let unsupported =
+        |what: &str| NoChain(format!("layer '{name}' ({class}) has {what}, which is not supported"));
+    if !matches!(config["data_format"].as_str(), None | Some("channels_last")) {
+        return Err(unsupported("its channels first"));
+    }
+    let mut steps = Vec::new();
+    match class {
+        "Dense" => steps.push(Step::Dense {
+            name: layer,
+            weight: key("kernel")?,
+            bias: bias()?,
+            is_transposed: false,
+        }),
+        "Conv2D" => {
+            let window = window(config).ok_or_else(|| unsupported("other strides or padding"))?;
+            steps.push(Step::Conv { name: layer, weight: key("kernel")?, bias: bias()?, window });
+        }
+        "MaxPooling2D" | "AveragePooling2D" => {
+            let op = if class == "MaxPooling2D" { Op::MaxPool } else { Op::AveragePool };
+            let window = window(config).ok_or_else(|| unsupported("other strides or padding"))?;
+            let kernel = pair(&config["pool_size"]).ok_or_else(|| unsupported("no pool size"))?;
+            steps.push(Step::Pool { op, kernel, window });
+        }
+        "GlobalAveragePooling2D" => {
+            steps.push(Step::GlobalAveragePool { keep_dims: config["keepdims"] == true })
+        }
+        "Flatten" => steps.push(Step::Flatten(None)),
+        "BatchNormalization" => steps
+            .push(normalization(layer, config, key).ok_or_else(|| unsupported("no scale, center or axis"))?),
+        "Dropout"
+        | "SpatialDropout2D"
+        | "AlphaDropout"
+        | "GaussianDropout"
+        | "GaussianNoise"
+        | "ActivityRegularization" => {}
+        "Activation" | "ReLU" | "LeakyReLU" | "ELU" | "Softmax" => {}
+        _ => return Err(NoChain(format!("layer '{name}' is of class {class}, which is not supported"))),
+    }
+    steps.extend(activation(class, config).ok_or_else(|| {
+        NoChain(format!("the activation of layer '{name}' is not supported: {}", config["activation"]))
+    })?);
+    Ok(steps)
+}
+
+fn normalization(
+    name: Option<String>,
+    config: &Value,
+    key: impl Fn(&str) -> Result<String, NoChain>,
+) -> Option<Step> {
+    const ROLES: [(&str, &str); 4] =
+        [("scale", "gamma"), ("bias", "beta"), ("mean", "moving_mean"), ("variance", "moving_variance")];
+    let axis = match &config["axis"] {
+        Value::Array(axes) if axes.len() == 1 => axes[0].as_u64(),
+        axis => axis.as_u64(),
+    };
+    let parameters = ROLES.iter().map(|(role, variable)| Some((*role, key(variable).ok()?)));
+    Some(Step::Normalize {
+        name,
+        parameters: parameters.collect::<Option<_>>()?,
+        epsilon: config["epsilon"].as_f64()?,
+        axis: Some(usize::try_from(axis?).ok()?),
+    })
+}
+
+/// Returns the activation that a layer is or has, or `None` for an unknown one.
+fn activation(class: &str, config: &Value) -> Option<Option<Step>> {
+    let zero = |value: &Value| value.is_null() || value.as_f64() == Some(0.0);
+    let alpha = |op| {
+        let alpha = config["alpha"].as_f64().or_else(|| config["alpha"]["value"].as_f64())?;
+        // A float32 written as a double: 0.20000000298023224 is 0.2.
+        let single = alpha.to_string().parse::<f32>().ok().filter(|single| f64::from(*single) == alpha);
+        let alpha = single.map_or(alpha, decimal);
+        Some(Some(Step::Apply(op, vec![("alpha", Attribute::Float(alpha))])))
+    };
+    match class {
+        "ReLU"
+            if config["max_value"].is_null()
+                && zero(&config["negative_slope"])
+                && zero(&config["threshold"]) =>
+        {
+            Some(Some(Step::Apply(Op::Relu, Vec::new())))
+        }
+        "ReLU" => None,
+        "LeakyReLU" => alpha(Op::LeakyRelu),
+        "ELU" => alpha(Op::Elu),
+        "Softmax" => (config["axis"] == -1).then(|| Step::activation(Activation::Softmax)),
+        _ => match &config["activation"] {
+            Value::Null => Some(None),
+            Value::String(name) => Activation::from_name(name).ok().map(Step::activation),
+            _ => None,
+        },
+    }
+}
+
+/// Reads strides, dilations and padding; returns `None` for unsupported ones.
+fn window(config: &Value) -> Option<Window> {
+    let is_same = match config["padding"].as_str() {
+        Some("same") => true,
+        Some("valid") => false,
+        _ => return None,
+    };
+    let dilations = match &config["dilation_rate"] {
+        Value::Null => [1, 1],
+        rate => pair(rate)?,
+    };
+    Some(Window { strides: pair(&config["strides"])?, dilations, is_same })
+}
+
+/// Reads a number of rows and columns, or one number for both.
+fn pair(value: &Value) -> Option<[u64; 2]> {
+    if let Some(both) = value.as_u64() {
+        return Some([both, both]);
+    }
+    match dims(value)?[..] {
+        [Some(rows), Some(columns)] => Some([rows, columns]),
+        _ => None,
+    }
+}

@@ -1,0 +1,88 @@
+//! Namings that look at each tensor alone: its original key (`names=stored`) or its name (`names=plain`).
+
+use crate::format::OBJECT_GRAPH;
+use crate::naming::{Assignment, ExtraEntry, Naming};
+use crate::{key_text, object_graph};
+use ckpt_api::{Checkpoint, DType, Loss, LossKind, Shape, Tensor};
+use serde_json::Value;
+use std::collections::HashSet;
+
+/// Stores each tensor under its name, without an object graph.
+pub(crate) fn plain(checkpoint: &Checkpoint) -> Naming {
+    let mut naming = Naming::default();
+    for tensor in &checkpoint.tensors {
+        let key = key(tensor);
+        if key == OBJECT_GRAPH.as_bytes() {
+            let detail = "it maps objects to keys, and names=plain changes the keys";
+            naming.losses.push(Loss::new(LossKind::BookkeepingDropped, &tensor.name, detail));
+            naming.tensors.push(None);
+        } else {
+            naming.tensors.push(Some(assign(tensor, unescaped(tensor, &tensor.name))));
+        }
+    }
+    naming
+}
+
+/// Stores each tensor under the key that it was read with, or under its name if it was renamed since. The object graph keeps
+/// the values whose tensors keep their keys.
+pub(crate) fn stored(checkpoint: &Checkpoint) -> Naming {
+    let keys: Vec<Vec<u8>> = checkpoint.tensors.iter().map(key).collect();
+    let mut naming = Naming::default();
+    let pairs = checkpoint.tensors.iter().zip(&keys);
+    naming.tensors = pairs.map(|(tensor, key)| Some(assign(tensor, key.clone()))).collect();
+    keep_object_graph(checkpoint, &keys, &mut naming);
+    naming
+}
+
+fn assign(tensor: &Tensor, key: Vec<u8>) -> Assignment {
+    Assignment { key, order: (0..tensor.shape.rank()).collect() }
+}
+
+/// Returns the key that the tensor was read with if it still has the name that it was given then, or else its name.
+fn key(tensor: &Tensor) -> Vec<u8> {
+    let text = |field| tensor.metadata.text("tf2", field);
+    match (text("key"), text("name")) {
+        (Some(key), Some(name)) if name == tensor.name => unescaped(tensor, key),
+        _ => unescaped(tensor, &tensor.name),
+    }
+}
+
+/// Returns the bytes of a key or name. The metadata records whether it is an escaped key.
+fn unescaped(tensor: &Tensor, text: &str) -> Vec<u8> {
+    let was_escaped = tensor.metadata.text("tf2", "escaped") == Some(text);
+    let bytes = if was_escaped { key_text::unescape(text) } else { None };
+    bytes.unwrap_or_else(|| text.as_bytes().to_vec())
+}
+
+/// Adds the recorded object graph, without the values whose tensors were renamed or removed.
+fn keep_object_graph(checkpoint: &Checkpoint, keys: &[Vec<u8>], naming: &mut Naming) {
+    let bytes = object_graph::recorded(checkpoint);
+    let unknown = checkpoint.metadata.value("tf2", "unknown_keys").and_then(Value::as_array);
+    let unknown = unknown.into_iter().flatten().filter_map(Value::as_str).map(str::as_bytes);
+    let known: HashSet<&[u8]> = keys.iter().map(Vec::as_slice).chain(unknown).collect();
+    let pruned = bytes.and_then(|bytes| object_graph::prune(&bytes, |key| known.contains(key)));
+    let Some(pruned) = pruned else { return };
+    let position = keys.iter().position(|key| key == OBJECT_GRAPH.as_bytes());
+    if pruned.dropped > 0 {
+        let name = position.and_then(|at| checkpoint.tensors.get(at)).map_or(OBJECT_GRAPH, |t| &t.name);
+        let detail = format!(
+            "it no longer names {} of its {} values, whose tensors were renamed or removed",
+            pruned.dropped,
+            pruned.dropped + pruned.kept
+        );
+        naming.losses.push(Loss::new(LossKind::BookkeepingDropped, name, detail));
+        if let Some(assignment) = position.and_then(|at| naming.tensors.get_mut(at)) {
+            *assignment = None;
+        }
+    } else if position.is_some() {
+        return;
+    }
+    if pruned.kept > 0 || pruned.dropped == 0 {
+        naming.extra.push(ExtraEntry {
+            key: OBJECT_GRAPH.as_bytes().to_vec(),
+            dtype: DType::String,
+            shape: Shape::scalar(),
+            value: pruned.bytes,
+        });
+    }
+}

@@ -1,0 +1,85 @@
+//! Each case in `CKPT_CASES` is written again byte for byte.
+
+use crate::common::Files;
+use ckpt_api::{Codec, Input, conformance};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Cases that cannot be written byte for byte, each with the reason.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("odd_shared_data", "tensors that share bytes are written separately"),
+    ("swift_minigo", "the case has no data file"),
+    ("swift_resnet", "the case has no data file"),
+    ("swift_style", "the case has no data file"),
+    ("swift_transformer", "the case has no data file"),
+];
+
+#[test]
+fn every_case_is_written_again_byte_for_byte() {
+    let Some(cases) = cases() else { return };
+    let (mut same, mut default) = (0, 0);
+    for (name, directory, expected) in cases {
+        if DIFFERENT.iter().any(|(different, _)| *different == name) {
+            continue;
+        }
+        let prefix = expected["prefix"].as_str().unwrap();
+        let input = Input::open(directory.join(prefix)).unwrap();
+        let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &input, &[]).unwrap();
+        let written = conformance::write(&ckpt_tf2::Tf2, &contents.checkpoint, &values, prefix, &[]).unwrap();
+        compare(&name, &written, &files(&directory, prefix));
+        let placed = ckpt_tf2::Tf2.place(&contents.checkpoint, prefix, &Default::default()).unwrap();
+        assert_eq!(placed.losses, [], "{name}");
+        same += 1;
+        if expected["index"]["same_bytes_from_default_writer"] == true && expected["kind"] == "valid" {
+            let metadata = &contents.checkpoint.metadata;
+            assert!(metadata.value("tf2", "index").is_none(), "{name}: the index is recorded");
+            assert!(
+                metadata.value("tf2", "layout").is_none() || name == "shards2",
+                "{name}: the layout is recorded: {:?}",
+                metadata.value("tf2", "layout")
+            );
+            default += 1;
+        }
+    }
+    assert_eq!((same, default), (43, 25));
+}
+
+fn compare(name: &str, written: &Files, expected: &Files) {
+    let names: (Vec<_>, Vec<_>) = (written.keys().collect(), expected.keys().collect());
+    assert_eq!(names.0, names.1, "{name}");
+    for (file, bytes) in written {
+        let at = bytes.iter().zip(&expected[file]).position(|(a, b)| a != b);
+        assert!(
+            *bytes == expected[file],
+            "{name}: {file} differs at {at:?}, {} bytes instead of {}",
+            bytes.len(),
+            expected[file].len()
+        );
+    }
+}
+
+/// The files of one checkpoint, by their names relative to `directory`.
+fn files(directory: &Path, prefix: &str) -> Files {
+    let path = directory.join(prefix);
+    let (parent, stem) = (path.parent().unwrap(), path.file_name().unwrap().to_string_lossy().into_owned());
+    let mut files = Files::new();
+    for entry in std::fs::read_dir(parent).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(rest) = name.strip_prefix(&stem)
+            && (rest == ".index" || rest.starts_with(".data-"))
+        {
+            files.insert(format!("{prefix}{rest}"), std::fs::read(entry.path()).unwrap());
+        }
+    }
+    files
+}
+
+fn cases() -> Option<Vec<(String, PathBuf, Value)>> {
+    Some(
+        crate::common::cases()?
+            .into_iter()
+            .filter(|(_, _, e)| matches!(e["kind"].as_str(), Some("valid" | "odd")))
+            .collect(),
+    )
+}
