@@ -1,5 +1,7 @@
 //! The library as a program uses it: open, read, convert, write from memory.
 
+#![cfg(all(feature = "npz", feature = "safetensors"))]
+
 #[path = "toy/mod.rs"]
 mod toy;
 
@@ -198,7 +200,6 @@ impl View for Borrowed<'_> {
     }
 }
 
-#[cfg(feature = "safetensors")]
 #[test]
 fn graph_axes_metadata_and_views_are_written_where_the_format_holds_them() {
     let memory = MemoryStore::new();
@@ -220,7 +221,6 @@ fn graph_axes_metadata_and_views_are_written_where_the_format_holds_them() {
     assert_eq!(source.checkpoint().metadata.text("mine", "key"), Some("value"));
 }
 
-#[cfg(all(feature = "safetensors", feature = "npz"))]
 #[test]
 fn a_conversion_within_memory_is_one_call() {
     let memory = MemoryStore::new();
@@ -236,7 +236,6 @@ fn a_conversion_within_memory_is_one_call() {
     assert!(ckpt::convert(memory.at("b.safetensors"), memory.at("b.safetensors")).is_err());
 }
 
-#[cfg(feature = "safetensors")]
 #[test]
 fn rows_do_not_read_the_rest_of_the_file() {
     let memory = MemoryStore::new();
