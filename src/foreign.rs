@@ -17,7 +17,7 @@ pub(crate) fn advice(input: &Input) -> Result<String> {
     }
     Ok(match input.head::<262>()? {
         Some(head) if head.ends_with(b"ustar") => "it is a tar archive: unpack it first".to_owned(),
-        _ => format!("if you know what it is, {name_it}; other formats come with {}", Setting::MoreFormats),
+        _ => format!("if you know what it is, {name_it}; for another format, use {}", Setting::MoreFormats),
     })
 }
 

@@ -106,7 +106,7 @@ impl Registry {
             Some(codec) if able(codec.info()) => Ok(Arc::clone(codec)),
             Some(_) => Err(Error::unsupported(format!("format '{id}' {lack}")).help(nearest(id, known))),
             None => Err(Error::usage("unknown format").found(format!("'{id}'")).help(format!(
-                "{}; other formats come with {}",
+                "{}; for another format, use {}",
                 nearest(id, known),
                 Setting::MoreFormats
             ))),

@@ -57,7 +57,7 @@ impl Vocabulary for Flags {
             Setting::ReceiptRoot => "--root".to_owned(),
             Setting::TensorNames => "`ckpt inspect`".to_owned(),
             Setting::InverseTable => "ckpt map invert --of CHECKPOINT".to_owned(),
-            Setting::MoreFormats => "a program with more codecs (ckpt::cli::run)".to_owned(),
+            Setting::MoreFormats => "a program that has its codec (see ckpt::cli::run)".to_owned(),
             Setting::Feature(name) => format!("cargo install ckpt --features {name}"),
             other => ckpt_api::LibraryWords.name(other),
         }
