@@ -35,7 +35,7 @@ pub struct Checked {
 /// # let (out, receipt) = (directory.path().join("digits.safetensors"), directory.path().join("receipt.json"));
 /// let registry = ckpt::Registry::builtin();
 /// let source = ckpt::Source::open(&registry, "examples/data/digits", &Default::default())?;
-/// let conversion = ckpt::Conversion { receipt: Some(receipt.clone()), ..Default::default() };
+/// let conversion = ckpt::Conversion::new().receipt(&receipt);
 /// conversion.plan(&registry, &source, &out)?.execute(&Default::default(), &|_bytes| ())?;
 /// let text = std::fs::read_to_string(receipt).unwrap();
 /// assert_eq!(ckpt::receipt::check(&text, std::path::Path::new("."))?.files, 4);
