@@ -128,10 +128,7 @@ fn open(path: &Path) -> Source {
 }
 
 fn to(format: &str) -> Conversion {
-    let mut conversion = Conversion::default();
-    conversion.to = Some(format.to_owned());
-    conversion.overwrite = true;
-    conversion
+    Conversion::new().to(format).overwrite(true)
 }
 
 fn run(conversion: &Conversion, input: &Path, output: &Path) {
@@ -140,7 +137,7 @@ fn run(conversion: &Conversion, input: &Path, output: &Path) {
 }
 
 fn numbers_of(path: &Path, name: &str) -> Vec<f32> {
-    let bytes = open(path).value(name).unwrap();
+    let bytes = open(path).tensor(name).unwrap().bytes().unwrap();
     bytes.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number)).collect()
 }
 

@@ -17,13 +17,13 @@ fn registry() -> Registry {
 
 fn open(bytes: &[u8]) -> Source {
     let input = Input::memory("m.toy", BTreeMap::from([("m.toy".to_owned(), bytes.to_vec())]));
-    Source::read(&registry(), input, &OpenOptions::default()).unwrap()
+    Source::open(&registry(), input, &OpenOptions::default()).unwrap()
 }
 
 fn convert(source: Source, to: &str, output: &Path, resources: Resources) {
-    let conversion = Conversion { to: Some(to.to_owned()), resources, verify: true, ..Conversion::default() };
+    let conversion = Conversion::new().to(to).resources(resources).verify(true);
     let planned = conversion.plan(&registry(), &source, output).unwrap();
-    planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    planned.execute(&Execution::new().sync(false), &|_| ()).unwrap();
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn a_codec_cannot_take_the_id_of_another() {
 fn values_are_row_major_whatever_order_they_are_stored_in() {
     let source = open(&toy::file(&[("a", &[2, 3])]));
     let numbers: Vec<u8> = (0..6).flat_map(|k| (k as f32).to_le_bytes()).collect();
-    assert_eq!(source.value("a").unwrap(), numbers);
-    let error = source.value("b").unwrap_err().to_string();
+    assert_eq!(source.tensor("a").unwrap().bytes().unwrap(), numbers);
+    let error = source.tensor("b").unwrap_err().to_string();
     assert!(error.contains("known: a"), "{error}");
 }
 
@@ -79,7 +79,7 @@ fn every_budget_and_thread_count_gives_the_same_bytes() {
             open(&original),
             "safetensors",
             &output,
-            Resources { max_memory, threads, item_size: threads as u64 * 100 },
+            Resources::new().max_memory(max_memory).threads(threads).item_size(threads as u64 * 100),
         );
         results.push(std::fs::read(output).unwrap());
     }

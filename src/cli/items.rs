@@ -3,6 +3,7 @@
 use super::Report;
 use super::common::{Bounds, read_text};
 use super::convert::{execution, finished, with_bar};
+use super::flags::Flags;
 use super::plan::size;
 use crate::convert::{Commit, ItemReceipt, Planned};
 use crate::plan::Plan;
@@ -14,6 +15,7 @@ use clap::Args;
 use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What both commands take.
@@ -118,7 +120,8 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
         return Ok(String::new().into());
     }
     let known = ItemReceipt::load_all(receipts, &planned.plan().sha256()?, &limits)?;
-    let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources };
+    let vocabulary = Arc::new(Flags::One);
+    let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };
     let summary = planned.commit(&known, &options, &execution(!shared.no_sync))?;
     finished(planned.plan(), &summary, started, shared.quiet, json)
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] where the tensors differ.
 pub(super) fn check_equal(
-    files: &Files,
+    files: &Files<'_>,
     comparison: &Comparison,
     budget: Budget,
     canceled: &AtomicBool,
@@ -26,7 +26,13 @@ pub(super) fn check_equal(
         .help("leave one of them out with 'ignore', or give each its own name"))
 }
 
-fn are_equal(files: &Files, a: &Stored, b: &Stored, budget: Budget, canceled: &AtomicBool) -> Result<bool> {
+fn are_equal(
+    files: &Files<'_>,
+    a: &Stored,
+    b: &Stored,
+    budget: Budget,
+    canceled: &AtomicBool,
+) -> Result<bool> {
     let own = |stored: &Stored| canonical(&stored.tensor, &stored.placement);
     let (ea, mut eb) = (own(a), own(b));
     match axis_order(&a.tensor, &b.tensor) {
@@ -43,7 +49,7 @@ fn are_equal(files: &Files, a: &Stored, b: &Stored, budget: Budget, canceled: &A
 }
 
 fn stream<'a>(
-    files: &'a Files,
+    files: &'a Files<'a>,
     stored: &'a Stored,
     encoding: &Encoding,
     budget: Budget,

@@ -187,7 +187,7 @@ impl Plan {
     /// Checks what the executor relies on, for a plan may come from anybody: placements fit their tensors, routes are what
     /// they are compiled to, pieces lie in their tensors and extents.
     fn check(&self) -> Result<()> {
-        let wrong = |error: Error| unreadable("the plan contradicts itself").found(error.to_string());
+        let wrong = |error: Error| unreadable("the plan contradicts itself").found(error.quoted());
         self.contents.check(&Limits::default()).map_err(wrong)?;
         let placed = Placed { losses: self.losses.clone(), ..Placed::clone(&self.placed) };
         placed.check(&self.contents.checkpoint).map_err(wrong)?;

@@ -5,7 +5,7 @@ use super::parameters::{SourceParameters, StoredIntegers};
 use super::report::InputSummary;
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Result, Setting};
 use ckpt_forward::{Backend, DeviceInfo, Parameters, Program, Value, integer_graph};
 use serde::Serialize;
 
@@ -71,8 +71,10 @@ pub fn run(
 
 /// The error for a checkpoint without a graph. A codec notes why it found none.
 fn no_graph(source: &Source) -> Error {
-    let error = Error::usage("the checkpoint has no graph to run")
-        .help("describe the model in an architecture file and give it with --arch");
+    let error = Error::usage("the checkpoint has no graph to run").help(format!(
+        "describe the model in an architecture file and give it with {}",
+        Setting::Architecture
+    ));
     match &source.contents().notes[..] {
         [] => error,
         notes => error.found(notes.join("; ")),

@@ -88,7 +88,7 @@ fn opened(checkpoint: &Checkpoint, values: &[Vec<u8>]) -> Source {
     let codec = registry.writer("safetensors").unwrap();
     let files = conformance::write(&*codec, checkpoint, values, "net.safetensors", &[]).unwrap();
     let input = Input::memory("net.safetensors", files);
-    Source::read(&registry, input, &OpenOptions::default()).unwrap()
+    Source::open(&registry, input, &OpenOptions::default()).unwrap()
 }
 
 pub fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {

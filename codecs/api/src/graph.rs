@@ -1,6 +1,6 @@
 //! What a model computes: nodes in order, ONNX operators where they exist.
 
-use crate::{Activation, Error, Result};
+use crate::{Activation, Error, Result, Setting};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -362,13 +362,13 @@ impl Graph {
         if open.is_empty() {
             return Ok(());
         }
-        let example = vec!["relu"; open.len() - 1].join(",");
-        let comma = if example.is_empty() { "" } else { "," };
+        let example = [vec!["relu"; open.len() - 1], vec!["softmax"]].concat().join(",");
+        let (option, file) = (format!("activations={example}"), Setting::Architecture);
         Err(Error::usage("the source does not say which activations its layers have")
             .found(format!("none for {}", open.join(", ")))
             .help(format!(
-                "give one for each in this order, such as --set activations={example}{comma}softmax \
-                 (linear for none), or an architecture file with --arch"
+                "give one for each in this order, such as {} (linear for none), or an architecture file with {file}",
+                Setting::ReadOption(&option)
             )))
     }
 

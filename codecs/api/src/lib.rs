@@ -40,6 +40,7 @@ mod placed;
 mod placement;
 mod read_at;
 mod scattered;
+mod setting;
 mod store;
 mod tensor;
 mod tiles;
@@ -66,6 +67,7 @@ pub use placement::{
 };
 pub use read_at::{ReadAt, read_exact_at};
 pub use scattered::ScatteredChecksum;
+pub use setting::{LibraryWords, Setting, Vocabulary};
 pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use tiles::{AxisPart, Tile};

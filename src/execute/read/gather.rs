@@ -1,11 +1,12 @@
 //! Boxes of a tensor, read from wherever its stored extents hold them.
 
 use super::checks::Checks;
+use super::files::Handle;
 use super::opened::Opened;
 use super::stream::to_usize;
 use crate::layout::{Runs, Tiles, intersection, whole_box};
 use crate::transform::{Buffer, permute_into, strides};
-use ckpt_api::{Blocks, File, Placement, Region, Result, ScatteredChecksum, Shape};
+use ckpt_api::{Blocks, Placement, Region, Result, ScatteredChecksum, Shape};
 
 /// What boxes are read of.
 pub(super) struct Gather<'a> {
@@ -147,7 +148,7 @@ const LONGER: u64 = 8;
 
 /// An extent that is read.
 struct Part<'a> {
-    file: File,
+    file: Handle<'a>,
     /// Where it lies in its file.
     offset: u64,
     /// Where it begins and ends in the run of bytes that it is a part of.

@@ -4,14 +4,14 @@ use super::add::{Sum, add};
 use super::ahead::Ahead;
 use super::checks::{Checking, Checks, PartialSum, mismatch, verify_extent};
 use super::elementwise::apply_elementwise;
-use super::files::Files;
+use super::files::{Files, Handle};
 use super::gather::Gather;
 use super::opened::Opened;
 use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form, plan_number};
 use crate::resources::{ALL_TILES, Budget};
 use crate::transform::Buffer;
 use ckpt_api::{
-    Encoding, Error, Extent, File, Kind, Packing, Region, Result, Rounding, RunningChecksum, Scaling,
+    Encoding, Error, Extent, Kind, Packing, Region, Result, Rounding, RunningChecksum, Scaling,
     ScatteredChecksum,
 };
 use std::ops::Range;
@@ -86,7 +86,7 @@ pub(crate) struct Piece<'a> {
 
 impl<'a> TensorStream<'a> {
     /// A stream of all of the tensor.
-    pub(crate) fn whole(files: &'a Files, transfer: Transfer<'a>, budget: Budget) -> Result<Self> {
+    pub(crate) fn whole(files: &'a Files<'a>, transfer: Transfer<'a>, budget: Budget) -> Result<Self> {
         let part = transfer.everything();
         let checking = match transfer.source.window.is_some() {
             true => Checking::Before,
@@ -100,7 +100,7 @@ impl<'a> TensorStream<'a> {
     /// # Errors
     /// Those of reading what has to be verified before.
     pub(crate) fn new(
-        files: &'a Files,
+        files: &'a Files<'a>,
         transfer: Transfer<'a>,
         part: &Part,
         checking: Checking,
@@ -410,7 +410,7 @@ impl Check {
         }
     }
 
-    fn finish(self, number: u32, extent: &Extent, file: &File) -> Result<Option<PartialSum>> {
+    fn finish(self, number: u32, extent: &Extent, file: &Handle<'_>) -> Result<Option<PartialSum>> {
         match (self, &extent.checksum) {
             (Check::Whole(running), Some(expected)) => {
                 mismatch(file, extent, expected, running.finish()).map(|()| None)

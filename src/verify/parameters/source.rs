@@ -3,7 +3,7 @@
 use super::numbers::numbers;
 use super::storage::Storage;
 use crate::source::Source;
-use ckpt_api::{Error, Result, Rounding, Scaling, Tensor, TensorId};
+use ckpt_api::{Error, Result, Rounding, Scaling, Setting, Tensor, TensorId};
 use ckpt_forward::{Array, Parameters};
 use std::collections::HashMap;
 
@@ -48,18 +48,15 @@ impl Parameters for SourceParameters<'_> {
     }
 
     fn load(&self, name: &str) -> Result<Array> {
-        let (id, tensor) = self.source.checkpoint().tensor(name).ok_or_else(|| {
-            Error::usage("no such tensor").tensor(name).help(ckpt_api::nearest(name, self.names()))
-        })?;
-        let bytes = tensor.shape.elements().saturating_mul(8);
+        let tensor = self.source.tensor(name)?;
+        let bytes = tensor.shape().elements().saturating_mul(8);
         if bytes > self.memory {
             return Err(Error::limit("a tensor exceeds the memory of the forward pass")
                 .tensor(name)
                 .found(format!("{bytes} bytes, counted as binary64"))
                 .expected(format!("at most {}", self.memory))
-                .help("allow more with --max-memory"));
+                .help(format!("allow more with {}", Setting::ForwardMemory)));
         }
-        let dtype = self.source.canonical(id).dtype;
-        numbers(dtype, &self.source.value(name)?).map_err(|error| error.tensor(name))
+        numbers(tensor.dtype(), &tensor.bytes()?).map_err(|error| error.tensor(name))
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use lowering::{Info, Load, Lowered, Operand, show};
 pub(crate) use weight::integer_bits;
 
 use crate::value::Parameters;
-use ckpt_api::{Error, Node, Op, Result};
+use ckpt_api::{Error, Node, Op, Result, Setting};
 use lowering::Lowering;
 
 /// Infers the shapes of a node's outputs and lowers it to kernels. `inputs` are the node's; `None` for one that is left
@@ -54,8 +54,13 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::LayerNormalization => normalization::layer(lowering),
         Op::Softmax | Op::LogSoftmax => normalization::softmax(lowering),
         Op::StaticFeatures => normalization::static_features(lowering),
-        Op::Unspecified => Err(Error::usage("the source does not record the activation of this layer")
-            .help("state it with --set activations=…, or in an architecture file with --arch")),
+        Op::Unspecified => {
+            Err(Error::usage("the source does not record the activation of this layer").help(format!(
+                "state it with {}, or in an architecture file with {}",
+                Setting::ReadOption("activations=…"),
+                Setting::Architecture
+            )))
+        }
         _ => elementwise::unary(lowering),
     }
 }

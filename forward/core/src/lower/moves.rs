@@ -5,7 +5,7 @@ use super::lowering::{Info, Lowering, Operand, elements, misfit, show};
 use super::strides::{check_rank, merge_axes, row_major};
 use crate::Kernel;
 use crate::kernel::{Copy, Pad, View};
-use ckpt_api::{Attribute, Error, Result};
+use ckpt_api::{Attribute, Error, Result, Setting};
 
 /// Copies `shape` from one strided view to another.
 fn copy(
@@ -260,7 +260,11 @@ fn repeats_edge(lowering: &Lowering) -> Result<bool> {
         Some("edge") => true,
         Some("unspecified") => {
             return Err(Error::usage("the source does not record what lies beyond the border of the image")
-                .help("state it: --set border=zero or --set border=clamp"));
+                .help(format!(
+                    "state it: {} or {}",
+                    Setting::ReadOption("border=zero"),
+                    Setting::ReadOption("border=clamp")
+                )));
         }
         Some(other) => {
             return Err(Error::unsupported("this padding mode is not supported")

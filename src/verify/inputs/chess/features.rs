@@ -1,7 +1,7 @@
 //! The sparse inputs and output buckets of a chess network, computed from positions.
 
 use super::position::{KING, MAX_PIECES, Piece, Position};
-use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result};
+use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting};
 use std::collections::BTreeMap;
 
 /// Shape and row-major elements of an integer input.
@@ -64,7 +64,7 @@ fn not_chess(found: &str) -> Error {
     Error::unsupported("chess positions cannot be converted to this model's inputs")
         .found(found)
         .expected("sparse inputs stm and ntm of 768 features each, and optionally bucket")
-        .help("give the feature indices with --input")
+        .help(format!("give the feature indices with {}", Setting::Inputs("")))
 }
 
 /// Returns the features for both sides, in ascending order of squares as the side to move sees the board.
@@ -155,9 +155,10 @@ fn output_buckets(checkpoint: &Checkpoint, graph: &Graph) -> Result<usize> {
     let bucketed: Vec<&Node> = graph.nodes.iter().filter(|node| node.op == Op::BucketedGemm).collect();
     let other = || {
         Error::unsupported("the model does not record that the number of pieces selects the output bucket")
-            .help(
-                "state the kind of the output buckets in the architecture file, or give bucket with --input",
-            )
+            .help(format!(
+                "state the kind of the output buckets in the architecture file, or give bucket with {}",
+                Setting::Inputs("")
+            ))
     };
     let material = Attribute::Text("material_count".to_owned());
     if bucketed.is_empty() || bucketed.iter().any(|node| node.attributes.get("kind") != Some(&material)) {
