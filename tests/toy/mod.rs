@@ -34,6 +34,7 @@ fn encoding(rank: usize) -> Encoding {
         order: (0..rank).rev().collect(),
         packing: Packing::Bytes,
         scaling: None,
+        blocks: None,
         tiles: Vec::new(),
     }
 }

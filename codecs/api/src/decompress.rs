@@ -145,8 +145,14 @@ enum State {
     Unread,
     /// All bytes.
     Kept(Vec<u8>),
-    /// Decompressed up to this byte, what is skipped included.
-    Running { decoder: Decoder, at: u64 },
+    /// Decompressed in part.
+    Running(Box<Running>),
+}
+
+/// A decoder, and the byte up to which it decompressed, what is skipped included.
+struct Running {
+    decoder: Decoder,
+    at: u64,
 }
 
 impl fmt::Debug for Decompressed {
@@ -186,22 +192,23 @@ impl Decompressed {
             return Ok(());
         }
         // What fails in between is not gone on with.
-        let (mut decoder, mut at) = match std::mem::take(&mut *state) {
-            State::Running { decoder, at } if at <= first => (decoder, at),
-            _ => (self.start()?, 0),
+        let mut running = match std::mem::take(&mut *state) {
+            State::Running(running) if running.at <= first => running,
+            _ => Box::new(Running { decoder: self.start()?, at: 0 }),
         };
+        let Running { decoder, at } = &mut *running;
         let mut skipped = [0; SKIPPED];
-        while at < first {
-            let part = within(&mut skipped, first - at);
-            self.next(&mut decoder, part)?;
-            at += part.len() as u64;
+        while *at < first {
+            let part = within(&mut skipped, first - *at);
+            self.next(decoder, part)?;
+            *at += part.len() as u64;
         }
-        self.next(&mut decoder, out)?;
-        at += out.len() as u64;
-        if at == self.total {
-            self.end(&mut decoder)?;
+        self.next(decoder, out)?;
+        *at += out.len() as u64;
+        if *at == self.total {
+            self.end(decoder)?;
         }
-        *state = State::Running { decoder, at };
+        *state = State::Running(running);
         Ok(())
     }
 

@@ -17,6 +17,7 @@
 #![deny(missing_docs)]
 
 mod architecture;
+mod blocks;
 mod checkpoint;
 mod checksum;
 mod codec;
@@ -44,6 +45,7 @@ mod tensor;
 mod tiles;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
+pub use blocks::{Blocks, DecodeBlock};
 pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};

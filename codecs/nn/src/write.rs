@@ -452,6 +452,7 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
                     order: slot.order.clone(),
                     packing: Packing::Bytes,
                     scaling: None,
+                    blocks: None,
                     tiles: Vec::new(),
                 },
                 shape: (stated != own).then_some(stated),

@@ -107,6 +107,11 @@ impl<'a> TensorStream<'a> {
         budget: Budget,
     ) -> Result<Self> {
         let mut budget = budget.for_growth(transfer.sizes.growth);
+        if let Some(blocks) = &transfer.source.encoding.blocks {
+            // Whole blocks are decoded.
+            let block = to_usize(blocks.bytes())?;
+            budget.chunk = (budget.chunk / block * block).max(block);
+        }
         if transfer.steps.iter().any(changes_form) {
             budget.tile = budget.tile.min(LARGEST_CHANGED);
         }
@@ -299,7 +304,8 @@ impl<'a> TensorStream<'a> {
                     // The sum so far is whole units.
                     rounded = rounded.map(|scaling| Scaling { rounding: Rounding::Nearest, ..scaling });
                 }
-            } else {
+            } else if !matches!(step, Step::DecodeBlocks { .. }) {
+                // Blocks were decoded when the box was gathered.
                 let one = std::slice::from_ref(step);
                 let rounding = apply_elementwise(one, self.position, bytes, spare)?;
                 self.rounding = self.rounding.max(rounding);
@@ -420,6 +426,9 @@ impl Check {
 
 /// How many elements so many stored bytes hold; 0 for those that have a length each.
 fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
+    if let Some(blocks) = &encoding.blocks {
+        return bytes / blocks.bytes() * blocks.elements();
+    }
     match (encoding.packing, encoding.dtype.bytes(), encoding.dtype.bits()) {
         (Packing::Bits, _, Some(bits)) => bytes.saturating_mul(8) / u64::from(bits.max(1)),
         (_, Some(size), _) => bytes / size.max(1),
