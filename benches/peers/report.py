@@ -206,7 +206,8 @@ def headline(results: dict) -> str:
     python = [slower(row, {each["name"]: each for each in tables["python"]["rows"]})
               for row in tables.get("python", {"rows": []})["rows"] if "beside" in row]
     here = jobs["machine"]
-    beside = f" The same in Python takes {min(python):.1f} to {max(python):.0f} times as long as `ckpt`." if python else ""
+    beside = (f" In Python, {len(python)} such conversions take {min(python):.1f} to {max(python):.0f} times as long as `ckpt`."
+              if python else "")
     line = (f"Converting {size(jobs['gib'] * GIB)} takes {min(middles):.2f} to {max(middles):.1f} times as long as `cp`, with 2 "
             f"threads and at most {peak:.0f} MiB of memory ({here['processor']}, {here['processors']} processors; medians of "
             f"{tables['tf2']['rounds']} rounds for each of {len(rows)} conversions, single rounds {min(rounds):.2f} to "
