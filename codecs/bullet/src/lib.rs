@@ -36,11 +36,14 @@ use ckpt_api::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bullet;
 
+/// An efficiently updatable neural network (NNUE) of a chess engine.
+const NNUE: Network = Network::new("nnue");
+
 static INFO: FormatInfo = FormatInfo {
     id: ID,
     title: "bullet checkpoint or network",
     extensions: &["bin", "nnue"],
-    reads: &[Network::Nnue],
+    reads: &[NNUE],
     writes: Network::ALL,
     dtypes: &[DType::F32, DType::I8, DType::I16, DType::I32],
     ops: &[
