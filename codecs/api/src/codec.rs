@@ -1,7 +1,8 @@
 //! The trait that a format implements.
 
 use crate::{
-    Block, Checkpoint, Contents, DType, Input, Limits, Op, OptionSpec, Options, Placed, Result, Written,
+    Block, Checkpoint, Contents, DType, Input, Limits, Op, OpSpec, OptionSpec, Options, Placed, Result,
+    Written,
 };
 use serde::Serialize;
 
@@ -43,6 +44,12 @@ pub trait Codec: Send + Sync {
     fn seal(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
         let _ = (placed, written);
         Ok(Vec::new())
+    }
+
+    /// Returns the definitions of the operators beyond ONNX's that the format's graphs use. With them, the engine runs and
+    /// verifies such graphs, of this format and of any that carries the graph along.
+    fn ops(&self) -> &'static [OpSpec] {
+        &[]
     }
 }
 

@@ -9,6 +9,7 @@
 mod format;
 mod graph;
 mod net;
+mod ops;
 mod preset;
 mod profile;
 mod read;
@@ -19,7 +20,7 @@ mod write;
 use crate::format::{Content, ID, Padding, RecordForm};
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op,
-    OptionKind, OptionSpec, Options, Placed, Result, Side,
+    OpSpec, OptionKind, OptionSpec, Options, Placed, Result, Side,
 };
 
 /// The codec for bullet's files.
@@ -47,8 +48,8 @@ static INFO: FormatInfo = FormatInfo {
     writes: Network::ALL,
     dtypes: &[DType::F32, DType::I8, DType::I16, DType::I32],
     ops: &[
-        Op::FeatureTransformer,
-        Op::BucketedGemm,
+        Op::custom(ops::FEATURE_TRANSFORMER),
+        Op::custom(ops::BUCKETED_GEMM),
         Op::Gemm,
         Op::Clip,
         Op::Relu,
@@ -151,5 +152,9 @@ impl Codec for Bullet {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
         write::place(checkpoint, name, options)
+    }
+
+    fn ops(&self) -> &'static [OpSpec] {
+        &ops::SPECS
     }
 }
