@@ -1,7 +1,7 @@
 //! An opened checkpoint: what it holds, and its values.
 
 use crate::execute::{Files, TensorStream};
-use crate::layout::{TargetLayout, compile};
+use crate::layout::{TargetLayout, canonical, compile};
 #[cfg(feature = "forward")]
 use crate::map::renamed;
 #[cfg(feature = "forward")]
@@ -178,14 +178,9 @@ impl Source {
         Ok(Source { contents: Arc::new(contents), ..self.clone() })
     }
 
-    /// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes.
+    /// How values are handed out.
     pub(crate) fn canonical(&self, id: TensorId) -> Encoding {
-        let mut encoding = Encoding::row_major(&self.contents.checkpoint.tensors[id.0]);
-        let stored = &self.contents.placements[id.0].encoding;
-        if stored.scaling.is_none() {
-            encoding.dtype = stored.dtype;
-        }
-        encoding
+        canonical(&self.contents.checkpoint.tensors[id.0], &self.contents.placements[id.0])
     }
 
     /// A tensor's bytes in the given encoding.

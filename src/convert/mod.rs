@@ -27,7 +27,11 @@ use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
 use crate::source::Source;
-use ckpt_api::{ArchitectureFile, Codec, DType, FormatInfo, Limits, LossKind, Options, Placed, Result, Side};
+use ckpt_api::{
+    ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Limits, LossKind, Options, Placed,
+    Placement, Result, Side,
+};
+use std::borrow::Cow;
 
 /// What to convert to, and how.
 ///
@@ -57,9 +61,9 @@ pub struct Conversion {
     pub mapping: Option<Mapping>,
     /// What happens to the axes of tensors, by their names after mapping.
     pub transforms: Vec<Transform>,
-    /// Patterns of the tensors to keep; all where it is empty.
+    /// [Patterns](crate::pattern) of the tensors to keep; empty for all tensors.
     pub include: Vec<String>,
-    /// Patterns of tensors to leave out.
+    /// [Patterns](crate::pattern) of the tensors to leave out.
     pub exclude: Vec<String>,
     /// What floating-point weights become.
     pub dtype: Option<DType>,
@@ -160,7 +164,7 @@ impl Conversion {
         let info = codec.info();
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
             .with_architecture(self.architecture_of(info));
-        codec.place(&mapped.contents.checkpoint, name, &options).map_err(|error| {
+        codec.place(&with_blocks(&mapped.contents), name, &options).map_err(|error| {
             // The codec cannot know that it was the selection that took the layers.
             match mapped.losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
                 Some(loss) => error.found(format!("no layers: {}", loss.detail)),
@@ -199,6 +203,22 @@ impl Conversion {
             made_of,
         }
     }
+}
+
+/// The checkpoint that a codec places: tensors that are stored in blocks, row-major and whole, say so.
+fn with_blocks(contents: &Contents) -> Cow<'_, Checkpoint> {
+    let kept = |placement: &Placement| {
+        let Placement { encoding, window, .. } = placement;
+        let row_major = encoding.order.iter().copied().eq(0..encoding.order.len());
+        encoding.blocks.clone().filter(|_| row_major && window.is_none())
+    };
+    let mut checkpoint = Cow::Borrowed(&contents.checkpoint);
+    for (number, blocks) in contents.placements.iter().map(kept).enumerate() {
+        if blocks.is_some() {
+            checkpoint.to_mut().tensors[number].blocks = blocks;
+        }
+    }
+    checkpoint
 }
 
 /// What a plan records of its source.

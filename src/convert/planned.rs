@@ -110,11 +110,12 @@ impl Planned {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where a store cannot be opened from here, [`ckpt_api::Kind::Io`] where a file of the source
     /// is not what it was when the plan was made.
-    pub fn resume(registry: &Registry, plan: Plan) -> Result<Self> {
+    pub fn resume(registry: &Registry, mut plan: Plan) -> Result<Self> {
         let elsewhere = |side: &str| {
             Error::usage(format!("the plan's {side} cannot be reached from another process"))
                 .help("make the plan for a store that has an address")
         };
+        plan.attach(registry.reader(&plan.source.format)?.block_encodings());
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
         let input = Input::within_store(crate::store::open(source)?, &plan.source.entry);
         pins::check(&input, plan.source_files(), "the source was changed since the plan was made")?;

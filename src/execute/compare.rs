@@ -2,7 +2,7 @@
 
 use super::read::{Files, TensorStream, in_lockstep};
 use super::run::interrupted;
-use crate::layout::{TargetLayout, axis_order, compile};
+use crate::layout::{TargetLayout, axis_order, canonical, compile};
 use crate::plan::{Comparison, Stored};
 use crate::resources::Budget;
 use ckpt_api::{Encoding, Error, Result};
@@ -27,7 +27,8 @@ pub(super) fn check_equal(
 }
 
 fn are_equal(files: &Files, a: &Stored, b: &Stored, budget: Budget, canceled: &AtomicBool) -> Result<bool> {
-    let (ea, mut eb) = (canonical(a), canonical(b));
+    let own = |stored: &Stored| canonical(&stored.tensor, &stored.placement);
+    let (ea, mut eb) = (own(a), own(b));
     match axis_order(&a.tensor, &b.tensor) {
         Some(order) if a.tensor.lengths == b.tensor.lengths && ea.dtype == eb.dtype => eb.order = order,
         _ => return Ok(false),
@@ -50,13 +51,4 @@ fn stream<'a>(
     let Stored { tensor, placement } = stored;
     let route = compile(tensor, placement, &TargetLayout::read(encoding), &[])?;
     TensorStream::whole(files, route.into_transfer(tensor, placement, encoding), budget)
-}
-
-/// The stored dtype, little-endian, row-major, whole bytes.
-fn canonical(stored: &Stored) -> Encoding {
-    let mut encoding = Encoding::row_major(&stored.tensor);
-    if stored.placement.encoding.scaling.is_none() {
-        encoding.dtype = stored.placement.encoding.dtype;
-    }
-    encoding
 }

@@ -20,7 +20,7 @@ pub(crate) use axes::axis_order;
 pub(crate) use boxes::{intersection, whole_box};
 pub(crate) use locate::{index_at, place_of};
 pub(crate) use permutation::inverse_permutation;
-pub(crate) use route::{Addend, Route, TargetLayout, Transfer, compile};
+pub(crate) use route::{Addend, Route, TargetLayout, Transfer, canonical, compile};
 pub(crate) use runs::Runs;
 pub(crate) use segments::{Cut, Extents, cut, default_segment_size, is_part, plan_number};
 pub use segments::{Part, Piece, Segment};

@@ -1,6 +1,6 @@
 //! Makes a plan of what a source holds and where a target wants it. Pure.
 
-use super::losses::undeclared;
+use super::losses::{dequantized, undeclared};
 use super::memory::share_of;
 use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, TargetRecord, added};
 use crate::layout::{self, TargetLayout, cut, default_segment_size};
@@ -36,6 +36,7 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     losses.extend(placed.losses.iter().cloned());
     losses.extend(undeclared(&contents.checkpoint, info, &losses));
     let entries = entries(&contents, &placed)?;
+    losses.extend(dequantized(&contents.checkpoint, &placed, &entries));
     let mut plan = Plan {
         source,
         target,

@@ -58,6 +58,7 @@ fn encoding(rank: usize) -> Encoding {
         order: (0..rank).rev().collect(),
         packing: Packing::Bytes,
         scaling: None,
+        blocks: None,
         tiles: Vec::new(),
     }
 }
@@ -94,7 +95,7 @@ impl Codec for Toy {
             contents.placements.push(Placement::new(
                 TensorId(id),
                 name,
-                vec![Extent { file: FileId(0), offset: at, len, region: None, checksum: None }],
+                vec![Extent::new(FileId(0), at, len)],
                 encoding(tensor.shape.rank()),
             ));
             contents.checkpoint.tensors.push(tensor);
@@ -140,7 +141,7 @@ impl Codec for Toy {
             placed.placements.push(Placement::new(
                 TensorId(id),
                 tensor.name.clone(),
-                vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
+                vec![Extent::new(FileId(0), offset, len)],
                 encoding(tensor.shape.rank()),
             ));
             at = offset + len;

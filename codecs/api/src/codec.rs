@@ -1,8 +1,8 @@
 //! The trait that a format implements.
 
 use crate::{
-    Block, Checkpoint, Contents, DType, Input, Limits, Op, OpSpec, OptionSpec, Options, Placed, Result,
-    Written,
+    Block, Blocks, Checkpoint, Contents, DType, Input, Limits, Op, OpSpec, OptionSpec, Options, Placed,
+    Result, Written,
 };
 use serde::Serialize;
 
@@ -36,6 +36,11 @@ pub trait Codec: Send + Sync {
     /// [`crate::Kind::Lossy`], [`crate::Kind::Unsupported`], [`crate::Kind::Usage`]. What could be written at a
     /// loss is no error but a [`crate::Loss`].
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed>;
+
+    /// The block encodings that [`Codec::read`] gives tensors, so that a plan that was written to a file finds their decoders.
+    fn block_encodings(&self) -> &'static [Blocks] {
+        &[]
+    }
 
     /// The blocks that depend on what was written. `written` is parallel to `placed.placements`.
     ///

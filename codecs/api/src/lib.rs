@@ -18,12 +18,15 @@
 
 mod architecture;
 mod attribute;
+mod blocks;
 mod checkpoint;
 mod checksum;
 mod codec;
+mod compression;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contents;
+mod decompress;
 mod dtype;
 mod error;
 mod fit;
@@ -46,9 +49,11 @@ mod tiles;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
 pub use attribute::Attribute;
+pub use blocks::{Blocks, DecodeBlock};
 pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
+pub use compression::{Compression, Method};
 pub use contents::{Contents, Repair, Rules};
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};

@@ -445,13 +445,14 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
             placed.placements.push(Placement {
                 tensor: id,
                 name: key.clone(),
-                extents: vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
+                extents: vec![Extent::new(FileId(0), offset, len)],
                 encoding: Encoding {
                     dtype: DType::F32,
                     endian: Endian::Little,
                     order: slot.order.clone(),
                     packing: Packing::Bytes,
                     scaling: None,
+                    blocks: None,
                     tiles: Vec::new(),
                 },
                 shape: (stated != own).then_some(stated),

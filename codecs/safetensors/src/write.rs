@@ -79,6 +79,7 @@ fn store<'a>(checkpoint: &'a Checkpoint, full: bool, losses: &mut Vec<Loss>) -> 
             order,
             packing,
             scaling: None,
+            blocks: None,
             tiles: Vec::new(),
         };
         let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);
@@ -290,7 +291,7 @@ fn add_file(
         placed.placements.push(Placement::new(
             tensor.id,
             tensor.tensor.name.clone(),
-            vec![Extent { file, offset, len: tensor.len, region: None, checksum: None }],
+            vec![Extent::new(file, offset, tensor.len)],
             tensor.encoding.clone(),
         ));
     }
