@@ -5,7 +5,7 @@ use ckpt::api::{
     Kind, Limits, LossKind, Match, Network, Node, Op, Options, OutputFile, Placed, Placement, Quantization,
     Result, Role, Shape, Slot, Tensor, TensorId,
 };
-use ckpt::{Conversion, Execution, OpenOptions, Registry, Source};
+use ckpt::{Conversion, Execution, OpenOptions, Policy, Registry, Source};
 use std::collections::BTreeMap;
 
 /// Reads any file as the same checkpoint, whose tensors lie one after the other.
@@ -38,7 +38,7 @@ fn in_a_row(tensors: &[Tensor], dtype: impl Fn(&Tensor) -> DType) -> (Vec<Placem
     let place = |(id, tensor): (usize, &Tensor)| {
         let encoding = Encoding { dtype: dtype(tensor), ..Encoding::row_major(tensor) };
         let len = encoding.stored_len(tensor.shape.elements()).unwrap();
-        let extent = Extent { file: FileId(0), offset, len, region: None, checksum: None };
+        let extent = Extent::new(FileId(0), offset, len);
         offset += len;
         Placement::new(TensorId(id), &tensor.name, vec![extent], encoding)
     };
@@ -100,14 +100,13 @@ fn open(checkpoint: &Checkpoint, bytes: &[u8]) -> (Registry, Source) {
     registry.add(Given(checkpoint.clone())).unwrap();
     registry.add(Halves).unwrap();
     let input = Input::memory("x", BTreeMap::from([("x".to_owned(), bytes.to_vec())]));
-    let options = OpenOptions { format: Some("given".into()), ..OpenOptions::default() };
-    let source = Source::read(&registry, input, &options).unwrap();
+    let options = OpenOptions::new().format("given");
+    let source = Source::open(&registry, input, &options).unwrap();
     (registry, source)
 }
 
 fn conversion(to: &str, set: &[(&str, &str)]) -> Conversion {
-    let options = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Conversion { to: Some(to.to_owned()), options, ..Conversion::default() }
+    set.iter().fold(Conversion::new().to(to), |conversion, (key, value)| conversion.set(*key, *value))
 }
 
 /// The kinds and subjects of the losses of a conversion to `to`, sorted.
@@ -137,10 +136,9 @@ fn a_codec_that_narrows_without_a_word_is_stopped() {
     assert_eq!(error.kind(), Kind::Lossy);
     assert!(error.to_string().contains("narrowed 'w' (f32 is stored as f16)"), "{error}");
 
-    let mut allowed = conversion("halves", &[]);
-    allowed.policy.accept("narrowed").unwrap();
+    let allowed = conversion("halves", &[]).allow(LossKind::Narrowed);
     let planned = allowed.plan(&registry, &source, &output).unwrap();
-    let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    let summary = planned.execute(&Execution::new().sync(false), &|_| ()).unwrap();
     assert_eq!(std::fs::read(output).unwrap(), [0, 0]);
     assert_eq!(summary.largest_rounding().unwrap().largest_error, f64::from(1e-9f32));
 }
@@ -269,11 +267,11 @@ fn every_kind_that_changes_the_function_stops_and_no_other() {
     let mut nn = conversion("nn", &[]);
     for kind in [LossKind::WeightDropped, LossKind::Narrowed] {
         let error = nn.plan(&registry, &source, &output).unwrap_err();
-        assert!(error.to_string().contains(&format!("--allow {}", kind.name())), "{error}");
-        nn.policy.accept(kind.name()).unwrap();
+        assert!(error.to_string().contains(kind.name()), "{error}");
+        nn = nn.allow(kind);
     }
     nn.plan(&registry, &source, &output).unwrap();
-    nn.policy.strict = true;
-    let error = nn.plan(&registry, &source, &output).unwrap_err();
+    let strict = Policy::new().strict(true).allow(LossKind::WeightDropped).allow(LossKind::Narrowed);
+    let error = nn.policy(strict).plan(&registry, &source, &output).unwrap_err();
     assert!(error.to_string().contains("metadata-dropped"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Mappings whose rules do more than rename: the converted values against plain loops, there and back.
+//! Mappings whose rules do more than rename, and their inverses: the converted values against plain loops.
 
 mod common;
 
@@ -28,7 +28,7 @@ to = ["wte.weight", "head.weight"]
 tie = true
 "#;
 
-/// A safetensors file of one layer; every element is a number of its own.
+/// Writes a safetensors file of one layer; no two elements are equal.
 fn source(directory: &Path) -> PathBuf {
     let tensors = [
         ("h0/attn/w", vec![1, 4, 6]),
@@ -54,17 +54,16 @@ fn source(directory: &Path) -> PathBuf {
 }
 
 fn mapped(text: &str) -> Conversion {
-    let mapping = Some(Mapping::from_toml(text, "map.toml").unwrap());
-    Conversion { mapping, to: Some("safetensors".into()), ..Conversion::default() }
+    Conversion::new().to("safetensors").mapping(Mapping::from_toml(text, "map.toml").unwrap())
 }
 
 fn value(source: &Source, name: &str) -> (Vec<u64>, Vec<f32>) {
     let (_, tensor) = source.checkpoint().tensor(name).unwrap_or_else(|| panic!("{name} is not there"));
-    (tensor.shape.to_vec(), floats(&source.value(name).unwrap()))
+    (tensor.shape.to_vec(), floats(&source.tensor(name).unwrap().bytes().unwrap()))
 }
 
 #[test]
-fn tensors_are_split_merged_and_tied_and_the_inverse_brings_every_byte_back() {
+fn tensors_are_split_merged_and_tied_and_the_inverse_restores_every_byte() {
     let directory = tempfile::tempdir().unwrap();
     let (there, back) =
         (directory.path().join("there.safetensors"), directory.path().join("back.safetensors"));
@@ -82,14 +81,14 @@ fn tensors_are_split_merged_and_tied_and_the_inverse_brings_every_byte_back() {
     assert_eq!(value(&result, "h.0.mlp"), (vec![6, 4], transposed(200).chain(transposed(100)).collect()));
     assert_eq!(value(&result, "head.weight"), value(&result, "wte.weight"));
     let inverse = Mapping::from_toml(MAP, "map.toml").unwrap().inverse().unwrap();
-    convert(result, &back, &Conversion { mapping: Some(inverse), ..mapped(MAP) });
+    convert(result, &back, &mapped(MAP).mapping(inverse));
     let (source, back) = (open(&path, &[]), open(&back, &[]));
     assert!(ckpt::diff::diff(&source, &back, Default::default()).unwrap().agrees());
     assert_eq!(source.checkpoint().tensors.len(), 4);
 }
 
 #[test]
-fn tensors_that_should_be_equal_and_are_not_stop_the_conversion() {
+fn tied_tensors_that_differ_stop_the_conversion() {
     let directory = tempfile::tempdir().unwrap();
     let map = "identity = true\n[[rule]]\nfrom = ['h0/mlp/up', 'h0/mlp/gate']\nto = 'one'\ntie = true";
     let out = directory.path().join("out.safetensors");
@@ -110,7 +109,7 @@ fn a_recipe_that_does_not_fit_the_tensors_stops_the_conversion_and_names_them() 
     for (rule, says) in [
         ("from = 'h0/attn/w'\nto = 'x'\nsteps = ['transpose']", "a matrix"),
         ("from = 'wte'\nto = ['x', 'y']\nsplit = 0", "a multiple of 2"),
-        ("from = 'wte'\nto = ['x', 'y']\nsplit = 2", "does not have the axis"),
+        ("from = 'wte'\nto = ['x', 'y']\nsplit = 2", "does not have this axis"),
         ("from = ['wte', 'h0/mlp/up']\nto = 'x'\nmerge = 1", "expected lengths"),
     ] {
         let conversion = mapped(&format!("identity = true\n[[rule]]\n{rule}"));
@@ -123,14 +122,13 @@ fn a_recipe_that_does_not_fit_the_tensors_stops_the_conversion_and_names_them() 
 }
 
 #[test]
-fn a_transform_reorders_what_its_pattern_matches_and_its_inverse_brings_the_file_back() {
+fn a_transform_reorders_the_matching_tensors_and_its_inverse_restores_the_file() {
     let work = tempfile::tempdir().unwrap();
     let original = source(work.path());
     let transformed = |from: &Path, to: &str, transforms: &[&str]| {
-        let transforms =
-            transforms.iter().map(|text| ckpt::recipe::Transform::parse(text).unwrap()).collect();
+        let transforms = transforms.iter().map(|text| ckpt::recipe::Transform::parse(text).unwrap());
         let out = work.path().join(to);
-        convert(open(from, &[]), &out, &Conversion { transforms, ..Conversion::default() });
+        convert(open(from, &[]), &out, &transforms.fold(Conversion::new(), Conversion::transform));
         out
     };
     let there =
@@ -141,14 +139,13 @@ fn a_transform_reorders_what_its_pattern_matches_and_its_inverse_brings_the_file
     }
     // Element (i, j) of the result is element (j, i), number 3j + i, of the third tensor.
     let expected: Vec<f32> = (0..12).map(|k| (200 + k % 4 * 3 + k / 4) as f32).collect();
-    assert_eq!(floats(&opened.value("h0/mlp/up").unwrap()), expected);
+    assert_eq!(floats(&opened.tensor("h0/mlp/up").unwrap().bytes().unwrap()), expected);
     let back = transformed(&there, "back.safetensors", &["h0/mlp/*: transpose", "h0/attn/w: permute 1 2 0"]);
     let plain = transformed(&original, "plain.safetensors", &[]);
     assert_eq!(std::fs::read(back).unwrap(), std::fs::read(plain).unwrap());
 
     let refused = |text: &str| {
-        let transforms = vec![ckpt::recipe::Transform::parse(text).unwrap()];
-        let conversion = Conversion { transforms, ..Conversion::default() };
+        let conversion = Conversion::new().transform(ckpt::recipe::Transform::parse(text).unwrap());
         let out = work.path().join("never.safetensors");
         conversion.plan(&Registry::builtin(), &open(&original, &[]), &out).unwrap_err().kind()
     };

@@ -7,7 +7,7 @@ use ckpt::api::{
 };
 use ckpt::mapping::Mapping;
 use ckpt::plan::Plan;
-use ckpt::{Commit, Conversion, Execution, OpenOptions, Planned, Registry, Source};
+use ckpt::{Commit, Conversion, Execution, OpenOptions, Planned, Policy, Registry, Source};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn checksum(value: Option<u32>) -> Option<Checksum> {
 
 fn placement(id: usize, tensor: &Tensor, offset: u64, value: Option<u32>) -> Placement {
     let len = tensor.value_bytes();
-    let extent = Extent { file: FileId(0), offset, len, region: None, checksum: checksum(value) };
+    let extent = Extent::new(FileId(0), offset, len).with_checksum(checksum(value));
     Placement::new(TensorId(id), &tensor.name, vec![extent], Encoding::row_major(tensor))
 }
 
@@ -158,11 +158,11 @@ fn place() -> (tempfile::TempDir, Source) {
 }
 
 fn unsynced() -> Execution {
-    Execution { sync: false, ..Execution::default() }
+    Execution::new().sync(false)
 }
 
 fn verifying() -> Conversion {
-    Conversion { verify: true, ..Conversion::default() }
+    Conversion::new().verify(true)
 }
 
 fn untied(planned: &Planned) -> Vec<&str> {
@@ -198,8 +198,7 @@ fn ties_that_the_target_stores_apart_are_named_and_stop_a_strict_conversion() {
     let difference = ckpt::diff::diff(&source, &open(&output), ckpt::diff::Tolerance::default()).unwrap();
     assert!(difference.agrees(), "{difference:?}");
 
-    let mut strict = verifying();
-    strict.policy.strict = true;
+    let strict = verifying().policy(Policy::new().strict(true));
     let error = strict.plan(&registry(), &source, directory.path().join("no.safetensors")).unwrap_err();
     assert_eq!(error.kind(), Kind::Lossy);
     assert!(error.to_string().contains("untied 'out' (shares its bytes with 'embed'"), "{error}");
@@ -227,13 +226,12 @@ fn ties_survive_new_names_and_go_with_the_tensors_that_are_left_out() {
     let (directory, source) = place();
     let output = directory.path().join("out.tied");
     let mapping = "[[rule]]\nfrom = \"{name}\"\nto = \"model/{name}\"\n";
-    let mapping = Some(Mapping::from_toml(mapping, "map.toml").unwrap());
-    let renamed = Conversion { mapping, ..verifying() };
+    let renamed = verifying().mapping(Mapping::from_toml(mapping, "map.toml").unwrap());
     renamed.plan(&registry(), &source, &output).unwrap().execute(&unsynced(), &|_| ()).unwrap();
     let expected = [("model/embed", 0), ("model/hidden", 1), ("model/out", 0)];
     assert_eq!(std::fs::read(&output).unwrap(), file(&expected));
 
-    let alone = Conversion { exclude: vec!["embed".into()], ..verifying() };
+    let alone = verifying().exclude("embed");
     let planned = alone.plan(&registry(), &source, directory.path().join("out.safetensors")).unwrap();
     assert_eq!(untied(&planned), [""; 0]);
 }
@@ -241,7 +239,7 @@ fn ties_survive_new_names_and_go_with_the_tensors_that_are_left_out() {
 #[test]
 fn a_cast_keeps_ties() {
     let (directory, source) = place();
-    let conversion = Conversion { dtype: Some(DType::F64), ..verifying() };
+    let conversion = verifying().dtype(DType::F64);
     let planned = conversion.plan(&registry(), &source, directory.path().join("out.npz")).unwrap();
     assert_eq!(untied(&planned), ["out"]);
 }

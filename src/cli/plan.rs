@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
-    /// Write the plan to this file, for run-plan and commit
+    /// Write the plan to this file, for run-plan and commit: as JSON where it ends in .json, else compressed
     #[arg(long = "output", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Let the plan replace existing output
@@ -45,19 +45,19 @@ pub(super) struct Wanted {
     /// Option for writing the output
     #[arg(long, value_name = "KEY=VALUE")]
     to_set: Vec<String>,
-    /// Name mapping: a file, or the name of a built-in one
+    /// Name mapping: a file, or the name of a built-in mapping
     #[arg(long, value_name = "FILE|NAME")]
     map: Option<String>,
-    /// Apply the mapping backwards
+    /// Apply the inverse of the mapping
     #[arg(long, requires = "map")]
     inverse: bool,
-    /// Reorder the axes of tensors: transpose, permute 3 2 0 1, squeeze 0, unsqueeze 0; by the names after mapping
+    /// Reorder the axes of tensors whose name, after mapping, matches: transpose, permute 3 2 0 1, squeeze 0, unsqueeze 0
     #[arg(long, value_name = "PATTERN: STEP")]
     transform: Vec<String>,
-    /// Keep only tensors whose name matches (`*` stands for anything)
+    /// Keep only tensors whose name matches: `**` is any text, `*` any text without a `/`, `?` one character but `/`
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
-    /// Leave out tensors whose name matches
+    /// Leave out tensors whose name matches; patterns as for --include
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// What floating-point weights become: f64, f32, f16, bf16, f8_e4m3
@@ -96,18 +96,21 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     Ok(match json {
         true => String::new(),
         false => format!(
-            "wrote {}: {} of {}\n",
+            "wrote {}: {} in {}\n",
             render::plain(&path.display().to_string()),
-            count(planned.plan().items().len(), "item"),
-            render::bytes(planned.plan().bytes_written)
+            render::bytes(planned.plan().bytes_written),
+            count(planned.plan().items().len(), "item")
         ),
     }
     .into())
 }
 
-/// Writes the plan, which an existing file is not replaced by.
+/// Writes the plan to a file that must not exist: as a JSON text where its name says so, else compressed.
 fn save(plan: &Plan, path: &Path) -> Result<()> {
-    write_new(path, &plan.to_json()?)
+    if path.extension().is_some_and(|extension| extension == "json") {
+        return write_new(path, plan.to_json()?);
+    }
+    write_new(path, plan.to_gzip()?)
 }
 
 /// Plans what is wanted; `more` adds what planning alone does not know.

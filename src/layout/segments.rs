@@ -176,6 +176,7 @@ pub(crate) fn plan_number(number: usize) -> Result<u32> {
 
 fn cut_one(tensor: u32, cut: &Cut<'_>, size: u64, all: &mut Vec<Piece>) -> Result<()> {
     let Cut { transfer, target, regions } = cut;
+    let size = if is_one_stream(transfer) { u64::MAX >> 1 } else { size };
     let mut pieces = Pieces { tensor, size: size.max(1), cut, all };
     if regions.iter().any(Option::is_some) {
         let stored = stored_slices(transfer);
@@ -195,6 +196,11 @@ fn cut_one(tensor: u32, cut: &Cut<'_>, size: u64, all: &mut Vec<Piece>) -> Resul
         }
     }
     Ok(())
+}
+
+/// Whether the source can only be read from its beginning: then one piece reads all of it.
+fn is_one_stream(transfer: &Transfer<'_>) -> bool {
+    transfer.source.extents.iter().any(|extent| extent.compression.is_some() && extent.region.is_none())
 }
 
 /// Pieces of one tensor.
@@ -289,12 +295,17 @@ enum Units {
     Bytes,
     /// Elements of so many bits in the source and in the target.
     Elements { source: u64, target: u64 },
+    /// Blocks of so many elements in so many bytes of the source, and elements of so many bits in the target.
+    Blocks { elements: u64, bytes: u64, target: u64 },
 }
 
 impl Units {
     fn new(source: &Encoding, target: &Encoding, same: bool) -> Result<Self> {
         match (same, stored_bits(source), stored_bits(target)) {
             (true, ..) => Ok(Units::Bytes),
+            (false, None, Some(target)) if let Some(blocks) = &source.blocks => {
+                Ok(Units::Blocks { elements: blocks.elements(), bytes: blocks.bytes(), target })
+            }
             (false, Some(source), Some(target)) => Ok(Units::Elements { source, target }),
             _ => Err(misplaced()),
         }
@@ -308,6 +319,10 @@ impl Units {
                 let elements = (size.saturating_mul(8) / target).max(1).next_multiple_of(ELEMENTS);
                 elements * target / 8
             }
+            Units::Blocks { elements, target, .. } => {
+                let unit = elements * ELEMENTS / gcd(elements, ELEMENTS);
+                (size.saturating_mul(8) / target).max(1).next_multiple_of(unit) * target / 8
+            }
         }
     }
 
@@ -320,8 +335,21 @@ impl Units {
                 let bits = bits.and_then(|bits| (bits / target).checked_mul(source));
                 bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8).ok_or_else(misplaced)
             }
+            Units::Blocks { elements, bytes, target } => {
+                let unit = elements * target / 8;
+                let blocks = Some(byte / unit).filter(|_| byte.is_multiple_of(unit));
+                blocks.and_then(|blocks| blocks.checked_mul(bytes)).ok_or_else(misplaced)
+            }
         }
     }
+}
+
+/// The greatest number that divides both.
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// Whether a piece is a part of its tensor and lies in its extent.
@@ -433,7 +461,7 @@ mod tests {
         let extent = |len: &u64| {
             // A gap before each, so that offsets matter.
             offset += 3;
-            let extent = Extent { file: FileId(0), offset, len: *len, region: None, checksum: None };
+            let extent = Extent::new(FileId(0), offset, *len);
             offset += len;
             extent
         };

@@ -3,6 +3,8 @@
 //! The engine compares the tensors given to a codec with their placements, and what the checkpoint has with what the format
 //! keeps. A loss that the codec declares, too, appears once, in the codec's words.
 
+use super::Entry;
+use crate::layout::Step;
 use crate::transform::exact;
 use crate::words;
 use ckpt_api::{
@@ -20,6 +22,23 @@ pub(super) fn losses(contents: &Contents, placed: &Placed, info: &FormatInfo) ->
         target.unstored().into_iter().chain(target.changed()).chain(target.untied()).chain(target.not_kept());
     losses.extend(found.filter(|loss| !declared.covers(loss)));
     losses
+}
+
+/// Tensors whose blocks are read as numbers.
+pub(super) fn dequantized(checkpoint: &Checkpoint, placed: &Placed, entries: &[Entry]) -> Vec<Loss> {
+    let each = entries.iter().filter_map(|Entry { number, route }| {
+        let blocks = route.steps.iter().find_map(|step| match step {
+            Step::DecodeBlocks { blocks } => Some(blocks),
+            _ => None,
+        })?;
+        let name = &checkpoint.tensors.get(placed.placements.get(*number)?.tensor.0)?.name;
+        Some(Loss::new(
+            LossKind::Dequantized,
+            name,
+            format!("stored in blocks of {blocks}, and as numbers now"),
+        ))
+    });
+    each.collect()
 }
 
 /// The losses that a codec declares.

@@ -4,8 +4,9 @@
 //! column-major.
 
 use ckpt_api::{
-    Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo, Input,
-    Limits, Match, Network, Options, OutputFile, Packing, Placed, Placement, Result, Shape, Tensor, TensorId,
+    Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo,
+    Input, InputSpec, Limits, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile, OutputView,
+    Packing, ParameterSpec, Placed, Placement, Result, Shape, Tensor, TensorId,
 };
 
 /// The codec.
@@ -26,6 +27,30 @@ static INFO: FormatInfo = FormatInfo {
     options: &[],
 };
 
+/// `y[n, k] = scale[k]·x[n, k]^power`, an operator that ONNX lacks.
+static OPS: [OpSpec; 1] = [OpSpec::new("toy.ScaledPower", power_shape, power)
+    .inputs(&[InputSpec::real()])
+    .parameters(&[ParameterSpec::new("scale", &[Axis::Out])])
+    .attributes(&["power"])];
+
+fn power_shape(shapes: &OpShapes) -> Result<Vec<usize>> {
+    let &[rows, columns] = shapes.input(0) else { return Err(shapes.misfit(0, "[rows, columns]")) };
+    shapes.check_parameter("scale", &[columns])?;
+    Ok(vec![rows, columns])
+}
+
+fn power(call: &OpCall, y: &mut OutputView) -> Result<()> {
+    let (x, scale) = (call.input(0), call.parameter("scale"));
+    let power = call.node().float("power", 1.0)?;
+    let &[rows, columns] = x.shape() else { return Ok(()) };
+    for row in 0..rows {
+        for column in 0..columns {
+            y.set([row, column], scale.at([column]) * x.at([row, column]).powf(power));
+        }
+    }
+    Ok(())
+}
+
 fn encoding(rank: usize) -> Encoding {
     Encoding {
         dtype: DType::F32,
@@ -33,6 +58,7 @@ fn encoding(rank: usize) -> Encoding {
         order: (0..rank).rev().collect(),
         packing: Packing::Bytes,
         scaling: None,
+        blocks: None,
         tiles: Vec::new(),
     }
 }
@@ -69,7 +95,7 @@ impl Codec for Toy {
             contents.placements.push(Placement::new(
                 TensorId(id),
                 name,
-                vec![Extent { file: FileId(0), offset: at, len, region: None, checksum: None }],
+                vec![Extent::new(FileId(0), at, len)],
                 encoding(tensor.shape.rank()),
             ));
             contents.checkpoint.tensors.push(tensor);
@@ -102,7 +128,7 @@ impl Codec for Toy {
             placed.placements.push(Placement::new(
                 TensorId(id),
                 tensor.name.clone(),
-                vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
+                vec![Extent::new(FileId(0), offset, len)],
                 encoding(tensor.shape.rank()),
             ));
             at = offset + len;
@@ -112,6 +138,10 @@ impl Codec for Toy {
         }
         placed.files.push(OutputFile { name: name.to_owned(), len: Some(at + header.len() as u64) });
         Ok(placed)
+    }
+
+    fn ops(&self) -> &'static [OpSpec] {
+        &OPS
     }
 }
 

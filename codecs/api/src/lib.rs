@@ -18,12 +18,16 @@
 
 mod architecture;
 mod aspect;
+mod attribute;
+mod blocks;
 mod checkpoint;
 mod checksum;
 mod codec;
+mod compression;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contents;
+mod decompress;
 mod dtype;
 mod error;
 mod fit;
@@ -33,11 +37,14 @@ mod limits;
 mod loss;
 mod metadata;
 mod nearby;
+mod op;
+mod op_spec;
 mod options;
 mod placed;
 mod placement;
 mod read_at;
 mod scattered;
+mod setting;
 mod store;
 mod tensor;
 mod ties;
@@ -45,17 +52,22 @@ mod tiles;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
 pub use aspect::Aspect;
+pub use attribute::Attribute;
+pub use blocks::{Blocks, DecodeBlock};
 pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
+pub use compression::{Compression, Method};
 pub use contents::{Contents, Repair, Rules};
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};
-pub use graph::{Attribute, Graph, Node, Op, Value};
+pub use graph::{Graph, Node, Value};
 pub use input::{File, Input};
 pub use limits::{Limit, Limits};
 pub use loss::{Loss, LossKind};
 pub use metadata::Metadata;
+pub use op::Op;
+pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use placed::{Block, OutputFile, Placed, Reading, Written};
 pub use placement::{
@@ -64,6 +76,7 @@ pub use placement::{
 };
 pub use read_at::{ReadAt, read_exact_at};
 pub use scattered::ScatteredChecksum;
+pub use setting::{LibraryWords, Setting, Vocabulary};
 pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use ties::Ties;

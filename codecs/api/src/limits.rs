@@ -1,6 +1,6 @@
 //! Bounds on what an input may make the process do.
 
-use crate::{Error, Result, nearest, parse_size};
+use crate::{Error, Result, Setting, nearest, parse_size};
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $default:expr;)*) => {
@@ -31,6 +31,8 @@ limits! {
     HeaderBytes = "header_bytes", 256 << 20;
     /// Bytes of one table block after decompression.
     BlockBytes = "block_bytes", 64 << 20;
+    /// Bytes of one compressed chunk that is decompressed as a whole, because its bytes are shuffled.
+    ChunkBytes = "chunk_bytes", 64 << 20;
     /// Tensors in a checkpoint.
     Tensors = "tensors", 2_000_000;
     /// Axes of one tensor.
@@ -47,6 +49,8 @@ limits! {
     Files = "files", 65_536;
     /// Bytes of one architecture, mapping or position file.
     TextBytes = "text_bytes", 16 << 20;
+    /// Tokens of one mapping file: keys, strings, punctuation, spaces, ends of lines.
+    TextTokens = "text_tokens", 1 << 20;
     /// Rules of a mapping, patterns of its `ignore`, and roles.
     Rules = "rules", 1024;
     /// Names in the `from` or the `to` of one rule of a mapping.
@@ -137,11 +141,11 @@ impl Limit {
 fn exceeded(limit: Limit, value: u64, found: u64) -> Error {
     // What is counted one by one may be more than was found so far.
     let raised = found.max(value.saturating_mul(2));
-    let name = limit.name();
+    let (name, raised) = (limit.name(), format!("{}={raised}", limit.name()));
     Error::limit(format!("the limit '{name}' is exceeded"))
         .found(found.to_string())
         .expected(format!("at most {value}"))
-        .help(format!("if you trust the file, raise it with --limit {name}={raised}"))
+        .help(format!("if you trust the file, allow it with {}", Setting::Limit(&raised)))
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ mod tests {
             .map(|(id, _)| Tensor::new(id.to_string(), DType::F32, shape()))
             .collect();
         let placement = |(id, offset): (usize, &u64)| {
-            let extent = Extent { file: FileId(0), offset: *offset, len: 8, region: None, checksum: None };
+            let extent = Extent::new(FileId(0), *offset, 8);
             let encoding = Encoding::row_major(&tensors[id]);
             Placement::new(TensorId(id), id.to_string(), vec![extent], encoding)
         };

@@ -181,11 +181,12 @@ pub(crate) fn encoding(dtype: DType, order: Vec<usize>) -> Encoding {
         order,
         packing: Packing::Bytes,
         scaling: None,
+        blocks: None,
         tiles: Vec::new(),
     }
 }
 
 /// A contiguous tensor in a file.
 pub(crate) fn extent(file: FileId, offset: u64, len: u64) -> Extent {
-    Extent { file, offset, len, region: None, checksum: None }
+    Extent::new(file, offset, len)
 }

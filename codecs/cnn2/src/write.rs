@@ -65,13 +65,14 @@ fn lay_out(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Plac
 }
 
 fn placement(index: usize, layer: &Layer<'_>, offset: u64, len: u64) -> Placement {
-    let extent = Extent { file: FileId(0), offset, len, region: None, checksum: None };
+    let extent = Extent::new(FileId(0), offset, len);
     let encoding = Encoding {
         dtype: DType::F16,
         endian: Endian::Little,
         order: layer.order.clone(),
         packing: Packing::Bytes,
         scaling: None,
+        blocks: None,
         tiles: Vec::new(),
     };
     let placement = Placement::new(layer.id, weight_name(index), vec![extent], encoding);

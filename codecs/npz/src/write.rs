@@ -5,7 +5,7 @@ use crate::format::{ENDING, ID, INSIDE, KEY_HEADER, KEY_VERSION, MOST_AXES, hold
 use crate::header::{Header, Stored, Version};
 use ckpt_api::{
     Block, Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, Loss, LossKind,
-    OutputFile, Placed, Placement, Result, Tensor, TensorId, Written,
+    OutputFile, Placed, Placement, Result, Setting, Tensor, TensorId, Written,
 };
 
 /// See [`ckpt_api::Codec::place`].
@@ -53,7 +53,7 @@ impl Array<'_> {
     }
 
     fn placement(&self, offset: u64, checksum: Option<Checksum>) -> Placement {
-        let extent = Extent { file: FileId(0), offset, len: self.len, region: None, checksum };
+        let extent = Extent::new(FileId(0), offset, self.len).with_checksum(checksum);
         Placement::new(self.id, &self.tensor.name, vec![extent], self.header.header.encoding())
     }
 }
@@ -95,7 +95,7 @@ fn single(arrays: &[Array], stem: &str) -> Result<Placed> {
     let [array] = arrays else {
         return Err(Error::unsupported("a .npy file holds exactly one array")
             .found(format!("{} tensors that NumPy can hold", arrays.len()))
-            .help("name the output .npz, or choose one tensor with --include"));
+            .help(format!("name the output .npz, or choose one tensor with {}", Setting::Include)));
     };
     let detail = "a .npy file has no place for it: the array is called as the file is";
     let renamed =

@@ -84,6 +84,7 @@ fn store(checkpoint: &Checkpoint) -> Result<Vec<Stored<'_>>> {
             order,
             packing,
             scaling: None,
+            blocks: None,
             tiles: Vec::new(),
         };
         let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);
@@ -270,7 +271,7 @@ fn add_file(
         placed.placements.push(Placement::new(
             tensor.id,
             tensor.tensor.name.clone(),
-            vec![Extent { file, offset, len: tensor.len, region: None, checksum: None }],
+            vec![Extent::new(file, offset, tensor.len)],
             tensor.encoding.clone(),
         ));
     }

@@ -1,6 +1,7 @@
 //! Small reads that follow each other in a file, made one.
 
-use ckpt_api::{Extent, File, FileId, Kind, Result};
+use super::files::Handle;
+use ckpt_api::{Extent, FileId, Kind, Result};
 use std::cell::RefCell;
 
 /// Reads small extents that follow each other together: a system call for every tensor of a kilobyte costs more than its bytes do.
@@ -26,7 +27,7 @@ impl Ahead {
     /// For the extents that will be read, in that order.
     pub(crate) fn of<'a>(extents: impl Iterator<Item = &'a Extent>) -> Self {
         let mut runs: Vec<(FileId, u64, u64)> = Vec::new();
-        for extent in extents.filter(|extent| extent.len <= SMALL) {
+        for extent in extents.filter(|extent| extent.len <= SMALL && extent.compression.is_none()) {
             let end = extent.offset.saturating_add(extent.len);
             match runs.last_mut() {
                 Some((file, _, last)) if (*file, *last) == (extent.file, extent.offset) => *last = end,
@@ -41,8 +42,8 @@ impl Ahead {
     /// Fills `out` from `offset` of the file with this id.
     ///
     /// # Errors
-    /// As [`File::read_at`].
-    pub(super) fn read_at(&self, id: FileId, file: &File, offset: u64, out: &mut [u8]) -> Result<()> {
+    /// As [`Handle::read_at`].
+    pub(super) fn read_at(&self, id: FileId, file: &Handle<'_>, offset: u64, out: &mut [u8]) -> Result<()> {
         let len = out.len() as u64;
         let Some(end) = offset.checked_add(len).filter(|_| len <= SMALL) else {
             return file.read_at(offset, out);
@@ -97,14 +98,14 @@ mod tests {
             let names = ["a", "b"].map(str::to_owned);
             let input = Input::memory("a", names.clone().into_iter().zip(files.clone()).collect::<BTreeMap<_, _>>());
             let extents = pieces.iter().map(|(file, offset, len)| {
-                Extent { file: FileId(*file), offset: *offset, len: *len, region: None, checksum: None }
+                Extent::new(FileId(*file), *offset, *len)
             });
             let extents: Vec<Extent> = extents.collect();
             let ahead = Ahead::of(extents.iter());
             for index in order {
                 let (file, offset, len) = *index.get(&pieces);
                 let mut out = vec![0; len as usize];
-                ahead.read_at(FileId(file), &input.file(&names[file]).unwrap(), offset, &mut out).unwrap();
+                ahead.read_at(FileId(file), &Handle::File(input.file(&names[file]).unwrap()), offset, &mut out).unwrap();
                 prop_assert_eq!(&out, &files[file][offset as usize..][..len as usize]);
             }
         }
@@ -115,9 +116,10 @@ mod tests {
         let input = Input::memory("a", BTreeMap::from([("a".to_owned(), vec![7; 10])]));
         let ahead = Ahead::of(std::iter::empty());
         let mut out = [0; 4];
-        let error = ahead.read_at(FileId(0), &input.file("a").unwrap(), 8, &mut out).unwrap_err();
+        let error =
+            ahead.read_at(FileId(0), &Handle::File(input.file("a").unwrap()), 8, &mut out).unwrap_err();
         assert!(error.to_string().contains("offset 8"), "{error}");
-        ahead.read_at(FileId(0), &input.file("a").unwrap(), 6, &mut out).unwrap();
+        ahead.read_at(FileId(0), &Handle::File(input.file("a").unwrap()), 6, &mut out).unwrap();
         assert_eq!(out, [7; 4]);
     }
 }

@@ -1,13 +1,14 @@
 //! Checksums of a source's extents, computed while their bytes are read.
 
-use super::files::Files;
+use super::files::{Files, Handle};
+use super::opened::Opened;
 use crate::transform::Buffer;
-use ckpt_api::{Checksum, Error, Extent, File, Placement, Result, ScatteredChecksum};
+use ckpt_api::{Checksum, Error, Extent, Placement, Result, ScatteredChecksum};
 
 /// How the checksums of a source are verified while a part of a tensor is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checking {
-    /// The part reads every byte of its extents: their checksums are compared after the last.
+    /// The checksums of extents that the part reads from end to end are compared, and no others.
     Whole,
     /// Other parts read the other bytes: what this part contributes is collected, for somebody who has all of them.
     Shares,
@@ -46,7 +47,7 @@ impl Checks {
     pub(super) fn finish(
         self,
         source: &Placement,
-        files: &Files,
+        files: &Files<'_>,
         shares: &mut Vec<PartialSum>,
     ) -> Result<()> {
         for (number, (extent, check)) in (0..).zip(source.extents.iter().zip(self.0)) {
@@ -65,22 +66,28 @@ impl Checks {
 }
 
 /// Reads an extent from end to end and compares its checksum.
-pub(crate) fn verify_extent(file: &File, extent: &Extent, chunk: usize, buffer: &mut Buffer) -> Result<()> {
+pub(super) fn verify_extent(
+    opened: &Opened<'_>,
+    extent: &Extent,
+    chunk: usize,
+    buffer: &mut Buffer,
+) -> Result<()> {
     let Some(expected) = &extent.checksum else { return Ok(()) };
+    let (file, start) = opened.extent(extent)?;
     let mut running = expected.start();
     let mut done = 0;
     while done < extent.len {
         let len = (extent.len - done).min(chunk as u64);
-        buffer.resize(usize::try_from(len).unwrap_or(chunk), extent.offset + done);
-        file.read_at(extent.offset + done, buffer)?;
+        buffer.resize(usize::try_from(len).unwrap_or(chunk), start + done);
+        file.read_at(start + done, buffer)?;
         running.update(buffer);
         done += len;
     }
-    mismatch(file, extent, expected, running.finish())
+    mismatch(&file, extent, expected, running.finish())
 }
 
 /// Compares a finished checksum with the stored one.
-pub(crate) fn mismatch(file: &File, extent: &Extent, expected: &Checksum, found: u32) -> Result<()> {
+pub(crate) fn mismatch(file: &Handle<'_>, extent: &Extent, expected: &Checksum, found: u32) -> Result<()> {
     match expected.value {
         Some(stored) if stored != found => {
             Err(Error::corrupt("the tensor's checksum does not match its bytes")

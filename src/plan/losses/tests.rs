@@ -27,7 +27,7 @@ fn tensor(name: &str, dtype: DType) -> Tensor {
 }
 
 fn placement(id: usize, encoding: Encoding) -> Placement {
-    let extent = Extent { file: FileId(0), offset: 0, len: 8, region: None, checksum: None };
+    let extent = Extent::new(FileId(0), 0, 8);
     Placement::new(TensorId(id), id.to_string(), vec![extent], encoding)
 }
 

@@ -7,7 +7,7 @@ use crate::ordered_code::sliced_name;
 use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use ckpt_api::{
-    Block, ChecksumAlgorithm, Endian, Error, FileId, Input, Limit, Limits, Placed, Result, Written,
+    Block, ChecksumAlgorithm, Endian, Error, FileId, Input, Limit, Limits, Placed, Result, Setting, Written,
 };
 use prost::Message;
 use prost::encoding::encoded_len_varint;
@@ -244,9 +244,10 @@ fn finish_variants(
 }
 
 fn refused(message: &str, key: &[u8]) -> Error {
-    Error::usage(message)
-        .tensor(abbreviate(key))
-        .help("give the tensor another name with a mapping, or leave it out with --exclude")
+    Error::usage(message).tensor(abbreviate(key)).help(format!(
+        "give the tensor another name with a mapping, or leave it out with {}",
+        Setting::Exclude
+    ))
 }
 
 fn foreign() -> Error {

@@ -1,0 +1,283 @@
+//! Parses a `[[rule]]` of a mapping file.
+
+use super::definition::Roles;
+use super::relation::Relation;
+use super::rule::Rule;
+use crate::pattern::Pattern;
+use crate::recipe::{AxisStep, MAX_AXES};
+use crate::words::quote;
+use ckpt_api::{Error, Limit, Limits, Result, nearest};
+use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// A `[[rule]]` as TOML has it.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleText {
+    from: Spanned<Names>,
+    to: Spanned<Names>,
+    role: Option<Spanned<String>>,
+    steps: Option<Spanned<Vec<String>>>,
+    split: Option<Spanned<u64>>,
+    merge: Option<Spanned<u64>>,
+    sizes: Option<Spanned<Vec<u64>>>,
+    #[serde(default)]
+    tie: bool,
+    #[serde(default = "yes")]
+    inverse: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The surroundings of a rule.
+pub(super) struct Context<'a> {
+    pub(super) lines: &'a Lines,
+    /// The number of the rule, from 1.
+    pub(super) number: usize,
+    pub(super) roles: &'a Roles,
+    pub(super) limits: &'a Limits,
+}
+
+impl Context<'_> {
+    fn error(&self, key: &str, start: usize, error: Error) -> Error {
+        error.field(format!("line {}, rule {}, {key}", self.lines.of(start), self.number))
+    }
+}
+
+/// The ends of the lines of a text.
+pub(super) struct Lines {
+    ends: Vec<usize>,
+}
+
+impl Lines {
+    pub(super) fn new(text: &str) -> Self {
+        Lines { ends: text.match_indices('\n').map(|(at, _)| at).collect() }
+    }
+
+    /// Returns the number of the line that contains a byte.
+    pub(super) fn of(&self, start: usize) -> usize {
+        self.ends.partition_point(|end| *end < start) + 1
+    }
+}
+
+impl RuleText {
+    /// Returns the role that the rule names.
+    pub(super) fn role(&self) -> Option<&str> {
+        self.role.as_ref().map(|role| role.get_ref().as_str())
+    }
+
+    /// Parses the rule.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`], and [`ckpt_api::Kind::Limit`], with the line and the key.
+    pub(super) fn parse(&self, context: &Context) -> Result<Rule> {
+        let relation = self.relation(context)?;
+        let counts = (self.from.get_ref().texts.len(), self.to.get_ref().texts.len());
+        check_counts(&relation, counts, context.limits)
+            .map_err(|error| context.error("from", self.from.span().start, error))?;
+        let from = self.sources(context)?;
+        let to = self.targets(context, &from)?;
+        Ok(Rule {
+            line: Some(context.lines.of(self.from.span().start)),
+            from,
+            to,
+            relation,
+            role: self.role().map(str::to_owned),
+            steps: self.steps(context)?,
+            invertible: self.inverse,
+        })
+    }
+
+    fn sources(&self, context: &Context) -> Result<Vec<Pattern>> {
+        let at = |text: &str, error| {
+            context.error(&format!("from = {}", quote(text)), self.from.span().start, error)
+        };
+        let texts = &self.from.get_ref().texts;
+        let mut forms: Vec<Pattern> = Vec::with_capacity(texts.len());
+        for text in texts {
+            let form = Pattern::source(text, context.limits).map_err(|error| at(text, error))?;
+            let captures: BTreeMap<_, _> =
+                form.captures().map(|(name, class)| (name, class.name())).collect();
+            let first = forms.first().unwrap_or(&form).captures();
+            let first: BTreeMap<_, _> = first.map(|(name, class)| (name, class.name())).collect();
+            if captures != first {
+                return Err(at(
+                    text,
+                    Error::mapping("the patterns of 'from' have different captures")
+                        .found(listed(&captures))
+                        .expected(format!("{}, as in the first pattern", listed(&first))),
+                ));
+            }
+            if forms.iter().any(|other| other.shape() == form.shape()) {
+                return Err(at(text, Error::mapping("two patterns of 'from' match exactly the same names")));
+            }
+            forms.push(form);
+        }
+        Ok(forms)
+    }
+
+    fn targets(&self, context: &Context, from: &[Pattern]) -> Result<Vec<Pattern>> {
+        let at =
+            |text: &str, error| context.error(&format!("to = {}", quote(text)), self.to.span().start, error);
+        let mut forms: Vec<Pattern> = Vec::new();
+        for text in &self.to.get_ref().texts {
+            let Some(source) = from.first() else { break };
+            let form = Pattern::target(text, source, context.limits).map_err(|error| at(text, error))?;
+            if forms.contains(&form) {
+                return Err(at(
+                    text,
+                    Error::mapping("'to' has one name twice").help("give each target its own name"),
+                ));
+            }
+            forms.push(form);
+        }
+        Ok(forms)
+    }
+
+    fn steps(&self, context: &Context) -> Result<Vec<AxisStep>> {
+        match (&self.role, &self.steps) {
+            (None, None) => Ok(Vec::new()),
+            (Some(role), Some(_)) => Err(context.error(
+                "role",
+                role.span().start,
+                Error::mapping("a rule has both a role and steps")
+                    .help("move the steps to [roles], or remove the role"),
+            )),
+            (None, Some(steps)) => parse_steps(steps.get_ref(), context.limits)
+                .map_err(|error| context.error("steps", steps.span().start, error)),
+            (Some(role), None) => context.roles.get(role.get_ref()).cloned().ok_or_else(|| {
+                let known = context.roles.keys().map(String::as_str);
+                let error = Error::mapping("a rule names a role that [roles] does not have")
+                    .found(quote(role.get_ref()))
+                    .help(nearest(role.get_ref(), known));
+                context.error("role", role.span().start, error)
+            }),
+        }
+    }
+
+    fn relation(&self, context: &Context) -> Result<Relation> {
+        let axis = |key: &str, axis: &Spanned<u64>| match usize::try_from(*axis.get_ref()) {
+            Ok(number) if number < MAX_AXES => Ok(number),
+            _ => Err(context.error(
+                key,
+                axis.span().start,
+                Error::mapping("the axis is too large")
+                    .found(axis.get_ref().to_string())
+                    .expected(format!("a number below {MAX_AXES}")),
+            )),
+        };
+        let sizes = self.sizes.as_ref().map(|sizes| sizes.get_ref().clone());
+        let relation = match (&self.split, &self.merge, self.tie) {
+            (None, None, false) => Relation::One,
+            (None, None, true) => Relation::Tie,
+            (Some(split), None, false) => Relation::Split { axis: axis("split", split)?, sizes },
+            (None, Some(merge), false) => Relation::Merge { axis: axis("merge", merge)?, sizes },
+            _ => {
+                let error = Error::mapping("a rule has more than one of split, merge and tie")
+                    .help("write a rule for each, with names of its own");
+                return Err(context.error("split, merge, tie", self.from.span().start, error));
+            }
+        };
+        if let Some(sizes) = &self.sizes {
+            let forms = match relation {
+                Relation::Split { .. } => Some(self.to.get_ref().texts.len()),
+                Relation::Merge { .. } => Some(self.from.get_ref().texts.len()),
+                _ => None,
+            };
+            check_sizes(sizes.get_ref(), forms)
+                .map_err(|error| context.error("sizes", sizes.span().start, error))?;
+        }
+        Ok(relation)
+    }
+}
+
+/// Parses the steps of a rule or a role.
+pub(super) fn parse_steps(texts: &[String], limits: &Limits) -> Result<Vec<AxisStep>> {
+    limits.check(Limit::RuleSteps, texts.len() as u64)?;
+    texts.iter().map(|text| AxisStep::parse(text)).collect()
+}
+
+fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits) -> Result<()> {
+    limits.check(Limit::RuleNames, from.max(to) as u64)?;
+    let (several, one) = ("a list of at least two names", "one name");
+    let (what, expected, fits) = match relation {
+        Relation::One => ("a rule", (one, one), from == 1 && to == 1),
+        Relation::Split { .. } => ("a split", (one, several), from == 1 && to > 1),
+        Relation::Merge { .. } => ("a merge", (several, one), from > 1 && to == 1),
+        Relation::Tie => {
+            let fits = from.min(to) == 1 && from.max(to) > 1;
+            ("a tie", (one, "a list of at least two names, or the other way round"), fits)
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    let help = match relation {
+        Relation::One => "a list needs split = AXIS, merge = AXIS or tie = true",
+        _ => "a rule that only renames has neither split, merge nor tie",
+    };
+    Err(Error::mapping(format!("{what} has the wrong number of names"))
+        .found(format!("{from} in 'from', {to} in 'to'"))
+        .expected(format!("from: {}; to: {}", expected.0, expected.1))
+        .help(help))
+}
+
+fn check_sizes(sizes: &[u64], forms: Option<usize>) -> Result<()> {
+    let Some(forms) = forms else {
+        return Err(Error::mapping("a rule has sizes, but neither split nor merge")
+            .help("name the axis: split = AXIS or merge = AXIS"));
+    };
+    if sizes.len() != forms {
+        return Err(Error::mapping("the number of sizes is not the number of parts")
+            .found(sizes.len().to_string())
+            .expected(forms.to_string()));
+    }
+    if sizes.contains(&0) || sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size)).is_none() {
+        return Err(Error::mapping("the sizes are not lengths of an axis")
+            .found(format!("{sizes:?}"))
+            .expected("numbers from 1, whose sum fits 64 bits"));
+    }
+    Ok(())
+}
+
+fn listed(captures: &BTreeMap<&str, &str>) -> String {
+    match captures.is_empty() {
+        true => "none".to_owned(),
+        false => {
+            captures.iter().map(|(name, class)| format!("{{{name}:{class}}}")).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// One name, or a list of them.
+pub(super) struct Names {
+    texts: Vec<String>,
+}
+
+impl<'de> serde::Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMany;
+
+        impl<'de> Visitor<'de> for OneOrMany {
+            type Value = Names;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a name or a list of names")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Names, E> {
+                Ok(Names { texts: vec![text.to_owned()] })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Names, A::Error> {
+                let texts = serde::Deserialize::deserialize(SeqAccessDeserializer::new(list))?;
+                Ok(Names { texts })
+            }
+        }
+
+        deserializer.deserialize_any(OneOrMany)
+    }
+}

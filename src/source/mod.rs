@@ -1,0 +1,306 @@
+//! An opened checkpoint: what it holds, and its values.
+
+mod index;
+mod options;
+mod tensor;
+
+pub use options::OpenOptions;
+pub use tensor::{Chunks, TensorRef};
+
+use self::index::NameIndex;
+use crate::execute::{Files, TensorStream};
+use crate::layout::{TargetLayout, canonical, compile};
+#[cfg(feature = "forward")]
+use crate::map::renamed;
+#[cfg(feature = "forward")]
+use crate::mapping::Mapping;
+#[cfg(feature = "forward")]
+use crate::plan::SourceRecord;
+use crate::registry::{Evidence, Registry};
+use crate::resources::Budget;
+use crate::store::IntoInput;
+use ckpt_api::{
+    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limit, Match,
+    Options, Result, Side, TensorId,
+};
+use std::sync::Arc;
+
+/// The option that every source takes: the activations that it does not state, first layer to last.
+pub(crate) const ACTIVATIONS: &str = "activations";
+
+/// An opened checkpoint, which does not change. Clones share what is in it.
+#[derive(Clone)]
+pub struct Source {
+    pub(crate) input: Input,
+    pub(crate) codec: Arc<dyn Codec>,
+    pub(crate) contents: Arc<Contents>,
+    pub(crate) files: Arc<Files<'static>>,
+    /// How it was opened.
+    pub(crate) options: OpenOptions,
+    index: Arc<NameIndex>,
+    evidence: Vec<Evidence>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source")
+            .field("input", &self.input)
+            .field("format", &self.format())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// Opens a checkpoint with the codecs of `registry`. Reads headers only.
+    ///
+    /// # Errors
+    /// Whatever keeps the input from being identified or read.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), ckpt::Error> {
+    /// let source = ckpt::Source::open(&ckpt::Registry::builtin(), "examples/data/digits", &Default::default())?;
+    /// for tensor in &source.checkpoint().tensors {
+    ///     println!("{} {} {}", tensor.name, tensor.dtype, tensor.shape);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(registry: &Registry, input: impl IntoInput, options: &OpenOptions) -> Result<Self> {
+        let input = input.into_input(&options.limits)?;
+        let (codec, evidence) = match &options.format {
+            Some(id) => (registry.reader(id)?, Vec::new()),
+            None => {
+                recognize(registry, &input, options.architecture.as_ref()).map_err(|error| {
+                    match error.kind() {
+                        Kind::Io => error,
+                        _ => damage(registry, &input, options).unwrap_or(error),
+                    }
+                })?
+            }
+        };
+        Ok(Source { evidence, ..Self::read_as(codec, input, options.clone())? })
+    }
+
+    /// Opens an [`Input`] of a format that is known; `options` need not name it.
+    pub(crate) fn read_as(codec: Arc<dyn Codec>, input: Input, options: OpenOptions) -> Result<Self> {
+        let info = codec.info();
+        let input = input.remembering();
+        let (activations, own): (Vec<_>, Vec<_>) =
+            options.options.iter().cloned().partition(|(key, _)| key == ACTIVATIONS && !knows(info, key));
+        let checked = Options::parse(info.id, info.options, Side::Read, &own)?
+            .with_architecture(own_architecture(info, &options)?);
+        let shown = input.display(input.entry());
+        let mut contents =
+            codec.read(&input, &checked, &options.limits).map_err(|error| error.file(shown.as_str()))?;
+        contents.check(&options.limits).map_err(|error| error.file(shown.as_str()))?;
+        if let Some(file) = options.architecture.as_ref().filter(|file| file.format().is_none()) {
+            let layers = file.layers()?;
+            options.limits.check(Limit::GraphNodes, layers.layers.len() as u64)?;
+            layers.apply(&mut contents.checkpoint)?;
+        }
+        for (_, names) in &activations {
+            let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+            contents.checkpoint.specify(names).map_err(|error| error.field(ACTIVATIONS))?;
+        }
+        let notes =
+            contents.notes.iter_mut().chain(contents.repairs.iter_mut().map(|repair| &mut repair.detail));
+        notes.for_each(|text| options.vocabulary.settle(text));
+        let files = Files::new(&input, &contents);
+        let contents = Arc::new(contents);
+        Ok(Source { input, codec, contents, files, options, index: Arc::default(), evidence: Vec::new() })
+    }
+
+    /// The format's id.
+    pub fn format(&self) -> &'static str {
+        self.codec.info().id
+    }
+
+    /// What every codec said when the format was found; empty where the caller named it.
+    pub fn evidence(&self) -> &[Evidence] {
+        &self.evidence
+    }
+
+    /// Why this format was chosen, in a few words.
+    pub fn reason(&self) -> &str {
+        let own = self.evidence.iter().find(|evidence| evidence.format == self.format());
+        match own.map(|evidence| &evidence.verdict) {
+            Some(Match::Certain(why) | Match::Possible(why)) => why,
+            _ => "as named by the user",
+        }
+    }
+
+    /// The input.
+    pub fn input(&self) -> &Input {
+        &self.input
+    }
+
+    /// Graph, tensors and metadata.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.contents.checkpoint
+    }
+
+    /// Everything the codec said.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// The tensor called `name`. Takes logarithmic time, after an index was built by the first call.
+    pub(crate) fn find(&self, name: &str) -> Option<TensorId> {
+        self.index.find(&self.contents.checkpoint.tensors, name)
+    }
+
+    /// A tensor by its name.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a name that does not exist, with the nearest that does.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let model = ckpt::open("examples/data/digits")?;
+    /// let bias: Vec<f32> = model.tensor("digits/hidden/bias")?.read()?;
+    /// assert_eq!(bias.len(), 32);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tensor(&self, name: &str) -> Result<TensorRef<'_>> {
+        let found = self.find(name).and_then(|id| Some((id, self.checkpoint().tensors.get(id.0)?)));
+        found.map(|(id, tensor)| TensorRef::new(self, id, tensor)).ok_or_else(|| {
+            let names = self.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
+            Error::usage("no such tensor").tensor(name).help(ckpt_api::nearest(name, names))
+        })
+    }
+
+    /// All tensors, in the checkpoint's order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorRef<'_>> {
+        let tensors = self.checkpoint().tensors.iter().enumerate();
+        tensors.map(|(id, tensor)| TensorRef::new(self, TensorId(id), tensor))
+    }
+
+    /// The same checkpoint with the names, and the tensors, that a mapping makes of its own.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`] where it does not fit.
+    #[cfg(feature = "forward")]
+    pub(crate) fn renamed(&self, mapping: &Mapping, limits: &ckpt_api::Limits) -> Result<Source> {
+        let (contents, _) = renamed(&self.contents, mapping, limits)?;
+        Ok(Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() })
+    }
+
+    /// How values are handed out.
+    pub(crate) fn canonical(&self, id: TensorId) -> Encoding {
+        canonical(&self.contents.checkpoint.tensors[id.0], &self.contents.placements[id.0])
+    }
+
+    /// A tensor's bytes in the given encoding.
+    pub(crate) fn stream<'a>(
+        &'a self,
+        id: TensorId,
+        target: &Encoding,
+        budget: Budget,
+    ) -> Result<TensorStream<'a>> {
+        let (tensor, placement) = self.contents.tensor_at(id)?;
+        let route = compile(tensor, placement, &TargetLayout::read(target), &[])?;
+        TensorStream::whole(&self.files, route.into_transfer(tensor, placement, target), budget)
+    }
+
+    /// Opens the source of a plan; `options` has all that the plan does not record.
+    #[cfg(feature = "forward")]
+    pub(crate) fn recorded(
+        registry: &Registry,
+        input: &Input,
+        record: &SourceRecord,
+        options: OpenOptions,
+    ) -> Result<Self> {
+        let options = OpenOptions {
+            format: Some(record.format.clone()),
+            options: record.options.clone(),
+            architecture: record.architecture.clone(),
+            ..options
+        };
+        Self::open(registry, input.clone(), &options)
+    }
+}
+
+/// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is for.
+pub(crate) fn recognize(
+    registry: &Registry,
+    input: &Input,
+    architecture: Option<&ArchitectureFile>,
+) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
+    registry.identify(input).or_else(|error| {
+        if error.kind() == Kind::Io {
+            return Err(error);
+        }
+        let named = architecture.and_then(ArchitectureFile::format).map(|id| registry.reader(id));
+        match named {
+            Some(Ok(codec)) if matches!(codec.probe(input), Ok(Match::Possible(_))) => {
+                Ok((codec, Vec::new()))
+            }
+            _ => Err(error),
+        }
+    })
+}
+
+/// Of an input that is perhaps one format and surely none: why that format's codec cannot read it.
+fn damage(registry: &Registry, input: &Input, options: &OpenOptions) -> Option<Error> {
+    let mut possible = Vec::new();
+    for codec in registry.codecs() {
+        match codec.probe(input) {
+            Ok(Match::Possible(_)) => possible.push(codec),
+            Ok(_) => {}
+            Err(error) => return Some(error),
+        }
+    }
+    let [codec] = possible[..] else { return None };
+    let shown = input.display(input.entry());
+    let info = codec.info();
+    // An option that the codec does not know must not hide those that it knows.
+    let is_known =
+        |key: &str| info.options.iter().any(|spec| spec.name == key && spec.side.includes(Side::Read));
+    let own: Vec<_> = options.options.iter().filter(|(key, _)| is_known(key)).cloned().collect();
+    let read = Options::parse(info.id, info.options, Side::Read, &own)
+        .and_then(|own| codec.read(input, &own, &options.limits));
+    read.err().map(|error| error.file(shown))
+}
+
+/// The architecture file, where it is for the codec itself.
+fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<ArchitectureFile>> {
+    let Some((file, format)) = options.architecture.as_ref().and_then(|file| Some((file, file.format()?)))
+    else {
+        return Ok(None);
+    };
+    if format == info.id {
+        return Ok(Some(file.clone()));
+    }
+    let error = Error::usage("the architecture file is for another format")
+        .field("format")
+        .found(format!("'{format}'"))
+        .expected(format!("'{}', or none with layers for any format", info.id));
+    Err(match &file.name {
+        Some(name) => error.file(name),
+        None => error,
+    })
+}
+
+fn knows(info: &FormatInfo, key: &str) -> bool {
+    info.options.iter().any(|spec| spec.name == key)
+}
+
+#[cfg(all(test, feature = "bullet"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_option_does_not_hide_the_known_ones_of_a_damaged_input() {
+        let damaged = |given: &[(&str, &str)]| {
+            let input = Input::memory("raw.bin", [("raw.bin".to_owned(), vec![0; 12])].into());
+            let given = given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let options = OpenOptions { options: given, ..OpenOptions::default() };
+            Source::open(&Registry::builtin(), input, &options).unwrap_err().to_string()
+        };
+        let (known, unknown) = (("arch", "simple:768x32x1"), ("no_such_option", "1"));
+        assert_ne!(damaged(&[known]), damaged(&[]));
+        assert_eq!(damaged(&[known, unknown]), damaged(&[known]));
+        assert_eq!(damaged(&[unknown]), damaged(&[]));
+    }
+}
