@@ -1,6 +1,7 @@
 //! What a codec says when it has read.
 
 use crate::fit::check_fit;
+use crate::metadata;
 use crate::{Checkpoint, Error, Input, Limit, Limits, Placement, Result, Tensor, TensorId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -93,6 +94,7 @@ impl Contents {
                 .map_err(|error| error.tensor(&tensor.name))?;
         }
         self.check_names()?;
+        metadata::check(&self.checkpoint, limits)?;
         self.check_graph(limits)
     }
 

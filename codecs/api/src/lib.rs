@@ -52,7 +52,7 @@ pub use graph::{Attribute, Graph, Node, Op, Value};
 pub use input::{File, Input};
 pub use limits::{Limit, Limits};
 pub use loss::{Loss, LossKind};
-pub use metadata::Metadata;
+pub use metadata::{Metadata, MetadataMap, MetadataValue};
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use placed::{Block, OutputFile, Placed, Reading, Written};
 pub use placement::{

@@ -9,8 +9,8 @@ use crate::format::{
 };
 use crate::layer::LayerShape;
 use ckpt_api::{
-    Contents, DType, Encoding, Extent, File, FileId, Input, Limits, Match, Options, Placement, Result, Rules,
-    Shape, Tensor, TensorId,
+    Contents, DType, Encoding, Extent, File, FileId, Input, Limits, Match, MetadataValue, Options, Placement,
+    Result, Rules, Shape, Tensor, TensorId,
 };
 use graph::Stated;
 use header::{Header, numbers, swapped_magic};
@@ -63,8 +63,8 @@ fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents
     contents.notes.extend(stated.note().filter(|_| contents.checkpoint.graph.is_some()));
     contents.repairs = rules.repairs;
     let metadata = &mut contents.checkpoint.metadata;
-    metadata.insert(ID, KEY_VERSION, header.version.number());
-    metadata.insert(ID, KEY_MIP, header.mip);
+    metadata.insert(ID, KEY_VERSION, MetadataValue::integer(header.version.number().into()));
+    metadata.insert(ID, KEY_MIP, MetadataValue::integer(header.mip.into()));
     if let Some(pad) = pad {
         metadata.insert(ID, KEY_PAD, pad.name());
     }

@@ -4,8 +4,8 @@ use crate::description::Description;
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
     Attribute, Axis, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Loss,
-    LossKind, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Rules, Shape, Tensor,
-    TensorId,
+    LossKind, MetadataValue, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Rules, Shape,
+    Tensor, TensorId,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -59,8 +59,8 @@ impl<'a> Source<'a> {
         // What has no effect in DataCode needs no mending: it is written as it was.
         let mut rules = Rules { lenient: true, ..Rules::default() };
         let description = Description::parse(text, &mut rules).ok()?;
-        let names = checkpoint.metadata.value(format::ID, KEY_ORDER).and_then(|order| order.as_array());
-        let order = names.and_then(|names| names.iter().map(|name| Key::parse(name.as_str()?)).collect());
+        let names = checkpoint.metadata.value(format::ID, KEY_ORDER).and_then(MetadataValue::as_list);
+        let order = names.and_then(|names| names.iter().map(|name| Key::parse(name.as_text()?)).collect());
         Some(Source { text, description, dialect, order })
     }
 }
