@@ -330,8 +330,8 @@ impl Planned {
     ) -> Result<Summary> {
         let finished = finish(&self.plan, &self.files, receipts)?;
         let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
-        let sealed = self.codec.seal(&self.plan.placed, &finished.written)?;
-        for block in self.plan.placed.blocks.iter().chain(&sealed) {
+        let blocks = self.codec.finish(&self.plan.placed, &finished.written)?;
+        for block in self.plan.placed.blocks.iter().chain(&blocks) {
             stage.file(block.file)?.write_at(block.offset, &block.bytes)?;
         }
         let bytes = stage.bytes()?;

@@ -8,7 +8,7 @@
 //! ```text
 //! read   Input      → Contents { checkpoint, files, placements, repairs, notes }
 //! place  Checkpoint → Placed   { files, placements, blocks, losses }
-//! seal   Written    → blocks that depend on what was written (checksums)
+//! finish Written    → blocks that depend on what was written (checksums)
 //! ```
 //!
 //! Feature `conformance` adds a module of that name: the checks that every codec's own tests run.
@@ -17,6 +17,7 @@
 #![deny(missing_docs)]
 
 mod architecture;
+pub mod base64_text;
 mod checkpoint;
 mod checksum;
 mod codec;
@@ -25,6 +26,7 @@ pub mod conformance;
 mod contents;
 mod dtype;
 mod error;
+mod finish;
 mod fit;
 mod graph;
 mod input;
@@ -48,6 +50,7 @@ pub use codec::{Codec, FormatInfo, Match, Network};
 pub use contents::{Contents, Repair, Rules};
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};
+pub use finish::FinishState;
 pub use graph::{Attribute, Graph, Node, Op, Value};
 pub use input::{File, Input};
 pub use limits::{Limit, Limits};

@@ -152,7 +152,7 @@ impl Codec for Tf2 {
         write::place(checkpoint, name, options)
     }
 
-    fn seal(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
-        write::seal(placed, written)
+    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+        write::finish(placed, written)
     }
 }
