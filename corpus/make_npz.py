@@ -29,6 +29,11 @@ def array(descr: str, shape: str, data: bytes, fortran=False, version=1) -> byte
 
 MATRIX = array("'<f4'", "(2, 3)", f32(0, 1, 2, 3, 4, 5))
 W = Tensor("w", "f32", [2, 3], f32(0, 1, 2, 3, 4, 5))
+# MATRIX, deflated once and for all: what zlib makes of it depends on its version.
+DEFLATED = bytes.fromhex(
+    "9bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e9366a2aea3a09e965f54529498179f5f94920a12774bcc294e058a17672416a402"
+    "f91a463a0ac69a3a0ab50a64032e063068b007120e4004c40d40bcc00100"
+)
 
 
 @dataclass
@@ -45,6 +50,12 @@ class Member:
     local_len: int | None = None
     local_crc: int | None = None
     at: int | None = None
+    # What lies in the archive instead of the data, deflated.
+    packed: bytes | None = None
+
+    @property
+    def stored(self) -> bytes:
+        return self.data if self.packed is None else self.packed
 
     def fields(self, local: bool):
         crc = zlib.crc32(self.data) if self.crc is None else self.crc
@@ -53,21 +64,22 @@ class Member:
             crc = self.local_crc
         if local and self.local_len is not None:
             length = self.local_len
-        return struct.pack("<4HI", self.flags, self.method, 0, 33, crc), length
+        packed = length if self.packed is None else len(self.packed)
+        return struct.pack("<4HI", self.flags, self.method, 0, 33, crc), packed, length
 
     def local(self, zip64: bool) -> bytes:
-        fixed, length = self.fields(True)
+        fixed, packed, length = self.fields(True)
         name = self.name if self.local_name is None else self.local_name
-        sizes = (2**32 - 1, 2**32 - 1, len(name), 20) if zip64 else (length, length, len(name), 0)
-        extra = struct.pack("<2H2Q", 1, 16, length, length) if zip64 else b""
+        sizes = (2**32 - 1, 2**32 - 1, len(name), 20) if zip64 else (packed, length, len(name), 0)
+        extra = struct.pack("<2H2Q", 1, 16, length, packed) if zip64 else b""
         return b"PK\3\4\x2d\0" + fixed + struct.pack("<2I2H", *sizes) + name + extra
 
     def central(self, at: int, zip64: bool) -> bytes:
-        fixed, length = self.fields(False)
+        fixed, packed, length = self.fields(False)
         at = at if self.at is None else self.at
         most = 2**32 - 1
-        sizes = (most, most, len(self.name), 28) if zip64 else (length, length, len(self.name), 0)
-        extra = struct.pack("<2H3Q", 1, 24, length, length, at) if zip64 else b""
+        sizes = (most, most, len(self.name), 28) if zip64 else (packed, length, len(self.name), 0)
+        extra = struct.pack("<2H3Q", 1, 24, length, packed, at) if zip64 else b""
         attributes = struct.pack("<3H2I", 0, 0, 0, 0o600 << 16, most if zip64 else at)
         return b"PK\1\2\x2d\3\x2d\0" + fixed + struct.pack("<2I2H", *sizes) + attributes + self.name + extra
 
@@ -77,7 +89,7 @@ def archive(*members: Member, zip64=True, large=False, count=None, size=None, st
     out, directory = b"", b""
     for member in members:
         directory += member.central(len(out), large)
-        out += member.local(zip64) + member.data
+        out += member.local(zip64) + member.stored
     at = len(out)
     count = len(members) if count is None else count
     size = len(directory) if size is None else size
@@ -130,6 +142,9 @@ def accepted():
     yield npz("sizes_later", "sizes after the data, as a pipe gets them",
               one(flags=8, local_crc=0, local_len=0), [W])
     yield npz("comment", "a comment at the end", archive(Member(b"w.npy", MATRIX), comment=b"PK\5\6" + b"\0" * 30), [W])
+    yield npz("deflated", "a deflated member, as np.savez_compressed writes it", one(method=8, packed=DEFLATED), [W])
+    yield npz("deflated_zip64", "a deflated member with 64-bit numbers everywhere",
+              archive(Member(b"w.npy", MATRIX, method=8, packed=DEFLATED), large=True), [W])
     yield npz("utf8", "a name in UTF-8", archive(Member("ä/ö.npy".encode(), MATRIX, flags=1 << 11)),
               [Tensor("ä/ö", "f32", [2, 3], W.data)])
     text = Member(b"text.npy", array("'<U1'", "(1,)", b"a\0\0\0"))
@@ -154,7 +169,16 @@ def rejected():
     yield npz("start_too_big", "a directory that begins after the end", archive(other, start=2**31))
     yield npz("zip64_count", "2^64 - 1 members", archive(other, large=True, count=2**64 - 1))
     yield npz("zip64_size", "a directory of 2^64 - 1 bytes", archive(other, large=True, size=2**64 - 1))
-    yield npz("deflated", "a deflated member", one(method=8), "unsupported")
+    yield npz("deflated_not", "a member that is said to be deflated, and is not", one(method=8))
+    yield npz("deflated_cut", "a deflated member without its last byte", one(method=8, packed=DEFLATED[:-1]))
+    yield npz("deflated_more", "a byte after what is deflated", one(method=8, packed=DEFLATED + b"\0"))
+    yield npz("deflated_long", "a deflated member that holds less than it says",
+              one(method=8, packed=DEFLATED, len=len(MATRIX) + 1, local_len=len(MATRIX) + 1))
+    yield npz("deflated_short", "a deflated member that holds more than it says",
+              one(method=8, packed=DEFLATED, len=len(MATRIX) - 1, local_len=len(MATRIX) - 1))
+    yield npz("deflated_bomb", "a deflated member of 2^40 bytes", archive(
+        Member(b"w.npy", array("'<f4'", "(274877906944,)", b""), method=8, packed=DEFLATED, len=2**31, local_len=2**31)))
+    yield npz("deflated_checksum", "a deflated member with a wrong checksum", one(method=8, packed=DEFLATED, crc=1))
     yield npz("bzip2", "a member compressed otherwise", one(method=12), "unsupported")
     yield npz("encrypted", "an encrypted member", one(flags=1), "unsupported")
     yield npz("absolute", "an absolute name", archive(Member(b"/w.npy", MATRIX)))

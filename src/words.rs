@@ -8,6 +8,21 @@ pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, what: &str) ->
     format!("{number} {what}{}", if number == N::from(1) { "" } else { "s" })
 }
 
+/// A name in quotation marks, as [`printable`] shows it.
+pub(crate) fn quote(name: &str) -> String {
+    format!("'{}'", printable(name))
+}
+
+/// A name on one line: shortened, its invisible characters escaped.
+pub(crate) fn printable(name: &str) -> String {
+    const SHOWN: usize = 160;
+    let mut text: String = name.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if name.chars().nth(SHOWN).is_some() {
+        text.push('…');
+    }
+    text
+}
+
 /// Joins the first `max` items by commas, and counts the others: `a, b and 3 more`.
 pub(crate) fn first_few<I>(items: I, max: usize) -> String
 where

@@ -241,7 +241,8 @@ fn what_one_that_was_killed_had_written_is_told_when_it_is_kept() {
     let output = place.run(job, &["--resume", "--format", "json"]);
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let tensors = told["resumed"]["tensors"].as_u64().unwrap();
-    assert!(tensors > 0 && tensors <= noted && noted <= 2 * tensors + 1, "{noted} noted: {told}");
+    // A tensor is done when both of its items are; each of two threads may have left one half done.
+    assert!(tensors > 0 && tensors <= noted && noted <= 2 * (tensors + 2), "{noted} noted: {told}");
     assert_eq!(told["resumed"]["bytes"], tensors * TENSOR as u64);
     assert!(place.files() == undisturbed(job).0);
     let again = place.run(job, &["--resume", "--force"]);

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every limit has a test below that is called after it.
-const TESTED: [&str; 17] = [
+const TESTED: [&str; 18] = [
     "header_bytes",
     "block_bytes",
     "tensors",
@@ -27,6 +27,7 @@ const TESTED: [&str; 17] = [
     "graph_nodes",
     "files",
     "text_bytes",
+    "text_tokens",
     "rules",
     "rule_names",
     "rule_steps",
@@ -213,6 +214,11 @@ fn text_bytes_bounds_what_people_write() {
         );
         assert!(!run("text_bytes=16").contains("text_bytes"), "{command:?}");
     }
+}
+
+#[test]
+fn text_tokens_bounds_keys_strings_punctuation_spaces_and_lines_of_a_mapping() {
+    assert_eq!(mapping_bound("text_tokens", "ignore = ['a', 'b']\n"), 11);
 }
 
 #[test]

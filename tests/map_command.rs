@@ -67,7 +67,7 @@ fn check_shows_targets_with_shapes_and_steps_and_the_inverse_of_every_rule() {
         "digits/hidden/kernel  hidden.weight  [32, 64]  transpose",
         "part 2 of 2 along axis 0",
         "rule 1 at line 6 ('digits/{layer}/kernel' -> '{layer}.weight', transpose)",
-        "backwards: '{layer}.weight' -> 'digits/{layer}/kernel', transpose",
+        "inverse: '{layer}.weight' -> 'digits/{layer}/kernel', transpose",
         "dropped: save_counter",
         "5 target names, one to one; 12 source names dropped",
         "the rules have an inverse",
@@ -102,7 +102,7 @@ fn check_refuses_steps_that_do_not_fit_the_shapes() {
 }
 
 #[test]
-fn check_backwards_is_the_check_of_the_inverse() {
+fn check_with_inverse_checks_the_inverse() {
     let place = Workplace::new();
     place.checkpoint("b.safetensors", &[tensor("h.3.x", values(1, &[2])), tensor("h.11.x", values(2, &[2]))]);
     place.write("m.toml", "[[rule]]\nfrom = 'layer{n:int2}/x'\nto = 'h.{n}.x'");
@@ -111,14 +111,14 @@ fn check_backwards_is_the_check_of_the_inverse() {
 }
 
 #[test]
-fn check_says_which_rules_are_unused_and_which_have_no_inverse() {
+fn check_shows_unused_rules_and_rules_without_inverse() {
     let place = Workplace::new();
     place.checkpoint("a.safetensors", &[tensor("w", values(1, &[2]))]);
     place.write("m.toml", "identity = true\n[[rule]]\nfrom = 'q{n:int}'\nto = 'r'\n[[rule]]\nfrom = '{x}w'\nto = 'v'\ninverse = false");
     let text = place.says(&["map", "check", "m.toml", "a.safetensors"]);
     for words in [
         "no inverse: the capture 'n' does not appear in 'to'",
-        "no inverse: it says so itself",
+        "no inverse: the rule says inverse = false",
         "unused: rule 1 at line 3",
         "the rules have no inverse",
     ] {
@@ -126,9 +126,9 @@ fn check_says_which_rules_are_unused_and_which_have_no_inverse() {
     }
 }
 
-/// What the format says is no weight needs no pattern of names.
+/// Tensors that are no weights need no pattern of names.
 #[test]
-fn ignored_roles_drop_what_is_no_weight_whatever_its_name() {
+fn ignored_roles_drop_tensors_whatever_their_names() {
     let place = Workplace::new();
     let rule = "[[rule]]\nfrom = 'digits/{layer}/{part}'\nto = '{layer}.{part}'\n";
     let lookup = "[lookup]\nsave_counter = 'saves'\n";
@@ -145,24 +145,24 @@ fn ignored_roles_drop_what_is_no_weight_whatever_its_name() {
     place.refuses(&["map", "check", "all.toml", DIGITS], 3, &["12 source names", "'ignore_roles'"]);
 }
 
-/// A built-in table is made for more checkpoints than one.
+/// A built-in mapping serves many checkpoints.
 #[test]
-fn only_a_table_of_ones_own_is_told_what_of_it_is_unused() {
+fn unused_rules_are_reported_for_mapping_files_and_not_for_built_in_mappings() {
     let place = Workplace::new();
     place.checkpoint("a.safetensors", &[tensor("model/h0/ln_1/g", values(1, &[4]))]);
     place.write("own.toml", place.says(&["map", "show", "gpt2-tf-to-hf"]));
-    for (map, is_told) in [("own.toml", true), ("gpt2-tf-to-hf", false)] {
+    for (map, is_reported) in [("own.toml", true), ("gpt2-tf-to-hf", false)] {
         let output = place.ckpt(&["convert", "a.safetensors", &format!("{map}.safetensors"), "--map", map]);
         let notes = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{notes}");
-        assert_eq!(notes.contains("nothing matched"), is_told, "{notes}");
+        assert_eq!(notes.contains("nothing matched"), is_reported, "{notes}");
     }
     let text = place.says(&["map", "check", "gpt2-tf-to-hf", "a.safetensors"]);
     assert!(text.contains("unused: rule"), "{text}");
 }
 
 #[test]
-fn invert_writes_a_file_that_leads_back() {
+fn invert_writes_the_inverse_as_a_file() {
     let place = Workplace::new();
     place.write("m.toml", DIGITS_MAP);
     let convert = |input: &str, output: &str, map: &str| {
@@ -198,7 +198,7 @@ fn invert_writes_a_file_that_leads_back() {
 }
 
 #[test]
-fn invert_makes_a_table_of_a_checkpoints_names_where_the_rules_have_no_inverse() {
+fn invert_writes_a_table_of_a_checkpoints_names_if_the_rules_have_no_inverse() {
     let place = Workplace::new();
     place.checkpoint("a.safetensors", &[tensor("a.1", values(1, &[2, 3])), tensor("b", values(2, &[3]))]);
     place.write(
@@ -215,7 +215,7 @@ fn invert_makes_a_table_of_a_checkpoints_names_where_the_rules_have_no_inverse()
 }
 
 #[test]
-fn explain_says_what_decided_and_the_way_back() {
+fn explain_shows_the_decision_and_the_inverse() {
     let place = Workplace::new();
     place.write("m.toml", DIGITS_MAP);
     let text =
@@ -226,7 +226,7 @@ fn explain_says_what_decided_and_the_way_back() {
         "inverse   digits/hidden/kernel: transpose",
         "dropped   ignore 'adam/**'",
         "nearest   rule 1 at line 6",
-        "fits      'digits/x/', then 'gamma' does not",
+        "matches   'digits/x/', but not 'gamma'",
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
@@ -238,7 +238,7 @@ fn explain_says_what_decided_and_the_way_back() {
 }
 
 #[test]
-fn a_mapping_whose_rule_has_no_inverse_is_not_read_backwards() {
+fn a_mapping_with_a_rule_without_inverse_is_not_read_backwards() {
     let place = Workplace::new();
     place.write("m.toml", "[[rule]]\nfrom = '{x}/a'\nto = 'b'");
     place.refuses(
@@ -252,7 +252,7 @@ fn a_mapping_whose_rule_has_no_inverse_is_not_read_backwards() {
 fn models() -> (Tensors, Tensors) {
     let (mut a, mut b) = (Tensors::new(), Tensors::new());
     for n in 1..=3 {
-        // Square, so that the shape does not say that it is transposed.
+        // Square, so that the shape does not show the transpose.
         let kernel = values(n, &[4, 4]);
         a.push(tensor(&format!("layer_{n}/kernel"), kernel.clone()));
         b.push(tensor(&format!("h.{}.weight", n - 1), transposed(kernel)));
@@ -280,8 +280,8 @@ fn suggest_finds_names_and_steps_that_make_the_other_checkpoint() {
         "from = \"layer_{n:int}/bias\"\nto = \"h.{n-1}.bias\"",
         "to = [\"in.weight\", \"out.weight\"]\ntie = true",
         "ignore = [\"step\"]",
-        "# Only in the second checkpoint: nothing becomes:\n#   'extra'",
-        "# Look at these: several have that value",
+        "# Only in the second checkpoint, so without a source:\n#   'extra'",
+        "# Check these pairs: several tensors have the same value",
         "#   'layer_1/bias' -> 'h.0.bias'",
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
@@ -309,8 +309,8 @@ fn suggest_never_guesses_between_equal_candidates() {
     let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
     for words in [
         "ignore = [\"p.bias\", \"q.bias\"]",
-        "# Ambiguous, so ignored: each could be any of:\n#   'p.bias': 'x.bias', 'y.bias'\n#   'q.bias': 'x.bias', 'y.bias'",
-        "nothing becomes:\n#   'x.bias'\n#   'y.bias'",
+        "# Ambiguous, so ignored; each could be any of:\n#   'p.bias': 'x.bias', 'y.bias'\n#   'q.bias': 'x.bias', 'y.bias'",
+        "without a source:\n#   'x.bias'\n#   'y.bias'",
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
@@ -330,10 +330,14 @@ fn suggest_takes_thousands_of_equal_tensors_by_the_numbers_in_their_names() {
     place.checkpoint("b.safetensors", &of(|k| format!("net.{k}.bias")));
     let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
     let rule = "from = \"model/layer_{n:int}/bias\"\nto = \"net.{n}.bias\"";
-    assert!(text.contains("5000 pairs: several have that value") && text.contains(rule), "{:.400}", text);
+    assert!(
+        text.contains("5000 pairs: several tensors have the same value") && text.contains(rule),
+        "{:.400}",
+        text
+    );
 }
 
-/// Rules and patterns are bounded; a lookup before `**` says the same.
+/// The number of rules and patterns is limited; a lookup and `**` have the same effect.
 #[test]
 fn suggest_ignores_more_names_than_it_could_list() {
     let place = Workplace::new();
@@ -354,7 +358,7 @@ fn suggest_ignores_more_names_than_it_could_list() {
     assert!(checked.contains("1 target name, one to one; 2000 source names dropped"), "{checked:.400}");
 }
 
-/// A tie has at most 64 names: what is more could not be read back.
+/// A tie has at most 64 names: a file with more could not be read back.
 #[test]
 fn suggest_ties_no_more_names_than_a_rule_may_have() {
     let place = Workplace::new();
@@ -372,7 +376,7 @@ fn suggest_ties_no_more_names_than_a_rule_may_have() {
 }
 
 #[test]
-fn suggest_pairs_by_name_and_shape_where_values_differ_and_says_so() {
+fn suggest_pairs_by_name_and_shape_if_values_differ_and_reports_that() {
     let place = Workplace::new();
     let of = |prefix: &str, seed: usize, separator: char| -> Tensors {
         let shapes: [(&str, &[usize]); 3] = [("one", &[2, 3]), ("two", &[2, 3]), ("three", &[6])];
@@ -396,7 +400,7 @@ fn suggest_pairs_by_name_and_shape_where_values_differ_and_says_so() {
             ["m/two", "n.two", "name"]
         ])
     );
-    assert!(json["toml"].as_str().unwrap().contains("Look at these: the values differ"));
+    assert!(json["toml"].as_str().unwrap().contains("Check these pairs: the values differ"));
 }
 
 #[test]
@@ -406,4 +410,28 @@ fn suggest_reads_each_side_with_its_own_options() {
     let text = place.says(&[&["map", "suggest", DIGITS, DIGITS], &options[..]].concat());
     assert!(text.contains("/.ATTRIBUTES/VARIABLE_VALUE"), "{text}");
     place.refuses(&["map", "suggest", DIGITS, DIGITS, "--a-set", "nonsense=1"], 2, &["nonsense"]);
+}
+
+/// A name in both files, with characters that a terminal hides or obeys.
+#[test]
+fn invert_and_suggest_write_invisible_characters_so_that_they_can_be_read_back() {
+    let place = Workplace::new();
+    let name = "a\u{202e}b\u{200b}\u{ad}\u{1b}[31m\n\"\\\u{e0041}";
+    place.checkpoint(
+        "a.safetensors",
+        &[tensor(name, values(1, &[2, 3])), tensor("step\u{202e}", values(2, &[5]))],
+    );
+    place.checkpoint("b.safetensors", &[tensor("b\u{feff}", transposed(values(1, &[2, 3])))]);
+    let suggested = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    place.write("there.toml", &suggested);
+    let inverse = place.says(&["map", "invert", "there.toml"]);
+    place.write("back.toml", &inverse);
+    for text in [suggested, inverse] {
+        assert!(!text.contains(|c: char| c != '\n' && !(' '..='~').contains(&c)), "{text:?}");
+    }
+    let convert = ["convert", "a.safetensors", "there.safetensors", "--map", "there.toml", "-q", "--no-sync"];
+    place.says(&convert);
+    place.says(&["convert", "there.safetensors", "c.safetensors", "--map", "back.toml", "-q", "--no-sync"]);
+    let names = place.json(&["inspect", "c.safetensors"]);
+    assert_eq!(names["tensors"][0]["name"], name);
 }

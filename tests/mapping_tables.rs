@@ -1,5 +1,5 @@
-//! The built-in tables on the names of the published checkpoints, at their published depth, there and back.
-//! (`tests/interop/transformers_tables.py` compares the tensors with what other programs make of them.)
+//! The built-in mappings and their inverses on the names of published checkpoints, at their published depth.
+//! (`tests/interop/transformers_tables.py` compares the tensors with those of other programs.)
 
 mod common;
 
@@ -7,21 +7,21 @@ use ckpt::mapping::Mapping;
 use ckpt_api::Limits;
 use std::collections::BTreeSet;
 
-/// What a table must do: (source, target, what happens to the axes).
+/// The expected result of a mapping: (source, target, steps).
 type Expected = Vec<(String, String, &'static str)>;
 
-/// Adds a tensor, named behind the given prefixes on both sides.
+/// Adds tensors with these prefixes on both sides.
 fn add(expected: &mut Expected, from: &str, to: &str, pairs: &[(&str, &str, &'static str)]) {
     expected.extend(pairs.iter().map(|(a, b, steps)| (format!("{from}{a}"), format!("{to}{b}"), *steps)));
 }
 
-/// As [`maps`], and every rule must have been used.
+/// As [`maps`]; asserts that every rule is used.
 fn assert_maps(table: &str, count: usize, expected: &Expected, dropped: &[&str]) {
     assert_eq!(maps(table, count, expected, dropped), [""; 0], "{table}");
 }
 
-/// Applies the table to exactly these names and those that it must drop, reads the result backwards, by the rules alone
-/// and by what applying proved, and wants each name back. Gives the rules that matched nothing.
+/// Asserts that the mapping maps these names and drops the others, and that its inverse makes the sources again. Returns the
+/// unused rules.
 fn maps(table: &str, count: usize, expected: &Expected, dropped: &[&str]) -> Vec<String> {
     assert_eq!(expected.len(), count, "{table}");
     let mapping = Mapping::builtin(table).unwrap();
@@ -60,7 +60,7 @@ fn every_table_has_a_title_and_an_inverse() {
     assert!(Mapping::builtin("gpt2").is_none());
 }
 
-/// GPT-2 as OpenAI names it; `projection` is what happens to the axes of its projections.
+/// GPT-2 with the names of OpenAI; `projection` is the step on its projections.
 fn gpt2(projection: &'static str) -> Expected {
     let mut all = Expected::new();
     add(&mut all, "model/", "", &[("wte", "wte.weight", ""), ("wpe", "wpe.weight", "")]);
@@ -88,7 +88,7 @@ fn gpt2_of_openai_loses_the_first_axis_of_its_projections() {
     assert_maps("gpt2-tf-to-hf", 148, &gpt2("squeeze 0"), &[]);
 }
 
-/// An index file that OpenAI published; its shapes prove the axis that is taken away.
+/// An index file that OpenAI published; its shapes prove that the removed axis has length 1.
 #[test]
 fn gpt2_as_it_was_published_has_these_names_and_shapes() {
     let Some(directory) = common::cases("tf2/swift_transformer") else { return };
@@ -190,7 +190,7 @@ fn encoder(all: &mut Expected, from: &str, to: &str) {
     }
 }
 
-/// What Google's optimizer for BERT and ALBERT leaves in a checkpoint.
+/// The variables of Google's optimizer for BERT and ALBERT.
 const ADAM: &[&str] = &[
     "global_step",
     "bert/pooler/dense/bias/adam_m",
@@ -312,7 +312,7 @@ const ADAFACTOR: &[&str] =
     &["global_step", "shared/embedding_slot_vr", "encoder/final_layer_norm/scale_slot_v"];
 
 #[test]
-fn t5_has_the_zeros_of_its_numbers_taken_away_and_put_back() {
+fn t5_loses_and_regains_the_leading_zeros_of_its_numbers() {
     let small = t5(6, &["wi", "wo"], "layer_norm", "final_layer_norm");
     let unused = maps("t5-mesh-to-hf", 131, &small, ADAFACTOR);
     assert_eq!(unused.len(), 1, "{unused:?}");
@@ -320,7 +320,7 @@ fn t5_has_the_zeros_of_its_numbers_taken_away_and_put_back() {
 }
 
 #[test]
-fn t5_1_1_is_gated_and_has_a_head_and_mt5_calls_its_norms_otherwise() {
+fn t5_1_1_is_gated_and_has_a_head_and_mt5_has_other_names_for_norms() {
     let tables =
         [("t5-mesh-to-hf", "layer_norm", "final_layer_norm"), ("mt5-mesh-to-hf", "rms_norm", "rms_norm")];
     for (table, norm, last_norm) in tables {

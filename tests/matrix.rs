@@ -76,7 +76,7 @@ impl Attempt<'_> {
         };
         let source = Source::open(&registry, self.from.1, &open)?;
         // Keras stores its variables a second time; a format without roles does not say so.
-        let exclude = if with_layers { vec!["_all_variables/*".to_owned()] } else { vec![] };
+        let exclude = if with_layers { vec!["_all_variables/**".to_owned()] } else { vec![] };
         let conversion = Conversion {
             to: Some(self.to.0.to_owned()),
             dtype,

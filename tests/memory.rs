@@ -14,9 +14,9 @@ use std::process::{Command, Output};
 const KINDS: [(&str, &[&str]); 5] = [
     ("streamed", &["--to", "safetensors"]),
     ("indexed", &["--to", "tf2"]),
-    ("transposed", &["--to", "safetensors", "--transform", "*: transpose"]),
+    ("transposed", &["--to", "safetensors", "--transform", "**: transpose"]),
     ("cast", &["--to", "safetensors", "--dtype", "f16", "--allow", "narrowed"]),
-    ("both", &["--to", "tf2", "--transform", "*: transpose", "--dtype", "bf16", "--allow", "narrowed"]),
+    ("both", &["--to", "tf2", "--transform", "**: transpose", "--dtype", "bf16", "--allow", "narrowed"]),
 ];
 
 #[test]

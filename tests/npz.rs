@@ -65,24 +65,31 @@ fn a_wrong_checksum_stops_the_conversion_also_where_axes_are_turned() {
 }
 
 #[test]
-fn what_numpy_wrote_beside_the_cases_comes_back_byte_for_byte() {
+fn what_numpy_wrote_beside_the_cases_comes_back_byte_for_byte_unless_it_was_deflated() {
     let Some(root) = cases("") else { return };
     let work = tempfile::tempdir().unwrap();
     let back = work.path().join("back.npz");
-    let (mut folders, mut seen) = (vec![root], 0);
+    let (mut folders, mut stored, mut deflated) = (vec![root], 0, 0);
     while let Some(folder) = folders.pop() {
         let inside = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
         folders.extend(inside.filter(|path| path.is_dir()));
         for archive in files(&folder, ".npz") {
             convert(open(&archive, &[]), &back, &to("npz"));
-            assert_eq!(
-                std::fs::read(&back).unwrap(),
-                std::fs::read(&archive).unwrap(),
-                "{}",
-                archive.display()
-            );
-            seen += 1;
+            // The method of the first member.
+            if std::fs::read(&archive).unwrap()[8] == 8 {
+                let sum = |path: &Path| digest::digest(&open(path, &[]), 1).unwrap().sha256;
+                assert_eq!(sum(&back), sum(&archive), "{}", archive.display());
+                deflated += 1;
+            } else {
+                assert_eq!(
+                    std::fs::read(&back).unwrap(),
+                    std::fs::read(&archive).unwrap(),
+                    "{}",
+                    archive.display()
+                );
+                stored += 1;
+            }
         }
     }
-    assert!(seen >= 10, "{seen} archives");
+    assert!(stored >= 10 && deflated >= 10, "{stored} stored and {deflated} deflated archives");
 }

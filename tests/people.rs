@@ -143,7 +143,7 @@ fn nothing_that_a_file_says_steers_the_terminal() {
         &["convert", "m.safetensors", "o3.safetensors", "--map", "bad.toml"],
         &["convert", "m.safetensors", "o4.safetensors", "--include", STEERS, "--verify", "--no-sync"],
         &["convert", "m.safetensors", "o5.safetensors", "--include", "q"],
-        &["convert", "m.safetensors", "o6.safetensors", "--transform", "*: transpose"],
+        &["convert", "m.safetensors", "o6.safetensors", "--transform", "**: transpose"],
         &["convert", "m.safetensors", "o7.npz", "--no-sync"],
         &["verify", "m.safetensors", "n.safetensors"],
         &["verify", "m.safetensors", "m.safetensors"],

@@ -1,4 +1,4 @@
-//! Mappings whose rules do more than rename: the converted values against plain loops, there and back.
+//! Mappings whose rules do more than rename, and their inverses: the converted values against plain loops.
 
 mod common;
 
@@ -28,7 +28,7 @@ to = ["wte.weight", "head.weight"]
 tie = true
 "#;
 
-/// A safetensors file of one layer; every element is a number of its own.
+/// Writes a safetensors file of one layer; no two elements are equal.
 fn source(directory: &Path) -> PathBuf {
     let tensors = [
         ("h0/attn/w", vec![1, 4, 6]),
@@ -64,7 +64,7 @@ fn value(source: &Source, name: &str) -> (Vec<u64>, Vec<f32>) {
 }
 
 #[test]
-fn tensors_are_split_merged_and_tied_and_the_inverse_brings_every_byte_back() {
+fn tensors_are_split_merged_and_tied_and_the_inverse_restores_every_byte() {
     let directory = tempfile::tempdir().unwrap();
     let (there, back) =
         (directory.path().join("there.safetensors"), directory.path().join("back.safetensors"));
@@ -89,7 +89,7 @@ fn tensors_are_split_merged_and_tied_and_the_inverse_brings_every_byte_back() {
 }
 
 #[test]
-fn tensors_that_should_be_equal_and_are_not_stop_the_conversion() {
+fn tied_tensors_that_differ_stop_the_conversion() {
     let directory = tempfile::tempdir().unwrap();
     let map = "identity = true\n[[rule]]\nfrom = ['h0/mlp/up', 'h0/mlp/gate']\nto = 'one'\ntie = true";
     let out = directory.path().join("out.safetensors");
@@ -110,7 +110,7 @@ fn a_recipe_that_does_not_fit_the_tensors_stops_the_conversion_and_names_them() 
     for (rule, says) in [
         ("from = 'h0/attn/w'\nto = 'x'\nsteps = ['transpose']", "a matrix"),
         ("from = 'wte'\nto = ['x', 'y']\nsplit = 0", "a multiple of 2"),
-        ("from = 'wte'\nto = ['x', 'y']\nsplit = 2", "does not have the axis"),
+        ("from = 'wte'\nto = ['x', 'y']\nsplit = 2", "does not have this axis"),
         ("from = ['wte', 'h0/mlp/up']\nto = 'x'\nmerge = 1", "expected lengths"),
     ] {
         let conversion = mapped(&format!("identity = true\n[[rule]]\n{rule}"));
@@ -123,7 +123,7 @@ fn a_recipe_that_does_not_fit_the_tensors_stops_the_conversion_and_names_them() 
 }
 
 #[test]
-fn a_transform_reorders_what_its_pattern_matches_and_its_inverse_brings_the_file_back() {
+fn a_transform_reorders_the_matching_tensors_and_its_inverse_restores_the_file() {
     let work = tempfile::tempdir().unwrap();
     let original = source(work.path());
     let transformed = |from: &Path, to: &str, transforms: &[&str]| {

@@ -61,7 +61,7 @@ fn plans_are_what_their_schema_says() {
     ckpt(place.path(), &[&["convert", &digits, "m.nn", "-q"][..], &nn].concat());
     let plans: [&[&str]; 5] = [
         &["plan", &digits, "o.nn", nn[0], nn[1]],
-        &["plan", &digits, "o.safetensors", "--exclude", "*momentum", "--shard-size", "4k"],
+        &["plan", &digits, "o.safetensors", "--exclude", "**momentum", "--shard-size", "4k"],
         &["plan", "m.nn", "o.safetensors", "--dtype", "f16"],
         &["plan", "m.nn", "o.safetensors", "--exclude", "layer0*"],
         &["convert", "--dry-run", "m.nn", "o.nn", "--to-set", "dialect=a"],

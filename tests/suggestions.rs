@@ -1,4 +1,4 @@
-//! What was perhaps meant is suggested, for everything that has a name.
+//! An unknown name of any kind gets the nearest known one as a suggestion.
 
 #[path = "common/workplace.rs"]
 mod workplace;
@@ -14,13 +14,13 @@ fn workplace() -> Workplace {
     place
 }
 
-/// The command must fail, and ask whether this was meant.
+/// Asserts that the command fails and suggests `meant`.
 fn suggests(arguments: &[&str], meant: &str) {
-    let told = workplace().refused(arguments);
-    assert!(told.contains(&format!("did you mean '{meant}'?")), "{arguments:?}:\n{told}");
+    let error = workplace().refused(arguments);
+    assert!(error.contains(&format!("did you mean '{meant}'?")), "{arguments:?}:\n{error}");
 }
 
-/// The same of a conversion with these options.
+/// Asserts the same for a conversion with these options.
 fn converting_suggests(more: &[&str], meant: &str) {
     suggests(&[&["convert", "model.safetensors", "o.npz"], more].concat(), meant);
 }
@@ -37,7 +37,7 @@ fn of_options_the_nearest_is_suggested() {
 }
 
 #[test]
-fn of_the_values_that_an_option_takes_the_nearest_is_suggested() {
+fn of_the_values_of_an_option_the_nearest_is_suggested() {
     converting_suggests(&["--format", "jsn"], "json");
     suggests(&["completions", "fsh"], "fish");
 }
@@ -50,7 +50,7 @@ fn of_formats_the_nearest_is_suggested() {
 }
 
 #[test]
-fn of_a_formats_keys_the_nearest_is_suggested_whether_it_reads_or_writes() {
+fn of_the_options_of_a_format_the_nearest_is_suggested() {
     suggests(&["plan", "model.safetensors", "o.safetensors", "--set", "shard_siz=1"], "shard_size");
     suggests(&["convert", "model.safetensors", "o.nn", "--set", "activation=relu"], "activations");
     suggests(&["inspect", DIGITS, "--set", "lenien=true"], "lenient");
@@ -77,7 +77,7 @@ fn of_devices_the_nearest_is_suggested() {
 }
 
 #[test]
-fn of_files_the_nearest_is_suggested_whatever_they_are_for() {
+fn of_files_the_nearest_is_suggested() {
     suggests(&["inspect", "modle.safetensors"], "model.safetensors");
     suggests(&["hash", "model"], "model.safetensors");
     suggests(&["diff", "model.safetensors", "model.safetensor"], "model.safetensors");

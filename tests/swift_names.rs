@@ -1,11 +1,11 @@
-//! The names that Swift for TensorFlow's CheckpointWriter gives tensors, and how a mapping says each of its rules:
-//! property paths joined with a separator, elements of an array as `[0]`, a repeated label with `_1`, what
-//! `ignoredTensorPaths` leaves out, and a `tensorNameMap` or `lookupMap` of one's own.
+//! Mappings for the names of Swift for TensorFlow's CheckpointWriter: property paths joined with a separator, elements of an
+//! array as `[0]`, a repeated label with `_1`, the omissions of `ignoredTensorPaths`, and a custom `tensorNameMap` or
+//! `lookupMap`.
 
 use ckpt::mapping::Mapping;
 use ckpt_api::{Kind, Limits};
 
-/// Applies the mapping, checks that its inverse leads back, and gives (source, target, steps).
+/// Applies the mapping, checks its inverse, and returns (source, target, steps).
 fn map(text: &str, names: &[&str]) -> Vec<(String, String, String)> {
     let applied = Mapping::from_toml(text, "names.toml").unwrap().apply(names, &Limits::default()).unwrap();
     let targets: Vec<&str> = applied.targets.iter().map(|target| target.name.as_str()).collect();
@@ -15,7 +15,7 @@ fn map(text: &str, names: &[&str]) -> Vec<(String, String, String)> {
     let mut names = names.to_vec();
     returned.sort_unstable();
     names.sort_unstable();
-    assert_eq!(returned, names, "what is not dropped comes back");
+    assert_eq!(returned, names, "the inverse makes the sources again");
     applied
         .targets
         .iter()
@@ -120,7 +120,7 @@ fn squeezenet_joins_its_paths_with_underscores() {
 }
 
 #[test]
-fn elements_of_an_array_stand_in_brackets() {
+fn elements_of_an_array_are_in_brackets() {
     let mapped = map(
         "[[rule]]\nfrom = 'layers/[{n:int}]/weight'\nto = 'layers.{n}.weight'",
         &["layers/[0]/weight", "layers/[11]/weight"],
@@ -162,8 +162,8 @@ fn an_ignored_property_is_dropped_wherever_its_type_occurs() {
     assert_has(&mapped, "layers/[0]/selfAttentionNorm/scale", "layers/[0]/selfAttentionNorm/scale", "");
 }
 
-/// `lookupMap(table:)` falls back to the name itself: `identity = true`. Unlike there, a name that the table has and the
-/// checkpoint has not is an error, and so are two tensors under one name, which there overwrite each other.
+/// `lookupMap(table:)` falls back to the name itself: `identity = true`. Here, unlike there, a name of the table that the
+/// checkpoint lacks is an error, and so are two tensors of one name, of which one overwrites the other there.
 #[test]
 fn a_lookup_map_is_a_lookup_with_identity() {
     let text = "identity = true\n[lookup]\n'conv1/filter' = 'c1/w'";

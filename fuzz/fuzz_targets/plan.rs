@@ -85,7 +85,7 @@ fn conversion(u: &mut Unstructured) -> Result<Conversion> {
 }
 
 fn pattern(u: &mut Unstructured) -> Result<String> {
-    Ok((*u.choose(&["*", "a*", "*/w", "kernel", "*w*a"])?).to_owned())
+    Ok((*u.choose(&["**", "a*", "*/w", "kernel", "**w**a"])?).to_owned())
 }
 
 /// Converts to an archive, which is the one that plain loops write.

@@ -131,5 +131,5 @@ fn extent(u: &mut Unstructured, end: &mut u64, len: u64, region: Option<Region>)
         seed: 0,
         value: None,
     });
-    Ok(Extent { file: FileId(0), offset, len, region: region.map(Box::new), checksum })
+    Ok(Extent::new(FileId(0), offset, len).with_region(region).with_checksum(checksum))
 }

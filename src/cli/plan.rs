@@ -45,19 +45,19 @@ pub(super) struct Wanted {
     /// Option for writing the output
     #[arg(long, value_name = "KEY=VALUE")]
     to_set: Vec<String>,
-    /// Name mapping: a file, or the name of a built-in one
+    /// Name mapping: a file, or the name of a built-in mapping
     #[arg(long, value_name = "FILE|NAME")]
     map: Option<String>,
-    /// Apply the mapping backwards
+    /// Apply the inverse of the mapping
     #[arg(long, requires = "map")]
     inverse: bool,
-    /// Reorder the axes of tensors: transpose, permute 3 2 0 1, squeeze 0, unsqueeze 0; by the names after mapping
+    /// Reorder the axes of tensors whose name, after mapping, matches: transpose, permute 3 2 0 1, squeeze 0, unsqueeze 0
     #[arg(long, value_name = "PATTERN: STEP")]
     transform: Vec<String>,
-    /// Keep only tensors whose name matches (`*` stands for anything)
+    /// Keep only tensors whose name matches: `**` is any text, `*` any text without a `/`, `?` one character but `/`
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
-    /// Leave out tensors whose name matches
+    /// Leave out tensors whose name matches; patterns as for --include
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// What floating-point weights become: f64, f32, f16, bf16, f8_e4m3

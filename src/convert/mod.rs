@@ -57,9 +57,9 @@ pub struct Conversion {
     pub mapping: Option<Mapping>,
     /// What happens to the axes of tensors, by their names after mapping.
     pub transforms: Vec<Transform>,
-    /// Patterns of the tensors to keep; all where it is empty.
+    /// [Patterns](crate::pattern) of the tensors to keep; empty for all tensors.
     pub include: Vec<String>,
-    /// Patterns of tensors to leave out.
+    /// [Patterns](crate::pattern) of the tensors to leave out.
     pub exclude: Vec<String>,
     /// What floating-point weights become.
     pub dtype: Option<DType>,

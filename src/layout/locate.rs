@@ -22,9 +22,13 @@ pub(crate) fn index_at(encoding: &Encoding, shape: &Shape, position: u64) -> Opt
     index.collect()
 }
 
-/// The file and the offset of the element at a logical index; `None` for what has no fixed place, as strings.
+/// The file and the offset of the element at a logical index; `None` for what has no fixed place: strings, and what is
+/// compressed.
 pub(crate) fn place_of(placement: &Placement, shape: &Shape, index: &[u64]) -> Option<(FileId, u64)> {
     let Placement { encoding, extents, window, .. } = placement;
+    if extents.iter().any(|extent| extent.compression.is_some()) {
+        return None;
+    }
     let start = window.as_ref().map_or(&[][..], |window| &window.start);
     let shifts = start.iter().copied().chain(std::iter::repeat(0));
     let index = index
@@ -90,7 +94,7 @@ mod tests {
     }
 
     fn extent(offset: u64, len: u64, region: Option<Region>) -> Extent {
-        Extent { file: FileId(0), offset, len, region: region.map(Box::new), checksum: None }
+        Extent::new(FileId(0), offset, len).with_region(region)
     }
 
     #[test]

@@ -177,6 +177,7 @@ pub(crate) fn plan_number(number: usize) -> Result<u32> {
 
 fn cut_one(tensor: u32, cut: &Cut<'_>, size: u64, all: &mut Vec<Piece>) -> Result<()> {
     let Cut { transfer, target, regions } = cut;
+    let size = if is_one_stream(transfer) { u64::MAX >> 1 } else { size };
     let mut pieces = Pieces { tensor, size: size.max(1), cut, all };
     if regions.iter().any(Option::is_some) {
         let stored = stored_slices(transfer);
@@ -196,6 +197,11 @@ fn cut_one(tensor: u32, cut: &Cut<'_>, size: u64, all: &mut Vec<Piece>) -> Resul
         }
     }
     Ok(())
+}
+
+/// Whether the source can only be read from its beginning: then one piece reads all of it.
+fn is_one_stream(transfer: &Transfer<'_>) -> bool {
+    transfer.source.extents.iter().any(|extent| extent.compression.is_some() && extent.region.is_none())
 }
 
 /// Pieces of one tensor.
@@ -434,7 +440,7 @@ mod tests {
         let extent = |len: &u64| {
             // A gap before each, so that offsets matter.
             offset += 3;
-            let extent = Extent { file: FileId(0), offset, len: *len, region: None, checksum: None };
+            let extent = Extent::new(FileId(0), offset, *len);
             offset += len;
             extent
         };

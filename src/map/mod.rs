@@ -2,15 +2,23 @@
 //!
 //! It reads a source and returns what it becomes; the source stays what it is.
 
+mod rebuild;
+mod retype;
+mod select;
+mod transform;
+
 #[cfg(any(feature = "cli", feature = "forward"))]
 use crate::mapping::Applied;
 use crate::mapping::Mapping;
 use crate::plan::{Comparison, Stored};
-use crate::recipe::{Join, Target, Transform, rebuild, transform};
-use crate::select::{Removed, remove, retype, select};
+use crate::recipe::{Join, Target, Transform};
 use ckpt_api::{Contents, DType, Limits, Loss, Result};
+use rebuild::rebuild;
+use retype::retype;
+use select::{Removed, remove, select};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use transform::transform;
 
 /// What is wanted of a source's tensors.
 #[derive(Clone, Copy, Debug)]

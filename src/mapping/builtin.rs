@@ -1,15 +1,15 @@
-//! The tables that come with the program: `schemas/mappings/*.toml`.
+//! The mappings that come with the program: `schemas/mappings/*.toml`.
 
-use super::Mapping;
+use super::definition::Mapping;
 
-/// The files by name.
-macro_rules! tables {
+/// Includes files by name.
+macro_rules! files {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!("../../schemas/mappings/", $name, ".toml")))),*]
     };
 }
 
-const TABLES: &[(&str, &str)] = tables![
+const FILES: &[(&str, &str)] = files![
     "albert-tf-to-hf",
     "bert-tf-to-hf",
     "bullet-to-tf-adam",
@@ -23,18 +23,29 @@ const TABLES: &[(&str, &str)] = tables![
     "t5-mesh-to-hf",
 ];
 
-/// The table called `name`. A test loads every table, so none is hidden by its own error.
-pub(super) fn load(name: &str) -> Option<Mapping> {
-    let mapping = Mapping::from_toml(text(name)?, &format!("built-in mapping {name}")).ok()?;
-    Some(Mapping { builtin: true, ..mapping })
-}
+impl Mapping {
+    /// Returns a built-in mapping by its name.
+    ///
+    /// ```
+    /// let gpt2 = ckpt::mapping::Mapping::builtin("gpt2-tf-to-hf").expect("it is built in");
+    /// let applied = gpt2.apply(&["model/h0/attn/c_attn/w"], &ckpt_api::Limits::default())?;
+    /// assert_eq!(applied.targets[0].name, "h.0.attn.c_attn.weight");
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    pub fn builtin(name: &str) -> Option<Self> {
+        // A test reads every file, so `ok` hides no error.
+        let mapping =
+            Mapping::from_toml(Self::builtin_text(name)?, &format!("built-in mapping {name}")).ok()?;
+        Some(Mapping { is_builtin: true, ..mapping })
+    }
 
-/// The file of the table called `name`.
-pub(super) fn text(name: &str) -> Option<&'static str> {
-    TABLES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
-}
+    /// Returns the file of a built-in mapping.
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
 
-/// The names of all tables.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    TABLES.iter().map(|(name, _)| *name)
+    /// Returns the names of the built-in mappings.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|(name, _)| *name)
+    }
 }

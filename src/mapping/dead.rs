@@ -1,18 +1,18 @@
-//! Rules that can never decide anything, whatever the names.
+//! Refuses rules that can never decide about a name.
 
-use super::inclusion::includes;
-use super::pattern::{Class, Part, Pattern};
+use super::definition::Mapping;
 use super::rule::{Rule, twins};
-use super::{Mapping, quote};
+use crate::pattern::{Class, Part, Pattern, includes};
+use crate::words::quote;
 use ckpt_api::{Error, Result};
 
-/// Most work, in bytes of names times bytes of patterns, that the search for what hides a rule may take. It is a
-/// help, and must not be a way to keep the program busy.
+/// The most work, in bytes of names × bytes of patterns, that the search for hidden rules may take. The search is a help;
+/// a hostile mapping must not use it to keep the program busy.
 const MAX_WORK: usize = 100_000_000;
-/// Most steps of all proofs that a form includes another.
+/// The most steps of all proofs that a pattern includes another.
 const MAX_STEPS: usize = 1_000_000;
 
-/// Refuses rules that match what another rule matches, or that are hidden by what goes before them.
+/// Refuses rules that match exactly the names of another rule, and rules of which an earlier entry takes all names.
 pub(super) fn check(mapping: &Mapping) -> Result<()> {
     if let Some((first, second)) = twins(&mapping.rules) {
         return Err(Error::mapping("two rules match exactly the same names")
@@ -25,25 +25,25 @@ pub(super) fn check(mapping: &Mapping) -> Result<()> {
     for (index, rule) in mapping.rules.iter().enumerate() {
         for form in &rule.from {
             let listed = form.as_literal().filter(|name| mapping.lookup.contains_key(*name));
-            let before = match listed {
+            let hides = match listed {
                 Some(name) => {
                     Some(format!("{} is in [lookup]: {}", quote(name), mapping.describe_lookup(name)))
                 }
                 None if searched => hidden(mapping, index, form, &mut steps),
                 None => None,
             };
-            if let Some(before) = before {
+            if let Some(hides) = hides {
                 return Err(Error::mapping("a rule can never decide")
                     .field(mapping.describe_rule(index))
-                    .found(before)
-                    .help("remove the rule, narrow what hides it, or change the order"));
+                    .found(hides)
+                    .help("remove the rule, narrow the entry that hides it, or change the order"));
             }
         }
     }
     Ok(())
 }
 
-/// What takes every name of this form before the rule can.
+/// Describes the entry that takes every name of this form before the rule can.
 fn hidden(mapping: &Mapping, index: usize, form: &Pattern, steps: &mut usize) -> Option<String> {
     let separator = mapping.separators.source;
     let samples = samples(form, separator);
@@ -51,33 +51,33 @@ fn hidden(mapping: &Mapping, index: usize, form: &Pattern, steps: &mut usize) ->
         samples.iter().all(|name| other.matches(name, separator).is_some())
             && includes(other, form, separator, steps)
     };
-    if let Some(ignore) = mapping.ignore.iter().position(&mut covers) {
+    if let Some(ignore) = mapping.ignore.iter().position(|ignore| covers(&ignore.pattern)) {
         let name = quote(&form.as_source());
         return Some(format!("{} drops all of {name}", mapping.describe_ignore(ignore)));
     }
     let earlier = if mapping.ordered { index } else { 0 };
     let first = mapping.rules.iter().take(earlier).position(|rule| rule.from.iter().any(&mut covers))?;
     Some(format!(
-        "{} goes first, and matches all of {}",
+        "{} comes first, and matches all of {}",
         mapping.describe_rule(first),
         quote(&form.as_source())
     ))
 }
 
-/// Two names of this form whose captures share no character and no length. Few patterns match both that do not match
-/// all of this form: only for these it has to be proved.
+/// Returns two names of this form whose captures share no character and no length. Few patterns match both unless they match
+/// all names of the form: only these few need a proof.
 fn samples(form: &Pattern, separator: char) -> [String; 2] {
     let sample = |second: bool| {
         let parts = form.parts.iter().map(|part| match part {
             Part::Literal(text) => text.clone(),
-            Part::Wildcard(_) => String::new(),
-            Part::Capture { class, .. } => match (class, second) {
+            Part::Wildcard(class) | Part::Capture { class, .. } => match (class, second) {
+                (Class::Star | Class::DoubleStar, _) => String::new(),
                 (Class::Int, false) => "7".to_owned(),
                 (Class::Int, true) => "86".to_owned(),
                 (Class::Padded(width), second) => if second { "2" } else { "0" }.repeat(usize::from(*width)),
                 (Class::Word, false) => "q".to_owned(),
                 (Class::Word, true) => "Z_9".to_owned(),
-                // Characters of private use: only what takes any character takes them.
+                // Characters of private use, which only classes of any character match.
                 (Class::Path, true) => format!("\u{e001}\u{e001}{separator}\u{e001}"),
                 (_, true) => "\u{e001}\u{e001}".to_owned(),
                 (_, false) => "\u{e000}".to_owned(),
@@ -93,6 +93,6 @@ fn is_small(mapping: &Mapping) -> bool {
         forms.map(|form| form.as_source().len()).fold(0usize, usize::saturating_add)
     };
     let rules = size(&mut mapping.rules.iter().flat_map(|rule: &Rule| &rule.from));
-    let ignored = size(&mut mapping.ignore.iter());
+    let ignored = size(&mut mapping.ignore.iter().map(|ignore| &ignore.pattern));
     rules.saturating_mul(rules.saturating_add(ignored)) <= MAX_WORK
 }

@@ -1,117 +1,138 @@
-//! Why a name becomes what it becomes.
+//! Explains the decision about one name.
 
-use super::check::{Fate, Origin, Used, fate};
-use super::pattern::Pattern;
+use super::decide::{Decider, Fate, Match};
+use super::definition::{Mapping, Origin};
+use super::inverse::invert_rule;
 use super::relation::Link;
-use super::{Mapping, inverse, printable, quote};
+use super::rule::Values;
 use crate::recipe::Target;
+use crate::words::{printable, quote};
 use ckpt_api::{Error, Limit, Limits, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Why a name becomes what it becomes.
+/// The decision of a mapping about one name, and its reason.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The source name.
     pub name: String,
-    /// What decided.
+    /// The entry of the mapping that decides.
     #[serde(flatten)]
     pub decision: Decision,
-    /// The values of the rule's captures, by name; numbers without leading zeros.
+    /// The values of the rule's captures, by name; numbers have no leading zeros.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, String>,
-    /// What it becomes, or a part of; empty where it is dropped, or nothing decided.
+    /// The targets made of the name; empty if it is dropped, or nothing decides.
     pub targets: Vec<Target>,
-    /// What the inverse makes of `targets`; `None` where there are none.
+    /// What the inverse makes of `targets`; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back: Option<Back>,
 }
 
-/// What decided about a name.
+/// The entry of a mapping that decides about a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "decision", rename_all = "kebab-case")]
 pub enum Decision {
-    /// The lookup has it.
+    /// The lookup.
     Lookup {
-        /// Where a file says so.
+        /// The line of the file; `None` if the mapping was made in code.
         #[serde(skip_serializing_if = "Option::is_none")]
         line: Option<usize>,
     },
-    /// A pattern of `ignore` drops it.
+    /// A pattern of `ignore`, which drops the name.
     Ignored {
         /// The pattern.
         pattern: String,
-        /// Where a file says so.
+        /// The line of the file; `None` if the mapping was made in code.
         #[serde(skip_serializing_if = "Option::is_none")]
         line: Option<usize>,
     },
-    /// A rule matches it.
+    /// A rule.
     Rule {
-        /// In words.
+        /// Its description.
         rule: String,
     },
-    /// Nothing matches, so it keeps its name.
+    /// No entry matches, and `identity` keeps the name.
     Identity,
-    /// Nothing says what becomes of it: applying the mapping is an error.
+    /// No entry matches: applying the mapping is an error.
     Nothing {
-        /// The form of a rule that its beginning fits best.
+        /// The rule that matches the longest beginning of the name.
         #[serde(skip_serializing_if = "Option::is_none")]
         nearest: Option<Nearest>,
     },
 }
 
-/// How far a name fits a rule that does not match it.
+/// A rule that matches the beginning of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Nearest {
-    /// The rule in words.
+    /// The description of the rule.
     pub rule: String,
-    /// The beginning of the name that fits.
+    /// The beginning of the name that matches.
     pub fits: String,
     /// The rest.
     pub rest: String,
 }
 
-/// What the inverse makes of a name's targets.
+/// The result of the inverse for the targets of a name.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Back {
     /// These sources.
     Leads(Vec<Target>),
-    /// Nothing, for this reason.
+    /// No result, for this reason.
     None(String),
 }
 
-/// A rule, and what it is backwards.
+/// A rule and its inverse.
 #[derive(Clone, Debug, Serialize)]
 pub struct RuleReport {
-    /// The rule in words, with its number, and its line where a file says it.
+    /// The description of the rule, with its number, and its line in the file.
     pub rule: String,
-    /// The rule read backwards, in words.
+    /// The description of the rule read backwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inverse: Option<String>,
-    /// Why it has no inverse.
+    /// The reason why it has no inverse.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
 
-/// Every rule and its inverse.
-pub(super) fn rules(mapping: &Mapping) -> Vec<RuleReport> {
-    let report = |index| {
-        let rule = mapping.describe_rule(index);
-        match inverse::invert_rule(mapping, index) {
-            Ok(inverse) => RuleReport { rule, inverse: Some(inverse.describe()), why_not: None },
-            Err(error) => {
-                let why = error.context().found.unwrap_or(error.message()).to_owned();
-                RuleReport { rule, inverse: None, why_not: Some(why) }
-            }
-        }
-    };
-    (0..mapping.rules.len()).map(report).collect()
+impl Mapping {
+    /// Explains the decision about `name` alone. Does not check whether other names collide with it.
+    ///
+    /// ```
+    /// let gpt2 = ckpt::mapping::Mapping::builtin("gpt2-tf-to-hf").expect("it is built in");
+    /// let explained = gpt2.explain("model/h3/ln_1/g", &ckpt_api::Limits::default())?;
+    /// assert_eq!(explained.captures["layer"], "3");
+    /// assert_eq!(explained.targets[0].name, "h.3.ln_1.weight");
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Mapping::apply`]: rules that overlap, a number that does not fit, a name that is too long.
+    pub fn explain(&self, name: &str, limits: &Limits) -> Result<Explanation> {
+        explain(self, name, limits).map_err(|error| self.located(error))
+    }
+
+    /// Returns every rule with its inverse, or the reason why it has none.
+    pub fn rules(&self) -> Vec<RuleReport> {
+        (0..self.rules.len()).map(|index| report(self, index)).collect()
+    }
 }
 
-pub(super) fn explain(mapping: &Mapping, name: &str, limits: &Limits) -> Result<Explanation> {
-    limits.check(Limit::NameBytes, u64::try_from(name.len()).unwrap_or(u64::MAX))?;
-    let (decision, captures, link) =
+fn report(mapping: &Mapping, index: usize) -> RuleReport {
+    let rule = mapping.describe_rule(index);
+    match invert_rule(mapping, index) {
+        Ok(inverse) => RuleReport { rule, inverse: Some(inverse.describe()), why_not: None },
+        Err(error) => {
+            let why = error.context().found.unwrap_or(error.message()).to_owned();
+            RuleReport { rule, inverse: None, why_not: Some(why) }
+        }
+    }
+}
+
+fn explain(mapping: &Mapping, name: &str, limits: &Limits) -> Result<Explanation> {
+    limits.check(Limit::NameBytes, name.len() as u64)?;
+    let Explained { decision, captures, link } =
         decide(mapping, name, limits).map_err(|error| error.tensor(printable(name)))?;
     let targets: Vec<Target> = link.iter().flat_map(Link::recipes).collect();
     let back = match mapping.inverse() {
@@ -122,34 +143,38 @@ pub(super) fn explain(mapping: &Mapping, name: &str, limits: &Limits) -> Result<
     Ok(Explanation { name: name.to_owned(), decision, captures, targets, back })
 }
 
-type Decided = (Decision, BTreeMap<String, String>, Option<Link>);
+struct Explained {
+    decision: Decision,
+    captures: Values,
+    /// `None` if the name is dropped, or nothing decides.
+    link: Option<Link>,
+}
 
-fn decide(mapping: &Mapping, name: &str, limits: &Limits) -> Result<Decided> {
-    let plain = |decision, target: &str| (decision, BTreeMap::new(), Some(Link::rename(name, target)));
-    Ok(match fate(mapping, name, &mut Used::new(mapping))? {
-        Fate::Becomes(target, Origin::Lookup) => {
-            plain(Decision::Lookup { line: mapping.places.lookup.get(name).copied() }, &target)
+fn decide(mapping: &Mapping, name: &str, limits: &Limits) -> Result<Explained> {
+    let explained = |decision, link| Explained { decision, captures: Values::new(), link };
+    Ok(match Decider::new(mapping).decide(name)? {
+        Fate::Renamed(target, Origin::Lookup) => {
+            let line = mapping.lookup.get(name).and_then(|entry| entry.line);
+            explained(Decision::Lookup { line }, Some(Link::rename(name, &target)))
         }
-        Fate::Becomes(target, _) => plain(Decision::Identity, &target),
-        Fate::Dropped => {
-            let matches = |form: &Pattern| form.matches(name, mapping.separators.source).is_some();
-            let index = mapping.ignore.iter().position(matches).unwrap_or_default();
-            let pattern = mapping.ignore.get(index).map(Pattern::as_source).unwrap_or_default();
-            let line = mapping.places.ignore.get(index).copied();
-            (Decision::Ignored { pattern, line }, BTreeMap::new(), None)
+        Fate::Renamed(target, _) => explained(Decision::Identity, Some(Link::rename(name, &target))),
+        Fate::Dropped(index) => {
+            let ignore = mapping.ignore.get(index);
+            let pattern = ignore.map(|ignore| ignore.pattern.as_source()).unwrap_or_default();
+            explained(Decision::Ignored { pattern, line: ignore.and_then(|ignore| ignore.line) }, None)
         }
-        Fate::Unmapped => (Decision::Nothing { nearest: nearest(mapping, name) }, BTreeMap::new(), None),
-        Fate::Matched(index, matched) => {
-            let rule = mapping.describe_rule(index);
+        Fate::Unmapped => explained(Decision::Nothing { nearest: nearest(mapping, name) }, None),
+        Fate::Matched(Match { rule, values, .. }) => {
+            let description = mapping.describe_rule(rule);
             let link =
-                link(mapping, index, &matched.values, limits).map_err(|error| error.field(rule.clone()))?;
-            (Decision::Rule { rule }, matched.values, Some(link))
+                link(mapping, rule, &values, limits).map_err(|error| error.field(description.clone()))?;
+            Explained { decision: Decision::Rule { rule: description }, captures: values, link: Some(link) }
         }
     })
 }
 
-/// All that a rule makes of these values.
-fn link(mapping: &Mapping, index: usize, values: &BTreeMap<String, String>, limits: &Limits) -> Result<Link> {
+/// Returns all sources and targets of a rule for these values.
+fn link(mapping: &Mapping, index: usize, values: &Values, limits: &Limits) -> Result<Link> {
     let rule = mapping.rules.get(index).ok_or_else(|| Error::mapping("no such rule"))?;
     let sources = (0..rule.from.len()).map(|form| rule.source(form, values, limits));
     Ok(Link {
@@ -163,13 +188,13 @@ fn link(mapping: &Mapping, index: usize, values: &BTreeMap<String, String>, limi
 fn back(inverse: &Mapping, targets: &[Target], limits: &Limits) -> Back {
     let Some(first) = targets.first() else { return Back::Leads(Vec::new()) };
     match decide(inverse, &first.name, limits) {
-        Ok((_, _, Some(link))) => Back::Leads(link.recipes().collect()),
+        Ok(Explained { link: Some(link), .. }) => Back::Leads(link.recipes().collect()),
         Ok(_) => Back::None(format!("nothing matches {}", quote(&first.name))),
         Err(error) => Back::None(error.to_string()),
     }
 }
 
-/// The rule whose forms the longest beginning of `name` fits.
+/// Returns the rule that matches the longest beginning of `name`.
 fn nearest(mapping: &Mapping, name: &str) -> Option<Nearest> {
     let mut best: Option<(usize, usize)> = None;
     for (index, rule) in mapping.rules.iter().enumerate() {

@@ -1,18 +1,26 @@
-//! A mapping as a file.
+//! Writes a mapping as a TOML file.
 
-use super::Mapping;
-use super::pattern::{Pattern, Separators};
+use super::definition::Mapping;
 use super::relation::Relation;
-use super::rule::Rule;
+use super::rule::{Rule, Separators};
+use crate::pattern::{Pattern, SEPARATOR};
+use crate::words::is_control;
 
-/// Writes what [`super::file::parse`] reads, without what is default.
-pub(super) fn print(mapping: &Mapping) -> String {
+impl Mapping {
+    /// Writes the mapping as a file that [`Mapping::from_toml`] reads as the same mapping. Leaves out keys that have their
+    /// default values.
+    pub fn to_toml(&self) -> String {
+        print(self)
+    }
+}
+
+fn print(mapping: &Mapping) -> String {
     let mut text = String::new();
     if let Some(title) = &mapping.title {
         text += &format!("title = {}\n", string(title));
     }
     let Separators { source, target } = mapping.separators;
-    if source != '/' {
+    if source != SEPARATOR {
         text += &format!("separator = {}\n", string(&source.to_string()));
     }
     if target != source {
@@ -24,7 +32,8 @@ pub(super) fn print(mapping: &Mapping) -> String {
         }
     }
     if !mapping.ignore.is_empty() {
-        text += &format!("ignore = {}\n", list(mapping.ignore.iter().map(Pattern::as_source)));
+        text +=
+            &format!("ignore = {}\n", list(mapping.ignore.iter().map(|ignore| ignore.pattern.as_source())));
     }
     if !mapping.ignore_roles.is_empty() {
         let roles = mapping.ignore_roles.iter().map(|role| role.name().to_owned());
@@ -39,8 +48,8 @@ pub(super) fn print(mapping: &Mapping) -> String {
     if !mapping.lookup.is_empty() {
         text += "\n[lookup]\n";
     }
-    for (from, to) in &mapping.lookup {
-        text += &format!("{} = {}\n", string(from), string(to));
+    for (source, entry) in &mapping.lookup {
+        text += &format!("{} = {}\n", string(source), string(&entry.target));
     }
     for rule in &mapping.rules {
         text += &rule_text(rule);
@@ -85,16 +94,24 @@ fn list(texts: impl Iterator<Item = String>) -> String {
     format!("[{}]", texts.map(|text| string(&text)).collect::<Vec<_>>().join(", "))
 }
 
-/// A TOML basic string.
-pub(super) fn string(text: &str) -> String {
+/// Writes a TOML basic string. Escapes invisible characters, too: a terminal shows the string as it is, and what is copied
+/// from there is still the same string.
+fn string(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => quoted += &format!("\\u{:04X}", u32::from(c)),
+            c if is_control(c) => quoted += &escape(c),
             c => quoted.push(c),
         }
     }
     quoted.push('"');
     quoted
+}
+
+fn escape(c: char) -> String {
+    match u32::from(c) {
+        code @ ..=0xffff => format!("\\u{code:04X}"),
+        code => format!("\\U{code:08X}"),
+    }
 }

@@ -1,24 +1,28 @@
-//! What can be wrong with a mapping over actual names, said with names, rules and what is nearest.
+//! The errors of a mapping on actual names: they quote names and rules, and suggest the nearest.
 
-use super::check::Origin;
-use super::pattern::Pattern;
+use super::definition::{Mapping, Origin};
 use super::relation::Link;
-use super::{Mapping, printable, quote};
-use crate::words::count;
+use crate::pattern::Pattern;
+use crate::words::{count, first_few, printable, quote};
 use ckpt_api::{Error, Result, nearest};
 use std::collections::BTreeSet;
 
 /// How many names an error lists.
 const SHOWN: usize = 5;
 
-fn describe(mapping: &Mapping, source: &str, origin: Origin) -> String {
-    match origin {
-        Origin::Lookup => mapping.describe_lookup(source),
-        Origin::Identity => "identity".to_owned(),
-        Origin::Rule(index) => mapping.describe_rule(index),
-    }
+/// Two patterns of one rule match one name.
+pub(super) fn two_forms(mapping: &Mapping, rule: usize, first: usize, second: usize) -> Error {
+    let pattern = |form: usize| {
+        let pattern = mapping.rules.get(rule).and_then(|rule| rule.from.get(form));
+        quote(&pattern.map(Pattern::as_source).unwrap_or_default())
+    };
+    Error::mapping("two patterns of one rule match one name")
+        .field(mapping.describe_rule(rule))
+        .found(pattern(first) + " and " + &pattern(second))
+        .help("narrow one of them")
 }
 
+/// Two rules match one name.
 pub(super) fn overlap(mapping: &Mapping, name: &str, first: usize, second: usize) -> Error {
     Error::mapping("two rules match one name")
         .tensor(printable(name))
@@ -26,20 +30,22 @@ pub(super) fn overlap(mapping: &Mapping, name: &str, first: usize, second: usize
         .help("narrow one of them, put the name into [lookup], or set ordered = true to let the first win")
 }
 
+/// Two sources have one target.
 pub(super) fn collision(
     mapping: &Mapping,
     target: &str,
     first: (&str, Origin),
     second: (&str, Origin),
 ) -> Error {
-    let one = |(source, origin)| format!("{} by {}", quote(source), describe(mapping, source, origin));
+    let one = |(source, origin)| format!("{} by {}", quote(source), mapping.describe(origin, source));
     Error::mapping("two source names become one target name")
         .tensor(printable(target))
         .found(format!("{} and {}", one(first), one(second)))
         .help("change one of them, or list one source in 'ignore'")
 }
 
-pub(super) fn nothing_maps(mapping: &Mapping, unmapped: &[&str]) -> Error {
+/// No entry of the mapping matches these names.
+pub(super) fn unmapped(mapping: &Mapping, unmapped: &[&str]) -> Error {
     let rules = mapping.rules.iter().enumerate().flat_map(|(index, rule)| {
         rule.from
             .iter()
@@ -60,53 +66,51 @@ pub(super) fn nothing_maps(mapping: &Mapping, unmapped: &[&str]) -> Error {
             },
         }
     };
-    let listed: Vec<String> = unmapped.iter().take(SHOWN).map(one).collect();
-    Error::mapping(format!("nothing says what becomes of {}", count(unmapped.len(), "source name")))
-        .found(listed.join(", ") + &more(unmapped.len()))
-        .help("map each by a [[rule]] or in [lookup], drop it by 'ignore' or 'ignore_roles', or set identity = true to keep its name")
+    Error::mapping(format!("the mapping does not cover {}", count(unmapped.len(), "source name")))
+        .found(first_few(unmapped.iter().map(one), SHOWN))
+        .help("map each name in a [[rule]] or in [lookup], drop it with 'ignore' or 'ignore_roles', or set identity = true to keep it")
 }
 
-/// A rule with several sources has found some of them.
+/// A rule with several sources finds only some of them.
 pub(super) fn missing_source<'a>(missing: &str, present: impl Iterator<Item = &'a str>) -> Error {
     let present: Vec<String> = present.take(SHOWN).map(quote).collect();
-    Error::mapping("a rule with several sources lacks one of them")
+    Error::mapping("a rule finds only some of its sources")
         .found(format!("{}, but not {}", present.join(", "), quote(missing)))
-        .expected("all of them, or none")
-        .help("if another rule, the lookup or ignore takes it, or it does not exist, give the others a rule of their own")
+        .expected("all sources of the rule, or none")
+        .help("if the missing one does not exist, or another entry of the mapping takes it, give the others a rule of their own")
 }
 
-/// The inverse makes something else of the targets.
-pub(super) fn no_way_back(expected: &Link, actual: Option<&Link>) -> Error {
+/// The inverse maps a target to other sources.
+pub(super) fn wrong_inverse(expected: &Link, actual: Option<&Link>) -> Error {
     let list = |names: &[String]| names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(" + ");
     let found = actual.map_or_else(|| "nothing".to_owned(), |link| list(&link.targets));
-    Error::mapping("the rules read backwards do not lead back")
+    Error::mapping("the rules have no inverse on these names")
         .tensor(expected.sources.first().map(|name| printable(name)).unwrap_or_default())
-        .found(found)
+        .found(format!("read backwards, they make {found}"))
         .expected(list(&expected.targets))
         .help("separate the captures of 'to' by text that they cannot contain, or give them narrower types")
 }
 
-/// A lookup that finds no source is a typing error more often than not.
+/// Checks that every source of the lookup exists: a missing one is usually a typing error.
 pub(super) fn check_lookups(mapping: &Mapping, sources: &BTreeSet<&str>) -> Result<()> {
     let missing = mapping.lookup.keys().filter(|name| !sources.contains(name.as_str()));
     let missing: Vec<&str> = missing.map(String::as_str).collect();
     let Some(first) = missing.first() else { return Ok(()) };
-    let listed: Vec<String> = missing.iter().take(SHOWN).map(|name| quote(name)).collect();
     let near = shortlist(first, sources.iter().copied(), 8);
     let near: Vec<String> = near.into_iter().map(printable).collect();
     Err(Error::mapping(format!("the lookup has {} that the source lacks", count(missing.len(), "name")))
         .field(mapping.describe_lookup(first))
-        .found(listed.join(", ") + &more(missing.len()))
+        .found(first_few(missing.iter().map(|name| quote(name)), SHOWN))
         .help(format!(
-            "{} is none of the {}; {}",
+            "{} is not among the {}; {}",
             quote(first),
             count(sources.len(), "source name"),
             nearest(first, near.iter().map(String::as_str))
         )))
 }
 
-/// The candidates that share most of their beginning and end with `name`, best first: cheap enough for
-/// millions of long names, which the finer measure behind [`nearest`] is not.
+/// Returns the candidates that share most of their beginning and end with `name`, best first. Cheap enough for millions of
+/// long names, unlike the finer measure of [`nearest`].
 fn shortlist<'a>(name: &str, candidates: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     const COMPARED: usize = 512;
     let short = candidates.filter(|candidate| candidate.len() <= COMPARED);
@@ -116,17 +120,11 @@ fn shortlist<'a>(name: &str, candidates: impl Iterator<Item = &'a str>, most: us
     scored.into_iter().take(most).map(|(_, candidate)| candidate).collect()
 }
 
+/// Returns the common bytes at the beginning and at the end.
 fn shared(
     a: impl DoubleEndedIterator<Item = u8> + Clone,
     b: impl DoubleEndedIterator<Item = u8> + Clone,
 ) -> usize {
     let start = a.clone().zip(b.clone()).take_while(|(a, b)| a == b).count();
     start + a.rev().zip(b.rev()).take_while(|(a, b)| a == b).count()
-}
-
-fn more(all: usize) -> String {
-    match all.saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    }
 }

@@ -1,17 +1,17 @@
-//! How many tensors a rule takes and makes, and what of them.
+//! How many tensors a rule takes and makes.
 
 use crate::recipe::{AxisStep, Join, Recipe, Target};
 
-/// One to one, or a split, a merge or a tie.
+/// One tensor to one, or a split, a merge or a tie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     /// One source, one target.
     One,
-    /// One source, several targets: its parts along an axis, equal where `sizes` does not say.
+    /// One source, several targets: its parts along an axis, equal without `sizes`.
     Split { axis: usize, sizes: Option<Vec<u64>> },
-    /// Several sources, one target: one behind the other along an axis.
+    /// Several sources, one target: their concatenation along an axis.
     Merge { axis: usize, sizes: Option<Vec<u64>> },
-    /// Names of one tensor, on one side one, on the other several.
+    /// Several names of one tensor, on either side.
     Tie,
 }
 
@@ -25,7 +25,7 @@ impl Relation {
     }
 }
 
-/// Tensors that belong together: what one rule, or a lookup, does to actual names.
+/// What one rule, or an entry of the lookup, makes of actual names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) sources: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// A tensor that gets another name, or keeps its own.
+    /// Returns the link of a tensor that is only renamed, or keeps its name.
     pub(super) fn rename(source: &str, target: &str) -> Self {
         Link {
             sources: vec![source.to_owned()],
@@ -50,16 +50,16 @@ impl Link {
             sources: self.targets.clone(),
             targets: self.sources.clone(),
             relation: self.relation.inverse(),
-            steps: super::rule::inverse_steps(&self.steps),
+            steps: inverse_steps(&self.steps),
         }
     }
 
-    /// Whether it gives one tensor another name, and no more.
-    pub(super) fn is_plain(&self) -> bool {
+    /// Returns whether one tensor is only renamed.
+    pub(super) fn is_rename(&self) -> bool {
         self.relation == Relation::One && self.steps.is_empty()
     }
 
-    /// Each target with its recipe.
+    /// Returns each target with its recipe.
     pub(super) fn recipes(&self) -> impl Iterator<Item = Target> {
         let join = |part| match &self.relation {
             Relation::One => Join::One,
@@ -76,4 +76,9 @@ impl Link {
             recipe: Recipe { join: join(part), steps: self.steps.clone() },
         })
     }
+}
+
+/// Returns the steps that undo `steps`, last first.
+pub(super) fn inverse_steps(steps: &[AxisStep]) -> Vec<AxisStep> {
+    steps.iter().rev().map(AxisStep::inverse).collect()
 }

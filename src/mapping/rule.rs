@@ -1,118 +1,90 @@
-//! One rule: forms of source names, forms of their targets, and what happens between them.
+//! One rule: patterns of source names, the forms of their targets, and the steps between them.
 
-use super::pattern::{Class, Part, Pattern, Separators};
-use super::relation::Relation;
-use super::{printable, quote};
+use super::relation::{Relation, inverse_steps};
+use crate::pattern::{Class, Part, Pattern, SEPARATOR};
 use crate::recipe::AxisStep;
+use crate::words::{printable, quote};
 use ckpt_api::{Error, Limit, Limits, Result};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-/// What is left where a rule has no inverse.
+/// The help for a rule without an inverse.
 const TABLE: &str =
-    "change the rule, or take the table of one checkpoint's names: ckpt map invert --of CHECKPOINT";
+    "change the rule, or write a table of the names of one checkpoint: ckpt map invert --of CHECKPOINT";
+
+/// The separators of source and target names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Separators {
+    pub(super) source: char,
+    pub(super) target: char,
+}
+
+impl Default for Separators {
+    fn default() -> Self {
+        Separators { source: SEPARATOR, target: SEPARATOR }
+    }
+}
 
 /// `from` → `to`, over the same captures.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
-    /// Where a file says it; none for one that was made.
+    /// The line of the file; `None` if the rule was made in code.
     pub(super) line: Option<usize>,
-    /// One, but for a merge and a tie of several.
+    /// One pattern; several for a merge, and for a tie of several sources.
     pub(super) from: Vec<Pattern>,
-    /// One, but for a split and a tie to several.
+    /// One form; several for a split, and for a tie to several targets.
     pub(super) to: Vec<Pattern>,
     pub(super) relation: Relation,
-    /// What names its steps, if a role does.
+    /// The role that gives the rule its steps, if any.
     pub(super) role: Option<String>,
     pub(super) steps: Vec<AxisStep>,
-    /// Whether it may be read backwards.
+    /// Whether the rule may be read backwards.
     pub(super) invertible: bool,
 }
 
-/// A name that has one of a rule's forms.
-pub(super) struct Matched {
-    /// Which of the forms.
-    pub(super) form: usize,
-    /// The captures' values by name, numbers without leading zeros.
-    pub(super) values: BTreeMap<String, String>,
-}
+/// The values of captures, by name; numbers have no leading zeros.
+pub(super) type Values = BTreeMap<String, String>;
 
 impl Rule {
-    /// Which form `name` has, and its captures' values.
-    pub(super) fn matches(&self, name: &str, separators: Separators) -> Result<Option<Matched>> {
-        let mut found: Option<Matched> = None;
-        for (form, pattern) in self.from.iter().enumerate() {
-            let Some(values) = pattern.matches(name, separators.source) else { continue };
-            if let Some(first) = &found {
-                return Err(Error::mapping("one name has two forms of one rule")
-                    .found(self.form(first.form) + " and " + &self.form(form))
-                    .help("narrow one of them"));
-            }
-            let values = pattern.captures().zip(values).map(|((name, class), value)| {
-                let value = if class.is_number() { significant(value) } else { value };
-                (name.to_owned(), value.to_owned())
-            });
-            found = Some(Matched { form, values: values.collect() });
-        }
-        Ok(found)
+    /// Returns the values of the captures if `name` matches the pattern of this index.
+    pub(super) fn capture(&self, form: usize, name: &str, separators: Separators) -> Option<Values> {
+        let pattern = self.from.get(form)?;
+        let texts = pattern.matches(name, separators.source)?;
+        let values = pattern.captures().zip(texts).map(|((name, class), text)| {
+            let value = if class.is_number() { significant(text) } else { text };
+            (name.to_owned(), value.to_owned())
+        });
+        Some(values.collect())
     }
 
-    fn form(&self, index: usize) -> String {
-        self.from.get(index).map(|pattern| quote(&pattern.as_source())).unwrap_or_default()
-    }
-
-    /// The target names for these values.
+    /// Returns the target names for these values.
     pub(super) fn targets(
         &self,
-        values: &BTreeMap<String, String>,
+        values: &Values,
         separators: Separators,
         limits: &Limits,
     ) -> Result<Vec<String>> {
         self.to.iter().map(|pattern| render(pattern, values, Some(separators), limits)).collect()
     }
 
-    /// The source name of this form for these values.
-    pub(super) fn source(
-        &self,
-        form: usize,
-        values: &BTreeMap<String, String>,
-        limits: &Limits,
-    ) -> Result<String> {
+    /// Returns the source name of this form for these values.
+    pub(super) fn source(&self, form: usize, values: &Values, limits: &Limits) -> Result<String> {
         self.from.get(form).map_or(Ok(String::new()), |pattern| render(pattern, values, None, limits))
     }
 
-    /// The rule read backwards.
+    /// Returns the rule read backwards.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`] if the rule has no inverse, with the reason.
     pub(super) fn invert(&self) -> Result<Self> {
-        let none = || Error::mapping("the rule has no inverse");
-        if !self.invertible {
-            return Err(none().found("it says so itself: inverse = false").help(TABLE));
-        }
-        let Some(from) = self.from.first() else { return Err(none()) };
-        for (capture, class) in from.captures() {
-            for to in &self.to {
-                let problem = match to.captures().filter(|(name, _)| *name == capture).count() {
-                    1 => continue,
-                    0 => "does not appear in 'to', so it cannot be restored",
-                    _ => "appears more than once in 'to'",
-                };
-                return Err(none()
-                    .found(format!("the capture '{capture}' {problem}"))
-                    .expected("every capture of 'from' once in 'to'")
-                    .help(TABLE));
-            }
-            let written = |to: &Pattern| (to.class_of(capture), to.shift_of(capture));
-            if class.is_number() && self.to.iter().any(|to| Some(written(to)) != self.to.first().map(written))
-            {
-                return Err(none()
-                    .found(format!("the names of 'to' write the capture '{capture}' in different ways"))
-                    .help(TABLE));
-            }
+        if let Some(reason) = self.why_not_invertible() {
+            return Err(Error::mapping("the rule has no inverse").found(reason).help(TABLE));
         }
         let shift = |name: &str| self.to.first().map_or(0, |to| to.shift_of(name));
         Ok(Rule {
             line: self.line,
-            from: self.to.iter().map(|to| to.shifted(|_| 0)).collect(),
-            to: self.from.iter().map(|from| from.shifted(|name| -shift(name))).collect(),
+            from: self.to.iter().map(|to| to.with_shifts(|_| 0)).collect(),
+            to: self.from.iter().map(|from| from.with_shifts(|name| -shift(name))).collect(),
             relation: self.relation.inverse(),
             role: self.role.clone(),
             steps: inverse_steps(&self.steps),
@@ -120,7 +92,29 @@ impl Rule {
         })
     }
 
-    /// `'from' -> 'to', transpose`, for people.
+    fn why_not_invertible(&self) -> Option<String> {
+        if !self.invertible {
+            return Some("the rule says inverse = false".to_owned());
+        }
+        self.from.first()?.captures().find_map(|(capture, class)| {
+            let count = |to: &Pattern| to.captures().filter(|(name, _)| *name == capture).count();
+            let counts = self.to.iter().map(count);
+            if counts.clone().any(|count| count == 0) {
+                return Some(format!(
+                    "the capture '{capture}' does not appear in 'to', so its value is lost"
+                ));
+            }
+            if counts.clone().any(|count| count > 1) {
+                return Some(format!("the capture '{capture}' appears more than once in 'to'"));
+            }
+            let mut written = self.to.iter().map(|to| (to.class_of(capture), to.shift_of(capture)));
+            let first = written.next();
+            let differs = class.is_number() && written.any(|other| Some(other) != first);
+            differs.then(|| format!("the names of 'to' write the capture '{capture}' in different ways"))
+        })
+    }
+
+    /// Describes the rule: `'from' -> 'to', transpose`.
     pub(super) fn describe(&self) -> String {
         let list = |forms: Vec<String>| forms.iter().map(|form| quote(form)).collect::<Vec<_>>().join(" + ");
         let from = list(self.from.iter().map(Pattern::as_source).collect());
@@ -140,12 +134,12 @@ impl Rule {
     }
 }
 
-/// The steps that undo these, last first.
-pub(super) fn inverse_steps(steps: &[AxisStep]) -> Vec<AxisStep> {
-    steps.iter().rev().map(AxisStep::inverse).collect()
+/// Checks the number of rules, or of other entries under `key`.
+pub(super) fn check_count(key: &str, count: usize, limits: &Limits) -> Result<()> {
+    limits.check(Limit::Rules, count as u64).map_err(|error| error.field(key))
 }
 
-/// The forms of two rules that match the same names, as numbers of rules, if there are any.
+/// Returns the numbers of two rules of which a pattern matches exactly the same names, if there are any.
 pub(super) fn twins(rules: &[Rule]) -> Option<(usize, usize)> {
     let mut seen = HashMap::new();
     let mut forms =
@@ -153,7 +147,7 @@ pub(super) fn twins(rules: &[Rule]) -> Option<(usize, usize)> {
     forms.find_map(|(form, number)| Some((seen.insert(form.shape(), number)?, number)))
 }
 
-/// A number without its leading zeros.
+/// Removes leading zeros.
 fn significant(digits: &str) -> &str {
     match digits.trim_start_matches('0') {
         "" => "0",
@@ -161,10 +155,11 @@ fn significant(digits: &str) -> &str {
     }
 }
 
-/// A pattern with its captures' values; `separators` where it is a target and the values are a source's.
+/// Writes a name: the pattern with the values of its captures. With `separators`, the values come from a source name, and
+/// paths in them get the separator of targets.
 fn render(
     pattern: &Pattern,
-    values: &BTreeMap<String, String>,
+    values: &Values,
     separators: Option<Separators>,
     limits: &Limits,
 ) -> Result<String> {
@@ -194,19 +189,19 @@ fn exchange(path: &str, separators: Separators) -> String {
     path.chars().map(exchanged).collect()
 }
 
-/// A number as `to` writes it.
+/// Writes a number as `to` prescribes.
 fn number<'v>(name: &str, value: &'v str, class: Class, shift: i64) -> Result<Cow<'v, str>> {
     let about = |message: &str| {
         Error::mapping(message).found(format!("the capture '{name}' is {}", printable(value)))
     };
     let shifted: Cow<str> = match (shift, value.parse::<u64>()) {
         (0, _) => value.into(),
-        (_, Err(_)) => return Err(about("a number is too large to be shifted")),
+        (_, Err(_)) => return Err(about("a number is too large to shift")),
         (_, Ok(number)) => match number.checked_add_signed(shift) {
             Some(number) => number.to_string().into(),
             None => {
                 return Err(about("a shifted number leaves the range of numbers")
-                    .expected(format!("a number that {shift:+} leaves at 0 or more"))
+                    .expected(format!("a number that stays at 0 or more with {shift:+}"))
                     .help("map the names with smaller numbers by a rule of their own"));
             }
         },

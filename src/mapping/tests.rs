@@ -1,8 +1,9 @@
-//! The language, rule by rule.
+//! The mapping language, rule by rule.
 
 mod steps;
 
-use super::{Applied, Mapping, usual};
+use super::suggest::default_limit;
+use super::{Applied, Mapping};
 use ckpt_api::{Error, Kind, Limit, Limits};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ fn rule(from: &str, to: &str) -> Mapping {
     mapping(&format!("[[rule]]\nfrom = '{from}'\nto = '{to}'"))
 }
 
-/// The error of a file, which must name the file.
+/// Returns the error of a file; it must name the file.
 fn refused(text: &str) -> Error {
     let error = Mapping::from_toml(text, "names.toml").unwrap_err();
     assert!(error.to_string().contains("file names.toml"), "{error}");
@@ -25,7 +26,7 @@ fn apply(mapping: &Mapping, names: &[&str]) -> Applied {
     mapping.apply(names, &Limits::default()).unwrap()
 }
 
-/// Source to target, where that is all.
+/// Returns the target of each source that is only renamed.
 fn renamed(applied: &Applied) -> BTreeMap<String, String> {
     applied.plain().map(|(source, target)| (source.to_owned(), target.to_owned())).collect()
 }
@@ -89,7 +90,7 @@ fn a_word_is_ascii_letters_digits_and_underscores() {
 }
 
 #[test]
-fn a_path_is_segments_with_their_separators_none_empty() {
+fn a_path_is_nonempty_segments_with_their_separators() {
     let mapping = rule("a/{x:path}", "{x}");
     assert_eq!(target(&mapping, "a/b").as_deref(), Some("b"));
     assert_eq!(target(&mapping, "a/b/c/d").as_deref(), Some("b/c/d"));
@@ -105,7 +106,7 @@ fn a_path_takes_the_targets_separator() {
 }
 
 #[test]
-fn without_a_separator_of_their_own_targets_have_the_sources() {
+fn targets_have_the_separator_of_sources_by_default() {
     let mapping = mapping("separator = '.'\n[[rule]]\nfrom = 'm.{x:path}'\nto = '{x}'");
     assert_eq!(target(&mapping, "m.a.b").as_deref(), Some("a.b"));
 }
@@ -119,7 +120,7 @@ fn the_separator_bounds_segments() {
 
 #[test]
 fn a_separator_is_one_punctuation_character() {
-    for wrong in ["", "::", "a", "7", "_", "{", "*", "\\n"] {
+    for wrong in ["", "::", "a", "7", "_", "{", "*", "?", "\\n"] {
         assert_says(&refused(&format!("separator = \"{wrong}\"")).to_string(), &["separator"]);
         assert_says(&refused(&format!("target_separator = \"{wrong}\"")).to_string(), &["target_separator"]);
     }
@@ -158,6 +159,15 @@ fn one_star_stays_within_a_segment_and_two_cross() {
     let mapping = mapping("identity = true\nignore = ['a/*', 'b/**', '*_counter']");
     let applied = apply(&mapping, &["a/", "a/x", "a/x/y", "b", "b/x/y", "save_counter", "x/save_counter"]);
     assert_eq!(applied.dropped, ["a/", "a/x", "b/x/y", "save_counter"]);
+}
+
+#[test]
+fn a_question_mark_is_one_character_of_a_segment_in_ignore_and_itself_in_a_rule() {
+    let mapping = mapping("identity = true\nignore = ['h?', 'a{?}']\n[[rule]]\nfrom = 'r?'\nto = 's?'");
+    let applied = apply(&mapping, &["h1", "h12", "h/", "a?", "ab", "r?", "rx"]);
+    assert_eq!(applied.dropped, ["a?", "h1"]);
+    assert_eq!(renamed(&applied)["r?"], "s?");
+    assert_eq!(renamed(&applied)["rx"], "rx");
 }
 
 #[test]
@@ -201,10 +211,7 @@ fn a_capture_stands_once_in_from() {
 fn to_uses_only_captures_of_from_and_no_types() {
     let error = refused("[[rule]]\nfrom = '{layer}'\nto = '{laier}'").to_string();
     assert_says(&error, &["did you mean 'layer'", "rule 1, to"]);
-    assert_says(
-        &refused("[[rule]]\nfrom = '{x}'\nto = '{x:int}'").to_string(),
-        &["types belong into 'from'"],
-    );
+    assert_says(&refused("[[rule]]\nfrom = '{x}'\nto = '{x:int}'").to_string(), &["types belong in 'from'"]);
 }
 
 #[test]
@@ -230,7 +237,7 @@ fn lookup_goes_before_ignore_before_rules_before_identity() {
 }
 
 #[test]
-fn a_name_that_nothing_matches_is_an_error_with_what_is_nearest() {
+fn a_name_that_nothing_matches_is_an_error_with_the_nearest_entries() {
     let mapping = mapping("[lookup]\n'model/wte' = 'w'\n[[rule]]\nfrom = 'model/h{n:int}/b'\nto = '{n}'");
     let error = fails(&mapping, &["model/wte", "model/hx/b", "model/wt"]);
     assert_says(&error, &["2 source names", "'model/hx/b' (nearest: rule 1 at line 4, 'model/h{n:int}/b')"]);
@@ -267,7 +274,7 @@ fn two_sources_on_one_target_name_both_and_their_rules() {
 }
 
 #[test]
-fn identity_collides_as_everything_else_does() {
+fn identity_collides_like_every_other_entry() {
     let mapping = Mapping::lookup([("a", "b")]).unwrap();
     assert_says(&fails(&mapping, &["a", "b"]), &["'a' by lookup", "'b' by identity"]);
 }
@@ -298,13 +305,21 @@ fn rules_that_match_exactly_the_same_names_are_refused() {
 }
 
 #[test]
-fn a_rule_or_ignore_that_matches_nothing_is_told() {
+fn a_rule_or_ignore_that_matches_nothing_is_reported() {
     let mapping =
         mapping("identity = true\nignore = ['opt/**', 'a']\n[[rule]]\nfrom = 'x{n:int}'\nto = 'y{n}'");
     assert_eq!(
         apply(&mapping, &["a"]).unused,
         ["rule 1 at line 4 ('x{n:int}' -> 'y{n}')", "ignore 'opt/**' at line 2"]
     );
+}
+
+#[test]
+fn an_ignore_that_would_match_with_two_stars_says_so() {
+    let mapping = mapping("identity = true\nignore = ['opt/*', 'x*']");
+    let unused =
+        ["ignore 'opt/*' at line 2; 'opt/**' would match 1 name, such as 'opt/a/b'", "ignore 'x*' at line 2"];
+    assert_eq!(apply(&mapping, &["opt/a/b"]).unused, unused);
 }
 
 #[test]
@@ -334,13 +349,13 @@ fn an_unknown_key_is_refused_with_its_line() {
         &refused("[[rule]]\nfrom = 'a'\nto = 'b'\nignore = []").to_string(),
         &["ignore", "before the first"],
     );
-    assert_says(&refused("[[rule]]\nfrom = 'a'").to_string(), &["`to`", "has at least from"]);
+    assert_says(&refused("[[rule]]\nfrom = 'a'").to_string(), &["`to`", "needs from"]);
 }
 
 #[test]
 fn text_that_is_no_toml_is_refused_with_its_line() {
     assert_says(&refused("\n\nidentity = maybe").to_string(), &["line 3", "offset"]);
-    assert_says(&refused("[lookup]\na = 'x'\na = 'y'").to_string(), &["line 3", "each key stands once"]);
+    assert_says(&refused("[lookup]\na = 'x'\na = 'y'").to_string(), &["line 3", "remove one of the two"]);
     assert_says(
         &refused("[[rule]]\nfrom = '{n:ints}'\nto = 'a'").to_string(),
         &["did you mean 'int'?", "int2 to int9"],
@@ -351,17 +366,18 @@ fn text_that_is_no_toml_is_refused_with_its_line() {
 
 #[test]
 fn sizes_are_bounded() {
-    let long = format!("{}{{x}}", "x".repeat(usual(Limit::PatternBytes)));
+    let long = format!("{}{{x}}", "x".repeat(default_limit(Limit::PatternBytes)));
     let many: String =
-        (0..=usual(Limit::Rules)).map(|n| format!("[[rule]]\nfrom='{n}'\nto='{n}'\n")).collect();
-    let captures: String = (0..=usual(Limit::Captures)).map(|n| format!("{{x{n}}}/")).collect();
+        (0..=default_limit(Limit::Rules)).map(|n| format!("[[rule]]\nfrom='{n}'\nto='{n}'\n")).collect();
+    let captures: String = (0..=default_limit(Limit::Captures)).map(|n| format!("{{x{n}}}/")).collect();
     for text in [
         format!("[[rule]]\nfrom = '{long}'\nto = 'x'"),
         format!("[[rule]]\nfrom = '{{x}}'\nto = '{long}'"),
         format!("ignore = ['{long}']"),
         format!("[[rule]]\nfrom = '{captures}'\nto = 'x'"),
-        format!("ignore = ['{}']", "*a".repeat(usual(Limit::Captures) + 1)),
+        format!("ignore = ['{}']", "*a".repeat(default_limit(Limit::Captures) + 1)),
         format!("[lookup]\na = '{}'", "x".repeat((1 << 20) + 1)),
+        "\n".repeat(default_limit(Limit::TextTokens) + 1),
         many,
     ] {
         assert_eq!(refused(&text).kind(), Kind::Limit);
@@ -381,7 +397,7 @@ fn names_are_bounded_before_they_are_built() {
 }
 
 #[test]
-fn the_inverse_leads_from_the_targets_to_the_sources() {
+fn the_inverse_maps_the_targets_to_the_sources() {
     let text = "identity = true\ntarget_separator = '.'\n[lookup]\n'a/b' = 'q'\n[[rule]]\n\
                 from = 'm{n:int}/{x:path}'\nto = '{x}.at.{n}'";
     let applied = apply(&mapping(text), &["a/b", "m7/u/v", "rest"]);
@@ -412,7 +428,7 @@ fn rules_that_write_targets_of_one_form_have_no_inverse() {
 }
 
 #[test]
-fn an_inverse_that_does_not_lead_back_is_refused_on_the_actual_names() {
+fn an_inverse_that_makes_other_names_is_refused_on_the_actual_names() {
     let mapping = rule("{a}/{b}", "{a}.{b}");
     assert!(mapping.inverse().is_ok());
     assert!(apply(&mapping, &["x/y.z"]).inverse.is_ok());

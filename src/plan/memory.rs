@@ -2,8 +2,8 @@
 
 use super::compile::bytes;
 use super::{Access, Plan, TensorEntry};
-use crate::resources::{Budget, PER_THREAD, Resources, address_space_left, default_threads};
-use ckpt_api::{Error, Result};
+use crate::resources::{Budget, DECOMPRESSED, PER_THREAD, Resources, address_space_left, default_threads};
+use ckpt_api::{Error, Extent, Result};
 
 /// What the process holds before the first worker starts: code, stacks, allocator.
 const BASE: u64 = 6 << 20;
@@ -23,6 +23,8 @@ struct Held {
     all: u64,
     /// Of that, what is mapped after planning.
     ahead: u64,
+    /// What each worker needs to decompress what it reads.
+    each: u64,
 }
 
 impl Held {
@@ -35,8 +37,17 @@ impl Held {
         };
         let once = 2 * (blocks + placed.finish.bytes()) + plan.tensors().map(each).sum::<u64>();
         let again = if reread { once } else { 0 };
-        Held { all: BASE + once + again, ahead: MARGIN + once / 4 + again }
+        Held { all: BASE + once + again, ahead: MARGIN + once / 4 + again, each: decompressing(plan) }
     }
+}
+
+/// Bytes that decompressing takes at most in one worker.
+fn decompressing(plan: &Plan) -> u64 {
+    let placements = plan.tensors().flat_map(|entry| entry.added.into_iter().chain([entry.from]));
+    let extents = placements.flat_map(|placement| &placement.extents);
+    let largest = extents.map(Extent::decompression_memory).max().unwrap_or(0);
+    // A new one is opened before an old one is closed.
+    if largest == 0 { 0 } else { DECOMPRESSED + largest }
 }
 
 /// The budget of each worker, the number of workers, and the bytes that all of them and the rest take at most.
@@ -71,20 +82,24 @@ fn share(
         None => u64::MAX,
         Some(room) => room.saturating_sub(held.ahead + PER_THREAD * (threads - 1)),
     };
-    let left = |threads: u64| resources.max_memory.saturating_sub(fixed).min(mapped(threads));
+    let left = |threads: u64| {
+        let allowed = resources.max_memory.saturating_sub(fixed).min(mapped(threads));
+        allowed.saturating_sub(held.each.saturating_mul(threads))
+    };
     let most = wanted.clamp(1, useful.max(1));
     let fitting = (1..=most).rev().find_map(|threads| {
         let budget = Budget::of(left(threads as u64) / threads as u64)?.among(threads);
-        Some((budget, threads, fixed + peak(budget) * threads as u64))
+        Some((budget, threads, fixed + (peak(budget) + held.each) * threads as u64))
     });
-    fitting.ok_or_else(|| match resources.max_memory.saturating_sub(fixed) < Budget::LEAST {
+    let least = Budget::LEAST + held.each;
+    fitting.ok_or_else(|| match resources.max_memory.saturating_sub(fixed) < least {
         true => Error::limit("the conversion does not fit into the memory allowed")
             .found(format!("--max-memory {}", resources.max_memory))
-            .expected(format!("at least {}", fixed + Budget::LEAST))
-            .help(format!("give it --max-memory {}m", (fixed + Budget::LEAST).div_ceil(1 << 20))),
+            .expected(format!("at least {}", fixed + least))
+            .help(format!("give it --max-memory {}m", (fixed + least).div_ceil(1 << 20))),
         false => Error::limit("the conversion does not fit into the address space that the system allows")
             .found(format!("{} bytes left", room.unwrap_or_default()))
-            .expected(format!("at least {}", held.ahead + Budget::LEAST))
+            .expected(format!("at least {}", held.ahead + least))
             .help("allow more with ulimit -v"),
     })
 }
@@ -96,7 +111,7 @@ mod tests {
     #[test]
     fn too_little_memory_is_refused_with_the_least_that_would_do() {
         let resources = Resources { max_memory: 1 << 20, threads: 2, ..Resources::default() };
-        let held = Held { all: BASE, ahead: MARGIN };
+        let held = Held { all: BASE, ahead: MARGIN, each: 0 };
         let error = share(resources, &held, 0, std::iter::empty(), None).unwrap_err().to_string();
         let least = BASE + Budget::LEAST;
         assert!(error.contains(&format!("at least {least}")), "{error}");
@@ -112,7 +127,7 @@ mod tests {
 
     #[test]
     fn too_little_address_space_is_refused_with_the_least_that_would_do() {
-        let held = Held { all: BASE, ahead: MARGIN };
+        let held = Held { all: BASE, ahead: MARGIN, each: 0 };
         let error =
             share(Resources::default(), &held, 0, std::iter::empty(), Some(MARGIN)).unwrap_err().to_string();
         let least = MARGIN + Budget::LEAST;

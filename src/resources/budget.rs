@@ -15,6 +15,8 @@ const CHUNK: u64 = 768 << 10;
 /// What the tiles of all workers may have together. Of a square matrix of 64 MiB, this is rows of the result from end to
 /// end, made of runs of 8 KiB; half of it is made of runs of 4 KiB, which cost twice as many system calls.
 pub(crate) const ALL_TILES: u64 = 32 << 20;
+/// What the compressed extents that a worker keeps open may hold, unless one alone holds more.
+pub(crate) const DECOMPRESSED: u64 = 8 << 20;
 /// The least that leaves runs long enough to be read one by one.
 const SMALLEST_TILE: u64 = 64 << 10;
 /// Source tile, result tile, and the spare that a cast needs (which may be eight times its source).

@@ -5,7 +5,7 @@ mod budget;
 mod parallel;
 
 pub(crate) use address_space::{PER_THREAD, address_space_left};
-pub(crate) use budget::{ALL_TILES, Budget};
+pub(crate) use budget::{ALL_TILES, Budget, DECOMPRESSED};
 pub(crate) use parallel::{default_threads, in_parallel};
 
 /// What a conversion may use.

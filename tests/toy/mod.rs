@@ -70,7 +70,7 @@ impl Codec for Toy {
             contents.placements.push(Placement::new(
                 TensorId(id),
                 name,
-                vec![Extent { file: FileId(0), offset: at, len, region: None, checksum: None }],
+                vec![Extent::new(FileId(0), at, len)],
                 encoding(tensor.shape.rank()),
             ));
             contents.checkpoint.tensors.push(tensor);
@@ -116,7 +116,7 @@ impl Codec for Toy {
             placed.placements.push(Placement::new(
                 TensorId(id),
                 tensor.name.clone(),
-                vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
+                vec![Extent::new(FileId(0), offset, len)],
                 encoding(tensor.shape.rank()),
             ));
             at = offset + len;

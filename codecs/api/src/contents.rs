@@ -134,6 +134,11 @@ impl Contents {
         if placement.extents.iter().any(|extent| extent.region.is_some()) {
             limits.check(Limit::Slices, placement.extents.len() as u64)?;
         }
+        for (extent, compression) in
+            placement.extents.iter().filter_map(|e| Some((e, e.compression.as_ref()?)))
+        {
+            compression.check(extent.len, limits).map_err(|error| error.offset(extent.offset))?;
+        }
         check_fit(tensor, placement)
     }
 
@@ -168,20 +173,20 @@ impl Contents {
         for id in tensors {
             let placement = &self.placements[id.0];
             let tensor = &self.checkpoint.tensors[id.0].name;
-            for extent in placement.extents.iter().filter(|extent| extent.len > 0) {
+            for extent in placement.extents.iter().filter(|extent| extent.stored_len() > 0) {
                 let name = &self.files[extent.file.0];
                 let len = match lens[extent.file.0] {
                     Some(len) => len,
                     None => *lens[extent.file.0]
                         .insert(input.file(name).map_err(|error| error.tensor(tensor))?.len()),
                 };
-                if extent.offset.checked_add(extent.len).is_none_or(|end| end > len) {
+                if extent.offset.checked_add(extent.stored_len()).is_none_or(|end| end > len) {
                     return Err(Error::corrupt("the file ends before the tensor does")
                         .file(input.display(name))
                         .offset(extent.offset)
                         .tensor(tensor)
                         .found(format!("a file of {len} bytes"))
-                        .expected(format!("{} bytes from offset {}", extent.len, extent.offset))
+                        .expected(format!("{} bytes from offset {}", extent.stored_len(), extent.offset))
                         .help("the file is cut short or belongs to another checkpoint: copy it again"));
                 }
             }
@@ -199,15 +204,9 @@ mod tests {
         let tensor = Tensor::new("v", DType::U8, Shape::new(vec![2, 2]).unwrap());
         let extents = slices
             .iter()
-            .map(|(start, shape)| Extent {
-                file: FileId(0),
-                offset: 0,
-                len: shape[0] * shape[1],
-                region: Some(Box::new(Region {
-                    start: start.to_vec(),
-                    shape: Shape::new(shape.to_vec()).unwrap(),
-                })),
-                checksum: None,
+            .map(|(start, shape)| {
+                let region = Region { start: start.to_vec(), shape: Shape::new(shape).unwrap() };
+                Extent::new(FileId(0), 0, shape[0] * shape[1]).with_region(region)
             })
             .collect();
         let placement = Placement::new(TensorId(0), "v", extents, Encoding::row_major(&tensor));

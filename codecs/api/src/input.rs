@@ -273,6 +273,14 @@ pub struct File {
 }
 
 impl File {
+    /// A file of these bytes, which errors call `name`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`] where its size cannot be told.
+    pub fn new(handle: Arc<dyn ReadAt>, name: &str) -> Result<Self> {
+        Self::of(handle, name.to_owned())
+    }
+
     fn of(handle: Arc<dyn ReadAt>, name: String) -> Result<Self> {
         let size = handle.size();
         let len = size.map_err(|error| Error::io("cannot open the file", error).file(&name))?;
@@ -310,7 +318,10 @@ impl File {
         }
         read_exact_at(&*self.handle, offset, buffer).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => self.cut_short(offset, buffer.len() as u64),
-            _ => Error::io("cannot read the file", error).file(self.name()).offset(offset),
+            // What decompresses knows more of its errors.
+            _ => error.downcast::<Error>().unwrap_or_else(|error| {
+                Error::io("cannot read the file", error).file(self.name()).offset(offset)
+            }),
         })
     }
 

@@ -21,9 +21,11 @@ pub mod base64_text;
 mod checkpoint;
 mod checksum;
 mod codec;
+mod compression;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contents;
+mod decompress;
 mod dtype;
 mod error;
 mod finish;
@@ -47,6 +49,7 @@ pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureL
 pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
+pub use compression::{Compression, Method};
 pub use contents::{Contents, Repair, Rules};
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};

@@ -31,6 +31,8 @@ limits! {
     HeaderBytes = "header_bytes", 256 << 20;
     /// Bytes of one table block after decompression.
     BlockBytes = "block_bytes", 64 << 20;
+    /// Bytes of one compressed chunk that is decompressed as a whole, because its bytes are shuffled.
+    ChunkBytes = "chunk_bytes", 64 << 20;
     /// Tensors in a checkpoint.
     Tensors = "tensors", 2_000_000;
     /// Axes of one tensor.
@@ -47,6 +49,8 @@ limits! {
     Files = "files", 65_536;
     /// Bytes of one architecture, mapping or position file.
     TextBytes = "text_bytes", 16 << 20;
+    /// Tokens of one mapping file: keys, strings, punctuation, spaces, ends of lines.
+    TextTokens = "text_tokens", 1 << 20;
     /// Rules of a mapping, patterns of its `ignore`, and roles.
     Rules = "rules", 1024;
     /// Names in the `from` or the `to` of one rule of a mapping.

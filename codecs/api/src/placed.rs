@@ -81,6 +81,9 @@ impl Placed {
                     defect("only what is read can be a part of something larger").tensor(&tensor.name)
                 );
             }
+            if placement.extents.iter().any(|extent| extent.compression.is_some()) {
+                return Err(defect("a tensor's place is compressed").tensor(&tensor.name));
+            }
             check_fit(tensor, placement).map_err(|error| {
                 defect("a tensor's place does not fit it").tensor(&tensor.name).found(error.to_string())
             })?;
@@ -190,7 +193,7 @@ mod tests {
     }
 
     fn placed() -> Placed {
-        let extent = Extent { file: FileId(0), offset: 4, len: 8, region: None, checksum: None };
+        let extent = Extent::new(FileId(0), 4, 8);
         let encoding = Encoding::row_major(&checkpoint().tensors[0]);
         Placed {
             files: vec![OutputFile { name: "sub/f".into(), len: Some(12) }],

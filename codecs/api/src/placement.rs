@@ -1,6 +1,6 @@
 //! Where a tensor's bytes are, or go.
 
-use crate::{Checksum, DType, Endian, Shape, Tensor, Tile};
+use crate::{Checksum, Compression, DType, Endian, Shape, Tensor, Tile};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
@@ -106,12 +106,13 @@ pub struct Window {
 
 /// A contiguous run of bytes in one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Extent {
     /// Which file.
     pub file: FileId,
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Bytes of the tensor that it holds.
     pub len: u64,
     /// Which box of the tensor these bytes are; `None` for the whole tensor, or the next bytes of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,6 +120,42 @@ pub struct Extent {
     /// Reading: what the bytes must sum to. Writing: which checksum [`crate::Codec::finish`] needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
+    /// How the bytes are compressed in the file; `None` where they lie there as they are. Only for reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<Box<Compression>>,
+}
+
+impl Extent {
+    /// `len` bytes from `offset` of a file.
+    pub fn new(file: FileId, offset: u64, len: u64) -> Self {
+        Extent { file, offset, len, region: None, checksum: None, compression: None }
+    }
+
+    /// The same bytes as this box of the tensor.
+    #[must_use]
+    pub fn with_region(mut self, region: impl Into<Option<Region>>) -> Self {
+        self.region = region.into().map(Box::new);
+        self
+    }
+
+    /// The same bytes with a checksum.
+    #[must_use]
+    pub fn with_checksum(mut self, checksum: impl Into<Option<Checksum>>) -> Self {
+        self.checksum = checksum.into();
+        self
+    }
+
+    /// The bytes that the file's bytes from `offset` on decompress to: `len` counts what comes out.
+    #[must_use]
+    pub fn with_compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
+        self.compression = compression.into().map(Box::new);
+        self
+    }
+
+    /// Bytes that it takes in the file.
+    pub fn stored_len(&self) -> u64 {
+        self.compression.as_ref().map_or(self.len, |compression| compression.stored)
+    }
 }
 
 /// A box within a tensor, in logical axis order.

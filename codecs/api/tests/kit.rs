@@ -206,7 +206,7 @@ fn checksum(value: Option<u32>) -> Checksum {
 }
 
 fn placement(id: usize, tensor: &Tensor, offset: u64, checksum: Option<Checksum>) -> Placement {
-    let extent = Extent { file: FileId(0), offset, len: tensor.value_bytes(), region: None, checksum };
+    let extent = Extent::new(FileId(0), offset, tensor.value_bytes()).with_checksum(checksum);
     let encoding = Encoding::row_major(tensor);
     Placement::new(TensorId(id), tensor.name.clone(), vec![extent], encoding)
 }

@@ -187,5 +187,5 @@ pub(crate) fn encoding(dtype: DType, order: Vec<usize>) -> Encoding {
 
 /// A contiguous tensor in a file.
 pub(crate) fn extent(file: FileId, offset: u64, len: u64) -> Extent {
-    Extent { file, offset, len, region: None, checksum: None }
+    Extent::new(file, offset, len)
 }

@@ -77,13 +77,11 @@ fn describe(entries: &[Entry], header: &Header) -> Result<Contents> {
     for entry in entries {
         let shape = Shape::new(entry.shape.dims())?;
         let tensor = Tensor::new(weight_name(entry.index), DType::F16, shape).with_axes(AXES);
-        let extent = Extent {
-            file: FileId(0),
-            offset: header.data.saturating_add(entry.start.saturating_mul(WEIGHT_BYTES)),
-            len: entry.weights.saturating_mul(WEIGHT_BYTES),
-            region: None,
-            checksum: None,
-        };
+        let extent = Extent::new(
+            FileId(0),
+            header.data.saturating_add(entry.start.saturating_mul(WEIGHT_BYTES)),
+            entry.weights.saturating_mul(WEIGHT_BYTES),
+        );
         let encoding = Encoding::row_major(&tensor);
         let id = TensorId(entry.index);
         contents.placements.push(Placement::new(id, tensor.name.clone(), vec![extent], encoding));

@@ -65,7 +65,7 @@ fn lay_out(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Plac
 }
 
 fn placement(index: usize, layer: &Layer<'_>, offset: u64, len: u64) -> Placement {
-    let extent = Extent { file: FileId(0), offset, len, region: None, checksum: None };
+    let extent = Extent::new(FileId(0), offset, len);
     let encoding = Encoding {
         dtype: DType::F16,
         endian: Endian::Little,

@@ -323,13 +323,7 @@ impl<'a> Binding<'a> {
         for (index, (stored, axes)) in self.stored.iter().zip(&self.used).enumerate() {
             let mut tensor = Tensor::new(stored.key.to_string(), DType::F32, stored.shape.clone());
             tensor.axes = axes.clone().flatten();
-            let extent = Extent {
-                file: FileId(0),
-                offset: stored.offset,
-                len: stored.len,
-                region: None,
-                checksum: None,
-            };
+            let extent = Extent::new(FileId(0), stored.offset, stored.len);
             contents.placements.push(Placement::new(
                 TensorId(index),
                 tensor.name.clone(),

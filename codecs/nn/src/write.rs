@@ -445,7 +445,7 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
             placed.placements.push(Placement {
                 tensor: id,
                 name: key.clone(),
-                extents: vec![Extent { file: FileId(0), offset, len, region: None, checksum: None }],
+                extents: vec![Extent::new(FileId(0), offset, len)],
                 encoding: Encoding {
                     dtype: DType::F32,
                     endian: Endian::Little,

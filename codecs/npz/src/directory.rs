@@ -6,7 +6,7 @@ use crate::archive::{
     STORED,
 };
 use crate::format::{INSIDE, stays_inside};
-use ckpt_api::{Error, File, Limit, Limits, Result};
+use ckpt_api::{Compression, Error, File, Limit, Limits, Method, Result};
 use std::collections::HashSet;
 
 /// Longest comment at the end of an archive.
@@ -30,7 +30,16 @@ pub(crate) struct Entry {
 /// A member's bytes.
 pub(crate) struct Member {
     pub(crate) start: u64,
+    /// Bytes when they are decompressed.
     pub(crate) len: u64,
+    pub(crate) compression: Option<Compression>,
+}
+
+impl Member {
+    /// Bytes in the archive.
+    fn stored_len(&self) -> u64 {
+        self.compression.as_ref().map_or(self.len, |compression| compression.stored)
+    }
 }
 
 /// The central directory, and where it begins.
@@ -78,7 +87,7 @@ pub(crate) fn members(file: &File, entries: &[Entry], directory: u64) -> Result<
     let mut ranges: Vec<(u64, u64, &Entry)> = entries
         .iter()
         .zip(&found)
-        .map(|(entry, member)| (entry.local, member.start.saturating_add(member.len), entry))
+        .map(|(entry, member)| (entry.local, member.start.saturating_add(member.stored_len()), entry))
         .collect();
     ranges.sort_by_key(|(start, end, _)| (*start, *end));
     let mut previous = 0;
@@ -198,7 +207,7 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Refuses what has no bytes to be moved as they are.
+    /// Refuses what no array can be read from.
     fn check(&self) -> Result<()> {
         if !stays_inside(&self.name) {
             return Err(Error::corrupt("the member's name leaves the archive").expected(INSIDE));
@@ -213,11 +222,10 @@ impl Entry {
             STORED => Err(Error::corrupt("the member is not compressed, and has two lengths")
                 .found(self.compressed.to_string())
                 .expected(self.len.to_string())),
-            DEFLATED => Err(Error::unsupported("the member is deflated, which cannot be read in bounded memory at random")
-                .help("write it with np.savez instead of np.savez_compressed: np.savez('new.npz', **np.load('old.npz'))")),
-            method => Err(Error::unsupported("the member is compressed")
+            DEFLATED => Ok(()),
+            method => Err(Error::unsupported("the member is compressed in another way than NumPy does")
                 .found(format!("method {method}"))
-                .expected("method 0, stored")),
+                .expected("method 0 (stored) or 8 (deflated)")),
         }
     }
 
@@ -258,7 +266,9 @@ impl Entry {
             return Err(differs(what));
         }
         let start = names.saturating_add(variable.len() as u64);
-        Ok(Member { start, len: self.len })
+        let compression =
+            (self.method == DEFLATED).then(|| Compression::new(Method::Deflate, self.compressed));
+        Ok(Member { start, len: self.len, compression })
     }
 }
 

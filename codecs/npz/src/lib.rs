@@ -1,6 +1,7 @@
 //! NumPy's `.npz` archives and single `.npy` arrays: what `np.savez` and `np.save` write and `np.load` reads.
 //!
-//! An `.npz` file is a zip archive of `.npy` members, stored and not deflated. An array's name is its member's without
+//! An `.npz` file is a zip archive of `.npy` members. Stored and deflated ones are read (`np.savez`,
+//! `np.savez_compressed`), stored ones written. An array's name is its member's without
 //! `.npy`; a single `.npy` file's array is called as the file is. Arrays of real and complex numbers, integers and
 //! booleans are read, little- and big-endian, row- and column-major; strings and objects are not, and nothing is ever
 //! unpickled. The checksum of every member is verified.

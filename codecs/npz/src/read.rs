@@ -57,7 +57,7 @@ impl Reader<'_> {
     /// A file that is one array, called as the file is.
     fn single(&mut self, entry: &str) -> Result<()> {
         let name = entry.strip_suffix(ENDING).unwrap_or(entry);
-        let whole = Member { start: 0, len: self.file.len() };
+        let whole = Member { start: 0, len: self.file.len(), compression: None };
         self.add(name, &whole, None).map_err(|error| error.tensor(name))
     }
 
@@ -90,7 +90,13 @@ impl Reader<'_> {
 
     /// Adds the array that these bytes are; `crc` is what all of them must sum to.
     fn add(&mut self, name: &str, member: &Member, crc: Option<u32>) -> Result<()> {
-        let stored = Stored::read(self.file, member.start, member.len, self.limits)?;
+        let whole =
+            Extent::new(FileId(0), member.start, member.len).with_compression(member.compression.clone());
+        let (file, start) = match &whole.compression {
+            Some(_) => (whole.open(self.file)?, 0),
+            None => (self.file.clone(), member.start),
+        };
+        let stored = Stored::read(&file, start, member.len, self.limits)?;
         let header = &stored.header;
         let mut tensor = Tensor::new(name, header.dtype, header.shape.clone());
         let encoding = header.encoding();
@@ -103,13 +109,19 @@ impl Reader<'_> {
                 .expected(format!("{} of {}", header.shape, header.dtype))
                 .help("the file is cut short or was changed: copy or write it again"));
         }
-        let offset = member.start.saturating_add(stored.len());
         let checksum = crc.map(|value| Checksum {
             algorithm: ChecksumAlgorithm::Crc32,
             seed: ChecksumAlgorithm::Crc32.append(0, &stored.bytes()),
             value: Some(value),
         });
-        let extent = Extent { file: FileId(0), offset, len: len.unwrap_or(0), region: None, checksum };
+        let len = len.unwrap_or(0);
+        let extent = match member.compression.clone() {
+            Some(compression) => {
+                Extent::new(FileId(0), member.start, len).with_compression(compression.skipping(stored.len()))
+            }
+            None => Extent::new(FileId(0), member.start.saturating_add(stored.len()), len),
+        };
+        let extent = extent.with_checksum(checksum);
         let id = TensorId(self.contents.checkpoint.tensors.len());
         self.contents.placements.push(Placement::new(id, name, vec![extent], encoding));
         remember(&mut tensor, &stored);

@@ -56,7 +56,7 @@ impl Array<'_> {
     }
 
     fn placement(&self, offset: u64, checksum: Option<Checksum>) -> Placement {
-        let extent = Extent { file: FileId(0), offset, len: self.len, region: None, checksum };
+        let extent = Extent::new(FileId(0), offset, self.len).with_checksum(checksum);
         Placement::new(self.id, &self.tensor.name, vec![extent], self.header.header.encoding())
     }
 }

@@ -204,13 +204,11 @@ fn describe(id: TensorId, file: FileId, start: u64, name: &str, entry: Entry) ->
     let tensor = Tensor::new(name, dtype, Shape::new(entry.shape)?);
     let overflow = || Error::corrupt("the tensor lies outside the file").field("data_offsets");
     let (from, to) = entry.data_offsets;
-    let extent = Extent {
+    let extent = Extent::new(
         file,
-        offset: start.checked_add(from).ok_or_else(overflow)?,
-        len: to.checked_sub(from).ok_or_else(overflow)?,
-        region: None,
-        checksum: None,
-    };
+        start.checked_add(from).ok_or_else(overflow)?,
+        to.checked_sub(from).ok_or_else(overflow)?,
+    );
     let mut encoding = Encoding::row_major(&tensor);
     if dtype.bits().is_some_and(|bits| bits < 8) {
         encoding.packing = Packing::Bits;

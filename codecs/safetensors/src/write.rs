@@ -290,7 +290,7 @@ fn add_file(
         placed.placements.push(Placement::new(
             tensor.id,
             tensor.tensor.name.clone(),
-            vec![Extent { file, offset, len: tensor.len, region: None, checksum: None }],
+            vec![Extent::new(file, offset, tensor.len)],
             tensor.encoding.clone(),
         ));
     }

@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
         let extent = |range: ByteRange| {
             let file = self.ids.get(&entry.shard).copied().ok_or_else(missing_file)?;
             let ByteRange { offset, len, checksum } = range;
-            Ok(Extent { file, offset, len, region: region.clone().map(Box::new), checksum })
+            Ok(Extent::new(file, offset, len).with_region(region.clone()).with_checksum(checksum))
         };
         // Most tensors have one extent; `collect` would reserve memory for four.
         let mut extents = Vec::with_capacity(1);

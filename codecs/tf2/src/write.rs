@@ -164,8 +164,8 @@ impl Placer<'_> {
             let is_first = segment.offset == data.head.len() as u64 && data.variants.is_none();
             let seed = if is_first { data.seed } else { 0 };
             let checksum = Some(Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed, value: None });
-            let (len, region) = (segment.len, segment.region.map(Box::new));
-            extents.push(Extent { file, offset, len, region, checksum });
+            let extent_of = Extent::new(file, offset, segment.len).with_region(segment.region);
+            extents.push(extent_of.with_checksum(checksum));
             let of_entry = extents_of.get_mut(segment.entry).ok_or_else(misplaced)?;
             of_entry.push(ExtentRef { offset, placement, extent });
         }

@@ -1,8 +1,8 @@
-//! `ckpt map check`.
+//! The command `ckpt map check`.
 
 use super::super::common::Looking;
 use super::super::{Report, render, to_json};
-use super::{Chosen, sources};
+use super::{MappingArgument, sources};
 use crate::map::renamed;
 use crate::mapping::{Applied, RuleReport};
 use crate::words::count;
@@ -13,16 +13,16 @@ use std::fmt::Write;
 #[derive(Args)]
 pub(in crate::cli) struct Arguments {
     #[command(flatten)]
-    chosen: Chosen,
+    mapping: MappingArgument,
     #[command(flatten)]
     looking: Looking,
 }
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let limits = arguments.looking.reading.limits()?;
-    let mapping = arguments.chosen.read(&limits)?;
+    let mapping = arguments.mapping.read(&limits)?;
     let source = arguments.looking.open()?;
-    // As a conversion does it: whether the steps fit the shapes shows here.
+    // A conversion does the same: this checks that the steps fit the shapes.
     let (contents, applied) = renamed(source.contents(), &mapping, &limits)?;
     let rules = mapping.rules();
     if !json {
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     .into())
 }
 
-/// `made` holds the targets.
+/// Writes the report; `made` has the target tensors.
 fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport]) -> String {
     let ids = made.by_name();
     let rows = applied.targets.iter().map(|target| {
@@ -48,7 +48,7 @@ fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport]) -> String {
     for rule in rules {
         let _ = writeln!(text, "{}", render::plain(&rule.rule));
         let _ = match (&rule.inverse, &rule.why_not) {
-            (Some(inverse), _) => writeln!(text, "    backwards: {}", render::plain(inverse)),
+            (Some(inverse), _) => writeln!(text, "    inverse: {}", render::plain(inverse)),
             (None, why) => {
                 let why = why.as_deref().unwrap_or_default();
                 writeln!(text, "    no inverse: {}", render::plain(why))

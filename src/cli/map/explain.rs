@@ -1,8 +1,8 @@
-//! `ckpt map explain`.
+//! The command `ckpt map explain`.
 
 use super::super::common::Bounds;
 use super::super::{Report, render, to_json};
-use super::{Chosen, sources};
+use super::{MappingArgument, sources};
 use crate::mapping::{Back, Decision, Explanation};
 use crate::recipe::Target;
 use ckpt_api::Result;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 #[derive(Args)]
 pub(in crate::cli) struct Arguments {
     #[command(flatten)]
-    chosen: Chosen,
+    mapping: MappingArgument,
     /// Names of source tensors
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let limits = arguments.bounds.limits()?;
-    let mapping = arguments.chosen.read(&limits)?;
+    let mapping = arguments.mapping.read(&limits)?;
     let explained = arguments.keys.iter().map(|key| mapping.explain(key, &limits));
     let explained = explained.collect::<Result<Vec<_>>>()?;
     if json {
@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     Ok(explained.iter().map(|explained| text(explained, &roles)).collect::<String>().into())
 }
 
-/// `roles` are those that are ignored, which a name alone does not show.
+/// Writes the explanation. `roles` are the ignored roles: a name does not show its role.
 fn text(explained: &Explanation, roles: &[&str]) -> String {
     let mut text = format!("{}\n", render::plain(&explained.name));
     let mut line = |label: &str, value: &str| {
@@ -40,7 +40,7 @@ fn text(explained: &Explanation, roles: &[&str]) -> String {
     };
     match &explained.decision {
         Decision::Lookup { line: at } => line("decided", &format!("lookup{}", place(*at))),
-        Decision::Identity => line("decided", "identity: nothing matches, so it keeps its name"),
+        Decision::Identity => line("decided", "identity: no entry matches, so the name stays"),
         Decision::Ignored { pattern, line: at } => {
             line("dropped", &format!("ignore '{pattern}'{}", place(*at)));
         }
@@ -50,11 +50,11 @@ fn text(explained: &Explanation, roles: &[&str]) -> String {
             if let Some(nearest) = nearest {
                 line("nearest", &nearest.rule);
                 let rest = if nearest.rest.is_empty() {
-                    "then the name ends".to_owned()
+                    "but the name ends there".to_owned()
                 } else {
-                    format!("then '{}' does not", nearest.rest)
+                    format!("but not '{}'", nearest.rest)
                 };
-                line("fits", &format!("'{}', {rest}", nearest.fits));
+                line("matches", &format!("'{}', {rest}", nearest.fits));
             }
         }
     }
@@ -73,19 +73,19 @@ fn text(explained: &Explanation, roles: &[&str]) -> String {
             Some(target) => line("inverse", &described(target)),
             None => {
                 let other: Vec<String> = back.iter().map(described).collect();
-                line("inverse", &format!("{}, which is not where it came from", other.join(", ")));
+                line("inverse", &format!("{}, which is another name", other.join(", ")));
             }
         },
     }
     text
 }
 
-/// ` at line 3`, where there is a line.
+/// Returns ` at line 3`, if there is a line.
 fn place(line: Option<usize>) -> String {
     line.map(|line| format!(" at line {line}")).unwrap_or_default()
 }
 
-/// `name = a + b: transpose`, as far as there is more to say than the name.
+/// Describes a target: `name = a + b: transpose`, without what is trivial.
 fn described(target: &Target) -> String {
     let mut text = render::plain(&target.name).into_owned();
     if target.sources.len() > 1 {

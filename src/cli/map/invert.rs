@@ -1,4 +1,4 @@
-//! `ckpt map invert`.
+//! The command `ckpt map invert`.
 
 use super::super::common::{Reading, pairs};
 use super::super::{Report, to_json};
@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(in crate::cli) struct Arguments {
-    /// Mapping: a file, or the name of a built-in one
+    /// Mapping: a file, or the name of a built-in mapping
     map: String,
     #[command(flatten)]
     output: Output,
-    /// Checkpoint with the source names: where the rules have no inverse that leads back, the inverse becomes a table
-    /// of its names
+    /// Checkpoint with the source names. If the rules have no inverse on them, write a table of these names
     #[arg(long, value_name = "PATH")]
     of: Option<PathBuf>,
     #[command(flatten)]
@@ -39,12 +38,12 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
         return Ok(to_json(&value)?.into());
     }
     if let Some(why) = why_table {
-        eprintln!("note: a table of these names only: {}", super::render::plain(&why));
+        eprintln!("note: this is a table of these names alone, because {}", super::render::plain(&why));
     }
     Ok(arguments.output.write(text)?.into())
 }
 
-/// The inverse on a checkpoint's names, and why it is a table where it is one.
+/// Returns the inverse on the names of a checkpoint; with a reason, if it is a table.
 fn inverse_of(mapping: &Mapping, path: &Path, arguments: &Arguments) -> Result<(Mapping, Option<String>)> {
     let source = arguments.reading.open(&Registry::builtin(), path, pairs(&arguments.set)?)?;
     let applied = mapping.apply_to(&source.checkpoint().tensors, &arguments.reading.limits()?)?;

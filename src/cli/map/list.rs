@@ -1,4 +1,4 @@
-//! `ckpt map list` and `ckpt map show`.
+//! The commands `ckpt map list` and `ckpt map show`.
 
 use super::super::{Report, render, to_json};
 use crate::mapping::Mapping;

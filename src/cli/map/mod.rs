@@ -1,4 +1,4 @@
-//! `ckpt map`.
+//! The command `ckpt map`.
 
 mod check;
 mod explain;
@@ -20,27 +20,27 @@ pub(super) enum Command {
     List,
     /// Print a built-in mapping
     Show(list::ShowArguments),
-    /// Prove a mapping one to one on the names of a checkpoint, and show what it does
+    /// Check a mapping on the names of a checkpoint, and show its result
     Check(check::Arguments),
-    /// Write the mapping that leads back
+    /// Write the inverse mapping
     Invert(invert::Arguments),
-    /// Say what becomes of a name, and why
+    /// Explain the target of a name
     Explain(explain::Arguments),
-    /// Propose a mapping from two checkpoints: by shapes, values and names
+    /// Propose a mapping from two checkpoints: by values, shapes and names
     Suggest(suggest::Arguments),
 }
 
-/// Which mapping.
+/// The argument that names a mapping.
 #[derive(Args)]
-struct Chosen {
-    /// Mapping: a file, or the name of a built-in one
+struct MappingArgument {
+    /// Mapping: a file, or the name of a built-in mapping
     map: String,
-    /// Read the mapping backwards
+    /// Use the inverse of the mapping
     #[arg(long)]
     inverse: bool,
 }
 
-impl Chosen {
+impl MappingArgument {
     fn read(&self, limits: &Limits) -> Result<Mapping> {
         let mapping = read_mapping(&self.map, limits)?;
         if self.inverse { mapping.inverse() } else { Ok(mapping) }
@@ -58,7 +58,7 @@ pub(super) fn run(command: &Command, json: bool) -> Result<Report> {
     }
 }
 
-/// A mapping file, or a built-in mapping where no such file exists.
+/// Reads a mapping file, or the built-in mapping of this name if no such file exists.
 pub(super) fn read_mapping(name: &str, limits: &Limits) -> Result<Mapping> {
     let path = Path::new(name);
     let looks_like_a_file = path.extension().is_some() || path.components().count() > 1;
@@ -70,21 +70,21 @@ pub(super) fn read_mapping(name: &str, limits: &Limits) -> Result<Mapping> {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::usage("no such mapping file, and no built-in mapping of this name")
+    Error::usage("no mapping file and no built-in mapping has this name")
         .found(format!("'{name}'"))
         .help(ckpt_api::nearest(name, Mapping::builtin_names()))
 }
 
-/// Where a mapping that was made is written.
+/// The argument that names the file to write.
 #[derive(Args)]
 struct Output {
-    /// File to write, which must not exist; stdout if left out
+    /// File to write; must not exist. Default: stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 impl Output {
-    /// Writes `text` to the file, or hands it back for stdout.
+    /// Writes `text` to the file, or returns it for stdout.
     fn write(&self, text: String) -> Result<String> {
         let Some(path) = &self.output else { return Ok(text) };
         write_new(path, &text)?;
@@ -92,7 +92,7 @@ impl Output {
     }
 }
 
-/// `a + b`, for people.
+/// Lists the sources of a target: `a + b`.
 fn sources(target: &Target) -> String {
     target.sources.iter().map(|name| render::plain(name)).collect::<Vec<_>>().join(" + ")
 }

@@ -1,4 +1,4 @@
-//! `ckpt map suggest`.
+//! The command `ckpt map suggest`.
 
 use super::super::common::{Bounds, Two};
 use super::super::{Report, to_json};

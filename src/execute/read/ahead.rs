@@ -26,7 +26,7 @@ impl Ahead {
     /// For the extents that will be read, in that order.
     pub(crate) fn of<'a>(extents: impl Iterator<Item = &'a Extent>) -> Self {
         let mut runs: Vec<(FileId, u64, u64)> = Vec::new();
-        for extent in extents.filter(|extent| extent.len <= SMALL) {
+        for extent in extents.filter(|extent| extent.len <= SMALL && extent.compression.is_none()) {
             let end = extent.offset.saturating_add(extent.len);
             match runs.last_mut() {
                 Some((file, _, last)) if (*file, *last) == (extent.file, extent.offset) => *last = end,
@@ -97,7 +97,7 @@ mod tests {
             let names = ["a", "b"].map(str::to_owned);
             let input = Input::memory("a", names.clone().into_iter().zip(files.clone()).collect::<BTreeMap<_, _>>());
             let extents = pieces.iter().map(|(file, offset, len)| {
-                Extent { file: FileId(*file), offset: *offset, len: *len, region: None, checksum: None }
+                Extent::new(FileId(*file), *offset, *len)
             });
             let extents: Vec<Extent> = extents.collect();
             let ahead = Ahead::of(extents.iter());

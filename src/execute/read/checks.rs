@@ -1,6 +1,7 @@
 //! Checksums of a source's extents, computed while their bytes are read.
 
 use super::files::Files;
+use super::opened::Opened;
 use crate::transform::Buffer;
 use ckpt_api::{Checksum, Error, Extent, File, Placement, Result, ScatteredChecksum};
 
@@ -65,18 +66,24 @@ impl Checks {
 }
 
 /// Reads an extent from end to end and compares its checksum.
-pub(crate) fn verify_extent(file: &File, extent: &Extent, chunk: usize, buffer: &mut Buffer) -> Result<()> {
+pub(super) fn verify_extent(
+    opened: &Opened<'_>,
+    extent: &Extent,
+    chunk: usize,
+    buffer: &mut Buffer,
+) -> Result<()> {
     let Some(expected) = &extent.checksum else { return Ok(()) };
+    let (file, start) = opened.extent(extent)?;
     let mut running = expected.start();
     let mut done = 0;
     while done < extent.len {
         let len = (extent.len - done).min(chunk as u64);
-        buffer.resize(usize::try_from(len).unwrap_or(chunk), extent.offset + done);
-        file.read_at(extent.offset + done, buffer)?;
+        buffer.resize(usize::try_from(len).unwrap_or(chunk), start + done);
+        file.read_at(start + done, buffer)?;
         running.update(buffer);
         done += len;
     }
-    mismatch(file, extent, expected, running.finish())
+    mismatch(&file, extent, expected, running.finish())
 }
 
 /// Compares a finished checksum with the stored one.

@@ -1,7 +1,7 @@
 //! Boxes of a tensor, read from wherever its stored extents hold them.
 
 use super::checks::Checks;
-use super::files::Files;
+use super::opened::Opened;
 use super::stream::to_usize;
 use crate::layout::{Runs, Tiles, intersection, whole_box};
 use crate::transform::{Buffer, permute_into, strides};
@@ -9,7 +9,7 @@ use ckpt_api::{File, Placement, Region, Result, ScatteredChecksum, Shape};
 
 /// What boxes are read of.
 pub(super) struct Gather<'a> {
-    pub(super) files: &'a Files,
+    pub(super) opened: &'a Opened<'a>,
     pub(super) shape: &'a Shape,
     pub(super) source: &'a Placement,
 }
@@ -29,7 +29,7 @@ impl Gather<'_> {
         out: &mut Buffer,
         piece: &mut Buffer,
     ) -> Result<()> {
-        let Gather { files, shape, source } = self;
+        let Gather { opened, shape, source } = self;
         let size = self.size();
         let first = source.extents.first().map_or(0, |extent| extent.offset);
         out.resize(to_usize(wanted.shape.elements() * size)?, first);
@@ -43,13 +43,8 @@ impl Gather<'_> {
             end = begin + extent.len;
             let Some(common) = intersection(stored, wanted) else { continue };
             let runs = Runs::new(stored, wanted, &common, &source.encoding.order, size);
-            let mut part = Part {
-                file: files.file(extent.file)?,
-                offset: extent.offset,
-                begin,
-                end,
-                check: checks.extent(number),
-            };
+            let (file, offset) = opened.extent(extent)?;
+            let mut part = Part { file, offset, begin, end, check: checks.extent(number) };
             match common == *stored {
                 true => part.read_whole(&runs, out, piece)?,
                 false => part.read_box(&runs, out, piece)?,
@@ -228,13 +223,14 @@ mod tests {
         let (rows, columns, left) = (256, 64, 16);
         let tensor = Tensor::new("w", DType::U8, Shape::new([rows, columns]).unwrap());
         let bytes: Vec<u8> = (0..rows * columns).map(|number| (number % 251) as u8).collect();
-        let extent = Extent { file: FileId(0), offset: 0, len: rows * columns, region: None, checksum: None };
+        let extent = Extent::new(FileId(0), 0, rows * columns);
         let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
         let file = Arc::new(Noting(bytes.clone(), Mutex::default()));
         let files = BTreeMap::from([("f".to_owned(), file.clone() as Arc<dyn ReadAt>)]);
         let contents = Contents { files: vec!["f".into()], ..Contents::default() };
-        let files = Files::new(&Input::of("f", files), &contents);
-        let gather = Gather { files: &files, shape: &tensor.shape, source: &placement };
+        let files = crate::execute::read::Files::new(&Input::of("f", files), &contents);
+        let opened = Opened::new(&files);
+        let gather = Gather { opened: &opened, shape: &tensor.shape, source: &placement };
         let (mut out, mut piece) = (Buffer::default(), Buffer::default());
         let mut read = |start: u64, len: u64| {
             let wanted = Region { start: vec![0, start], shape: Shape::new([rows, len]).unwrap() };

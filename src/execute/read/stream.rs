@@ -6,6 +6,7 @@ use super::checks::{Checking, Checks, PartialSum, mismatch, verify_extent};
 use super::elementwise::apply_elementwise;
 use super::files::Files;
 use super::gather::Gather;
+use super::opened::Opened;
 use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form, plan_number};
 use crate::resources::{ALL_TILES, Budget};
 use crate::transform::Buffer;
@@ -21,7 +22,7 @@ const LARGEST_CHANGED: u64 = ALL_TILES / 2;
 /// Yields the bytes of a part as the target of its transfer encodes them, from first to last, verifying the source's
 /// checksums.
 pub(crate) struct TensorStream<'a> {
-    files: &'a Files,
+    opened: Opened<'a>,
     transfer: Transfer<'a>,
     budget: Budget,
     mode: Mode,
@@ -129,7 +130,7 @@ impl<'a> TensorStream<'a> {
             }
         };
         let mut stream = TensorStream {
-            files,
+            opened: Opened::new(files),
             transfer,
             budget,
             mode,
@@ -176,12 +177,13 @@ impl<'a> TensorStream<'a> {
         for extent in &self.transfer.source.extents {
             let place = (extent.file, extent.offset, extent.len);
             // Parts of what is stored as one share its extents, and one pass over them is enough.
-            if self.files.is_verified(place) {
+            let files = self.opened.files();
+            if files.is_verified(place) {
                 continue;
             }
-            verify_extent(&self.files.file(extent.file)?, extent, self.budget.chunk, &mut self.buffers.bytes)
+            verify_extent(&self.opened, extent, self.budget.chunk, &mut self.buffers.bytes)
                 .map_err(|error| error.tensor(self.transfer.tensor))?;
-            self.files.set_verified(place);
+            files.set_verified(place);
         }
         Ok(())
     }
@@ -219,10 +221,8 @@ impl<'a> TensorStream<'a> {
             return error;
         }
         for extent in &self.transfer.source.extents {
-            let file = self.files.file(extent.file);
-            let found = file
-                .and_then(|file| verify_extent(&file, extent, self.budget.chunk, &mut self.buffers.bytes));
-            if let Err(damage) = found {
+            let chunk = self.budget.chunk;
+            if let Err(damage) = verify_extent(&self.opened, extent, chunk, &mut self.buffers.bytes) {
                 return damage;
             }
         }
@@ -256,8 +256,7 @@ impl<'a> TensorStream<'a> {
             let take = (extent.len - sequence.done).min(rest.len() as u64);
             let (now, later) = rest.split_at_mut(to_usize(take)?);
             rest = later;
-            let file = self.files.file(extent.file)?;
-            let share = sequence.read(extent, &file, now, self.checking, self.ahead)?;
+            let share = sequence.read(extent, &self.opened, now, self.checking, self.ahead)?;
             self.shares.extend(share);
         }
         let (bytes, spare) = (&mut self.buffers.bytes, &mut self.buffers.spare);
@@ -274,10 +273,10 @@ impl<'a> TensorStream<'a> {
         let transfer = &self.transfer;
         let Some(region) = tiles.next() else {
             let checks = std::mem::take(checks);
-            return checks.finish(&transfer.source, self.files, &mut self.shares).map(|()| None);
+            return checks.finish(&transfer.source, self.opened.files(), &mut self.shares).map(|()| None);
         };
         let runs = Runs::of_tile(tiles.wanted(), &region, &transfer.order, transfer.sizes.target);
-        let source = Gather { files: self.files, shape: &transfer.shape, source: &transfer.source };
+        let source = Gather { opened: &self.opened, shape: &transfer.shape, source: &transfer.source };
         let order = transfer.steps.iter().find_map(|step| match step {
             Step::Permute { order } => Some(&order[..]),
             _ => None,
@@ -296,7 +295,7 @@ impl<'a> TensorStream<'a> {
                 let to = Sum { region: &region, order: &transfer.order, first: self.position };
                 let mut rounded = *rounded;
                 for addend in &transfer.addends {
-                    add(self.files, addend, &to, rounded, self.budget, bytes)?;
+                    add(self.opened.files(), addend, &to, rounded, self.budget, bytes)?;
                     // The sum so far is whole units.
                     rounded = rounded.map(|scaling| Scaling { rounding: Rounding::Nearest, ..scaling });
                 }
@@ -356,18 +355,18 @@ impl Sequence {
     fn read(
         &mut self,
         extent: &Extent,
-        file: &File,
+        opened: &Opened<'_>,
         bytes: &mut [u8],
         checking: Checking,
         ahead: Option<&Ahead>,
     ) -> Result<Option<PartialSum>> {
         let mut check =
             self.check.take().unwrap_or_else(|| Check::start(extent, self.done, self.left, checking));
-        let offset = extent.offset + self.done;
-        match ahead {
+        let (file, start) = opened.extent(extent)?;
+        match ahead.filter(|_| extent.compression.is_none()) {
             _ if bytes.is_empty() => {}
-            Some(ahead) => ahead.read_at(extent.file, file, offset, bytes)?,
-            None => file.read_at(offset, bytes)?,
+            Some(ahead) => ahead.read_at(extent.file, &file, start + self.done, bytes)?,
+            None => file.read_at(start + self.done, bytes)?,
         }
         check.update(self.done, bytes);
         self.done += bytes.len() as u64;
@@ -379,7 +378,7 @@ impl Sequence {
             self.check = Some(check);
             return Ok(None);
         }
-        check.finish(plan_number(number)?, extent, file)
+        check.finish(plan_number(number)?, extent, &file)
     }
 }
 

@@ -1,14 +1,13 @@
-//! Names that differ in their numbers only, said by one rule.
+//! Finds rules for families of pairs: names that differ in their numbers alone.
 
-use super::Pair;
-use crate::mapping::pattern::{Class, Part, Pattern};
+use super::suggestion::{Pair, default_limit};
 use crate::mapping::relation::Relation;
 use crate::mapping::rule::Rule;
-use crate::mapping::usual;
+use crate::pattern::{Class, Part, Pattern, PatternSet, SEPARATOR};
 use ckpt_api::Limit;
 use std::collections::BTreeMap;
 
-/// A name cut at its numbers: one more text than numbers.
+/// A name cut at its numbers. There is one text more than numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cut {
     texts: Vec<String>,
@@ -42,20 +41,20 @@ impl Cut {
     }
 }
 
-/// A pair cut on both sides.
+/// A pair with both names cut.
 struct Member<'p> {
     pair: &'p Pair,
     from: Cut,
     to: Cut,
 }
 
-/// A rule, and the pairs that it says.
+/// A rule and the pairs that it covers.
 pub(super) struct Family<'p> {
     pub(super) rule: Rule,
     pub(super) pairs: Vec<&'p Pair>,
 }
 
-/// The rules that say several pairs each, where all of these agree.
+/// Returns rules that cover several pairs each.
 pub(super) fn families<'p>(pairs: impl Iterator<Item = &'p Pair>) -> Vec<Family<'p>> {
     let mut groups: BTreeMap<(Vec<String>, Vec<String>, String), Vec<Member>> = BTreeMap::new();
     for pair in pairs {
@@ -68,7 +67,8 @@ pub(super) fn families<'p>(pairs: impl Iterator<Item = &'p Pair>) -> Vec<Family<
     groups.into_values().flat_map(|members| split(&members)).collect()
 }
 
-/// One rule for all, or else one for each value of the number that needs the fewest rules so.
+/// Returns one rule for all members, or else one for each value of one number: of the number that covers the most pairs, with
+/// the fewest rules.
 fn split<'p>(members: &[Member<'p>]) -> Vec<Family<'p>> {
     let all: Vec<&Member> = members.iter().collect();
     if let Some(family) = family(&all) {
@@ -82,37 +82,21 @@ fn split<'p>(members: &[Member<'p>]) -> Vec<Family<'p>> {
         }
         parts.values().filter_map(|part| family(part)).collect::<Vec<Family>>()
     });
-    let said = |families: &Vec<Family>| {
+    let coverage = |families: &Vec<Family>| {
         let pairs: usize = families.iter().map(|family| family.pairs.len()).sum();
         (pairs, usize::MAX - families.len())
     };
-    parts.max_by_key(said).unwrap_or_default()
+    parts.max_by_key(coverage).unwrap_or_default()
 }
 
-/// The rule for all of these, if they agree.
+/// Returns the rule for all of these, if there is one.
 fn family<'p>(members: &[&Member<'p>]) -> Option<Family<'p>> {
     let (first, rest) = members.split_first()?;
-    if rest.is_empty() || first.from.numbers.len() > usual(Limit::Captures) {
+    if rest.is_empty() || first.from.numbers.len() > default_limit(Limit::Captures) {
         return None;
     }
-    let varies = |cut: for<'m> fn(&'m Member<'p>) -> &'m Cut, position: usize| {
-        rest.iter().any(|member| cut(member).number(position) != cut(first).number(position))
-    };
-    let sources: Vec<usize> =
-        (0..first.from.numbers.len()).filter(|at| varies(|member| &member.from, *at)).collect();
-    let targets: Vec<usize> =
-        (0..first.to.numbers.len()).filter(|at| varies(|member| &member.to, *at)).collect();
-    if sources.len() != targets.len() {
-        return None;
-    }
-    let mut free = sources.clone();
-    let mut used: BTreeMap<usize, (usize, i64)> = BTreeMap::new();
-    for target in targets {
-        let fitting = free.iter().filter_map(|source| Some((*source, shift(members, *source, target)?)));
-        let (source, shift) = fitting.min_by_key(|(_, shift)| shift.abs())?;
-        free.retain(|other| *other != source);
-        used.insert(target, (source, shift));
-    }
+    let sources = varying(members, |member| &member.from);
+    let targets = varying(members, |member| &member.to);
     let name = |source: usize| match sources.iter().position(|at| *at == source) {
         Some(0) if sources.len() == 1 => "n".to_owned(),
         index => format!("n{}", index.unwrap_or_default() + 1),
@@ -123,12 +107,12 @@ fn family<'p>(members: &[&Member<'p>]) -> Option<Family<'p>> {
         captured.insert(*source, Part::Capture { name: name(*source), class, shift: 0 });
     }
     let mut written = BTreeMap::new();
-    for (target, (source, shift)) in used {
+    for (target, source, shift) in pair_numbers(members, &sources, &targets)? {
         let class = class(members.iter().map(|member| member.to.number(target)))?;
         written.insert(target, Part::Capture { name: name(source), class, shift });
     }
     let (from, to) = (pattern(&first.from, &captured), pattern(&first.to, &written));
-    if from.as_source().len().max(to.as_target().len()) > usual(Limit::PatternBytes) {
+    if from.as_source().len().max(to.as_target().len()) > default_limit(Limit::PatternBytes) {
         return None;
     }
     let rule = Rule {
@@ -143,7 +127,34 @@ fn family<'p>(members: &[&Member<'p>]) -> Option<Family<'p>> {
     Some(Family { rule, pairs: members.iter().map(|member| member.pair).collect() })
 }
 
-/// By how much the target's number is larger, if that is so in all.
+/// Returns the positions of the numbers that are not the same in all members.
+fn varying<'p>(members: &[&Member<'p>], cut: impl for<'m> Fn(&'m Member<'p>) -> &'m Cut) -> Vec<usize> {
+    let Some((first, rest)) = members.split_first() else { return Vec::new() };
+    let varies = |at: &usize| rest.iter().any(|member| cut(member).number(*at) != cut(first).number(*at));
+    (0..cut(first).numbers.len()).filter(varies).collect()
+}
+
+/// Returns (target, source, shift) for each position of a target number: the free source number with the smallest shift.
+/// `None` if a number is left over.
+fn pair_numbers(
+    members: &[&Member],
+    sources: &[usize],
+    targets: &[usize],
+) -> Option<Vec<(usize, usize, i64)>> {
+    if sources.len() != targets.len() {
+        return None;
+    }
+    let mut free = sources.to_vec();
+    let pairs = targets.iter().map(|target| {
+        let fitting = free.iter().filter_map(|source| Some((*source, shift(members, *source, *target)?)));
+        let (source, shift) = fitting.min_by_key(|(_, shift)| shift.abs())?;
+        free.retain(|other| *other != source);
+        Some((*target, source, shift))
+    });
+    pairs.collect()
+}
+
+/// Returns the difference between a number of the target and one of the source, if it is the same in all members.
 fn shift(members: &[&Member], source: usize, target: usize) -> Option<i64> {
     let mut shifts = members.iter().map(|member| {
         let (from, to): (i64, i64) =
@@ -154,7 +165,7 @@ fn shift(members: &[&Member], source: usize, target: usize) -> Option<i64> {
     (shifts.all(|shift| shift == Some(first)) && first.abs() < 1000).then_some(first)
 }
 
-/// How all of these numbers are written.
+/// Returns the class of a capture that writes all of these numbers.
 fn class<'n>(numbers: impl Iterator<Item = &'n str> + Clone) -> Option<Class> {
     if numbers.clone().all(|number| number == "0" || !number.starts_with('0')) {
         return Some(Class::Int);
@@ -164,7 +175,7 @@ fn class<'n>(numbers: impl Iterator<Item = &'n str> + Clone) -> Option<Class> {
     if padded { u8::try_from(width).ok().map(Class::Padded) } else { None }
 }
 
-/// The cut name with captures for some of its numbers.
+/// Returns the pattern of a cut name, with captures for some of its numbers.
 fn pattern(cut: &Cut, captures: &BTreeMap<usize, Part>) -> Pattern {
     let mut parts: Vec<Part> = Vec::new();
     let mut literal = String::new();
@@ -186,33 +197,43 @@ fn pattern(cut: &Cut, captures: &BTreeMap<usize, Part>) -> Pattern {
     Pattern { parts }
 }
 
-/// Patterns that match these names and none of the others.
+/// Returns patterns that match these names and none of the others.
 pub(super) fn ignored(names: &[&str], others: &[&str]) -> Vec<Pattern> {
     let mut groups: BTreeMap<Vec<String>, Vec<&str>> = BTreeMap::new();
     for name in names {
         groups.entry(Cut::new(name).texts).or_default().push(name);
     }
-    let mut patterns = Vec::new();
-    let are_few = groups.len() <= usual(Limit::Rules);
-    for group in groups.into_values() {
-        let literals = || group.iter().map(|name| Pattern::literal(name));
-        let Some(first) = group.first().map(|name| Cut::new(name)) else { continue };
-        let captures = (0..first.numbers.len()).map(|position| {
-            (position, Part::Capture { name: format!("n{}", position + 1), class: Class::Int, shift: 0 })
-        });
-        let form = pattern(&first, &captures.collect());
-        let matches = |name: &&str| form.matches(name, '/').is_some();
-        if are_few
-            && group.len() > 1
-            && first.numbers.len() <= 8
-            && form.as_source().len() <= usual(Limit::PatternBytes)
-            && group.iter().all(matches)
-            && !others.iter().any(matches)
-        {
-            patterns.push(form);
-        } else {
-            patterns.extend(literals());
-        }
+    let are_few = groups.len() <= default_limit(Limit::Rules);
+    let forms: Vec<Option<Pattern>> =
+        groups.values().map(|group| common_form(group).filter(|_| are_few)).collect();
+    let mut matches_other = vec![false; forms.len()];
+    // A group without a form has a pattern that matches nothing.
+    let nothing = Pattern::literal("");
+    let compiled = forms.iter().map(|form| form.as_ref().unwrap_or(&nothing));
+    let mut set = PatternSet::new(compiled, SEPARATOR);
+    for number in others.iter().flat_map(|name| set.matches(name)) {
+        matches_other.get_mut(number).into_iter().for_each(|matches| *matches = true);
     }
-    patterns
+    let patterns = groups.values().zip(&forms).zip(matches_other);
+    let patterns = patterns.flat_map(|((group, form), matches_other)| match form {
+        Some(form) if !matches_other => vec![form.clone()],
+        _ => group.iter().map(|name| Pattern::literal(name)).collect(),
+    });
+    patterns.collect()
+}
+
+/// Returns the pattern of names that differ in their numbers alone, if it is short enough.
+fn common_form(names: &[&str]) -> Option<Pattern> {
+    const MAX_NUMBERS: usize = 8;
+    let first = Cut::new(names.first()?);
+    if names.len() < 2 || first.numbers.len() > MAX_NUMBERS {
+        return None;
+    }
+    let captures = (0..first.numbers.len()).map(|position| {
+        (position, Part::Capture { name: format!("n{}", position + 1), class: Class::Int, shift: 0 })
+    });
+    let form = pattern(&first, &captures.collect());
+    let is_short = form.as_source().len() <= default_limit(Limit::PatternBytes);
+    let matches = |name: &&str| form.matches(name, SEPARATOR).is_some();
+    (is_short && names.iter().all(matches)).then_some(form)
 }

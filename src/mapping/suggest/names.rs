@@ -1,9 +1,9 @@
-//! How alike two names are.
+//! Measures how similar two names are.
 
 use ckpt_api::TensorId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Words that name one thing in different frameworks; the first stands for all.
+/// Words of different frameworks for one thing; the first stands for all.
 const SYNONYMS: [&[&str]; 5] = [
     &["weight", "weights", "w", "kernel", "gamma", "g", "scale", "embeddings"],
     &["bias", "biases", "b", "beta", "offset"],
@@ -12,12 +12,12 @@ const SYNONYMS: [&[&str]; 5] = [
     &["attn", "attention"],
 ];
 
-/// A name's words and numbers.
+/// The words and numbers of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Name {
     words: BTreeMap<String, usize>,
     numbers: Vec<String>,
-    /// What stands before the last segment.
+    /// The name without its last segment.
     parent: String,
     /// The last word.
     pub(super) last: String,
@@ -38,7 +38,7 @@ impl Name {
     }
 }
 
-/// Parents that are known to belong together, from pairs that values decided.
+/// Parents that correspond to each other, learned from pairs that values decided.
 #[derive(Default)]
 pub(super) struct Parents(BTreeSet<(String, String)>);
 
@@ -49,16 +49,16 @@ impl Parents {
         }
     }
 
-    /// The second checkpoint's parents that belong to this one of the first.
+    /// Returns the parents in the second checkpoint that correspond to this one in the first.
     fn of(&self, parent: &str) -> impl Iterator<Item = &str> {
         let from = (parent.to_owned(), String::new());
         let own = self.0.range(from..).take_while(move |(a, _)| a == parent);
         own.map(|(_, b)| b.as_str())
     }
 
-    /// How alike two names are: the shared part of their words, more for equal numbers, most for parents that belong
-    /// together; 0 where no word is shared and no parent known.
-    pub(super) fn likeness(&self, a: &Name, b: &Name) -> f64 {
+    /// Returns the similarity of two names: the proportion of shared words, plus 1 for equal numbers, plus 2 for parents that
+    /// correspond; 0 if they share no word and no parents correspond.
+    pub(super) fn similarity(&self, a: &Name, b: &Name) -> f64 {
         let shared: usize =
             a.words.iter().map(|(word, count)| b.words.get(word).map_or(0, |other| *count.min(other))).sum();
         let all: usize = a.words.values().chain(b.words.values()).sum();
@@ -71,13 +71,13 @@ impl Parents {
     }
 }
 
-/// Names by what they share with those that they could be paired with, for where there are too many to compare each.
+/// An index of names, for checkpoints with too many to compare each with each.
 pub(super) struct Index<'n> {
-    by_share: HashMap<Share<'n>, Vec<TensorId>>,
+    by_key: HashMap<Key<'n>, Vec<TensorId>>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
-enum Share<'n> {
+enum Key<'n> {
     Numbers(&'n [String]),
     NumbersAndLast(&'n [String], &'n str),
     Parent(&'n str),
@@ -86,38 +86,38 @@ enum Share<'n> {
 
 impl<'n> Index<'n> {
     pub(super) fn new(names: impl Iterator<Item = (TensorId, &'n Name)>) -> Self {
-        let mut by_share: HashMap<Share, Vec<TensorId>> = HashMap::new();
+        let mut by_key: HashMap<Key, Vec<TensorId>> = HashMap::new();
         for (id, name) in names {
-            for share in shares(&name.numbers, &name.parent, &name.last).into_iter().flatten() {
-                by_share.entry(share).or_default().push(id);
+            for key in keys(&name.numbers, &name.parent, &name.last).into_iter().flatten() {
+                by_key.entry(key).or_default().push(id);
             }
         }
-        Index { by_share }
+        Index { by_key }
     }
 
-    /// Those that have the numbers of `name`, and those under a parent that belongs to its own; none of either sort
-    /// where they are many.
+    /// Returns the names with the numbers of `name`, and those whose parents correspond to its parent; none of a kind that has
+    /// many.
     pub(super) fn near(&self, name: &'n Name, parents: &'n Parents) -> BTreeSet<TensorId> {
         const MOST: usize = 32;
         let known = parents.of(&name.parent).take(MOST);
         let wanted = known.map(|parent| (&[][..], parent)).chain([(&name.numbers[..], "")]);
         let found = wanted.filter_map(|(numbers, parent)| {
-            let mut shares = shares(numbers, parent, &name.last).into_iter().flatten();
-            shares.find_map(|share| self.by_share.get(&share).filter(|ids| ids.len() <= MOST))
+            let mut keys = keys(numbers, parent, &name.last).into_iter().flatten();
+            keys.find_map(|key| self.by_key.get(&key).filter(|ids| ids.len() <= MOST))
         });
         found.flatten().copied().collect()
     }
 }
 
-/// What may be shared, the wider before the narrower.
-fn shares<'n>(numbers: &'n [String], parent: &'n str, last: &'n str) -> [Option<Share<'n>>; 4] {
+/// Returns the keys of a name in the index, wider ones first.
+fn keys<'n>(numbers: &'n [String], parent: &'n str, last: &'n str) -> [Option<Key<'n>>; 4] {
     let (numbers, parent) =
         ((!numbers.is_empty()).then_some(numbers), (!parent.is_empty()).then_some(parent));
     [
-        numbers.map(Share::Numbers),
-        numbers.map(|numbers| Share::NumbersAndLast(numbers, last)),
-        parent.map(Share::Parent),
-        parent.map(|parent| Share::ParentAndLast(parent, last)),
+        numbers.map(Key::Numbers),
+        numbers.map(|numbers| Key::NumbersAndLast(numbers, last)),
+        parent.map(Key::Parent),
+        parent.map(|parent| Key::ParentAndLast(parent, last)),
     ]
 }
 
@@ -125,13 +125,12 @@ fn parent(text: &str) -> &str {
     text.rfind(['/', '.', ':']).and_then(|at| text.get(..at)).unwrap_or_default()
 }
 
-/// Words in lower case, and numbers without leading zeros.
+/// Splits a name into words in lower case, and numbers without leading zeros.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut before = None;
     for c in text.chars() {
-        let sort = sort(c, before);
-        match (sort, tokens.last_mut()) {
+        match (continues(c, before), tokens.last_mut()) {
             (None, _) => {}
             (Some(Continues::Yes), Some(token)) => token.extend(c.to_lowercase()),
             (Some(_), _) => tokens.push(c.to_lowercase().collect()),
@@ -141,23 +140,23 @@ fn tokens(text: &str) -> Vec<String> {
     tokens.into_iter().map(|token| standard(&token)).collect()
 }
 
-/// Whether a character goes on with the token before it.
+/// Whether a character continues the token before it.
 enum Continues {
     Yes,
     No,
 }
 
-/// `None` for what lies between tokens. `layerNorm12` is three.
-fn sort(c: char, before: Option<char>) -> Option<Continues> {
+/// Returns `None` for a character between tokens. `layerNorm12` is three tokens.
+fn continues(c: char, before: Option<char>) -> Option<Continues> {
     if !c.is_alphanumeric() {
         return None;
     }
     let before = before.filter(|c| c.is_alphanumeric());
-    let goes_on = before.is_some_and(|before| {
+    let is_same_token = before.is_some_and(|before| {
         let digits = before.is_ascii_digit() == c.is_ascii_digit();
         digits && !(before.is_lowercase() && c.is_uppercase())
     });
-    Some(if goes_on { Continues::Yes } else { Continues::No })
+    Some(if is_same_token { Continues::Yes } else { Continues::No })
 }
 
 fn standard(token: &str) -> String {
@@ -184,7 +183,7 @@ mod tests {
     fn equal_numbers_and_known_parents_count_more_than_words() {
         let name = Name::new;
         let mut parents = Parents::default();
-        let alike = |parents: &Parents, a: &str, b: &str| parents.likeness(&name(a), &name(b));
+        let alike = |parents: &Parents, a: &str, b: &str| parents.similarity(&name(a), &name(b));
         assert!(alike(&parents, "h1/ln/g", "h.1.ln.weight") > alike(&parents, "h1/ln/g", "h.2.ln.weight"));
         assert!(alike(&parents, "h1/ln/g", "h.1.ln.weight") > alike(&parents, "h1/ln/g", "h.1.ln.bias"));
         assert_eq!(alike(&parents, "a/x", "c.y"), 0.0);

@@ -1,36 +1,35 @@
-//! Which tensor of one checkpoint is which of the other: by values first, by names where those do not decide.
+//! Pairs the tensors of two checkpoints: by values first, then by names.
 
 use super::names::{Index, Name, Parents};
+use super::reorder::{Reordering, reorderings};
+use super::suggestion::{Basis, Pair, default_limit};
 use super::values::{Crowd, Equal, Groups};
-use super::ways::{Way, ways};
-use super::{Basis, Pair};
-use crate::mapping::usual;
 use crate::recipe::AxisStep;
 use crate::source::Source;
 use ckpt_api::Limit;
 use ckpt_api::TensorId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most comparisons of names of which every one of a number of tensors is compared with every one of others, at once
-/// and in all; beyond that, only names with the same numbers or known parents are compared.
+/// The most comparisons of each name with each other, at once and in all; with more, only names with the same numbers or
+/// corresponding parents are compared.
 const MAX_COMPARISONS: (usize, usize) = (250_000, 1_000_000);
 
-/// For each tensor of the first checkpoint, which of the second it may be.
+/// For each tensor of the first checkpoint, the tensors of the second that it could be.
 type Candidates = BTreeMap<TensorId, BTreeSet<TensorId>>;
 
-/// Pairs found so far.
+/// The pairs found so far.
 pub(super) struct Pairing<'s> {
     a: &'s Source,
     b: &'s Source,
     names: (Vec<Name>, Vec<Name>),
     parents: Parents,
-    /// How often the last words of two names went with these steps.
-    usual: BTreeMap<(String, String, Vec<String>), usize>,
+    /// How often these steps were needed between names with these last words.
+    steps_seen: BTreeMap<(String, String, Vec<String>), usize>,
     pub(super) pairs: Vec<Pair>,
     /// Tensors of the first checkpoint that could be several, or that share one with others.
     pub(super) ambiguous: Candidates,
     taken: (BTreeSet<TensorId>, BTreeSet<TensorId>),
-    /// How many comparisons are left.
+    /// The number of comparisons left.
     comparisons: usize,
 }
 
@@ -44,7 +43,7 @@ impl<'s> Pairing<'s> {
             b,
             names: (names(a), names(b)),
             parents: Parents::default(),
-            usual: BTreeMap::new(),
+            steps_seen: BTreeMap::new(),
             pairs: Vec::new(),
             ambiguous: Candidates::new(),
             taken: Default::default(),
@@ -52,7 +51,7 @@ impl<'s> Pairing<'s> {
         }
     }
 
-    /// Pairs all that can be, from what is surest to what is least sure.
+    /// Pairs all tensors that it can, the most certain pairs first.
     pub(super) fn decide(&mut self, groups: &Groups, equal: &Equal) {
         let candidates: Candidates =
             equal.partners.iter().map(|(a, of_b)| (*a, of_b.keys().copied().collect())).collect();
@@ -65,7 +64,7 @@ impl<'s> Pairing<'s> {
             let complete = match (of_a.len(), of_b.len()) {
                 _ if of_b.iter().any(|b| crowded.contains(b)) => false,
                 (1, 1) => true,
-                _ if of_a.len().max(of_b.len()) > usual(Limit::RuleNames) => false,
+                _ if of_a.len().max(of_b.len()) > default_limit(Limit::RuleNames) => false,
                 _ if equal.constant.contains(a) => false,
                 (1, _) => of_b.iter().all(|b| backwards.get(b) == Some(&of_a)),
                 (_, 1) => of_a.iter().all(alone),
@@ -77,11 +76,11 @@ impl<'s> Pairing<'s> {
                 several.push((of_a, of_b.clone()));
             }
         }
-        // Those with one way teach which steps are usual where there are several.
-        several.sort_by_key(|(of_a, of_b)| self.ways_by_value(equal, of_a, of_b).len() > 1);
+        // Pairs with one possible reordering teach which steps are usual for those with several.
+        several.sort_by_key(|(of_a, of_b)| self.reorderings_by_value(equal, of_a, of_b).len() > 1);
         for (of_a, of_b) in several {
-            let ways = self.ways_by_value(equal, &of_a, &of_b);
-            self.accept(of_a, of_b, ways, Basis::Value);
+            let found = self.reorderings_by_value(equal, &of_a, &of_b);
+            self.accept(of_a, of_b, found, Basis::Value);
         }
         self.by_name(unsure, Basis::ValueAndName, |a, b| {
             equal.partners.get(&a).and_then(|of_b| of_b.get(&b)).cloned().unwrap_or_default()
@@ -91,13 +90,13 @@ impl<'s> Pairing<'s> {
             let candidates = self.comparable(&crowd.of_a, &of_b);
             let (a, b) = (self.a, self.b);
             self.by_name(candidates, Basis::ValueAndName, |one, other| {
-                crowd.ways((one, a.shape(one)), (other, b.shape(other)))
+                crowd.reorderings((one, a.shape(one)), (other, b.shape(other)))
             });
         }
-        self.open(groups, &equal.crowds);
+        self.pair_by_shape(groups, &equal.crowds);
     }
 
-    /// Which are compared by name.
+    /// Returns the tensors to compare by name.
     fn comparable(&mut self, of_a: &[TensorId], of_b: &BTreeSet<TensorId>) -> Candidates {
         let all = of_a.len().saturating_mul(of_b.len());
         if let Some(left) = self.comparisons.checked_sub(all).filter(|_| all <= MAX_COMPARISONS.0) {
@@ -111,8 +110,8 @@ impl<'s> Pairing<'s> {
         near.collect()
     }
 
-    /// What no value decides: by name among those of one shape, or because there is only one.
-    fn open(&mut self, groups: &Groups, crowds: &[Crowd]) {
+    /// Pairs the tensors that no value decides: by name among those of one shape, or because only one is left.
+    fn pair_by_shape(&mut self, groups: &Groups, crowds: &[Crowd]) {
         let (a, b) = (self.a, self.b);
         let crowd_a: BTreeSet<TensorId> = crowds.iter().flat_map(|crowd| &crowd.of_a).copied().collect();
         let mut claimed: BTreeSet<TensorId> = self.ambiguous.values().flatten().copied().collect();
@@ -130,57 +129,73 @@ impl<'s> Pairing<'s> {
             if let ([only_a], Some(only_b), 1) = (&free_a[..], free_b.first(), free_b.len()) {
                 let elements = a.shape(*only_a).iter().product::<u64>();
                 if elements > 1 {
-                    let found = ways(a.shape(*only_a), b.shape(*only_b));
+                    let found = reorderings(a.shape(*only_a), b.shape(*only_b));
                     self.accept(BTreeSet::from([*only_a]), BTreeSet::from([*only_b]), found, Basis::Shape);
                     continue;
                 }
             }
             let candidates = self.comparable(&free_a, &free_b);
-            self.by_name(candidates, Basis::Name, |one, other| ways(a.shape(one), b.shape(other)));
+            self.by_name(candidates, Basis::Name, |one, other| reorderings(a.shape(one), b.shape(other)));
         }
-        // That no name was like it is not an ambiguity.
-        let alike = |a: &TensorId, b: &TensorId| self.likeness(*a, *b) > 0.0;
+        // A tensor without a similar name is unpaired, not ambiguous.
+        let is_similar = |a: &TensorId, b: &TensorId| self.similarity(*a, *b) > 0.0;
         let ambiguous = self.ambiguous.iter().filter_map(|(id, of_b)| {
             let of_b: BTreeSet<TensorId> =
-                of_b.iter().copied().filter(|b| !self.taken.1.contains(b) && alike(id, b)).collect();
+                of_b.iter().copied().filter(|b| !self.taken.1.contains(b) && is_similar(id, b)).collect();
             (!of_b.is_empty()).then_some((*id, of_b))
         });
         self.ambiguous = ambiguous.collect();
     }
 
-    /// Pairs those that are each other's most alike, as long as there are any; the rest is ambiguous.
-    fn by_name(&mut self, mut open: Candidates, basis: Basis, ways: impl Fn(TensorId, TensorId) -> Vec<Way>) {
+    /// Pairs tensors whose names are each other's most similar, as long as there are any; the others are ambiguous.
+    fn by_name(
+        &mut self,
+        mut open: Candidates,
+        basis: Basis,
+        reorderings: impl Fn(TensorId, TensorId) -> Vec<Reordering>,
+    ) {
         let all = open.iter().flat_map(|(a, of_b)| of_b.iter().map(|b| (*a, *b)));
-        let scores = all.map(|(a, b)| (a, b, self.likeness(a, b))).filter(|(_, _, score)| *score > 0.0);
-        let matched = most_alike(scores.collect());
+        let scores = all.map(|(a, b)| (a, b, self.similarity(a, b))).filter(|(_, _, score)| *score > 0.0);
+        let matched = most_similar(scores.collect());
         let taken: BTreeSet<TensorId> = matched.values().copied().collect();
         open.retain(|a, _| !matched.contains_key(a));
         open.values_mut().for_each(|of_b| of_b.retain(|b| !taken.contains(b)));
         for (a, b) in matched {
-            self.accept(BTreeSet::from([a]), BTreeSet::from([b]), ways(a, b), basis);
+            self.accept(BTreeSet::from([a]), BTreeSet::from([b]), reorderings(a, b), basis);
         }
         self.ambiguous.extend(open.into_iter().filter(|(_, of_b)| !of_b.is_empty()));
     }
 
-    fn likeness(&self, a: TensorId, b: TensorId) -> f64 {
+    fn similarity(&self, a: TensorId, b: TensorId) -> f64 {
         match (self.names.0.get(a.0), self.names.1.get(b.0)) {
-            (Some(a), Some(b)) => self.parents.likeness(a, b),
+            (Some(a), Some(b)) => self.parents.similarity(a, b),
             _ => 0.0,
         }
     }
 
-    /// The ways that lead from each of these to each of those.
-    fn ways_by_value(&self, equal: &Equal, of_a: &BTreeSet<TensorId>, of_b: &BTreeSet<TensorId>) -> Vec<Way> {
+    /// Returns the reorderings by which each of `of_a` equals each of `of_b`.
+    fn reorderings_by_value(
+        &self,
+        equal: &Equal,
+        of_a: &BTreeSet<TensorId>,
+        of_b: &BTreeSet<TensorId>,
+    ) -> Vec<Reordering> {
         let mut all = of_a.iter().flat_map(|a| {
             let partners = equal.partners.get(a);
             of_b.iter().map(move |b| partners.and_then(|of_b| of_b.get(b)).cloned().unwrap_or_default())
         });
         let first = all.next().unwrap_or_default();
-        all.fold(first, |ways, other| ways.into_iter().filter(|way| other.contains(way)).collect())
+        all.fold(first, |common, other| common.into_iter().filter(|one| other.contains(one)).collect())
     }
 
-    /// Takes a pair; of several ways, the one that its like have most often taken, and else the first.
-    fn accept(&mut self, of_a: BTreeSet<TensorId>, of_b: BTreeSet<TensorId>, ways: Vec<Way>, basis: Basis) {
+    /// Adds a pair. Of several reorderings, takes the most frequent one for such names, or else the first.
+    fn accept(
+        &mut self,
+        of_a: BTreeSet<TensorId>,
+        of_b: BTreeSet<TensorId>,
+        found: Vec<Reordering>,
+        basis: Basis,
+    ) {
         let last = |names: &[Name], ids: &BTreeSet<TensorId>| {
             ids.first().and_then(|id| names.get(id.0)).map(|name| name.last.clone()).unwrap_or_default()
         };
@@ -188,12 +203,12 @@ impl<'s> Pairing<'s> {
         let key = |steps: &[AxisStep]| {
             (words.0.clone(), words.1.clone(), steps.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        let votes = |way: &&Way| self.usual.get(&key(&way.steps)).copied().unwrap_or_default();
-        let most = ways.iter().map(|way| votes(&way)).max().unwrap_or_default();
-        let Some(way) = ways.iter().find(|way| votes(way) == most) else { return };
-        let steps = way.steps.clone();
-        if ways.len() == 1 {
-            *self.usual.entry(key(&steps)).or_default() += 1;
+        let votes = |one: &&Reordering| self.steps_seen.get(&key(&one.steps)).copied().unwrap_or_default();
+        let most = found.iter().map(|one| votes(&one)).max().unwrap_or_default();
+        let Some(chosen) = found.iter().find(|one| votes(one) == most) else { return };
+        let steps = chosen.steps.clone();
+        if found.len() == 1 {
+            *self.steps_seen.entry(key(&steps)).or_default() += 1;
         }
         if basis == Basis::Value
             && let (Some(a), Some(b)) = (of_a.first(), of_b.first())
@@ -203,7 +218,7 @@ impl<'s> Pairing<'s> {
         }
         self.taken.0.extend(&of_a);
         self.taken.1.extend(&of_b);
-        let unsure_steps = ways.len() > 1;
+        let unsure_steps = found.len() > 1;
         self.pairs.push(Pair {
             sources: names(self.a, &of_a),
             targets: names(self.b, &of_b),
@@ -228,12 +243,12 @@ fn reversed(candidates: &Candidates) -> Candidates {
     reversed
 }
 
-/// Pairs those that are each other's most alike, then those that are so among the rest, and so on. Who has several that
-/// are equally alike gets none, and nor does who is most like them.
-fn most_alike(mut scores: Vec<(TensorId, TensorId, f64)>) -> BTreeMap<TensorId, TensorId> {
+/// Pairs tensors that are each other's most similar, then those that are so among the rest, and so on. A tensor with several
+/// equally similar partners gets none, and neither do these.
+fn most_similar(mut scores: Vec<(TensorId, TensorId, f64)>) -> BTreeMap<TensorId, TensorId> {
     scores.sort_by(|one, other| other.2.total_cmp(&one.2));
     let mut pairs = BTreeMap::new();
-    // Whether they are paired; those that are not have found nobody.
+    // Whether a decided tensor is paired; one that is not has several equal partners.
     let (mut done_a, mut done_b) = (BTreeMap::new(), BTreeMap::new());
     for level in scores.chunk_by(|one, other| one.2 == other.2) {
         let open = |(a, b, _): &&(TensorId, TensorId, f64)| {

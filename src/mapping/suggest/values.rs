@@ -1,13 +1,13 @@
-//! Which tensors have equal values, in whatever order of axes: by hashes, in bounded memory.
+//! Finds tensors with equal values, in any order of axes: by hashes, in bounded memory.
 
-use super::ways::{Key, Way, core, ways};
+use super::reorder::{Key, Reordering, core, reorderings};
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use ckpt_api::{DType, Result, TensorId};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is compared of a value.
+/// A value, as it is compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fingerprint {
     dtype: DTypeName,
@@ -18,19 +18,20 @@ pub(super) struct Fingerprint {
 
 type DTypeName = &'static str;
 
-/// Tensors of the first checkpoint with tensors of the second that have their values, and how to get there.
+/// Tensors of both checkpoints that have equal values.
 pub(super) struct Equal {
-    pub(super) partners: BTreeMap<TensorId, BTreeMap<TensorId, Vec<Way>>>,
-    /// Those of which so many are equal that not every pair of them is looked at.
+    /// For each tensor of the first checkpoint, the tensors of the second with its value, and the reorderings between them.
+    pub(super) partners: BTreeMap<TensorId, BTreeMap<TensorId, Vec<Reordering>>>,
+    /// Groups of equal tensors that are too large to store every pair.
     pub(super) crowds: Vec<Crowd>,
-    /// Of the first checkpoint, those whose elements are all the same.
+    /// Tensors of the first checkpoint whose elements are all the same.
     pub(super) constant: BTreeSet<TensorId>,
 }
 
 /// Many tensors of one value.
 pub(super) struct Crowd {
     pub(super) of_a: Vec<TensorId>,
-    /// Each with the orders in which it has the value.
+    /// For each tensor, the orders of axes in which it has the value.
     of_b: BTreeMap<TensorId, Vec<Vec<usize>>>,
 }
 
@@ -39,21 +40,21 @@ impl Crowd {
         self.of_b.keys().copied()
     }
 
-    /// The ways that lead from the one to the other.
-    pub(super) fn ways(&self, one: (TensorId, &[u64]), other: (TensorId, &[u64])) -> Vec<Way> {
+    /// Returns the reorderings from one tensor to another.
+    pub(super) fn reorderings(&self, one: (TensorId, &[u64]), other: (TensorId, &[u64])) -> Vec<Reordering> {
         let orders = self.of_b.get(&other.0);
-        let has = |way: &Way| orders.is_some_and(|orders| orders.contains(&way.order));
-        ways(one.1, other.1).into_iter().filter(has).collect()
+        let has = |one: &Reordering| orders.is_some_and(|orders| orders.contains(&one.order));
+        reorderings(one.1, other.1).into_iter().filter(has).collect()
     }
 }
 
-/// Most pairs of tensors of one value that are all looked at, and most in all.
+/// The most pairs to store for one value, and in all.
 const MAX_PAIRS: (usize, usize) = (1 << 14, 1 << 18);
 
-/// The tensors of each checkpoint that have one key.
+/// The tensors of each checkpoint, by key.
 pub(super) type Groups = BTreeMap<Key, (Vec<TensorId>, Vec<TensorId>)>;
 
-/// Finds them among tensors of one key.
+/// Finds tensors with equal values among those with one key.
 pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
     let mut found = Equal { partners: BTreeMap::new(), crowds: Vec::new(), constant: BTreeSet::new() };
     let mut left = MAX_PAIRS.1;
@@ -93,26 +94,26 @@ pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
 }
 
 impl Equal {
-    /// Makes each of the first checkpoint the partner of each of the second.
+    /// Makes each tensor of the first checkpoint a partner of each of the second.
     fn pair(&mut self, a: &Source, b: &Source, crowd: &Crowd) {
         for one in &crowd.of_a {
             for other in crowd.of_b() {
-                let ways = crowd.ways((*one, a.shape(*one)), (other, b.shape(other)));
-                self.partners.entry(*one).or_default().entry(other).or_default().extend(ways);
+                let found = crowd.reorderings((*one, a.shape(*one)), (other, b.shape(other)));
+                self.partners.entry(*one).or_default().entry(other).or_default().extend(found);
             }
         }
     }
 }
 
-/// dtypes and shapes that the first checkpoint has.
+/// The dtypes and shapes of the first checkpoint.
 type Layouts = BTreeSet<(DTypeName, Vec<u64>)>;
 
-/// Which tensors of the second checkpoint to read in which orders of their longer axes.
+/// Returns the tensors of the second checkpoint to read, with the order of their axes longer than 1.
 fn readings(b: &Source, ids: &[TensorId], layouts: &Layouts) -> BTreeSet<(TensorId, Vec<usize>)> {
     let mut readings = BTreeSet::new();
     for id in ids {
         let same = layouts.iter().filter(|(dtype, _)| *dtype == b.canonical(*id).dtype.name());
-        let orders = same.flat_map(|(_, shape)| ways(shape, b.shape(*id))).map(|way| (*id, way.order));
+        let orders = same.flat_map(|(_, shape)| reorderings(shape, b.shape(*id))).map(|one| (*id, one.order));
         readings.extend(orders);
     }
     readings
@@ -124,7 +125,7 @@ impl Source {
     }
 }
 
-/// A value's hash, its longer axes read in `order`, and whether all its elements are the same.
+/// Returns the fingerprint of a tensor whose axes longer than 1 are read in `order`, and whether all its elements are the same.
 fn fingerprint(source: &Source, id: TensorId, order: Option<&[usize]>) -> Result<(Fingerprint, bool)> {
     let mut encoding = source.canonical(id);
     let shape = source.shape(id);
@@ -145,14 +146,14 @@ fn fingerprint(source: &Source, id: TensorId, order: Option<&[usize]>) -> Result
     let mut stream = source.stream(id, &encoding, Budget::default())?;
     while let Some(bytes) = stream.next()? {
         hasher.update(bytes);
-        constant.look(bytes);
+        constant.read(bytes);
     }
     let print =
         Fingerprint { dtype: encoding.dtype.name(), shape: core(&read), sha256: hasher.finalize().into() };
     Ok((print, constant.holds))
 }
 
-/// Whether all elements seen so far are the same.
+/// Checks whether all elements are the same.
 struct Constant {
     size: usize,
     first: Option<Vec<u8>>,
@@ -160,14 +161,14 @@ struct Constant {
 }
 
 impl Constant {
-    /// Elements with a length each are never said to be the same.
+    /// Elements of variable length never count as the same.
     fn new(dtype: DType) -> Self {
         let size = dtype.bytes().and_then(|size| usize::try_from(size).ok());
         Constant { size: size.unwrap_or(1), first: None, holds: size.is_some() }
     }
 
-    /// Streams hand out whole elements.
-    fn look(&mut self, bytes: &[u8]) {
+    /// Reads more elements; streams yield whole ones.
+    fn read(&mut self, bytes: &[u8]) {
         if !self.holds {
             return;
         }

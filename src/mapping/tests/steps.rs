@@ -1,6 +1,6 @@
 //! Numbers, roles, steps, and rules over several tensors.
 
-use super::super::usual;
+use super::super::suggest::default_limit;
 use super::{apply, assert_says, fails, mapping, refused, rule, target};
 use crate::mapping::{Applied, Mapping};
 use ckpt_api::Kind;
@@ -15,8 +15,8 @@ fn shown(applied: &Applied) -> Vec<String> {
     applied.targets.iter().map(one).collect()
 }
 
-/// The inverse leads back, as rules and as a table, also from the files that say them.
-fn leads_back(applied: &Applied, sources: &[&str]) {
+/// Asserts that the inverse makes the sources again, as rules and as a table, after a round trip through a file.
+fn assert_round_trip(applied: &Applied, sources: &[&str]) {
     let targets: Vec<&str> = applied.targets.iter().map(|target| target.name.as_str()).collect();
     for inverse in [applied.inverse.as_ref().unwrap(), &applied.inverse_table().unwrap()] {
         let back = apply(&mapping(&inverse.to_toml()), &targets);
@@ -30,7 +30,7 @@ fn inverse_error(mapping: &Mapping) -> String {
 }
 
 #[test]
-fn a_padded_int_is_exactly_so_many_digits() {
+fn a_padded_int_has_exactly_this_many_digits() {
     let padded = rule("h{n:int3}", "{n}");
     for (name, number) in [("h000", "0"), ("h007", "7"), ("h123", "123")] {
         assert_eq!(target(&padded, name).as_deref(), Some(number));
@@ -71,32 +71,32 @@ fn a_shift_below_zero_is_an_error() {
     let error = fails(&rule("h{n:int}", "{n-1}"), &["h1", "h0"]);
     assert_says(&error, &["leaves the range", "tensor h0", "'n' is 0", "rule 1 at line 2"]);
     assert_says(&fails(&rule("h{n:int}", "{n+1}"), &["h18446744073709551615"]), &["leaves the range"]);
-    assert_says(&fails(&rule("h{n:int}", "{n+1}"), &["h18446744073709551616"]), &["too large to be shifted"]);
+    assert_says(&fails(&rule("h{n:int}", "{n+1}"), &["h18446744073709551616"]), &["too large to shift"]);
 }
 
 #[test]
 fn only_numbers_are_padded_or_shifted() {
     for to in ["{x+1}", "{x:int2}", "{x:word}"] {
         let error = refused(&format!("[[rule]]\nfrom = '{{x}}'\nto = '{to}'")).to_string();
-        assert_says(&error, &["no number", "of type segment", "line 3, rule 1, to"]);
+        assert_says(&error, &["not a number", "of type segment", "line 3, rule 1, to"]);
     }
     for to in ["{n+}", "{n+-1}", "{n--1}", "{n+1x}", "{n+1000001}", "{n+99999999999999999999}"] {
         let error = refused(&format!("[[rule]]\nfrom = '{{n:int}}'\nto = '{to}'")).to_string();
-        assert_says(&error, &["shifted by what is no number"]);
+        assert_says(&error, &["a shift is not a number"]);
     }
     assert_says(&refused("[[rule]]\nfrom = '{n:int}'\nto = '{n:int}'").to_string(), &["int2 to int9"]);
     assert_says(&refused("[[rule]]\nfrom = '{n+1:int}'\nto = 'x'").to_string(), &["shift in 'to'"]);
 }
 
 #[test]
-fn padding_and_shifts_are_taken_back() {
+fn the_inverse_undoes_padding_and_shifts() {
     for (from, to, sources) in [
         ("h{n:int3}", "{n}", ["h007", "h012"]),
         ("h{n:int}", "{n:int3}", ["h12", "h7"]),
         ("h{n:int}", "{n-1}", ["h1", "h12"]),
         ("h{n:int2}", "x{n+5:int4}", ["h00", "h99"]),
     ] {
-        leads_back(&apply(&rule(from, to), &sources), &sources);
+        assert_round_trip(&apply(&rule(from, to), &sources), &sources);
     }
     assert_says(
         &rule("h{n:int3}", "{n-1}").inverse().unwrap().to_toml(),
@@ -111,7 +111,7 @@ fn a_rule_takes_the_steps_of_its_role_or_its_own() {
     let applied = apply(&mapping(text), &["k1", "v"]);
     assert_eq!(shown(&applied), ["1.w = k1: permute 3 2 0 1, squeeze 0", "u = v: transpose"]);
     assert_eq!(applied.plain().count(), 0);
-    leads_back(&applied, &["k1", "v"]);
+    assert_round_trip(&applied, &["k1", "v"]);
     let inverse = applied.inverse.unwrap();
     assert_says(
         &inverse.to_toml(),
@@ -122,7 +122,7 @@ fn a_rule_takes_the_steps_of_its_role_or_its_own() {
 }
 
 #[test]
-fn a_role_must_exist_and_be_used_and_stand_alone() {
+fn a_role_must_exist_be_used_and_exclude_steps() {
     let kernel = "[roles]\nkernel = ['transpose']\n";
     let with = |line: &str| refused(&format!("{kernel}[[rule]]\nfrom = 'a'\nto = 'b'\n{line}")).to_string();
     assert_says(&with("role = 'kernal'"), &["line 2, roles, 'kernel'", "no rule has this role"]);
@@ -145,7 +145,7 @@ fn a_wrong_step_is_refused_with_its_line_and_the_nearest() {
     assert_says(&error, &["line 4, rule 1, steps", "did you mean 'transpose'"]);
     let error = refused("[roles]\nr = ['squeeze']\n[[rule]]\nfrom = 'a'\nto = 'b'\nrole = 'r'").to_string();
     assert_says(&error, &["line 2, roles, 'r'", "squeeze 0"]);
-    let many = vec!["'transpose'"; usual(Limit::RuleSteps) + 1].join(",");
+    let many = vec!["'transpose'"; default_limit(Limit::RuleSteps) + 1].join(",");
     let error = refused(&format!("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = [{many}]"));
     assert_eq!(error.kind(), Kind::Limit);
 }
@@ -161,7 +161,7 @@ fn a_split_makes_each_target_a_part() {
         "3.v = h3/qkv: part 3 of 3 along axis 1, transpose",
     ];
     assert_eq!(shown(&applied), parts);
-    leads_back(&applied, &["h3/qkv"]);
+    assert_round_trip(&applied, &["h3/qkv"]);
     let back = apply(applied.inverse.as_ref().unwrap(), &["3.k", "3.q", "3.v"]);
     assert_eq!(shown(&back), ["h3/qkv = 3.q + 3.k + 3.v: transpose, merged along axis 1"]);
 }
@@ -176,11 +176,11 @@ fn a_merge_takes_its_sources_in_the_order_of_the_rule() {
         shown(&applied),
         ["0.qk = l0/q + l0/k: merged along axis 0", "1.qk = l1/q + l1/k: merged along axis 0"]
     );
-    leads_back(&applied, &names);
+    assert_round_trip(&applied, &names);
 }
 
 #[test]
-fn sizes_go_along_with_the_inverse() {
+fn the_inverse_keeps_sizes() {
     let text = format!("{SPLIT}sizes = [768, 64, 64]");
     let inverse = mapping(&text).inverse().unwrap();
     assert_says(&inverse.to_toml(), &["merge = 1", "sizes = [768, 64, 64]"]);
@@ -190,7 +190,10 @@ fn sizes_go_along_with_the_inverse() {
 #[test]
 fn a_merge_that_lacks_a_source_names_it_unless_all_are_missing() {
     let error = fails(&mapping(MERGE), &["l0/k", "l0/q", "l1/k"]);
-    assert_says(&error, &["lacks one of them", "'l1/k', but not 'l1/q'", "rule 1 at line 2", "names.toml"]);
+    assert_says(
+        &error,
+        &["only some of its sources", "'l1/k', but not 'l1/q'", "rule 1 at line 2", "names.toml"],
+    );
     assert!(apply(&mapping(&format!("identity = true\n{MERGE}")), &["other"]).unused.len() == 1);
 }
 
@@ -206,15 +209,15 @@ fn a_tie_gives_one_tensor_several_names_and_reads_the_first_of_them_back() {
     let applied = apply(&tie, &["wte"]);
     assert_eq!(shown(&applied), ["lm_head.weight = wte", "wte.weight = wte"]);
     assert_eq!(applied.plain().count(), 2);
-    leads_back(&applied, &["wte"]);
+    assert_round_trip(&applied, &["wte"]);
     let back = apply(applied.inverse.as_ref().unwrap(), &["lm_head.weight", "wte.weight"]);
-    assert_eq!(shown(&back), ["wte = wte.weight + lm_head.weight: the first of equal ones"]);
+    assert_eq!(shown(&back), ["wte = wte.weight + lm_head.weight: the first of equal tensors"]);
     let error = fails(applied.inverse.as_ref().unwrap(), &["lm_head.weight"]);
     assert_says(&error, &["but not 'wte.weight'"]);
 }
 
 #[test]
-fn a_target_of_several_collides_as_any_other() {
+fn one_of_several_targets_collides_like_any_other() {
     let text = format!("{SPLIT}[[rule]]\nfrom = 'x'\nto = '3.k'");
     assert_says(
         &fails(&mapping(&text), &["h3/qkv", "x"]),
@@ -242,7 +245,7 @@ fn the_names_of_a_list_differ() {
     let error = refused("[[rule]]\nfrom = 'a'\nto = ['x', 'x']\nsplit = 0").to_string();
     assert_says(&error, &["'to' has one name twice", "line 3, rule 1, to"]);
     let text = "[[rule]]\nfrom = ['{n}/x', 'y/{n}']\nto = '{n}'\nmerge = 0";
-    assert_says(&fails(&mapping(text), &["y/x"]), &["two forms of one rule", "tensor y/x"]);
+    assert_says(&fails(&mapping(text), &["y/x"]), &["two patterns of one rule", "tensor y/x"]);
 }
 
 #[test]
@@ -264,7 +267,7 @@ fn split_merge_and_tie_need_their_number_of_names() {
         let error = refused(&format!("[[rule]]\nfrom = {from}\nto = {to}\n{relation}")).to_string();
         assert_says(&error, &["line 2, rule 1", words[0], words[1]]);
     }
-    let many: Vec<String> = (0..=usual(Limit::RuleNames)).map(|n| format!("'{n}'")).collect();
+    let many: Vec<String> = (0..=default_limit(Limit::RuleNames)).map(|n| format!("'{n}'")).collect();
     let error = refused(&format!("[[rule]]\nfrom = 'x'\nto = [{}]\nsplit = 0", many.join(",")));
     assert_eq!(error.kind(), Kind::Limit);
 }
@@ -296,9 +299,12 @@ fn sizes_are_one_for_each_part() {
     let with = |sizes: &str| refused(&format!("{SPLIT}sizes = {sizes}")).to_string();
     assert_says(&with("[1, 2]"), &["line 5, rule 1, sizes", "found 2, expected 3"]);
     assert_says(&with("[1, 0, 2]"), &["numbers from 1"]);
-    assert_says(&with("[9223372036854775807, 9223372036854775807, 9223372036854775807]"), &["no lengths"]);
+    assert_says(
+        &with("[9223372036854775807, 9223372036854775807, 9223372036854775807]"),
+        &["not lengths of an axis"],
+    );
     let error = refused("[[rule]]\nfrom = 'a'\nto = 'b'\nsizes = [1]").to_string();
-    assert_says(&error, &["sizes without a split or a merge", "line 4"]);
+    assert_says(&error, &["neither split nor merge", "line 4"]);
 }
 
 #[test]
@@ -358,7 +364,7 @@ fn a_rule_is_hidden_by_what_matches_all_its_names_and_by_nothing_less() {
         ("{n:int}", "{n:int3}"),
         ("{w:word}", "{x}"),
         ("a*", "{x}"),
-        // Numbers have no leading zeros, but what is put together of them has.
+        // An int has no leading zeros, but two ints in a row can have.
         ("{n:int}", "{a:int}{b:int}"),
         ("h{n:int}", "h{a:int}1"),
     ] {
@@ -366,7 +372,7 @@ fn a_rule_is_hidden_by_what_matches_all_its_names_and_by_nothing_less() {
     }
     let (wide, narrow) = (rule("{x}/w"), rule("h{n:int}/w"));
     let error = refused(&format!("ordered = true\n{wide}{narrow}")).to_string();
-    assert_says(&error, &["can never decide", "rule 2 at line 6", "rule 1 at line 3", "goes first"]);
+    assert_says(&error, &["can never decide", "rule 2 at line 6", "rule 1 at line 3", "comes first"]);
     mapping(&format!("ordered = true\n{narrow}{wide}"));
     mapping(&format!("{wide}{narrow}"));
 }
@@ -383,12 +389,12 @@ fn a_rule_that_is_hidden_backwards_has_no_inverse() {
 }
 
 #[test]
-fn a_lookup_error_says_its_line() {
+fn a_lookup_error_has_its_line() {
     assert_says(&refused("[lookup]\na = 'x'\n\nb = 'x'").to_string(), &["line 4, lookup, 'b'"]);
 }
 
 #[test]
-fn every_entry_of_a_file_has_its_line_in_what_is_said_of_it() {
+fn every_message_about_an_entry_of_a_file_has_its_line() {
     let text = "ignore = [\n  'a',\n  'b',\n]\n[lookup]\nc = 'd'\n[[rule]]\nfrom = '{x}/e'\nto = '{x}'";
     let mapping = mapping(text);
     assert_says(&fails(&mapping, &["x"]), &["line 6"]);
@@ -400,7 +406,7 @@ fn every_entry_of_a_file_has_its_line_in_what_is_said_of_it() {
 }
 
 #[test]
-fn only_what_is_no_weight_is_ignored_by_its_role() {
+fn ignore_roles_takes_every_role_but_weight() {
     use ckpt_api::{DType, Role, Shape, Tensor};
     let tensor = |(name, role)| Tensor::new(name, DType::F32, Shape::scalar()).with_role(role);
     let tensors = [("a", Role::Weight), ("m", Role::Optimizer), ("n", Role::Counter)].map(tensor);
@@ -411,27 +417,30 @@ fn only_what_is_no_weight_is_ignored_by_its_role() {
     assert_says(&error, &["line 3, ignore_roles", "'optimiser'", "did you mean 'optimizer'"]);
     assert_says(&refused("ignore_roles = ['weight']").to_string(), &["list them in 'ignore'"]);
     assert_says(&mapping.to_toml(), &["ignore_roles = [\"optimizer\"]"]);
-    assert!(mapping.inverse().unwrap().ignored_roles().is_empty(), "what is dropped does not come back");
+    assert!(mapping.inverse().unwrap().ignored_roles().is_empty(), "dropped names do not come back");
 }
 
 #[test]
 fn two_names_may_change_places() {
     let swap = mapping("[lookup]\na = 'b'\nb = 'a'");
-    leads_back(&apply(&swap, &["a", "b"]), &["a", "b"]);
+    assert_round_trip(&apply(&swap, &["a", "b"]), &["a", "b"]);
     let chain = mapping("[lookup]\na = 'b'\nb = 'c'");
-    leads_back(&apply(&chain, &["a", "b"]), &["a", "b"]);
+    assert_round_trip(&apply(&chain, &["a", "b"]), &["a", "b"]);
 }
 
 #[test]
-fn rules_whose_inverses_lead_elsewhere_have_no_inverse_on_those_names() {
+fn rules_whose_inverses_make_other_names_have_no_inverse_on_those_names() {
     let text = "ordered = true\n[[rule]]\nfrom = 'a{x}'\nto = 'p{x}'\n[[rule]]\nfrom = 'b{x}'\nto = '{x}q'";
     assert!(apply(&mapping(text), &["az", "bz"]).inverse.is_ok());
     let applied = apply(&mapping(text), &["bpz"]);
-    assert_says(&applied.inverse.unwrap_err().to_string(), &["do not lead back", "inverse of names.toml"]);
+    assert_says(
+        &applied.inverse.unwrap_err().to_string(),
+        &["no inverse on these names", "inverse of names.toml"],
+    );
 }
 
 #[test]
-fn a_rule_may_say_that_it_has_no_inverse() {
+fn a_rule_can_declare_that_it_has_no_inverse() {
     let text = "[[rule]]\nfrom = '{x}/{n:int}'\nto = '{n}'\ninverse = false";
     let error = inverse_error(&mapping(text));
     assert_says(&error, &["rule 1 at line 2", "inverse = false", "names.toml"]);
@@ -457,7 +466,7 @@ fn a_table_with_a_title_keeps_it() {
 }
 
 #[test]
-fn a_rule_in_words_says_its_steps() {
+fn the_description_of_a_rule_has_its_steps() {
     let words: Vec<String> = mapping(&format!("{SPLIT}steps = ['transpose']\n{MERGE}steps = ['squeeze 0']"))
         .rules()
         .into_iter()
@@ -470,7 +479,7 @@ fn a_rule_in_words_says_its_steps() {
 }
 
 #[test]
-fn an_explanation_says_what_decided_and_what_the_inverse_answers() {
+fn an_explanation_has_the_decision_and_the_result_of_the_inverse() {
     use crate::mapping::{Back, Decision};
     let text = format!("ignore = ['opt/*']\n[lookup]\na = 'b'\n{SPLIT}");
     let explain = |name: &str| mapping(&text).explain(name, &ckpt_api::Limits::default()).unwrap();
@@ -494,10 +503,10 @@ fn an_explanation_names_all_sources_of_a_merge() {
 }
 
 #[test]
-fn a_table_says_names_with_stars_braces_and_of_any_length() {
+fn a_table_takes_names_with_stars_and_braces_and_of_any_length() {
     let name = format!("{{*}} {}", "x".repeat(70_000));
     let applied = apply(&mapping("[[rule]]\nfrom = '{x}'\nto = 'b.{x}'\nsteps = ['transpose']"), &[&name]);
     let table = applied.inverse_table().unwrap();
     let reread = mapping(&table.to_toml());
-    leads_back(&apply(&reread, &[&format!("b.{name}")]), &[&format!("b.{name}")]);
+    assert_round_trip(&apply(&reread, &[&format!("b.{name}")]), &[&format!("b.{name}")]);
 }

@@ -56,7 +56,7 @@ fn stored_value(
     let mut pieces = Vec::new();
     for extent in &placement.extents {
         let file = input.file(&contents.files[extent.file.0])?;
-        let bytes = file.bytes(extent.offset, extent.len)?;
+        let bytes = extent.open(&file)?.bytes(0, extent.len)?;
         verify(extent, &bytes).map_err(|error| error.file(file.name()).tensor(&tensor.name))?;
         pieces.push((extent.region.clone(), bytes));
     }

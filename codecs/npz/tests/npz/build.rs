@@ -3,7 +3,9 @@
 use ckpt_api::conformance;
 use ckpt_api::{Checkpoint, Codec, Contents, Error, Input, Options, Placed, Result, Side};
 use ckpt_npz::Npz;
+use flate2::write::DeflateEncoder;
 use std::collections::BTreeMap;
+use std::io::Write as _;
 
 /// A header as NumPy 2 writes it, for a dict of its making.
 pub fn header(descr: &str, fortran: bool, shape: &str, growth: usize) -> Vec<u8> {
@@ -84,6 +86,15 @@ impl Member {
         }
     }
 
+    /// The same array, deflated.
+    pub fn deflated(mut self) -> Self {
+        let mut encoder = DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(&self.data).unwrap();
+        self.data = encoder.finish().unwrap();
+        (self.compressed, self.method) = (self.data.len() as u64, 8);
+        self
+    }
+
     fn local(&self) -> Vec<u8> {
         let mut out = b"PK\x03\x04\x2d\0".to_vec();
         for number in [self.flags, self.method, 0, 33] {
@@ -96,7 +107,7 @@ impl Member {
         out.extend(&self.local_name);
         out.extend([1, 0, 16, 0]);
         out.extend(self.local_len.to_le_bytes());
-        out.extend(self.local_len.to_le_bytes());
+        out.extend(self.compressed.to_le_bytes());
         out
     }
 
@@ -166,8 +177,8 @@ pub fn with_end64(mut archive: Vec<u8>) -> Vec<u8> {
 }
 
 /// Three arrays as no default has them.
-pub fn sample() -> Vec<Member> {
-    vec![Member::new("w.npy", matrix()), Member::new("a/t.npy", turned()), Member::new("ä.npy", old())]
+pub fn sample() -> [Member; 3] {
+    [Member::new("w.npy", matrix()), Member::new("a/t.npy", turned()), Member::new("ä.npy", old())]
 }
 
 pub fn input(name: &str, bytes: &[u8]) -> Input {

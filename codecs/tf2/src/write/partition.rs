@@ -43,8 +43,7 @@ fn cover(tensor: &Tensor, slices: &[RecordedSlice]) -> bool {
     let mut extents = Vec::with_capacity(slices.len());
     for slice in slices {
         let Some(len) = encoding.stored_len(slice.region.shape.elements()) else { return false };
-        let region = Some(Box::new(slice.region.clone()));
-        extents.push(Extent { file: FileId(0), offset: end, len, region, checksum: None });
+        extents.push(Extent::new(FileId(0), end, len).with_region(slice.region.clone()));
         end = end.saturating_add(len);
     }
     let placed = Placed {

@@ -7,11 +7,14 @@ use super::{Checking, Files, TensorStream};
 use crate::layout::{Part, TargetLayout, compile};
 use crate::resources::Budget;
 use ckpt_api::{
-    AddedAxis, Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Endian, Extent, FileId,
-    Input, Kind, Limits, Packing, Placement, Region, Rounding, Scaling, Shape, Tensor, TensorId,
+    AddedAxis, Checkpoint, Checksum, ChecksumAlgorithm, Compression, Contents, DType, Encoding, Endian,
+    Extent, FileId, Input, Kind, Limits, Method, Packing, Placement, Region, Rounding, Scaling, Shape,
+    Tensor, TensorId,
 };
+use flate2::write::DeflateEncoder;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 
 /// A stream of all of a tensor in another encoding.
 fn stream_of_all<'a>(
@@ -33,6 +36,7 @@ struct Case {
     stored: Vec<usize>,
     wanted: Vec<usize>,
     endian: Endian,
+    deflated: bool,
 }
 
 fn flat(shape: &[u64], index: &[u64]) -> u64 {
@@ -62,6 +66,12 @@ fn bytes_of(numbers: &[u64], endian: Endian) -> Vec<u8> {
     numbers.iter().flat_map(element).collect()
 }
 
+fn deflate(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 impl Case {
     fn contents(&self, sliced: bool) -> (Contents, Vec<u8>) {
         let tensor = Tensor::new("t", DType::U16, Shape::new(self.shape.clone()).unwrap());
@@ -76,15 +86,13 @@ impl Case {
             let mut running = checksum.start();
             running.update(&bytes);
             checksum.value = Some(running.finish());
-            let offset = file.len() as u64;
-            extents.push(Extent {
-                file: FileId(0),
-                offset,
-                len: bytes.len() as u64,
-                region: sliced.then(|| Box::new(region)),
-                checksum: Some(checksum),
-            });
-            file.extend(bytes);
+            let extent = Extent::new(FileId(0), file.len() as u64, bytes.len() as u64)
+                .with_region(sliced.then_some(region))
+                .with_checksum(checksum);
+            let stored = if self.deflated { deflate(&bytes) } else { bytes };
+            let compression = Compression::new(Method::Deflate, stored.len() as u64);
+            extents.push(extent.with_compression(self.deflated.then_some(compression)));
+            file.extend(stored);
             file.push(0xee);
         }
         let encoding = Encoding {
@@ -135,9 +143,10 @@ fn cases() -> impl Strategy<Value = Case> {
                 Just(axes.clone()).prop_shuffle(),
                 Just(axes).prop_shuffle(),
                 any::<bool>(),
+                any::<bool>(),
             )
         })
-        .prop_map(|(axes, stored, wanted, big)| {
+        .prop_map(|(axes, stored, wanted, big, deflated)| {
             let shape: Vec<u64> = axes.iter().map(|(len, _)| *len).collect();
             let mut regions = vec![Region { start: vec![], shape: Shape::scalar() }];
             for (len, cuts) in &axes {
@@ -158,7 +167,7 @@ fn cases() -> impl Strategy<Value = Case> {
                     .collect();
             }
             let endian = if big { Endian::Big } else { Endian::Little };
-            Case { shape, regions, stored, wanted, endian }
+            Case { shape, regions, stored, wanted, endian, deflated }
         })
 }
 
@@ -172,13 +181,7 @@ fn cut_anywhere(tensor: Tensor, encoding: Encoding, bytes: &[u8], cuts: &BTreeSe
         let mut running = checksum.start();
         running.update(&bytes[pair[0]..pair[1]]);
         checksum.value = Some(running.finish());
-        Extent {
-            file: FileId(0),
-            offset: pair[0] as u64,
-            len: (pair[1] - pair[0]) as u64,
-            region: None,
-            checksum: Some(checksum),
-        }
+        Extent::new(FileId(0), pair[0] as u64, (pair[1] - pair[0]) as u64).with_checksum(checksum)
     };
     let extents = edges.windows(2).map(extent).collect();
     let placement = Placement::new(TensorId(0), "t", extents, encoding);
@@ -380,13 +383,7 @@ fn floats(contents: &mut Contents, file: &mut Vec<u8>, name: &str, shape: &[u64]
     let tensor = Tensor::new(name, DType::F32, Shape::new(shape).unwrap());
     let values: Vec<f32> = (0..tensor.shape.elements()).map(|k| from + k as f32).collect();
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let extent = Extent {
-        file: FileId(0),
-        offset: file.len() as u64,
-        len: bytes.len() as u64,
-        region: None,
-        checksum: None,
-    };
+    let extent = Extent::new(FileId(0), file.len() as u64, bytes.len() as u64);
     file.extend(bytes);
     let id = TensorId(contents.placements.len());
     contents.placements.push(Placement::new(id, name, vec![extent], Encoding::row_major(&tensor)));

@@ -46,7 +46,7 @@ fn contents(tensors: &[(Tensor, Encoding)], values: &[Vec<u8>]) -> (Contents, Fi
     let mut offset = 0;
     for (id, ((tensor, encoding), value)) in tensors.iter().zip(values).enumerate() {
         let len = value.len() as u64;
-        let extent = Extent { file: FileId(0), offset, len, region: None, checksum: None };
+        let extent = Extent::new(FileId(0), offset, len);
         offset += len;
         contents.placements.push(Placement::new(TensorId(id), "t", vec![extent], encoding.clone()));
         contents.checkpoint.tensors.push(tensor.clone());

@@ -1,8 +1,9 @@
 //! Recipes against plain loops over values.
 
-use super::{AxisStep, Join, Recipe, Target, rebuild};
+use super::rebuild;
 use crate::execute::{Files, TensorStream};
 use crate::layout::{TargetLayout, compile};
+use crate::recipe::{AxisStep, Join, Recipe, Target};
 use crate::resources::Budget;
 use ckpt_api::{
     Axis, Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Extent, FileId, Graph, Input,
@@ -106,8 +107,8 @@ impl Memory {
             checksum.value = Some(running.finish());
             let offset = self.file.len() as u64;
             self.file.extend(&bytes);
-            let region = (sliced && !array.shape.is_empty()).then(|| Box::new(region));
-            Extent { file: FileId(0), offset, len: bytes.len() as u64, region, checksum: Some(checksum) }
+            let region = (sliced && !array.shape.is_empty()).then_some(region);
+            Extent::new(FileId(0), offset, bytes.len() as u64).with_region(region).with_checksum(checksum)
         });
         let extents = extents.collect();
         let id = TensorId(self.contents.placements.len());
@@ -158,7 +159,7 @@ fn ordered_shape() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<usize>)> 
 
 proptest! {
     #[test]
-    fn reordered_axes_give_what_plain_loops_give(
+    fn reordered_axes_equal_those_of_plain_loops(
         (shape, stored, order) in ordered_shape(), sliced in any::<bool>(), at in 0usize..5,
     ) {
         let array = Array::counted(&shape, 7);
@@ -175,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_and_what_is_merged_of_them_give_what_plain_loops_give(
+    fn parts_and_their_merge_equal_those_of_plain_loops(
         (shape, stored, _) in ordered_shape(), sliced in any::<bool>(), axis in 0usize..4,
         sizes in prop::collection::vec(0u64..4, 1..4), transposed in any::<bool>(),
     ) {
@@ -210,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn what_lies_along_an_axis_comes_in_the_order_of_the_recipe(
+    fn merged_tensors_have_the_order_of_the_recipe(
         lens in prop::collection::vec(1u64..4, 1..4), axis in 0usize..2, stored in Just(vec![0usize, 1]).prop_shuffle(),
     ) {
         let arrays: Vec<Array> = lens.iter().zip(0u16..).map(|(len, k)| {
@@ -232,7 +233,7 @@ fn matrix() -> Memory {
 }
 
 #[test]
-fn a_changed_byte_of_what_is_split_is_found_in_every_part() {
+fn a_corrupt_byte_of_a_split_tensor_is_found_in_every_part() {
     let targets = [0, 1].map(|k| target(["x", "y"][k], &["a"], part(1, k, 2, None), &[]));
     let mut memory = matrix().rebuilt(&targets).unwrap();
     assert_eq!(memory.array("y").unwrap().values, [3, 4, 5, 9, 10, 11]);
@@ -259,14 +260,14 @@ fn a_recipe_that_does_not_fit_its_tensor_is_an_error_that_names_both() {
         (Join::One, vec![AxisStep::Permute(vec![2, 1, 0])], "a tensor of 3 axes"),
         (Join::One, vec![AxisStep::Unsqueeze(3)], "at least 3 axes"),
         (Join::One, vec![AxisStep::Unsqueeze(0), AxisStep::Transpose], "a matrix"),
-        (part(2, 0, 2, None), vec![], "does not have the axis"),
+        (part(2, 0, 2, None), vec![], "does not have this axis"),
         (part(1, 0, 4, None), vec![], "a multiple of 4"),
         (part(1, 0, 0, None), vec![], "a multiple of 0"),
         (part(1, 0, 2, Some(vec![4, 3])), vec![], "6 in all"),
         (part(1, 2, 2, Some(vec![3, 3])), vec![], "6 in all"),
         (part(1, 0, 2, Some(vec![u64::MAX, 7])), vec![], "6 in all"),
-        (Join::Merged { axis: 2, sizes: None }, vec![], "does not have the axis"),
-        (Join::Merged { axis: 1, sizes: Some(vec![5]) }, vec![], "as 'sizes' says"),
+        (Join::Merged { axis: 2, sizes: None }, vec![], "does not have this axis"),
+        (Join::Merged { axis: 1, sizes: Some(vec![5]) }, vec![], "the 'sizes' of the rule"),
     ];
     for (join, steps, says) in cases {
         let error = matrix().rebuilt(&[target("b", &["a"], join.clone(), &steps)]).map(drop).unwrap_err();
@@ -296,7 +297,7 @@ fn tensors_that_differ_in_more_than_the_axis_are_not_merged() {
 }
 
 #[test]
-fn axes_follow_and_the_graph_follows_what_stays_whole() {
+fn names_of_axes_follow_steps_and_the_graph_follows_whole_tensors() {
     let mut memory = matrix();
     let checkpoint = &mut memory.contents.checkpoint;
     checkpoint.tensors[0].axes = Some(vec![Axis::In, Axis::Out]);
@@ -368,12 +369,12 @@ fn a_slot_whose_axes_are_not_its_variables_belongs_to_none() {
         tensor.axes = Some(vec![Axis::In, Axis::Out]);
     }
     let owned = owners(&memory, &variable_alone);
-    assert_eq!(owned[2], Some("a".to_owned()), "with names, axes can be told apart");
+    assert_eq!(owned[2], Some("a".to_owned()), "named axes can be distinguished");
 
     let mut targets: Vec<Target> =
         [0, 1].map(|k| target(["x", "y"][k], &["a"], part(1, k, 2, None), &[])).into();
     targets.extend([one("b", &[]), one("a_m", &[]), one("b_m", &[])]);
-    assert_eq!(owners(&memory, &targets)[3..], [None, Some("b".to_owned())], "its variable was cut");
+    assert_eq!(owners(&memory, &targets)[3..], [None, Some("b".to_owned())], "its variable was split");
 }
 
 #[test]

@@ -1,66 +1,66 @@
-//! What recipes do to one tensor and the placement of its bytes.
+//! The operations of recipes on a tensor and its placement.
 
-use super::AxisStep;
 use crate::layout::inverse_permutation;
+use crate::recipe::AxisStep;
 use ckpt_api::{Axis, AxisPart, Encoding, Error, Placement, Region, Result, Shape, Tensor, Tile, Window};
 
-/// A tensor and where its bytes are.
+/// A tensor and the placement of its bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Piece {
+pub(super) struct PlacedTensor {
     pub(super) tensor: Tensor,
     pub(super) placement: Placement,
 }
 
-impl Piece {
-    /// The length of an axis.
+impl PlacedTensor {
+    /// Returns the length of an axis.
     pub(super) fn axis_len(&self, axis: usize) -> Result<u64> {
         self.tensor.shape.get(axis).copied().ok_or_else(|| no_axis(axis, &self.tensor.shape))
     }
 
-    /// The box that an extent holds, of all that is stored.
+    /// Returns the region of the whole stored tensor.
     fn whole(&self) -> Region {
         let shape = self.placement.window.as_ref().map_or(&self.tensor.shape, |window| &window.whole);
         Region { start: vec![0; shape.rank()], shape: shape.clone() }
     }
 }
 
-/// Reorders the axes of a tensor. Stored bytes stay where they are: what changes is which axis is which.
-pub(super) fn reorder(mut piece: Piece, steps: &[AxisStep]) -> Result<Piece> {
+/// Takes steps on the axes of a tensor. The stored bytes stay where they are; only the numbers of the axes change.
+pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<PlacedTensor> {
     for step in steps {
-        // A shape that the file states differently belongs to the axes as they were.
-        piece.placement.shape = None;
-        piece = match step {
-            AxisStep::Transpose if piece.tensor.shape.rank() == 2 => permute(piece, &[1, 0])?,
-            AxisStep::Transpose => return Err(misfit(step, &piece, "a matrix")),
-            AxisStep::Permute(order) if order.len() == piece.tensor.shape.rank() => permute(piece, order)?,
+        // The shape that the file states has the axes in their former order.
+        placed.placement.shape = None;
+        placed = match step {
+            AxisStep::Transpose if placed.tensor.shape.rank() == 2 => permute(placed, &[1, 0])?,
+            AxisStep::Transpose => return Err(misfit(step, &placed, "a matrix")),
+            AxisStep::Permute(order) if order.len() == placed.tensor.shape.rank() => permute(placed, order)?,
             AxisStep::Permute(order) => {
-                return Err(misfit(step, &piece, &format!("a tensor of {} axes", order.len())));
+                return Err(misfit(step, &placed, &format!("a tensor of {} axes", order.len())));
             }
-            AxisStep::Squeeze(axis) => squeeze(piece, *axis, step)?,
-            AxisStep::Unsqueeze(axis) if *axis <= piece.tensor.shape.rank() => unsqueeze(piece, *axis)?,
+            AxisStep::Squeeze(axis) => squeeze(placed, *axis, step)?,
+            AxisStep::Unsqueeze(axis) if *axis <= placed.tensor.shape.rank() => unsqueeze(placed, *axis)?,
             AxisStep::Unsqueeze(axis) => {
-                return Err(misfit(step, &piece, &format!("a tensor of at least {axis} axes")));
+                return Err(misfit(step, &placed, &format!("a tensor of at least {axis} axes")));
             }
         };
     }
-    Ok(piece)
+    Ok(placed)
 }
 
-fn misfit(step: &AxisStep, piece: &Piece, expected: &str) -> Error {
+fn misfit(step: &AxisStep, placed: &PlacedTensor, expected: &str) -> Error {
     Error::mapping("a step does not fit the tensor")
-        .found(format!("'{step}' for a tensor of shape {}", piece.tensor.shape))
+        .found(format!("'{step}' for a tensor of shape {}", placed.tensor.shape))
         .expected(expected)
 }
 
 fn no_axis(axis: usize, shape: &Shape) -> Error {
-    Error::mapping("the tensor does not have the axis").found(format!("axis {axis} of {shape}"))
+    Error::mapping("the tensor does not have this axis").found(format!("axis {axis} of {shape}"))
 }
 
-fn permute(mut piece: Piece, order: &[usize]) -> Result<Piece> {
+fn permute(mut placed: PlacedTensor, order: &[usize]) -> Result<PlacedTensor> {
     if !order.iter().copied().eq(0..order.len()) {
-        of_one_size(&piece, "reordered")?;
+        check_fixed_size(&placed, "reordered")?;
     }
-    let Piece { tensor, placement } = &mut piece;
+    let PlacedTensor { tensor, placement } = &mut placed;
     let moved = inverse_permutation(order);
     let pick =
         |values: &[u64]| order.iter().filter_map(|axis| values.get(*axis).copied()).collect::<Vec<u64>>();
@@ -69,21 +69,22 @@ fn permute(mut piece: Piece, order: &[usize]) -> Result<Piece> {
         *axes = order.iter().filter_map(|axis| axes.get(*axis).copied()).collect();
     }
     renumber(&mut placement.encoding, order.len(), order.len(), |axis| moved.get(axis).copied());
-    each_box(placement, |start, shape| {
+    each_region(placement, |start, shape| {
         *start = pick(start);
         *shape = shape.permuted(order);
         Ok(())
     })?;
-    Ok(piece)
+    Ok(placed)
 }
 
-fn squeeze(mut piece: Piece, axis: usize, step: &AxisStep) -> Result<Piece> {
+fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) -> Result<PlacedTensor> {
     let one = |shape: &Shape| shape.get(axis) == Some(&1);
-    if !one(&piece.tensor.shape) || piece.placement.window.as_ref().is_some_and(|window| !one(&window.whole))
+    if !one(&placed.tensor.shape)
+        || placed.placement.window.as_ref().is_some_and(|window| !one(&window.whole))
     {
-        return Err(misfit(step, &piece, "an axis of length 1"));
+        return Err(misfit(step, &placed, "an axis of length 1"));
     }
-    let Piece { tensor, placement } = &mut piece;
+    let PlacedTensor { tensor, placement } = &mut placed;
     let without = |shape: &Shape| {
         let mut dims = shape.to_vec();
         dims.remove(axis);
@@ -93,23 +94,23 @@ fn squeeze(mut piece: Piece, axis: usize, step: &AxisStep) -> Result<Piece> {
     if let Some(axes) = &mut tensor.axes {
         axes.remove(axis);
     }
-    // Without that axis, a slice that holds nothing could seem to hold something.
+    // An empty slice could seem to hold elements without this axis.
     placement
         .extents
         .retain(|extent| extent.region.as_ref().is_none_or(|region| region.shape.elements() > 0));
     let rank = tensor.shape.rank();
     let without_it = |stored| (stored != axis).then_some(if stored > axis { stored - 1 } else { stored });
     renumber(&mut placement.encoding, rank + 1, rank, without_it);
-    each_box(placement, |start, shape| {
+    each_region(placement, |start, shape| {
         start.remove(axis);
         *shape = without(shape)?;
         Ok(())
     })?;
-    Ok(piece)
+    Ok(placed)
 }
 
-fn unsqueeze(mut piece: Piece, axis: usize) -> Result<Piece> {
-    let Piece { tensor, placement } = &mut piece;
+fn unsqueeze(mut placed: PlacedTensor, axis: usize) -> Result<PlacedTensor> {
+    let PlacedTensor { tensor, placement } = &mut placed;
     let with = |shape: &Shape| {
         let mut dims = shape.to_vec();
         dims.insert(axis, 1);
@@ -122,21 +123,21 @@ fn unsqueeze(mut piece: Piece, axis: usize) -> Result<Piece> {
     let rank = tensor.shape.rank();
     let with_it = |stored| Some(if stored >= axis { stored + 1 } else { stored });
     renumber(&mut placement.encoding, rank - 1, rank, with_it);
-    // Where it does not matter, it stays in order: then nothing has to be moved.
+    // An axis of length 1 may be stored anywhere; in order, no data has to move.
     let number = placement.encoding.parts(rank).iter().position(|part| part.axis == axis).unwrap_or(axis);
     let order = &mut placement.encoding.order;
     let place = order.iter().position(|stored| *stored == number + 1).unwrap_or(order.len());
     order.insert(place, number);
-    each_box(placement, |start, shape| {
+    each_region(placement, |start, shape| {
         start.insert(axis, 0);
         *shape = with(shape)?;
         Ok(())
     })?;
-    Ok(piece)
+    Ok(placed)
 }
 
-/// Gives the logical axes of a stored order, of which there were `before` and will be `after`, other numbers; those
-/// without one are gone. The numbers leave room for axes that are stored nowhere yet.
+/// Renumbers the axes of a stored order, from `before` axes to `after`; drops axes that get no number. Numbers may be left free
+/// for axes to insert.
 fn renumber(encoding: &mut Encoding, before: usize, after: usize, number: impl Fn(usize) -> Option<usize>) {
     let parts = encoding.parts(before);
     let renamed = |part: &AxisPart| number(part.axis).map(|axis| AxisPart { axis, ..*part });
@@ -150,8 +151,8 @@ fn renumber(encoding: &mut Encoding, before: usize, after: usize, number: impl F
     *encoding = encoding.clone().with_stored(after, tiles, &stored);
 }
 
-/// Changes every box of a placement: the slices', and that of the tensor within something larger.
-fn each_box(
+/// Changes every region of a placement: those of slices, and the window.
+fn each_region(
     placement: &mut Placement,
     mut change: impl FnMut(&mut Vec<u64>, &mut Shape) -> Result<()>,
 ) -> Result<()> {
@@ -161,19 +162,24 @@ fn each_box(
     regions.chain(window).try_for_each(|(start, shape)| change(start, shape))
 }
 
-/// One of the parts of a tensor along an axis, of which each has its length in `sizes`.
-pub(super) fn cut(mut piece: Piece, axis: usize, part: usize, sizes: &[u64]) -> Result<Piece> {
-    of_one_size(&piece, "cut")?;
-    let len = piece.axis_len(axis)?;
+/// Returns one part of a tensor that is split along an axis into parts of these sizes.
+pub(super) fn split(
+    mut placed: PlacedTensor,
+    axis: usize,
+    part: usize,
+    sizes: &[u64],
+) -> Result<PlacedTensor> {
+    check_fixed_size(&placed, "split")?;
+    let len = placed.axis_len(axis)?;
     let total = sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size));
     let (before, rest) = sizes.split_at_checked(part).unwrap_or((sizes, &[]));
     let size = rest.first().copied().filter(|_| total == Some(len)).ok_or_else(|| {
         Error::mapping("the parts do not fit the axis")
             .found(format!("parts of {sizes:?}"))
-            .expected(format!("{len} in all, for axis {axis} of {}", piece.tensor.shape))
+            .expected(format!("{len} in all, for axis {axis} of {}", placed.tensor.shape))
     })?;
-    let whole = piece.whole();
-    let Piece { tensor, placement } = &mut piece;
+    let whole = placed.whole();
+    let PlacedTensor { tensor, placement } = &mut placed;
     placement.shape = None;
     let mut dims = tensor.shape.to_vec();
     let window = placement.window.get_or_insert(Box::new(Window { start: whole.start, whole: whole.shape }));
@@ -182,34 +188,34 @@ pub(super) fn cut(mut piece: Piece, axis: usize, part: usize, sizes: &[u64]) -> 
         *start += before.iter().sum::<u64>();
     }
     tensor.shape = Shape::new(dims)?;
-    Ok(piece)
+    Ok(placed)
 }
 
-/// Several tensors, one behind the other along an axis: what was a tensor becomes a slice.
-pub(super) fn merge(pieces: Vec<Piece>, axis: usize, sizes: Option<&[u64]>) -> Result<Piece> {
-    check_sizes(&pieces, axis, sizes)?;
-    let mut pieces = pieces.into_iter();
-    let mut merged = pieces.next().map(|piece| as_slices(piece, axis, 0)).transpose()?;
-    for piece in pieces {
+/// Concatenates tensors along an axis: each becomes a slice of the result.
+pub(super) fn merge(tensors: Vec<PlacedTensor>, axis: usize, sizes: Option<&[u64]>) -> Result<PlacedTensor> {
+    check_sizes(&tensors, axis, sizes)?;
+    let mut tensors = tensors.into_iter();
+    let mut merged = tensors.next().map(|placed| as_slices(placed, axis, 0)).transpose()?;
+    for placed in tensors {
         let Some(all) = &mut merged else { break };
-        check_like(all, &piece, axis)?;
-        let (end, len) = (all.axis_len(axis)?, piece.axis_len(axis)?);
-        let piece = as_slices(piece, axis, end)?;
+        check_like(all, &placed, axis)?;
+        let (end, len) = (all.axis_len(axis)?, placed.axis_len(axis)?);
+        let placed = as_slices(placed, axis, end)?;
         let mut dims = all.tensor.shape.to_vec();
         if let Some(dim) = dims.get_mut(axis) {
             *dim = end.saturating_add(len);
         }
         all.tensor.shape = Shape::new(dims)?;
-        all.placement.extents.extend(piece.placement.extents);
-        if all.tensor.axes != piece.tensor.axes {
+        all.placement.extents.extend(placed.placement.extents);
+        if all.tensor.axes != placed.tensor.axes {
             all.tensor.axes = None;
         }
     }
-    merged.ok_or_else(|| Error::mapping("a recipe names no tensor"))
+    merged.ok_or_else(|| Error::mapping("a recipe has no source"))
 }
 
-fn check_sizes(pieces: &[Piece], axis: usize, sizes: Option<&[u64]>) -> Result<()> {
-    let found = pieces.iter().map(|piece| piece.axis_len(axis)).collect::<Result<Vec<u64>>>()?;
+fn check_sizes(tensors: &[PlacedTensor], axis: usize, sizes: Option<&[u64]>) -> Result<()> {
+    let found = tensors.iter().map(|placed| placed.axis_len(axis)).collect::<Result<Vec<u64>>>()?;
     let fits = match sizes {
         Some(sizes) => sizes == found,
         None => found.windows(2).all(|pair| pair[0] == pair[1]),
@@ -217,16 +223,17 @@ fn check_sizes(pieces: &[Piece], axis: usize, sizes: Option<&[u64]>) -> Result<(
     if fits {
         return Ok(());
     }
-    let expected = sizes.map_or("all equal".to_owned(), |sizes| format!("{sizes:?}, as 'sizes' says"));
-    Err(Error::mapping("the tensors to be merged do not have the expected lengths")
+    let expected =
+        sizes.map_or("equal lengths".to_owned(), |sizes| format!("{sizes:?}, the 'sizes' of the rule"));
+    Err(Error::mapping("the tensors to merge do not have the expected lengths")
         .found(format!("{found:?} along axis {axis}"))
         .expected(expected)
-        .help("say the length of each with 'sizes': without them it could not be split again"))
+        .help("set the length of each with 'sizes'; without it, the merge has no inverse"))
 }
 
-fn check_like(first: &Piece, other: &Piece, axis: usize) -> Result<()> {
-    let without = |piece: &Piece| {
-        let mut dims = piece.tensor.shape.to_vec();
+fn check_like(first: &PlacedTensor, other: &PlacedTensor, axis: usize) -> Result<()> {
+    let without = |placed: &PlacedTensor| {
+        let mut dims = placed.tensor.shape.to_vec();
         dims.remove(axis);
         dims
     };
@@ -235,7 +242,7 @@ fn check_like(first: &Piece, other: &Piece, axis: usize) -> Result<()> {
         return Err(Error::mapping("tensors of different shapes cannot be merged")
             .tensor(&b.name)
             .found(b.shape.to_string())
-            .expected(format!("{} but for axis {axis}", a.shape)));
+            .expected(format!("{}, except for axis {axis}", a.shape)));
     }
     if a.dtype != b.dtype || a.quantization != b.quantization {
         return Err(Error::mapping("tensors of different dtypes cannot be merged")
@@ -251,16 +258,14 @@ fn check_like(first: &Piece, other: &Piece, axis: usize) -> Result<()> {
     Ok(())
 }
 
-/// The extents as slices of something larger, in which the tensor begins at `shift` on `axis`.
-fn as_slices(mut piece: Piece, axis: usize, shift: u64) -> Result<Piece> {
-    of_one_size(&piece, "merged")?;
-    let whole = piece.whole();
-    let Piece { tensor, placement } = &mut piece;
+/// Turns extents into slices of a larger tensor, in which this one begins at `shift` on `axis`.
+fn as_slices(mut placed: PlacedTensor, axis: usize, shift: u64) -> Result<PlacedTensor> {
+    check_fixed_size(&placed, "merged")?;
+    let whole = placed.whole();
+    let PlacedTensor { tensor, placement } = &mut placed;
     let in_pieces = placement.extents.len() > 1;
     if placement.window.is_some() || (in_pieces && placement.extents.iter().any(|e| e.region.is_none())) {
-        return Err(
-            Error::unsupported("a part of a tensor cannot be merged with another").tensor(&tensor.name)
-        );
+        return Err(Error::unsupported("a part of a tensor cannot be merged").tensor(&tensor.name));
     }
     placement.shape = None;
     for extent in &mut placement.extents {
@@ -269,13 +274,14 @@ fn as_slices(mut piece: Piece, axis: usize, shift: u64) -> Result<Piece> {
             *start = start.saturating_add(shift);
         }
     }
-    Ok(piece)
+    Ok(placed)
 }
 
-fn of_one_size(piece: &Piece, what: &str) -> Result<()> {
-    match piece.tensor.dtype.bytes() {
+/// Checks that all elements have one size.
+fn check_fixed_size(placed: &PlacedTensor, what: &str) -> Result<()> {
+    match placed.tensor.dtype.bytes() {
         Some(_) => Ok(()),
-        None => Err(Error::mapping(format!("a tensor of {}s cannot be {what}", piece.tensor.dtype))
-            .tensor(&piece.tensor.name)),
+        None => Err(Error::mapping(format!("a tensor of {}s cannot be {what}", placed.tensor.dtype))
+            .tensor(&placed.tensor.name)),
     }
 }

@@ -1,18 +1,17 @@
-//! A `[[rule]]` of a mapping file: what it says, and everything that can be wrong with it.
+//! Parses a `[[rule]]` of a mapping file.
 
-use super::pattern::Pattern;
-use super::quote;
+use super::definition::Roles;
 use super::relation::Relation;
 use super::rule::Rule;
+use crate::pattern::Pattern;
 use crate::recipe::{AxisStep, MAX_AXES};
+use crate::words::quote;
 use ckpt_api::{Error, Limit, Limits, Result, nearest};
 use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// The steps of every role.
-pub(super) type Roles = BTreeMap<String, Vec<AxisStep>>;
-
+/// A `[[rule]]` as TOML has it.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleText {
@@ -33,9 +32,10 @@ fn yes() -> bool {
     true
 }
 
-/// A rule and where its error lies.
+/// The surroundings of a rule.
 pub(super) struct Context<'a> {
     pub(super) lines: &'a Lines,
+    /// The number of the rule, from 1.
     pub(super) number: usize,
     pub(super) roles: &'a Roles,
     pub(super) limits: &'a Limits,
@@ -47,7 +47,7 @@ impl Context<'_> {
     }
 }
 
-/// Where the lines of a text end.
+/// The ends of the lines of a text.
 pub(super) struct Lines {
     ends: Vec<usize>,
 }
@@ -57,18 +57,22 @@ impl Lines {
         Lines { ends: text.match_indices('\n').map(|(at, _)| at).collect() }
     }
 
-    /// The number of the line that this byte lies in.
+    /// Returns the number of the line that contains a byte.
     pub(super) fn of(&self, start: usize) -> usize {
         self.ends.partition_point(|end| *end < start) + 1
     }
 }
 
 impl RuleText {
-    /// The role that it names.
+    /// Returns the role that the rule names.
     pub(super) fn role(&self) -> Option<&str> {
         self.role.as_ref().map(|role| role.get_ref().as_str())
     }
 
+    /// Parses the rule.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`], and [`ckpt_api::Kind::Limit`], with the line and the key.
     pub(super) fn parse(&self, context: &Context) -> Result<Rule> {
         let relation = self.relation(context)?;
         let counts = (self.from.get_ref().texts.len(), self.to.get_ref().texts.len());
@@ -102,13 +106,13 @@ impl RuleText {
             if captures != first {
                 return Err(at(
                     text,
-                    Error::mapping("the names of 'from' have different captures")
+                    Error::mapping("the patterns of 'from' have different captures")
                         .found(listed(&captures))
-                        .expected(format!("{}, as the first has", listed(&first))),
+                        .expected(format!("{}, as in the first pattern", listed(&first))),
                 ));
             }
             if forms.iter().any(|other| other.shape() == form.shape()) {
-                return Err(at(text, Error::mapping("two names of 'from' match exactly the same names")));
+                return Err(at(text, Error::mapping("two patterns of 'from' match exactly the same names")));
             }
             forms.push(form);
         }
@@ -123,7 +127,10 @@ impl RuleText {
             let Some(source) = from.first() else { break };
             let form = Pattern::target(text, source, context.limits).map_err(|error| at(text, error))?;
             if forms.contains(&form) {
-                return Err(at(text, Error::mapping("'to' has one name twice").help("give each its own")));
+                return Err(at(
+                    text,
+                    Error::mapping("'to' has one name twice").help("give each target its own name"),
+                ));
             }
             forms.push(form);
         }
@@ -137,7 +144,7 @@ impl RuleText {
                 "role",
                 role.span().start,
                 Error::mapping("a rule has both a role and steps")
-                    .help("put the steps into [roles], or name no role"),
+                    .help("move the steps to [roles], or remove the role"),
             )),
             (None, Some(steps)) => parse_steps(steps.get_ref(), context.limits)
                 .map_err(|error| context.error("steps", steps.span().start, error)),
@@ -157,7 +164,7 @@ impl RuleText {
             _ => Err(context.error(
                 key,
                 axis.span().start,
-                Error::mapping("no tensor has such an axis")
+                Error::mapping("the axis is too large")
                     .found(axis.get_ref().to_string())
                     .expected(format!("a number below {MAX_AXES}")),
             )),
@@ -169,8 +176,8 @@ impl RuleText {
             (Some(split), None, false) => Relation::Split { axis: axis("split", split)?, sizes },
             (None, Some(merge), false) => Relation::Merge { axis: axis("merge", merge)?, sizes },
             _ => {
-                let error = Error::mapping("a rule says more than one of split, merge and tie")
-                    .help("write a rule for each, over different names");
+                let error = Error::mapping("a rule has more than one of split, merge and tie")
+                    .help("write a rule for each, with names of its own");
                 return Err(context.error("split, merge, tie", self.from.span().start, error));
             }
         };
@@ -195,14 +202,14 @@ pub(super) fn parse_steps(texts: &[String], limits: &Limits) -> Result<Vec<AxisS
 
 fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits) -> Result<()> {
     limits.check(Limit::RuleNames, from.max(to) as u64)?;
-    let (several, one) = ("a list of two names or more", "one name");
+    let (several, one) = ("a list of at least two names", "one name");
     let (what, expected, fits) = match relation {
         Relation::One => ("a rule", (one, one), from == 1 && to == 1),
         Relation::Split { .. } => ("a split", (one, several), from == 1 && to > 1),
         Relation::Merge { .. } => ("a merge", (several, one), from > 1 && to == 1),
         Relation::Tie => {
             let fits = from.min(to) == 1 && from.max(to) > 1;
-            ("a tie", (one, "a list of two names or more, or the other way round"), fits)
+            ("a tie", (one, "a list of at least two names, or the other way round"), fits)
         }
     };
     if fits {
@@ -210,7 +217,7 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
     }
     let help = match relation {
         Relation::One => "a list needs split = AXIS, merge = AXIS or tie = true",
-        _ => "a rule that only renames needs neither split, merge nor tie",
+        _ => "a rule that only renames has neither split, merge nor tie",
     };
     Err(Error::mapping(format!("{what} has the wrong number of names"))
         .found(format!("{from} in 'from', {to} in 'to'"))
@@ -220,18 +227,18 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
 
 fn check_sizes(sizes: &[u64], forms: Option<usize>) -> Result<()> {
     let Some(forms) = forms else {
-        return Err(Error::mapping("sizes without a split or a merge")
-            .help("say along which axis: split = AXIS or merge = AXIS"));
+        return Err(Error::mapping("a rule has sizes, but neither split nor merge")
+            .help("name the axis: split = AXIS or merge = AXIS"));
     };
     if sizes.len() != forms {
-        return Err(Error::mapping("there is not one size for each part")
+        return Err(Error::mapping("the number of sizes is not the number of parts")
             .found(sizes.len().to_string())
             .expected(forms.to_string()));
     }
     if sizes.contains(&0) || sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size)).is_none() {
-        return Err(Error::mapping("the parts' sizes are no lengths of axes")
+        return Err(Error::mapping("the sizes are not lengths of an axis")
             .found(format!("{sizes:?}"))
-            .expected("numbers from 1"));
+            .expected("numbers from 1, whose sum fits 64 bits"));
     }
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! What refers to tensors by name, once recipes have renamed and remade them: the graph, and the slots of optimizers.
+//! Updates references by name after recipes have renamed tensors: those of the graph, and of optimizer slots.
 
-use super::axes::Piece;
-use super::{AxisStep, Join, Recipe, Target};
-use crate::select::drop_graph_without;
+use super::placed::PlacedTensor;
+use crate::map::select::drop_graph_without;
+use crate::recipe::{AxisStep, Join, Recipe, Target};
 use ckpt_api::{Contents, Loss, Slot, Tensor};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Lets the graph follow the tensors that are still whole; without the others it cannot be.
-pub(super) fn graph(contents: &mut Contents, targets: &[Target]) -> Vec<Loss> {
+/// Renames the tensors in the graph; drops a graph that needs a merged or split tensor, and returns that as a loss.
+pub(super) fn rename_in_graph(contents: &mut Contents, targets: &[Target]) -> Vec<Loss> {
     let whole = whole(targets);
     let joined = targets.iter().filter(|target| !is_whole(&target.recipe));
     let gone: HashSet<&str> = joined
@@ -22,18 +22,18 @@ pub(super) fn graph(contents: &mut Contents, targets: &[Target]) -> Vec<Loss> {
     lost.into_iter().collect()
 }
 
-/// Lets slots belong to what was made of their variables in the same way. A slot whose axes could no longer be told
-/// from its variable's belongs to none.
-pub(super) fn slots<'t>(
+/// Assigns each slot to the target that was made of its variable in the same way. A slot whose axes might not match those of its
+/// variable belongs to no tensor.
+pub(super) fn reassign_slots<'t>(
     made: impl Iterator<Item = &'t mut Tensor>,
     targets: &[Target],
-    pieces: &[Piece],
+    sources: &[PlacedTensor],
     ids: &HashMap<&str, usize>,
 ) {
-    if pieces.iter().all(|piece| piece.tensor.slot.is_none()) {
+    if sources.iter().all(|source| source.tensor.slot.is_none()) {
         return;
     }
-    let source = |name: &str| ids.get(name).and_then(|id| pieces.get(*id)).map(|piece| &piece.tensor);
+    let source = |name: &str| ids.get(name).and_then(|id| sources.get(*id)).map(|source| &source.tensor);
     let owners = Owners::new(targets);
     let of_target: HashMap<&str, Option<Slot>> = targets
         .iter()
@@ -48,24 +48,24 @@ pub(super) fn slots<'t>(
     }
 }
 
-/// Which target a slot may belong to.
+/// The targets to which slots can belong.
 struct Owners<'t> {
-    /// By all sources, in order, and the recipe.
-    alike: HashMap<(Vec<&'t str>, &'t Recipe), &'t str>,
+    /// By the sources, in order, and the recipe.
+    by_recipe: HashMap<(Vec<&'t str>, &'t Recipe), &'t str>,
     whole: BTreeMap<&'t str, &'t Target>,
 }
 
 impl<'t> Owners<'t> {
     fn new(targets: &'t [Target]) -> Self {
-        let mut alike = HashMap::with_capacity(targets.len());
+        let mut by_recipe = HashMap::with_capacity(targets.len());
         for target in targets {
             let sources = target.sources.iter().map(String::as_str).collect();
-            alike.entry((sources, &target.recipe)).or_insert(target.name.as_str());
+            by_recipe.entry((sources, &target.recipe)).or_insert(target.name.as_str());
         }
-        Owners { alike, whole: whole(targets) }
+        Owners { by_recipe, whole: whole(targets) }
     }
 
-    /// The slot that a target is, whose sources are these slots.
+    /// Returns the slot that a target made of these slots is, if it is one.
     fn slot<'s>(
         &self,
         target: &Target,
@@ -74,21 +74,21 @@ impl<'t> Owners<'t> {
     ) -> Option<Slot> {
         let first = slots.first().filter(|first| slots.iter().all(|slot| slot.name == first.name))?;
         let variables = slots.iter().map(|slot| slot.variable.as_str()).collect();
-        let owner = match self.alike.get(&(variables, &target.recipe)) {
+        let owner = match self.by_recipe.get(&(variables, &target.recipe)) {
             Some(name) => *name,
             None => {
                 let owner = self.whole.get(first.variable.as_str()).filter(|_| is_whole(&target.recipe))?;
                 let has_axes = |name: &str| source(name).is_some_and(|tensor| tensor.axes.is_some());
-                let named = has_axes(&first.variable) && target.sources.iter().all(|name| has_axes(name));
+                let have_axes = has_axes(&first.variable) && target.sources.iter().all(|name| has_axes(name));
                 let same: &[AxisStep] = &owner.recipe.steps;
-                (named || same == target.recipe.steps).then_some(owner.name.as_str())?
+                (have_axes || same == target.recipe.steps).then_some(owner.name.as_str())?
             }
         };
         Some(Slot { variable: owner.to_owned(), name: first.name.clone() })
     }
 }
 
-/// Every source that is still a whole tensor, and the target that it became; of several, the first.
+/// Returns the target of every source that stays a whole tensor; the first of several.
 fn whole(targets: &[Target]) -> BTreeMap<&str, &Target> {
     let mut whole = BTreeMap::new();
     for target in targets.iter().filter(|target| is_whole(&target.recipe)) {

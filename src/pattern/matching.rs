@@ -1,11 +1,11 @@
-//! Whether a name has a pattern's form, in time proportional to name × pattern.
+//! Matches one pattern against one name, in time proportional to name × pattern.
 
-use super::pattern::{Class, Part, Pattern};
+use super::parts::{Class, Part, Pattern};
 
 impl Pattern {
-    /// The texts of the named captures, in order, if the whole of `name` has this form. Of several ways to
-    /// divide it, the one whose first capture is shortest, then whose second is, and so on.
-    pub(super) fn matches<'n>(&self, name: &'n str, separator: char) -> Option<Vec<&'n str>> {
+    /// Returns the texts of the captures, in order, if the pattern matches the whole of `name`. Where several
+    /// divisions of the name match, returns the one with the shortest first capture, then the shortest second, and so on.
+    pub(crate) fn matches<'n>(&self, name: &'n str, separator: char) -> Option<Vec<&'n str>> {
         if !self.may_match(name) {
             return None;
         }
@@ -28,8 +28,8 @@ impl Pattern {
         Some(values)
     }
 
-    /// How many characters of `name` some name of this form begins with.
-    pub(super) fn reach(&self, name: &str, separator: char) -> usize {
+    /// Returns the length, in characters, of the longest beginning of `name` with which a matching name could begin.
+    pub(crate) fn reach(&self, name: &str, separator: char) -> usize {
         let text = Text::new(name, separator);
         let mut starts = vec![false; text.chars.len() + 1];
         starts.iter_mut().take(1).for_each(|start| *start = true);
@@ -45,7 +45,7 @@ impl Pattern {
         furthest
     }
 
-    /// A cheap look that most names fail: the literals occur in order, the first and last at the ends.
+    /// Rejects most names cheaply: a matching name has the literals in order, the first and last at its ends.
     fn may_match(&self, name: &str) -> bool {
         let mut rest = name;
         for (index, part) in self.parts.iter().enumerate() {
@@ -54,8 +54,8 @@ impl Pattern {
                 0 => rest.strip_prefix(literal.as_str()),
                 _ => rest.split_once(literal.as_str()).map(|(_, rest)| rest),
             };
-            let Some(behind) = found else { return false };
-            rest = behind;
+            let Some(after) = found else { return false };
+            rest = after;
         }
         match self.parts.last() {
             Some(Part::Literal(literal)) => name.ends_with(literal.as_str()),
@@ -64,7 +64,7 @@ impl Pattern {
     }
 }
 
-/// A name by characters, so that no capture ends inside one.
+/// A name as characters, so that no capture ends inside one.
 struct Text<'n> {
     name: &'n str,
     chars: Vec<(usize, char)>,
@@ -76,7 +76,7 @@ impl<'n> Text<'n> {
         Text { name, chars: name.char_indices().collect(), separator }
     }
 
-    /// The byte offset of the character with this index; the name's length behind the last.
+    /// Returns the byte offset of a character; the length of the name after the last.
     fn offset(&self, index: usize) -> usize {
         self.chars.get(index).map_or(self.name.len(), |(offset, _)| *offset)
     }
@@ -85,8 +85,8 @@ impl<'n> Text<'n> {
         step(class, state, self.chars.get(index)?.1, self.separator)
     }
 
-    /// Row p, entry i: whether the parts from p on match the characters from i on. The last row, behind all
-    /// parts, holds at the name's end only; each row follows from the next.
+    /// Returns a table: row p, entry i is whether the parts from p on match the characters from i on. The last row,
+    /// after all parts, is true at the end of the name alone; each row follows from the next.
     fn rows(&self, parts: &[Part]) -> Vec<Vec<bool>> {
         let mut last = vec![false; self.chars.len()];
         last.push(true);
@@ -117,18 +117,19 @@ impl<'n> Text<'n> {
         let mut row = vec![false; self.chars.len() + 1];
         let mut reach = [false; STATES];
         for (index, entry) in row.iter_mut().enumerate().rev() {
-            let behind = reach;
+            let after = reach;
             let end = holds(next, index);
             for (state, reached) in reach.iter_mut().enumerate().take(states(class)) {
                 *reached = end && accepts(class, state)
-                    || self.step(class, state, index).is_some_and(|state| holds(&behind, state));
+                    || self.step(class, state, index).is_some_and(|state| holds(&after, state));
             }
             *entry = holds(&reach, START);
         }
         row
     }
 
-    /// Where the literal ends that begins at one of `starts`, and how far its beginning comes at most.
+    /// Returns where the literal ends if it begins at one of `starts`, and the furthest character that a beginning of
+    /// it reaches.
     fn literal_reach(&self, literal: &str, starts: &[bool]) -> (Vec<bool>, usize) {
         let (mut ends, mut furthest) = (vec![false; starts.len()], 0);
         for (start, _) in starts.iter().enumerate().filter(|(_, start)| **start) {
@@ -142,7 +143,7 @@ impl<'n> Text<'n> {
         (ends, furthest)
     }
 
-    /// Where the class may end that begins at one of `starts`, and how far it comes at most.
+    /// Returns where the class may end if it begins at one of `starts`, and the furthest character that it reaches.
     fn class_reach(&self, class: Class, starts: &[bool]) -> (Vec<bool>, usize) {
         let (mut ends, mut furthest) = (vec![false; starts.len()], 0);
         let mut active = [false; STATES];
@@ -161,7 +162,7 @@ impl<'n> Text<'n> {
         (ends, furthest)
     }
 
-    /// The first end at or behind `start` where the class may end and the parts behind it match.
+    /// Returns the first index, from `start` on, where the class may end and the parts after it match.
     fn shortest(&self, class: Class, start: usize, after: &[bool]) -> Option<usize> {
         let (mut index, mut state) = (start, START);
         while !(accepts(class, state) && holds(after, index)) {
@@ -176,19 +177,19 @@ fn holds(row: &[bool], index: usize) -> bool {
     row.get(index).copied().unwrap_or(false)
 }
 
-/// How far a class has come; an index into arrays of [`STATES`].
+/// The state of a class while it reads a name; an index into arrays of [`STATES`].
 pub(super) type State = usize;
 const STATES: usize = 10;
-/// Nothing taken yet.
+/// Has read nothing.
 pub(super) const START: State = 0;
 /// May end here or go on.
 const INSIDE: State = 1;
-/// Just behind a separator: must go on.
-const BEHIND_SEPARATOR: State = 2;
+/// Has read a separator: must go on.
+const AFTER_SEPARATOR: State = 2;
 /// Must end here.
 const DONE: State = 3;
 
-/// How many states a class has; of a padded number, it is how many digits were taken.
+/// Returns the number of states of a class; a state of a padded number is the count of digits read.
 fn states(class: Class) -> usize {
     match class {
         Class::Padded(width) => usize::from(width) + 1,
@@ -196,30 +197,31 @@ fn states(class: Class) -> usize {
     }
 }
 
-/// Whether the class may end here.
+/// Returns whether the class may end in this state.
 pub(super) fn accepts(class: Class, state: State) -> bool {
     if let Class::Padded(width) = class {
         return state == usize::from(width);
     }
     match state {
-        START => matches!(class, Class::Within | Class::Across),
+        START => matches!(class, Class::Star | Class::DoubleStar),
         INSIDE | DONE => true,
         _ => false,
     }
 }
 
-/// How far the class has come behind `c`, if it takes that.
+/// Returns the state after the class reads `c`; `None` if it cannot.
 pub(super) fn step(class: Class, state: State, c: char, separator: char) -> Option<State> {
     let takes = match class {
         Class::Padded(width) => {
             return (state < usize::from(width) && c.is_ascii_digit()).then_some(state + 1);
         }
         Class::Int if state == START && c == '0' => return Some(DONE),
+        Class::QuestionMark => return (state == START && c != separator).then_some(DONE),
         Class::Int => state != DONE && c.is_ascii_digit(),
         Class::Word => c.is_ascii_alphanumeric() || c == '_',
-        Class::Segment | Class::Within => c != separator,
-        Class::Path if c == separator => return (state == INSIDE).then_some(BEHIND_SEPARATOR),
-        Class::Path | Class::Across => true,
+        Class::Segment | Class::Star => c != separator,
+        Class::Path if c == separator => return (state == INSIDE).then_some(AFTER_SEPARATOR),
+        Class::Path | Class::DoubleStar => true,
     };
     takes.then_some(INSIDE)
 }

@@ -1,22 +1,22 @@
-//! How one shape can become another by steps that only reorder axes.
+//! Finds the steps that turn one shape into another by reordering axes.
 
 use crate::recipe::AxisStep;
 use ckpt_api::DType;
 
-/// Most axes longer than 1 whose every order is tried: 24 orders.
+/// The most axes longer than 1 whose every order is tried: 24 orders.
 const MAX_REORDERED: usize = 4;
 
-/// Tensors with different keys have nothing to do with each other.
+/// Tensors with different keys cannot be the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    sort: Sort,
+    kind: DTypeKind,
     /// The axes longer than 1, sorted.
     lengths: Vec<u64>,
 }
 
-/// Sorts of dtypes between which a conversion may cast.
+/// dtypes between which a conversion may cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Sort {
+enum DTypeKind {
     Float,
     Complex,
     Text,
@@ -26,29 +26,28 @@ enum Sort {
 
 impl Key {
     pub(super) fn new(dtype: DType, shape: &[u64]) -> Self {
-        let sort = match dtype {
-            dtype if dtype.is_float() => Sort::Float,
-            DType::C64 | DType::C128 => Sort::Complex,
-            DType::String | DType::Variant => Sort::Text,
-            _ => Sort::Integer,
+        let kind = match dtype {
+            dtype if dtype.is_float() => DTypeKind::Float,
+            DType::C64 | DType::C128 => DTypeKind::Complex,
+            DType::String | DType::Variant => DTypeKind::Text,
+            _ => DTypeKind::Integer,
         };
         let mut lengths = core(shape);
         lengths.sort_unstable();
-        Key { sort, lengths }
+        Key { kind, lengths }
     }
 }
 
-/// A way from one shape to another.
+/// Steps from one shape to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct Reordering {
     pub(super) steps: Vec<AxisStep>,
-    /// Of the axes longer than 1, which of the target's lie where in the source: `order[k]` is where the source's axis
-    /// `k` is found.
+    /// The permutation of the axes longer than 1: axis `k` of the source becomes axis `order[k]` of the target.
     pub(super) order: Vec<usize>,
 }
 
-/// Every way from one shape to the other, the one that reorders nothing first.
-pub(super) fn ways(from: &[u64], to: &[u64]) -> Vec<Way> {
+/// Returns all reorderings from one shape to another; the identity comes first.
+pub(super) fn reorderings(from: &[u64], to: &[u64]) -> Vec<Reordering> {
     let (from_core, to_core) = (core(from), core(to));
     let mut found = Vec::new();
     for order in orders(from_core.len()) {
@@ -56,18 +55,18 @@ pub(super) fn ways(from: &[u64], to: &[u64]) -> Vec<Way> {
             && order.iter().zip(&to_core).all(|(axis, len)| from_core.get(*axis) == Some(len));
         if fits {
             let steps = steps(from, to, &order);
-            found.push(Way { steps, order: crate::layout::inverse_permutation(&order) });
+            found.push(Reordering { steps, order: crate::layout::inverse_permutation(&order) });
         }
     }
     found
 }
 
-/// The axes longer than 1.
+/// Returns the lengths of the axes longer than 1.
 pub(super) fn core(shape: &[u64]) -> Vec<u64> {
     shape.iter().copied().filter(|len| *len != 1).collect()
 }
 
-/// All orders of so many axes, as they are first; only that one where there are many.
+/// Returns all orders of this many axes, the identity first; the identity alone above [`MAX_REORDERED`].
 fn orders(rank: usize) -> Vec<Vec<usize>> {
     let mut orders = vec![Vec::new()];
     if rank > MAX_REORDERED {
@@ -83,7 +82,7 @@ fn orders(rank: usize) -> Vec<Vec<usize>> {
     orders
 }
 
-/// Steps for one order of the axes longer than 1: `order[k]` is the source's axis that becomes the target's `k`.
+/// Returns the steps for one order of the axes longer than 1: axis `order[k]` of the source becomes axis `k` of the target.
 fn steps(from: &[u64], to: &[u64], order: &[usize]) -> Vec<AxisStep> {
     if order.iter().copied().eq(0..order.len()) {
         return align(from, to);
@@ -93,8 +92,7 @@ fn steps(from: &[u64], to: &[u64], order: &[usize]) -> Vec<AxisStep> {
     }
     let mut steps = align(from, &core(from));
     steps.push(reordered(order.to_vec()));
-    let wanted: Vec<u64> = core(to);
-    steps.extend(align(&wanted, to));
+    steps.extend(align(&core(to), to));
     steps
 }
 
@@ -102,7 +100,7 @@ fn reordered(order: Vec<usize>) -> AxisStep {
     if order == [1, 0] { AxisStep::Transpose } else { AxisStep::Permute(order) }
 }
 
-/// The order of all axes: those of length 1 take the places that are left, in their order.
+/// Returns the order of all axes: those of length 1 take the remaining places, in their order.
 fn full_order(from: &[u64], to: &[u64], order: &[usize]) -> Vec<usize> {
     let axes = |ones: bool| {
         (0..from.len()).filter(move |axis| from.get(*axis).is_some_and(|len| (*len == 1) == ones))
@@ -113,7 +111,7 @@ fn full_order(from: &[u64], to: &[u64], order: &[usize]) -> Vec<usize> {
     to.iter().filter_map(|len| if *len == 1 { short.next() } else { long.next() }).collect()
 }
 
-/// Takes away and puts in axes of length 1, where the others agree in order.
+/// Removes and inserts axes of length 1; the other axes are the same.
 fn align(from: &[u64], to: &[u64]) -> Vec<AxisStep> {
     let mut steps = Vec::new();
     let (mut from, mut to) = (from.iter().peekable(), to.iter().peekable());
@@ -135,7 +133,7 @@ fn align(from: &[u64], to: &[u64]) -> Vec<AxisStep> {
                 steps.push(AxisStep::Unsqueeze(at));
                 at += 1;
             }
-            // Shapes whose longer axes differ are not asked about.
+            // Unreachable: callers compare the axes longer than 1.
             _ => return steps,
         }
     }
@@ -146,8 +144,8 @@ mod tests {
     use super::*;
 
     fn shown(from: &[u64], to: &[u64]) -> Vec<String> {
-        let ways = ways(from, to).into_iter();
-        ways.map(|way| way.steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")).collect()
+        let found = reorderings(from, to).into_iter();
+        found.map(|one| one.steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")).collect()
     }
 
     #[test]
@@ -174,9 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn other_lengths_have_no_way() {
-        assert!(ways(&[2, 3], &[2, 4]).is_empty() && ways(&[2], &[2, 2]).is_empty());
-        assert_eq!(ways(&[2, 3, 4, 5, 6], &[6, 5, 4, 3, 2]), []);
-        assert_eq!(ways(&[2, 3, 4, 5, 6], &[2, 3, 4, 5, 6]).len(), 1);
+    fn other_lengths_have_no_reordering() {
+        assert!(reorderings(&[2, 3], &[2, 4]).is_empty() && reorderings(&[2], &[2, 2]).is_empty());
+        assert_eq!(reorderings(&[2, 3, 4, 5, 6], &[6, 5, 4, 3, 2]), []);
+        assert_eq!(reorderings(&[2, 3, 4, 5, 6], &[2, 3, 4, 5, 6]).len(), 1);
     }
 }

@@ -1,0 +1,116 @@
+//! How stored bytes are compressed.
+
+use crate::{Error, Limit, Limits, Result};
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
+
+/// How the bytes of an extent are compressed in their file.
+///
+/// ```
+/// use ckpt_api::{Compression, Method};
+/// // 1,000 bytes of a zip member, whose first 128 decompressed bytes are a header.
+/// let compression = Compression::new(Method::Deflate, 1000).skipping(128);
+/// assert_eq!((compression.stored, compression.skip), (1000, 128));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Compression {
+    /// How the file's bytes are decompressed.
+    pub method: Method,
+    /// Bytes in the file.
+    pub stored: u64,
+    /// Decompressed bytes before the extent's first: a header that is compressed together with the elements.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skip: u64,
+    /// Bytes of the elements whose bytes were shuffled before they were compressed: all first bytes, then all second
+    /// ones, as HDF5's and Blosc's shuffle filters do. Such an extent is decompressed as a whole; its size is bounded by
+    /// [`Limit::ChunkBytes`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffled: Option<NonZeroU32>,
+}
+
+/// How bytes are decompressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Method {
+    /// Not at all: bytes that are only shuffled.
+    Stored,
+    /// DEFLATE (RFC 1951) without a header, as zip archives store it.
+    Deflate,
+    /// zlib (RFC 1950), as HDF5's `gzip` filter stores it.
+    Zlib,
+    /// One frame of Zstandard (RFC 8878) with a window of at most 8 MiB.
+    Zstd,
+}
+
+impl Method {
+    /// The name shown to people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Stored => "stored",
+            Method::Deflate => "deflate",
+            Method::Zlib => "zlib",
+            Method::Zstd => "zstd",
+        }
+    }
+
+    /// The most bytes that one byte can decompress to.
+    fn largest_ratio(self) -> u64 {
+        match self {
+            Method::Stored => 1,
+            // 258 bytes for a length and a distance of one bit each.
+            Method::Deflate | Method::Zlib => 1032,
+            // A block of 128 KiB for four bytes.
+            Method::Zstd => 32 << 10,
+        }
+    }
+}
+
+impl Compression {
+    /// Bytes that lie in the file as `stored` bytes.
+    pub fn new(method: Method, stored: u64) -> Self {
+        Compression { method, stored, skip: 0, shuffled: None }
+    }
+
+    /// The same without its first decompressed bytes.
+    #[must_use]
+    pub fn skipping(mut self, bytes: u64) -> Self {
+        self.skip = bytes;
+        self
+    }
+
+    /// The same, of elements of so many bytes that were shuffled.
+    #[must_use]
+    pub fn shuffled(mut self, element: NonZeroU32) -> Self {
+        self.shuffled = Some(element);
+        self
+    }
+
+    /// Decompressed bytes of an extent of `len`, what is skipped included.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`] where so few stored bytes cannot hold them.
+    pub(crate) fn total(&self, len: u64) -> Result<u64> {
+        let most = self.stored.saturating_mul(self.method.largest_ratio());
+        self.skip.checked_add(len).filter(|total| *total <= most).ok_or_else(|| {
+            Error::corrupt("the compressed bytes cannot hold the tensor")
+                .found(format!("{} bytes of {}", self.stored, self.method.name()))
+                .expected(format!("what {len} bytes compress to"))
+        })
+    }
+
+    /// Checks what can be said without decompressing.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`], [`crate::Kind::Limit`].
+    pub(crate) fn check(&self, len: u64, limits: &Limits) -> Result<()> {
+        let total = self.total(len)?;
+        if self.shuffled.is_some() { limits.check(Limit::ChunkBytes, total) } else { Ok(()) }
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -1,0 +1,363 @@
+//! Compressed extents, read as if they lay decompressed in a file.
+
+use crate::{Compression, Error, Extent, File, Method, ReadAt, Result};
+use flate2::read::{DeflateDecoder, ZlibDecoder};
+use ruzstd::decoding::errors::FrameDecoderError;
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use std::fmt;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Extents that decompress to at most so many bytes are kept, so that they can be read in any order at no cost.
+const KEPT: u64 = 1 << 20;
+/// Tables, windows and buffers of a decoder; a window of Zstandard comes to that.
+const WORKING: u64 = 512 << 10;
+/// Bytes that are decompressed at once where nobody wants them.
+const SKIPPED: usize = 16 << 10;
+/// The largest window of a Zstandard frame: what RFC 8878 recommends that every decoder supports.
+const LARGEST_WINDOW: u64 = 8 << 20;
+
+impl Extent {
+    /// Bytes of memory that reading the extent takes at most, beside what it is read into: 0 where it is not compressed.
+    pub fn decompression_memory(&self) -> u64 {
+        let Some(compression) = &self.compression else { return 0 };
+        let total = compression.skip.saturating_add(self.len);
+        match compression.method {
+            _ if compression.shuffled.is_some() => total.saturating_mul(2).saturating_add(WORKING),
+            _ if total <= KEPT => total + WORKING,
+            Method::Stored | Method::Deflate | Method::Zlib => WORKING,
+            Method::Zstd => 2 * LARGEST_WINDOW + WORKING,
+        }
+    }
+
+    /// The extent's bytes as a file of their own, from byte 0 on, decompressed where they are compressed.
+    ///
+    /// A small extent (1 MiB) and a shuffled one is decompressed once and kept. A larger one is decompressed while it is
+    /// read from its beginning to its end, in memory that does not depend on its size; whoever steps back begins again.
+    ///
+    /// ```
+    /// use ckpt_api::{Compression, Extent, FileId, Input, Method};
+    /// use std::collections::BTreeMap;
+    /// // "aaaaaaaa", deflated.
+    /// let stored = b"\x4b\x84\x03\x00".to_vec();
+    /// let file = Input::memory("f", BTreeMap::from([("f".to_owned(), stored)])).main()?;
+    /// let extent = Extent::new(FileId(0), 0, 8).with_compression(Compression::new(Method::Deflate, 4));
+    /// assert_eq!(extent.open(&file)?.bytes(2, 6)?, b"aaaaaa");
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`] where the file ends before or so few bytes cannot hold the extent's. Reading it fails with
+    /// [`crate::Kind::Corrupt`] where the compressed bytes are damaged, hold more or fewer bytes than the extent says, or
+    /// their own checksum differs.
+    pub fn open(&self, file: &File) -> Result<File> {
+        let inside = self.offset.checked_add(self.stored_len()).is_some_and(|end| end <= file.len());
+        if !inside {
+            return Err(Error::corrupt("the file ends before the tensor does")
+                .file(file.name())
+                .offset(self.offset)
+                .found(format!("a file of {} bytes", file.len()))
+                .expected(format!("{} bytes from offset {}", self.stored_len(), self.offset)));
+        }
+        let source = Section { file: file.clone(), offset: self.offset, len: self.stored_len() };
+        let handle: Arc<dyn ReadAt> = match &self.compression {
+            None => Arc::new(source),
+            Some(compression) => Arc::new(Decompressed {
+                total: compression.total(self.len).map_err(|error| error.file(file.name()))?,
+                len: self.len,
+                compression: Compression::clone(compression),
+                source,
+                state: Mutex::default(),
+            }),
+        };
+        File::new(handle, file.name())
+    }
+}
+
+/// A part of a file.
+#[derive(Clone, Debug)]
+struct Section {
+    file: File,
+    offset: u64,
+    len: u64,
+}
+
+impl Section {
+    fn fill(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
+        self.file.read_at(self.offset.saturating_add(at), buffer)
+    }
+}
+
+impl ReadAt for Section {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let wanted = within(buffer, self.len.saturating_sub(offset));
+        self.fill(offset, wanted).map_err(io::Error::other)?;
+        Ok(wanted.len())
+    }
+}
+
+/// The beginning of a buffer: at most as many bytes as there are.
+fn within(buffer: &mut [u8], bytes: u64) -> &mut [u8] {
+    let len = usize::try_from(bytes).unwrap_or(usize::MAX).min(buffer.len());
+    buffer.split_at_mut(len).0
+}
+
+/// A section, from its first byte to its last.
+struct Stored {
+    section: Section,
+    at: u64,
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+impl Read for Stored {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let wanted = within(buffer, self.section.len.saturating_sub(self.at));
+        match self.section.fill(self.at, wanted) {
+            Ok(()) => {
+                self.at = self.at.saturating_add(wanted.len() as u64);
+                Ok(wanted.len())
+            }
+            Err(error) => {
+                *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                Err(io::Error::other("the file cannot be read"))
+            }
+        }
+    }
+}
+
+/// What a compressed extent decompresses to.
+struct Decompressed {
+    source: Section,
+    compression: Compression,
+    /// Decompressed bytes: of the extent, and with those that are skipped.
+    len: u64,
+    total: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Unread,
+    /// All bytes.
+    Kept(Vec<u8>),
+    /// Decompressed up to this byte, what is skipped included.
+    Running { decoder: Decoder, at: u64 },
+}
+
+impl fmt::Debug for Decompressed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decompressed").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl ReadAt for Decompressed {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let wanted = within(buffer, self.len.saturating_sub(offset));
+        if !wanted.is_empty() {
+            let first = self.compression.skip.saturating_add(offset);
+            self.fill(first, wanted).map_err(|error| io::Error::other(self.place(error)))?;
+        }
+        Ok(wanted.len())
+    }
+}
+
+impl Decompressed {
+    /// Fills `out` with decompressed bytes from `first` on.
+    fn fill(&self, first: u64, out: &mut [u8]) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Unread = *state
+            && (self.total <= KEPT || self.compression.shuffled.is_some())
+        {
+            *state = State::Kept(self.whole()?);
+        }
+        if let State::Kept(bytes) = &*state {
+            let start = usize::try_from(first).unwrap_or(usize::MAX);
+            let bytes = bytes.get(start..).and_then(|rest| rest.get(..out.len()));
+            out.copy_from_slice(bytes.ok_or_else(|| Error::defect("more is read than was decompressed"))?);
+            return Ok(());
+        }
+        // What fails in between is not gone on with.
+        let (mut decoder, mut at) = match std::mem::take(&mut *state) {
+            State::Running { decoder, at } if at <= first => (decoder, at),
+            _ => (self.start()?, 0),
+        };
+        let mut skipped = [0; SKIPPED];
+        while at < first {
+            let part = within(&mut skipped, first - at);
+            self.next(&mut decoder, part)?;
+            at += part.len() as u64;
+        }
+        self.next(&mut decoder, out)?;
+        at += out.len() as u64;
+        if at == self.total {
+            self.end(&mut decoder)?;
+        }
+        *state = State::Running { decoder, at };
+        Ok(())
+    }
+
+    fn start(&self) -> Result<Decoder> {
+        Decoder::new(self.compression.method, &self.source)
+    }
+
+    /// All bytes, of an extent that is small, or bounded by a limit.
+    fn whole(&self) -> Result<Vec<u8>> {
+        let mut decoder = self.start()?;
+        let mut bytes = Vec::new();
+        let len = usize::try_from(self.total).map_err(|_| Error::limit("too large for this machine"))?;
+        // No more is allocated than the bytes in the file account for.
+        while bytes.len() < len {
+            let start = bytes.len();
+            bytes.resize(len.min(start + SKIPPED.max(start)), 0);
+            self.next(&mut decoder, bytes.get_mut(start..).unwrap_or_default())?;
+        }
+        self.end(&mut decoder)?;
+        Ok(match self.compression.shuffled {
+            Some(element) => unshuffled(&bytes, element.get() as usize),
+            None => bytes,
+        })
+    }
+
+    fn next(&self, decoder: &mut Decoder, out: &mut [u8]) -> Result<()> {
+        match decoder.fill(out)? {
+            true => Ok(()),
+            false => Err(Error::corrupt("the compressed bytes hold less than the tensor")
+                .expected(format!("{} bytes", self.total))),
+        }
+    }
+
+    /// Checks that nothing follows.
+    fn end(&self, decoder: &mut Decoder) -> Result<()> {
+        if decoder.fill(&mut [0])? {
+            return Err(Error::corrupt("the compressed bytes hold more than the tensor")
+                .expected(format!("{} bytes", self.total)));
+        }
+        let used = decoder.used()?;
+        if used == self.compression.stored {
+            return Ok(());
+        }
+        Err(Error::corrupt("the compressed bytes end before their place does")
+            .found(format!("{used} bytes"))
+            .expected(format!("{} bytes", self.compression.stored)))
+    }
+
+    fn place(&self, error: Error) -> Error {
+        error.file(self.source.file.name()).offset(self.source.offset)
+    }
+}
+
+fn damaged(method: Method, found: &dyn fmt::Display) -> Error {
+    Error::corrupt("the compressed bytes are damaged")
+        .found(found.to_string())
+        .expected(format!("bytes of {}", method.name()))
+        .help("copy the file again, or use another checkpoint")
+}
+
+/// The bytes of elements of `size` bytes, put together again. What is left at the end was not shuffled.
+fn unshuffled(bytes: &[u8], size: usize) -> Vec<u8> {
+    let count = bytes.len() / size.max(1);
+    let (shuffled, rest) = bytes.split_at_checked(count * size).unwrap_or_default();
+    let mut out = vec![0; shuffled.len()];
+    if count > 0 {
+        for (at, plane) in shuffled.chunks_exact(count).enumerate() {
+            for (to, byte) in out.iter_mut().skip(at).step_by(size).zip(plane) {
+                *to = *byte;
+            }
+        }
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+struct Decoder {
+    method: Method,
+    bytes: Bytes,
+    /// Why the file could not be read: decoders pass on no more than that it could not.
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+enum Bytes {
+    Stored(Stored),
+    Deflate(DeflateDecoder<Stored>),
+    Zlib(ZlibDecoder<Stored>),
+    Zstd(Box<StreamingDecoder<Stored, FrameDecoder>>),
+}
+
+impl Decoder {
+    fn new(method: Method, section: &Section) -> Result<Self> {
+        let failure = Arc::default();
+        let stored = Stored { section: section.clone(), at: 0, failure: Arc::clone(&failure) };
+        let bytes = match method {
+            Method::Stored => Bytes::Stored(stored),
+            Method::Deflate => Bytes::Deflate(DeflateDecoder::new(stored)),
+            Method::Zlib => Bytes::Zlib(ZlibDecoder::new(stored)),
+            Method::Zstd => match StreamingDecoder::new_with_max_window_size(stored, LARGEST_WINDOW) {
+                Ok(decoder) => Bytes::Zstd(Box::new(decoder)),
+                Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
+                    return Err(Error::unsupported("the window of the compressed bytes is too large")
+                        .found(format!("{requested} bytes"))
+                        .expected(format!("at most {LARGEST_WINDOW} bytes"))
+                        .help("compress them again without --ultra and --long"));
+                }
+                Err(error) => return Err(taken(&failure).unwrap_or_else(|| damaged(method, &error))),
+            },
+        };
+        Ok(Decoder { method, bytes, failure })
+    }
+
+    /// Fills `out`; says whether there were so many bytes.
+    fn fill(&mut self, mut out: &mut [u8]) -> Result<bool> {
+        while !out.is_empty() {
+            let read = match &mut self.bytes {
+                Bytes::Stored(stored) => stored.read(out),
+                Bytes::Deflate(decoder) => decoder.read(out),
+                Bytes::Zlib(decoder) => decoder.read(out),
+                Bytes::Zstd(decoder) => decoder.read(out),
+            };
+            match read {
+                Ok(0) => return Ok(false),
+                Ok(read) => out = out.get_mut(read..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    return Err(taken(&self.failure).unwrap_or_else(|| damaged(self.method, &error)));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// After the end: how many of the file's bytes were used.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`] for a checksum that differs.
+    fn used(&self) -> Result<u64> {
+        match &self.bytes {
+            Bytes::Stored(stored) => Ok(stored.at),
+            Bytes::Deflate(decoder) => Ok(decoder.total_in()),
+            Bytes::Zlib(decoder) => Ok(decoder.total_in()),
+            Bytes::Zstd(stream) => {
+                let stated = stream.decoder.get_checksum_from_data();
+                match (stated, stream.decoder.get_calculated_checksum()) {
+                    (Some(stated), Some(found)) if stated != found => {
+                        Err(damaged(self.method, &format!("{found:#010x} computed over them"))
+                            .expected(format!("{stated:#010x}, as stored")))
+                    }
+                    _ => Ok(stream.get_ref().at),
+                }
+            }
+        }
+    }
+}
+
+fn taken(failure: &Mutex<Option<Error>>) -> Option<Error> {
+    failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+}

@@ -1,0 +1,261 @@
+//! Compressed extents read as their bytes, in any order, and damage in them is found.
+
+use ckpt_api::{
+    Compression, DType, Encoding, Extent, File, FileId, Input, Kind, Limit, Limits, Method, Placement,
+    ReadAt, Shape, Tensor, TensorId,
+};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const METHODS: [Method; 4] = [Method::Stored, Method::Deflate, Method::Zlib, Method::Zstd];
+
+fn compressed(method: Method, bytes: &[u8]) -> Vec<u8> {
+    let level = flate2::Compression::default();
+    match method {
+        Method::Deflate => {
+            let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), level);
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+        Method::Zlib => {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+        Method::Zstd => ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest),
+        _ => bytes.to_vec(),
+    }
+}
+
+/// All first bytes of the elements, then all second ones; bytes that fill no element stay at the end.
+fn shuffled(bytes: &[u8], size: usize) -> Vec<u8> {
+    let whole = bytes.len() / size * size;
+    let planes = (0..size).flat_map(|at| bytes[..whole].iter().skip(at).step_by(size));
+    planes.chain(&bytes[whole..]).copied().collect()
+}
+
+fn file(bytes: Vec<u8>) -> File {
+    Input::memory("f", BTreeMap::from([("f".to_owned(), bytes)])).main().unwrap()
+}
+
+/// The extent between three bytes that are not its own, and the file.
+fn stored(method: Method, bytes: &[u8], skip: usize, shuffle: Option<u32>) -> (File, Extent) {
+    let plain = shuffle.map_or_else(|| bytes.to_vec(), |size| shuffled(bytes, size as usize));
+    let packed = compressed(method, &plain);
+    let mut compression = Compression::new(method, packed.len() as u64).skipping(skip as u64);
+    compression.shuffled = shuffle.and_then(NonZeroU32::new);
+    let extent = Extent::new(FileId(0), 3, (bytes.len() - skip) as u64).with_compression(compression);
+    (file([b"abc", &packed[..], b"abc"].concat()), extent)
+}
+
+/// Bytes that compress a little.
+fn some_bytes(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 27) as u8).collect()
+}
+
+proptest! {
+    #[test]
+    fn an_extent_reads_as_its_bytes_in_any_order(
+        method in prop::sample::select(&METHODS[..]),
+        bytes in prop::collection::vec(0u8..9, 0..300),
+        skip in 0usize..40,
+        shuffle in prop::option::of(1u32..9),
+        reads in prop::collection::vec((0usize..300, 0usize..300), 0..6),
+    ) {
+        let skip = skip.min(bytes.len());
+        let (file, extent) = stored(method, &bytes, skip, shuffle);
+        let opened = extent.open(&file).unwrap();
+        prop_assert_eq!(opened.len(), extent.len);
+        for (from, len) in reads {
+            let plain = &bytes[skip..];
+            let inside = plain.get(from..from + len);
+            let found = opened.bytes(from as u64, len as u64);
+            prop_assert_eq!(inside.is_some(), found.is_ok());
+            prop_assert_eq!(inside.map(<[u8]>::to_vec), found.ok());
+        }
+    }
+
+    #[test]
+    fn no_damage_makes_reading_panic(
+        method in prop::sample::select(&METHODS[..]),
+        at in 0usize..400,
+        value in any::<u8>(),
+    ) {
+        let bytes = some_bytes(400);
+        let mut packed = compressed(method, &bytes);
+        let at = at % packed.len();
+        packed[at] = value;
+        let compression = Compression::new(method, packed.len() as u64);
+        let extent = Extent::new(FileId(0), 0, 400).with_compression(compression);
+        if let Err(error) = extent.open(&file(packed)).and_then(|file| file.bytes(0, 400)) {
+            prop_assert!(matches!(error.kind(), Kind::Corrupt | Kind::Unsupported), "{error}");
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "decompresses megabytes")]
+fn a_large_extent_reads_as_its_bytes_forwards_and_after_a_step_back() {
+    let bytes = some_bytes(3 << 20);
+    for method in METHODS {
+        let (file, extent) = stored(method, &bytes, 5, None);
+        let opened = extent.open(&file).unwrap();
+        let plain = &bytes[5..];
+        for (from, len) in
+            [(0, 10), (10, 1 << 20), (2 << 20, 77), (5, 9), (plain.len() - 3, 3), (0, plain.len())]
+        {
+            let found = opened.bytes(from as u64, len as u64).unwrap();
+            assert!(found == plain[from..from + len], "{method:?} {from} {len}");
+        }
+    }
+}
+
+/// Bytes, and how many of them were read.
+#[derive(Debug)]
+struct Counting(Vec<u8>, AtomicU64);
+
+impl ReadAt for Counting {
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read_at(offset, buffer)?;
+        self.1.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "decompresses megabytes")]
+fn a_large_extent_that_is_read_forwards_is_decompressed_once() {
+    let bytes = some_bytes(3 << 20);
+    let packed = compressed(Method::Deflate, &bytes);
+    let len = packed.len() as u64;
+    let counting = Arc::new(Counting(packed, AtomicU64::new(0)));
+    let file = File::new(counting.clone(), "f").unwrap();
+    let extent = Extent::new(FileId(0), 0, 3 << 20).with_compression(Compression::new(Method::Deflate, len));
+    let opened = extent.open(&file).unwrap();
+    for at in (0..3 << 20).step_by(1 << 16) {
+        opened.bytes(at, 1 << 16).unwrap();
+    }
+    assert_eq!(counting.1.load(Ordering::Relaxed), len);
+}
+
+#[test]
+fn an_extent_that_decompresses_to_more_or_fewer_bytes_is_corrupt() {
+    for method in [Method::Deflate, Method::Zlib, Method::Zstd] {
+        let bytes = some_bytes(400);
+        for (len, said) in [(399, "hold more"), (401, "hold less")] {
+            let (file, mut extent) = stored(method, &bytes, 0, None);
+            extent.len = len;
+            let error = extent.open(&file).unwrap().bytes(0, len).unwrap_err();
+            assert!(error.kind() == Kind::Corrupt && error.to_string().contains(said), "{method:?} {error}");
+            assert!(error.to_string().contains("offset 3"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn bytes_that_follow_within_the_extents_place_are_corrupt() {
+    for method in METHODS {
+        let (file, mut extent) = stored(method, &some_bytes(400), 0, None);
+        extent.compression.as_mut().unwrap().stored += 1;
+        let error = extent.open(&file).unwrap().bytes(0, 400).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{method:?} {error}");
+    }
+}
+
+#[test]
+fn the_checksums_of_zlib_and_zstandard_are_verified() {
+    let bytes = some_bytes(400);
+    let mut seen = 0;
+    for method in [Method::Zlib, Method::Zstd] {
+        let mut packed = compressed(method, &bytes);
+        *packed.last_mut().unwrap() ^= 1;
+        let extent =
+            Extent::new(FileId(0), 0, 400).with_compression(Compression::new(method, packed.len() as u64));
+        let error = extent.open(&file(packed)).unwrap().bytes(0, 400).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{method:?} {error}");
+        seen += 1;
+    }
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn a_frame_with_a_window_above_8_mib_is_unsupported() {
+    // Magic number; a descriptor without content size; the window descriptor; one empty last block.
+    let frame = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 1, 0, 0];
+    let read = |exponent: u8| {
+        let extent = Extent::new(FileId(0), 0, 1).with_compression(Compression::new(Method::Zstd, 9));
+        extent.open(&file(frame(exponent).to_vec())).unwrap().bytes(0, 1).unwrap_err()
+    };
+    assert_eq!(read(13).kind(), Kind::Corrupt, "{}", read(13));
+    assert_eq!(read(14).kind(), Kind::Unsupported, "{}", read(14));
+}
+
+#[test]
+fn a_place_outside_the_file_is_corrupt() {
+    let (file, extent) = stored(Method::Deflate, &some_bytes(400), 0, None);
+    for change in [
+        |extent: &mut Extent| extent.offset = 4 + 3,
+        |extent: &mut Extent| extent.offset = u64::MAX,
+        |extent: &mut Extent| extent.compression.as_mut().unwrap().stored = u64::MAX,
+    ] {
+        let mut outside = extent.clone();
+        change(&mut outside);
+        assert_eq!(outside.open(&file).unwrap_err().kind(), Kind::Corrupt);
+    }
+}
+
+#[test]
+fn a_length_that_so_few_bytes_cannot_hold_is_corrupt_before_anything_is_read() {
+    let (file, mut extent) = stored(Method::Deflate, &some_bytes(400), 0, None);
+    extent.len = 1 << 40;
+    let error = extent.open(&file).unwrap_err();
+    assert!(error.kind() == Kind::Corrupt && error.to_string().contains("cannot hold"), "{error}");
+}
+
+/// A file that has a size and cannot be read.
+#[derive(Debug)]
+struct Failing(u64);
+
+impl ReadAt for Failing {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0)
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::other("the disk is gone"))
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_no_damage() {
+    for method in METHODS {
+        let packed = compressed(method, &some_bytes(400));
+        let extent =
+            Extent::new(FileId(0), 0, 400).with_compression(Compression::new(method, packed.len() as u64));
+        let file = File::new(Arc::new(Failing(packed.len() as u64)), "f").unwrap();
+        let error = extent.open(&file).unwrap().bytes(0, 400).unwrap_err();
+        assert!(error.kind() == Kind::Io && error.to_string().contains("the disk is gone"), "{error}");
+    }
+}
+
+#[test]
+fn a_shuffled_chunk_above_the_limit_is_refused() {
+    let (_, extent) = stored(Method::Zlib, &some_bytes(400), 0, Some(4));
+    let tensor = Tensor::new("w", DType::F32, Shape::new([100]).unwrap());
+    let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
+    let mut contents = ckpt_api::Contents::default();
+    contents.checkpoint.tensors.push(tensor);
+    contents.placements.push(placement);
+    contents.files.push("f".to_owned());
+    contents.check(&Limits::default().with(Limit::ChunkBytes, 400)).unwrap();
+    let error = contents.check(&Limits::default().with(Limit::ChunkBytes, 399)).unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.to_string().contains("chunk_bytes"), "{error}");
+}

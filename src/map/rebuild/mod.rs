@@ -1,0 +1,106 @@
+//! Carries out recipes on the contents of a checkpoint: rewrites placements, and reads no byte.
+
+mod placed;
+mod references;
+#[cfg(test)]
+mod tests;
+
+use crate::recipe::{Join, Recipe, Target};
+use ckpt_api::{Contents, Error, Loss, Result, Role, TensorId};
+use placed::{PlacedTensor, merge, reorder, split};
+use references::{reassign_slots, rename_in_graph};
+use std::collections::HashMap;
+
+/// Replaces the tensors by the targets and returns the losses. Every tensor must be a source of a target. Targets take the
+/// places of their first sources.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] for a recipe that does not fit its tensors, naming both.
+pub(super) fn rebuild(contents: &mut Contents, targets: &[Target]) -> Result<Vec<Loss>> {
+    let tensors = take_tensors(contents);
+    let ids: HashMap<&str, usize> =
+        tensors.iter().enumerate().map(|(id, placed)| (placed.tensor.name.as_str(), id)).collect();
+    let mut made = Vec::with_capacity(targets.len());
+    for target in targets {
+        let sources = target.sources.iter().map(|name| {
+            ids.get(name.as_str())
+                .copied()
+                .ok_or_else(|| Error::mapping("a recipe needs a tensor that does not exist").tensor(name))
+        });
+        let sources = sources.collect::<Result<Vec<usize>>>()?;
+        let placed = make(target, &sources, &tensors).map_err(|error| located(error, target))?;
+        let part = if let Join::Part { part, .. } = target.recipe.join { part } else { 0 };
+        made.push((sources.first().copied(), part, placed));
+    }
+    reassign_slots(made.iter_mut().map(|(_, _, placed)| &mut placed.tensor), targets, &tensors, &ids);
+    made.sort_by(|a, b| (a.0, a.1, &a.2.tensor.name).cmp(&(b.0, b.1, &b.2.tensor.name)));
+    for (id, (_, _, mut placed)) in made.into_iter().enumerate() {
+        placed.placement.tensor = TensorId(id);
+        contents.checkpoint.tensors.push(placed.tensor);
+        contents.placements.push(placed.placement);
+    }
+    Ok(rename_in_graph(contents, targets))
+}
+
+fn take_tensors(contents: &mut Contents) -> Vec<PlacedTensor> {
+    let tensors = std::mem::take(&mut contents.checkpoint.tensors);
+    let placements = std::mem::take(&mut contents.placements);
+    let placed = tensors.into_iter().zip(placements);
+    placed.map(|(tensor, placement)| PlacedTensor { tensor, placement }).collect()
+}
+
+/// Adds the target and its source to an error.
+fn located(error: Error, target: &Target) -> Error {
+    let error = match target.recipe.describe() {
+        words if words.is_empty() => error,
+        words => error.field(format!("the recipe of '{}': {words}", target.name)),
+    };
+    match target.sources.first() {
+        Some(source) if error.context().tensor.is_none() => error.tensor(source),
+        _ => error,
+    }
+}
+
+/// Makes a target of the tensors with these numbers.
+fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<PlacedTensor> {
+    let Recipe { join, steps } = &target.recipe;
+    let source = |id: &usize| tensors.get(*id).cloned();
+    let first = || sources.first().and_then(source).ok_or_else(|| Error::mapping("a recipe has no source"));
+    let mut made = match join {
+        Join::One | Join::Tied => reorder(first()?, steps)?,
+        Join::Part { axis, part, parts, sizes } => {
+            let first = first()?;
+            let sizes = match sizes {
+                Some(sizes) => sizes.clone(),
+                None => equal_parts(&first, *axis, *parts)?,
+            };
+            reorder(split(first, *axis, *part, &sizes)?, steps)?
+        }
+        Join::Merged { axis, sizes } => {
+            let each = sources.iter().filter_map(source).map(|placed| reorder(placed, steps));
+            merge(each.collect::<Result<Vec<_>>>()?, *axis, sizes.as_deref())?
+        }
+    };
+    if !target.recipe.is_plain() {
+        // A format's metadata describes the tensor as it was stored.
+        made.tensor.metadata = Default::default();
+    }
+    if sources.iter().filter_map(|id| tensors.get(*id)).any(|source| source.tensor.role == Role::Weight) {
+        // A weight stays a weight when it is tied to its duplicate, or merged with another role.
+        made.tensor.role = Role::Weight;
+    }
+    made.tensor.name.clone_from(&target.name);
+    Ok(made)
+}
+
+fn equal_parts(placed: &PlacedTensor, axis: usize, parts: usize) -> Result<Vec<u64>> {
+    let len = placed.axis_len(axis)?;
+    let count = parts as u64;
+    if count == 0 || !len.is_multiple_of(count) {
+        return Err(Error::mapping("the axis cannot be split into equal parts")
+            .found(format!("axis {axis} of {}", placed.tensor.shape))
+            .expected(format!("a multiple of {parts}"))
+            .help("set the length of each part with 'sizes'"));
+    }
+    Ok(vec![len / count; parts])
+}

@@ -1,0 +1,182 @@
+//! The type [`Mapping`]: what a mapping consists of, and how errors describe its entries.
+
+use super::lookup::{Entry, Lookup, check_lookup};
+use super::rule::{Rule, Separators};
+use crate::pattern::Pattern;
+use crate::recipe::AxisStep;
+use crate::words::quote;
+use ckpt_api::{Error, Limits, Result, Role};
+use std::collections::BTreeMap;
+
+/// Decides for every source name which target names it gets, and by which steps.
+///
+/// ```
+/// use ckpt::mapping::Mapping;
+/// let mapping = Mapping::from_toml(
+///     r#"
+///     ignore = ["save_counter/**"]
+///     [lookup]
+///     "model/wte" = "wte.weight"
+///     [[rule]]
+///     from = "model/h{layer:int}/attn/{part}"
+///     to = "h.{layer}.attn.{part}"
+///     "#,
+///     "names.toml",
+/// )?;
+/// let names = ["model/wte", "model/h0/attn/bias", "model/h11/attn/bias", "save_counter/value"];
+/// let applied = mapping.apply(&names, &ckpt_api::Limits::default())?;
+/// assert_eq!(applied.targets[1].name, "h.11.attn.bias");
+/// assert_eq!(applied.targets[1].sources, ["model/h11/attn/bias"]);
+/// assert_eq!(applied.dropped, ["save_counter/value"]);
+///
+/// let back = applied.inverse?.apply(&["h.11.attn.bias", "wte.weight"], &ckpt_api::Limits::default())?;
+/// assert_eq!(back.targets[0].name, "model/h11/attn/bias");
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    /// The file, or the name of the built-in mapping.
+    pub(super) origin: Option<String>,
+    pub(super) title: Option<String>,
+    pub(super) separators: Separators,
+    pub(super) identity: bool,
+    pub(super) ordered: bool,
+    pub(super) ignore: Vec<Ignore>,
+    pub(super) ignore_roles: Vec<Role>,
+    pub(super) is_builtin: bool,
+    pub(super) roles: Roles,
+    pub(super) lookup: Lookup,
+    pub(super) rules: Vec<Rule>,
+}
+
+/// A pattern of names that are dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Ignore {
+    pub(super) pattern: Pattern,
+    /// The line of the file; `None` if the mapping was made in code.
+    pub(super) line: Option<usize>,
+}
+
+/// The steps of every role.
+pub(super) type Roles = BTreeMap<String, Vec<AxisStep>>;
+
+/// The entry of a mapping that gives a name its target.
+#[derive(Clone, Copy)]
+pub(super) enum Origin {
+    Lookup,
+    /// The index of a rule.
+    Rule(usize),
+    Identity,
+}
+
+impl Mapping {
+    /// Returns the mapping that keeps every name.
+    ///
+    /// ```
+    /// let same = ckpt::mapping::Mapping::identity().apply(&["a/b"], &ckpt_api::Limits::default())?;
+    /// assert_eq!(same.targets[0].name, "a/b");
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    pub fn identity() -> Self {
+        Mapping { identity: true, ..Self::empty() }
+    }
+
+    /// Returns the mapping that renames the given (source, target) pairs and keeps every other name.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`] for an empty name, and for a source or a target that occurs twice.
+    pub fn lookup<S: Into<String>, T: Into<String>>(pairs: impl IntoIterator<Item = (S, T)>) -> Result<Self> {
+        let mut lookup = Lookup::new();
+        for (source, target) in pairs {
+            let source = source.into();
+            let entry = Entry { target: target.into(), line: None };
+            if lookup.insert(source.clone(), entry).is_some() {
+                return Err(Error::mapping("the lookup has a source name twice").field(quote(&source)));
+            }
+        }
+        check_lookup(&lookup, &Limits::default())?;
+        Ok(Mapping { lookup, ..Self::identity() })
+    }
+
+    /// Returns the mapping under which every name is an error.
+    pub(super) fn empty() -> Self {
+        Mapping {
+            origin: None,
+            title: None,
+            separators: Separators::default(),
+            identity: false,
+            ordered: false,
+            ignore: Vec::new(),
+            ignore_roles: Vec::new(),
+            is_builtin: false,
+            roles: Roles::new(),
+            lookup: Lookup::new(),
+            rules: Vec::new(),
+        }
+    }
+
+    /// Returns the file that the mapping was read from, or the name of the built-in mapping.
+    pub fn origin(&self) -> Option<&str> {
+        self.origin.as_deref()
+    }
+
+    /// Returns whether the mapping comes with the program. Such a mapping serves many checkpoints: that one of them leaves
+    /// rules unused is no sign of a mistake.
+    pub fn is_builtin(&self) -> bool {
+        self.is_builtin
+    }
+
+    /// Returns the roles whose tensors [`Mapping::apply_to`] drops.
+    pub fn ignored_roles(&self) -> &[Role] {
+        &self.ignore_roles
+    }
+
+    /// Returns one line that says which names are mapped to which.
+    pub fn title(&self) -> Option<&str> {
+        self.title.as_deref()
+    }
+
+    /// Describes the entry that gives `source` its target.
+    pub(super) fn describe(&self, origin: Origin, source: &str) -> String {
+        match origin {
+            Origin::Lookup => self.describe_lookup(source),
+            Origin::Rule(index) => self.describe_rule(index),
+            Origin::Identity => "identity".to_owned(),
+        }
+    }
+
+    /// Describes an entry of the lookup: `lookup at line 3`.
+    pub(super) fn describe_lookup(&self, source: &str) -> String {
+        "lookup".to_owned() + &at_line(self.lookup.get(source).and_then(|entry| entry.line))
+    }
+
+    /// Describes an ignore pattern: `ignore 'a/**' at line 3`.
+    pub(super) fn describe_ignore(&self, index: usize) -> String {
+        let Some(Ignore { pattern, line }) = self.ignore.get(index) else { return String::new() };
+        format!("ignore {}{}", quote(&pattern.as_source()), at_line(*line))
+    }
+
+    /// Describes a rule: `rule 2 at line 7 ('from' -> 'to')`.
+    pub(super) fn describe_rule(&self, index: usize) -> String {
+        let words = self.rules.get(index).map(|rule| format!(" ({})", rule.describe()));
+        self.number_rule(index) + &words.unwrap_or_default()
+    }
+
+    /// Describes a rule by its place alone: `rule 2 at line 7`.
+    pub(super) fn number_rule(&self, index: usize) -> String {
+        let line = self.rules.get(index).and_then(|rule| rule.line);
+        format!("rule {}{}", index.saturating_add(1), at_line(line))
+    }
+
+    /// Adds the mapping's file to an error.
+    pub(super) fn located(&self, error: Error) -> Error {
+        match &self.origin {
+            Some(file) => error.file(file.as_str()),
+            None => error,
+        }
+    }
+}
+
+fn at_line(line: Option<usize>) -> String {
+    line.map(|line| format!(" at line {line}")).unwrap_or_default()
+}

@@ -1,0 +1,163 @@
+//! The type [`Suggestion`], and the file that it writes.
+
+use crate::mapping::definition::Mapping;
+use crate::mapping::relation::Relation;
+use crate::mapping::rule::Rule;
+use crate::pattern::Pattern;
+use crate::recipe::AxisStep;
+use crate::words::{count, first_few, quote};
+use ckpt_api::Limit;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How many candidates the file lists for an ambiguous tensor.
+const CANDIDATES: usize = 8;
+
+/// A mapping proposed from two checkpoints.
+#[derive(Clone, Debug, Serialize)]
+pub struct Suggestion {
+    /// The mapping. It covers every tensor of the first checkpoint; tensors without a partner are in its `ignore`.
+    #[serde(skip)]
+    pub mapping: Mapping,
+    /// The pairs of tensors, sorted by source.
+    pub pairs: Vec<Pair>,
+    /// Tensors of the first checkpoint that could be several of the second.
+    pub ambiguous: Vec<Ambiguous>,
+    /// Tensors of the first checkpoint without a partner.
+    pub only_in_a: Vec<String>,
+    /// Tensors of the second checkpoint without a partner.
+    pub only_in_b: Vec<String>,
+}
+
+/// Tensors that are the same in both checkpoints: one and one, or one and several equal ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// Names in the first checkpoint.
+    pub sources: Vec<String>,
+    /// Names in the second.
+    pub targets: Vec<String>,
+    /// The steps from the source to the target.
+    pub steps: Vec<AxisStep>,
+    /// The reason for the pair.
+    pub basis: Basis,
+    /// Whether other steps give the same shape, or the same value, too.
+    pub unsure_steps: bool,
+}
+
+/// The reason for a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// No other tensors have this value.
+    Value,
+    /// Several tensors have this value; of these, the two names are the most similar.
+    ValueAndName,
+    /// The values differ; of the remaining tensors with this shape, the two names are the most similar.
+    Name,
+    /// The values differ; no other tensors remain with this shape.
+    Shape,
+}
+
+/// A tensor of the first checkpoint that could be several of the second.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ambiguous {
+    /// The name of the tensor.
+    pub name: String,
+    /// The tensors of the second checkpoint that it could be.
+    pub candidates: Vec<String>,
+}
+
+impl Pair {
+    /// Returns the rule for this pair alone.
+    pub(super) fn rule(&self) -> Rule {
+        let forms = |names: &[String]| names.iter().map(|name| Pattern::literal(name)).collect();
+        let tied = self.sources.len() > 1 || self.targets.len() > 1;
+        Rule {
+            line: None,
+            from: forms(&self.sources),
+            to: forms(&self.targets),
+            relation: if tied { Relation::Tie } else { Relation::One },
+            role: None,
+            steps: self.steps.clone(),
+            invertible: true,
+        }
+    }
+}
+
+impl Suggestion {
+    /// Writes the mapping as a TOML file, with comments on everything uncertain.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::from("# Proposed from the names, shapes and values of two checkpoints.\n");
+        let mut bases: BTreeMap<Basis, usize> = BTreeMap::new();
+        for pair in &self.pairs {
+            *bases.entry(pair.basis).or_default() += 1;
+        }
+        for (basis, number) in bases {
+            text += &format!("# {}: {}\n", count(number, "pair"), basis.words());
+        }
+        if !self.mapping.ignore.is_empty() {
+            text += "# ignore: tensors without a certain partner in the second checkpoint\n";
+        }
+        text += "\n";
+        text += &self.mapping.to_toml();
+        for basis in [Basis::ValueAndName, Basis::Name, Basis::Shape] {
+            let pairs = self.pairs.iter().filter(|pair| pair.basis == basis);
+            let pairs = pairs.map(|pair| format!("{} -> {}", list(&pair.sources), list(&pair.targets)));
+            comment(&mut text, &format!("Check these pairs: {}", basis.words()), pairs);
+        }
+        let steps = self.pairs.iter().filter(|pair| pair.unsure_steps);
+        let steps = steps.map(|pair| {
+            let steps: Vec<String> = pair.steps.iter().map(ToString::to_string).collect();
+            let steps = if steps.is_empty() { "none".to_owned() } else { steps.join(", ") };
+            format!("{}: {steps}", list(&pair.sources))
+        });
+        comment(&mut text, "Other steps give the same shape or value; check these", steps);
+        let ambiguous = self.ambiguous.iter().map(|one| {
+            let candidates = first_few(one.candidates.iter().map(|name| quote(name)), CANDIDATES);
+            format!("{}: {candidates}", quote(&one.name))
+        });
+        comment(&mut text, "Ambiguous, so ignored; each could be any of", ambiguous);
+        comment(
+            &mut text,
+            "Only in the first checkpoint, so ignored",
+            self.only_in_a.iter().map(|name| quote(name)),
+        );
+        comment(
+            &mut text,
+            "Only in the second checkpoint, so without a source",
+            self.only_in_b.iter().map(|name| quote(name)),
+        );
+        text
+    }
+}
+
+impl Basis {
+    fn words(self) -> &'static str {
+        match self {
+            Basis::Value => "no other tensors have the same value",
+            Basis::ValueAndName => "several tensors have the same value; these names are the most similar",
+            Basis::Name => {
+                "the values differ; of the tensors with the same shape, these names are the most similar"
+            }
+            Basis::Shape => "the values differ; no other tensors remain with the same shape",
+        }
+    }
+}
+
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Adds lines of comment under a heading, if there are any.
+fn comment(text: &mut String, heading: &str, lines: impl Iterator<Item = String>) {
+    let mut lines = lines.peekable();
+    if lines.peek().is_some() {
+        *text += &format!("\n# {heading}:\n");
+    }
+    lines.for_each(|line| *text += &format!("#   {line}\n"));
+}
+
+/// Returns a default limit, for what the program writes itself.
+pub(in crate::mapping) fn default_limit(limit: Limit) -> usize {
+    usize::try_from(limit.default_value()).unwrap_or(usize::MAX)
+}
