@@ -25,6 +25,7 @@ mod compression;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contents;
+mod cursor;
 mod decompress;
 mod dtype;
 mod error;
@@ -44,6 +45,7 @@ mod scattered;
 mod store;
 mod tensor;
 mod tiles;
+mod writer;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
 pub use checkpoint::Checkpoint;
@@ -51,6 +53,7 @@ pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
 pub use compression::{Compression, Method};
 pub use contents::{Contents, Repair, Rules};
+pub use cursor::Cursor;
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};
 pub use finish::FinishState;
@@ -70,3 +73,4 @@ pub use scattered::ScatteredChecksum;
 pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use tiles::{AxisPart, Tile};
+pub use writer::{Number, Writer};

@@ -16,7 +16,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod cursor;
 mod describe;
 mod errors;
 mod format;
