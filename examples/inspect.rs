@@ -1,11 +1,8 @@
 //! Looks into a checkpoint: `cargo run --example inspect [PATH]`.
 
-use ckpt::{OpenOptions, Registry, Source};
-
 fn main() -> ckpt::Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "examples/data/digits".to_owned());
-    let source = Source::open(&Registry::builtin(), path, &OpenOptions::default())?;
-    let inspection = ckpt::inspect::inspect(&source, true)?;
+    let inspection = ckpt::inspect::inspect(&ckpt::open(path)?, true)?;
     println!("{} ({})", inspection.title, inspection.reason);
     for tensor in &inspection.tensors {
         let mean = tensor.stats.as_ref().and_then(|stats| stats.mean);

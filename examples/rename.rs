@@ -1,21 +1,23 @@
-//! Renames tensors by rules, and derives the way back: `cargo run --example rename`.
+//! Converts with new names, and derives the way back: `cargo run --example rename`.
 
 use ckpt::mapping::Mapping;
-use ckpt_api::Limits;
+use ckpt::{Conversion, store::MemoryStore};
 
 fn main() -> ckpt::Result<()> {
     let rules = r#"
-        ignore = ["save_counter"]
+        identity = true # other names stay
         [[rule]]
         from = "digits/{layer}/{part}"
         to = "{layer}.{part}"
     "#;
     let mapping = Mapping::from_toml(rules, "inline")?;
-    let applied =
-        mapping.apply(&["digits/hidden/kernel", "digits/hidden/bias", "save_counter"], &Limits::default())?;
-    for (from, to) in applied.plain() {
-        println!("{from} becomes {to}");
+    println!("the way back:\n{}", mapping.inverse()?.to_toml());
+
+    let memory = MemoryStore::new();
+    let conversion = Conversion::new().mapping(mapping);
+    conversion.run("examples/data/digits", memory.at("digits.safetensors"))?;
+    for tensor in ckpt::open(memory.at("digits.safetensors"))?.tensors() {
+        println!("{}", tensor.name());
     }
-    println!("the way back:\n{}", applied.inverse?.to_toml());
     Ok(())
 }

@@ -159,7 +159,8 @@ impl<'a> Side<'a> {
 
 fn compare(a: &Side, b: &Side, tolerance: Tolerance) -> Result<TensorDifference> {
     let order = axis_order(a.tensor, b.tensor)
-        .filter(|_| a.tensor.lengths == b.tensor.lengths && a.encoding.dtype == b.encoding.dtype);
+        .filter(|_| a.tensor.lengths == b.tensor.lengths && a.encoding.dtype == b.encoding.dtype)
+        .filter(|order| a.encoding.blocks == b.encoding.blocks && comparable_blocks(a, b, order));
     let outcome = match order {
         None => Outcome::Incomparable,
         Some(order) => match distance(a, b, order, tolerance)? {
@@ -171,41 +172,88 @@ fn compare(a: &Side, b: &Side, tolerance: Tolerance) -> Result<TensorDifference>
     Ok(TensorDifference { name: a.tensor.name.clone(), a: a.described(), b: b.described(), outcome })
 }
 
+/// Opaque blocks are compared as they are stored, in the same order of the same axes.
+fn comparable_blocks(a: &Side, b: &Side, order: &[usize]) -> bool {
+    a.encoding.blocks.is_none()
+        || (a.encoding.order == b.encoding.order && order.iter().copied().eq(0..order.len()))
+}
+
 /// Streams both tensors, `b` with its axes in this order.
 fn distance(a: &Side, b: &Side, order: Vec<usize>, tolerance: Tolerance) -> Result<Distance> {
-    let dtype = a.encoding.dtype;
-    let reordered = Encoding { order, ..b.encoding.clone() };
+    let unit = Unit::new(&a.encoding);
+    let reordered = match &b.encoding.blocks {
+        Some(_) => b.encoding.clone(),
+        None => Encoding { order, ..b.encoding.clone() },
+    };
     let mut streams = (
         a.source.stream(a.id, &a.encoding, Budget::default())?,
         b.source.stream(b.id, &reordered, Budget::default())?,
     );
     let mut distance = Distance::default();
-    in_lockstep(&mut streams.0, &mut streams.1, (dtype, dtype), |position, a, b| {
+    in_lockstep(&mut streams.0, &mut streams.1, (unit.streamed, unit.streamed), |position, a, b| {
         if a != b {
-            distance.add(dtype, a, b, tolerance, position);
+            distance.add(unit, a, b, tolerance, position);
         }
         Ok(())
     })?;
     Ok(distance)
 }
 
+/// What is compared at once: an element, or an opaque block.
+#[derive(Clone, Copy)]
+struct Unit {
+    /// What streams hand out.
+    streamed: DType,
+    /// Bytes compared at once, and elements that they hold.
+    bytes: usize,
+    elements: u64,
+    /// What the bytes are, where they are numbers.
+    number: Option<DType>,
+}
+
+impl Unit {
+    fn new(encoding: &Encoding) -> Self {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(1);
+        match &encoding.blocks {
+            Some(blocks) => Unit {
+                streamed: DType::U8,
+                bytes: size(blocks.bytes()),
+                elements: blocks.elements(),
+                number: None,
+            },
+            None => Unit {
+                streamed: encoding.dtype,
+                bytes: size(encoding.dtype.bytes().unwrap_or(1)),
+                elements: 1,
+                number: Some(encoding.dtype),
+            },
+        }
+    }
+
+    /// The position of the first element of what was streamed, where `position` counts what streams hand out.
+    fn first(self, position: u64) -> u64 {
+        if self.number.is_some() { position } else { position / self.bytes as u64 * self.elements }
+    }
+}
+
 impl Distance {
     /// Compares the same elements of both tensors, of which the first is at `position`.
-    fn add(&mut self, dtype: DType, a: &[u8], b: &[u8], tolerance: Tolerance, position: u64) {
-        let size = usize::try_from(dtype.bytes().unwrap_or(1)).unwrap_or(1);
-        let elements = (position..).zip(a.chunks_exact(size).zip(b.chunks_exact(size)));
-        for (position, (a, b)) in elements.filter(|(_, (a, b))| a != b) {
+    fn add(&mut self, unit: Unit, a: &[u8], b: &[u8], tolerance: Tolerance, position: u64) {
+        let Unit { bytes, elements, .. } = unit;
+        let pairs = a.chunks_exact(bytes).zip(b.chunks_exact(bytes));
+        for (number, (a, b)) in (0..).zip(pairs).filter(|(_, (a, b))| a != b) {
             if self.differing == 0 {
-                self.first = position;
+                self.first = unit.first(position) + number * elements;
             }
-            self.differing += 1;
+            self.differing += elements;
             let (mut x, mut y) = (f64::NAN, f64::NAN);
-            let are_numbers =
-                for_each_number(dtype, a, |value| x = value) && for_each_number(dtype, b, |value| y = value);
+            let are_numbers = unit.number.is_some_and(|dtype| {
+                for_each_number(dtype, a, |value| x = value) && for_each_number(dtype, b, |value| y = value)
+            });
             self.max_absolute = self.max_absolute.max(if are_numbers { apart(x, y) } else { f64::INFINITY });
             // The bits differ, also where both are NaN.
             if tolerance.is_exact() || !are_numbers || !tolerance.allows(x, y) {
-                self.outside += 1;
+                self.outside += elements;
             }
         }
     }
@@ -273,7 +321,8 @@ mod tests {
     fn elements(a: &[f32], b: &[f32], tolerance: Tolerance) -> Distance {
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let mut distance = Distance::default();
-        distance.add(DType::F32, &bytes(a), &bytes(b), tolerance, 0);
+        let unit = Unit { streamed: DType::F32, bytes: 4, elements: 1, number: Some(DType::F32) };
+        distance.add(unit, &bytes(a), &bytes(b), tolerance, 0);
         distance
     }
 

@@ -1,25 +1,23 @@
 //! Files that no codec reads, recognized by their first bytes, so that the error can say what to do with them.
 
-use ckpt_api::{Input, Result};
+use ckpt_api::{Input, Result, Setting};
 
 /// What to do with an input that is not recognized.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Io`] where it cannot be read.
-pub(crate) fn advice(input: &Input) -> Result<&'static str> {
+pub(crate) fn advice(input: &Input) -> Result<String> {
+    let name_it = format!("say its format with {}: the error will tell what is wrong", Setting::SourceFormat);
     if input.is_directory() {
-        return Ok(
-            "name the checkpoint that is in the directory; if this is one, say its format with --from: the error will tell \
-                what is wrong",
-        );
+        return Ok(format!("name the checkpoint that is in the directory; if this is one, {name_it}"));
     }
     let head = input.head::<8>()?.unwrap_or_default();
     if let Some(advice) = by_head(&head) {
-        return Ok(advice);
+        return Ok(advice.to_owned());
     }
     Ok(match input.head::<262>()? {
-        Some(head) if head.ends_with(b"ustar") => "it is a tar archive: unpack it first",
-        _ => "if you know the format, say it with --from: the error will tell what is wrong",
+        Some(head) if head.ends_with(b"ustar") => "it is a tar archive: unpack it first".to_owned(),
+        _ => format!("if you know what it is, {name_it}; for another format, use {}", Setting::MoreFormats),
     })
 }
 
@@ -52,10 +50,12 @@ fn by_head(head: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ckpt_api::{LibraryWords, Vocabulary};
     use std::collections::BTreeMap;
 
-    fn of(bytes: &[u8]) -> &'static str {
-        advice(&Input::memory("m", BTreeMap::from([("m".to_owned(), bytes.to_vec())]))).unwrap()
+    fn of(bytes: &[u8]) -> String {
+        let input = Input::memory("m", BTreeMap::from([("m".to_owned(), bytes.to_vec())]));
+        LibraryWords.resolve(&advice(&input).unwrap()).into_owned()
     }
 
     #[test]
@@ -69,8 +69,8 @@ mod tests {
             (b"\x80\x02}q\0X\0\0\0\0", "pickle"),
             (b"GGUF\x03\0\0\0\0\0", "GGUF"),
             (&tar, "tar"),
-            (b"hello, world", "--from"),
-            (b"", "--from"),
+            (b"hello, world", "`OpenOptions::format`"),
+            (b"", "`OpenOptions::format`"),
         ] {
             assert!(of(bytes).contains(said), "{said}: {}", of(bytes));
         }

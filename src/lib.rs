@@ -8,11 +8,11 @@
 #![deny(missing_docs)]
 
 #[cfg(feature = "cli")]
-#[doc(hidden)]
 pub mod cli;
 mod convert;
 pub mod diff;
 pub mod digest;
+mod element;
 mod execute;
 mod foreign;
 mod html;
@@ -21,6 +21,7 @@ mod layout;
 mod map;
 pub mod mapping;
 mod matrix;
+mod memory;
 pub mod pattern;
 pub mod plan;
 pub mod receipt;
@@ -33,19 +34,73 @@ pub mod transform;
 #[cfg(feature = "forward")]
 pub mod verify;
 mod words;
+mod writer;
 
 pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};
 pub use convert::{
-    Commit, Computed, Conversion, Destination, Execution, IntoDestination, ItemReceipt, Planned, Resumed,
-    Rounded, Summary, Verification,
+    Commit, Computed, Conversion, Execution, ItemReceipt, Planned, Resumed, Rounded, Summary, Verification,
 };
+pub use element::Element;
 pub use execute::{Progress, Rounding, Share, Sums};
 pub use matrix::{Matrix, Row};
+pub use memory::View;
 pub use plan::{Plan, Policy};
 pub use registry::{Evidence, Registry};
 pub use resources::Resources;
-pub use source::{OpenOptions, Source};
+pub use source::{Chunks, OpenOptions, Source, TensorRef};
+pub use store::{Destination, IntoDestination, IntoInput};
+pub use writer::Writer;
+
+/// Opens a checkpoint with the built-in formats, and detects which it is. Reads headers only.
+///
+/// # Errors
+/// Whatever keeps the input from being identified or read.
+///
+/// ```
+/// # fn main() -> ckpt::Result<()> {
+/// let model = ckpt::open("examples/data/digits")?;
+/// assert_eq!(model.format(), "tf2");
+/// # Ok(())
+/// # }
+/// ```
+pub fn open(input: impl IntoInput) -> Result<Source> {
+    open_with(input, &OpenOptions::default())
+}
+
+/// As [`open`], with options.
+///
+/// # Errors
+/// As [`open`].
+///
+/// ```
+/// # fn main() -> ckpt::Result<()> {
+/// let options = ckpt::OpenOptions::new().format("nn").set("activations", "relu,softmax");
+/// assert!(ckpt::open_with("examples/data/digits", &options).is_err());
+/// # Ok(())
+/// # }
+/// ```
+pub fn open_with(input: impl IntoInput, options: &OpenOptions) -> Result<Source> {
+    Source::open(&Registry::builtin(), input, options)
+}
+
+/// Converts a checkpoint: the format of `input` is detected, and that of `output` follows from its name.
+/// [`Conversion`] has everything that can be chosen.
+///
+/// # Errors
+/// Those of [`Conversion::run`].
+///
+/// ```
+/// # fn main() -> ckpt::Result<()> {
+/// let memory = ckpt::store::MemoryStore::new();
+/// let summary = ckpt::convert("examples/data/digits", memory.at("digits.safetensors"))?;
+/// assert_eq!(summary.tensors, 15);
+/// # Ok(())
+/// # }
+/// ```
+pub fn convert(input: impl IntoInput, output: impl IntoDestination) -> Result<Summary> {
+    Conversion::default().run(input, output)
+}
 
 /// The pages of the guide that show Rust, whose examples are tests.
 #[cfg(doctest)]

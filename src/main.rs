@@ -1,5 +1,5 @@
 //! `ckpt`: converts neural-network checkpoints between formats.
 
 fn main() -> std::process::ExitCode {
-    ckpt::cli::main(std::env::args_os())
+    ckpt::cli::run(&ckpt::Registry::builtin(), std::env::args_os())
 }

@@ -9,7 +9,7 @@
 
 use crate::digest::hex;
 use crate::resources::{default_threads, in_parallel};
-use ckpt_api::{Error, File, Input, Kind, Result};
+use ckpt_api::{Error, File, Input, Kind, Result, Setting};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
@@ -35,7 +35,7 @@ pub struct Checked {
 /// # let (out, receipt) = (directory.path().join("digits.safetensors"), directory.path().join("receipt.json"));
 /// let registry = ckpt::Registry::builtin();
 /// let source = ckpt::Source::open(&registry, "examples/data/digits", &Default::default())?;
-/// let conversion = ckpt::Conversion { receipt: Some(receipt.clone()), ..Default::default() };
+/// let conversion = ckpt::Conversion::new().receipt(&receipt);
 /// conversion.plan(&registry, &source, &out)?.execute(&Default::default(), &|_bytes| ())?;
 /// let text = std::fs::read_to_string(receipt).unwrap();
 /// assert_eq!(ckpt::receipt::check(&text, std::path::Path::new("."))?.files, 4);
@@ -63,7 +63,10 @@ fn check_file(directory: &Path, recorded: &FileRecord) -> Result<()> {
             .file(shown.as_str())
             .found(found)
             .expected(expected)
-            .help("it was changed since, or is another's; relative paths are looked up below --root")
+            .help(format!(
+                "it was changed since, or is another's; relative paths are looked up below {}",
+                Setting::ReceiptRoot
+            ))
     };
     let opened = Input::open(here).and_then(|input| input.file(&recorded.name));
     let file = match opened {

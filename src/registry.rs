@@ -2,13 +2,19 @@
 
 use crate::Matrix;
 use crate::foreign;
-use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Result, nearest};
+use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setting, nearest};
 use std::sync::Arc;
 
 /// A list of codecs. Registration is an explicit call; there is no link-time magic.
 #[derive(Clone, Default)]
 pub struct Registry {
     codecs: Vec<Arc<dyn Codec>>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.codecs().map(|codec| codec.info().id)).finish()
+    }
 }
 
 /// What one codec said of an input.
@@ -50,14 +56,38 @@ impl Registry {
     /// Adds a codec, from wherever it comes.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] when its id is taken.
+    /// [`ckpt_api::Kind::Usage`] if its id or the name of one of its operators is taken.
     pub fn add(&mut self, codec: impl Codec + 'static) -> Result<()> {
         let id = codec.info().id;
         if self.codecs().any(|known| known.info().id == id) {
             return Err(Error::usage("a codec with this id is registered already").field(id));
         }
+        for spec in codec.ops() {
+            self.check_op(id, spec.name)?;
+        }
         self.codecs.push(Arc::new(codec));
         Ok(())
+    }
+
+    /// Fails if the operator `name` of codec `id` is defined already.
+    fn check_op(&self, id: &str, name: &str) -> Result<()> {
+        let owner = match Op::from(name.to_owned()) {
+            Op::Custom(_) => match self.codecs().find(|codec| codec.ops().iter().any(|op| op.name == name)) {
+                Some(codec) => format!("codec '{}'", codec.info().id),
+                None => return Ok(()),
+            },
+            _ => "ONNX or ckpt".to_owned(),
+        };
+        Err(Error::usage("two definitions of an operator have the same name")
+            .field(name)
+            .found(format!("a definition by codec '{id}'"))
+            .expected(format!("only the one by {owner}"))
+            .help("begin the name with the namespace of the codec"))
+    }
+
+    /// Returns the definition of the operator of this name, if a codec registers one.
+    pub fn op(&self, name: &str) -> Option<&'static OpSpec> {
+        self.codecs().flat_map(|codec| codec.ops()).find(|spec| spec.name == name)
     }
 
     /// All codecs, in the order of registration.
@@ -99,7 +129,11 @@ impl Registry {
         match self.codecs().find(|codec| codec.info().id == id) {
             Some(codec) if able(codec.info()) => Ok(Arc::clone(codec)),
             Some(_) => Err(Error::unsupported(format!("format '{id}' {lack}")).help(nearest(id, known))),
-            None => Err(Error::usage("unknown format").found(format!("'{id}'")).help(nearest(id, known))),
+            None => Err(Error::usage("unknown format").found(format!("'{id}'")).help(format!(
+                "{}; for another format, use {}",
+                nearest(id, known),
+                Setting::MoreFormats
+            ))),
         }
     }
 
@@ -117,10 +151,14 @@ impl Registry {
         let error = || Error::usage("the output's name does not say its format").found(format!("'{name}'"));
         match &claiming[..] {
             [codec] => Ok(Arc::clone(codec)),
-            [] => Err(error().help("say it with --to; `ckpt formats` lists them")),
+            [] => {
+                let written = self.codecs().map(|codec| codec.info()).filter(|info| !info.writes.is_empty());
+                let ids = written.map(|info| info.id).collect::<Vec<_>>().join(", ");
+                Err(error().help(format!("say it with {}: one of {ids}", Setting::TargetFormat(""))))
+            }
             several => {
                 let ids: Vec<&str> = several.iter().map(|codec| codec.info().id).collect();
-                let ways: Vec<String> = ids.iter().map(|id| format!("--to {id}")).collect();
+                let ways: Vec<String> = ids.iter().map(|id| Setting::TargetFormat(id).to_string()).collect();
                 Err(error()
                     .expected(format!("one format, but {} share the extension", ids.join(" and ")))
                     .help(format!("say which with {}", ways.join(" or "))))
@@ -167,13 +205,15 @@ impl Registry {
                             None => error.help(foreign::advice(input)?),
                         }
                     }
-                    reasons => error.found(reasons.join("; ")).help("if that is right, say so with --from"),
+                    reasons => error
+                        .found(reasons.join("; "))
+                        .help(format!("if that is right, say so with {}", Setting::SourceFormat)),
                 })
             }
             _ => Err(Error::usage("more than one format fits the input")
                 .file(shown)
                 .found(reasons.join("; "))
-                .help("say which with --from")),
+                .help(format!("say which with {}", Setting::SourceFormat))),
         }
     }
 }

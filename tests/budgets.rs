@@ -70,7 +70,7 @@ impl Case {
         let values: Vec<Vec<u8>> = self.tensors.iter().map(Random::value).collect();
         let checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
         let files = conformance::write(&ckpt_tf2::Tf2, &checkpoint, &values, "m", &[]).unwrap();
-        Source::read(&Registry::builtin(), Input::memory("m", files), &OpenOptions::default()).unwrap()
+        Source::open(&Registry::builtin(), Input::memory("m", files), &OpenOptions::default()).unwrap()
     }
 
     fn conversion(&self, resources: Resources) -> Conversion {
@@ -79,10 +79,10 @@ impl Case {
             let order: Vec<String> = random.order.iter().map(usize::to_string).collect();
             Transform::parse(&format!("t{number}: permute {}", order.join(" "))).unwrap()
         };
-        let transforms = permuted.map(transform).collect();
-        let policy = ckpt::Policy { allow_all: true, ..ckpt::Policy::default() };
-        let to = Some(self.to.to_owned());
-        Conversion { to, transforms, dtype: self.dtype, policy, resources, ..Conversion::default() }
+        let policy = ckpt::Policy::new().allow_all(true);
+        let conversion = Conversion::new().to(self.to).policy(policy).resources(resources);
+        let conversion = permuted.map(transform).fold(conversion, Conversion::transform);
+        self.dtype.into_iter().fold(conversion, Conversion::dtype)
     }
 
     /// Every file of the output.
@@ -93,7 +93,7 @@ impl Case {
             &self.source(),
             folder.path().join("out"),
         )?;
-        planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ())?;
+        planned.execute(&Execution::new().sync(false), &|_| ())?;
         let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
         Ok(files
             .map(|path| (path.display().to_string(), path))
@@ -138,11 +138,24 @@ proptest! {
         case in cases(), kib in prop_oneof![400u64..3000, 3000u64..100_000], threads in 1usize..6,
         item_size in prop_oneof![Just(0u64), 1u64..100_000],
     ) {
-        let expected = case.files(Resources { threads: 1, ..Resources::default() }).unwrap();
+        let expected = case.files(Resources::new().threads(1)).unwrap();
         // The process itself takes 6 MiB of the budget.
         let max_memory = (6 << 20) + (kib << 10);
-        let found = case.files(Resources { max_memory, threads, item_size }).unwrap();
+        let found = case.files(Resources::new().max_memory(max_memory).threads(threads).item_size(item_size)).unwrap();
         prop_assert!(!expected.is_empty());
         prop_assert!(found == expected, "{:?}", found.keys());
+    }
+
+    #[test]
+    fn rows_of_a_sliced_tensor_are_those_of_the_whole(case in cases(), from: prop::sample::Index, to: prop::sample::Index) {
+        let source = case.source();
+        for tensor in source.tensors().filter(|tensor| tensor.shape().rank() > 0) {
+            let (all, count) = (tensor.bytes().unwrap(), tensor.shape()[0] as usize);
+            let (a, b) = (from.index(count + 1), to.index(count + 1));
+            let (start, end) = (a.min(b), a.max(b));
+            let row = all.len() / count.max(1);
+            let found = tensor.rows(start as u64..end as u64).unwrap().bytes().unwrap();
+            prop_assert_eq!(&found, &all[start * row..end * row]);
+        }
     }
 }

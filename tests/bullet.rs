@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn to(format: &str, options: &[(&str, &str)]) -> Conversion {
-    let options = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Conversion { to: Some(format.to_owned()), options, ..Conversion::default() }
+    Conversion::new().to(format).set_all(options.iter().copied())
 }
 
 /// Every file below a directory.
@@ -58,7 +57,7 @@ fn by_way_of_tensorflow(case: &Path, preset: &str, map: Option<&str>) -> BTreeMa
     let work = tempfile::tempdir().unwrap();
     let (middle, back) = (work.path().join("m"), work.path().join("back"));
     let mapping = map.map(|name| ckpt::mapping::Mapping::builtin(name).unwrap());
-    let plain = Conversion { mapping, ..to("tf2", &[("names", "plain")]) };
+    let plain = mapping.into_iter().fold(to("tf2", &[("names", "plain")]), Conversion::mapping);
     convert(open(case, &[("arch", preset)]), &middle, &plain);
     let read = open(&work.path().join("m.index"), &[]);
     let slots = read.contents().checkpoint.tensors.iter().filter_map(|tensor| tensor.slot.as_ref());
@@ -180,9 +179,9 @@ fn axes_of_what_is_stored_in_parts_are_reordered_as_those_of_what_is_not() {
     assert!(!refused.status.success() && error.contains("ends within a tile"), "{error}");
     let plain = read("plain.safetensors");
     // Bucket 0, output 1: inputs 0 and 1 lie behind those of output 0, 2 and 3 behind the next group's.
-    assert_eq!(common::floats(&plain.value("l1w").unwrap())[4..8], [6.0, 7.0, 10.0, 11.0]);
+    assert_eq!(common::floats(&plain.tensor("l1w").unwrap().bytes().unwrap())[4..8], [6.0, 7.0, 10.0, 11.0]);
     // Output 1, features 0 to 2: the second half, every other number.
-    assert_eq!(common::floats(&plain.value("l0w").unwrap())[3..6], [34.0, 36.0, 38.0]);
+    assert_eq!(common::floats(&plain.tensor("l0w").unwrap().bytes().unwrap())[3..6], [34.0, 36.0, 38.0]);
 }
 
 fn ckpt(directory: &Path, arguments: &[&str]) -> Output {
@@ -293,5 +292,5 @@ fn an_extension_that_two_formats_share_is_refused_with_both() {
     let registry = ckpt::Registry::builtin();
     let error = registry.for_extension("net.bin").err().expect("bullet and CNN2 both have it");
     let said = error.to_string();
-    assert!(said.contains("--to bullet or --to cnn2"), "{said}");
+    assert!(said.contains(r#"`Conversion::to("bullet")` or `Conversion::to("cnn2")`"#), "{said}");
 }

@@ -7,7 +7,7 @@ mod common;
 use ckpt::api::{
     Attribute, Axis, Checkpoint, DType, Graph, LossKind, Node, Op, Shape, Tensor, Value, conformance,
 };
-use ckpt::{Computed, Conversion, Execution, Kind, Policy, Registry};
+use ckpt::{Computed, Conversion, Execution, Kind, Registry};
 use common::{convert, open};
 use std::path::{Path, PathBuf};
 
@@ -27,11 +27,7 @@ fn a_file_comes_back_byte_for_byte_by_way_of_safetensors() {
     let files: Vec<PathBuf> = accepted().into_iter().filter(|path| is_strict(path)).collect();
     for path in &files {
         for options in [&[][..], &[("border", "clamp"), ("activation", "relu")]] {
-            let to = |format: &str| Conversion {
-                to: Some(format.to_owned()),
-                overwrite: true,
-                ..Conversion::default()
-            };
+            let to = |format: &str| Conversion::new().to(format).overwrite(true);
             convert(open(path, options), &between, &to("safetensors"));
             convert(open(&between, &[]), &back, &to("cnn2"));
             assert_eq!(std::fs::read(&back).unwrap(), std::fs::read(path).unwrap(), "{}", path.display());
@@ -50,9 +46,7 @@ fn one_layer(path: &Path, values: [f32; 8]) {
 }
 
 fn narrowing() -> Conversion {
-    let mut policy = Policy::default();
-    policy.accept("narrowed").unwrap();
-    Conversion { to: Some("cnn2".to_owned()), policy, ..Conversion::default() }
+    Conversion::new().to("cnn2").allow(LossKind::Narrowed)
 }
 
 #[test]
@@ -64,12 +58,12 @@ fn f32_is_rounded_to_nearest_even_and_only_if_narrowing_is_allowed() {
     let halves: [u16; 8] = [0x3c00, 0x3c02, 0x3c01, 0x0001, 0x0000, 0x8000, 0x7bff, 0x2e66];
     one_layer(&input, values);
 
-    let unasked = Conversion { to: Some("cnn2".to_owned()), ..Conversion::default() };
+    let unasked = Conversion::new().to("cnn2");
     let refused = unasked.plan(&Registry::builtin(), &open(&input, &[]), &output);
     let error = refused.expect_err("narrowing is not allowed unasked");
-    assert!(error.to_string().contains("--allow narrowed"), "{error}");
+    assert!(error.to_string().contains("LossKind::Narrowed"), "{error}");
     let planned = narrowing().plan(&Registry::builtin(), &open(&input, &[]), &output).unwrap();
-    let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    let summary = planned.execute(&Execution::new().sync(false), &|_| ()).unwrap();
     let written = std::fs::read(&output).unwrap();
     let found: Vec<u16> =
         written[36..].chunks_exact(2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]])).collect();
@@ -160,9 +154,9 @@ fn biases_become_the_center_taps_of_the_constant_channel() {
     let merged: Vec<&str> =
         losses.filter(|loss| loss.kind == LossKind::Merged).map(|loss| &*loss.subject).collect();
     assert_eq!(merged, ["a/bias", "b/bias"]);
-    let verified = Conversion { verify: true, ..conversion };
+    let verified = conversion.verify(true);
     let planned = verified.plan(&registry, &open(&input, &[]), &output).unwrap();
-    let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    let summary = planned.execute(&Execution::new().sync(false), &|_| ()).unwrap();
     // Random inputs are not 1 in the constant channel.
     assert!(
         matches!(summary.verification.unwrap().computed, Computed::NotRun { reason } if reason.contains("folded"))
@@ -181,7 +175,7 @@ fn biases_become_the_center_taps_of_the_constant_channel() {
                 expected.push(weight[((y * kernel + x) * inputs + i) * outputs + o] + added);
             }
         }
-        let found = written.value(name).unwrap();
+        let found = written.tensor(name).unwrap().bytes().unwrap();
         let found: Vec<f32> =
             found.chunks_exact(2).map(|bytes| half(u16::from_le_bytes([bytes[0], bytes[1]]))).collect();
         assert_eq!(found, expected, "{name}");
@@ -192,7 +186,7 @@ fn biases_become_the_center_taps_of_the_constant_channel() {
 fn what_the_target_cannot_say_comes_before_what_the_source_does_not_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/cnn2/accept/version_2_mip_0.bin");
     let refusal = |options: &[(&str, &str)]| {
-        let conversion = Conversion { to: Some("nn".to_owned()), ..Conversion::default() };
+        let conversion = Conversion::new().to("nn");
         let planned = conversion.plan(&Registry::builtin(), &open(&path, options), "o");
         planned.expect_err("one holds convolutions, the other none").to_string()
     };
@@ -204,14 +198,16 @@ fn what_the_target_cannot_say_comes_before_what_the_source_does_not_say() {
 fn keras_has_the_kernels_as_it_wants_them_and_all_inputs_as_one_image() {
     let work = tempfile::tempdir().unwrap();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/cnn2/accept/example.bin");
-    let options = vec![("names".to_owned(), "keras3".to_owned())];
-    let conversion = Conversion { to: Some("tf2".to_owned()), options, ..Conversion::default() };
+    let conversion = Conversion::new().to("tf2").set("names", "keras3");
     let out = work.path().join("ckpt");
     convert(open(&example, &[("border", "zero"), ("activation", "relu")]), &out, &conversion);
     let (found, source) = (open(&out, &[]), open(&example, &[]));
     let (_, kernel) = found.checkpoint().tensor("layer1/kernel").unwrap();
     assert_eq!(kernel.shape.to_vec(), [3, 3, 15, 8]);
-    let (stored, weight) = (found.value("layer1/kernel").unwrap(), source.value("layer1.weight").unwrap());
+    let (stored, weight) = (
+        found.tensor("layer1/kernel").unwrap().bytes().unwrap(),
+        source.tensor("layer1.weight").unwrap().bytes().unwrap(),
+    );
     for (index, half) in stored.chunks_exact(2).enumerate() {
         let (at, out) = (index / 8, index % 8);
         let (pixel, channel) = (at / 15, at % 15);

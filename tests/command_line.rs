@@ -347,7 +347,10 @@ fn a_file_that_two_formats_claim_is_refused_with_both_reasons() {
     let error = registry.identify(&ckpt_api::Input::memory("m.toy", files)).map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ckpt::Kind::Usage);
     let text = error.to_string();
-    assert!(text.contains("twins always are") && text.contains("TOY1") && text.contains("--from"), "{text}");
+    assert!(
+        text.contains("twins always are") && text.contains("TOY1") && text.contains("OpenOptions::format"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The codecs, and how many files of each are read.
 const CODECS: [(&str, usize); 6] =
-    [("bullet", 13), ("cnn2", 15), ("nn", 13), ("npz", 16), ("safetensors", 12), ("tf2", 33)];
+    [("bullet", 13), ("cnn2", 15), ("nn", 13), ("npz", 18), ("safetensors", 12), ("tf2", 33)];
 
 /// What happens at calls of the operating system, numbered from 0.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +137,7 @@ impl<'a> Stored<'a> {
             (name.clone(), Arc::new(file) as Arc<dyn ReadAt>)
         };
         let input = Input::of(&self.entry, self.files.iter().map(faulty).collect());
-        Source::read(&Registry::builtin(), input, &self.case.opening())
+        Source::open(&Registry::builtin(), input, &self.case.opening())
     }
 
     /// Finds the format, and reads all there is.
@@ -244,16 +244,14 @@ fn a_file_that_ends_while_it_is_read_is_refused_whenever_that_is() {
 /// Converts to several files where there are some, in the place of old ones where `replaces`.
 fn convert(stored: &Stored, disk: &Arc<Disk>, directory: &Path, replaces: bool) -> Result<()> {
     let registry = Registry::builtin();
-    let conversion = Conversion {
-        to: Some("tf2".into()),
-        options: vec![("shard_size".into(), "64".into())],
-        policy: Policy { allow_all: true, ..Policy::default() },
-        resources: Resources { threads: 1, ..Resources::default() },
-        overwrite: replaces,
-        ..Conversion::default()
-    };
+    let conversion = Conversion::new()
+        .to("tf2")
+        .set("shard_size", "64")
+        .policy(Policy::new().allow_all(true))
+        .resources(Resources::new().threads(1))
+        .overwrite(replaces);
     let planned = conversion.plan(&registry, &stored.open(disk)?, directory.join("o"))?;
-    planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).map(drop)
+    planned.execute(&Execution::new().sync(false), &|_| ()).map(drop)
 }
 
 fn found(directory: &Path) -> BTreeMap<String, Vec<u8>> {

@@ -151,11 +151,10 @@ fn graph_nodes_bounds_the_nodes_of_every_kind_of_graph() {
     }
     assert!(graphs >= 5, "{graphs} formats with graphs");
     let layers = r#"{ "layers": [ { "type": "flatten" }, { "type": "flatten" }, { "type": "flatten" } ] }"#;
-    let architecture = Some(ArchitectureFile::from_json(layers).unwrap());
+    let architecture = ArchitectureFile::from_json(layers).unwrap();
     let with_layers = |limits: &Limits| {
         let path = corpus("npz/accept/matrix.npy");
-        let options =
-            OpenOptions { architecture: architecture.clone(), limits: limits.clone(), ..Default::default() };
+        let options = OpenOptions::new().architecture(architecture.clone()).limits(limits.clone());
         Source::open(&Registry::builtin(), path, &options).map(|_| ())
     };
     let mut limits = Limits::default();
@@ -319,17 +318,13 @@ fn refused(name: &str, outcome: Result<()>) -> u64 {
     assert_eq!(error.kind(), Kind::Limit, "{error}");
     assert!(error.message().contains(&format!("'{name}'")), "{error}");
     let help = error.context().help.unwrap();
-    let value = help.split(&format!("--limit {name}=")).nth(1).unwrap_or_else(|| panic!("{help}"));
+    let value = help.split(&format!("the limit `{name}` of ")).nth(1).unwrap_or_else(|| panic!("{help}"));
     value.parse().unwrap()
 }
 
 fn open(path: &Path, options: &[(&str, &str)], limits: &Limits) -> Result<Source> {
-    let options = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Source::open(
-        &Registry::builtin(),
-        path,
-        &OpenOptions { options, limits: limits.clone(), ..Default::default() },
-    )
+    let options = OpenOptions::new().set_all(options.iter().copied()).limits(limits.clone());
+    Source::open(&Registry::builtin(), path, &options)
 }
 
 type Given = (PathBuf, Vec<(&'static str, &'static str)>);
@@ -353,9 +348,9 @@ fn with_graph() -> PathBuf {
         let folder = tempfile::tempdir().unwrap();
         let registry = Registry::builtin();
         let source = Source::open(&registry, example("digits_saved_model"), &OpenOptions::default()).unwrap();
-        let conversion = Conversion { to: Some("safetensors".into()), ..Conversion::default() };
+        let conversion = Conversion::new().to("safetensors");
         let planned = conversion.plan(&registry, &source, folder.path().join("digits.safetensors")).unwrap();
-        planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+        planned.execute(&Execution::new().sync(false), &|_| ()).unwrap();
         folder
     });
     folder.path().join("digits.safetensors")

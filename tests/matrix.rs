@@ -66,25 +66,17 @@ impl Attempt<'_> {
 
     fn run_as(&self, dtype: Option<DType>, with_layers: bool) -> Result<(), ckpt::Error> {
         let registry = Registry::builtin();
-        let pairs = self.options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let layers = self.layers.filter(|_| with_layers);
-        let open = OpenOptions {
-            format: Some(self.from.0.to_owned()),
-            options: pairs.collect(),
-            architecture: layers.map(|layers| ArchitectureFile::from_json(layers).unwrap()),
-            ..OpenOptions::default()
-        };
+        let layers = layers.map(|layers| ArchitectureFile::from_json(layers).unwrap());
+        let open = OpenOptions::new().format(self.from.0).set_all(self.options.iter().copied());
+        let open = layers.into_iter().fold(open, OpenOptions::architecture);
         let source = Source::open(&registry, self.from.1, &open)?;
         // Keras stores its variables a second time; a format without roles does not say so.
-        let exclude = if with_layers { vec!["_all_variables/**".to_owned()] } else { vec![] };
-        let conversion = Conversion {
-            to: Some(self.to.0.to_owned()),
-            dtype,
-            exclude,
-            verify: true,
-            ..Conversion::default()
-        };
-        let execution = Execution { sync: false, ..Execution::default() };
+        let twice = with_layers.then_some("_all_variables/**");
+        let conversion = Conversion::new().to(self.to.0).verify(true);
+        let conversion = twice.into_iter().fold(conversion, Conversion::exclude);
+        let conversion = dtype.into_iter().fold(conversion, Conversion::dtype);
+        let execution = Execution::new().sync(false);
         conversion.plan(&registry, &source, self.to.1)?.execute(&execution, &|_| ()).map(drop)
     }
 }

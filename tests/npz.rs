@@ -13,7 +13,7 @@ fn corpus(path: &str) -> PathBuf {
 }
 
 fn to(format: &str) -> Conversion {
-    Conversion { to: Some(format.to_owned()), overwrite: true, ..Conversion::default() }
+    Conversion::new().to(format).overwrite(true)
 }
 
 #[test]

@@ -102,14 +102,11 @@ fn a_graph_given_by_an_architecture_file_computes_the_same() {
     let json = r#"{"layers":[
         {"type":"dense","weight":"dense/kernel","bias":"dense/bias","activation":"relu"},
         {"type":"dense","weight":"dense_1/kernel","bias":"dense_1/bias","activation":"softmax"}]}"#;
-    let options = ckpt::OpenOptions {
-        architecture: Some(ckpt_api::ArchitectureFile::from_json(json).unwrap()),
-        ..ckpt::OpenOptions::default()
-    };
+    let options = ckpt::OpenOptions::new().architecture(ckpt_api::ArchitectureFile::from_json(json).unwrap());
     let source = ckpt::Source::open(&ckpt::Registry::builtin(), &case, &options).unwrap();
     let output = work.path().join("m.nn");
     // The partitioned embedding is no part of the network.
-    let conversion = Conversion { exclude: vec!["emb".into()], ..Conversion::default() };
+    let conversion = Conversion::new().exclude("emb");
     convert(source, &output, &conversion);
     let (shape, x) = npz(&case.join("io.npz"), "x");
     let (_, y) = npz(&case.join("io.npz"), "y");

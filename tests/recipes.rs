@@ -54,13 +54,12 @@ fn source(directory: &Path) -> PathBuf {
 }
 
 fn mapped(text: &str) -> Conversion {
-    let mapping = Some(Mapping::from_toml(text, "map.toml").unwrap());
-    Conversion { mapping, to: Some("safetensors".into()), ..Conversion::default() }
+    Conversion::new().to("safetensors").mapping(Mapping::from_toml(text, "map.toml").unwrap())
 }
 
 fn value(source: &Source, name: &str) -> (Vec<u64>, Vec<f32>) {
     let (_, tensor) = source.checkpoint().tensor(name).unwrap_or_else(|| panic!("{name} is not there"));
-    (tensor.shape.to_vec(), floats(&source.value(name).unwrap()))
+    (tensor.shape.to_vec(), floats(&source.tensor(name).unwrap().bytes().unwrap()))
 }
 
 #[test]
@@ -82,7 +81,7 @@ fn tensors_are_split_merged_and_tied_and_the_inverse_restores_every_byte() {
     assert_eq!(value(&result, "h.0.mlp"), (vec![6, 4], transposed(200).chain(transposed(100)).collect()));
     assert_eq!(value(&result, "head.weight"), value(&result, "wte.weight"));
     let inverse = Mapping::from_toml(MAP, "map.toml").unwrap().inverse().unwrap();
-    convert(result, &back, &Conversion { mapping: Some(inverse), ..mapped(MAP) });
+    convert(result, &back, &mapped(MAP).mapping(inverse));
     let (source, back) = (open(&path, &[]), open(&back, &[]));
     assert!(ckpt::diff::diff(&source, &back, Default::default()).unwrap().agrees());
     assert_eq!(source.checkpoint().tensors.len(), 4);
@@ -127,10 +126,9 @@ fn a_transform_reorders_the_matching_tensors_and_its_inverse_restores_the_file()
     let work = tempfile::tempdir().unwrap();
     let original = source(work.path());
     let transformed = |from: &Path, to: &str, transforms: &[&str]| {
-        let transforms =
-            transforms.iter().map(|text| ckpt::recipe::Transform::parse(text).unwrap()).collect();
+        let transforms = transforms.iter().map(|text| ckpt::recipe::Transform::parse(text).unwrap());
         let out = work.path().join(to);
-        convert(open(from, &[]), &out, &Conversion { transforms, ..Conversion::default() });
+        convert(open(from, &[]), &out, &transforms.fold(Conversion::new(), Conversion::transform));
         out
     };
     let there =
@@ -141,14 +139,13 @@ fn a_transform_reorders_the_matching_tensors_and_its_inverse_restores_the_file()
     }
     // Element (i, j) of the result is element (j, i), number 3j + i, of the third tensor.
     let expected: Vec<f32> = (0..12).map(|k| (200 + k % 4 * 3 + k / 4) as f32).collect();
-    assert_eq!(floats(&opened.value("h0/mlp/up").unwrap()), expected);
+    assert_eq!(floats(&opened.tensor("h0/mlp/up").unwrap().bytes().unwrap()), expected);
     let back = transformed(&there, "back.safetensors", &["h0/mlp/*: transpose", "h0/attn/w: permute 1 2 0"]);
     let plain = transformed(&original, "plain.safetensors", &[]);
     assert_eq!(std::fs::read(back).unwrap(), std::fs::read(plain).unwrap());
 
     let refused = |text: &str| {
-        let transforms = vec![ckpt::recipe::Transform::parse(text).unwrap()];
-        let conversion = Conversion { transforms, ..Conversion::default() };
+        let conversion = Conversion::new().transform(ckpt::recipe::Transform::parse(text).unwrap());
         let out = work.path().join("never.safetensors");
         conversion.plan(&Registry::builtin(), &open(&original, &[]), &out).unwrap_err().kind()
     };

@@ -39,7 +39,7 @@ fn every_valid_checkpoint_comes_back_byte_for_byte_whatever_the_budget_and_threa
     let mut seen = 0;
     for (name, prefix) in all {
         let work = tempfile::tempdir().unwrap();
-        let small = Resources { max_memory: 96 << 20, threads: 3, ..Resources::default() };
+        let small = Resources::new().max_memory(96 << 20).threads(3);
         for (number, resources) in [Resources::default(), small].into_iter().enumerate() {
             let output = work.path().join(format!("{number}")).join(prefix.file_name().unwrap());
             std::fs::create_dir(output.parent().unwrap()).unwrap();
@@ -71,7 +71,7 @@ fn a_checkpoint_comes_back_byte_for_byte_by_way_of_safetensors() {
 }
 
 fn to_tf2(resources: Resources) -> Conversion {
-    Conversion { to: Some("tf2".into()), resources, ..Conversion::default() }
+    Conversion::new().to("tf2").resources(resources)
 }
 
 /// Valid cases and odd ones: their names and prefixes.

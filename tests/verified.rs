@@ -90,16 +90,16 @@ fn registry(fault: Fault) -> Registry {
 fn source() -> Source {
     let bytes = toy::file(&[("kernel", &[3, 3]), ("other", &[3, 3])]);
     let input = Input::memory("m.toy", BTreeMap::from([("m.toy".to_owned(), bytes)]));
-    Source::read(&registry(Fault::None), input, &OpenOptions::default()).unwrap()
+    Source::open(&registry(Fault::None), input, &OpenOptions::default()).unwrap()
 }
 
 fn convert(fault: Fault, output: &Path, conversion: Conversion) -> Result<Summary> {
     let planned = conversion.plan(&registry(fault), &source(), output)?;
-    planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ())
+    planned.execute(&Execution::new().sync(false), &|_| ())
 }
 
 fn to_toy() -> Conversion {
-    Conversion { to: Some("toy".into()), ..Conversion::default() }
+    Conversion::new().to("toy")
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -129,8 +129,8 @@ fn output_that_is_not_what_the_source_holds_is_found_whatever_is_wrong_and_leave
     for (fault, kind, message) in faults {
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("o.toy");
-        let receipt = Some(place.path().join("r.json"));
-        let error = convert(fault, &output, Conversion { verify: true, receipt, ..to_toy() }).unwrap_err();
+        let receipt = place.path().join("r.json");
+        let error = convert(fault, &output, to_toy().verify(true).receipt(receipt)).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.message().contains(message), "{message}: {error}");
         assert!(names(place.path()).is_empty(), "{message}: {:?}", names(place.path()));
@@ -144,7 +144,7 @@ fn output_that_is_not_what_the_source_holds_is_found_whatever_is_wrong_and_leave
 fn an_element_that_differs_is_named_with_its_place_on_both_sides() {
     let place = tempfile::tempdir().unwrap();
     let output = place.path().join("o.toy");
-    let error = convert(Fault::Element, &output, Conversion { verify: true, ..to_toy() }).unwrap_err();
+    let error = convert(Fault::Element, &output, to_toy().verify(true)).unwrap_err();
     assert_eq!(fact(&error, "tensor"), "kernel");
     assert_eq!(fact(&error, "field"), "element [1, 0]");
     // Behind the magic, the count, and name and axes of the first tensor.
@@ -159,9 +159,9 @@ fn an_element_that_differs_is_named_with_its_place_on_both_sides() {
 fn a_tensor_of_another_shape_is_found() {
     let bytes = toy::file(&[("kernel", &[2, 5])]);
     let input = Input::memory("m.toy", BTreeMap::from([("m.toy".to_owned(), bytes)]));
-    let source = Source::read(&registry(Fault::None), input, &OpenOptions::default()).unwrap();
+    let source = Source::open(&registry(Fault::None), input, &OpenOptions::default()).unwrap();
     let place = tempfile::tempdir().unwrap();
-    let conversion = Conversion { verify: true, ..to_toy() };
+    let conversion = to_toy().verify(true);
     let planned = conversion.plan(&registry(Fault::Shape), &source, place.path().join("o.toy")).unwrap();
     let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
     assert_eq!(fact(&error, "found"), "[2, 5] as stored");
@@ -174,8 +174,8 @@ fn numbers_that_a_narrower_dtype_changes_are_those_that_rounding_gives_and_their
     let place = tempfile::tempdir().unwrap();
     let big = toy::file(&[("w", &[70, 70])]);
     let input = Input::memory("m.toy", BTreeMap::from([("m.toy".to_owned(), big)]));
-    let source = Source::read(&registry(Fault::None), input, &OpenOptions::default()).unwrap();
-    let conversion = Conversion { verify: true, dtype: Some(ckpt::api::DType::F16), ..Conversion::default() };
+    let source = Source::open(&registry(Fault::None), input, &OpenOptions::default()).unwrap();
+    let conversion = Conversion::new().verify(true).dtype(ckpt::api::DType::F16);
     let planned =
         conversion.plan(&registry(Fault::None), &source, place.path().join("o.safetensors")).unwrap();
     let summary = planned.execute(&Execution::default(), &|_| ()).unwrap();
@@ -221,7 +221,7 @@ fn output_that_computes_something_else_is_found_in_its_layer_and_leaves_nothing(
     let saved = format!("{ROOT}/examples/data/digits_saved_model");
     let source = Source::open(&Registry::builtin(), saved, &OpenOptions::default()).unwrap();
     let place = tempfile::tempdir().unwrap();
-    let conversion = Conversion { verify: true, to: Some("other".into()), ..Conversion::default() };
+    let conversion = Conversion::new().verify(true).to("other");
     let planned = conversion.plan(&registry, &source, place.path().join("o.safetensors")).unwrap();
     let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
     assert_eq!(error.kind(), Kind::Mismatch, "{error}");
@@ -236,7 +236,7 @@ fn both_graphs_are_run_where_both_are_stated_and_else_it_is_said_why_not() {
     let computed = |input: &str| {
         let source = Source::open(&Registry::builtin(), format!("{ROOT}/{input}"), &OpenOptions::default());
         let place = tempfile::tempdir().unwrap();
-        let conversion = Conversion { verify: true, ..Conversion::default() };
+        let conversion = Conversion::new().verify(true);
         let planned =
             conversion.plan(&Registry::builtin(), &source.unwrap(), place.path().join("o.safetensors"));
         planned.unwrap().execute(&Execution::default(), &|_| ()).unwrap().verification.unwrap().computed
@@ -257,9 +257,9 @@ fn digits(to: &str, directory: &Path, conversion: Conversion) -> Value {
     let input = format!("{ROOT}/examples/data/digits");
     let source = Source::open(&Registry::builtin(), input, &OpenOptions::default()).unwrap();
     let receipt = directory.join("receipt.json");
-    let conversion = Conversion { receipt: Some(receipt.clone()), overwrite: true, ..conversion };
+    let conversion = conversion.receipt(&receipt).overwrite(true);
     let planned = conversion.plan(&Registry::builtin(), &source, directory.join(to)).unwrap();
-    let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    let summary = planned.execute(&Execution::new().sync(false), &|_| ()).unwrap();
     assert_eq!(summary.receipt, Some(receipt.clone()));
     serde_json::from_str(&std::fs::read_to_string(receipt).unwrap()).unwrap()
 }
@@ -269,8 +269,9 @@ fn a_receipt_is_the_same_with_any_budget_and_number_of_threads() {
     let place = tempfile::tempdir().unwrap();
     let mut receipts = Vec::new();
     for (max_memory, threads) in [(7 << 20, 1), (16 << 20, 3), (256 << 20, 4)] {
-        let resources = Resources { max_memory, threads, item_size: threads as u64 * 100 };
-        digits("o.safetensors", place.path(), Conversion { resources, ..Conversion::default() });
+        let resources =
+            Resources::new().max_memory(max_memory).threads(threads).item_size(threads as u64 * 100);
+        digits("o.safetensors", place.path(), Conversion::new().resources(resources));
         receipts.push(std::fs::read_to_string(place.path().join("receipt.json")).unwrap());
     }
     assert_eq!(receipts.len(), 3);
@@ -307,8 +308,8 @@ fn a_receipt_names_every_file_that_was_read_or_written_and_hashes_values_as_the_
 fn a_receipt_says_of_what_a_tensor_was_made_by_the_sources_names() {
     let place = tempfile::tempdir().unwrap();
     let map = "identity = true\n[[rule]]\nfrom = ['digits/hidden/bias', 'digits/digit/bias']\nto = 'biases'\nmerge = 0\nsizes = [32, 10]\n";
-    let mapping = Some(ckpt::mapping::Mapping::from_toml(map, "names.toml").unwrap());
-    let receipt = digits("o.safetensors", place.path(), Conversion { mapping, ..Conversion::default() });
+    let mapping = ckpt::mapping::Mapping::from_toml(map, "names.toml").unwrap();
+    let receipt = digits("o.safetensors", place.path(), Conversion::new().mapping(mapping));
     assert_eq!(receipt["mapping"]["name"], "names.toml");
     let merged = receipt["tensors"].as_array().unwrap().iter().find(|tensor| tensor["name"] == "biases");
     let merged = merged.unwrap();
@@ -343,13 +344,13 @@ fn a_receipt_tells_which_file_is_not_what_it_was() {
 fn a_receipt_takes_no_name_that_is_taken() {
     let place = tempfile::tempdir().unwrap();
     let output = place.path().join("o.toy");
-    let with = |name: &str| Conversion { receipt: Some(place.path().join(name)), ..to_toy() };
+    let with = |name: &str| to_toy().receipt(place.path().join(name));
     let error = convert(Fault::None, &output, with("o.toy")).unwrap_err();
     assert!(error.message().contains("name of a file of the output"), "{error}");
     std::fs::write(place.path().join("r.json"), "mine").unwrap();
     assert_eq!(convert(Fault::None, &output, with("r.json")).unwrap_err().kind(), Kind::Usage);
     assert_eq!(std::fs::read(place.path().join("r.json")).unwrap(), b"mine");
-    convert(Fault::None, &output, Conversion { overwrite: true, ..with("r.json") }).unwrap();
+    convert(Fault::None, &output, with("r.json").overwrite(true)).unwrap();
     assert!(std::fs::read_to_string(place.path().join("r.json")).unwrap().starts_with("{\n"));
 }
 

@@ -228,7 +228,7 @@ def networks(bench: Bench) -> dict:
         bench.copy(flat),
         *bench.jobs("nn to safetensors", network, made.suffix, (), MOVED, bench.ckpt.same(network, made)),
         *bench.jobs("safetensors to nn", flat, ".nn", ("--arch", layers), MOVED, bench.ckpt.same(network, bench.out(".nn"))),
-        *bench.jobs("safetensors to bullet, f32 to i16 quantised", flat, ".bin", to_bullet, QUANTISED,
+        *bench.jobs("safetensors to bullet, f32 to i16 quantized", flat, ".bin", to_bullet, QUANTISED,
                     checks.is_quantised(arrays, quantised, SCALE)),
     ])
     shutil.rmtree(folder)

@@ -3,7 +3,7 @@
 
     python benches/peers/report.py [--check]
 
-From `results.json` beside this script (see bench.py --readme) into the README's section "How fast", the guide's page
+From `results.json` beside this script (see bench.py --readme) into the README's line of figures, the guide's page
 docs/src/performance.md and its charts. --check: fails where a page shows anything else. Needs nothing but Python.
 """
 
@@ -13,6 +13,7 @@ import pathlib
 import re
 import statistics
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -60,7 +61,8 @@ def rewrite(check: bool = False) -> None:
         print(f"no figures are kept: {RESULTS.name} is made by bench.py --readme")
         return
     results = json.loads(RESULTS.read_text())
-    blocks = {"machine": described(results), "summary": summary(results), **sections(results)}
+    blocks = {"machine": described(results), "headline": headline(results), "summary": summary(results),
+              **sections(results)}
     written = {path: filled(path, blocks) for path in (README, PAGE)}
     written |= {PAGE.with_name(name): text for name, text in charts(results).items()}
     for path, text in written.items():
@@ -188,15 +190,40 @@ def judged(row: dict, base: dict | None, by_name: dict) -> list[str]:
     return [", ".join(said), ", ".join(verdicts[each] for each in dict.fromkeys(met)) if said else ""]
 
 
+KEYS = ("tf2", "safetensors", "networks", "transposed", "casts", "cold")  # the tables of large conversions
+
+
+def headline(results: dict) -> str:
+    """The README's one line: the range of all large conversions, of their single rounds, and Python's."""
+    if "jobs" not in results:
+        return ""
+    jobs = results["jobs"]
+    tables = {each["id"]: each for each in jobs["tables"]}
+    rows = [(row, ratios(row, tables[key]["rows"][0])) for key in KEYS for row in tables[key]["rows"][1:]
+            if row["threads"] == 2]
+    middles, rounds = [statistics.median(found) for _, found in rows], [one for _, found in rows for one in found]
+    peak = max(max(row["rss"]) for row, _ in rows)
+    python = [slower(row, {each["name"]: each for each in tables["python"]["rows"]})
+              for row in tables.get("python", {"rows": []})["rows"] if "beside" in row]
+    here = jobs["machine"]
+    beside = (f" In Python, {len(python)} such conversions take {min(python):.1f} to {max(python):.0f} times as long as `ckpt`."
+              if python else "")
+    line = (f"Converting {size(jobs['gib'] * GIB)} takes {min(middles):.2f} to {max(middles):.1f} times as long as `cp`, with 2 "
+            f"threads and at most {peak:.0f} MiB of memory ({here['processor']}, {here['processors']} processors; medians of "
+            f"{tables['tf2']['rounds']} rounds for each of {len(rows)} conversions, single rounds {min(rounds):.2f} to "
+            f"{max(rounds):.1f}).{beside}")
+    return textwrap.fill(line, 125, break_on_hyphens=False)
+
+
 def summary(results: dict) -> str:
-    """What the README shows: one line for each job, and beside Python."""
+    """What the guide's page begins with: one line for each job, and beside Python."""
     if "jobs" not in results:
         return ""
     jobs = results["jobs"]
     tables = {each["id"]: each for each in jobs["tables"]}
     threaded: dict[str, dict[int, str]] = {}
     peaks: dict[str, float] = {}
-    for key in ("tf2", "safetensors", "networks", "transposed", "casts", "cold"):
+    for key in KEYS:
         base = tables[key]["rows"][0]
         for row in tables[key]["rows"][1:]:
             threaded.setdefault(row["job"], {})[row["threads"]] = f"{statistics.median(ratios(row, base)):.2f}"

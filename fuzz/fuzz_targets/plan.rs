@@ -38,10 +38,10 @@ fn run(u: &mut Unstructured) -> Result<()> {
     let mut registry = Registry::builtin();
     registry.add(loose).expect("a new id");
     let open =
-        || Source::read(&registry, input.clone(), &OpenOptions::default()).expect("a format that is certain");
+        || Source::open(&registry, input.clone(), &OpenOptions::default()).expect("a format that is certain");
     let source = open();
     for (tensor, value) in contents.checkpoint.tensors.iter().zip(&values) {
-        assert!(source.value(&tensor.name).expect("a value") == *value, "{tensor:?}");
+        assert!(source.tensor(&tensor.name).and_then(|tensor| tensor.bytes()).expect("a value") == *value, "{tensor:?}");
     }
     let conversion = conversion(u)?;
     let output = PathBuf::from("no-such-file").with_extension(u.choose(&["npz", "safetensors", "index"])?);
@@ -100,8 +100,8 @@ fn execute(registry: &Registry, source: &Source, given: Given, item_size: u64) {
     }
     let store = MemoryStore::new();
     let output = Destination::within(Arc::new(store.clone()), "x.npz");
-    let resources = Resources { item_size, ..Resources::default() };
-    let conversion = Conversion { resources, ..Conversion::default() };
+    let resources = Resources::new().item_size(item_size);
+    let conversion = Conversion::new().resources(resources);
     let planned = conversion.plan(registry, source, output).expect("no loss");
     planned.execute(&Default::default(), &|_| ()).expect("nothing fails");
     assert!(store.get("x.npz").expect("the output") == expected["x.npz"]);

@@ -2,5 +2,6 @@
 
 fn main() -> std::process::ExitCode {
     let arguments = std::env::args_os().skip(1);
-    ckpt::cli::main(["ckpt".into(), "convert".into()].into_iter().chain(arguments))
+    let arguments = ["ckpt".into(), "convert".into()].into_iter().chain(arguments);
+    ckpt::cli::run(&ckpt::Registry::builtin(), arguments)
 }

@@ -1,5 +1,6 @@
 //! Arguments that several subcommands share.
 
+use super::flags::Flags;
 use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize};
 use ckpt_api::{ArchitectureFile, Codec, Error, Input, Limit, Limits, OptionSpec, Result, Side, nearest};
@@ -25,8 +26,8 @@ pub(super) struct Looking {
 
 impl Looking {
     /// Opens it.
-    pub(super) fn open(&self) -> Result<Source> {
-        self.reading.open(&Registry::builtin(), &self.path, pairs(&self.set)?)
+    pub(super) fn open(&self, registry: &Registry) -> Result<Source> {
+        self.reading.open(registry, &self.path, pairs(&self.set)?)
     }
 }
 
@@ -77,39 +78,32 @@ impl Bounds {
 
 impl Two {
     /// Opens both.
-    pub(super) fn open(&self, limits: &Limits) -> Result<(Source, Source)> {
-        let registry = Registry::builtin();
-        let open = |path: &Path, format: &Option<String>, set: &[String], arch: &Option<PathBuf>| {
-            let options = OpenOptions {
-                format: format.clone(),
-                options: pairs(set)?,
-                architecture: arch.as_deref().map(|path| read_architecture(path, limits)).transpose()?,
-                limits: limits.clone(),
+    pub(super) fn open(&self, registry: &Registry, limits: &Limits) -> Result<(Source, Source)> {
+        let open =
+            |path: &Path, format: &Option<String>, set: &[String], arch: &Option<PathBuf>, words: Flags| {
+                let options = OpenOptions {
+                    format: format.clone(),
+                    options: pairs(set)?,
+                    architecture: arch.as_deref().map(|path| read_architecture(path, limits)).transpose()?,
+                    limits: limits.clone(),
+                    vocabulary: Arc::new(words),
+                };
+                Source::open(registry, path, &options).map_err(|error| error.in_words(&words))
             };
-            Source::open(&registry, path, &options)
-        };
         Ok((
-            open(&self.a, &self.a_format, &self.a_set, &self.a_arch).map_err(|error| of_two(error, "a"))?,
-            open(&self.b, &self.b_format, &self.b_set, &self.b_arch).map_err(|error| of_two(error, "b"))?,
+            open(&self.a, &self.a_format, &self.a_set, &self.a_arch, Flags::First)?,
+            open(&self.b, &self.b_format, &self.b_set, &self.b_arch, Flags::Second)?,
         ))
     }
 
-    /// What an error about either tells to do, by the options of the checkpoint whose file it names.
+    /// The error, which names the flags of the checkpoint whose file it names.
     #[cfg(feature = "forward")]
     pub(super) fn located(&self, error: Error) -> Error {
         let b = self.b.display().to_string();
         let is_b = |file: &str| file.starts_with(&b) && self.a != self.b;
-        let side = if error.context().file.is_some_and(is_b) { "b" } else { "a" };
-        of_two(error, side)
+        let is_b = error.context().file.is_some_and(is_b);
+        error.in_words(if is_b { &Flags::Second } else { &Flags::First })
     }
-}
-
-/// Help that names the options of a command with one checkpoint, for one of two.
-fn of_two(error: Error, side: &str) -> Error {
-    let options = [("--set ", "set "), ("--from-set ", "set "), ("--arch", "arch"), ("--from", "format")];
-    error.with_help(|help| {
-        options.iter().fold(help, |help, (one, two)| help.replace(one, &format!("--{side}-{two}")))
-    })
 }
 
 /// How to read the input.
@@ -149,8 +143,8 @@ impl Reading {
     ) -> Result<Source> {
         let mut options = pairs(&self.from_set)?;
         options.extend(more);
-        let options =
-            OpenOptions { format: self.from.clone(), options, architecture, limits: self.limits()? };
+        let (format, limits) = (self.from.clone(), self.limits()?);
+        let options = OpenOptions { format, options, architecture, limits, vocabulary: Arc::new(Flags::One) };
         Source::open(registry, path, &options)
     }
 
@@ -191,13 +185,18 @@ fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
 
 /// A text file of as many bytes as the limit called `limit` allows.
 pub(super) fn read_text(path: &Path, limits: &Limits, limit: Limit) -> Result<String> {
-    let shown = path.display().to_string();
-    let input = Input::open(path)?;
-    let file = input.main()?;
-    limits.check(limit, file.len()).map_err(|error| error.file(shown.as_str()))?;
-    String::from_utf8(file.bytes(0, file.len())?).map_err(|error| {
-        Error::usage("the file is not UTF-8 text").file(shown).offset(error.utf8_error().valid_up_to() as u64)
+    String::from_utf8(read_bytes(path, limits, limit)?).map_err(|error| {
+        Error::usage("the file is not UTF-8 text")
+            .file(path.display().to_string())
+            .offset(error.utf8_error().valid_up_to() as u64)
     })
+}
+
+/// A file of as many bytes as the limit called `limit` allows.
+pub(super) fn read_bytes(path: &Path, limits: &Limits, limit: Limit) -> Result<Vec<u8>> {
+    let file = Input::open(path)?.main()?;
+    limits.check(limit, file.len()).map_err(|error| error.file(path.display().to_string()))?;
+    file.bytes(0, file.len())
 }
 
 /// What is not dropped: the process ends after its command, and to give back what describes many thousand tensors, piece by
@@ -206,12 +205,12 @@ pub(super) fn until_the_end<T>(value: T) -> ManuallyDrop<T> {
     ManuallyDrop::new(value)
 }
 
-/// Writes a text to a file that must not exist; half of one is worse than none.
-pub(super) fn write_new(path: &Path, text: &str) -> Result<()> {
+/// Writes a file that must not exist; half of one is worse than none.
+pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let shown = path.display().to_string();
     let failed = |error| Error::io("cannot write the file", error).file(shown.as_str());
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+    if let Err(error) = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all()) {
         // That it cannot be removed either adds nothing.
         let _ = fs::remove_file(path);
         return Err(failed(error));

@@ -3,6 +3,7 @@
 use super::common::{Bounds, Two, tolerated};
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, TensorDifference, Tolerance, diff};
+use crate::registry::Registry;
 use crate::words::count;
 use ckpt_api::Result;
 use clap::Args;
@@ -22,8 +23,8 @@ pub(super) struct Arguments {
     rtol: f64,
 }
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let (a, b) = arguments.two.open(&arguments.bounds.limits()?)?;
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
+    let (a, b) = arguments.two.open(registry, &arguments.bounds.limits()?)?;
     let tolerance = Tolerance {
         absolute: tolerated("--atol", arguments.atol)?,
         relative: tolerated("--rtol", arguments.rtol)?,

@@ -15,8 +15,7 @@ pub(super) struct Arguments {
     matrix: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let registry = Registry::builtin();
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     if arguments.matrix {
         let matrix = registry.matrix();
         return Ok(if json { to_json(&matrix)?.into() } else { matrix.to_string().into() });

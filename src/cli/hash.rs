@@ -3,6 +3,7 @@
 use super::common::Looking;
 use super::{Report, render, to_json};
 use crate::digest::digest;
+use crate::registry::Registry;
 use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;
@@ -16,8 +17,8 @@ pub(super) struct Arguments {
     tensors: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let source = arguments.looking.open()?;
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
+    let source = arguments.looking.open(registry)?;
     let digest = digest(&source, 0)?;
     if json {
         return Ok(to_json(&digest)?.into());

@@ -4,6 +4,7 @@ use super::common::{Looking, until_the_end, write_new};
 use super::render::{self, Table};
 use super::{Report, to_json};
 use crate::inspect::{FileSummary, Inspection, Stats, TensorSummary, html, inspect, overview, summaries};
+use crate::registry::Registry;
 use crate::words;
 use ckpt_api::{Graph, Result, Role};
 use clap::Args;
@@ -26,8 +27,8 @@ pub(super) struct Arguments {
     html: Option<PathBuf>,
 }
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let source = until_the_end(arguments.looking.open()?);
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
+    let source = until_the_end(arguments.looking.open(registry)?);
     let stats = arguments.stats;
     if arguments.html.is_none() && !stats && !json {
         let overview = overview(&source);
@@ -39,7 +40,7 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     }
     let mut inspection = until_the_end(inspect(&source, stats || arguments.html.is_some())?);
     if let Some(path) = &arguments.html {
-        write_new(path, &html::page(&inspection))?;
+        write_new(path, html::page(&inspection))?;
         if !stats {
             // The page alone needs statistics.
             inspection.tensors.iter_mut().for_each(|tensor| tensor.stats = None);

@@ -1,8 +1,9 @@
 //! `ckpt run-plan` and `ckpt commit`: a conversion whose items are run by several processes.
 
 use super::Report;
-use super::common::{Bounds, read_text};
+use super::common::{Bounds, read_bytes};
 use super::convert::{execution, finished, with_bar};
+use super::flags::Flags;
 use super::plan::size;
 use crate::convert::{Commit, ItemReceipt, Planned};
 use crate::plan::Plan;
@@ -14,6 +15,7 @@ use clap::Args;
 use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What both commands take.
@@ -70,9 +72,9 @@ impl Shared {
     /// The plan, ready to run.
     fn open(&self, registry: &Registry, reread: bool) -> Result<(Planned, Resources, Limits)> {
         let limits = self.bounds.limits()?;
-        let text = read_text(&self.plan, &limits, Limit::HeaderBytes)?;
+        let bytes = read_bytes(&self.plan, &limits, Limit::HeaderBytes)?;
         let shown = self.plan.display().to_string();
-        let plan = Plan::from_json(&text).map_err(|error| error.file(shown))?;
+        let plan = Plan::from_bytes(&bytes, &limits).map_err(|error| error.file(shown))?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
         let resources = Resources { max_memory, threads: self.threads.unwrap_or(0), item_size: 0 };
         let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)?;
@@ -118,7 +120,8 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
         return Ok(String::new().into());
     }
     let known = ItemReceipt::load_all(receipts, &planned.plan().sha256()?, &limits)?;
-    let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources };
+    let vocabulary = Arc::new(Flags::One);
+    let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };
     let summary = planned.commit(&known, &options, &execution(!shared.no_sync))?;
     finished(planned.plan(), &summary, started, shared.quiet, json)
 }

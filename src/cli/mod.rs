@@ -1,9 +1,24 @@
-//! The command line: one file per subcommand.
+//! The command line, for the `ckpt` program and for programs with more codecs.
+//!
+//! A codec's author gets every command with a program like this one (`examples/own_format.rs` is a whole one):
+//!
+//! ```no_run
+//! # mod mine { pub use ckpt_npz::Npz as Codec; }
+//! fn main() -> std::process::ExitCode {
+//!     let mut registry = ckpt::Registry::builtin();
+//!     if let Err(error) = registry.add(mine::Codec) {
+//!         eprintln!("{error}");
+//!         return std::process::ExitCode::FAILURE;
+//!     }
+//!     ckpt::cli::run(&registry, std::env::args_os())
+//! }
+//! ```
 
 mod common;
 mod completions;
 mod convert;
 mod diff;
+mod flags;
 mod formats;
 #[cfg(feature = "forward")]
 mod forward;
@@ -97,8 +112,16 @@ impl From<String> for Report {
     }
 }
 
-/// Runs the command line `arguments`, of which the first is the program's name.
-pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+/// Runs a command line with the formats of `registry`, and prints what it has to say. The first of the arguments is the
+/// program's name, as in [`std::env::args_os`]. Returns the program's exit code: `ckpt --help` lists them.
+///
+/// ```
+/// # use std::process::ExitCode;
+/// let registry = ckpt::Registry::builtin();
+/// let code = ckpt::cli::run(&registry, ["ckpt", "inspect", "examples/data/digits"].map(Into::into));
+/// assert_eq!(code, ExitCode::SUCCESS);
+/// ```
+pub fn run(registry: &Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     choose_colors();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli = match Cli::try_parse_from(&arguments) {
@@ -106,11 +129,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return refuse_arguments(&error, wants_json(&arguments)),
     };
     let json = cli.format == Format::Json;
-    let printed = run(&Registry::builtin(), cli.command, json)
+    let printed = run_command(registry, cli.command, json)
         .and_then(|report| print(&report.text, json).map(|()| report.differs));
     match printed {
         Ok(differs) => ExitCode::from(if differs { 4 } else { 0 }),
-        Err(error) => fail(&error, json),
+        Err(error) => fail(&error.in_words(&flags::Flags::One), json),
     }
 }
 
@@ -148,21 +171,21 @@ fn wants_json(arguments: &[OsString]) -> bool {
         || arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
 }
 
-fn run(registry: &Registry, command: Command, json: bool) -> Result<Report> {
+fn run_command(registry: &Registry, command: Command, json: bool) -> Result<Report> {
     match command {
         Command::Convert(arguments) => convert::run(registry, &arguments, json),
         Command::Plan(arguments) => plan::run(registry, &arguments, json),
         Command::RunPlan(arguments) => items::run(registry, &arguments, json),
         Command::Commit(arguments) => items::commit(registry, &arguments, json),
-        Command::Inspect(arguments) => inspect::run(&arguments, json),
-        Command::Diff(arguments) => diff::run(&arguments, json),
+        Command::Inspect(arguments) => inspect::run(registry, &arguments, json),
+        Command::Diff(arguments) => diff::run(registry, &arguments, json),
         #[cfg(feature = "forward")]
-        Command::Verify(arguments) => verify::run(&arguments, json),
+        Command::Verify(arguments) => verify::run(registry, &arguments, json),
         #[cfg(feature = "forward")]
-        Command::Run(arguments) => run::run(&arguments, json),
-        Command::Hash(arguments) => hash::run(&arguments, json),
-        Command::Formats(arguments) => formats::run(&arguments, json),
-        Command::Map(command) => map::run(&command, json),
+        Command::Run(arguments) => run::run(registry, &arguments, json),
+        Command::Hash(arguments) => hash::run(registry, &arguments, json),
+        Command::Formats(arguments) => formats::run(registry, &arguments, json),
+        Command::Map(command) => map::run(registry, &command, json),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
     }

@@ -57,9 +57,8 @@ enum Numbers {
 /// Rows that are printed.
 const MAX_ROWS: usize = 20;
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let registry = Registry::builtin();
-    let source = arguments.reading.open(&registry, &arguments.path, pairs(&arguments.set)?)?;
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
+    let source = arguments.reading.open(registry, &arguments.path, pairs(&arguments.set)?)?;
     let arithmetic = match arguments.arithmetic {
         Numbers::F32 => Arithmetic::F32,
         Numbers::F64 => Arithmetic::F64,
@@ -68,13 +67,13 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let mut device = devices::open(&arguments.device, arithmetic)?;
     let (inputs, memory) =
         (arguments.forward.inputs(&arguments.reading.limits()?)?, arguments.forward.memory()?);
-    let pass = forward(&registry, &source, &inputs, arguments.integers, &mut *device, memory)?;
+    let pass = forward(registry, &source, &inputs, arguments.integers, &mut *device, memory)?;
     let labels = match &arguments.labels {
-        Some(path) => Some(labeled(&registry, path, &pass, memory)?),
+        Some(path) => Some(labeled(registry, path, &pass, memory)?),
         None => None,
     };
     if let Some(path) = &arguments.output {
-        outputs::write(&pass, &registry, path)?;
+        outputs::write(&pass, registry, path)?;
     }
     let quiet = arguments.output.is_some() || labels.is_some();
     Ok(if json {

@@ -83,7 +83,7 @@ impl Arguments {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     if let Some(receipt) = &arguments.recorded.receipt {
         let root = arguments.recorded.root.as_deref().unwrap_or(Path::new("."));
         return receipt::run(receipt, root, &arguments.bounds.limits()?, json);
@@ -93,13 +93,13 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     })?;
     let limits = arguments.bounds.limits()?;
     let options = arguments.options(limits.clone())?;
-    let (a, b) = two.open(&limits)?;
-    let found = verify(&Registry::builtin(), &a, &b, &options).map_err(|error| two.located(error))?;
+    let (a, b) = two.open(registry, &limits)?;
+    let found = verify(registry, &a, &b, &options).map_err(|error| two.located(error))?;
     if let Some(path) = &arguments.report {
-        write_new(path, &to_json(&found)?)?;
+        write_new(path, to_json(&found)?)?;
     }
     if let Some(path) = &arguments.html {
-        write_new(path, &html::page(&found))?;
+        write_new(path, html::page(&found))?;
     }
     let text = if json { to_json(&found)? } else { text(&found) };
     Ok(Report { text, differs: !found.verdict.passes() })

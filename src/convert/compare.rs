@@ -51,6 +51,7 @@ impl<'a> Pair<'a> {
                 Step::Cast { exact: false, .. }
                     | Step::Quantize { .. }
                     | Step::Dequantize { .. }
+                    | Step::DecodeBlocks { .. }
                     | Step::Add { .. }
             )
         };
@@ -64,7 +65,7 @@ impl<'a> Pair<'a> {
     /// [`ckpt_api::Kind::Mismatch`] for the first element that differs.
     pub(super) fn compare(&self) -> Result<()> {
         let from = &self.entry.from.encoding;
-        let Encoding { dtype, scaling, .. } = self.entry.to.encoding;
+        let Encoding { dtype, scaling, ref blocks, .. } = self.entry.to.encoding;
         let common = Encoding {
             dtype,
             endian: Endian::Little,
@@ -72,6 +73,7 @@ impl<'a> Pair<'a> {
             tiles: from.tiles.clone(),
             packing: Packing::Bytes,
             scaling,
+            blocks: blocks.clone(),
         };
         let together = self.each(&common, &common, |first, own, back| {
             match own.iter().zip(back).position(|(own, back)| own != back) {
@@ -98,6 +100,7 @@ impl<'a> Pair<'a> {
             tiles: self.entry.from.encoding.tiles.clone(),
             packing: Packing::Bytes,
             scaling: None,
+            blocks: None,
         };
         let own = numbers(&self.entry.from.encoding, !self.entry.added.is_empty());
         let back = numbers(&self.entry.to.encoding, false);
@@ -129,7 +132,9 @@ impl<'a> Pair<'a> {
         let written = compile(self.tensor, &self.back, &TargetLayout::read(back), &[])?;
         let written = written.transfer(self.tensor, &self.back, back, &[]);
         let mut written = TensorStream::whole(&self.written.files, written, self.budget)?;
-        in_lockstep(&mut source, &mut written, (own.dtype, back.dtype), |first, own, back| {
+        // What is compared as it is stored is compared byte by byte.
+        let unit = |encoding: &Encoding| if encoding.blocks.is_some() { DType::U8 } else { encoding.dtype };
+        in_lockstep(&mut source, &mut written, (unit(own), unit(back)), |first, own, back| {
             if self.canceled.load(Ordering::Relaxed) {
                 return Err(interrupted());
             }
@@ -143,8 +148,13 @@ impl<'a> Pair<'a> {
             Error::mismatch("what was written is not what the source holds").tensor(self.entry.tensor);
         let error =
             error.help("nothing was kept; check the disk and memory of this machine, and please report it");
-        let Some(size) = common.dtype.bytes().and_then(|size| usize::try_from(size).ok()) else {
-            return error.field(format!("byte {} of its strings", first.saturating_add(at as u64)));
+        let size = common.dtype.bytes().filter(|_| common.blocks.is_none());
+        let Some(size) = size.and_then(|size| usize::try_from(size).ok()) else {
+            let what = common
+                .blocks
+                .as_ref()
+                .map_or("its strings".to_owned(), |blocks| format!("its blocks of {blocks}"));
+            return error.field(format!("byte {} of {what}", first.saturating_add(at as u64)));
         };
         let k = at / size.max(1);
         let element =
@@ -202,6 +212,11 @@ fn with_axes_of(
         return Err(Error::defect("the tensor is read back with another scale")
             .found(found.scale.to_string())
             .expected(written.scale.to_string()));
+    }
+    if encoding.blocks != to.blocks {
+        return Err(Error::defect("the tensor is read back in other blocks")
+            .found(format!("{:?}", encoding.blocks))
+            .expected(format!("{:?}", to.blocks)));
     }
     if found.lengths != tensor.lengths {
         return Err(Error::defect("strings are read back with other lengths"));

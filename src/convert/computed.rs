@@ -2,6 +2,8 @@
 
 use super::{Commit, Planned};
 use crate::source::Source;
+#[cfg(feature = "forward")]
+use ckpt_api::Setting;
 use serde::Serialize;
 
 /// What running both graphs on the same inputs found.
@@ -49,12 +51,14 @@ pub(super) fn compute(planned: &Planned, parts: &[Source], options: &Commit) -> 
         return Ok(Computed::not_run("what the model computes was changed, as was allowed"));
     }
     if planned.plan.tensors().flat_map(|entry| &entry.to.added).any(is_at_one_index) {
-        return Ok(Computed::not_run(
+        let why = format!(
             "a tensor was folded into one channel of another, which computes the same only where that channel's input is 1: \
-             give such inputs to ckpt verify IN OUT --input",
-        ));
+             verify input and output with such inputs, given with {}",
+            Setting::Inputs("")
+        );
+        return Ok(Computed::not_run(options.vocabulary.resolve(&why)));
     }
-    let source = planned.source()?;
+    let source = planned.source(options)?;
     let parts = parts.iter().filter(|part| part.checkpoint().graph.is_some());
     let outcomes =
         parts.map(|part| pair(planned, &source, part, options)).collect::<ckpt_api::Result<Vec<_>>>()?;
@@ -105,10 +109,13 @@ fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> c
     let report = match verify(&planned.registry, source, part, &options) {
         Ok(report) => report,
         Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Io | Kind::Mismatch) => {
-            return Err(error.help("nothing was kept; convert without --verify to look at the output"));
+            return Err(error.help(format!(
+                "nothing was kept; convert without {} to look at the output",
+                Setting::Verify
+            )));
         }
         // Such as an activation that the target does not store, or a model larger than the budget.
-        Err(error) => return Ok(Computed::not_run(error.to_string())),
+        Err(error) => return Ok(Computed::not_run(error.text_in(&*commit.vocabulary))),
     };
     let Some(run) = report.runs.first() else {
         return Ok(Computed::not_run("there was nothing to run"));
@@ -122,7 +129,11 @@ fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> c
     let layer = run.first_divergence.and_then(|index| run.layers.get(index));
     let error = ckpt_api::Error::mismatch("the output does not compute what the source computes")
         .expected(run.rule.outputs.clone())
-        .help("nothing was kept; to see more, convert without --verify and look at ckpt verify IN OUT --per-layer");
+        .help(format!(
+            "nothing was kept; to see more, convert without {} and look at {}",
+            Setting::Verify,
+            Setting::PerLayer
+        ));
     Err(match layer {
         Some(layer) => error.field(layer.a.as_ref().or(layer.b.as_ref()).cloned().unwrap_or_default()),
         None => error,

@@ -2,20 +2,21 @@
 
 mod compare;
 mod computed;
-mod destination;
 mod examine;
+mod from_memory;
 mod pins;
 mod planned;
 mod receipts;
 mod record;
 mod reread;
+mod settings;
 mod summary;
 #[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
 mod tests;
 
 pub use computed::Computed;
-pub use destination::{Destination, IntoDestination};
 pub use examine::Verification;
+pub(crate) use from_memory::write_from_memory;
 pub use planned::{Commit, Execution, Planned};
 pub use receipts::ItemReceipt;
 pub use summary::{Resumed, Rounded, Summary};
@@ -26,26 +27,43 @@ use crate::plan::{MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, Ta
 use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
-use crate::source::Source;
-use ckpt_api::{ArchitectureFile, Codec, DType, FormatInfo, Limits, LossKind, Options, Placed, Result, Side};
+use crate::source::{OpenOptions, Source};
+use crate::store::{Destination, IntoDestination, IntoInput};
+use ckpt_api::{
+    ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Limits, LossKind, Options, Placed,
+    Placement, Result, Side, Vocabulary,
+};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// What to convert to, and how.
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
-/// # let directory = tempfile::tempdir().unwrap();
-/// # let out = directory.path().join("digits.safetensors");
+/// let memory = ckpt::store::MemoryStore::new();
+/// let conversion = ckpt::Conversion::new().to("safetensors").exclude("*/bias");
+/// let summary = conversion.run("examples/data/digits", memory.at("kernels"))?;
+/// assert_eq!(summary.tensors, 13);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// In three steps, to look at the plan before anything is written:
+///
+/// ```
+/// # fn main() -> Result<(), ckpt::Error> {
+/// # let memory = ckpt::store::MemoryStore::new();
 /// let registry = ckpt::Registry::builtin();
-/// let source = ckpt::Source::open(&registry, "examples/data/digits", &Default::default())?;
-/// let conversion = ckpt::Conversion { to: Some("safetensors".into()), ..Default::default() };
-/// let planned = conversion.plan(&registry, &source, &out)?;
+/// let source = ckpt::open("examples/data/digits")?;
+/// let planned = ckpt::Conversion::new().plan(&registry, &source, memory.at("digits.safetensors"))?;
 /// println!("{} tensors, {} losses", planned.plan().tensors().len(), planned.plan().losses.len());
 /// let summary = planned.execute(&Default::default(), &|_bytes| ())?;
-/// assert_eq!(summary.files, [out]);
+/// assert_eq!(memory.names(), ["digits.safetensors"]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Conversion {
     /// The target's format; by the output's extension where it is left out.
     pub to: Option<String>,
@@ -82,6 +100,16 @@ pub struct Conversion {
 }
 
 impl Conversion {
+    /// Opens `input` with the built-in formats, plans its conversion to `output`, and executes the plan.
+    ///
+    /// # Errors
+    /// Those of [`open`](crate::open), [`Conversion::plan`] and [`Planned::execute`].
+    pub fn run(&self, input: impl IntoInput, output: impl IntoDestination) -> Result<Summary> {
+        let registry = Registry::builtin();
+        let source = Source::open(&registry, input, &OpenOptions::new().limits(self.limits.clone()))?;
+        self.plan(&registry, &source, output)?.execute(&Execution::default(), &|_| ())
+    }
+
     /// Plans the conversion of `source` to `output`: pure but for looking at files' identities.
     ///
     /// # Errors
@@ -121,17 +149,28 @@ impl Conversion {
         output: impl IntoDestination,
     ) -> Result<Planned> {
         let output = output.into_destination()?;
-        let codec = match &self.to {
-            Some(id) => registry.writer(id)?,
-            None => registry.for_extension(&output.name)?,
-        };
-        let info = codec.info();
+        let codec = self.writer(registry, &output)?;
         let mapped = map(&source.contents, &self.wishes())?;
-        let placed = self.place(&*codec, &mapped, &output.name)?;
+        let words = &*source.options.vocabulary;
+        let plan = self.compile(&*codec, source_record(source), mapped, &output, words)?;
+        Planned::new(registry, source, codec, output, plan, self)
+    }
+
+    /// Places tensors, and compiles the plan that brings them there.
+    fn compile(
+        &self,
+        codec: &dyn Codec,
+        source: SourceRecord,
+        mapped: Mapped,
+        output: &Destination,
+        words: &dyn Vocabulary,
+    ) -> Result<Plan> {
+        let info = codec.info();
+        let placed = self.place(codec, &mapped, &output.name)?;
         let Mapped { contents, excluded, losses, made_of, comparisons } = mapped;
-        let plan = compile(Parts {
-            source: source_record(source),
-            target: self.target_record(info, &output),
+        compile(Parts {
+            source,
+            target: self.target_record(info, output),
             settings: self.settings(made_of),
             info,
             contents,
@@ -141,8 +180,16 @@ impl Conversion {
             comparisons,
             resources: self.resources,
             reread: self.verify || self.receipt.is_some(),
-        })?;
-        Planned::new(registry, source, codec, output, plan, self)
+            words,
+        })
+    }
+
+    /// The codec that writes.
+    fn writer(&self, registry: &Registry, output: &Destination) -> Result<Arc<dyn Codec>> {
+        match &self.to {
+            Some(id) => registry.writer(id),
+            None => registry.for_extension(&output.name),
+        }
     }
 
     fn wishes(&self) -> Wishes<'_> {
@@ -160,7 +207,7 @@ impl Conversion {
         let info = codec.info();
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
             .with_architecture(self.architecture_of(info));
-        codec.place(&mapped.contents.checkpoint, name, &options).map_err(|error| {
+        codec.place(&with_blocks(&mapped.contents), name, &options).map_err(|error| {
             // The codec cannot know that it was the selection that took the layers.
             match mapped.losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
                 Some(loss) => error.found(format!("no layers: {}", loss.detail)),
@@ -199,6 +246,22 @@ impl Conversion {
             made_of,
         }
     }
+}
+
+/// The checkpoint that a codec places: tensors that are stored in blocks, row-major and whole, say so.
+fn with_blocks(contents: &Contents) -> Cow<'_, Checkpoint> {
+    let kept = |placement: &Placement| {
+        let Placement { encoding, window, .. } = placement;
+        let row_major = encoding.order.iter().copied().eq(0..encoding.order.len());
+        encoding.blocks.clone().filter(|_| row_major && window.is_none())
+    };
+    let mut checkpoint = Cow::Borrowed(&contents.checkpoint);
+    for (number, blocks) in contents.placements.iter().map(kept).enumerate() {
+        if blocks.is_some() {
+            checkpoint.to_mut().tensors[number].blocks = blocks;
+        }
+    }
+    checkpoint
 }
 
 /// What a plan records of its source.

@@ -1,18 +1,17 @@
 //! A planned conversion, carried out: in one process, or its items by many.
 
 use super::reread::Reread;
-use super::{
-    Conversion, Destination, ItemReceipt, Resumed, Rounded, Summary, Verification, computed, examine, pins,
-    record,
-};
+use super::{Conversion, ItemReceipt, Resumed, Summary, Verification, computed, examine, pins, record};
 use crate::digest::hex;
 use crate::execute::{Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run};
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resources::Resources;
+#[cfg(feature = "forward")]
+use crate::source::OpenOptions;
 use crate::source::Source;
-use crate::store::{Earlier, Protected, Stage, StageMode, StageRequest};
-use ckpt_api::{Codec, Error, Input, Kind, Limits, Result};
+use crate::store::{Destination, Earlier, Protected, Stage, StageMode, StageRequest};
+use ckpt_api::{Codec, Error, Input, Kind, LibraryWords, Limits, Result, Vocabulary};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -20,7 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a plan is carried out.
+///
+/// ```
+/// let execution = ckpt::Execution::new().sync(false);
+/// let canceled = execution.canceled.clone();
+/// std::thread::spawn(move || canceled.store(true, std::sync::atomic::Ordering::Relaxed));
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Execution {
     /// Wait until the output is on the disk before it gets its name.
     pub sync: bool,
@@ -41,7 +47,12 @@ impl std::fmt::Debug for Execution {
 }
 
 /// What is done between the last item and the names: part of every conversion.
-#[derive(Clone, Debug, Default)]
+///
+/// ```
+/// let options = ckpt::Commit::new().verify(true).receipt("out.json");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Commit {
     /// Read the output back and compare every tensor with its source.
     pub verify: bool,
@@ -51,6 +62,20 @@ pub struct Commit {
     pub limits: Limits,
     /// Memory and threads for reading back.
     pub resources: Resources,
+    /// How the outcome names settings.
+    pub vocabulary: Arc<dyn Vocabulary>,
+}
+
+impl Default for Commit {
+    fn default() -> Self {
+        Commit {
+            verify: false,
+            receipt: None,
+            limits: Limits::default(),
+            resources: Resources::default(),
+            vocabulary: Arc::new(LibraryWords),
+        }
+    }
 }
 
 /// A conversion that was found possible, before any output exists.
@@ -61,7 +86,7 @@ pub struct Planned {
     #[cfg(feature = "forward")]
     source: Option<Source>,
     pub(crate) input: Input,
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<Files<'static>>,
     /// The codec that writes.
     pub(crate) codec: Arc<dyn Codec>,
     pub(crate) output: Destination,
@@ -100,6 +125,7 @@ impl Planned {
                 receipt: conversion.receipt.clone(),
                 limits: conversion.limits.clone(),
                 resources: conversion.resources,
+                vocabulary: source.options.vocabulary.clone(),
             },
             resume: conversion.resume,
         })
@@ -110,11 +136,12 @@ impl Planned {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where a store cannot be opened from here, [`ckpt_api::Kind::Io`] where a file of the source
     /// is not what it was when the plan was made.
-    pub fn resume(registry: &Registry, plan: Plan) -> Result<Self> {
+    pub fn resume(registry: &Registry, mut plan: Plan) -> Result<Self> {
         let elsewhere = |side: &str| {
             Error::usage(format!("the plan's {side} cannot be reached from another process"))
                 .help("make the plan for a store that has an address")
         };
+        plan.attach(registry.reader(&plan.source.format)?.block_encodings());
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
         let input = Input::within_store(crate::store::open(source)?, &plan.source.entry);
         pins::check(&input, plan.source_files(), "the source was changed since the plan was made")?;
@@ -144,10 +171,13 @@ impl Planned {
     /// # Errors
     /// Those of [`Source::open`].
     #[cfg(feature = "forward")]
-    pub(super) fn source(&self) -> Result<Source> {
+    pub(super) fn source(&self, commit: &Commit) -> Result<Source> {
+        let Commit { limits, vocabulary, .. } = commit;
+        let (limits, vocabulary) = (limits.clone(), vocabulary.clone());
+        let options = OpenOptions { limits, vocabulary, ..OpenOptions::default() };
         match &self.source {
             Some(source) => Ok(source.clone()),
-            None => Source::recorded(&self.registry, &self.input, &self.plan.source, &self.commit.limits),
+            None => Source::recorded(&self.registry, &self.input, &self.plan.source, options),
         }
     }
 
@@ -328,12 +358,8 @@ impl Planned {
         options: &Commit,
         execution: &Execution,
     ) -> Result<Summary> {
-        let finished = finish(&self.plan, &self.files, receipts)?;
+        let finished = finish_files(&self.plan, &self.files, &*self.codec, &*stage, receipts)?;
         let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
-        let blocks = self.codec.finish(&self.plan.placed, &finished.written)?;
-        for block in self.plan.placed.blocks.iter().chain(&blocks) {
-            stage.file(block.file)?.write_at(block.offset, &block.bytes)?;
-        }
         let bytes = stage.bytes()?;
         let verification = self.read_back(&mut *stage, options, execution)?;
         if execution.sync {
@@ -343,17 +369,9 @@ impl Planned {
         if execution.canceled.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
-        let mut files: Vec<PathBuf> = stage.commit(execution.sync)?.into_iter().map(PathBuf::from).collect();
-        let receipt = if options.receipt.is_some() { files.pop() } else { None };
-        Ok(Summary {
-            files,
-            tensors: self.plan.tensors().len(),
-            bytes,
-            rounding: Rounded::all(&self.plan, &finished),
-            verification,
-            receipt,
-            resumed,
-        })
+        let mut summary = Summary::new(&self.plan, &finished, stage.commit(execution.sync)?, bytes);
+        summary.receipt = if options.receipt.is_some() { summary.files.pop() } else { None };
+        Ok(Summary { verification, resumed, ..summary })
     }
 
     /// The summary of a conversion that was killed when nothing was left to do but to say so.
@@ -361,15 +379,7 @@ impl Planned {
         let finished: Finished = finish(&self.plan, &self.files, receipts)?;
         let resumed = Some(Resumed::new(stage.earlier(), &self.plan, &finished));
         let bytes = stage.bytes()?;
-        Ok(Summary {
-            files: stage.commit(false)?.into_iter().map(PathBuf::from).collect(),
-            tensors: self.plan.tensors().len(),
-            bytes,
-            rounding: Rounded::all(&self.plan, &finished),
-            verification: None,
-            receipt: None,
-            resumed,
-        })
+        Ok(Summary { resumed, ..Summary::new(&self.plan, &finished, stage.commit(false)?, bytes) })
     }
 
     /// Looks at what was written, as far as that was asked for, and adds the receipt.
@@ -394,6 +404,22 @@ impl Planned {
         }
         Ok(verification)
     }
+}
+
+/// Writes everything of a target's files that is not a tensor.
+pub(super) fn finish_files(
+    plan: &Plan,
+    files: &Files<'_>,
+    codec: &dyn Codec,
+    stage: &dyn Stage,
+    receipts: &[ItemResult],
+) -> Result<Finished> {
+    let finished = finish(plan, files, receipts)?;
+    let blocks = codec.finish(&plan.placed, &finished.written)?;
+    for block in plan.placed.blocks.iter().chain(&blocks) {
+        stage.file(block.file)?.write_at(block.offset, &block.bytes)?;
+    }
+    Ok(finished)
 }
 
 const CHANGED: &str = "the source was changed while it was read";

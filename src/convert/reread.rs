@@ -42,7 +42,7 @@ impl Reread {
 
 /// What was written breaks the rules of its own format, say its reader.
 fn unreadable(error: Error) -> Error {
-    let found = format!("{}: {error}", error.kind());
+    let found = format!("{}: {}", error.kind(), error.quoted());
     Error::mismatch("what was written cannot be read back")
         .found(found)
         .help("nothing was kept; this is a defect of the format's codec, or of the disk: please report it")
@@ -81,6 +81,7 @@ fn open(planned: &Planned, reading: &Reading, files: &Arc<dyn ReadStore>, commit
         options: reading.options.clone(),
         architecture: reading.architecture.clone(),
         limits: commit.limits.clone(),
+        vocabulary: commit.vocabulary.clone(),
     };
     Source::read_as(planned.codec.clone(), input, options)
 }

@@ -28,6 +28,20 @@ pub struct Summary {
     pub resumed: Option<Resumed>,
 }
 
+impl Summary {
+    pub(super) fn new(plan: &Plan, finished: &Finished, files: Vec<String>, bytes: u64) -> Self {
+        Summary {
+            files: files.into_iter().map(PathBuf::from).collect(),
+            tensors: plan.tensors().len(),
+            bytes,
+            rounding: Rounded::all(plan, finished),
+            verification: None,
+            receipt: None,
+            resumed: None,
+        }
+    }
+}
+
 /// What a conversion kept of one that was killed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

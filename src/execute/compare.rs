@@ -2,7 +2,7 @@
 
 use super::read::{Files, TensorStream, in_lockstep};
 use super::run::interrupted;
-use crate::layout::{TargetLayout, axis_order, compile};
+use crate::layout::{TargetLayout, axis_order, canonical, compile};
 use crate::plan::{Comparison, Stored};
 use crate::resources::Budget;
 use ckpt_api::{Encoding, Error, Result};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] where the tensors differ.
 pub(super) fn check_equal(
-    files: &Files,
+    files: &Files<'_>,
     comparison: &Comparison,
     budget: Budget,
     canceled: &AtomicBool,
@@ -26,8 +26,15 @@ pub(super) fn check_equal(
         .help("leave one of them out with 'ignore', or give each its own name"))
 }
 
-fn are_equal(files: &Files, a: &Stored, b: &Stored, budget: Budget, canceled: &AtomicBool) -> Result<bool> {
-    let (ea, mut eb) = (canonical(a), canonical(b));
+fn are_equal(
+    files: &Files<'_>,
+    a: &Stored,
+    b: &Stored,
+    budget: Budget,
+    canceled: &AtomicBool,
+) -> Result<bool> {
+    let own = |stored: &Stored| canonical(&stored.tensor, &stored.placement);
+    let (ea, mut eb) = (own(a), own(b));
     match axis_order(&a.tensor, &b.tensor) {
         Some(order) if a.tensor.lengths == b.tensor.lengths && ea.dtype == eb.dtype => eb.order = order,
         _ => return Ok(false),
@@ -42,7 +49,7 @@ fn are_equal(files: &Files, a: &Stored, b: &Stored, budget: Budget, canceled: &A
 }
 
 fn stream<'a>(
-    files: &'a Files,
+    files: &'a Files<'a>,
     stored: &'a Stored,
     encoding: &Encoding,
     budget: Budget,
@@ -50,13 +57,4 @@ fn stream<'a>(
     let Stored { tensor, placement } = stored;
     let route = compile(tensor, placement, &TargetLayout::read(encoding), &[])?;
     TensorStream::whole(files, route.into_transfer(tensor, placement, encoding), budget)
-}
-
-/// The stored dtype, little-endian, row-major, whole bytes.
-fn canonical(stored: &Stored) -> Encoding {
-    let mut encoding = Encoding::row_major(&stored.tensor);
-    if stored.placement.encoding.scaling.is_none() {
-        encoding.dtype = stored.placement.encoding.dtype;
-    }
-    encoding
 }

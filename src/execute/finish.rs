@@ -23,7 +23,7 @@ pub(crate) struct Finished {
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for a checksum of the source that differs; [`ckpt_api::Kind::Usage`] where the receipt
 /// of an item is missing.
-pub(crate) fn finish(plan: &Plan, files: &Files, receipts: &[ItemResult]) -> Result<Finished> {
+pub(crate) fn finish(plan: &Plan, files: &Files<'_>, receipts: &[ItemResult]) -> Result<Finished> {
     let mut sums = Totals::new(plan);
     let mut seen = vec![false; plan.items().len()];
     for receipt in receipts {
@@ -36,7 +36,11 @@ pub(crate) fn finish(plan: &Plan, files: &Files, receipts: &[ItemResult]) -> Res
         let count = seen.iter().filter(|seen| !**seen).count();
         return Err(Error::usage("not all items of the plan were run")
             .found(format!("no receipt of item {missing}"))
-            .expected(format!("a receipt of each of {} items; {count} are missing", seen.len()))
+            .expected(format!(
+                "a receipt of each of {} items; {count} {} missing",
+                seen.len(),
+                if count == 1 { "is" } else { "are" }
+            ))
             .help("run the missing items"));
     }
     sums.verify_sources(plan, files)?;
@@ -95,7 +99,7 @@ impl Totals {
         }
     }
 
-    fn verify_sources(&self, plan: &Plan, files: &Files) -> Result<()> {
+    fn verify_sources(&self, plan: &Plan, files: &Files<'_>) -> Result<()> {
         for ((tensor, number), (remainder, bytes)) in &self.read {
             let Some(entry) = plan.tensor(*tensor) else { continue };
             let Some(extent) = entry.from.extents.get(*number as usize) else { continue };

@@ -9,7 +9,7 @@ mod run;
 mod write;
 
 pub(crate) use finish::{Finished, finish};
-pub(crate) use read::{Files, TensorStream, in_lockstep};
+pub(crate) use read::{Checking, Files, TensorStream, in_lockstep};
 pub(crate) use result::ItemResult;
 pub use result::{Rounding, Share, Sums};
 pub use run::Progress;

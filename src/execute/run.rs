@@ -9,7 +9,7 @@ use crate::layout::{Piece, Segment, Transfer};
 use crate::plan::{Item, Plan};
 use crate::resources::in_parallel;
 use crate::store::Stage;
-use ckpt_api::{Error, Extent, FileId, Result};
+use ckpt_api::{Error, Extent, FileId, Result, Setting};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Plan,
     /// The source's files.
-    pub(crate) files: &'a Files,
+    pub(crate) files: &'a Files<'a>,
     /// The output's files.
     pub(crate) stage: &'a dyn Stage,
     pub(crate) progress: Progress<'a>,
@@ -73,7 +73,11 @@ pub(crate) fn completed(run: &Run<'_>) -> Result<Vec<ItemResult>> {
                 Ok(ItemResult { kept: true, ..kept.clone() })
             }
             _ => Err(Error::usage("the output exists, and is not what the killed conversion had written")
-                .help("choose another name, or replace it with --force and without --resume")),
+                .help(format!(
+                    "choose another name, or replace it with {} and without {}",
+                    Setting::Overwrite,
+                    Setting::Resume
+                ))),
         }
     })
 }

@@ -5,7 +5,9 @@ use super::segments::Part;
 use super::sizes::Sizes;
 use super::split_axes::{Added, Split, SplitAddend, split_axes};
 use super::steps::{Access, Step, steps};
-use ckpt_api::{AddedAxis, DType, Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor, Window};
+use ckpt_api::{
+    AddedAxis, Blocks, DType, Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor, Window,
+};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -118,6 +120,9 @@ pub(crate) fn compile(
     reshape(&mut all, tensor, source, target, whole_axes.as_ref());
     let sliced = slices_differ(source, target);
     let tiled = sliced || all.iter().any(|step| step.access() == Access::Tile);
+    if let Some(blocks) = target.encoding.blocks.as_deref().filter(|_| tiled) {
+        return Err(blocks.refusal().tensor(&tensor.name).found("parts of the tensor"));
+    }
     if tiled && Sizes::new(&source.encoding, target.encoding).largest.is_none() {
         return Err(not_movable(tensor, &source.encoding, target.encoding));
     }
@@ -131,12 +136,29 @@ pub(crate) fn compile(
             pairs.map(|(added, split)| split_numbers(added, split)).collect::<Result<_>>()?
         }
     };
+    if let Some(split) = &split {
+        check_split_blocks(tensor, split)?;
+    }
     let rare = !added.is_empty() || split.is_some();
     Ok(Route {
         steps: all,
         access: if tiled { Access::Tile } else { Access::Stream },
         more: rare.then(|| Box::new(More { added, split })),
     })
+}
+
+/// Blocks along an axis that is split stay whole.
+fn check_split_blocks(tensor: &Tensor, split: &Split) -> Result<()> {
+    let Encoding { blocks, order, .. } = &split.source.encoding;
+    let Some(blocks) = blocks else { return Ok(()) };
+    let fastest = order.last().and_then(|axis| split.shape.get(*axis)).copied().unwrap_or(1);
+    if fastest.is_multiple_of(blocks.elements()) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("an axis cannot be split within blocks of {blocks}"))
+        .tensor(&tensor.name)
+        .found(format!("parts of {fastest} elements"))
+        .expected(format!("a multiple of {}", blocks.elements())))
 }
 
 /// Both sides of a split transfer.
@@ -187,6 +209,20 @@ fn slices_differ(source: &Placement, target: &TargetLayout<'_>) -> bool {
     target.extents.iter().any(|extent| extent.region.is_some()) && !keeps_slices(source, target)
 }
 
+/// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes; opaque blocks as they are.
+pub(crate) fn canonical(tensor: &Tensor, placement: &Placement) -> Encoding {
+    let stored = &placement.encoding;
+    let mut encoding = Encoding::row_major(tensor);
+    if stored.scaling.is_none() {
+        encoding.dtype = stored.dtype;
+    }
+    if let Some(blocks) = stored.blocks.as_deref().filter(|blocks| blocks.is_opaque()) {
+        encoding.order.clone_from(&stored.order);
+        encoding = encoding.in_blocks(blocks.clone());
+    }
+    encoding
+}
+
 /// What is added is added as these.
 fn floats(tensor: &Tensor) -> Encoding {
     Encoding { dtype: DType::F32, ..Encoding::row_major(tensor) }
@@ -231,6 +267,19 @@ impl Route {
             addends: added.iter().enumerate().map(|(k, added)| self.addend(k, added)).collect(),
             access: self.access,
             sizes,
+        }
+    }
+
+    /// Gives block encodings that were read from a document their decoders.
+    pub(crate) fn attach(&mut self, known: &[Blocks]) {
+        for step in &mut self.steps {
+            if let Step::DecodeBlocks { blocks } = step {
+                blocks.attach(known);
+            }
+        }
+        let split = self.more.as_mut().and_then(|more| more.split.as_mut());
+        if let Some(blocks) = split.and_then(|split| split.source.encoding.blocks.as_mut()) {
+            blocks.attach(known);
         }
     }
 

@@ -296,12 +296,17 @@ enum Units {
     Bytes,
     /// Elements of so many bits in the source and in the target.
     Elements { source: u64, target: u64 },
+    /// Blocks of so many elements in so many bytes of the source, and elements of so many bits in the target.
+    Blocks { elements: u64, bytes: u64, target: u64 },
 }
 
 impl Units {
     fn new(source: &Encoding, target: &Encoding, same: bool) -> Result<Self> {
         match (same, stored_bits(source), stored_bits(target)) {
             (true, ..) => Ok(Units::Bytes),
+            (false, None, Some(target)) if let Some(blocks) = &source.blocks => {
+                Ok(Units::Blocks { elements: blocks.elements(), bytes: blocks.bytes(), target })
+            }
             (false, Some(source), Some(target)) => Ok(Units::Elements { source, target }),
             _ => Err(misplaced()),
         }
@@ -315,6 +320,10 @@ impl Units {
                 let elements = (size.saturating_mul(8) / target).max(1).next_multiple_of(ELEMENTS);
                 elements * target / 8
             }
+            Units::Blocks { elements, target, .. } => {
+                let unit = elements * ELEMENTS / gcd(elements, ELEMENTS);
+                (size.saturating_mul(8) / target).max(1).next_multiple_of(unit) * target / 8
+            }
         }
     }
 
@@ -327,8 +336,21 @@ impl Units {
                 let bits = bits.and_then(|bits| (bits / target).checked_mul(source));
                 bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8).ok_or_else(misplaced)
             }
+            Units::Blocks { elements, bytes, target } => {
+                let unit = elements * target / 8;
+                let blocks = Some(byte / unit).filter(|_| byte.is_multiple_of(unit));
+                blocks.and_then(|blocks| blocks.checked_mul(bytes)).ok_or_else(misplaced)
+            }
         }
     }
+}
+
+/// The greatest number that divides both.
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// Whether a piece is a part of its tensor and lies in its extent.

@@ -34,13 +34,20 @@ fn largest(from: &Encoding, to: &Encoding) -> Option<u64> {
 
 fn growth(from: &Encoding, to: &Encoding) -> usize {
     let float = if from.scaling.is_some() || to.scaling.is_some() { 32 } else { 8 };
-    let (Some(from), Some(to)) = (stored_bits(from), stored_bits(to)) else { return 1 };
-    usize::try_from(to.max(float).div_ceil(from.max(1))).unwrap_or(1)
+    let factor = match (&from.blocks, stored_bits(from), stored_bits(to)) {
+        (Some(blocks), _, Some(to)) => {
+            to.max(32).saturating_mul(blocks.elements()).div_ceil(8 * blocks.bytes())
+        }
+        (None, Some(from), Some(to)) => to.max(float).div_ceil(from.max(1)),
+        _ => 1,
+    };
+    usize::try_from(factor.max(1)).unwrap_or(1)
 }
 
-/// Bits that an element takes in a file; `None` where each has a length of its own.
+/// Bits that an element takes in a file; `None` where each has a length of its own, or lies in a block.
 pub(super) fn stored_bits(encoding: &Encoding) -> Option<u64> {
     match encoding.packing {
+        _ if encoding.blocks.is_some() => None,
         Packing::Bits => encoding.dtype.bits().map(u64::from),
         Packing::Bytes => encoding.dtype.bytes().map(|bytes| bytes * 8),
     }
@@ -52,6 +59,7 @@ pub(crate) fn changes_form(step: &Step) -> bool {
         Step::Cast { .. }
         | Step::Quantize { .. }
         | Step::Dequantize { .. }
+        | Step::DecodeBlocks { .. }
         | Step::Unpack { .. }
         | Step::Pack { .. } => true,
         Step::SwapBytes { .. }

@@ -4,7 +4,7 @@
 
 use super::permutation::{inverse_permutation, relative_order};
 use crate::transform::{castable, exact};
-use ckpt_api::{DType, Encoding, Endian, Error, Packing, Result, Rounding, Scaling, Shape};
+use ckpt_api::{Blocks, DType, Encoding, Endian, Error, Packing, Result, Rounding, Scaling, Shape};
 use serde::{Deserialize, Serialize};
 
 /// One transformation of a tensor's elements or their order.
@@ -76,6 +76,11 @@ pub enum Step {
         #[serde(flatten)]
         scaling: Scaling,
     },
+    /// Reads the numbers of blocks as 32-bit floats. No inverse: nothing encodes blocks.
+    DecodeBlocks {
+        /// The blocks.
+        blocks: Blocks,
+    },
     /// States another shape for the same elements in the same order: no byte changes. Inverse: with the shapes swapped.
     Reshape {
         /// Stored shape before.
@@ -124,7 +129,11 @@ impl Step {
             }
             Step::Quantize { to, scaling } => Step::Dequantize { from: *to, scaling: *scaling },
             Step::Dequantize { from, scaling } => Step::Quantize { to: *from, scaling: *scaling },
-            Step::Cast { exact: false, .. } | Step::Assemble { .. } | Step::Cut { .. } | Step::Add { .. } => {
+            Step::DecodeBlocks { .. }
+            | Step::Cast { exact: false, .. }
+            | Step::Assemble { .. }
+            | Step::Cut { .. }
+            | Step::Add { .. } => {
                 return None;
             }
         })
@@ -149,6 +158,7 @@ impl Step {
             }
             Step::Quantize { to, scaling } => format!("quantize to {to} at {}", scaling.scale),
             Step::Dequantize { from, scaling } => format!("dequantize {from} at {}", scaling.scale),
+            Step::DecodeBlocks { blocks } => format!("read blocks of {blocks}"),
             Step::Assemble { slices } => format!("assemble {slices} slices"),
             Step::Cast { from, to, .. } => format!("cast {from} to {to}"),
         }
@@ -162,6 +172,12 @@ impl Step {
 /// [`ckpt_api::Kind::Unsupported`] where no conversion exists between the dtypes.
 pub fn steps(from: &Encoding, to: &Encoding, slices: usize, added: &[String]) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
+    if let Some(kept) = keeps_blocks(from, to, slices, added)? {
+        if kept {
+            return Ok(steps);
+        }
+        steps.extend(from.blocks.as_deref().map(|blocks| Step::DecodeBlocks { blocks: blocks.clone() }));
+    }
     let same = from.dtype == to.dtype && from.scaling == to.scaling && added.is_empty();
     let raw = same && from.packing == to.packing && from.packing == Packing::Bits;
     if raw && from.order == to.order && slices == 0 {
@@ -184,6 +200,25 @@ pub fn steps(from: &Encoding, to: &Encoding, slices: usize, added: &[String]) ->
         steps.push(Step::Pack { dtype: to.dtype });
     }
     Ok(steps)
+}
+
+/// Whether blocks are moved as they are; `None` where neither side has any.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for a target of other blocks, and where the numbers of opaque ones are needed.
+fn keeps_blocks(from: &Encoding, to: &Encoding, slices: usize, added: &[String]) -> Result<Option<bool>> {
+    match (&from.blocks, &to.blocks) {
+        (None, None) => Ok(None),
+        (Some(own), Some(wanted)) if own == wanted => {
+            if from.order == to.order && slices == 0 && added.is_empty() {
+                return Ok(Some(true));
+            }
+            Err(own.refusal().found("elements in another order, or parts of the tensor"))
+        }
+        (Some(own), None) if own.is_opaque() => Err(own.refusal().found(format!("a target of {}", to.dtype))),
+        (Some(_), None) => Ok(Some(false)),
+        (_, Some(wanted)) => Err(Error::unsupported(format!("nothing stores numbers in blocks of {wanted}"))),
+    }
 }
 
 /// The steps that change elements: to numbers of this machine's kind, from type to type, and to the target's kind.
@@ -239,7 +274,15 @@ mod tests {
     use super::*;
 
     fn encoding(dtype: DType, endian: Endian, order: &[usize], packing: Packing) -> Encoding {
-        Encoding { dtype, endian, order: order.to_vec(), packing, scaling: None, tiles: Vec::new() }
+        Encoding {
+            dtype,
+            endian,
+            order: order.to_vec(),
+            packing,
+            scaling: None,
+            blocks: None,
+            tiles: Vec::new(),
+        }
     }
 
     #[test]

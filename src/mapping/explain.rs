@@ -7,7 +7,7 @@ use super::relation::Link;
 use super::rule::Values;
 use crate::recipe::Target;
 use crate::words::{printable, quote};
-use ckpt_api::{Error, Limit, Limits, Result};
+use ckpt_api::{Error, LibraryWords, Limit, Limits, Result, Vocabulary};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -110,7 +110,17 @@ impl Mapping {
     /// # Errors
     /// As [`Mapping::apply`]: rules that overlap, a number that does not fit, a name that is too long.
     pub fn explain(&self, name: &str, limits: &Limits) -> Result<Explanation> {
-        explain(self, name, limits).map_err(|error| self.located(error))
+        self.explain_in(name, limits, &LibraryWords)
+    }
+
+    /// As [`Mapping::explain`], with settings named as `words` does.
+    pub(crate) fn explain_in(
+        &self,
+        name: &str,
+        limits: &Limits,
+        words: &dyn Vocabulary,
+    ) -> Result<Explanation> {
+        explain(self, name, limits, words).map_err(|error| self.located(error))
     }
 
     /// Returns every rule with its inverse, or the reason why it has none.
@@ -130,15 +140,15 @@ fn report(mapping: &Mapping, index: usize) -> RuleReport {
     }
 }
 
-fn explain(mapping: &Mapping, name: &str, limits: &Limits) -> Result<Explanation> {
+fn explain(mapping: &Mapping, name: &str, limits: &Limits, words: &dyn Vocabulary) -> Result<Explanation> {
     limits.check(Limit::NameBytes, name.len() as u64)?;
     let Explained { decision, captures, link } =
         decide(mapping, name, limits).map_err(|error| error.tensor(printable(name)))?;
     let targets: Vec<Target> = link.iter().flat_map(Link::recipes).collect();
     let back = match mapping.inverse() {
         _ if targets.is_empty() => None,
-        Err(error) => Some(Back::None(error.to_string())),
-        Ok(inverse) => Some(back(&inverse, &targets, limits)),
+        Err(error) => Some(Back::None(error.text_in(words))),
+        Ok(inverse) => Some(back(&inverse, &targets, limits, words)),
     };
     Ok(Explanation { name: name.to_owned(), decision, captures, targets, back })
 }
@@ -185,12 +195,12 @@ fn link(mapping: &Mapping, index: usize, values: &Values, limits: &Limits) -> Re
     })
 }
 
-fn back(inverse: &Mapping, targets: &[Target], limits: &Limits) -> Back {
+fn back(inverse: &Mapping, targets: &[Target], limits: &Limits, words: &dyn Vocabulary) -> Back {
     let Some(first) = targets.first() else { return Back::Leads(Vec::new()) };
     match decide(inverse, &first.name, limits) {
         Ok(Explained { link: Some(link), .. }) => Back::Leads(link.recipes().collect()),
         Ok(_) => Back::None(format!("nothing matches {}", quote(&first.name))),
-        Err(error) => Back::None(error.to_string()),
+        Err(error) => Back::None(error.text_in(words)),
     }
 }
 

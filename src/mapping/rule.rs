@@ -4,13 +4,14 @@ use super::relation::{Relation, inverse_steps};
 use crate::pattern::{Class, Part, Pattern, SEPARATOR};
 use crate::recipe::AxisStep;
 use crate::words::{printable, quote};
-use ckpt_api::{Error, Limit, Limits, Result};
+use ckpt_api::{Error, Limit, Limits, Result, Setting};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// The help for a rule without an inverse.
-const TABLE: &str =
-    "change the rule, or write a table of the names of one checkpoint: ckpt map invert --of CHECKPOINT";
+fn table() -> String {
+    format!("change the rule, or write a table of the names of one checkpoint: {}", Setting::InverseTable)
+}
 
 /// The separators of source and target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ impl Rule {
     /// [`ckpt_api::Kind::Mapping`] if the rule has no inverse, with the reason.
     pub(super) fn invert(&self) -> Result<Self> {
         if let Some(reason) = self.why_not_invertible() {
-            return Err(Error::mapping("the rule has no inverse").found(reason).help(TABLE));
+            return Err(Error::mapping("the rule has no inverse").found(reason).help(table()));
         }
         let shift = |name: &str| self.to.first().map_or(0, |to| to.shift_of(name));
         Ok(Rule {

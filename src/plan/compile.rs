@@ -1,11 +1,11 @@
 //! Makes a plan of what a source holds and where a target wants it. Pure.
 
-use super::losses::undeclared;
+use super::losses::{dequantized, undeclared};
 use super::memory::share_of;
 use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, TargetRecord, added};
 use crate::layout::{self, TargetLayout, cut, default_segment_size};
 use crate::resources::{Budget, Resources};
-use ckpt_api::{Contents, FormatInfo, Loss, Placed, Placement, Result};
+use ckpt_api::{Contents, FormatInfo, Loss, Placed, Placement, Result, Vocabulary};
 use std::sync::Arc;
 
 /// Everything a plan is made from.
@@ -23,6 +23,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) resources: Resources,
     /// Whether the output will be read back.
     pub(crate) reread: bool,
+    /// How losses name settings.
+    pub(crate) words: &'a dyn Vocabulary,
 }
 
 /// Compiles every tensor's route, and cuts the output into items.
@@ -35,7 +37,9 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     placed.check(&contents.checkpoint)?;
     losses.extend(placed.losses.iter().cloned());
     losses.extend(undeclared(&contents.checkpoint, info, &losses));
+    losses.iter_mut().for_each(|loss| parts.words.settle(&mut loss.detail));
     let entries = entries(&contents, &placed)?;
+    losses.extend(dequantized(&contents.checkpoint, &placed, &entries));
     let mut plan = Plan {
         source,
         target,

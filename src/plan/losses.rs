@@ -1,6 +1,25 @@
 //! Losses that the engine sees by itself, whatever a codec declares.
 
-use ckpt_api::{Checkpoint, FormatInfo, Loss, LossKind};
+use super::Entry;
+use crate::layout::Step;
+use ckpt_api::{Checkpoint, FormatInfo, Loss, LossKind, Placed};
+
+/// Tensors whose blocks are read as numbers.
+pub(super) fn dequantized(checkpoint: &Checkpoint, placed: &Placed, entries: &[Entry]) -> Vec<Loss> {
+    let each = entries.iter().filter_map(|Entry { number, route }| {
+        let blocks = route.steps.iter().find_map(|step| match step {
+            Step::DecodeBlocks { blocks } => Some(blocks),
+            _ => None,
+        })?;
+        let name = &checkpoint.tensors.get(placed.placements.get(*number)?.tensor.0)?.name;
+        Some(Loss::new(
+            LossKind::Dequantized,
+            name,
+            format!("stored in blocks of {blocks}, and as numbers now"),
+        ))
+    });
+    each.collect()
+}
 
 /// What the target's format cannot hold by its own account, and its codec does not name: nothing is lost silently.
 pub(super) fn undeclared(checkpoint: &Checkpoint, to: &FormatInfo, losses: &[Loss]) -> Vec<Loss> {

@@ -3,7 +3,7 @@
 use super::compile::bytes;
 use super::{Access, Plan, TensorEntry};
 use crate::resources::{Budget, DECOMPRESSED, PER_THREAD, Resources, address_space_left, default_threads};
-use ckpt_api::{Error, Extent, Result};
+use ckpt_api::{Error, Extent, Result, Setting};
 
 /// What the process holds before the first worker starts: code, stacks, allocator.
 const BASE: u64 = 6 << 20;
@@ -93,15 +93,20 @@ fn share(
     });
     let least = Budget::LEAST + held.each;
     fitting.ok_or_else(|| match resources.max_memory.saturating_sub(fixed) < least {
-        true => Error::limit("the conversion does not fit into the memory allowed")
-            .found(format!("--max-memory {}", resources.max_memory))
-            .expected(format!("at least {}", fixed + least))
-            .help(format!("give it --max-memory {}m", (fixed + least).div_ceil(1 << 20))),
+        true => too_little_memory(resources.max_memory, fixed + least),
         false => Error::limit("the conversion does not fit into the address space that the system allows")
             .found(format!("{} bytes left", room.unwrap_or_default()))
             .expected(format!("at least {}", held.ahead + least))
             .help("allow more with ulimit -v"),
     })
+}
+
+fn too_little_memory(max_memory: u64, least: u64) -> Error {
+    let (allowed, enough) = (max_memory.to_string(), format!("{}m", least.div_ceil(1 << 20)));
+    Error::limit("the conversion does not fit into the memory allowed")
+        .found(Setting::Memory(&allowed))
+        .expected(format!("at least {least}"))
+        .help(format!("give it {}", Setting::Memory(&enough)))
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ pub use crate::layout::{Access, Part, Piece, Segment, Step};
 use crate::layout::{Cut, Extents, Route, Transfer};
 use crate::resources::{Budget, Resources};
 use ckpt_api::{
-    AddedAxis, ArchitectureFile, Contents, DType, FileId, Loss, OutputFile, Placed, Placement, Repair,
-    Result, Tensor,
+    AddedAxis, ArchitectureFile, Blocks, Contents, DType, FileId, Loss, OutputFile, Placed, Placement,
+    Repair, Result, Tensor,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -296,6 +296,17 @@ impl Plan {
             source: &entry.from.extents,
             target: &entry.to.extents,
         })
+    }
+
+    /// Gives block encodings that were read from a document their decoders.
+    pub(crate) fn attach(&mut self, known: &[Blocks]) {
+        if known.is_empty() {
+            return;
+        }
+        let placements = &mut Arc::make_mut(&mut self.contents).placements;
+        let stored = placements.iter_mut().filter_map(|placement| placement.encoding.blocks.as_mut());
+        stored.for_each(|blocks| blocks.attach(known));
+        self.entries.iter_mut().for_each(|entry| entry.route.attach(known));
     }
 
     /// Shares other memory and threads among the workers; what is written stays the same.

@@ -1,10 +1,16 @@
 //! Which losses a conversion may have.
 
-use ckpt_api::{Error, Loss, LossKind, Result};
+use ckpt_api::{Error, Loss, LossKind, Result, Setting};
 use std::collections::BTreeSet;
 
-/// Which losses the user accepts.
+/// Which losses the user accepts. By default those that do not change what the model computes.
+///
+/// ```
+/// use ckpt::api::LossKind;
+/// let policy = ckpt::Policy::new().allow(LossKind::WeightDropped).strict(true);
+/// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Policy {
     /// Accept every loss.
     pub allow_all: bool,
@@ -15,6 +21,32 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Accepts this kind of loss. Default: none that changes what the model computes.
+    #[must_use]
+    pub fn allow(mut self, kind: LossKind) -> Self {
+        self.allow.insert(kind);
+        self
+    }
+
+    /// Whether every loss is accepted. Default: no.
+    #[must_use]
+    pub fn allow_all(mut self, allow_all: bool) -> Self {
+        self.allow_all = allow_all;
+        self
+    }
+
+    /// Whether losses that do not change what the model computes stop the conversion, too. Default: no.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
     /// Accepts the loss called `name`, or all of them for `all`.
     ///
     /// # Errors
@@ -27,7 +59,7 @@ impl Policy {
         let kind = LossKind::from_name(name).ok_or_else(|| {
             let known = LossKind::ALL.iter().map(|kind| kind.name()).chain(["all"]);
             Error::usage("unknown kind of loss")
-                .field("--allow")
+                .field(Setting::Allow(""))
                 .found(format!("'{name}'"))
                 .help(ckpt_api::nearest(name, known))
         })?;
@@ -56,15 +88,16 @@ impl Policy {
             shown.push(format!("and {} more", refused.len() - SHOWN));
         }
         let kinds: BTreeSet<&str> = refused.iter().map(|loss| loss.kind.name()).collect();
-        let flags: Vec<String> = kinds.iter().map(|kind| format!("--allow {kind}")).collect();
-        let message = if first.kind.changes_function() {
-            "the target would not compute the same as the source"
-        } else {
-            "the target cannot carry everything, and --strict forbids that"
+        let kinds = kinds.into_iter().collect::<Vec<_>>().join(",");
+        let message = match first.kind.changes_function() {
+            true => "the target would not compute the same as the source".to_owned(),
+            false => format!("the target cannot carry everything, and {} forbids that", Setting::Strict),
         };
-        Err(Error::lossy(message)
-            .found(shown.join("; "))
-            .help(format!("accept it with {}, or leave tensors out with --exclude", flags.join(" "))))
+        Err(Error::lossy(message).found(shown.join("; ")).help(format!(
+            "accept it with {}, or leave tensors out with {}",
+            Setting::Allow(&kinds),
+            Setting::Exclude
+        )))
     }
 }
 
@@ -77,7 +110,7 @@ mod tests {
         let losses = [Loss::new(LossKind::WeightDropped, "w", "no place")];
         let mut policy = Policy::default();
         let error = policy.judge(&losses).unwrap_err();
-        assert!(error.to_string().contains("--allow weight-dropped"), "{error}");
+        assert!(error.to_string().contains("LossKind::WeightDropped"), "{error}");
         policy.accept("weight-dropped").unwrap();
         policy.judge(&losses).unwrap();
     }

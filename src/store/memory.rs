@@ -1,7 +1,7 @@
 //! Files in memory: a store for tests, examples and programs that never touch a disk.
 
-use super::{Earlier, Stage, StageMode, StageRequest, Store, WriteAt};
-use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result};
+use super::{Destination, Earlier, Stage, StageMode, StageRequest, Store, WriteAt};
+use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +58,11 @@ impl MemoryStore {
     /// A store without files.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A place in the store: what conversions write to, and what can be opened.
+    pub fn at(&self, name: impl Into<String>) -> Destination {
+        Destination::within(Arc::new(self.clone()), name)
     }
 
     /// Puts a file in, in the place of one that has its name.
@@ -129,7 +134,7 @@ impl Store for MemoryStore {
                     .help("write to another name; the source is never changed"));
             }
             if held.files.contains_key(name) && !request.overwrite {
-                let help = "choose another name, or allow that it is replaced";
+                let help = format!("choose another name, or replace it with {}", Setting::Overwrite);
                 return Err(Error::usage("the output exists").file(name).help(help));
             }
         }

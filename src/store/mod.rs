@@ -7,9 +7,11 @@
 //! The engine, receipts, resume and verification know these traits and no other. There are two stores here: the
 //! directory ([`LocalStore`]) and memory ([`MemoryStore`]).
 
+mod destination;
 mod local;
 mod memory;
 
+pub use destination::{Destination, IntoDestination, IntoInput};
 pub use local::LocalStore;
 #[cfg(test)]
 pub(crate) use local::{Disk, Os};

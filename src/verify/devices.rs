@@ -1,6 +1,6 @@
 //! The devices that graphs can run on.
 
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Result, Setting};
 use ckpt_forward::{Arithmetic, Backend, Cpu};
 
 /// The names that [`open`] accepts.
@@ -23,7 +23,7 @@ pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
         #[cfg(not(all(feature = "cuda", feature = "metal", feature = "vulkan")))]
         _ if NAMES.contains(&name) => Err(not_built(name)),
         _ => Err(Error::usage("no such device")
-            .field("--device")
+            .field(Setting::Device)
             .found(format!("'{name}'"))
             .help(ckpt_api::nearest(name, NAMES.into_iter()))),
     }
@@ -32,9 +32,9 @@ pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
 #[cfg(not(all(feature = "cuda", feature = "metal", feature = "vulkan")))]
 fn not_built(name: &str) -> Error {
     Error::unsupported("this program was built without the device")
-        .field("--device")
+        .field(Setting::Device)
         .found(name)
-        .help(format!("build it with the feature: cargo install ckpt --features {name}"))
+        .help(format!("build it with {}", Setting::Feature(name)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::parameters::{SourceParameters, StoredIntegers};
 use super::report::InputSummary;
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Result, Setting};
 use ckpt_forward::{Backend, DeviceInfo, Parameters, Program, Value, integer_graph};
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ pub fn run(
     let shown = source.input().display(source.input().entry());
     let checkpoint = source.checkpoint();
     let graph = checkpoint.graph.as_ref().ok_or_else(|| no_graph(source).file(shown.as_str()))?;
-    let parameters = SourceParameters::new(source, memory);
+    let parameters = SourceParameters::new(source, memory).with_ops(registry);
     let stored = StoredIntegers::new(&parameters);
     let parameters: &dyn Parameters = if integers.is_some() { &stored } else { &parameters };
     let in_integers = integers.map(|scale| integer_graph(graph, parameters, scale)).transpose();
@@ -71,8 +71,10 @@ pub fn run(
 
 /// The error for a checkpoint without a graph. A codec notes why it found none.
 fn no_graph(source: &Source) -> Error {
-    let error = Error::usage("the checkpoint has no graph to run")
-        .help("describe the model in an architecture file and give it with --arch");
+    let error = Error::usage("the checkpoint has no graph to run").help(format!(
+        "describe the model in an architecture file and give it with {}",
+        Setting::Architecture
+    ));
     match &source.contents().notes[..] {
         [] => error,
         notes => error.found(notes.join("; ")),

@@ -65,7 +65,7 @@ pub use report::{
 use crate::diff::{Difference, diff};
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::Result;
+use ckpt_api::{Result, Setting};
 
 /// Compares two checkpoints: `a` is the reference, `b` is made from it.
 ///
@@ -107,6 +107,8 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
         report.notes = notes_on_tensors(a, b, options, &difference);
         report.tensors = Some(TensorReport { reason: missing_graph(a, b), difference });
     }
+    report.notes.iter_mut().for_each(|note| a.options.vocabulary.settle(note));
+    report.runs.iter_mut().for_each(|run| a.options.vocabulary.settle(&mut run.rule.reason));
     Ok(report)
 }
 
@@ -140,7 +142,10 @@ fn compare_tensors(a: &Source, b: &Source, options: &Options) -> Result<Differen
 fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Difference) -> Vec<String> {
     let mut notes = Vec::new();
     if difference.tensors.is_empty() {
-        notes.push("the checkpoints have no tensor name in common: give a mapping with --map".to_owned());
+        notes.push(format!(
+            "the checkpoints have no tensor name in common: give a mapping with {}",
+            Setting::Mapping
+        ));
     }
     // A codec notes why it found no graph.
     for source in [a, b].into_iter().filter(|source| source.checkpoint().graph.is_none()) {

@@ -1,6 +1,7 @@
 //! Remarks on a comparison of graphs.
 
 use super::report::{OutputReport, RuleName, Run, TensorDiagnosis};
+use ckpt_api::Setting;
 
 /// Returns remarks on what the runs show and on how to go on.
 pub(super) fn on_runs(runs: &[Run]) -> Vec<String> {
@@ -19,9 +20,11 @@ pub(super) fn on_runs(runs: &[Run]) -> Vec<String> {
             ));
         }
         if run.rule.name == RuleName::Bits && has_rounded_tensors(run) {
-            let note = "equal bits are required because the second checkpoint should be made from the first: if it is the \
-                        other way round, exchange them; if a dtype between them was narrower, give --atol and --rtol";
-            notes.push(note.to_owned());
+            notes.push(format!(
+                "equal bits are required because the second checkpoint should be made from the first: if it is the \
+                 other way round, exchange them; if a dtype between them was narrower, give {}",
+                Setting::Tolerance
+            ));
         }
     }
     notes.dedup();

@@ -66,7 +66,7 @@ impl Case {
 
     /// With the format found from the content, or named where that does not tell.
     pub fn opening(&self) -> ckpt::OpenOptions {
-        let format = (!self.is_told()).then(|| self.codec.clone());
-        ckpt::OpenOptions { format, options: self.pairs(), ..Default::default() }
+        let options = ckpt::OpenOptions::new().set_all(self.pairs());
+        if self.is_told() { options } else { options.format(&self.codec) }
     }
 }

@@ -29,17 +29,16 @@ pub fn files(directory: &Path, ending: &str) -> Vec<PathBuf> {
 
 /// Opens with read options.
 pub fn open(path: &Path, options: &[(&str, &str)]) -> Source {
-    let options = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let options = OpenOptions { options, ..OpenOptions::default() };
+    let options = OpenOptions::new().set_all(options.iter().copied());
     Source::open(&Registry::builtin(), path, &options)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Converts and verifies, without waiting for the disk.
 pub fn convert(source: Source, output: &Path, conversion: &Conversion) {
-    let conversion = Conversion { verify: true, ..conversion.clone() };
+    let conversion = conversion.clone().verify(true);
     let planned = conversion.plan(&Registry::builtin(), &source, output).unwrap();
-    let summary = planned.execute(&Execution { sync: false, ..Execution::default() }, &|_| ()).unwrap();
+    let summary = planned.execute(&Execution::new().sync(false), &|_| ()).unwrap();
     assert_eq!(summary.verification.map(|found| found.tensors), Some(planned.plan().tensors().len()));
 }
 
@@ -87,8 +86,8 @@ pub fn forward(source: &Source, input: &[f32]) -> Vec<f64> {
     for node in graph.chain().unwrap() {
         x = match node.op.name() {
             "Gemm" => {
-                let weight = floats(&source.value(&node.parameters["weight"]).unwrap());
-                let bias = floats(&source.value(&node.parameters["bias"]).unwrap());
+                let weight = floats(&source.tensor(&node.parameters["weight"]).unwrap().bytes().unwrap());
+                let bias = floats(&source.tensor(&node.parameters["bias"]).unwrap().bytes().unwrap());
                 assert_eq!(weight.len(), bias.len() * x.len());
                 let rows = weight.chunks_exact(x.len()).zip(&bias);
                 rows.map(|(row, b)| {

@@ -34,9 +34,8 @@ fn gunzip(from: &Path, to: &Path) {
 fn round_trips(path: &Path, work: &Path) -> Vec<Source> {
     let mut sources = vec![open(path, &[])];
     for (middle, set) in [("m", Some(("names", "keras3"))), ("m.safetensors", None)] {
-        let options = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let to = if middle == "m" { "tf2" } else { "safetensors" };
-        let conversion = Conversion { to: Some(to.into()), options, ..Conversion::default() };
+        let conversion = Conversion::new().to(to).set_all(set);
         let (between, back) = (work.join(middle), work.join(format!("{to}.nn")));
         convert(open(path, &[]), &between, &conversion);
         let activations: &[(&str, &str)] = if to == "tf2" { &[("activations", "relu,linear")] } else { &[] };
@@ -131,8 +130,8 @@ fn network(path: &Path, preset: &str, directory: &Path, name: &str) -> Source {
     let mut document = serde_json::to_value(recorded).unwrap();
     document["input"]["buckets"]["layout"] = layout.clone();
     document["input"]["buckets"]["mirrored"] = true.into();
-    let architecture = Some(ckpt::api::ArchitectureFile::new(&document).unwrap());
-    let options = ckpt::OpenOptions { architecture, ..ckpt::OpenOptions::default() };
+    let architecture = ckpt::api::ArchitectureFile::new(&document).unwrap();
+    let options = ckpt::OpenOptions::new().architecture(architecture);
     Source::open(&Registry::builtin(), path, &options).unwrap()
 }
 

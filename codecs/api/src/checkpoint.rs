@@ -1,6 +1,6 @@
 //! The intermediate that all codecs share.
 
-use crate::{Activation, Error, Graph, Metadata, Result, Tensor, TensorId};
+use crate::{Activation, Error, Graph, Metadata, Result, Setting, Tensor, TensorId};
 use std::collections::{BTreeMap, HashMap};
 
 /// A graph, named tensors, metadata. It describes; the bytes stay where the [`crate::Placement`]s say.
@@ -35,7 +35,10 @@ impl Checkpoint {
         let given = names.into_iter().map(Activation::from_name).collect::<Result<Vec<_>>>()?;
         let graph = self.graph.as_mut().ok_or_else(|| {
             Error::usage("the source does not say which layers it has, so none can be given an activation")
-                .help("describe the model in an architecture file and give it with --arch")
+                .help(format!(
+                    "describe the model in an architecture file and give it with {}",
+                    Setting::Architecture
+                ))
         })?;
         graph.specify(&given)
     }

@@ -3,7 +3,7 @@
 use crate::fit::check_fit;
 use crate::input::ends_before;
 use crate::metadata;
-use crate::{Checkpoint, Error, Input, Limit, Limits, Placement, Result, Tensor, TensorId};
+use crate::{Checkpoint, Error, Input, Limit, Limits, Placement, Result, Setting, Tensor, TensorId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -57,7 +57,7 @@ impl Rules {
     /// `error`, with the option that would accept it.
     pub fn mend(&mut self, subject: impl Into<String>, assumed: &str, error: Error) -> Result<()> {
         if !self.lenient {
-            return Err(error.help(format!("option lenient=true accepts it: {assumed}")));
+            return Err(error.help(format!("{} accepts it: {assumed}", Setting::ReadOption("lenient=true"))));
         }
         let detail = format!("{}: {assumed}", error.message());
         self.repairs.push(Repair { subject: subject.into(), detail });

@@ -39,10 +39,10 @@ impl Extent {
     /// ```
     /// use ckpt_api::{Compression, Extent, FileId, Input, Method};
     /// use std::collections::BTreeMap;
-    /// // Ten times "a", deflated.
-    /// let stored = b"\x4b\x84\x03\x00".to_vec();
+    /// // "aaaaaaaa", deflated.
+    /// let stored = b"\x4b\x4c\x84\x00\x00".to_vec();
     /// let file = Input::memory("f", BTreeMap::from([("f".to_owned(), stored)])).main()?;
-    /// let extent = Extent::new(FileId(0), 0, 10).with_compression(Compression::new(Method::Deflate, 4));
+    /// let extent = Extent::new(FileId(0), 0, 8).with_compression(Compression::new(Method::Deflate, 5));
     /// assert_eq!(extent.open(&file)?.bytes(2, 6)?, b"aaaaaa");
     /// # Ok::<(), ckpt_api::Error>(())
     /// ```
@@ -142,8 +142,14 @@ enum State {
     Unread,
     /// All bytes.
     Kept(Vec<u8>),
-    /// Decompressed up to this byte, what is skipped included.
-    Running { decoder: Decoder, at: u64 },
+    /// Decompressed in part.
+    Running(Box<Running>),
+}
+
+/// A decoder, and the byte up to which it decompressed, what is skipped included.
+struct Running {
+    decoder: Decoder,
+    at: u64,
 }
 
 impl fmt::Debug for Decompressed {
@@ -183,22 +189,23 @@ impl Decompressed {
             return Ok(());
         }
         // What fails in between is not gone on with.
-        let (mut decoder, mut at) = match std::mem::take(&mut *state) {
-            State::Running { decoder, at } if at <= first => (decoder, at),
-            _ => (self.start()?, 0),
+        let mut running = match std::mem::take(&mut *state) {
+            State::Running(running) if running.at <= first => running,
+            _ => Box::new(Running { decoder: self.start()?, at: 0 }),
         };
+        let Running { decoder, at } = &mut *running;
         let mut skipped = [0; SKIPPED];
-        while at < first {
-            let part = within(&mut skipped, first - at);
-            self.next(&mut decoder, part)?;
-            at += part.len() as u64;
+        while *at < first {
+            let part = within(&mut skipped, first - *at);
+            self.next(decoder, part)?;
+            *at += part.len() as u64;
         }
-        self.next(&mut decoder, out)?;
-        at += out.len() as u64;
-        if at == self.total {
-            self.end(&mut decoder)?;
+        self.next(decoder, out)?;
+        *at += out.len() as u64;
+        if *at == self.total {
+            self.end(decoder)?;
         }
-        *state = State::Running { decoder, at };
+        *state = State::Running(running);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The one error type: a kind, and the place where it was found.
 
+use crate::setting::{LibraryWords, Marks, Vocabulary, has_settings};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -49,6 +50,9 @@ impl fmt::Display for Kind {
 
 /// Which file, offset, field or tensor; what was found; what was expected; what to do next.
 ///
+/// Texts may name a [`Setting`](crate::Setting). They show it in the words of the library, until
+/// [`Error::in_words`] or [`Error::text_in`] chooses others.
+///
 /// ```
 /// use ckpt_api::{Error, Kind};
 /// let error = Error::corrupt("the file is cut short")
@@ -63,21 +67,51 @@ impl fmt::Display for Kind {
 ///     "the file is cut short (file model.nn, offset 16): found 3 bytes, expected 4 bytes; copy the file again"
 /// );
 /// ```
-#[derive(Debug)]
 pub struct Error(Box<Details>);
 
-#[derive(Debug)]
 struct Details {
     kind: Kind,
-    message: String,
+    message: Text,
     file: Option<String>,
     offset: Option<u64>,
-    field: Option<String>,
+    field: Option<Text>,
     tensor: Option<String>,
-    found: Option<String>,
-    expected: Option<String>,
-    help: Option<String>,
+    found: Option<Text>,
+    expected: Option<Text>,
+    help: Option<Text>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// A text that may name settings.
+struct Text {
+    /// In words.
+    shown: String,
+    /// With a mark for each setting, where there are any whose words are not chosen yet.
+    marked: Option<String>,
+}
+
+impl Text {
+    fn new(text: impl Into<String>) -> Self {
+        let text = text.into();
+        match has_settings(&text) {
+            false => Text { shown: text, marked: None },
+            true => Text { shown: LibraryWords.resolve(&text).into_owned(), marked: Some(text) },
+        }
+    }
+
+    fn in_words(&self, words: &dyn Vocabulary) -> Cow<'_, str> {
+        match &self.marked {
+            None => Cow::Borrowed(&self.shown),
+            Some(marked) => words.resolve(marked),
+        }
+    }
+
+    /// Chooses the words.
+    fn settle(&mut self, words: &dyn Vocabulary) {
+        if let Some(marked) = self.marked.take() {
+            self.shown = words.resolve(&marked).into_owned();
+        }
+    }
 }
 
 /// Everything that an [`Error`] says beside its message, typed.
@@ -123,12 +157,33 @@ impl<'a> Context<'a> {
     }
 }
 
+/// As it follows a message: ` (file m.nn, offset 3): found 1, expected 2; copy it again`.
+impl fmt::Display for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut places, mut tail, mut help) = (Vec::new(), Vec::new(), None);
+        for (label, text) in self.pairs() {
+            match label {
+                "found" | "expected" => tail.push(format!("{label} {text}")),
+                "help" => help = Some(text),
+                _ => places.push(format!("{label} {text}")),
+            }
+        }
+        if !places.is_empty() {
+            write!(f, " ({})", places.join(", "))?;
+        }
+        if !tail.is_empty() {
+            write!(f, ": {}", tail.join(", "))?;
+        }
+        help.map_or(Ok(()), |help| write!(f, "; {help}"))
+    }
+}
+
 impl Error {
     /// An error of `kind` that says `message`; add the place with the methods below.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Error(Box::new(Details {
             kind,
-            message: message.into(),
+            message: Text::new(message),
             file: None,
             offset: None,
             field: None,
@@ -209,7 +264,7 @@ impl Error {
     /// Names the field, key or option.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Self {
-        self.0.field.get_or_insert_with(|| field.into());
+        self.0.field.get_or_insert_with(|| Text::new(field));
         self
     }
 
@@ -223,29 +278,67 @@ impl Error {
     /// Says what was found.
     #[must_use]
     pub fn found(mut self, found: impl Into<String>) -> Self {
-        self.0.found.get_or_insert_with(|| found.into());
+        self.0.found.get_or_insert_with(|| Text::new(found));
         self
     }
 
     /// Says what was expected.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
-        self.0.expected.get_or_insert_with(|| expected.into());
+        self.0.expected.get_or_insert_with(|| Text::new(expected));
         self
     }
 
     /// Says what to do next.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.0.help.get_or_insert_with(|| help.into());
+        self.0.help.get_or_insert_with(|| Text::new(help));
         self
     }
 
-    /// The same with its help in other words, where the reader's options have other names.
+    /// The same error, whose help is what `reword` makes of it.
     #[must_use]
     pub fn with_help(mut self, reword: impl FnOnce(String) -> String) -> Self {
-        self.0.help = self.0.help.map(reword);
+        self.0.help = self.0.help.map(|help| Text::new(reword(help.in_words(&Marks).into_owned())));
         self
+    }
+
+    /// The same error, which names settings as `words` does from now on.
+    ///
+    /// ```
+    /// use ckpt_api::{Error, LibraryWords, Setting};
+    /// let error = Error::usage("the output exists").help(format!("replace it with {}", Setting::Overwrite));
+    /// assert_eq!(error.in_words(&LibraryWords).context().help, Some("replace it with `Conversion::overwrite`"));
+    /// ```
+    #[must_use]
+    pub fn in_words(mut self, words: &dyn Vocabulary) -> Self {
+        let Details { message, field, found, expected, help, .. } = &mut *self.0;
+        let texts = [field, found, expected, help].into_iter().flatten();
+        [message].into_iter().chain(texts).for_each(|text| text.settle(words));
+        self
+    }
+
+    /// What the error displays, with settings named as `words` does.
+    pub fn text_in(&self, words: &dyn Vocabulary) -> String {
+        let Details { message, file, offset, field, tensor, found, expected, help, .. } = &*self.0;
+        let in_words = |text: &'_ Option<Text>| text.as_ref().map(|text| text.in_words(words).into_owned());
+        let (field, found, expected, help) =
+            (in_words(field), in_words(found), in_words(expected), in_words(help));
+        let context = Context {
+            file: file.as_deref(),
+            offset: *offset,
+            field: field.as_deref(),
+            tensor: tensor.as_deref(),
+            found: found.as_deref(),
+            expected: expected.as_deref(),
+            help: help.as_deref(),
+        };
+        format!("{}{context}", message.in_words(words))
+    }
+
+    /// What the error displays, for a text of another error: its settings are named when the other's are.
+    pub fn quoted(&self) -> String {
+        self.text_in(&Marks)
     }
 
     /// The sort of problem.
@@ -255,42 +348,41 @@ impl Error {
 
     /// What went wrong, in one sentence without its place.
     pub fn message(&self) -> &str {
-        &self.0.message
+        &self.0.message.shown
     }
 
     /// The place and the remedy.
     pub fn context(&self) -> Context<'_> {
+        fn shown(text: &Option<Text>) -> Option<&str> {
+            text.as_ref().map(|text| text.shown.as_str())
+        }
         let details = &*self.0;
         Context {
             file: details.file.as_deref(),
             offset: details.offset,
-            field: details.field.as_deref(),
+            field: shown(&details.field),
             tensor: details.tensor.as_deref(),
-            found: details.found.as_deref(),
-            expected: details.expected.as_deref(),
-            help: details.help.as_deref(),
+            found: shown(&details.found),
+            expected: shown(&details.expected),
+            help: shown(&details.help),
         }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)?;
-        let (mut places, mut tail, mut help) = (Vec::new(), Vec::new(), None);
+        write!(f, "{}{}", self.message(), self.context())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Error");
+        shown.field("kind", &self.kind()).field("message", &self.message());
         for (label, text) in self.context().pairs() {
-            match label {
-                "found" | "expected" => tail.push(format!("{label} {text}")),
-                "help" => help = Some(text),
-                _ => places.push(format!("{label} {text}")),
-            }
+            shown.field(label, &text);
         }
-        if !places.is_empty() {
-            write!(f, " ({})", places.join(", "))?;
-        }
-        if !tail.is_empty() {
-            write!(f, ": {}", tail.join(", "))?;
-        }
-        help.map_or(Ok(()), |help| write!(f, "; {help}"))
+        shown.field("source", &self.0.source).finish()
     }
 }
 
@@ -303,11 +395,59 @@ impl std::error::Error for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setting;
 
     #[test]
     fn the_place_nearest_to_the_cause_wins() {
         let error = Error::corrupt("x").file("inner").file("outer");
         assert_eq!(error.context(), Context { file: Some("inner"), ..Context::default() });
+    }
+
+    /// Every setting is called by this name.
+    #[derive(Debug)]
+    struct Called(&'static str);
+
+    impl Vocabulary for Called {
+        fn name(&self, _: Setting<'_>) -> String {
+            self.0.to_owned()
+        }
+    }
+
+    fn naming() -> Error {
+        let text = |word: &str| format!("{word} {}", Setting::Overwrite);
+        Error::usage(text("m")).field(text("f")).found(text("a")).expected(text("b")).help(text("h"))
+    }
+
+    #[test]
+    fn every_text_of_an_error_names_settings_in_the_words_that_were_chosen_first() {
+        let says =
+            |name: &str| format!("m {name} (field f {name}): found a {name}, expected b {name}; h {name}");
+        assert_eq!(naming().to_string(), says("`Conversion::overwrite`"));
+        assert_eq!(naming().text_in(&Called("--force")), says("--force"));
+        let error = naming().in_words(&Called("--force")).in_words(&Called("late"));
+        assert_eq!((error.to_string(), error.text_in(&Called("late"))), (says("--force"), says("--force")));
+        assert_eq!((error.message(), error.context().help), ("m --force", Some("h --force")));
+    }
+
+    #[test]
+    fn an_error_within_an_error_names_settings_as_the_outer_one_does() {
+        let outer = || Error::defect("x").found(naming().quoted());
+        assert!(outer().to_string().contains("; h `Conversion::overwrite`"), "{}", outer());
+        let outer = outer().in_words(&Called("--force")).to_string();
+        assert!(outer.contains("h --force") && !outer.contains("Conversion"), "{outer}");
+    }
+
+    #[test]
+    fn help_that_is_reworded_keeps_its_settings() {
+        let error = naming().with_help(|help| format!("{help}!"));
+        assert_eq!(error.context().help, Some("h `Conversion::overwrite`!"));
+        assert_eq!(error.in_words(&Called("--force")).context().help, Some("h --force!"));
+    }
+
+    #[test]
+    fn a_debug_output_shows_words() {
+        let shown = format!("{:?}", naming());
+        assert!(shown.contains("`Conversion::overwrite`") && !shown.contains('\u{f0000}'), "{shown}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Whether a placement fits its tensor: the same question when reading and when writing.
 
+use crate::blocks::check_blocks;
 use crate::{Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor};
 
 /// Checks the axis order, the stored sizes, and that regions cover the tensor exactly.
@@ -13,6 +14,7 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             .expected(format!("every axis from 0 to {rank} (exclusive) once")));
     }
     let shape = stored_shape(tensor, placement)?;
+    check_blocks(tensor, placement, shape)?;
     if let Some(stated) = &placement.shape
         && stated.elements() != tensor.shape.elements()
     {

@@ -17,7 +17,9 @@
 #![deny(missing_docs)]
 
 mod architecture;
+mod attribute;
 pub mod base64_text;
+mod blocks;
 mod checkpoint;
 mod checksum;
 mod codec;
@@ -37,17 +39,22 @@ mod limits;
 mod loss;
 mod metadata;
 mod nearby;
+mod op;
+mod op_spec;
 mod options;
 mod placed;
 mod placement;
 mod read_at;
 mod scattered;
+mod setting;
 mod store;
 mod tensor;
 mod tiles;
 mod writer;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
+pub use attribute::Attribute;
+pub use blocks::{Blocks, DecodeBlock};
 pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
@@ -57,11 +64,13 @@ pub use cursor::Cursor;
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};
 pub use finish::FinishState;
-pub use graph::{Attribute, Graph, Node, Op, Value};
+pub use graph::{Graph, Node, Value};
 pub use input::{File, Input};
 pub use limits::{Limit, Limits};
 pub use loss::{Loss, LossKind};
 pub use metadata::{Metadata, MetadataMap, MetadataValue};
+pub use op::Op;
+pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use placed::{Block, OutputFile, Placed, Reading, Written};
 pub use placement::{
@@ -70,6 +79,7 @@ pub use placement::{
 };
 pub use read_at::{ReadAt, read_exact_at};
 pub use scattered::ScatteredChecksum;
+pub use setting::{LibraryWords, Setting, Vocabulary};
 pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use tiles::{AxisPart, Tile};

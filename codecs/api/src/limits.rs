@@ -1,6 +1,6 @@
 //! Bounds on what an input may make the process do.
 
-use crate::{Error, Result, nearest, parse_size};
+use crate::{Error, Result, Setting, nearest, parse_size};
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $default:expr;)*) => {
@@ -145,11 +145,11 @@ impl Limit {
 fn exceeded(limit: Limit, value: u64, found: u64) -> Error {
     // What is counted one by one may be more than was found so far.
     let raised = found.max(value.saturating_mul(2));
-    let name = limit.name();
+    let (name, raised) = (limit.name(), format!("{}={raised}", limit.name()));
     Error::limit(format!("the limit '{name}' is exceeded"))
         .found(found.to_string())
         .expected(format!("at most {value}"))
-        .help(format!("if you trust the file, raise it with --limit {name}={raised}"))
+        .help(format!("if you trust the file, allow it with {}", Setting::Limit(&raised)))
 }
 
 #[cfg(test)]

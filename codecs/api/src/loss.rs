@@ -82,6 +82,8 @@ loss_kinds! {
     LayerDropped = "layer-dropped", true;
     /// Values stored in another dtype that holds every one of them exactly.
     Retyped = "retyped", false;
+    /// Values that were stored in blocks, stored as the numbers that they stand for.
+    Dequantized = "dequantized", false;
     /// A tensor that the target needs and the source has not, filled with neutral values.
     Filled = "filled", false;
     /// The same values stored a second time, kept once.

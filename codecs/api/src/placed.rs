@@ -85,7 +85,7 @@ impl Placed {
                 return Err(defect("a tensor's place is compressed").tensor(&tensor.name));
             }
             check_fit(tensor, placement).map_err(|error| {
-                defect("a tensor's place does not fit it").tensor(&tensor.name).found(error.to_string())
+                defect("a tensor's place does not fit it").tensor(&tensor.name).found(error.quoted())
             })?;
         }
         let lost: HashSet<&str> = self.losses.iter().map(|loss| loss.subject.as_str()).collect();

@@ -1,6 +1,6 @@
 //! Where a tensor's bytes are, or go.
 
-use crate::{Checksum, Compression, DType, Endian, Shape, Tensor, Tile};
+use crate::{Blocks, Checksum, Compression, DType, Endian, Shape, Tensor, Tile};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
@@ -186,6 +186,10 @@ pub struct Encoding {
     /// [`DType::F32`] and `dtype` an integer's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
+    /// The blocks in which the elements are stored, which are read as [`DType::F32`]; a target can only have those that the
+    /// source has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Box<Blocks>>,
 }
 
 /// Stored integers that stand for numbers: `number = integer / scale`.
@@ -250,11 +254,15 @@ impl Encoding {
             tiles: Vec::new(),
             packing: Packing::Bytes,
             scaling: None,
+            blocks: None,
         }
     }
 
     /// Bytes that `elements` take; `None` where elements have a length each, or do not fill whole bytes.
     pub fn stored_len(&self, elements: u64) -> Option<u64> {
+        if let Some(blocks) = &self.blocks {
+            return blocks.stored_len(elements);
+        }
         match self.packing {
             Packing::Bytes => elements.checked_mul(self.dtype.bytes()?),
             Packing::Bits => {
@@ -278,6 +286,7 @@ mod tests {
             tiles: Vec::new(),
             packing: Packing::Bits,
             scaling: None,
+            blocks: None,
         };
         assert_eq!(encoding.stored_len(4), Some(2));
         assert_eq!(encoding.stored_len(3), None);

@@ -1,6 +1,6 @@
 //! Tensors: a name, a dtype, a shape, and what each axis means.
 
-use crate::{DType, Error, Metadata, Result};
+use crate::{Blocks, DType, Error, Metadata, Result};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
@@ -29,6 +29,10 @@ pub struct Tensor {
     /// How integers stand for real numbers, where the format says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
+    /// The blocks in which the source stores the elements, row-major: a target that has them stores them as they are. For
+    /// [`crate::Codec::place`]; the engine fills it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Box<Blocks>>,
     /// Which tensor it is an optimizer's slot of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     // Boxed, for few tensors have one and there can be many thousand.
@@ -50,6 +54,7 @@ impl Tensor {
             role: Role::Weight,
             lengths: None,
             quantization: None,
+            blocks: None,
             slot: None,
             metadata: Metadata::default(),
         }

@@ -181,6 +181,7 @@ pub(crate) fn encoding(dtype: DType, order: Vec<usize>) -> Encoding {
         order,
         packing: Packing::Bytes,
         scaling: None,
+        blocks: None,
         tiles: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use crate::format::{ID, KEY_ARCHITECTURE};
 use crate::net::architecture::Architecture;
 use crate::net::description::Net;
 use crate::{preset, profile};
-use ckpt_api::{ArchitectureFile, Checkpoint, Error, Options, Result};
+use ckpt_api::{ArchitectureFile, Checkpoint, Error, Options, Result, Setting};
 
 /// Returns the architecture to read with: the one that the options give.
 pub(crate) fn for_reading(options: &Options) -> Result<Option<Architecture>> {
@@ -29,9 +29,13 @@ pub(crate) fn from_metadata(checkpoint: &Checkpoint) -> Option<Architecture> {
 fn from_options(options: &Options) -> Result<Option<Architecture>> {
     match (options.architecture(), options.text("arch")) {
         (None, None) => Ok(None),
-        (Some(_), Some(_)) => Err(Error::usage("an architecture file and a preset are given")
-            .field("arch")
-            .help("give --arch or the option arch, not both")),
+        (Some(_), Some(_)) => {
+            Err(Error::usage("an architecture file and a preset are given").field("arch").help(format!(
+                "give {} or {}, not both",
+                Setting::Architecture,
+                Setting::ReadOption("arch=PRESET")
+            )))
+        }
         (None, Some(text)) => preset::parse(text).and_then(Architecture::new).map(Some),
         (Some(file), None) => Architecture::from_file(file).map(Some),
     }

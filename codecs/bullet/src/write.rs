@@ -13,7 +13,7 @@ use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
 use crate::resolve;
 use bind::Bindings;
-use ckpt_api::{Checkpoint, Error, LossKind, Options, Placed, Placement, Reading, Result};
+use ckpt_api::{Checkpoint, Error, LossKind, Options, Placed, Placement, Reading, Result, Setting};
 use context::Context;
 use output::Output;
 use target::Target;
@@ -60,8 +60,11 @@ fn write(context: &Context<'_>, output: &mut Output) -> Result<()> {
             }
             (Content::Raw | Content::Quantised | Content::Engine, None) => {
                 return Err(Error::usage("raw.bin, quantised.bin and engine files cannot be written without an architecture").help(
-                    "describe the net in an architecture file, or name a preset, such as --set arch=simple:768x32x1 \
-                     (--from-set if the source is bullet's, too); parts=state needs neither",
+                    format!(
+                        "describe the net in an architecture file, or name a preset, such as {}; {} needs neither",
+                        Setting::WriteOption("arch=simple:768x32x1"),
+                        Setting::WriteOption("parts=state")
+                    ),
                 ));
             }
         }
@@ -105,7 +108,7 @@ fn require_numbers(checkpoint: &Checkpoint, placed: &Placed) -> Result<()> {
         let tensor = checkpoint.tensors.get(placement.tensor.0).map_or("", |tensor| tensor.name.as_str());
         return Err(Error::unsupported("bullet cannot store an empty weight")
             .tensor(tensor)
-            .help("leave it out with --exclude"));
+            .help(format!("leave it out with {}", Setting::Exclude)));
     }
     if placed.placements.is_empty() {
         return Err(Error::unsupported("there is no weight to write"));

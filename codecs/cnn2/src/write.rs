@@ -69,6 +69,7 @@ fn placement(index: usize, layer: &Layer<'_>, offset: u64, len: u64) -> Placemen
         order: layer.order.clone(),
         packing: Packing::Bytes,
         scaling: None,
+        blocks: None,
         tiles: Vec::new(),
     };
     let placement = Placement::new(layer.id, weight_name(index), vec![extent], encoding);

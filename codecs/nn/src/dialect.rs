@@ -3,7 +3,7 @@
 use crate::description::Description;
 use crate::format::{Dialect, Key, Linear, Part, linears};
 use crate::training;
-use ckpt_api::{Error, Result, Shape};
+use ckpt_api::{Error, Result, Setting, Shape};
 use std::collections::{BTreeMap, HashSet};
 
 /// The dialect that the evidence speaks for, and a note where the evidence is thin.
@@ -105,14 +105,16 @@ impl Evidence {
     }
 
     fn verdict(self, tensors: &BTreeMap<Key, &Shape>) -> Result<(Dialect, Option<String>)> {
-        const HELP: &str =
-            "say which it is with option dialect=a (DataCode 2.1.0) or dialect=b (2.1.1 and later)";
+        let help = || {
+            let [a, b] = ["dialect=a", "dialect=b"].map(Setting::ReadOption);
+            format!("say which it is with {a} (DataCode 2.1.0) or {b} (2.1.1 and later)")
+        };
         match (self.a.is_empty(), self.b.is_empty()) {
             (false, true) => Ok((Dialect::A, None)),
             (true, false) => Ok((Dialect::B, None)),
             (false, false) => {
                 let found = format!("for a: {}; for b: {}", listed(&self.a), listed(&self.b));
-                Err(Error::corrupt("the evidence for the file's dialect conflicts").found(found).help(HELP))
+                Err(Error::corrupt("the evidence for the file's dialect conflicts").found(found).help(help()))
             }
             (true, true) => {
                 let bias = tensors.iter().find(|(key, shape)| key.part == Part::Bias && shape.rank() == 1);
@@ -120,13 +122,14 @@ impl Evidence {
                     let found = "square weights, no bias, and nothing else that differs between the dialects";
                     return Err(Error::usage("nothing in the file tells its dialect")
                         .found(found)
-                        .help(HELP));
+                        .help(help()));
                 };
                 Ok((
                     Dialect::B,
                     Some(format!(
                         "dialect b is inferred from {key}: {shape} alone (DataCode 2.1.0 writes [1, out]); if another \
-                         program wrote the file as dialect a, give option dialect=a"
+                         program wrote the file as dialect a, give {}",
+                        Setting::ReadOption("dialect=a")
                     )),
                 ))
             }

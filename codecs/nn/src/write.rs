@@ -4,8 +4,8 @@ use crate::description::Description;
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
     Attribute, Axis, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Loss,
-    LossKind, MetadataValue, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Rules, Shape,
-    Tensor, TensorId, Writer,
+    LossKind, MetadataValue, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Rules,
+    Setting, Shape, Tensor, TensorId, Writer,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,8 +16,10 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         (Some(graph), _) => Model::from_graph(checkpoint, graph)?,
         (None, Some(source)) => Model::from_source(checkpoint, source)?,
         (None, None) => {
-            return Err(Error::usage("the source does not say what the model computes")
-                .help("describe its layers in an architecture file and give it with --arch"));
+            return Err(Error::usage("the source does not say what the model computes").help(format!(
+                "describe its layers in an architecture file and give it with {}",
+                Setting::Architecture
+            )));
         }
     };
     let mut losses = Vec::new();
@@ -119,7 +121,10 @@ impl<'a> Model<'a> {
                 "the source does not say what the model computes, and has not all tensors of the .nn model",
             )
             .tensor(name)
-            .help("describe its layers in an architecture file and give it with --arch")
+            .help(format!(
+                "describe its layers in an architecture file and give it with {}",
+                Setting::Architecture
+            ))
         };
         let mut model = Model { layers: source.description.layers.clone(), parameters: BTreeMap::new() };
         for linear in format::linears(&source.description.layers) {
@@ -193,7 +198,10 @@ impl<'a> Model<'a> {
                         parameters.label
                     ))
                     .field(parameters.label)
-                    .help("option zero_bias=true writes zeros, which compute the same"));
+                    .help(format!(
+                        "{} writes zeros, which compute the same",
+                        Setting::WriteOption("zero_bias=true")
+                    )));
                 }
             };
             for slot in [weight, bias] {
@@ -229,9 +237,12 @@ impl<'a> Parameters<'a> {
             })
         };
         let weight = find("weight")?.ok_or_else(|| {
-            Error::unsupported(format!("layer '{}' has no weight", node.name))
-                .field(&node.name)
-                .help("name its tensors in an architecture file and give it with --arch")
+            Error::unsupported(format!("layer '{}' has no weight", node.name)).field(&node.name).help(
+                format!(
+                    "name its tensors in an architecture file and give it with {}",
+                    Setting::Architecture
+                ),
+            )
         })?;
         Ok(Parameters { label: &node.name, weight, bias: find("bias")? })
     }
@@ -298,7 +309,10 @@ fn in_out(weight: &Tensor) -> Result<(usize, usize)> {
         _ => Err(Error::usage("the source does not say which axis of the weight is in and which is out")
             .tensor(&weight.name)
             .found(format!("shape {}", weight.shape))
-            .help("say it with \"weight_axes\" in an architecture file, given with --arch")),
+            .help(format!(
+                "say it with \"weight_axes\" in an architecture file, given with {}",
+                Setting::Architecture
+            ))),
     }
 }
 
@@ -347,7 +361,10 @@ fn unsayable(node: &Node, found: &str) -> Error {
         .field(&node.name)
         .found(found)
         .expected(format!("one of the format's layer types: {}", LayerKind::names()))
-        .help("if these types can say what the model computes, give such a chain with --arch")
+        .help(format!(
+            "if these types can say what the model computes, give such a chain with {}",
+            Setting::Architecture
+        ))
 }
 
 fn reorder(slots: &mut [Slot<'_>], order: &[Key]) {
@@ -451,6 +468,7 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
                     order: slot.order.clone(),
                     packing: Packing::Bytes,
                     scaling: None,
+                    blocks: None,
                     tiles: Vec::new(),
                 },
                 shape: (stated != own).then_some(stated),

@@ -167,6 +167,7 @@ impl Header {
             tiles: Vec::new(),
             packing: Packing::Bytes,
             scaling: None,
+            blocks: None,
         }
     }
 }

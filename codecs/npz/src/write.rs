@@ -5,7 +5,7 @@ use crate::format::{ENDING, ID, INSIDE, KEY_HEADER, KEY_VERSION, MOST_AXES, hold
 use crate::header::{Header, Stored, Version};
 use ckpt_api::{
     Block, Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, FinishState, Loss,
-    LossKind, OutputFile, Placed, Placement, Result, Tensor, TensorId, Written,
+    LossKind, OutputFile, Placed, Placement, Result, Setting, Tensor, TensorId, Written,
 };
 
 /// See [`ckpt_api::Codec::place`].
@@ -107,7 +107,7 @@ fn single(arrays: &[Array], stem: &str, losses: &mut Vec<Loss>) -> Result<Placed
     let [array] = arrays else {
         return Err(Error::unsupported("a .npy file holds exactly one array")
             .found(format!("{} tensors that NumPy can hold", arrays.len()))
-            .help("name the output .npz, or choose one tensor with --include"));
+            .help(format!("name the output .npz, or choose one tensor with {}", Setting::Include)));
     };
     if array.tensor.name != stem {
         let detail = "a .npy file has no place for it: the array is called as the file is";

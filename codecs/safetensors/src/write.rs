@@ -79,6 +79,7 @@ fn store<'a>(checkpoint: &'a Checkpoint, full: bool, losses: &mut Vec<Loss>) -> 
             order,
             packing,
             scaling: None,
+            blocks: None,
             tiles: Vec::new(),
         };
         let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);

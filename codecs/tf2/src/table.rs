@@ -3,7 +3,7 @@
 use crate::errors::{COPY_AGAIN, checksum_mismatch};
 use crate::format::{FOOTER_LEN, MAGIC, TRAILER_LEN, crc32c, mask};
 use crate::key_text::abbreviate;
-use ckpt_api::{Error, File, Limit, Limits, Repair, Result};
+use ckpt_api::{Error, File, Limit, Limits, Repair, Result, Setting};
 use prost::encoding::decode_varint;
 
 /// Calls `visit` with the key, value and file offset of each entry, in order. Reads each block that the index lists, and
@@ -80,7 +80,7 @@ fn misplaced(file: &File, at: u64, key: &[u8]) -> Error {
         .file(file.name())
         .offset(at)
         .tensor(abbreviate(key))
-        .help(LENIENT_HELP)
+        .help(lenient_help())
 }
 
 /// Offset and length of a block, without its trailer.
@@ -326,12 +326,17 @@ impl Scan<'_> {
 }
 
 /// In such an index, the last restart point is past the last entry, and the separator is empty.
-const LENIENT_HELP: &str = "Swift for TensorFlow writes such an index for 15 tensors (31, 47, …); --set lenient=true reads it in sequence";
+fn lenient_help() -> String {
+    let option = Setting::ReadOption("lenient=true");
+    format!(
+        "Swift for TensorFlow writes such an index for 15 tensors (31, 47, …); {option} reads it in sequence"
+    )
+}
 
 const WRONG_RESTART: &str = "a restart point of a block is wrong";
 
 fn bad_restart(error: Error) -> Error {
-    error.expected("the offset of an entry that shares no bytes with the previous key").help(LENIENT_HELP)
+    error.expected("the offset of an entry that shares no bytes with the previous key").help(lenient_help())
 }
 
 /// An entry as stored: the number of bytes that its key shares with the previous key, the rest of the key, and the value.

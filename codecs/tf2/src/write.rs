@@ -19,7 +19,7 @@ use crate::write::pending_index::{PendingEntry, PendingIndex, Variants};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Block, Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, FileId, Options, OutputFile,
-    Placed, Placement, Result, Written,
+    Placed, Placement, Result, Setting, Written,
 };
 use prost::encoding::encode_varint;
 
@@ -81,7 +81,10 @@ fn prefix(name: &str) -> Result<&str> {
     Err(Error::usage("a TensorFlow checkpoint cannot have this name")
         .file(name)
         .expected("a prefix such as 'model', for the files model.index and model.data-00000-of-00001")
-        .help("'checkpoint' is the state file, which names the latest checkpoint of a directory; --set state=true writes it"))
+        .help(format!(
+            "'checkpoint' is the state file, which names the latest checkpoint of a directory; {} writes it",
+            Setting::WriteOption("state=true")
+        )))
 }
 
 fn endian(checkpoint: &Checkpoint, options: &Options) -> Endian {

@@ -1,6 +1,6 @@
 //! Which adapter runs.
 
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Result, Setting};
 use wgpu::{Adapter, Backend, Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags};
 
 /// The interface that was asked for by name.
@@ -53,7 +53,7 @@ pub(crate) fn choose(api: Api) -> Result<Adapter> {
     if !api.is_built_in() {
         return Err(api
             .unavailable("this build has not its feature")
-            .help(format!("build with --features {}", api.name())));
+            .help(format!("build it with {}", Setting::Feature(api.name()))));
     }
     let backends = Backends::from(api.backend());
     if !Instance::enabled_backend_features().contains(backends) {

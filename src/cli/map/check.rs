@@ -1,10 +1,12 @@
 //! The command `ckpt map check`.
 
 use super::super::common::Looking;
+use super::super::flags::Flags;
 use super::super::{Report, render, to_json};
 use super::{MappingArgument, sources};
 use crate::map::renamed;
 use crate::mapping::{Applied, RuleReport};
+use crate::registry::Registry;
 use crate::words::count;
 use ckpt_api::{Checkpoint, Result};
 use clap::Args;
@@ -18,17 +20,17 @@ pub(in crate::cli) struct Arguments {
     looking: Looking,
 }
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     let limits = arguments.looking.reading.limits()?;
     let mapping = arguments.mapping.read(&limits)?;
-    let source = arguments.looking.open()?;
+    let source = arguments.looking.open(registry)?;
     // A conversion does the same: this checks that the steps fit the shapes.
     let (contents, applied) = renamed(source.contents(), &mapping, &limits)?;
     let rules = mapping.rules();
     if !json {
         return Ok(text(&applied, &contents.checkpoint, &rules).into());
     }
-    let why = applied.inverse.as_ref().err().map(ToString::to_string);
+    let why = applied.inverse.as_ref().err().map(|why| why.text_in(&Flags::One));
     Ok(to_json(&serde_json::json!({
         "targets": applied.targets, "dropped": applied.dropped, "unused": applied.unused, "rules": rules,
         "invertible": why.is_none(), "why_not": why,
@@ -65,7 +67,7 @@ fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport]) -> String {
     let _ = writeln!(text, "{all}, one to one; {} dropped", count(applied.dropped.len(), "source name"));
     let _ = match &applied.inverse {
         Ok(_) => writeln!(text, "the rules have an inverse"),
-        Err(why) => writeln!(text, "the rules have no inverse: {}", render::plain(&why.to_string())),
+        Err(why) => writeln!(text, "the rules have no inverse: {}", render::plain(&why.text_in(&Flags::One))),
     };
     text
 }

@@ -1,6 +1,7 @@
 //! The command `ckpt map explain`.
 
 use super::super::common::Bounds;
+use super::super::flags::Flags;
 use super::super::{Report, render, to_json};
 use super::{MappingArgument, sources};
 use crate::mapping::{Back, Decision, Explanation};
@@ -23,7 +24,7 @@ pub(in crate::cli) struct Arguments {
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let limits = arguments.bounds.limits()?;
     let mapping = arguments.mapping.read(&limits)?;
-    let explained = arguments.keys.iter().map(|key| mapping.explain(key, &limits));
+    let explained = arguments.keys.iter().map(|key| mapping.explain_in(key, &limits, &Flags::One));
     let explained = explained.collect::<Result<Vec<_>>>()?;
     if json {
         return Ok(to_json(&explained)?.into());

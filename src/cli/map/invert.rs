@@ -1,6 +1,7 @@
 //! The command `ckpt map invert`.
 
 use super::super::common::{Reading, pairs};
+use super::super::flags::Flags;
 use super::super::{Report, to_json};
 use super::{Output, read_mapping};
 use crate::mapping::Mapping;
@@ -25,11 +26,11 @@ pub(in crate::cli) struct Arguments {
     set: Vec<String>,
 }
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     let mapping = read_mapping(&arguments.map, &arguments.reading.limits()?)?;
     let (inverse, why_table) = match &arguments.of {
         None => (mapping.inverse()?, None),
-        Some(path) => inverse_of(&mapping, path, arguments)?,
+        Some(path) => inverse_of(registry, &mapping, path, arguments)?,
     };
     let text = inverse.to_toml();
     if json {
@@ -44,11 +45,16 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
 }
 
 /// Returns the inverse on the names of a checkpoint; with a reason, if it is a table.
-fn inverse_of(mapping: &Mapping, path: &Path, arguments: &Arguments) -> Result<(Mapping, Option<String>)> {
-    let source = arguments.reading.open(&Registry::builtin(), path, pairs(&arguments.set)?)?;
+fn inverse_of(
+    registry: &Registry,
+    mapping: &Mapping,
+    path: &Path,
+    arguments: &Arguments,
+) -> Result<(Mapping, Option<String>)> {
+    let source = arguments.reading.open(registry, path, pairs(&arguments.set)?)?;
     let applied = mapping.apply_to(&source.checkpoint().tensors, &arguments.reading.limits()?)?;
     match applied.inverse {
         Ok(inverse) => Ok((inverse, None)),
-        Err(ref why) => Ok((applied.inverse_table()?, Some(why.to_string()))),
+        Err(ref why) => Ok((applied.inverse_table()?, Some(why.text_in(&Flags::One)))),
     }
 }

@@ -1,5 +1,6 @@
 //! The commands `ckpt map list` and `ckpt map show`.
 
+use super::super::flags::Flags;
 use super::super::{Report, render, to_json};
 use crate::mapping::Mapping;
 use ckpt_api::Result;
@@ -16,7 +17,7 @@ pub(super) fn run(json: bool) -> Result<Report> {
     let tables: Vec<(&str, Mapping)> = tables.collect();
     if json {
         let tables = tables.iter().map(|(name, mapping)| {
-            let why = mapping.inverse().err().map(|error| error.to_string());
+            let why = mapping.inverse().err().map(|error| error.text_in(&Flags::One));
             serde_json::json!({
                 "name": name, "title": mapping.title(), "rules": mapping.rules().len(),
                 "invertible": why.is_none(), "why_not": why,

@@ -10,6 +10,7 @@ use super::common::{read_text, write_new};
 use super::{Report, render};
 use crate::mapping::Mapping;
 use crate::recipe::Target;
+use crate::registry::Registry;
 use ckpt_api::{Error, Limits, Result};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
@@ -47,14 +48,14 @@ impl MappingArgument {
     }
 }
 
-pub(super) fn run(command: &Command, json: bool) -> Result<Report> {
+pub(super) fn run(registry: &Registry, command: &Command, json: bool) -> Result<Report> {
     match command {
         Command::List => list::run(json),
         Command::Show(arguments) => list::show(arguments, json),
-        Command::Check(arguments) => check::run(arguments, json),
-        Command::Invert(arguments) => invert::run(arguments, json),
+        Command::Check(arguments) => check::run(registry, arguments, json),
+        Command::Invert(arguments) => invert::run(registry, arguments, json),
         Command::Explain(arguments) => explain::run(arguments, json),
-        Command::Suggest(arguments) => suggest::run(arguments, json),
+        Command::Suggest(arguments) => suggest::run(registry, arguments, json),
     }
 }
 
@@ -87,7 +88,7 @@ impl Output {
     /// Writes `text` to the file, or returns it for stdout.
     fn write(&self, text: String) -> Result<String> {
         let Some(path) = &self.output else { return Ok(text) };
-        write_new(path, &text)?;
+        write_new(path, text)?;
         Ok(String::new())
     }
 }

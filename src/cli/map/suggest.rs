@@ -4,6 +4,7 @@ use super::super::common::{Bounds, Two};
 use super::super::{Report, to_json};
 use super::Output;
 use crate::mapping::suggest::suggest;
+use crate::registry::Registry;
 use ckpt_api::Result;
 use clap::Args;
 
@@ -17,8 +18,8 @@ pub(in crate::cli) struct Arguments {
     output: Output,
 }
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
-    let (a, b) = arguments.two.open(&arguments.bounds.limits()?)?;
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
+    let (a, b) = arguments.two.open(registry, &arguments.bounds.limits()?)?;
     let suggestion = suggest(&a, &b)?;
     let text = suggestion.to_toml();
     if !json {

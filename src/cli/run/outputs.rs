@@ -18,7 +18,7 @@ const ENTRY: &str = "outputs.safetensors";
 pub(super) fn write(pass: &ForwardPass, registry: &Registry, path: &Path) -> Result<()> {
     let input = Input::memory(ENTRY, [(ENTRY.to_owned(), archive(pass))].into());
     let options = OpenOptions { format: Some("safetensors".to_owned()), ..OpenOptions::default() };
-    let source = Source::read(registry, input, &options)?;
+    let source = Source::open(registry, input, &options)?;
     let planned = Conversion::default().plan(registry, &source, path)?;
     planned.execute(&Execution::default(), &|_| ()).map(|_| ())
 }

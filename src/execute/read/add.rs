@@ -23,7 +23,7 @@ pub(super) struct Sum<'a> {
 /// # Errors
 /// [`ckpt_api::Kind::Lossy`] for a sum that is too large for 32-bit floats, naming the element; what reading gives.
 pub(super) fn add(
-    files: &Files,
+    files: &Files<'_>,
     addend: &Addend,
     to: &Sum<'_>,
     rounded: Option<Scaling>,

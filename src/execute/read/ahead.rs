@@ -1,6 +1,7 @@
 //! Small reads that follow each other in a file, made one.
 
-use ckpt_api::{Extent, File, FileId, Kind, Result};
+use super::files::Handle;
+use ckpt_api::{Extent, FileId, Kind, Result};
 use std::cell::RefCell;
 
 /// Reads small extents that follow each other together: a system call for every tensor of a kilobyte costs more than its bytes do.
@@ -41,8 +42,8 @@ impl Ahead {
     /// Fills `out` from `offset` of the file with this id.
     ///
     /// # Errors
-    /// As [`File::read_at`].
-    pub(super) fn read_at(&self, id: FileId, file: &File, offset: u64, out: &mut [u8]) -> Result<()> {
+    /// As [`Handle::read_at`].
+    pub(super) fn read_at(&self, id: FileId, file: &Handle<'_>, offset: u64, out: &mut [u8]) -> Result<()> {
         let len = out.len() as u64;
         let Some(end) = offset.checked_add(len).filter(|_| len <= SMALL) else {
             return file.read_at(offset, out);
@@ -104,7 +105,7 @@ mod tests {
             for index in order {
                 let (file, offset, len) = *index.get(&pieces);
                 let mut out = vec![0; len as usize];
-                ahead.read_at(FileId(file), &input.file(&names[file]).unwrap(), offset, &mut out).unwrap();
+                ahead.read_at(FileId(file), &Handle::File(input.file(&names[file]).unwrap()), offset, &mut out).unwrap();
                 prop_assert_eq!(&out, &files[file][offset as usize..][..len as usize]);
             }
         }
@@ -115,9 +116,10 @@ mod tests {
         let input = Input::memory("a", BTreeMap::from([("a".to_owned(), vec![7; 10])]));
         let ahead = Ahead::of(std::iter::empty());
         let mut out = [0; 4];
-        let error = ahead.read_at(FileId(0), &input.file("a").unwrap(), 8, &mut out).unwrap_err();
+        let error =
+            ahead.read_at(FileId(0), &Handle::File(input.file("a").unwrap()), 8, &mut out).unwrap_err();
         assert!(error.to_string().contains("offset 8"), "{error}");
-        ahead.read_at(FileId(0), &input.file("a").unwrap(), 6, &mut out).unwrap();
+        ahead.read_at(FileId(0), &Handle::File(input.file("a").unwrap()), 6, &mut out).unwrap();
         assert_eq!(out, [7; 4]);
     }
 }

@@ -1,14 +1,14 @@
 //! Checksums of a source's extents, computed while their bytes are read.
 
-use super::files::Files;
+use super::files::{Files, Handle};
 use super::opened::Opened;
 use crate::transform::Buffer;
-use ckpt_api::{Checksum, Error, Extent, File, Placement, Result, ScatteredChecksum};
+use ckpt_api::{Checksum, Error, Extent, Placement, Result, ScatteredChecksum};
 
 /// How the checksums of a source are verified while a part of a tensor is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checking {
-    /// The part reads every byte of its extents: their checksums are compared after the last.
+    /// The checksums of extents that the part reads from end to end are compared, and no others.
     Whole,
     /// Other parts read the other bytes: what this part contributes is collected, for somebody who has all of them.
     Shares,
@@ -47,7 +47,7 @@ impl Checks {
     pub(super) fn finish(
         self,
         source: &Placement,
-        files: &Files,
+        files: &Files<'_>,
         shares: &mut Vec<PartialSum>,
     ) -> Result<()> {
         for (number, (extent, check)) in (0..).zip(source.extents.iter().zip(self.0)) {
@@ -87,7 +87,7 @@ pub(super) fn verify_extent(
 }
 
 /// Compares a finished checksum with the stored one.
-pub(crate) fn mismatch(file: &File, extent: &Extent, expected: &Checksum, found: u32) -> Result<()> {
+pub(crate) fn mismatch(file: &Handle<'_>, extent: &Extent, expected: &Checksum, found: u32) -> Result<()> {
     match expected.value {
         Some(stored) if stored != found => {
             Err(Error::corrupt("the tensor's checksum does not match its bytes")

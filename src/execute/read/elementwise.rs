@@ -39,6 +39,11 @@ pub(super) fn apply_elementwise(
                 dequantize(*from, *scaling, bytes, spare.vec())?;
                 std::mem::swap(bytes, spare);
             }
+            Step::DecodeBlocks { blocks } => {
+                spare.vec().clear();
+                blocks.decode(bytes, spare.vec())?;
+                std::mem::swap(bytes, spare);
+            }
             Step::Permute { .. }
             | Step::Assemble { .. }
             | Step::Cut { .. }

@@ -1,33 +1,56 @@
 //! The open files of a source.
 
-use ckpt_api::{Contents, File, FileId, Input, Result};
+use ckpt_api::{Contents, Error, File, FileId, Input, ReadAt, Result, read_exact_at};
 use std::collections::HashSet;
+use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Files of one side that stay open: systems allow a process a thousand or less, and a checkpoint may have more shards.
 pub(crate) const KEPT_OPEN: usize = 64;
 
-/// Opens the files of a source when they are first needed, for all threads; keeps some of them open.
+/// The files of a source: those of an input, or memory that someone else owns.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct Files<'a> {
+    origin: Origin<'a>,
+    /// Extents of which several tensors are parts, and whose checksums were right.
+    verified: Mutex<HashSet<Place>>,
+}
+
+#[derive(Debug)]
+enum Origin<'a> {
+    /// Opened when they are first needed, for all threads; some of them stay open.
+    Input(Box<Opening>),
+    /// A tensor each, by name.
+    Memory(Vec<(String, Box<dyn ReadAt + 'a>)>),
+}
+
+#[derive(Debug)]
+struct Opening {
     input: Input,
     names: Vec<String>,
     open: Vec<OnceLock<File>>,
-    /// Extents of which several tensors are parts, and whose checksums were right.
-    verified: Mutex<HashSet<Place>>,
 }
 
 /// File, offset and length of an extent.
 pub(super) type Place = (FileId, u64, u64);
 
-impl Files {
+impl<'a> Files<'a> {
     pub(crate) fn new(input: &Input, contents: &Contents) -> Arc<Self> {
         Arc::new(Self::named(input, contents.files.clone()))
     }
 
     pub(crate) fn named(input: &Input, names: Vec<String>) -> Self {
         let open = names.iter().take(KEPT_OPEN).map(|_| OnceLock::new()).collect();
-        Files { input: input.clone(), names, open, verified: Mutex::default() }
+        Self::of(Origin::Input(Box::new(Opening { input: input.clone(), names, open })))
+    }
+
+    /// Tensors in memory, each of which is a file.
+    pub(crate) fn memory(tensors: Vec<(String, Box<dyn ReadAt + 'a>)>) -> Self {
+        Self::of(Origin::Memory(tensors))
+    }
+
+    fn of(origin: Origin<'a>) -> Self {
+        Files { origin, verified: Mutex::default() }
     }
 
     pub(super) fn is_verified(&self, place: Place) -> bool {
@@ -38,12 +61,56 @@ impl Files {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
     }
 
-    pub(crate) fn file(&self, id: FileId) -> Result<File> {
-        let slot = self.open.get(id.0);
-        if let Some(file) = slot.and_then(OnceLock::get) {
-            return Ok(file.clone());
+    pub(crate) fn file(&self, id: FileId) -> Result<Handle<'_>> {
+        let missing = || Error::defect("the source has no such file").found(id.0.to_string());
+        match &self.origin {
+            Origin::Memory(tensors) => {
+                let (name, bytes) = tensors.get(id.0).ok_or_else(missing)?;
+                Ok(Handle::Memory { name, bytes: &**bytes })
+            }
+            Origin::Input(opening) => {
+                let Opening { input, names, open } = &**opening;
+                let slot = open.get(id.0);
+                if let Some(file) = slot.and_then(OnceLock::get) {
+                    return Ok(Handle::File(file.clone()));
+                }
+                let file = input.file(names.get(id.0).ok_or_else(missing)?)?;
+                Ok(Handle::File(slot.map_or(&file, |slot| slot.get_or_init(|| file.clone())).clone()))
+            }
         }
-        let file = self.input.file(&self.names[id.0])?;
-        Ok(slot.map_or(&file, |slot| slot.get_or_init(|| file.clone())).clone())
+    }
+}
+
+/// An open file of a source.
+#[derive(Debug)]
+pub(crate) enum Handle<'a> {
+    File(File),
+    Memory { name: &'a str, bytes: &'a (dyn ReadAt + 'a) },
+}
+
+impl Handle<'_> {
+    /// What errors call it.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Handle::File(file) => file.name(),
+            Handle::Memory { name, .. } => name,
+        }
+    }
+
+    /// Fills `buffer` from `offset`.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self {
+            Handle::File(file) => file.read_at(offset, buffer),
+            Handle::Memory { name, bytes } => read_exact_at(*bytes, offset, buffer).map_err(|error| {
+                let error = match error.kind() {
+                    io::ErrorKind::UnexpectedEof => Error::usage("the tensor has fewer bytes than it had"),
+                    _ => Error::io("cannot read the tensor", error),
+                };
+                error.tensor(*name).offset(offset)
+            }),
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Boxes of a tensor, read from wherever its stored extents hold them.
 
 use super::checks::Checks;
+use super::files::Handle;
 use super::opened::Opened;
 use super::stream::to_usize;
 use crate::layout::{Runs, Tiles, intersection, whole_box};
 use crate::transform::{Buffer, permute_into, strides};
-use ckpt_api::{File, Placement, Region, Result, ScatteredChecksum, Shape};
+use ckpt_api::{Blocks, Placement, Region, Result, ScatteredChecksum, Shape};
 
 /// What boxes are read of.
 pub(super) struct Gather<'a> {
@@ -20,8 +21,8 @@ pub(super) struct Gather<'a> {
 const STRIP: u64 = 1 << 20;
 
 impl Gather<'_> {
-    /// Reads the box `wanted` into `out`: row-major in the source's stored axis order. What is read is added to
-    /// `checks`.
+    /// Reads the box `wanted` into `out`: row-major in the source's stored axis order, blocks decoded. What is read is
+    /// added to `checks`.
     pub(super) fn read(
         &self,
         wanted: &Region,
@@ -29,8 +30,53 @@ impl Gather<'_> {
         out: &mut Buffer,
         piece: &mut Buffer,
     ) -> Result<()> {
+        match &self.source.encoding.blocks {
+            Some(blocks) => self.read_blocks(blocks, wanted, checks, out, piece),
+            None => self.read_stored(wanted, checks, out, piece),
+        }
+    }
+
+    /// Reads the blocks that have elements of the box, and cuts these out of what they decode to.
+    fn read_blocks(
+        &self,
+        blocks: &Blocks,
+        wanted: &Region,
+        checks: &mut Checks,
+        out: &mut Buffer,
+        piece: &mut Buffer,
+    ) -> Result<()> {
+        let fastest = self.source.encoding.order.last().copied().unwrap_or(0);
+        let unit = blocks.elements();
+        let in_blocks = in_units(self.source, self.shape, fastest, unit)?;
+        let wanted = within_whole(wanted, self.source);
+        let (start, len) = (wanted.start[fastest], wanted.shape[fastest]);
+        let range = start / unit..(start + len).div_ceil(unit);
+        let region = along(&wanted, fastest, range.start, range.end - range.start)?;
+        let gather = Gather { opened: self.opened, shape: &in_blocks.0, source: &in_blocks.1 };
+        let mut stored = Buffer::default();
+        gather.read_stored(&region, checks, &mut stored, piece)?;
+        out.vec().clear();
+        let row = to_usize((range.end - range.start) * blocks.bytes())?;
+        let from = to_usize((start - range.start * unit) * 4)?;
+        let mut numbers = Vec::new();
+        for row in stored.chunks_exact(row.max(1)) {
+            numbers.clear();
+            blocks.decode(row, &mut numbers)?;
+            out.vec().extend_from_slice(&numbers[from..from + to_usize(len * 4)?]);
+        }
+        Ok(())
+    }
+
+    /// Reads the box as the source stores its elements.
+    fn read_stored(
+        &self,
+        wanted: &Region,
+        checks: &mut Checks,
+        out: &mut Buffer,
+        piece: &mut Buffer,
+    ) -> Result<()> {
         let Gather { opened, shape, source } = self;
-        let size = self.size();
+        let size = self.stored_size();
         let first = source.extents.first().map_or(0, |extent| extent.offset);
         out.resize(to_usize(wanted.shape.elements() * size)?, first);
         let everything = whole_box(source.window.as_ref().map_or(shape, |window| &window.whole));
@@ -80,9 +126,14 @@ impl Gather<'_> {
         Ok(())
     }
 
-    /// Bytes of a stored element.
+    /// Bytes of an element that was read.
     fn size(&self) -> u64 {
         self.source.encoding.dtype.bytes().unwrap_or(1)
+    }
+
+    /// Bytes of a stored element, or of a block, in whose place it then is.
+    fn stored_size(&self) -> u64 {
+        self.source.encoding.blocks.as_ref().map_or(self.size(), |blocks| blocks.bytes())
     }
 }
 
@@ -97,7 +148,7 @@ const LONGER: u64 = 8;
 
 /// An extent that is read.
 struct Part<'a> {
-    file: File,
+    file: Handle<'a>,
     /// Where it lies in its file.
     offset: u64,
     /// Where it begins and ends in the run of bytes that it is a part of.
@@ -184,6 +235,31 @@ impl Part<'_> {
         }
         Ok(())
     }
+}
+
+/// The shape and the source with blocks in the place of elements.
+fn in_units(source: &Placement, shape: &Shape, fastest: usize, unit: u64) -> Result<(Shape, Placement)> {
+    let divided = |shape: &Shape| {
+        Shape::new(
+            shape.iter().enumerate().map(|(axis, len)| if axis == fastest { len / unit } else { *len }),
+        )
+    };
+    let mut source = source.clone();
+    let whole = source.window.take().map_or_else(|| shape.clone(), |window| window.whole);
+    for region in source.extents.iter_mut().filter_map(|extent| extent.region.as_deref_mut()) {
+        region.start[fastest] /= unit;
+        region.shape = divided(&region.shape)?;
+    }
+    Ok((divided(&whole)?, source))
+}
+
+/// A box with another range on one axis.
+fn along(region: &Region, axis: usize, start: u64, len: u64) -> Result<Region> {
+    let mut region = region.clone();
+    let mut dims = region.shape.to_vec();
+    (region.start[axis], dims[axis]) = (start, len);
+    region.shape = Shape::new(dims)?;
+    Ok(region)
 }
 
 /// A box of the tensor, as a box of what its extents hold.

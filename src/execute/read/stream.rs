@@ -4,14 +4,14 @@ use super::add::{Sum, add};
 use super::ahead::Ahead;
 use super::checks::{Checking, Checks, PartialSum, mismatch, verify_extent};
 use super::elementwise::apply_elementwise;
-use super::files::Files;
+use super::files::{Files, Handle};
 use super::gather::Gather;
 use super::opened::Opened;
 use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form, plan_number};
 use crate::resources::{ALL_TILES, Budget};
 use crate::transform::Buffer;
 use ckpt_api::{
-    Encoding, Error, Extent, File, Kind, Packing, Region, Result, Rounding, RunningChecksum, Scaling,
+    Encoding, Error, Extent, Kind, Packing, Region, Result, Rounding, RunningChecksum, Scaling,
     ScatteredChecksum,
 };
 use std::ops::Range;
@@ -86,7 +86,7 @@ pub(crate) struct Piece<'a> {
 
 impl<'a> TensorStream<'a> {
     /// A stream of all of the tensor.
-    pub(crate) fn whole(files: &'a Files, transfer: Transfer<'a>, budget: Budget) -> Result<Self> {
+    pub(crate) fn whole(files: &'a Files<'a>, transfer: Transfer<'a>, budget: Budget) -> Result<Self> {
         let part = transfer.everything();
         let checking = match transfer.source.window.is_some() {
             true => Checking::Before,
@@ -100,13 +100,18 @@ impl<'a> TensorStream<'a> {
     /// # Errors
     /// Those of reading what has to be verified before.
     pub(crate) fn new(
-        files: &'a Files,
+        files: &'a Files<'a>,
         transfer: Transfer<'a>,
         part: &Part,
         checking: Checking,
         budget: Budget,
     ) -> Result<Self> {
         let mut budget = budget.for_growth(transfer.sizes.growth);
+        if let Some(blocks) = &transfer.source.encoding.blocks {
+            // Whole blocks are decoded.
+            let block = to_usize(blocks.bytes())?;
+            budget.chunk = (budget.chunk / block * block).max(block);
+        }
         if transfer.steps.iter().any(changes_form) {
             budget.tile = budget.tile.min(LARGEST_CHANGED);
         }
@@ -299,7 +304,8 @@ impl<'a> TensorStream<'a> {
                     // The sum so far is whole units.
                     rounded = rounded.map(|scaling| Scaling { rounding: Rounding::Nearest, ..scaling });
                 }
-            } else {
+            } else if !matches!(step, Step::DecodeBlocks { .. }) {
+                // Blocks were decoded when the box was gathered.
                 let one = std::slice::from_ref(step);
                 let rounding = apply_elementwise(one, self.position, bytes, spare)?;
                 self.rounding = self.rounding.max(rounding);
@@ -404,7 +410,7 @@ impl Check {
         }
     }
 
-    fn finish(self, number: u32, extent: &Extent, file: &File) -> Result<Option<PartialSum>> {
+    fn finish(self, number: u32, extent: &Extent, file: &Handle<'_>) -> Result<Option<PartialSum>> {
         match (self, &extent.checksum) {
             (Check::Whole(running), Some(expected)) => {
                 mismatch(file, extent, expected, running.finish()).map(|()| None)
@@ -420,6 +426,9 @@ impl Check {
 
 /// How many elements so many stored bytes hold; 0 for those that have a length each.
 fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
+    if let Some(blocks) = &encoding.blocks {
+        return bytes / blocks.bytes() * blocks.elements();
+    }
     match (encoding.packing, encoding.dtype.bytes(), encoding.dtype.bits()) {
         (Packing::Bits, _, Some(bits)) => bytes.saturating_mul(8) / u64::from(bits.max(1)),
         (_, Some(size), _) => bytes / size.max(1),

@@ -453,7 +453,7 @@ fn a_rule_can_declare_that_it_has_no_inverse() {
 #[test]
 fn every_name_of_to_has_every_capture_or_the_rule_has_no_inverse() {
     let error = inverse_error(&mapping("[[rule]]\nfrom = '{n:int}'\nto = ['a{n}', 'b']\nsplit = 0"));
-    assert_says(&error, &["'n' does not appear", "rule 1 at line 2", "ckpt map invert --of"]);
+    assert_says(&error, &["'n' does not appear", "rule 1 at line 2", "`Applied::inverse_table`"]);
     let error = inverse_error(&mapping("[[rule]]\nfrom = '{n:int}'\nto = ['a{n}', 'b{n+1}']\nsplit = 0"));
     assert_says(&error, &["'n' in different ways"]);
 }

@@ -7,7 +7,7 @@ use super::protected::Sources;
 use super::recover::{clean, unname};
 use super::stamp::Stamp;
 use crate::store::{Earlier, Stage, StageMode, StageRequest, WriteAt};
-use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, open_regular};
+use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting, open_regular};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -571,7 +571,7 @@ fn unnamed(path: &Path, error: io::Error) -> Error {
 fn existing(path: &Path) -> Error {
     Error::usage("the output exists")
         .file(path.display().to_string())
-        .help("choose another name, or replace it with --force")
+        .help(format!("choose another name, or replace it with {}", Setting::Overwrite))
 }
 
 #[cfg(unix)]

@@ -5,7 +5,7 @@ use crate::diff::Tolerance;
 use crate::verify::parameters::{SourceParameters, Storage, StorageError};
 use crate::verify::report::{Rule, RuleName};
 use crate::words::count;
-use ckpt_api::{Graph, Rounding};
+use ckpt_api::{Graph, Rounding, Setting};
 use ckpt_forward::{Arithmetic, DeviceInfo};
 use std::collections::{BTreeMap, HashMap};
 
@@ -59,7 +59,7 @@ impl StorageChanges {
     pub(crate) fn rule(&self, device: &DeviceInfo, tolerance: Option<Tolerance>) -> Rule {
         if let Some(Tolerance { absolute, relative }) = tolerance {
             let rule = format!("|b − a| ≤ {absolute:e} + {relative:e}·|a| for every element");
-            let reason = "given with --atol and --rtol".to_owned();
+            let reason = format!("given with {}", Setting::Tolerance);
             return Rule { name: RuleName::Given, reason, layers: rule.clone(), outputs: rule };
         }
         if self.kinds.is_empty() && device.api == "cpu" && device.arithmetic == Arithmetic::F32 {

@@ -4,7 +4,7 @@ use super::idx;
 use crate::registry::Registry;
 use crate::source::{OpenOptions, Source};
 use crate::verify::parameters::SourceParameters;
-use ckpt_api::{Error, Input, Limits, Result};
+use ckpt_api::{Error, Input, Limits, Result, Setting};
 use ckpt_forward::{Array, Parameters, Value};
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ impl InputFile {
             return Ok(vec![array]);
         }
         let options = OpenOptions { limits: self.limits.clone(), ..OpenOptions::default() };
-        let source = Source::read(registry, input, &options)?;
+        let source = Source::open(registry, input, &options)?;
         let parameters = SourceParameters::new(&source, memory);
         let tensors = source.checkpoint().tensors.iter();
         let wanted: Vec<&str> = match &self.key {
@@ -72,7 +72,7 @@ fn read_idx(input: &Input, memory: u64) -> Result<Option<NamedArray>> {
     if file.len() > memory / 4 {
         return Err(Error::limit("the file exceeds the memory of the forward pass")
             .found(format!("{} elements", file.len()))
-            .help("allow more with --max-memory"));
+            .help(format!("allow more with {}", Setting::ForwardMemory)));
     }
     let (shape, array) = idx::read(&file)?;
     Ok(Some(NamedArray { name: String::new(), shape, array }))

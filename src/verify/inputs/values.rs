@@ -6,7 +6,7 @@ use crate::registry::Registry;
 use crate::verify::report::InputSummary;
 use crate::verify::shapes::fit_shape;
 use crate::words::count;
-use ckpt_api::{Checkpoint, Error, Graph, Result};
+use ckpt_api::{Checkpoint, Error, Graph, Result, Setting};
 use ckpt_forward::{Array, Numbers, Parameters, Program, Value, default_shapes};
 use std::collections::BTreeMap;
 
@@ -114,9 +114,11 @@ fn input_for(key: &str, file: &InputFile, graph: &Graph, given: &GivenValues) ->
         _ => Err(Error::usage("it is not clear which input an array is for")
             .tensor(key)
             .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
-            .help(
-                "name it with --input INPUT=FILE, or --input FILE:ARRAY where the file has several arrays",
-            )),
+            .help(format!(
+                "name it with {}, or {} where the file has several arrays",
+                Setting::Inputs("INPUT=FILE"),
+                Setting::Inputs("FILE:ARRAY")
+            ))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs the first graph and keeps its activations.
 
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Result, Setting};
 use ckpt_forward::{Backend, Element, Observer, Program, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -47,7 +47,7 @@ impl KeptActivations {
         self.left = self.left.checked_sub(bytes).ok_or_else(|| {
             Error::limit("the activations of all layers exceed the memory of the forward pass")
                 .field(name)
-                .help("compare fewer examples, or allow more with --max-memory")
+                .help(format!("compare fewer examples, or allow more with {}", Setting::ForwardMemory))
         })?;
         let array = value.array.into_real(Element::F32);
         self.values.insert(name.to_owned(), Value { shape: value.shape, array });

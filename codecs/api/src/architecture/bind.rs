@@ -1,7 +1,7 @@
 //! A chain of layers, bound to a checkpoint's tensors.
 
 use super::{Activation, Architecture, ArchitectureLayer, Padding};
-use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, TensorId};
+use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, TensorId};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
@@ -124,7 +124,10 @@ impl Binder<'_> {
             return Err(Error::usage(
                 "the architecture's layer has no weight, and the source names none for it",
             )
-            .help("add \"weight\": \"NAME\" and \"bias\": \"NAME\"; `ckpt inspect` lists the names"));
+            .help(format!(
+                "add \"weight\": \"NAME\" and \"bias\": \"NAME\"; {} lists the names",
+                Setting::TensorNames
+            )));
         };
         for name in node.parameters.values() {
             if !self.names.contains_key(name) {

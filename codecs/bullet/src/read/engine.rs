@@ -5,14 +5,15 @@ use crate::format::Content;
 use crate::net::architecture::Architecture;
 use crate::net::engine::Header;
 use crate::net::section::{Section, sections};
-use ckpt_api::{Error, File, Result};
+use ckpt_api::{Error, File, Result, Setting};
 
 /// Checks the header, the size and the gaps between members, and returns the members' sections.
 pub(super) fn check<'a>(architecture: &'a Architecture, file: &File) -> Result<Vec<Section<'a>>> {
     let engine = architecture.net.engine.as_ref().ok_or_else(|| {
-        Error::usage("the architecture does not describe an engine file").file(file.name()).help(
-            "describe it under 'engine' in the architecture file, or name a profile: --set profile=plain",
-        )
+        Error::usage("the architecture does not describe an engine file").file(file.name()).help(format!(
+            "describe it under 'engine' in the architecture file, or name a profile: {}",
+            Setting::ReadOption("profile=plain")
+        ))
     })?;
     let (sections, end) = sections(architecture, Content::Engine)?;
     let header = engine.header.0.len() as u64;

@@ -3,7 +3,7 @@
 use crate::net::parameter::StoredWeight;
 use crate::net::section::Section;
 use crate::preset;
-use ckpt_api::{Error, File, Result};
+use ckpt_api::{Error, File, Result, Setting};
 
 /// The error for a file that cannot be read without an architecture.
 pub(super) fn needs_architecture(file: &File) -> Error {
@@ -11,8 +11,9 @@ pub(super) fn needs_architecture(file: &File) -> Error {
         .file(file.name())
         .found(format!("{} bytes", file.len()))
         .help(format!(
-            "describe the net in an architecture file (--arch), or name a preset, such as --set arch={}",
-            preset::SYNTAX
+            "describe the net in an architecture file, given with {}, or name a preset, such as {}",
+            Setting::Architecture,
+            Setting::ReadOption(&format!("arch={}", preset::SYNTAX))
         ))
 }
 

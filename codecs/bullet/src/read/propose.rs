@@ -3,7 +3,7 @@
 use crate::net::architecture::Architecture;
 use crate::net::parameter::{FACTORISER, FEATURE_WEIGHTS};
 use crate::preset;
-use ckpt_api::{Role, Tensor};
+use ckpt_api::{Role, Setting, Tensor};
 use std::collections::HashMap;
 
 /// Features of a chess board as bullet counts them.
@@ -16,9 +16,12 @@ const MAX_LAYERS: usize = 16;
 pub(super) fn propose(tensors: &[Tensor]) -> Vec<String> {
     let weights = tensors.iter().filter(|tensor| tensor.role == Role::Weight);
     let counts = Counts(weights.map(|tensor| (tensor.name.as_str(), tensor.shape.elements())).collect());
-    let mut notes = vec![
-        "the files have neither shapes nor activations: tensors are lists of numbers until you give an architecture, with --arch FILE or --set arch=PRESET".to_owned(),
-    ];
+    let mut notes = vec![format!(
+        "the files have neither shapes nor activations: tensors are lists of numbers until you give an architecture, \
+             with {} or {}",
+        Setting::Architecture,
+        Setting::ReadOption("arch=PRESET")
+    )];
     let found: Vec<String> = counts.candidates().into_iter().filter(|text| counts.fit(text)).collect();
     if let Some((first, others)) = found.split_first() {
         let others = match others {
@@ -26,7 +29,8 @@ pub(super) fn propose(tensors: &[Tensor]) -> Vec<String> {
             others => format!(" (or arch={})", others.join(", arch=")),
         };
         notes.push(format!(
-            "ids and counts fit --set arch={first}{others}; they do not tell the activations, the types, scales and transposition in quantised.bin, output buckets from outputs, or a factoriser in the first columns from an input bucket"
+            "ids and counts fit {}{others}; they do not tell the activations, the types, scales and transposition in quantised.bin, output buckets from outputs, or a factoriser in the first columns from an input bucket",
+            Setting::ReadOption(&format!("arch={first}"))
         ));
     }
     notes

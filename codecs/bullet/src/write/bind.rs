@@ -6,7 +6,8 @@ use crate::net::entry::Entry;
 use crate::net::layout::Layout;
 use crate::net::parameter::Parameter;
 use ckpt_api::{
-    AddedAxis, Axis, Checkpoint, DType, Encoding, Error, Loss, LossKind, Result, Role, Tensor, TensorId,
+    AddedAxis, Axis, Checkpoint, DType, Encoding, Error, Loss, LossKind, Result, Role, Setting, Tensor,
+    TensorId,
 };
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -267,8 +268,8 @@ impl Binding<'_> {
                 .tensor(&self.source.name)
                 .found(other.name())
                 .help(match self.source.quantization {
-                    Some(_) => "read the source without integers=true",
-                    None => "convert with --dtype f32",
+                    Some(_) => format!("read the source without {}", Setting::ReadOption("integers=true")),
+                    None => format!("convert with {}", Setting::Dtype("f32")),
                 })),
         }
     }

@@ -5,7 +5,7 @@ use super::target::Target;
 use crate::format::{ID, KEY_PADDING, KEY_RECORDS, Padding, RecordForm, SLOW, StateFile, WEIGHTS};
 use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
-use ckpt_api::{Checkpoint, Error, Options, Result};
+use ckpt_api::{Checkpoint, Error, Options, Result, Setting};
 
 /// A checkpoint to write, and how to write it.
 pub(super) struct Context<'a> {
@@ -78,5 +78,9 @@ fn choice<T: Default>(
 pub(super) fn missing(id: &str) -> Error {
     Error::usage("the source lacks a weight of the net")
         .tensor(id)
-        .help("rename tensors with --map if their names differ; raw.bin lacks weights that are merged into others: read weights.bin or quantised.bin")
+        .help(format!(
+            "rename tensors with {} if their names differ; raw.bin lacks weights that are merged into others: read \
+             weights.bin or quantised.bin",
+            Setting::Mapping
+        ))
 }

@@ -8,7 +8,7 @@ use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
 use crate::net::layout::Layout;
 use crate::net::section::{Section, sections};
-use ckpt_api::{Added, DType, Encoding, Error, FileId, Result, Rounding, Scaling};
+use ckpt_api::{Added, DType, Encoding, Error, FileId, Result, Rounding, Scaling, Setting};
 
 /// Adds a file with this content.
 pub(super) fn write(
@@ -23,9 +23,10 @@ pub(super) fn write(
     let file = output.add_file(name, if is_quantised { padded(end) } else { end });
     if content == Content::Engine {
         let engine = architecture.net.engine.as_ref().ok_or_else(|| {
-            Error::usage("the architecture does not describe an engine file").help(
-                "describe it under 'engine' in the architecture file, or name a profile: --set profile=plain",
-            )
+            Error::usage("the architecture does not describe an engine file").help(format!(
+                "describe it under 'engine' in the architecture file, or name a profile: {}",
+                Setting::WriteOption("profile=plain")
+            ))
         })?;
         output.add_block(file, 0, engine.header.0.clone());
     }

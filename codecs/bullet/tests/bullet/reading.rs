@@ -192,7 +192,7 @@ fn files_without_records_are_read_in_the_order_of_the_layers() {
         let (contents, values) = read("", &files, &ARCH).unwrap();
         assert_eq!(numbers(&contents, &values, "velocity/l1b"), [0.001 * 0.25, -0.002 * 0.25]);
         assert_eq!(contents.checkpoint.tensors.len(), 12);
-        assert!(refused(read("", &files, &[])).to_string().contains("--arch"));
+        assert!(refused(read("", &files, &[])).to_string().contains("OpenOptions::architecture"));
     }
     let alone = one("momentum.bin", headerless(&net()));
     let options = [("arch", PRESET), ("records", "headerless")];
@@ -264,7 +264,7 @@ fn a_file_of_any_name_is_recognized_by_its_size_or_refused() {
     assert_eq!(parts(&of(headerless(&net()), &[arch]).unwrap().0), "raw".into());
     assert_eq!(parts(&of(quantized(b"bullet"), &[arch]).unwrap().0), "quantised".into());
     assert!(refused(of(vec![1; 7], &[arch])).to_string().contains("72 bytes for a raw.bin, or 64"));
-    assert!(refused(of(vec![1; 7], &[])).to_string().contains("--arch"));
+    assert!(refused(of(vec![1; 7], &[])).to_string().contains("OpenOptions::architecture"));
     // Sixteen floats are 64 bytes, and so are sixteen integers with padding.
     let both = ("arch", "simple:2x3x1,qa=1,qb=1");
     let bytes = vec![0; 64];
@@ -319,7 +319,7 @@ fn check_compares_networks_with_the_weights() {
         assert!(error.to_string().contains("nothing to compare"), "{error}");
     }
     let error = refused(read("", &directory(), &[("check", "true")]));
-    assert!(error.to_string().contains("--arch"), "{error}");
+    assert!(error.to_string().contains("OpenOptions::architecture"), "{error}");
 }
 
 #[test]

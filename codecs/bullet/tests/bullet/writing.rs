@@ -316,7 +316,9 @@ fn a_tensor_that_does_not_fit_is_refused_by_name() {
             let l1w = checkpoint.tensors.iter_mut().find(|tensor| tensor.name == "l1w").unwrap();
             l1w.axes = Some(vec![Axis::Out, Axis::Bucket, Axis::In]);
         }),
-        ("32-bit floats", "--dtype f32", |checkpoint| checkpoint.tensors[0].dtype = DType::F16),
+        ("32-bit floats", "`Conversion::dtype` of f32", |checkpoint| {
+            checkpoint.tensors[0].dtype = DType::F16
+        }),
         ("32-bit floats", "integers=true", |checkpoint| {
             checkpoint.tensors[0].dtype = DType::I16;
             checkpoint.tensors[0].quantization = Some(Quantization { scale: 3.try_into().unwrap() });
@@ -349,7 +351,7 @@ fn without_an_architecture_only_the_optimizers_files_are_written() {
     assert_eq!(numbers(&again, &read_values, "l0w"), [0.5, 0.1, 0.7, -0.25, -0.1, 1.3]);
     assert_eq!(numbers(&again, &read_values, "l1w"), [0.9, 0.3, 0.6, -0.6, -0.9, -0.3, 0.2, -0.2]);
     let error = refused(place(&checkpoint, "raw.bin", &[]));
-    assert!(error.to_string().contains("--set arch="), "{error}");
+    assert!(error.to_string().contains("the option `arch="), "{error}");
     let (contents, _) = read("", &directory(), &[]).unwrap();
     let placed = place(&contents.checkpoint, "out", &[]).unwrap();
     let lost: Vec<&str> = placed.losses.iter().map(|loss| loss.subject.as_str()).collect();
@@ -422,7 +424,10 @@ fn empty_tensors_and_empty_checkpoints_are_refused() {
     let refused = |tensors| place(&checkpoint(tensors), "net", &[]).unwrap_err();
     let error = refused(vec![empty]);
     assert_eq!(error.kind(), Kind::Unsupported);
-    assert!(error.to_string().contains("tensor w") && error.to_string().contains("--exclude"), "{error}");
+    assert!(
+        error.to_string().contains("tensor w") && error.to_string().contains("Conversion::exclude"),
+        "{error}"
+    );
     assert_eq!(refused(Vec::new()).kind(), Kind::Unsupported);
 }
 

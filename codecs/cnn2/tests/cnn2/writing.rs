@@ -183,7 +183,11 @@ fn a_bias_that_cannot_be_folded_is_refused_with_the_layer_and_the_reason() {
         add_bias(net, "a", &[4]);
         net.tensors[0].dtype = DType::F16;
     };
-    refused(half, Kind::Lossy, &["layer 'a'", "weight of f16 and a bias of f32", "--dtype f32"]);
+    refused(
+        half,
+        Kind::Lossy,
+        &["layer 'a'", "weight of f16 and a bias of f32", "`Conversion::dtype` of f32"],
+    );
     let absent = |net: &mut Checkpoint| {
         node(net, "a").parameters.insert("bias".to_owned(), "a/bias".to_owned());
     };

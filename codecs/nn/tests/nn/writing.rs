@@ -88,7 +88,7 @@ fn the_names_that_a_source_gave_are_told_as_dropped() {
 
 #[test]
 fn a_layer_outside_the_six_types_is_an_error_that_names_it() {
-    for op in [Op::LeakyRelu, Op::Gelu, Op::LogSoftmax, Op::Conv, Op::Other("Swish".into())] {
+    for op in [Op::LeakyRelu, Op::Gelu, Op::LogSoftmax, Op::Conv, Op::custom("Swish")] {
         let mut net = keras();
         node(&mut net, 1).op = op.clone();
         refusal(
@@ -113,7 +113,7 @@ fn an_activation_that_the_source_does_not_state_is_asked_for() {
     let mut net = keras();
     *node(&mut net, 1) =
         Node { inputs: vec!["a".into()], outputs: vec!["a/relu".into()], ..Node::unspecified("a") };
-    refusal(&net, Kind::Usage, &["--set activations=", "--arch"]);
+    refusal(&net, Kind::Usage, &["the option `activations=", "OpenOptions::architecture"]);
     net.graph.as_mut().unwrap().specify(&[Activation::Relu]).unwrap();
     place(&net, &[]).unwrap();
 }
@@ -138,7 +138,7 @@ fn identity_is_skipped() {
 fn a_weight_without_axes_asks_for_an_architecture() {
     let mut net = keras();
     net.tensors[1].axes = None;
-    refusal(&net, Kind::Usage, &["a/kernel", "weight_axes", "--arch"]);
+    refusal(&net, Kind::Usage, &["a/kernel", "weight_axes", "OpenOptions::architecture"]);
 }
 
 #[test]
@@ -254,10 +254,10 @@ fn a_graph_without_layers_is_refused() {
 #[test]
 fn tensors_alone_ask_for_an_architecture() {
     let net = Checkpoint { graph: None, ..keras() };
-    refusal(&net, Kind::Usage, &["--arch"]);
+    refusal(&net, Kind::Usage, &["OpenOptions::architecture"]);
     let (mut contents, _) = read(&convolution(), &[]).unwrap();
     contents.checkpoint.tensors[0].name = "renamed".into();
-    refusal(&contents.checkpoint, Kind::Usage, &["layer0.weight", "--arch"]);
+    refusal(&contents.checkpoint, Kind::Usage, &["layer0.weight", "OpenOptions::architecture"]);
 }
 
 #[test]

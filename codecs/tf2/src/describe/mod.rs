@@ -20,7 +20,7 @@ mod tests;
 
 use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
 use chain::{Chain, NoChain};
-use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Shape, Slot};
+use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Setting, Shape, Slot};
 use objects::Objects;
 use std::collections::BTreeMap;
 
@@ -172,8 +172,9 @@ fn find_chain(
     }
     let reasons: Vec<String> = reasons.into_iter().map(|NoChain(reason)| reason).collect();
     Ok(Found::Unknown(format!(
-        "the layers are not known to form a chain: {}; the tensors are complete, and --arch FILE can describe the layers",
-        reasons.join("; ")
+        "the layers are not known to form a chain: {}; the tensors are complete; to describe the layers, give {}",
+        reasons.join("; "),
+        Setting::Architecture
     )))
 }
 

@@ -7,8 +7,8 @@ use crate::ordered_code::slice_key;
 use crate::write::data_entry::{DataEntry, Segment};
 use crate::write::partition::{RecordedSlice, recorded_slices, split_strings};
 use ckpt_api::{
-    Checkpoint, DType, Encoding, Endian, Error, Loss, LossKind, MetadataValue, Region, Result, Shape, Tensor,
-    TensorId,
+    Checkpoint, DType, Encoding, Endian, Error, Loss, LossKind, MetadataValue, Region, Result, Setting,
+    Shape, Tensor, TensorId,
 };
 use prost::encoding::encoded_len_varint;
 use std::collections::HashSet;
@@ -86,7 +86,7 @@ impl Entries {
                 .tensor(&tensor.name)
                 .found(tensor.shape.rank().to_string())
                 .expected(format!("at most {MAX_RANK}"))
-                .help("reshape the tensor, or leave it out with --exclude"));
+                .help(format!("reshape the tensor, or leave it out with {}", Setting::Exclude)));
         }
         let Assignment { key, order } = assignment;
         let dtype = holder(tensor.dtype);

@@ -8,7 +8,7 @@ use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use ckpt_api::{
     Block, ChecksumAlgorithm, Endian, Error, FileId, FinishState, Input, Limit, Limits, Placed, Result,
-    Written,
+    Setting, Written,
 };
 use prost::encoding::encoded_len_varint;
 use serde::{Deserialize, Serialize};
@@ -247,9 +247,10 @@ fn finish_variants(
 }
 
 fn refused(message: &str, key: &[u8]) -> Error {
-    Error::usage(message)
-        .tensor(abbreviate(key))
-        .help("give the tensor another name with a mapping, or leave it out with --exclude")
+    Error::usage(message).tensor(abbreviate(key)).help(format!(
+        "give the tensor another name with a mapping, or leave it out with {}",
+        Setting::Exclude
+    ))
 }
 
 fn foreign() -> Error {

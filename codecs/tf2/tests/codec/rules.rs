@@ -364,7 +364,7 @@ fn activations_for_a_checkpoint_without_layers_are_refused() {
     let input = bundle().floats("a", &[], &[1.]).input();
     let error = read(&input, &[("activations", "relu")]).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
-    assert!(error.to_string().contains("--arch"), "{error}");
+    assert!(error.to_string().contains("OpenOptions::architecture"), "{error}");
     assert_eq!(read(&input, &[("activations", "swich")]).unwrap_err().kind(), Kind::Usage);
 }
 

@@ -2,7 +2,7 @@
 
 use super::lowering::{Load, Lowering, Operand};
 use crate::value::Numbers;
-use ckpt_api::{Axis, DType, Error, Result, Tensor};
+use ckpt_api::{Axis, DType, Error, Result, Setting, Tensor};
 
 /// A tensor bound to a node.
 pub(super) struct Weight {
@@ -133,7 +133,10 @@ fn strided(tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<(Axis, StridedAxis)>>
             return Err(Error::usage("the source does not record the meaning of the tensor's axes")
                 .found(format!("shape {}", tensor.shape))
                 .expected(names(wanted))
-                .help("state it as weight_axes in an architecture file, with --arch"));
+                .help(format!(
+                    "state it as weight_axes in an architecture file, with {}",
+                    Setting::Architecture
+                )));
         }
     };
     let (mut found, mut stride) = (Vec::new(), 1usize);

@@ -101,6 +101,7 @@ impl Case {
             order: self.stored.clone(),
             packing: Packing::Bytes,
             scaling: None,
+            blocks: None,
             tiles: Vec::new(),
         };
         let placement = Placement::new(TensorId(0), "t", extents, encoding);
@@ -125,6 +126,7 @@ impl Case {
             order: self.wanted.clone(),
             packing: Packing::Bytes,
             scaling: None,
+            blocks: None,
             tiles: Vec::new(),
         };
         let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
@@ -208,7 +210,7 @@ fn stream(contents: &Contents, file: &[u8], target: &Encoding, budget: Budget) -
 }
 
 fn encoding(dtype: DType, endian: Endian, packing: Packing) -> Encoding {
-    Encoding { dtype, endian, order: vec![0], packing, scaling: None, tiles: Vec::new() }
+    Encoding { dtype, endian, order: vec![0], packing, scaling: None, blocks: None, tiles: Vec::new() }
 }
 
 /// Every budget must give the same.

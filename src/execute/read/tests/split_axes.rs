@@ -41,7 +41,7 @@ fn bytes(numbers: &[f32]) -> Vec<u8> {
 }
 
 /// A file that holds the tensors one behind the other, and what describes it.
-fn contents(tensors: &[(Tensor, Encoding)], values: &[Vec<u8>]) -> (Contents, Files) {
+fn contents(tensors: &[(Tensor, Encoding)], values: &[Vec<u8>]) -> (Contents, Files<'static>) {
     let mut contents = Contents { files: vec!["f".into()], ..Contents::default() };
     let mut offset = 0;
     for (id, ((tensor, encoding), value)) in tensors.iter().zip(values).enumerate() {

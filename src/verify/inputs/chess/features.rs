@@ -1,7 +1,8 @@
 //! The sparse inputs and output buckets of a chess network, computed from positions.
 
 use super::position::{KING, MAX_PIECES, Piece, Position};
-use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result};
+use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Result, Setting};
+use ckpt_forward::op;
 use std::collections::BTreeMap;
 
 /// Shape and row-major elements of an integer input.
@@ -64,7 +65,7 @@ fn not_chess(found: &str) -> Error {
     Error::unsupported("chess positions cannot be converted to this model's inputs")
         .found(found)
         .expected("sparse inputs stm and ntm of 768 features each, and optionally bucket")
-        .help("give the feature indices with --input")
+        .help(format!("give the feature indices with {}", Setting::Inputs("")))
 }
 
 /// Returns the features for both sides, in ascending order of squares as the side to move sees the board.
@@ -107,7 +108,7 @@ fn material_bucket(position: &Position, count: usize) -> usize {
 impl FeatureSet {
     /// Returns the feature set that all of the graph's feature transformers share.
     fn of(checkpoint: &Checkpoint, graph: &Graph) -> Result<Self> {
-        let nodes = graph.nodes.iter().filter(|node| node.op == Op::FeatureTransformer);
+        let nodes = graph.nodes.iter().filter(|node| node.op.name() == op::FEATURE_TRANSFORMER);
         let mut sets =
             nodes.map(|node| Self::of_node(checkpoint, node).map_err(|error| error.field(&node.name)));
         let first = sets.next().ok_or_else(|| not_chess("no sparse input"))??;
@@ -152,12 +153,14 @@ impl FeatureSet {
 
 /// Returns the number of output buckets of a graph in which the number of pieces selects the bucket.
 fn output_buckets(checkpoint: &Checkpoint, graph: &Graph) -> Result<usize> {
-    let bucketed: Vec<&Node> = graph.nodes.iter().filter(|node| node.op == Op::BucketedGemm).collect();
+    let bucketed: Vec<&Node> =
+        graph.nodes.iter().filter(|node| node.op.name() == op::BUCKETED_GEMM).collect();
     let other = || {
         Error::unsupported("the model does not record that the number of pieces selects the output bucket")
-            .help(
-                "state the kind of the output buckets in the architecture file, or give bucket with --input",
-            )
+            .help(format!(
+                "state the kind of the output buckets in the architecture file, or give bucket with {}",
+                Setting::Inputs("")
+            ))
     };
     let material = Attribute::Text("material_count".to_owned());
     if bucketed.is_empty() || bucketed.iter().any(|node| node.attributes.get("kind") != Some(&material)) {

@@ -58,7 +58,11 @@ fn a_layer_without_variables_is_no_chain_and_the_note_names_it() {
     let description = run(KERAS3, &objects);
     assert!(description.graph.is_none());
     assert!(description.notes[0].contains("layer 3 has no variables"), "{:?}", description.notes);
-    assert!(description.notes[0].contains("--arch"), "{:?}", description.notes);
+    assert!(
+        description.notes[0].contains(&ckpt_api::Setting::Architecture.to_string()),
+        "{:?}",
+        description.notes
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Groups the nodes of a graph into Keras's layers.
 
 use super::Activations;
-use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Tensor, TensorId};
+use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, Tensor, TensorId};
 use std::collections::{HashMap, HashSet};
 
 /// A chain of Keras's layers.
@@ -81,7 +81,11 @@ pub(super) fn read(checkpoint: &Checkpoint, activations: Activations) -> Result<
         return Err(Error::usage(
             "keys by layer need the model's layers, which the source does not describe",
         )
-        .help("describe them in an architecture file, given with --arch FILE, or use --set names=plain"));
+        .help(format!(
+            "describe them in an architecture file, given with {}, or use {}",
+            Setting::Architecture,
+            Setting::WriteOption("names=plain")
+        )));
     };
     let index = checkpoint.by_name();
     let mut used = HashSet::new();
@@ -174,7 +178,10 @@ impl Reader {
             Op::Pad if matches!(node.attributes.get("mode"), Some(Attribute::Text(mode)) if mode == "unspecified") => {
                 Err(Error::usage("the source does not state how its images are padded")
                     .field(&node.name)
-                    .help("Keras pads with zeros: if this model does too, use --from-set border=zero"))
+                    .help(format!(
+                        "Keras pads with zeros: if this model does too, read it with {}",
+                        Setting::ReadOption("border=zero")
+                    )))
             }
             op => Err(Error::unsupported("Keras has no layer for this operator")
                 .field(&node.name)
@@ -271,7 +278,11 @@ fn order(tensor: &Tensor, node: &Node, kind: Kind, name: &str) -> Result<Vec<usi
     let Some(axes) = &tensor.axes else {
         return Err(Error::usage("the meanings of this weight's axes are unknown")
             .found(tensor.shape.to_string())
-            .help("state them in an architecture file, given with --arch FILE: \"weight_axes\": [\"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \"in\"] (PyTorch)"));
+            .help(format!(
+                "state them in an architecture file, given with {}: \"weight_axes\": [\"in\", \"out\"] (TensorFlow, Keras) \
+                 or [\"out\", \"in\"] (PyTorch)",
+                Setting::Architecture
+            )));
     };
     let wanted = match kind {
         Kind::Dense => DENSE,

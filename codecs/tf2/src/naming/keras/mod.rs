@@ -17,7 +17,7 @@ mod tf1;
 use crate::describe::OPTIMIZER_NUMBER;
 use crate::format::VARIABLE_VALUE;
 use crate::naming::{Assignment, ExtraEntry, Naming};
-use ckpt_api::{Checkpoint, DType, Error, Loss, LossKind, Result, Role, Shape, Tensor, TensorId};
+use ckpt_api::{Checkpoint, DType, Error, Loss, LossKind, Result, Role, Setting, Shape, Tensor, TensorId};
 
 /// The program that restores the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +61,9 @@ pub(crate) enum Activations {
 /// [`ckpt_api::Kind::Usage`] without a graph, or if the axes of a weight are unknown; [`ckpt_api::Kind::Unsupported`],
 /// naming the layer, for a graph that is not a chain of Keras's layers.
 pub(crate) fn naming(checkpoint: &Checkpoint, style: Style, activations: Activations) -> Result<Naming> {
-    let model = layers::read(checkpoint, activations)
-        .map_err(|error| error.help("--set names=plain stores each tensor under its name"))?;
+    let model = layers::read(checkpoint, activations).map_err(|error| {
+        error.help(format!("{} stores each tensor under its name", Setting::WriteOption("names=plain")))
+    })?;
     let optimizer = optimizer::find(checkpoint, &model);
     let assigned = vec![None; checkpoint.tensors.len()];
     let builder = Builder { checkpoint, assigned, naming: Naming::default() };

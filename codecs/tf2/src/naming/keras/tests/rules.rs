@@ -121,7 +121,9 @@ fn a_weight_with_unknown_axes_is_refused_with_advice() {
     let (kind, message) = refused(&checkpoint);
     assert_eq!(kind, Kind::Usage);
     assert!(
-        ["m/dense_1/kernel", "weight_axes", "--arch"].iter().all(|part| message.contains(part)),
+        ["m/dense_1/kernel", "weight_axes", "OpenOptions::architecture"]
+            .iter()
+            .all(|part| message.contains(part)),
         "{message}"
     );
 }
@@ -133,9 +135,9 @@ fn an_unsupported_graph_is_refused_with_the_name_of_the_layer() {
         &mut checkpoint.graph.as_mut().unwrap().nodes
     }
     let damages: &[(Kind, &str, Damage)] = &[
-        (Kind::Usage, "--arch", |c| c.graph = None),
+        (Kind::Usage, "OpenOptions::architecture", |c| c.graph = None),
         (Kind::Unsupported, "not a chain", |c| nodes(c)[2].inputs.push("input".into())),
-        (Kind::Unsupported, "dense_1/activation", |c| nodes(c)[3].op = Op::Other("Swish".into())),
+        (Kind::Unsupported, "dense_1/activation", |c| nodes(c)[3].op = Op::custom("Swish")),
         (Kind::Unsupported, "'dense/activation'", |c| nodes(c)[1].op = Op::Transpose),
         (Kind::Unsupported, "share", |c| {
             nodes(c)[2].parameters.insert("bias".into(), "m/dense/bias".into());

@@ -1,7 +1,15 @@
 //! An opened checkpoint: what it holds, and its values.
 
+mod index;
+mod options;
+mod tensor;
+
+pub use options::OpenOptions;
+pub use tensor::{Chunks, TensorRef};
+
+use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
-use crate::layout::{TargetLayout, compile};
+use crate::layout::{TargetLayout, canonical, compile};
 #[cfg(feature = "forward")]
 use crate::map::renamed;
 #[cfg(feature = "forward")]
@@ -10,29 +18,15 @@ use crate::mapping::Mapping;
 use crate::plan::SourceRecord;
 use crate::registry::{Evidence, Registry};
 use crate::resources::Budget;
+use crate::store::IntoInput;
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limit, Limits,
-    Match, Options, Result, Side, TensorId,
+    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limit, Match,
+    Options, Result, Side, TensorId,
 };
-use std::path::Path;
 use std::sync::Arc;
 
 /// The option that every source takes: the activations that it does not state, first layer to last.
 pub(crate) const ACTIVATIONS: &str = "activations";
-
-/// How to open a checkpoint.
-#[derive(Clone, Debug, Default)]
-pub struct OpenOptions {
-    /// The format's id; found by asking all codecs where it is left out.
-    pub format: Option<String>,
-    /// Options for the codec that reads; and `activations`, which every source takes: names separated by commas, for
-    /// the layers whose activation the source does not state.
-    pub options: Vec<(String, String)>,
-    /// What the format does not say about its graph.
-    pub architecture: Option<ArchitectureFile>,
-    /// Bounds on what the input may make the process do.
-    pub limits: Limits,
-}
 
 /// An opened checkpoint, which does not change. Clones share what is in it.
 #[derive(Clone)]
@@ -40,9 +34,10 @@ pub struct Source {
     pub(crate) input: Input,
     pub(crate) codec: Arc<dyn Codec>,
     pub(crate) contents: Arc<Contents>,
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<Files<'static>>,
     /// How it was opened.
     pub(crate) options: OpenOptions,
+    index: Arc<NameIndex>,
     evidence: Vec<Evidence>,
 }
 
@@ -56,7 +51,7 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// Opens the checkpoint at `path` with the codecs of `registry`. Reads headers only.
+    /// Opens a checkpoint with the codecs of `registry`. Reads headers only.
     ///
     /// # Errors
     /// Whatever keeps the input from being identified or read.
@@ -70,16 +65,8 @@ impl Source {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn open(registry: &Registry, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        Self::read(registry, Input::open_within(path, &options.limits)?, options)
-    }
-
-    /// Opens an [`Input`].
-    ///
-    /// # Errors
-    /// As [`Source::open`].
-    pub fn read(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Self> {
-        let input = input.within(&options.limits);
+    pub fn open(registry: &Registry, input: impl IntoInput, options: &OpenOptions) -> Result<Self> {
+        let input = input.into_input(&options.limits)?;
         let (codec, evidence) = match &options.format {
             Some(id) => (registry.reader(id)?, Vec::new()),
             None => {
@@ -115,9 +102,12 @@ impl Source {
             let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
             contents.checkpoint.specify(names).map_err(|error| error.field(ACTIVATIONS))?;
         }
+        let notes =
+            contents.notes.iter_mut().chain(contents.repairs.iter_mut().map(|repair| &mut repair.detail));
+        notes.for_each(|text| options.vocabulary.settle(text));
         let files = Files::new(&input, &contents);
         let contents = Arc::new(contents);
-        Ok(Source { input, codec, contents, files, options, evidence: Vec::new() })
+        Ok(Source { input, codec, contents, files, options, index: Arc::default(), evidence: Vec::new() })
     }
 
     /// The format's id.
@@ -154,18 +144,36 @@ impl Source {
         &self.contents
     }
 
-    /// A tensor's value: little-endian, row-major, one element in whole bytes; the concatenated elements for strings.
-    /// Verifies its checksums. Holds the whole tensor in memory.
+    /// The tensor called `name`. Takes logarithmic time, after an index was built by the first call.
+    pub(crate) fn find(&self, name: &str) -> Option<TensorId> {
+        self.index.find(&self.contents.checkpoint.tensors, name)
+    }
+
+    /// A tensor by its name.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for a name that does not exist; whatever keeps the bytes from being read.
-    pub fn value(&self, name: &str) -> Result<Vec<u8>> {
-        let (id, _) = self.checkpoint().tensor(name).ok_or_else(|| {
+    /// [`ckpt_api::Kind::Usage`] for a name that does not exist, with the nearest that does.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let model = ckpt::open("examples/data/digits")?;
+    /// let bias: Vec<f32> = model.tensor("digits/hidden/bias")?.read()?;
+    /// assert_eq!(bias.len(), 32);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tensor(&self, name: &str) -> Result<TensorRef<'_>> {
+        let found = self.find(name).and_then(|id| Some((id, self.checkpoint().tensors.get(id.0)?)));
+        found.map(|(id, tensor)| TensorRef::new(self, id, tensor)).ok_or_else(|| {
             let names = self.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
             Error::usage("no such tensor").tensor(name).help(ckpt_api::nearest(name, names))
-        })?;
-        let encoding = self.canonical(id);
-        self.stream(id, &encoding, Budget::default())?.read_all()
+        })
+    }
+
+    /// All tensors, in the checkpoint's order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorRef<'_>> {
+        let tensors = self.checkpoint().tensors.iter().enumerate();
+        tensors.map(|(id, tensor)| TensorRef::new(self, TensorId(id), tensor))
     }
 
     /// The same checkpoint with the names, and the tensors, that a mapping makes of its own.
@@ -173,19 +181,14 @@ impl Source {
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] where it does not fit.
     #[cfg(feature = "forward")]
-    pub(crate) fn renamed(&self, mapping: &Mapping, limits: &Limits) -> Result<Source> {
+    pub(crate) fn renamed(&self, mapping: &Mapping, limits: &ckpt_api::Limits) -> Result<Source> {
         let (contents, _) = renamed(&self.contents, mapping, limits)?;
-        Ok(Source { contents: Arc::new(contents), ..self.clone() })
+        Ok(Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() })
     }
 
-    /// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes.
+    /// How values are handed out.
     pub(crate) fn canonical(&self, id: TensorId) -> Encoding {
-        let mut encoding = Encoding::row_major(&self.contents.checkpoint.tensors[id.0]);
-        let stored = &self.contents.placements[id.0].encoding;
-        if stored.scaling.is_none() {
-            encoding.dtype = stored.dtype;
-        }
-        encoding
+        canonical(&self.contents.checkpoint.tensors[id.0], &self.contents.placements[id.0])
     }
 
     /// A tensor's bytes in the given encoding.
@@ -200,21 +203,21 @@ impl Source {
         TensorStream::whole(&self.files, route.into_transfer(tensor, placement, target), budget)
     }
 
-    /// Opens the source of a plan.
+    /// Opens the source of a plan; `options` has all that the plan does not record.
     #[cfg(feature = "forward")]
     pub(crate) fn recorded(
         registry: &Registry,
         input: &Input,
         record: &SourceRecord,
-        limits: &Limits,
+        options: OpenOptions,
     ) -> Result<Self> {
         let options = OpenOptions {
             format: Some(record.format.clone()),
             options: record.options.clone(),
             architecture: record.architecture.clone(),
-            limits: limits.clone(),
+            ..options
         };
-        Self::read(registry, input.clone(), &options)
+        Self::open(registry, input.clone(), &options)
     }
 }
 
@@ -293,7 +296,7 @@ mod tests {
             let input = Input::memory("raw.bin", [("raw.bin".to_owned(), vec![0; 12])].into());
             let given = given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             let options = OpenOptions { options: given, ..OpenOptions::default() };
-            Source::read(&Registry::builtin(), input, &options).unwrap_err().to_string()
+            Source::open(&Registry::builtin(), input, &options).unwrap_err().to_string()
         };
         let (known, unknown) = (("arch", "simple:768x32x1"), ("no_such_option", "1"));
         assert_ne!(damaged(&[known]), damaged(&[]));

@@ -1,19 +1,21 @@
-//! Where an output goes.
+//! A checkpoint's place: where an output goes, and where it is read again.
 
-use crate::store::{LocalStore, Store};
-use ckpt_api::Result;
+use super::{LocalStore, Store};
+use ckpt_api::{Input, Limits, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A store, and the output's name in it.
-///
-/// Every place that takes one takes a path, too.
+/// A store, and a checkpoint's name in it: where to write, and what to open. Every function that takes one takes a path,
+/// too.
 ///
 /// ```
-/// use ckpt::{Destination, store::MemoryStore};
-/// use std::sync::Arc;
-/// let memory = Destination::within(Arc::new(MemoryStore::new()), "model.safetensors");
-/// assert_eq!(memory.name(), "model.safetensors");
+/// # fn main() -> ckpt::Result<()> {
+/// let memory = ckpt::store::MemoryStore::new();
+/// ckpt::convert("examples/data/digits", memory.at("digits.safetensors"))?;
+/// let model = ckpt::open(memory.at("digits.safetensors"))?;
+/// assert_eq!(model.format(), "safetensors");
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Destination {
@@ -42,6 +44,21 @@ impl Destination {
     }
 }
 
+/// What can be opened as a checkpoint: a path, a [`Destination`] in a store, an [`Input`].
+pub trait IntoInput {
+    /// The input, within `limits`.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`] where nothing is there.
+    fn into_input(self, limits: &Limits) -> Result<Input>;
+}
+
+impl IntoInput for Input {
+    fn into_input(self, limits: &Limits) -> Result<Input> {
+        Ok(self.within(limits))
+    }
+}
+
 /// What can be taken for a [`Destination`]: itself, or a path.
 pub trait IntoDestination {
     /// The destination.
@@ -49,6 +66,12 @@ pub trait IntoDestination {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for a path that cannot be one.
     fn into_destination(self) -> Result<Destination>;
+}
+
+impl IntoInput for Destination {
+    fn into_input(self, limits: &Limits) -> Result<Input> {
+        Ok(Input::within_store(self.store, &self.name).within(limits))
+    }
 }
 
 impl IntoDestination for Destination {
@@ -62,6 +85,12 @@ macro_rules! paths {
         $(impl IntoDestination for $path {
             fn into_destination(self) -> Result<Destination> {
                 Destination::path(self)
+            }
+        }
+
+        impl IntoInput for $path {
+            fn into_input(self, limits: &Limits) -> Result<Input> {
+                Input::open_within(self, limits)
             }
         })*
     };

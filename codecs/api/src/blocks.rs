@@ -1,0 +1,235 @@
+//! Elements that are stored in blocks, which share scales or tables.
+
+use crate::{DType, Encoding, Error, Placement, Result, Shape, Tensor};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// Reads the numbers of one block: the slices have [`Blocks::bytes`] and [`Blocks::elements`] entries.
+pub type DecodeBlock = fn(&[u8], &mut [f32]);
+
+/// A block encoding: so many neighboring elements of the fastest stored axis are stored in so many bytes.
+///
+/// Blocks without a decoder are opaque: the engine moves, hashes and compares them, and refuses by name whatever needs
+/// their numbers: a transpose, a cast, an axis split. Blocks with a decoder are read as 32-bit floats.
+///
+/// ```
+/// use ckpt_api::Blocks;
+/// // A scale as a 32-bit float, and four integers of 8 bits.
+/// const SCALED: Blocks = Blocks::decoded("toy.scaled", 4, 8, |block, numbers| {
+///     let (scale, integers) = block.split_first_chunk::<4>().expect("a block has 8 bytes");
+///     for (number, integer) in numbers.iter_mut().zip(integers) {
+///         *number = f32::from_le_bytes(*scale) * f32::from(*integer as i8);
+///     }
+/// });
+/// assert_eq!((SCALED.elements(), SCALED.bytes(), SCALED.is_opaque()), (4, 8, false));
+/// ```
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blocks {
+    name: Cow<'static, str>,
+    elements: NonZeroU32,
+    bytes: NonZeroU32,
+    opaque: bool,
+    /// None where the blocks are opaque, or were read from a plan.
+    #[serde(skip)]
+    decoder: Option<DecodeBlock>,
+}
+
+impl Blocks {
+    /// Opaque blocks of so many elements in so many bytes. Names of different encodings differ, over all codecs: they begin
+    /// with the codec's id and a dot.
+    ///
+    /// # Panics
+    /// If a number is 0: when the program is compiled, where the blocks are a constant.
+    pub const fn opaque(name: &'static str, elements: u32, bytes: u32) -> Self {
+        Self::of(name, elements, bytes, None)
+    }
+
+    /// Blocks whose numbers `decoder` reads; otherwise as [`Blocks::opaque`].
+    ///
+    /// # Panics
+    /// As [`Blocks::opaque`].
+    pub const fn decoded(name: &'static str, elements: u32, bytes: u32, decoder: DecodeBlock) -> Self {
+        Self::of(name, elements, bytes, Some(decoder))
+    }
+
+    const fn of(name: &'static str, elements: u32, bytes: u32, decoder: Option<DecodeBlock>) -> Self {
+        let (Some(elements), Some(bytes)) = (NonZeroU32::new(elements), NonZeroU32::new(bytes)) else {
+            panic!("a block has elements and bytes")
+        };
+        Blocks { name: Cow::Borrowed(name), elements, bytes, opaque: decoder.is_none(), decoder }
+    }
+
+    /// What the encoding is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Elements of a block.
+    pub const fn elements(&self) -> u64 {
+        self.elements.get() as u64
+    }
+
+    /// Bytes of a block.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes.get() as u64
+    }
+
+    /// Whether nobody can read its numbers.
+    pub const fn is_opaque(&self) -> bool {
+        self.opaque
+    }
+
+    /// Bytes of so many elements; `None` where they do not fill whole blocks.
+    pub fn stored_len(&self, elements: u64) -> Option<u64> {
+        let whole = elements.is_multiple_of(self.elements());
+        (elements / self.elements()).checked_mul(self.bytes()).filter(|_| whole)
+    }
+
+    /// Appends the numbers of whole blocks, as little-endian 32-bit floats.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`] for opaque blocks, and for those of a plan that no codec of this program knows.
+    pub fn decode(&self, blocks: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let decoder = self.decoder.ok_or_else(|| self.refusal())?;
+        let mut numbers = vec![0.0; self.elements.get() as usize];
+        for block in blocks.chunks_exact(self.bytes.get() as usize) {
+            decoder(block, &mut numbers);
+            out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        }
+        Ok(())
+    }
+
+    /// The error of whoever needs the numbers of opaque blocks.
+    pub fn refusal(&self) -> Error {
+        Error::unsupported(format!("the numbers in blocks of {self} cannot be read"))
+            .expected("a target that stores the same blocks")
+            .help("convert to the format that the checkpoint has, or dequantize it with the program that wrote it")
+    }
+
+    /// Takes the decoder of one of `known`, which a serialized block encoding lacks.
+    pub fn attach(&mut self, known: &[Blocks]) {
+        if let Some(same) = known.iter().find(|known| *known == self) {
+            self.decoder = same.decoder;
+        }
+    }
+}
+
+/// Equal names and sizes; what else blocks have follows from them.
+impl PartialEq for Blocks {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.elements, self.bytes, self.opaque)
+            == (&other.name, other.elements, other.bytes, other.opaque)
+    }
+}
+
+impl Eq for Blocks {}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Blocks { name, elements, bytes, .. } = self;
+        let opaque = if self.opaque { ", opaque" } else { "" };
+        write!(f, "Blocks({name}: {elements} elements in {bytes} bytes{opaque})")
+    }
+}
+
+impl fmt::Display for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name)
+    }
+}
+
+impl Encoding {
+    /// The same encoding of the same elements, in blocks.
+    #[must_use]
+    pub fn in_blocks(mut self, blocks: impl Into<Option<Blocks>>) -> Self {
+        self.blocks = blocks.into().map(Box::new);
+        self
+    }
+}
+
+/// Checks that blocks hold 32-bit floats and fill the fastest stored axis of the tensor and of each of its slices.
+pub(crate) fn check_blocks(tensor: &Tensor, placement: &Placement, stored: &Shape) -> Result<()> {
+    let Encoding { dtype, order, tiles, scaling, blocks, .. } = &placement.encoding;
+    let Some(blocks) = blocks else { return Ok(()) };
+    let error = || Error::corrupt("the blocks do not fit the tensor").found(format!("{blocks:?}"));
+    if [*dtype, tensor.dtype] != [DType::F32; 2] || !tiles.is_empty() || scaling.is_some() {
+        return Err(error().expected("numbers that are read as f32, with whole axes and no scale"));
+    }
+    let fastest = order.last().copied();
+    let len = |shape: &Shape| fastest.and_then(|axis| shape.get(axis).copied()).unwrap_or(1);
+    let start = |start: &[u64]| fastest.and_then(|axis| start.get(axis).copied()).unwrap_or(0);
+    let whole = |number: u64| number.is_multiple_of(blocks.elements());
+    let regions = placement.extents.iter().filter_map(|extent| extent.region.as_deref());
+    let mut boxes = regions.map(|region| (start(&region.start), len(&region.shape)));
+    if whole(len(stored)) && boxes.all(|(start, len)| whole(start) && whole(len)) {
+        return Ok(());
+    }
+    Err(error().expected(format!("a multiple of {} along the fastest axis of {stored}", blocks.elements())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Extent, FileId, Kind, Region, TensorId};
+
+    const SCALED: Blocks = Blocks::decoded("toy.scaled", 2, 3, |block, numbers| {
+        for (number, integer) in numbers.iter_mut().zip(&block[1..]) {
+            *number = f32::from(block[0]) * f32::from(*integer);
+        }
+    });
+
+    #[test]
+    fn blocks_decode_one_after_the_other() {
+        let mut out = Vec::new();
+        SCALED.decode(&[2, 3, 4, 10, 1, 0], &mut out).unwrap();
+        let numbers: Vec<f32> = out.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number)).collect();
+        assert_eq!(numbers, [6.0, 8.0, 10.0, 0.0]);
+    }
+
+    #[test]
+    fn elements_that_fill_no_whole_block_have_no_length() {
+        assert_eq!((SCALED.stored_len(4), SCALED.stored_len(3)), (Some(6), None));
+        assert_eq!(SCALED.stored_len(u64::MAX - 1), None);
+    }
+
+    #[test]
+    fn the_numbers_of_opaque_blocks_are_refused_by_name() {
+        let error = Blocks::opaque("toy.secret", 2, 3).decode(&[0; 3], &mut Vec::new()).unwrap_err();
+        assert!(error.kind() == Kind::Unsupported && error.to_string().contains("toy.secret"), "{error}");
+    }
+
+    #[test]
+    fn a_serialized_encoding_takes_its_decoder_from_one_of_its_name_and_sizes() {
+        let json = serde_json::to_string(&SCALED).unwrap();
+        let mut read: Blocks = serde_json::from_str(&json).unwrap();
+        assert!(read == SCALED && !read.is_opaque());
+        read.attach(&[Blocks::decoded("toy.scaled", 2, 4, |_, _| ())]);
+        assert!(read.decode(&[0; 3], &mut Vec::new()).is_err());
+        read.attach(&[SCALED]);
+        read.decode(&[0; 3], &mut Vec::new()).unwrap();
+    }
+
+    #[test]
+    fn blocks_fill_the_fastest_axis_of_the_tensor_and_of_every_slice() {
+        let tensor = Tensor::new("w", DType::F32, Shape::new([3, 4]).unwrap());
+        let encoding = |order: &[usize]| {
+            Encoding { order: order.to_vec(), ..Encoding::row_major(&tensor) }.in_blocks(SCALED)
+        };
+        let fits = |encoding: Encoding, regions: &[([u64; 2], [u64; 2])]| {
+            let extent = |(start, shape): &([u64; 2], [u64; 2])| {
+                let shape = Shape::new(shape).unwrap();
+                Extent::new(FileId(0), 0, 0).with_region(Region { start: start.to_vec(), shape })
+            };
+            let extents = regions.iter().map(extent).collect();
+            check_blocks(&tensor, &Placement::new(TensorId(0), "w", extents, encoding), &tensor.shape).is_ok()
+        };
+        assert!(fits(encoding(&[0, 1]), &[]));
+        assert!(!fits(encoding(&[1, 0]), &[]), "3 elements along the fastest axis");
+        assert!(fits(encoding(&[0, 1]), &[([0, 0], [3, 2]), ([0, 2], [3, 2])]));
+        assert!(!fits(encoding(&[0, 1]), &[([0, 0], [3, 1]), ([0, 1], [3, 3])]));
+        assert!(!fits(Encoding { dtype: DType::F16, ..encoding(&[0, 1]) }, &[]));
+    }
+}

@@ -1,0 +1,95 @@
+//! How a checkpoint is opened.
+
+use ckpt_api::{ArchitectureFile, LibraryWords, Limits, Vocabulary};
+use std::sync::Arc;
+
+/// How to open a checkpoint. By default its format is detected, and no option is set.
+///
+/// ```
+/// # fn main() -> Result<(), ckpt::Error> {
+/// let options = ckpt::OpenOptions::new().format("tf2").set("activations", "relu,softmax");
+/// let source = ckpt::open_with("examples/data/digits", &options)?;
+/// assert_eq!(source.format(), "tf2");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// The format's id. `None` asks all codecs.
+    pub format: Option<String>,
+    /// Options for the codec that reads; and `activations`, which every source takes: names separated by commas, for
+    /// the layers whose activation the source does not state.
+    pub options: Vec<(String, String)>,
+    /// What the format does not say about its graph.
+    pub architecture: Option<ArchitectureFile>,
+    /// Bounds on what the input may make the process do.
+    pub limits: Limits,
+    /// How notes, losses and reports about this source name settings.
+    pub vocabulary: Arc<dyn Vocabulary>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions {
+            format: None,
+            options: Vec::new(),
+            architecture: None,
+            limits: Limits::default(),
+            vocabulary: Arc::new(LibraryWords),
+        }
+    }
+}
+
+impl OpenOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the format, such as `nn`. Default: detected.
+    #[must_use]
+    pub fn format(mut self, id: impl Into<String>) -> Self {
+        self.format = Some(id.into());
+        self
+    }
+
+    /// Sets an option of the format, or `activations`. Default: none. An option that is unknown is an error when the
+    /// source is opened.
+    #[must_use]
+    pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.push((key.into(), value.into()));
+        self
+    }
+
+    /// Sets several options, as [`OpenOptions::set`] does.
+    #[must_use]
+    pub fn set_all<K: Into<String>, V: Into<String>>(
+        mut self,
+        options: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        self.options.extend(options.into_iter().map(|(key, value)| (key.into(), value.into())));
+        self
+    }
+
+    /// Says what the format does not record about the model. Default: nothing.
+    #[must_use]
+    pub fn architecture(mut self, file: ArchitectureFile) -> Self {
+        self.architecture = Some(file);
+        self
+    }
+
+    /// Bounds what the input may make the process do. Default: [`Limits::default`].
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Chooses how notes, losses and reports about this source name settings. Default: as the library does.
+    #[must_use]
+    pub fn vocabulary(mut self, words: impl Vocabulary + 'static) -> Self {
+        self.vocabulary = Arc::new(words);
+        self
+    }
+}

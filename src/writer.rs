@@ -1,0 +1,243 @@
+//! Writes a checkpoint from memory.
+
+use crate::convert::{Conversion, Execution, Summary, write_from_memory};
+use crate::element::Element;
+use crate::memory::{Elements, View};
+use crate::plan::Policy;
+use crate::registry::Registry;
+use crate::resources::Resources;
+use crate::store::{Destination, IntoDestination};
+use ckpt_api::{
+    Axis, Checkpoint, Contents, DType, Encoding, Error, Extent, FileId, Graph, LossKind, Placement, ReadAt,
+    Result, Role, Shape, Tensor, TensorId,
+};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// Writes tensors from memory as a checkpoint of any format, all or nothing.
+///
+/// Slices are borrowed until [`Writer::finish`], which copies their bytes once, to where they go.
+///
+/// ```
+/// # fn main() -> ckpt::Result<()> {
+/// let memory = ckpt::store::MemoryStore::new();
+/// let weights: Vec<f32> = vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+/// ckpt::Writer::to(memory.at("out.safetensors"))
+///     .tensor("w", &[2, 3], &weights)?
+///     .tensor("steps", &[], &[17_i64])?
+///     .finish()?;
+/// let model = ckpt::open(memory.at("out.safetensors"))?;
+/// assert_eq!(model.tensor("w")?.read::<f32>()?, weights);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Writer<'a> {
+    destination: Result<Destination>,
+    registry: Registry,
+    conversion: Conversion,
+    execution: Execution,
+    checkpoint: Checkpoint,
+    names: HashSet<String>,
+    data: Vec<Box<dyn ReadAt + 'a>>,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer to a path or a place in a store. An unusable path is an error of [`Writer::finish`].
+    pub fn to(destination: impl IntoDestination) -> Self {
+        Writer {
+            destination: destination.into_destination(),
+            registry: Registry::builtin(),
+            conversion: Conversion::new(),
+            execution: Execution::new(),
+            checkpoint: Checkpoint::default(),
+            names: HashSet::new(),
+            data: Vec::new(),
+        }
+    }
+
+    /// Names the format, such as `npz`. Default: by the output's extension.
+    #[must_use]
+    pub fn format(mut self, id: impl Into<String>) -> Self {
+        self.conversion = self.conversion.to(id);
+        self
+    }
+
+    /// Sets an option of the format. Default: none.
+    #[must_use]
+    pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.conversion = self.conversion.set(key, value);
+        self
+    }
+
+    /// Chooses the formats that are known. Default: the built-in ones.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// Chooses which losses are accepted, where the format cannot hold everything. Default: those that do not change what
+    /// the model computes.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.conversion = self.conversion.policy(policy);
+        self
+    }
+
+    /// Accepts a kind of loss that changes what the model computes. Default: none.
+    #[must_use]
+    pub fn allow(mut self, kind: LossKind) -> Self {
+        self.conversion = self.conversion.allow(kind);
+        self
+    }
+
+    /// Sets memory and threads for writing. Default: [`Resources::default`].
+    #[must_use]
+    pub fn resources(mut self, resources: Resources) -> Self {
+        self.conversion = self.conversion.resources(resources);
+        self
+    }
+
+    /// Whether an existing output is replaced. Default: no; it is an error.
+    #[must_use]
+    pub fn overwrite(mut self, overwrite: bool) -> Self {
+        self.conversion = self.conversion.overwrite(overwrite);
+        self
+    }
+
+    /// Chooses how to write. Default: [`Execution::default`].
+    #[must_use]
+    pub fn execution(mut self, execution: Execution) -> Self {
+        self.execution = execution;
+        self
+    }
+
+    /// Adds a tensor with row-major elements.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a name that is taken, and where the shape has another number of elements.
+    pub fn tensor<T: Element>(self, name: &str, shape: &[u64], elements: &'a [T]) -> Result<Self> {
+        self.add_elements(name, shape, Cow::Borrowed(elements))
+    }
+
+    /// Adds a tensor with the row-major elements of an iterator, which must yield as many as the shape has.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let memory = ckpt::store::MemoryStore::new();
+    /// let writer = ckpt::Writer::to(memory.at("out.npz")).iter("ramp", &[2, 3], (0..6).map(|k| k as f32))?;
+    /// assert!(writer.iter("short", &[2, 3], 0..5_u8).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Writer::tensor`].
+    pub fn iter<T: Element>(
+        self,
+        name: &str,
+        shape: &[u64],
+        elements: impl IntoIterator<Item = T>,
+    ) -> Result<Self> {
+        // One more than needed shows that there are too many, however many there are.
+        let wanted = Shape::new(shape)?.elements();
+        let most = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(1);
+        let elements: Vec<T> = elements.into_iter().take(most).collect();
+        self.add_elements(name, shape, Cow::Owned(elements))
+    }
+
+    /// Adds a tensor of a type that implements [`View`].
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a name that is taken, and where the view's bytes are not as many as its dtype and
+    /// shape need.
+    pub fn view(self, name: &str, view: &'a (impl View + ?Sized)) -> Result<Self> {
+        self.add(name, view.dtype(), Shape::new(view.shape())?, Box::new(Elements(view.bytes())))
+    }
+
+    /// Says what the axes of the tensor that was added last mean.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where the tensor has not so many axes, or there is none.
+    pub fn axes(mut self, axes: &[Axis]) -> Result<Self> {
+        let tensor = self.last()?;
+        if axes.len() != tensor.shape.rank() {
+            return Err(Error::usage("not every axis has a meaning")
+                .tensor(&tensor.name)
+                .found(format!("{} meanings", axes.len()))
+                .expected(format!("one for each axis of {}", tensor.shape)));
+        }
+        tensor.axes = Some(axes.to_vec());
+        Ok(self)
+    }
+
+    /// Says what the tensor that was added last is for. Default: [`Role::Weight`].
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where there is no tensor.
+    pub fn role(mut self, role: Role) -> Result<Self> {
+        self.last()?.role = role;
+        Ok(self)
+    }
+
+    /// Says what the model computes. Default: nothing is said.
+    #[must_use]
+    pub fn graph(mut self, graph: Graph) -> Self {
+        self.checkpoint.graph = Some(graph);
+        self
+    }
+
+    /// Adds metadata; the namespace is the id of the format that owns the key.
+    #[must_use]
+    pub fn metadata(mut self, namespace: &str, key: &str, value: impl Into<ckpt_api::MetadataValue>) -> Self {
+        self.checkpoint.metadata.insert(namespace, key, value);
+        self
+    }
+
+    /// Writes everything. The output appears complete or not at all.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Lossy`] where the format cannot hold everything and the policy does not accept that;
+    /// [`ckpt_api::Kind::Usage`] where the output exists, or its format is not known; [`ckpt_api::Kind::Io`].
+    pub fn finish(self) -> Result<Summary> {
+        let Writer { destination, registry, conversion, execution, checkpoint, data, .. } = self;
+        let destination = destination?;
+        let placed = |(id, tensor): (usize, &Tensor)| {
+            let extent = Extent::new(FileId(id), 0, tensor.value_bytes());
+            Placement::new(TensorId(id), &tensor.name, vec![extent], Encoding::row_major(tensor))
+        };
+        let contents = Contents {
+            files: checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect(),
+            placements: checkpoint.tensors.iter().enumerate().map(placed).collect(),
+            checkpoint,
+            ..Contents::default()
+        };
+        write_from_memory(&registry, &conversion, &execution, contents, data, &destination)
+    }
+
+    fn add_elements<T: Element>(self, name: &str, shape: &[u64], elements: Cow<'a, [T]>) -> Result<Self> {
+        self.add(name, T::DTYPE, Shape::new(shape)?, Box::new(Elements(elements)))
+    }
+
+    fn add(mut self, name: &str, dtype: DType, shape: Shape, data: Box<dyn ReadAt + 'a>) -> Result<Self> {
+        let tensor = Tensor::new(name, dtype, shape);
+        let bytes = data.size().map_err(|error| Error::io("cannot read the tensor", error).tensor(name))?;
+        if dtype.bytes().is_none() || bytes != tensor.value_bytes() {
+            return Err(Error::usage("the shape has another number of elements than were given")
+                .tensor(name)
+                .found(format!("{bytes} bytes"))
+                .expected(format!("{} bytes: {dtype} {}", tensor.value_bytes(), tensor.shape)));
+        }
+        if !self.names.insert(name.to_owned()) {
+            return Err(Error::usage("two tensors have the same name").tensor(name));
+        }
+        self.checkpoint.tensors.push(tensor);
+        self.data.push(data);
+        Ok(self)
+    }
+
+    fn last(&mut self) -> Result<&mut Tensor> {
+        self.checkpoint.tensors.last_mut().ok_or_else(|| Error::usage("no tensor was added yet"))
+    }
+}
