@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every limit has a test below that is called after it.
-const TESTED: [&str; 17] = [
+const TESTED: [&str; 19] = [
     "header_bytes",
     "block_bytes",
     "chunk_bytes",
@@ -37,6 +37,8 @@ const TESTED: [&str; 17] = [
     "rule_steps",
     "captures",
     "pattern_bytes",
+    "metadata_entries",
+    "metadata_bytes",
 ];
 
 #[test]
@@ -274,6 +276,21 @@ fn captures_bounds_captures_and_wildcards() {
 fn pattern_bytes_bounds_a_pattern_that_is_no_mere_name() {
     assert_eq!(mapping_bound("pattern_bytes", "ignore = ['abc*', 'a_longer_name_without_a_star']"), 4);
     assert_eq!(mapping_bound("pattern_bytes", "[[rule]]\nfrom = '{abc}'\nto = 'x{abc}y'"), 7);
+}
+
+#[test]
+fn metadata_entries_bounds_the_values_of_all_metadata() {
+    // The JSON and the dialect.
+    assert_eq!(bound("metadata_entries", &corpus("nn/accept/b_mlp.nn"), &[]), 2);
+}
+
+#[test]
+fn metadata_bytes_bounds_keys_and_texts() {
+    let path = corpus("nn/accept/b_mlp.nn");
+    let source = open(&path, &[], &Limits::default()).unwrap();
+    let text = source.checkpoint().metadata.text("nn", "json").unwrap();
+    let bytes = text.len() + "json".len() + "dialect".len() + "b".len();
+    assert_eq!(bound("metadata_bytes", &path, &[]), bytes as u64);
 }
 
 /// The least value of the limit with which the checkpoint is read; with one less it must be refused, and by what the

@@ -3,8 +3,8 @@
 use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{
     Block, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
-    FormatInfo, Input, Limit, Limits, Loss, LossKind, Match, Network, OptionKind, OptionSpec, Options,
-    OutputFile, Placed, Placement, Result, Shape, Side, Tensor, TensorId, Written,
+    FinishState, FormatInfo, Input, Limit, Limits, Loss, LossKind, Match, Network, OptionKind, OptionSpec,
+    Options, OutputFile, Placed, Placement, Result, Shape, Side, Tensor, TensorId, Written,
 };
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,8 +34,8 @@ enum Fault {
     LosesAloud,
     CriesWolf,
     WritesUnstably,
-    ForgetsToSeal,
-    SealsTheWrongSum,
+    ForgetsToFinish,
+    FinishesWithTheWrongSum,
     Overlaps,
     LeavesTheDirectory,
 }
@@ -187,17 +187,17 @@ impl Codec for Mini {
         let parent = if self.is(Fault::LeavesTheDirectory) { "../" } else { "" };
         let len = at + 4 * tensors.len() as u64;
         placed.files.push(OutputFile { name: format!("{parent}{name}"), len: Some(len) });
-        placed.draft = at.to_le_bytes().to_vec();
+        placed.finish = FinishState::new(at);
         Ok(placed)
     }
 
-    fn seal(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
-        let offset = placed.draft.iter().rev().fold(0, |at, byte| at << 8 | u64::from(*byte));
-        let wrong = u32::from(self.is(Fault::SealsTheWrongSum));
+    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+        let offset = *placed.finish.get::<u64>()?;
+        let wrong = u32::from(self.is(Fault::FinishesWithTheWrongSum));
         let sums = written.iter().flat_map(|written| written.checksums.iter().flatten());
         let bytes = sums.flat_map(|sum| (sum ^ wrong).to_le_bytes()).collect();
         let block = Block { file: FileId(0), offset, bytes };
-        Ok(if self.is(Fault::ForgetsToSeal) { Vec::new() } else { vec![block] })
+        Ok(if self.is(Fault::ForgetsToFinish) { Vec::new() } else { vec![block] })
     }
 }
 
@@ -265,8 +265,8 @@ fn every_fault_is_noticed_and_named() {
         (Fault::LosesAloud, "the checkpoint changed"),
         (Fault::CriesWolf, "declares a loss"),
         (Fault::WritesUnstably, "writing twice"),
-        (Fault::ForgetsToSeal, "cannot be read"),
-        (Fault::SealsTheWrongSum, "the checksum does not match"),
+        (Fault::ForgetsToFinish, "cannot be read"),
+        (Fault::FinishesWithTheWrongSum, "the checksum does not match"),
         (Fault::Overlaps, "overlap"),
         (Fault::LeavesTheDirectory, "outside the output's directory"),
     ];

@@ -115,11 +115,21 @@ pub fn write(
         let sum = with_added(checkpoint, values, placement);
         written.push(store(tensor, &sum, &settled(placement), &mut files)?);
     }
-    let sealed = codec.seal(&placed, &written)?;
-    for block in placed.blocks.iter().chain(&sealed) {
+    let blocks = codec.finish(&placed, &written)?;
+    let again = codec.finish(&traveled(&placed)?, &written)?;
+    assert!(blocks == again, "finishing with a state that was serialized gives other blocks");
+    for block in placed.blocks.iter().chain(&blocks) {
         put(&mut files[block.file.0], block.offset, &block.bytes)?;
     }
     finish(&placed, files)
+}
+
+/// The same after its state was written to a plan and read again.
+fn traveled(placed: &Placed) -> Result<Placed> {
+    let again = serde_json::to_string(&placed.finish).and_then(|text| serde_json::from_str(&text));
+    let finish =
+        again.map_err(|error| Error::defect("the state for finishing has no JSON form").caused_by(error))?;
+    Ok(Placed { finish, ..placed.clone() })
 }
 
 pub(super) fn place(
