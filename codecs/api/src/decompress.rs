@@ -39,9 +39,9 @@ impl Extent {
     /// use ckpt_api::{Compression, Extent, FileId, Input, Method};
     /// use std::collections::BTreeMap;
     /// // "aaaaaaaa", deflated.
-    /// let stored = b"\x4b\x84\x03\x00".to_vec();
+    /// let stored = b"\x4b\x4c\x84\x00\x00".to_vec();
     /// let file = Input::memory("f", BTreeMap::from([("f".to_owned(), stored)])).main()?;
-    /// let extent = Extent::new(FileId(0), 0, 8).with_compression(Compression::new(Method::Deflate, 4));
+    /// let extent = Extent::new(FileId(0), 0, 8).with_compression(Compression::new(Method::Deflate, 5));
     /// assert_eq!(extent.open(&file)?.bytes(2, 6)?, b"aaaaaa");
     /// # Ok::<(), ckpt_api::Error>(())
     /// ```
