@@ -2,7 +2,7 @@
 
 use crate::Matrix;
 use crate::foreign;
-use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Result, Setting, nearest};
+use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setting, nearest};
 use std::sync::Arc;
 
 /// A list of codecs. Registration is an explicit call; there is no link-time magic.
@@ -56,14 +56,38 @@ impl Registry {
     /// Adds a codec, from wherever it comes.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] when its id is taken.
+    /// [`ckpt_api::Kind::Usage`] if its id or the name of one of its operators is taken.
     pub fn add(&mut self, codec: impl Codec + 'static) -> Result<()> {
         let id = codec.info().id;
         if self.codecs().any(|known| known.info().id == id) {
             return Err(Error::usage("a codec with this id is registered already").field(id));
         }
+        for spec in codec.ops() {
+            self.check_op(id, spec.name)?;
+        }
         self.codecs.push(Arc::new(codec));
         Ok(())
+    }
+
+    /// Fails if the operator `name` of codec `id` is defined already.
+    fn check_op(&self, id: &str, name: &str) -> Result<()> {
+        let owner = match Op::from(name.to_owned()) {
+            Op::Custom(_) => match self.codecs().find(|codec| codec.ops().iter().any(|op| op.name == name)) {
+                Some(codec) => format!("codec '{}'", codec.info().id),
+                None => return Ok(()),
+            },
+            _ => "ONNX or ckpt".to_owned(),
+        };
+        Err(Error::usage("two definitions of an operator have the same name")
+            .field(name)
+            .found(format!("a definition by codec '{id}'"))
+            .expected(format!("only the one by {owner}"))
+            .help("begin the name with the namespace of the codec"))
+    }
+
+    /// Returns the definition of the operator of this name, if a codec registers one.
+    pub fn op(&self, name: &str) -> Option<&'static OpSpec> {
+        self.codecs().flat_map(|codec| codec.ops()).find(|spec| spec.name == name)
     }
 
     /// All codecs, in the order of registration.

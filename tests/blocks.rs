@@ -261,7 +261,7 @@ fn numbers_are_not_stored_in_blocks() {
     let (input, _) = written(work.path(), b'd', [8, 8]);
     let plain = work.path().join("plain.npz");
     run(&to("npz"), &input, &plain);
-    let error = to("blk").plan(&registry(), &open(&plain), &work.path().join("o.blk")).unwrap_err();
+    let error = to("blk").plan(&registry(), &open(&plain), work.path().join("o.blk")).unwrap_err();
     assert!(error.kind() == Kind::Unsupported && error.to_string().contains("blk.scaled"), "{error}");
 }
 

@@ -24,7 +24,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 6] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("nn", &ckpt_nn::Nn, 13, 36),
-    ("npz", &ckpt_npz::Npz, 16, 53),
+    ("npz", &ckpt_npz::Npz, 18, 59),
     ("safetensors", &ckpt_safetensors::Safetensors, 12, 33),
     ("tf2", &ckpt_tf2::Tf2, 33, 66),
 ];

@@ -55,6 +55,50 @@ fn a_codec_cannot_take_the_id_of_another() {
     assert_eq!(registry().codec("toy").unwrap().info().title, "Toy format");
 }
 
+/// Another format, with the same operator.
+struct Copy;
+
+impl ckpt::Codec for Copy {
+    fn info(&self) -> &ckpt_api::FormatInfo {
+        static INFO: std::sync::LazyLock<ckpt_api::FormatInfo> =
+            std::sync::LazyLock::new(|| ckpt_api::FormatInfo { id: "copy", ..Toy.info().clone() });
+        &INFO
+    }
+    fn probe(&self, input: &Input) -> ckpt::Result<ckpt_api::Match> {
+        Toy.probe(input)
+    }
+    fn read(
+        &self,
+        input: &Input,
+        options: &ckpt_api::Options,
+        limits: &ckpt_api::Limits,
+    ) -> ckpt::Result<ckpt_api::Contents> {
+        Toy.read(input, options, limits)
+    }
+    fn place(
+        &self,
+        checkpoint: &ckpt_api::Checkpoint,
+        name: &str,
+        options: &ckpt_api::Options,
+    ) -> ckpt::Result<ckpt_api::Placed> {
+        Toy.place(checkpoint, name, options)
+    }
+    fn ops(&self) -> &'static [ckpt_api::OpSpec] {
+        Toy.ops()
+    }
+}
+
+#[test]
+fn two_codecs_cannot_define_an_operator_of_the_same_name() {
+    let mut registry = registry();
+    let error = registry.add(Copy).unwrap_err();
+    assert_eq!(error.kind(), ckpt::Kind::Usage);
+    let text = error.to_string();
+    assert!(["toy.ScaledPower", "'toy'", "'copy'"].iter().all(|part| text.contains(part)), "{text}");
+    assert!(registry.codec("copy").is_err());
+    assert_eq!(registry.op("toy.ScaledPower").unwrap().attributes, ["power"]);
+}
+
 #[test]
 fn values_are_row_major_whatever_order_they_are_stored_in() {
     let source = open(&toy::file(&[("a", &[2, 3])]));
@@ -94,4 +138,62 @@ fn every_budget_and_thread_count_gives_the_same_bytes() {
     }
     assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
     assert_eq!(results.len(), 5);
+}
+
+#[cfg(feature = "forward")]
+mod operator {
+    use super::*;
+    use ckpt::api::{Attribute, Axis, Checkpoint, DType, Graph, Node, Op, Shape, Tensor};
+    use ckpt::verify::{DEFAULT_MEMORY, Inputs, Options, RuleName, devices, run, verify};
+    use ckpt_api::conformance;
+
+    /// A safetensors file that carries the graph `scale·x²`, its scale stored as `dtype`.
+    fn network(dtype: DType, scale: [f32; 3]) -> Source {
+        let node = Node::new("power", Op::custom("toy.ScaledPower"))
+            .parameter("scale", "s")
+            .attribute("power", Attribute::Float(2.0));
+        let graph = Graph::sequential("g", vec![None, Some(3)], vec![None, Some(3)], vec![node]);
+        let tensor = Tensor::new("s", dtype, Shape::new([3]).unwrap()).with_axes([Axis::Out]);
+        let checkpoint = Checkpoint { graph: Some(graph), tensors: vec![tensor], ..Checkpoint::default() };
+        let bytes: Vec<u8> = scale.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let mut stored = Vec::new();
+        ckpt::transform::cast(DType::F32, dtype, 0, &bytes, &mut stored).unwrap();
+        let codec = registry().writer("safetensors").unwrap();
+        let files = conformance::write(&*codec, &checkpoint, &[stored], "m.safetensors", &[]).unwrap();
+        let input = Input::memory("m.safetensors", files);
+        Source::open(&registry(), input, &OpenOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn a_graph_with_the_operator_of_a_foreign_codec_is_run_and_verified() {
+        let (a, b) = (network(DType::F32, [1.0, 2.0, 3.0]), network(DType::F32, [1.0, 2.0, 4.0]));
+        let mut cpu = devices::open("cpu", Default::default()).unwrap();
+        let pass = run(&registry(), &a, &Inputs::default(), None, &mut *cpu, DEFAULT_MEMORY).unwrap();
+        assert_eq!(pass.outputs[0].1.shape[1], 3);
+        assert!(pass.outputs[0].1.array.to_f64().iter().all(|value| *value >= 0.0));
+
+        let report = verify(&registry(), &a, &a, &Options::default()).unwrap();
+        assert!(report.verdict.passes() && report.runs[0].rule.name == RuleName::Bits);
+        let report = verify(&registry(), &a, &b, &Options::default()).unwrap();
+        assert!(!report.verdict.passes());
+        assert_eq!(report.runs[0].layers[0].op, "toy.ScaledPower");
+    }
+
+    #[test]
+    fn without_its_codec_the_operator_is_named_as_unsupported() {
+        let a = network(DType::F32, [1.0, 2.0, 3.0]);
+        let error = verify(&Registry::builtin(), &a, &a, &Options::default()).unwrap_err();
+        assert_eq!(error.kind(), ckpt::Kind::Unsupported);
+        assert!(error.to_string().contains("toy.ScaledPower"), "{error}");
+    }
+
+    #[test]
+    fn less_precise_tensors_of_such_an_operator_need_a_tolerance() {
+        let (wide, narrow) = (network(DType::F32, [0.1, 0.2, 0.3]), network(DType::F16, [0.1, 0.2, 0.3]));
+        let error = verify(&registry(), &wide, &narrow, &Options::default()).unwrap_err().to_string();
+        assert!(error.contains("toy.ScaledPower") && error.contains("tolerance"), "{error}");
+        let tolerance = Some(ckpt::diff::Tolerance { absolute: 1e-3, relative: 0.0 });
+        let options = Options { tolerance, ..Options::default() };
+        assert!(verify(&registry(), &wide, &narrow, &options).unwrap().verdict.passes());
+    }
 }

@@ -186,13 +186,18 @@ fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
 
 /// A text file of as many bytes as the limit called `limit` allows.
 pub(super) fn read_text(path: &Path, limits: &Limits, limit: Limit) -> Result<String> {
-    let shown = path.display().to_string();
-    let input = Input::open(path)?;
-    let file = input.main()?;
-    limits.check(limit, file.len()).map_err(|error| error.file(shown.as_str()))?;
-    String::from_utf8(file.bytes(0, file.len())?).map_err(|error| {
-        Error::usage("the file is not UTF-8 text").file(shown).offset(error.utf8_error().valid_up_to() as u64)
+    String::from_utf8(read_bytes(path, limits, limit)?).map_err(|error| {
+        Error::usage("the file is not UTF-8 text")
+            .file(path.display().to_string())
+            .offset(error.utf8_error().valid_up_to() as u64)
     })
+}
+
+/// A file of as many bytes as the limit called `limit` allows.
+pub(super) fn read_bytes(path: &Path, limits: &Limits, limit: Limit) -> Result<Vec<u8>> {
+    let file = Input::open(path)?.main()?;
+    limits.check(limit, file.len()).map_err(|error| error.file(path.display().to_string()))?;
+    file.bytes(0, file.len())
 }
 
 /// What is not dropped: the process ends after its command, and to give back what describes many thousand tensors, piece by
@@ -201,12 +206,12 @@ pub(super) fn until_the_end<T>(value: T) -> ManuallyDrop<T> {
     ManuallyDrop::new(value)
 }
 
-/// Writes a text to a file that must not exist; half of one is worse than none.
-pub(super) fn write_new(path: &Path, text: &str) -> Result<()> {
+/// Writes a file that must not exist; half of one is worse than none.
+pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let shown = path.display().to_string();
     let failed = |error| Error::io("cannot write the file", error).file(shown.as_str());
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+    if let Err(error) = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all()) {
         // That it cannot be removed either adds nothing.
         let _ = fs::remove_file(path);
         return Err(failed(error));

@@ -40,7 +40,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     }
     let mut inspection = until_the_end(inspect(&source, stats || arguments.html.is_some())?);
     if let Some(path) = &arguments.html {
-        write_new(path, &html::page(&inspection))?;
+        write_new(path, html::page(&inspection))?;
         if !stats {
             // The page alone needs statistics.
             inspection.tensors.iter_mut().for_each(|tensor| tensor.stats = None);

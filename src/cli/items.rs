@@ -1,7 +1,7 @@
 //! `ckpt run-plan` and `ckpt commit`: a conversion whose items are run by several processes.
 
 use super::Report;
-use super::common::{Bounds, read_text};
+use super::common::{Bounds, read_bytes};
 use super::convert::{execution, finished, with_bar};
 use super::flags::Flags;
 use super::plan::size;
@@ -72,9 +72,9 @@ impl Shared {
     /// The plan, ready to run.
     fn open(&self, registry: &Registry, reread: bool) -> Result<(Planned, Resources, Limits)> {
         let limits = self.bounds.limits()?;
-        let text = read_text(&self.plan, &limits, Limit::HeaderBytes)?;
+        let bytes = read_bytes(&self.plan, &limits, Limit::HeaderBytes)?;
         let shown = self.plan.display().to_string();
-        let plan = Plan::from_json(&text).map_err(|error| error.file(shown))?;
+        let plan = Plan::from_bytes(&bytes, &limits).map_err(|error| error.file(shown))?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
         let resources = Resources { max_memory, threads: self.threads.unwrap_or(0), item_size: 0 };
         let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)?;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
-    /// Write the plan to this file, for run-plan and commit
+    /// Write the plan to this file, for run-plan and commit: as JSON where it ends in .json, else compressed
     #[arg(long = "output", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Let the plan replace existing output
@@ -96,18 +96,21 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     Ok(match json {
         true => String::new(),
         false => format!(
-            "wrote {}: {} of {}\n",
+            "wrote {}: {} in {}\n",
             render::plain(&path.display().to_string()),
-            count(planned.plan().items().len(), "item"),
-            render::bytes(planned.plan().bytes_written)
+            render::bytes(planned.plan().bytes_written),
+            count(planned.plan().items().len(), "item")
         ),
     }
     .into())
 }
 
-/// Writes the plan, which an existing file is not replaced by.
+/// Writes the plan to a file that must not exist: as a JSON text where its name says so, else compressed.
 fn save(plan: &Plan, path: &Path) -> Result<()> {
-    write_new(path, &plan.to_json()?)
+    if path.extension().is_some_and(|extension| extension == "json") {
+        return write_new(path, plan.to_json()?);
+    }
+    write_new(path, plan.to_gzip()?)
 }
 
 /// Plans what is wanted; `more` adds what planning alone does not know.

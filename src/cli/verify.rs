@@ -96,10 +96,10 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let (a, b) = two.open(registry, &limits)?;
     let found = verify(registry, &a, &b, &options).map_err(|error| two.located(error))?;
     if let Some(path) = &arguments.report {
-        write_new(path, &to_json(&found)?)?;
+        write_new(path, to_json(&found)?)?;
     }
     if let Some(path) = &arguments.html {
-        write_new(path, &html::page(&found))?;
+        write_new(path, html::page(&found))?;
     }
     let text = if json { to_json(&found)? } else { text(&found) };
     Ok(Report { text, differs: !found.verdict.passes() })

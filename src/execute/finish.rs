@@ -36,7 +36,11 @@ pub(crate) fn finish(plan: &Plan, files: &Files<'_>, receipts: &[ItemResult]) ->
         let count = seen.iter().filter(|seen| !**seen).count();
         return Err(Error::usage("not all items of the plan were run")
             .found(format!("no receipt of item {missing}"))
-            .expected(format!("a receipt of each of {} items; {count} are missing", seen.len()))
+            .expected(format!(
+                "a receipt of each of {} items; {count} {} missing",
+                seen.len(),
+                if count == 1 { "is" } else { "are" }
+            ))
             .help("run the missing items"));
     }
     sums.verify_sources(plan, files)?;

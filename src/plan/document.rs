@@ -7,16 +7,22 @@ use crate::resources::{Budget, Resources};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ckpt_api::{
-    Block, Checkpoint, Contents, Error, FileId, Limits, Loss, Metadata, OutputFile, Placed, Placement,
+    Block, Checkpoint, Contents, Error, FileId, Limit, Limits, Loss, Metadata, OutputFile, Placed, Placement,
     Reading, Repair, Result, Tensor, TensorId,
 };
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
+use std::io::Read as _;
 use std::sync::Arc;
 
 /// The version of the document. Plans of other versions are refused.
 const VERSION: u32 = 1;
+/// What a plan that is compressed begins with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The program that may run a plan: another one could place the same tensors elsewhere when it finishes.
 const PROGRAM: &str = concat!("ckpt ", env!("CARGO_PKG_VERSION"));
 
@@ -108,6 +114,47 @@ impl Plan {
         let mut text = serde_json::to_string_pretty(&self.signed()?).map_err(|error| unwritable(&error))?;
         text.push('\n');
         Ok(text)
+    }
+
+    /// The same document without spaces, compressed with gzip: a small part of the bytes, for plans of many tensors.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] where the plan has no JSON text.
+    pub fn to_gzip(&self) -> Result<Vec<u8>> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        serde_json::to_writer(&mut encoder, &self.signed()?).map_err(|error| unwritable(&error))?;
+        encoder.finish().map_err(|error| unwritable(&error))
+    }
+
+    /// Reads a plan from the bytes of a file: a JSON text, or one that is compressed with gzip.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), ckpt::Error> {
+    /// let source = ckpt::open("examples/data/digits")?;
+    /// let output = ckpt::MemoryStore::new().at("out.safetensors");
+    /// let planned = ckpt::Conversion::new().plan(&ckpt::Registry::builtin(), &source, output)?;
+    /// let plan = planned.plan();
+    /// let read = ckpt::Plan::from_bytes(&plan.to_gzip()?, &ckpt_api::Limits::default())?;
+    /// assert_eq!(read.sha256()?, plan.sha256()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Plan::from_json`]; [`ckpt_api::Kind::Limit`] for a text of more bytes than [`Limit::HeaderBytes`].
+    pub fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Plan> {
+        if !bytes.starts_with(&GZIP) {
+            limits.check(Limit::HeaderBytes, bytes.len() as u64)?;
+            let text =
+                str::from_utf8(bytes).map_err(|_| unreadable("this is no plan").found("no UTF-8 text"))?;
+            return Self::from_json(text);
+        }
+        let most = limits.get(Limit::HeaderBytes);
+        let mut text = String::new();
+        let read = GzDecoder::new(bytes).take(most.saturating_add(1)).read_to_string(&mut text);
+        read.map_err(|error| unreadable("the plan is damaged").found(error.to_string()))?;
+        limits.check(Limit::HeaderBytes, text.len() as u64)?;
+        Self::from_json(&text)
     }
 
     /// Reads a plan, and checks that nobody changed it.
@@ -327,7 +374,7 @@ fn unreadable(message: &str) -> Error {
     Error::usage(message)
 }
 
-fn unwritable(error: &serde_json::Error) -> Error {
+fn unwritable(error: &dyn std::fmt::Display) -> Error {
     Error::unsupported("the plan cannot be written as JSON").found(error.to_string())
 }
 

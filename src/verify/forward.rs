@@ -52,7 +52,7 @@ pub fn run(
     let shown = source.input().display(source.input().entry());
     let checkpoint = source.checkpoint();
     let graph = checkpoint.graph.as_ref().ok_or_else(|| no_graph(source).file(shown.as_str()))?;
-    let parameters = SourceParameters::new(source, memory);
+    let parameters = SourceParameters::new(source, memory).with_ops(registry);
     let stored = StoredIntegers::new(&parameters);
     let parameters: &dyn Parameters = if integers.is_some() { &stored } else { &parameters };
     let in_integers = integers.map(|scale| integer_graph(graph, parameters, scale)).transpose();

@@ -29,7 +29,8 @@ pub(super) fn compare_graphs(
     b: Side,
     options: &Options,
 ) -> Result<(Vec<InputSummary>, Vec<Run>)> {
-    let parameters = [a.0, b.0].map(|source| SourceParameters::new(source, options.memory));
+    let parameters =
+        [a.0, b.0].map(|source| SourceParameters::new(source, options.memory).with_ops(registry));
     let [own, theirs] = &parameters;
     let given = options.inputs.read(registry, a.0.checkpoint(), a.1, options.memory)?;
     let shapes = given.shapes(a.1, own, &options.inputs);

@@ -4,9 +4,9 @@
 //! column-major.
 
 use ckpt_api::{
-    Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo, Input,
-    Limits, Loss, LossKind, Match, Network, Options, OutputFile, Packing, Placed, Placement, Result, Shape,
-    Tensor, TensorId,
+    Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo,
+    Input, InputSpec, Limits, Loss, LossKind, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile,
+    OutputView, Packing, ParameterSpec, Placed, Placement, Result, Shape, Tensor, TensorId,
 };
 
 /// The codec.
@@ -26,6 +26,30 @@ static INFO: FormatInfo = FormatInfo {
     free_metadata: false,
     options: &[],
 };
+
+/// `y[n, k] = scale[k]·x[n, k]^power`, an operator that ONNX lacks.
+static OPS: [OpSpec; 1] = [OpSpec::new("toy.ScaledPower", power_shape, power)
+    .inputs(&[InputSpec::real()])
+    .parameters(&[ParameterSpec::new("scale", &[Axis::Out])])
+    .attributes(&["power"])];
+
+fn power_shape(shapes: &OpShapes) -> Result<Vec<usize>> {
+    let &[rows, columns] = shapes.input(0) else { return Err(shapes.misfit(0, "[rows, columns]")) };
+    shapes.check_parameter("scale", &[columns])?;
+    Ok(vec![rows, columns])
+}
+
+fn power(call: &OpCall, y: &mut OutputView) -> Result<()> {
+    let (x, scale) = (call.input(0), call.parameter("scale"));
+    let power = call.node().float("power", 1.0)?;
+    let &[rows, columns] = x.shape() else { return Ok(()) };
+    for row in 0..rows {
+        for column in 0..columns {
+            y.set([row, column], scale.at([column]) * x.at([row, column]).powf(power));
+        }
+    }
+    Ok(())
+}
 
 fn encoding(rank: usize) -> Encoding {
     Encoding {
@@ -127,6 +151,10 @@ impl Codec for Toy {
         }
         placed.files.push(OutputFile { name: name.to_owned(), len: Some(at + header.len() as u64) });
         Ok(placed)
+    }
+
+    fn ops(&self) -> &'static [OpSpec] {
+        &OPS
     }
 }
 

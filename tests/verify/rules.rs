@@ -88,7 +88,7 @@ fn a_given_tolerance_replaces_the_rule() {
 #[test]
 fn a_relative_tolerance_is_relative_to_the_first_checkpoint_in_diff_and_in_verify() {
     let bias = |value: f32| {
-        let node = Node::new("bias", Op::Bias).parameter("bias", "b");
+        let node = Node::new("bias", Op::custom("ckpt.Bias")).parameter("bias", "b");
         let graph = Graph::sequential("g", vec![None, Some(1)], vec![None, Some(1)], vec![node]);
         let mut net = Net::new(graph, &[("b", &[(Axis::Out, 1)])]);
         *net.tensor("b") = vec![value];

@@ -151,7 +151,7 @@ pub fn sparse_net() -> Net {
         node
     };
     let first = |side: &str| {
-        let node = Node::new(format!("l0/{side}"), Op::FeatureTransformer)
+        let node = Node::new(format!("l0/{side}"), Op::custom("ckpt.FeatureTransformer"))
             .parameter("weight", "l0w")
             .parameter("factoriser", "l0f")
             .parameter("bias", "l0b")
@@ -161,7 +161,8 @@ pub fn sparse_net() -> Net {
     let clip = Node::new("clip", Op::Clip)
         .attribute("min", Attribute::Float(0.0))
         .attribute("max", Attribute::Float(1.0));
-    let last = Node::new("l1", Op::BucketedGemm).parameter("weight", "l1w").parameter("bias", "l1b");
+    let last =
+        Node::new("l1", Op::custom("ckpt.BucketedGemm")).parameter("weight", "l1w").parameter("bias", "l1b");
     let concat = Node::new("l0", Op::Concat).attribute("axis", Attribute::Int(1));
     let value = |name: &str, shape: &[Option<u64>]| Value { name: name.into(), shape: shape.to_vec() };
     let graph = Graph {

@@ -1,8 +1,8 @@
 //! The trait that a format implements.
 
 use crate::{
-    Block, Blocks, Checkpoint, Contents, DType, Input, Limits, Op, OptionSpec, Options, Placed, Result,
-    Written,
+    Block, Blocks, Checkpoint, Contents, DType, Input, Limits, Op, OpSpec, OptionSpec, Options, Placed,
+    Result, Written,
 };
 use serde::Serialize;
 
@@ -50,6 +50,12 @@ pub trait Codec: Send + Sync {
         let _ = (placed, written);
         Ok(Vec::new())
     }
+
+    /// Returns the definitions of the operators beyond ONNX's that the format's graphs use. With them, the engine runs and
+    /// verifies such graphs, of this format and of any that carries the graph along.
+    fn ops(&self) -> &'static [OpSpec] {
+        &[]
+    }
 }
 
 /// How sure a codec is of an input.
@@ -91,38 +97,46 @@ pub struct FormatInfo {
 }
 
 impl FormatInfo {
-    /// Whether there is a network that can be read from this format and written in `target`.
+    /// Whether a network can be read from this format and written in `target`.
     ///
-    /// One checkpoint may still be refused: by what it holds, or because what it does not say has to be said first.
+    /// A single checkpoint may still be refused: for what it holds, or because it does not record all that the target needs.
     pub fn converts_to(&self, target: &FormatInfo) -> bool {
-        self.reads.iter().any(|network| target.writes.contains(network))
+        let fits = |network: &Network| target.writes.iter().any(|other| network.overlaps(*other));
+        self.reads.iter().any(fits)
     }
 }
 
-/// Kinds of networks, as far as formats differ in which of them they hold.
+/// A kind of network, by name. Formats that hold the same kind convert to each other.
+///
+/// A format whose networks are unlike all others names its own kind: `Network::new("nnue")`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Network {
-    /// A chain of dense layers.
-    Dense,
-    /// Convolutions of images.
-    Convolutional,
-    /// An efficiently updatable network of a chess engine (NNUE).
-    Nnue,
-}
+#[serde(transparent)]
+pub struct Network(&'static str);
 
 impl Network {
-    /// Every kind: what a format holds that has a place for tensors of any name and shape.
-    pub const ALL: &'static [Network] = &[Network::Dense, Network::Convolutional, Network::Nnue];
+    /// A chain of dense layers.
+    pub const DENSE: Network = Network::new("dense");
 
-    /// The name used in JSON and shown to people.
+    /// Convolutions of images.
+    pub const CONVOLUTIONAL: Network = Network::new("convolutional");
+
+    /// Every kind: a format that holds tensors of any name and shape.
+    pub const ALL: &'static [Network] = &[Network::EVERY];
+
+    const EVERY: Network = Network::new("all");
+
+    /// Returns the kind of this name: lowercase, one word.
+    pub const fn new(name: &'static str) -> Self {
+        Network(name)
+    }
+
+    /// Returns the name used in JSON and shown to people; `all` for every kind.
     pub const fn name(self) -> &'static str {
-        match self {
-            Network::Dense => "dense",
-            Network::Convolutional => "convolutional",
-            Network::Nnue => "nnue",
-        }
+        self.0
+    }
+
+    fn overlaps(self, other: Network) -> bool {
+        self == other || self == Network::EVERY || other == Network::EVERY
     }
 }
 

@@ -1,15 +1,14 @@
 //! What a model computes: nodes in order, ONNX operators where they exist.
 
-use crate::{Activation, Error, Result, Setting};
+use crate::{Activation, Attribute, Error, Op, Result, Setting};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 
 /// Nodes in an order in which they can run, with named values between them.
 ///
-/// Integer tensors with a [`Quantization`](crate::Quantization) stand for real numbers. Where a value is of integers, what is
-/// computed from it is, too, with the tensors' integers as they are. A node that takes nothing but indices
-/// ([`Op::FeatureTransformer`], [`Op::Gather`]) makes integers where its attribute `arithmetic` is `integer`.
+/// Integer tensors with a [`Quantization`](crate::Quantization) represent real numbers. A node whose inputs are integers computes
+/// integers, from the tensors' integers as they are stored. A node whose only inputs are indices, such as [`Op::Gather`], computes
+/// integers if its attribute `arithmetic` is `integer`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Graph {
@@ -52,150 +51,6 @@ pub struct Node {
     /// Its attributes, named as ONNX names them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, Attribute>,
-}
-
-/// The value of an attribute.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-#[non_exhaustive]
-pub enum Attribute {
-    /// An integer.
-    Int(i64),
-    /// A number.
-    Float(f64),
-    /// A text.
-    Text(String),
-    /// Integers.
-    Ints(Vec<i64>),
-}
-
-macro_rules! ops {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// An operator. Names and semantics are ONNX's, but for those at the end whose names begin with `ckpt.`.
-        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(from = "String", into = "String")]
-        #[non_exhaustive]
-        pub enum Op {
-            $($(#[$doc])* $variant,)*
-            /// An operator that this version does not know; kept by name.
-            Other(String),
-        }
-
-        impl Op {
-            /// The operator's name.
-            pub fn name(&self) -> &str {
-                match self { $(Op::$variant => $name,)* Op::Other(name) => name }
-            }
-        }
-
-        impl From<String> for Op {
-            fn from(name: String) -> Self {
-                match name.as_str() { $($name => Op::$variant,)* _ => Op::Other(name) }
-            }
-        }
-    };
-}
-
-ops! {
-    /// `y = x · W + b`, batch first. `weight` has axes in and out in any order (the axes say which: there is no
-    /// `transB`), `bias` has axis out and may be absent; alpha and beta are 1.
-    Gemm = "Gemm";
-    /// Convolution (cross-correlation) with ONNX's `strides`, `pads`, `dilations`, `group`; `weight` has axes
-    /// out, in, kernel_y, kernel_x in any order.
-    Conv = "Conv";
-    /// Values one after the other along `axis`, in the order of the inputs.
-    Concat = "Concat";
-    /// Values around a value: `pads`, all begins before all ends, as an attribute; `mode` as ONNX has it (`edge` repeats
-    /// the nearest), or `unspecified` where the source does not state it.
-    Pad = "Pad";
-    /// `min(max(x, min), max)`; `min` and `max` are attributes.
-    Clip = "Clip";
-    /// `max(x, 0)`.
-    Relu = "Relu";
-    /// `x < 0 ? alpha·x : x`, `alpha` 0.01 unless given.
-    LeakyRelu = "LeakyRelu";
-    /// `x < 0 ? alpha·(eˣ − 1) : x`, `alpha` 1 unless given.
-    Elu = "Elu";
-    /// ONNX Gelu; `approximate` is `none` (erf) or `tanh`.
-    Gelu = "Gelu";
-    /// `ln(1 + eˣ)`.
-    Softplus = "Softplus";
-    /// `1 / (1 + e⁻ˣ)`.
-    Sigmoid = "Sigmoid";
-    /// Hyperbolic tangent.
-    Tanh = "Tanh";
-    /// Softmax over `axis`, the last unless given.
-    Softmax = "Softmax";
-    /// Logarithm of softmax over `axis`, the last unless given.
-    LogSoftmax = "LogSoftmax";
-    /// `[N, …]` to `[N, ∏]`.
-    Flatten = "Flatten";
-    /// Passes its input on; what dropout is at inference.
-    Identity = "Identity";
-    /// Maximum over windows, attributes as ONNX has them.
-    MaxPool = "MaxPool";
-    /// Mean over windows, attributes as ONNX has them.
-    AveragePool = "AveragePool";
-    /// Mean over all but batch and channel.
-    GlobalAveragePool = "GlobalAveragePool";
-    /// Inference-time batch normalization; parameters `scale`, `bias`, `mean`, `variance`, attribute `epsilon`.
-    BatchNormalization = "BatchNormalization";
-    /// Elementwise sum.
-    Add = "Add";
-    /// Elementwise product.
-    Mul = "Mul";
-    /// Parts along `axis`, the first unless given: of the lengths that `split` lists, else as many equal ones as there are outputs.
-    Split = "Split";
-    /// `x[…, iₐ, …]` for `iₐ` from `starts` to before `ends` in steps of `steps` (1 unless given; at least 1) along `axes` (the
-    /// first ones unless given). Negative starts and ends count from the end; those beyond it are the end, as in ONNX.
-    Slice = "Slice";
-    /// The same elements in the same order in another `shape`, an attribute: 0 keeps the input's length (with `allowzero`
-    /// 1 it is 0), and one −1 is what remains.
-    Reshape = "Reshape";
-    /// Axis `k` of the result is axis `perm[k]`; the reverse order unless given.
-    Transpose = "Transpose";
-    /// `(x − mean) / √(variance + epsilon) · scale + bias` with mean and variance over `axis` (−1 unless given) and those behind
-    /// it; parameters `scale` and `bias`, which may be absent; `epsilon` 1e-5 unless given.
-    LayerNormalization = "LayerNormalization";
-    /// Rows of a table: an embedding. The input lists indices, of any shape; `weight` has axes feature (the rows) and out,
-    /// which becomes the last axis of the result.
-    Gather = "Gather";
-    /// Not ONNX: the sum of a sparse input's columns. The input lists the indices of the active features, of shape
-    /// `[N, K]`, padded with −1; `y = b + Σ weight[f]` over them. `weight` has axes out and feature, and bucket
-    /// where the features come in several sets: then `f = bucket · features + feature`. `factoriser`, which may be
-    /// absent, has axes out and feature and is added to every bucket's weight. `bias` may be absent. A second input
-    /// chooses the bias's bucket where that has this axis.
-    FeatureTransformer = "ckpt.FeatureTransformer";
-    /// Not ONNX: a Gemm whose parameters are chosen for each example. Inputs `x` of shape `[N, in]` and `k` of shape
-    /// `[N]`; `y = x · weight[k] + bias[k]`. `weight` has axes bucket, in and out, `bias` bucket and out.
-    BucketedGemm = "ckpt.BucketedGemm";
-    /// Not ONNX: `x·x`.
-    Square = "ckpt.Square";
-    /// Not ONNX: `y = x + bias`, the last axis being out. Where `bias` has axis bucket, the second input of shape `[N]` chooses it
-    /// for each example.
-    Bias = "ckpt.Bias";
-    /// Not ONNX: integers rescaled, `x·multiply / divide`, the division towards zero; both attributes are 1 unless given.
-    Scale = "ckpt.Scale";
-    /// Not ONNX: integers to real numbers, `x / divide`.
-    Dequantize = "ckpt.Dequantise";
-    /// Not ONNX: the features that CNN2 computes from an image `[N, 4, H, W]` of red, green, blue and depth: `[N, 8, H, W]` of these four,
-    /// `u = (column + 0.5)/W`, `v = (row + 0.5)/H`, `sin(10·u)`, and 1.
-    StaticFeatures = "ckpt.StaticFeatures";
-    /// Not ONNX: an elementwise activation that the source does not state. Attribute `layer` names the layer
-    /// it belongs to. A target that stores a graph refuses it.
-    Unspecified = "ckpt.Unspecified";
-}
-
-impl From<Op> for String {
-    fn from(op: Op) -> Self {
-        op.name().to_owned()
-    }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 impl Node {
@@ -509,7 +364,7 @@ mod tests {
     #[test]
     fn a_graph_survives_json_with_ops_it_does_not_know() {
         let mut graph = open_chain();
-        graph.nodes[1].op = Op::Other("com.example.Swish".into());
+        graph.nodes[1].op = Op::custom("com.example.Swish");
         let json = serde_json::to_string(&graph).unwrap();
         assert_eq!(serde_json::from_str::<Graph>(&json).unwrap(), graph);
     }

@@ -17,6 +17,7 @@
 #![deny(missing_docs)]
 
 mod architecture;
+mod attribute;
 mod blocks;
 mod checkpoint;
 mod checksum;
@@ -35,6 +36,8 @@ mod limits;
 mod loss;
 mod metadata;
 mod nearby;
+mod op;
+mod op_spec;
 mod options;
 mod placed;
 mod placement;
@@ -46,6 +49,7 @@ mod tensor;
 mod tiles;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
+pub use attribute::Attribute;
 pub use blocks::{Blocks, DecodeBlock};
 pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
@@ -54,11 +58,13 @@ pub use compression::{Compression, Method};
 pub use contents::{Contents, Repair, Rules};
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};
-pub use graph::{Attribute, Graph, Node, Op, Value};
+pub use graph::{Graph, Node, Value};
 pub use input::{File, Input};
 pub use limits::{Limit, Limits};
 pub use loss::{Loss, LossKind};
 pub use metadata::Metadata;
+pub use op::Op;
+pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use placed::{Block, OutputFile, Placed, Reading, Written};
 pub use placement::{

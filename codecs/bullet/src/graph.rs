@@ -4,6 +4,7 @@ use crate::format::{ID, KEY_QUANTISED};
 use crate::net::architecture::Architecture;
 use crate::net::description::{Activation, Layer, OutputBucketKind};
 use crate::net::parameter::{FACTORISER, FEATURE_WEIGHTS, PSQT, PSQT_FACTORISER};
+use crate::ops::{BUCKETED_GEMM, FEATURE_TRANSFORMER};
 use ckpt_api::{Attribute, Checkpoint, Graph, Node, Op, Value};
 
 /// The graph's input that selects the output bucket.
@@ -99,7 +100,7 @@ impl Builder<'_> {
     fn transformer(&self, name: &str, side: &str, weight: &str, factoriser: Option<&str>) -> Node {
         let int = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let input = &self.architecture.net.input;
-        let mut node = Node::new(name, Op::FeatureTransformer)
+        let mut node = Node::new(name, Op::custom(FEATURE_TRANSFORMER))
             .parameter("weight", weight)
             .attribute("features", Attribute::Int(int(input.features)));
         if let Some(buckets) = &input.buckets {
@@ -119,7 +120,7 @@ impl Builder<'_> {
     fn affine(&mut self, index: usize, layer: &Layer, value: String) -> String {
         let buckets =
             self.architecture.net.output_buckets.as_ref().filter(|_| layer.bucketed.unwrap_or(true));
-        let op = if buckets.is_some() { Op::BucketedGemm } else { Op::Gemm };
+        let op = if buckets.is_some() { Op::custom(BUCKETED_GEMM) } else { Op::Gemm };
         let mut node = Node::new(format!("l{index}"), op)
             .parameter("weight", format!("l{index}w"))
             .parameter("bias", format!("l{index}b"));

@@ -9,6 +9,7 @@
 mod format;
 mod graph;
 mod net;
+mod ops;
 mod preset;
 mod profile;
 mod read;
@@ -19,7 +20,7 @@ mod write;
 use crate::format::{Content, ID, Padding, RecordForm};
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op,
-    OptionKind, OptionSpec, Options, Placed, Result, Side,
+    OpSpec, OptionKind, OptionSpec, Options, Placed, Result, Side,
 };
 
 /// The codec for bullet's files.
@@ -36,16 +37,19 @@ use ckpt_api::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bullet;
 
+/// An efficiently updatable neural network (NNUE) of a chess engine.
+const NNUE: Network = Network::new("nnue");
+
 static INFO: FormatInfo = FormatInfo {
     id: ID,
     title: "bullet checkpoint or network",
     extensions: &["bin", "nnue"],
-    reads: &[Network::Nnue],
+    reads: &[NNUE],
     writes: Network::ALL,
     dtypes: &[DType::F32, DType::I8, DType::I16, DType::I32],
     ops: &[
-        Op::FeatureTransformer,
-        Op::BucketedGemm,
+        Op::custom(ops::FEATURE_TRANSFORMER),
+        Op::custom(ops::BUCKETED_GEMM),
         Op::Gemm,
         Op::Clip,
         Op::Relu,
@@ -148,5 +152,9 @@ impl Codec for Bullet {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
         write::place(checkpoint, name, options)
+    }
+
+    fn ops(&self) -> &'static [OpSpec] {
+        &ops::SPECS
     }
 }

@@ -21,11 +21,12 @@
 
 mod format;
 mod layer;
+mod ops;
 mod read;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
+    Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OpSpec, OptionKind,
     OptionSpec, Options, Placed, Result, Side,
 };
 
@@ -48,8 +49,8 @@ static INFO: FormatInfo = FormatInfo {
     id: format::ID,
     title: "CNN2 weights",
     extensions: &["bin"],
-    reads: &[Network::Convolutional],
-    writes: &[Network::Convolutional],
+    reads: &[Network::CONVOLUTIONAL],
+    writes: &[Network::CONVOLUTIONAL],
     dtypes: &[DType::F16],
     ops: &[Op::Conv, Op::Concat],
     free_names: false,
@@ -109,5 +110,9 @@ impl Codec for Cnn2 {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
         write::place(checkpoint, name, options)
+    }
+
+    fn ops(&self) -> &'static [OpSpec] {
+        &ops::SPECS
     }
 }

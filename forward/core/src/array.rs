@@ -1,6 +1,7 @@
 //! Arrays in host memory.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The type of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -60,9 +61,14 @@ impl Array {
 
     /// Converts all elements to binary64, which holds them exactly.
     pub fn to_f64(&self) -> Vec<f64> {
+        self.as_f64().into_owned()
+    }
+
+    /// Returns all elements in binary64, without a copy if they are stored so.
+    pub(crate) fn as_f64(&self) -> Cow<'_, [f64]> {
         match self {
             Array::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
-            Array::F64(values) => values.clone(),
+            Array::F64(values) => Cow::Borrowed(values),
             Array::I32(values) => values.iter().map(|value| f64::from(*value)).collect(),
         }
     }

@@ -1,7 +1,7 @@
 //! The trait of devices.
 
-use crate::{Array, Element, Kernel};
-use ckpt_api::Result;
+use crate::{Array, Element, Kernel, ReferenceCall};
+use ckpt_api::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// A device that runs kernels on its own buffers.
@@ -36,6 +36,22 @@ pub trait Backend {
     /// [`ckpt_api::Kind::Unsupported`] for a kernel that the device does not have; whatever the device reports. The
     /// caller adds the node's name.
     fn run(&mut self, kernel: &Kernel, operands: &[BufferId], output: BufferId) -> Result<()>;
+
+    /// Computes `output` by the reference implementation of an operator that a codec registers.
+    ///
+    /// The [`Cpu`](crate::Cpu) does. A device does not: it has kernels only.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for a device; whatever the implementation reports. The caller adds the node's
+    /// name.
+    fn run_reference(&mut self, call: &ReferenceCall, operands: &[BufferId], output: BufferId) -> Result<()> {
+        let _ = (operands, output);
+        Err(Error::unsupported("this device has no kernel for the layer's operator")
+            .found(format!("{} on {}", call.name(), self.info()))
+            .help(
+                "run the graph on the CPU, which has a reference implementation of every registered operator",
+            ))
+    }
 
     /// Copies values back to the host.
     ///

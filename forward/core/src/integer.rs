@@ -1,6 +1,7 @@
 //! Rewrites a graph of quantized tensors to integer arithmetic, as chess engines compute it.
 
 use crate::lower::integer_bits;
+use crate::op;
 use crate::value::Parameters;
 use ckpt_api::{Attribute, Error, Graph, Node, Op, Result, Tensor};
 use std::collections::{HashMap, HashSet};
@@ -9,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 /// represent.
 ///
 /// Every value has a scale, the integer units per 1.0. Divisions round towards zero.
-/// - The result of a [`FeatureTransformer`](Op::FeatureTransformer) has its tensors' scale (QA). It is computed in 32
+/// - The result of a [`FeatureTransformer`](op::FEATURE_TRANSFORMER) has its tensors' scale (QA). It is computed in 32
 ///   bits; the 16 bits of an engine may wrap around.
 /// - [`Clip`](Op::Clip) multiplies its bounds by the scale. A product has the product of the scales.
 /// - A matrix product has the scale of its input times that of its weight. If the bias has another scale, the product
@@ -18,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 /// - Values that are concatenated or added are divided to the smallest of their scales.
 /// - An integer result is multiplied by `output_scale` (400 in bullet's engines) and divided by its scale.
 ///
-/// Where a tensor is not quantized, integers are converted to real numbers ([`Op::Dequantize`]), and the following
+/// Where a tensor is not quantized, integers are converted to real numbers ([`DEQUANTIZE`](op::DEQUANTIZE)), and the following
 /// nodes compute with these. `output_scale` does not apply to real results.
 ///
 /// # Errors
@@ -80,10 +81,10 @@ enum Elements {
 impl Builder<'_> {
     fn node(&mut self, node: &Node) -> Result<()> {
         match &node.op {
-            Op::FeatureTransformer | Op::Gather => self.lookup(node),
-            Op::Gemm | Op::BucketedGemm => self.product(node),
+            Op::Gather => self.lookup(node),
+            Op::Gemm => self.product(node),
             Op::Clip => self.clip(node),
-            Op::Mul | Op::Square => self.multiply(node),
+            Op::Mul => self.multiply(node),
             Op::Concat | Op::Add => self.join(node),
             Op::Relu
             | Op::Identity
@@ -100,7 +101,12 @@ impl Builder<'_> {
                     None => self.real(node),
                 }
             }
-            _ => self.real(node),
+            op => match op.name() {
+                op::FEATURE_TRANSFORMER => self.lookup(node),
+                op::BUCKETED_GEMM => self.product(node),
+                op::SQUARE => self.multiply(node),
+                _ => self.real(node),
+            },
         }
     }
 
@@ -150,14 +156,14 @@ impl Builder<'_> {
     fn dequantize(&mut self, made: Made) -> Result<Made> {
         let Some(scale) = made.scale else { return Ok(made) };
         let divide = i64::try_from(scale).map_err(|_| too_fine(scale))?;
-        let node = Node::new(format!("{}/real", made.name), Op::Dequantize);
+        let node = Node::new(format!("{}/real", made.name), Op::custom(op::DEQUANTIZE));
         Ok(self.append(node.attribute("divide", Attribute::Int(divide)), made, None))
     }
 
     /// Adds `value·multiply / divide`.
     fn rescale(&mut self, made: Made, multiply: i64, divide: u64, scale: Option<u64>) -> Result<Made> {
         let divide = i64::try_from(divide).map_err(|_| too_fine(divide))?;
-        let node = Node::new(format!("{}/times_{multiply}_by_{divide}", made.name), Op::Scale)
+        let node = Node::new(format!("{}/times_{multiply}_by_{divide}", made.name), Op::custom(op::SCALE))
             .attribute("multiply", Attribute::Int(multiply))
             .attribute("divide", Attribute::Int(divide));
         Ok(self.append(node, made, scale))
@@ -239,8 +245,8 @@ impl Builder<'_> {
     }
 
     fn multiply(&mut self, node: &Node) -> Result<()> {
-        let factors: Vec<&str> = match (&node.op, &node.inputs[..]) {
-            (Op::Square, [x]) => vec![x, x],
+        let factors: Vec<&str> = match (node.op.name(), &node.inputs[..]) {
+            (op::SQUARE, [x]) => vec![x, x],
             (_, inputs) => inputs.iter().map(String::as_str).collect(),
         };
         let scales =
@@ -283,7 +289,7 @@ impl Builder<'_> {
             Some(Elements::Integers(own)) => self.rescale_to(made, own)?,
             _ => self.dequantize(made)?,
         };
-        let mut add = Node::new(node.name.as_str(), Op::Bias).parameter("bias", tensor);
+        let mut add = Node::new(node.name.as_str(), Op::custom(op::BIAS)).parameter("bias", tensor);
         add.outputs.clone_from(&node.outputs);
         let scale = rescaled.scale;
         let mut inputs = self.inputs(node)?;

@@ -8,8 +8,10 @@ mod cpu;
 mod integer;
 pub mod kernel;
 mod lower;
+pub mod op;
 mod program;
 mod random;
+mod reference;
 mod value;
 
 pub use array::{Array, Element};
@@ -19,4 +21,5 @@ pub use integer::integer_graph;
 pub use kernel::Kernel;
 pub use program::{DEFAULT_MEMORY, Magnitude, NodeInfo, Observer, Program, ValueInfo, default_shapes};
 pub use random::Random;
+pub use reference::ReferenceCall;
 pub use value::{Numbers, Parameters, Value};

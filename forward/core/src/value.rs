@@ -1,7 +1,7 @@
 //! Values between nodes, and the source of the tensors that nodes are bound to.
 
 use crate::{Arithmetic, Array, Element};
-use ckpt_api::{Error, Result, Tensor};
+use ckpt_api::{Error, OpSpec, Result, Tensor};
 
 /// Row-major numbers with a shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl Numbers {
     }
 }
 
-/// The source of the tensors that a program's nodes are bound to.
+/// The source of what a program's nodes are bound to: tensors, and definitions of operators.
 pub trait Parameters {
     /// Returns the description of a tensor.
     fn tensor(&self, name: &str) -> Option<&Tensor>;
@@ -59,6 +59,12 @@ pub trait Parameters {
     /// # Errors
     /// Whatever keeps the tensor from being read.
     fn load(&self, name: &str) -> Result<Array>;
+
+    /// Returns the definition of an operator that a codec registers. By default, there are none.
+    fn op(&self, name: &str) -> Option<OpSpec> {
+        let _ = name;
+        None
+    }
 }
 
 /// Returns the number of elements of a shape; `None` if its nonempty axes alone have more than 2⁴⁸, so that strides

@@ -88,7 +88,7 @@ impl Output {
     /// Writes `text` to the file, or returns it for stdout.
     fn write(&self, text: String) -> Result<String> {
         let Some(path) = &self.output else { return Ok(text) };
-        write_new(path, &text)?;
+        write_new(path, text)?;
         Ok(String::new())
     }
 }

@@ -117,7 +117,7 @@ impl BoxText {
         };
         let holds = node.parameters.values().any(|name| tensors.contains_key(name.as_str()));
         let find = holds.then(|| node.name.clone());
-        BoxText { class: class(&node.op), name: node.name.clone(), what: op(&node.op).to_owned(), more, find }
+        BoxText { class: class(node), name: node.name.clone(), what: op(&node.op).to_owned(), more, find }
     }
 
     fn layers(nodes: &[Node], tensors: &HashMap<&str, &TensorSummary>) -> Self {
@@ -143,11 +143,8 @@ pub(super) fn op(op: &Op) -> &str {
     if *op == Op::Unspecified { "activation unknown" } else { op.name() }
 }
 
-fn class(op: &Op) -> &'static str {
-    match op {
-        Op::Gemm | Op::Conv | Op::FeatureTransformer | Op::BucketedGemm => "weighted",
-        _ => "plain",
-    }
+fn class(node: &Node) -> &'static str {
+    if node.parameters.contains_key("weight") { "weighted" } else { "plain" }
 }
 
 /// Distance between lines of text, in pixels.

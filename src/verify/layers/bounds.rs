@@ -3,7 +3,7 @@
 use super::batch_norm;
 use crate::verify::compare::ErrorBound;
 use crate::verify::parameters::{SourceParameters, StorageError};
-use ckpt_api::{Node, Op, Result};
+use ckpt_api::{Error, Node, Op, Result};
 use ckpt_forward::{Arithmetic, Array, Cpu, Magnitude, Parameters, Program, Value};
 use std::collections::HashMap;
 
@@ -35,6 +35,7 @@ impl LayerBounds<'_> {
                 None => Vec::new(),
             },
             (_, _, Op::LayerNormalization) => self.of_layer_norm(node, &errors, rounding.as_ref()),
+            _ if self.program.is_reference(index) => return Err(no_bound(node)),
             (_, Some(of_errors), _) => {
                 let inputs: Vec<Value> = inputs.iter().map(absolute).collect();
                 let sums = of_errors.run_node(index, &mut Cpu::new(Arithmetic::F64), &inputs)?;
@@ -55,6 +56,14 @@ impl LayerBounds<'_> {
         let sums = rounding.iter().flat_map(|rounding| &rounding.sums);
         sums.map(|sum| 2.0 * relative * sum + (1.0 + root) * absolute).collect()
     }
+}
+
+/// The error for an operator of unknown arithmetic whose tensors are stored with less precision.
+fn no_bound(node: &Node) -> Error {
+    Error::unsupported("the effect of less precise tensors on the layer's result is not known")
+        .field(&node.name)
+        .found(format!("operator {}, which a codec defines", node.op))
+        .help("compare with a tolerance in place of the computed bound")
 }
 
 /// The absolute values of real numbers; indices stay.

@@ -2,7 +2,7 @@
 
 use super::source::SourceParameters;
 use super::storage::StorageError;
-use ckpt_api::{Result, Tensor};
+use ckpt_api::{OpSpec, Result, Tensor};
 use ckpt_forward::{Array, Parameters};
 use std::collections::HashMap;
 
@@ -30,5 +30,9 @@ impl Parameters for ErrorBounds<'_> {
                 Ok(Array::F64(values.to_f64().into_iter().map(bound).collect()))
             }
         }
+    }
+
+    fn op(&self, name: &str) -> Option<OpSpec> {
+        self.parameters.op(name)
     }
 }

@@ -1,7 +1,7 @@
 //! Quantized tensors as the integers that are stored.
 
 use super::source::SourceParameters;
-use ckpt_api::{Quantization, Result, Tensor};
+use ckpt_api::{OpSpec, Quantization, Result, Tensor};
 use ckpt_forward::{Array, Parameters};
 use std::collections::HashMap;
 
@@ -43,5 +43,9 @@ impl Parameters for StoredIntegers<'_> {
             }
             (loaded, _) => Ok(loaded),
         }
+    }
+
+    fn op(&self, name: &str) -> Option<OpSpec> {
+        self.parameters.op(name)
     }
 }

@@ -2,8 +2,9 @@
 
 use super::numbers::numbers;
 use super::storage::Storage;
+use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Error, Result, Rounding, Scaling, Setting, Tensor, TensorId};
+use ckpt_api::{Error, OpSpec, Result, Rounding, Scaling, Setting, Tensor, TensorId};
 use ckpt_forward::{Array, Parameters};
 use std::collections::HashMap;
 
@@ -12,12 +13,19 @@ pub struct SourceParameters<'a> {
     source: &'a Source,
     ids: HashMap<&'a str, TensorId>,
     memory: u64,
+    registry: Option<&'a Registry>,
 }
 
 impl<'a> SourceParameters<'a> {
     /// Creates the parameters of `source`. A tensor that takes more than `memory` bytes is refused before it is read.
     pub fn new(source: &'a Source, memory: u64) -> Self {
-        SourceParameters { source, ids: source.checkpoint().by_name(), memory }
+        SourceParameters { source, ids: source.checkpoint().by_name(), memory, registry: None }
+    }
+
+    /// Adds the operators that the codecs of `registry` define.
+    #[must_use]
+    pub fn with_ops(self, registry: &'a Registry) -> Self {
+        SourceParameters { registry: Some(registry), ..self }
     }
 
     /// Returns the names of all tensors.
@@ -58,5 +66,9 @@ impl Parameters for SourceParameters<'_> {
                 .help(format!("allow more with {}", Setting::ForwardMemory)));
         }
         numbers(tensor.dtype(), &tensor.bytes()?).map_err(|error| error.tensor(name))
+    }
+
+    fn op(&self, name: &str) -> Option<OpSpec> {
+        self.registry?.op(name).copied()
     }
 }

@@ -88,7 +88,7 @@ fn the_names_that_a_source_gave_are_told_as_dropped() {
 
 #[test]
 fn a_layer_outside_the_six_types_is_an_error_that_names_it() {
-    for op in [Op::LeakyRelu, Op::Gelu, Op::LogSoftmax, Op::Conv, Op::Other("Swish".into())] {
+    for op in [Op::LeakyRelu, Op::Gelu, Op::LogSoftmax, Op::Conv, Op::custom("Swish")] {
         let mut net = keras();
         node(&mut net, 1).op = op.clone();
         refusal(

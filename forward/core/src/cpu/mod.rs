@@ -7,7 +7,7 @@ mod reals;
 mod sums;
 
 use crate::kernel::Function;
-use crate::{Arithmetic, Array, Backend, BufferId, DeviceInfo, Element, Kernel, MathMode};
+use crate::{Arithmetic, Array, Backend, BufferId, DeviceInfo, Element, Kernel, MathMode, ReferenceCall};
 use ckpt_api::{Error, Result};
 use number::{Real, Stored};
 use std::collections::BTreeMap;
@@ -65,6 +65,14 @@ impl Backend for Cpu {
             .and_then(|operands| compute(self.info.arithmetic, kernel, &operands, &mut y));
         self.buffers.insert(output, y);
         result
+    }
+
+    fn run_reference(&mut self, call: &ReferenceCall, operands: &[BufferId], output: BufferId) -> Result<()> {
+        let operands = operands.iter().map(|id| self.buffers.get(id).ok_or_else(|| unknown(*id)));
+        let computed = call.compute(&operands.collect::<Result<Vec<_>>>()?)?;
+        let y = self.buffers.get_mut(&output).ok_or_else(|| unknown(output))?;
+        *y = computed.into_real(self.info.arithmetic.element());
+        Ok(())
     }
 
     fn download(&mut self, buffer: BufferId) -> Result<Array> {

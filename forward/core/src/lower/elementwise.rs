@@ -1,12 +1,11 @@
 //! Lowers elementwise functions.
 
-use super::attributes::wrong;
 use super::lowering::{Lowering, Operand, misfit, show};
 use super::strides::{merge_axes, row_major};
-use crate::Kernel;
 use crate::kernel::{Binary, Function, Pairwise, Unary};
 use crate::value::Numbers;
-use ckpt_api::{Attribute, Error, Op, Result};
+use crate::{Kernel, op};
+use ckpt_api::{Attribute, Op, Result};
 
 /// Lowers a function of one value.
 pub(super) fn unary(lowering: &mut Lowering) -> Result<()> {
@@ -40,56 +39,58 @@ fn function(lowering: &Lowering) -> Result<Function> {
         Op::Softplus => plain(Function::Softplus),
         Op::Sigmoid => plain(Function::Sigmoid),
         Op::Tanh => plain(Function::Tanh),
-        Op::Square => plain(Function::Square),
         Op::LeakyRelu => {
             lowering.allow_attributes(&["alpha"])?;
-            Ok(Function::LeakyRelu { alpha: lowering.float("alpha", 0.01)? })
+            Ok(Function::LeakyRelu { alpha: lowering.node.float("alpha", 0.01)? })
         }
         Op::Elu => {
             lowering.allow_attributes(&["alpha"])?;
-            Ok(Function::Elu { alpha: lowering.float("alpha", 1.0)? })
+            Ok(Function::Elu { alpha: lowering.node.float("alpha", 1.0)? })
         }
         Op::Gelu => gelu(lowering),
         Op::Clip => {
             lowering.allow_attributes(&["min", "max"])?;
-            let min = lowering.float("min", f64::NEG_INFINITY)?;
-            let max = lowering.float("max", f64::INFINITY)?;
+            let min = lowering.node.float("min", f64::NEG_INFINITY)?;
+            let max = lowering.node.float("max", f64::INFINITY)?;
             // ONNX: where min exceeds max, every element becomes max.
             Ok(Function::Clip { min: min.min(max), max })
         }
-        Op::Scale => {
-            lowering.allow_attributes(&["multiply", "divide"])?;
-            let (multiply, divide) = (factor(lowering, "multiply")?, factor(lowering, "divide")?);
-            Ok(Function::Scale { multiply, divide })
-        }
-        Op::Dequantize => dequantize(lowering),
-        op => Err(Error::unsupported("the forward pass does not support this operator").found(op.name())),
+        other => match other.name() {
+            op::SQUARE => plain(Function::Square),
+            op::SCALE => {
+                lowering.allow_attributes(&["multiply", "divide"])?;
+                let (multiply, divide) = (factor(lowering, "multiply")?, factor(lowering, "divide")?);
+                Ok(Function::Scale { multiply, divide })
+            }
+            op::DEQUANTIZE => dequantize(lowering),
+            _ => Err(super::unsupported(other)),
+        },
     }
 }
 
 fn gelu(lowering: &Lowering) -> Result<Function> {
     lowering.allow_attributes(&["approximate"])?;
-    match lowering.text("approximate")? {
+    match lowering.node.text("approximate")? {
         None | Some("none") => Ok(Function::Gelu { tanh: false }),
         Some("tanh") => Ok(Function::Gelu { tanh: true }),
-        Some(other) => Err(wrong("approximate", &Attribute::Text(other.to_owned()), "'none' or 'tanh'")),
+        Some(other) => Err(Attribute::Text(other.to_owned()).invalid("approximate", "'none' or 'tanh'")),
     }
 }
 
 fn dequantize(lowering: &Lowering) -> Result<Function> {
     lowering.allow_attributes(&["divide"])?;
-    let divide = lowering.float("divide", 1.0)?;
+    let divide = lowering.node.float("divide", 1.0)?;
     if divide == 0.0 || !divide.is_finite() {
-        return Err(wrong("divide", &Attribute::Float(divide), "a finite number other than 0"));
+        return Err(Attribute::Float(divide).invalid("divide", "a finite number other than 0"));
     }
     Ok(Function::Dequantize { divide })
 }
 
 /// An integer of 32 bits other than 0; 1 if it is absent.
 fn factor(lowering: &Lowering, name: &str) -> Result<i32> {
-    let value = lowering.int(name, 1)?;
+    let value = lowering.node.int(name, 1)?;
     let factor = i32::try_from(value).ok().filter(|value| *value != 0);
-    factor.ok_or_else(|| wrong(name, &Attribute::Int(value), "an integer of 32 bits other than 0"))
+    factor.ok_or_else(|| Attribute::Int(value).invalid(name, "an integer of 32 bits other than 0"))
 }
 
 /// Lowers a function of two values, broadcast as in ONNX.

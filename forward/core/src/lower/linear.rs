@@ -1,6 +1,5 @@
 //! Lowers matrix products, sums of columns, tables and biases.
 
-use super::attributes::wrong;
 use super::lowering::{Info, Lowering, Operand, elements, misfit};
 use super::weight::StridedAxis;
 use crate::Kernel;
@@ -12,13 +11,11 @@ use ckpt_api::{Attribute, Axis, Error, Result};
 pub(super) fn gemm(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["transB", "alpha", "beta"])?;
     for (name, one) in [("alpha", 1.0), ("beta", 1.0), ("transB", 0.0)] {
-        let found = lowering.float(name, one)?;
+        let found = lowering.node.float(name, one)?;
         if found != one {
-            return Err(wrong(
-                name,
-                &Attribute::Float(found),
-                "its default; the weight's axes replace transB",
-            ));
+            return Err(
+                Attribute::Float(found).invalid(name, "its default; the weight's axes replace transB")
+            );
         }
     }
     let [x] = lowering.exactly()?;
@@ -142,15 +139,11 @@ pub(super) fn feature_transformer(lowering: &mut Lowering) -> Result<()> {
 }
 
 fn check_features(lowering: &Lowering, len: usize) -> Result<()> {
-    let stated = lowering.int("features", -1)?;
+    let stated = lowering.node.int("features", -1)?;
     if stated == -1 || usize::try_from(stated).ok() == Some(len) {
         return Ok(());
     }
-    Err(wrong(
-        "features",
-        &Attribute::Int(stated),
-        &format!("{len}, the length of the weight's axis feature"),
-    ))
+    Err(Attribute::Int(stated).invalid("features", format!("{len}, the length of the weight's axis feature")))
 }
 
 /// The bias of a feature transformer.
@@ -192,10 +185,10 @@ fn bucket(lowering: &mut Lowering, rows: usize, buckets: usize) -> Result<Operan
 
 /// The kind of numbers that a node makes of indices.
 fn arithmetic(lowering: &Lowering) -> Result<Numbers> {
-    match lowering.text("arithmetic")? {
+    match lowering.node.text("arithmetic")? {
         None | Some("real") => Ok(Numbers::Real),
         Some("integer") => Ok(Numbers::Integer),
-        Some(other) => Err(wrong("arithmetic", &Attribute::Text(other.to_owned()), "'real' or 'integer'")),
+        Some(other) => Err(Attribute::Text(other.to_owned()).invalid("arithmetic", "'real' or 'integer'")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A node that is being lowered: its inputs, and the kernels collected so far.
 
-use crate::Kernel;
 use crate::value::{Numbers, Parameters, count};
+use crate::{Kernel, ReferenceCall};
 use ckpt_api::{Error, Node, Result};
 
 /// Shape and kind of a value.
@@ -26,10 +26,18 @@ pub(crate) enum Operand {
     Output(usize),
 }
 
-/// A call of a kernel.
+/// What a call computes.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    Kernel(Kernel),
+    /// An operator that a codec registers, for which there is no kernel.
+    Reference(ReferenceCall),
+}
+
+/// A computation of one buffer from others.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    pub(crate) kernel: Kernel,
+    pub(crate) task: Task,
     pub(crate) operands: Vec<Operand>,
     pub(crate) output: Operand,
 }
@@ -91,13 +99,19 @@ impl<'a> Lowering<'a> {
 
     /// Returns the inputs, which must be exactly `N`.
     pub(super) fn exactly<const N: usize>(&self) -> Result<[&'a Info; N]> {
-        if self.inputs.len() > N {
-            return Err(Error::corrupt("the layer has more inputs than its operator")
-                .found(format!("{} inputs", self.inputs.len()))
-                .expected(format!("{N} for {}", self.node.op)));
-        }
+        self.at_most(N)?;
         let inputs = (0..N).map(|index| self.input(index)).collect::<Result<Vec<_>>>()?;
         <[&Info; N]>::try_from(inputs).map_err(|_| Error::corrupt("the layer lacks an input"))
+    }
+
+    /// Fails for more than `most` inputs.
+    pub(super) fn at_most(&self, most: usize) -> Result<()> {
+        if self.inputs.len() > most {
+            return Err(Error::corrupt("the layer has more inputs than its operator")
+                .found(format!("{} inputs", self.inputs.len()))
+                .expected(format!("{most} for {}", self.node.op)));
+        }
+        Ok(())
     }
 
     /// Returns an input that must hold real numbers.
@@ -144,8 +158,14 @@ impl<'a> Lowering<'a> {
         Operand::Parameter(self.lowered.loads.len() - 1)
     }
 
+    /// Adds a call of a kernel.
     pub(super) fn call(&mut self, kernel: Kernel, operands: impl Into<Vec<Operand>>, output: Operand) {
-        self.lowered.calls.push(Call { kernel, operands: operands.into(), output });
+        self.add(Task::Kernel(kernel), operands.into(), output);
+    }
+
+    /// Adds a call.
+    pub(super) fn add(&mut self, task: Task, operands: Vec<Operand>, output: Operand) {
+        self.lowered.calls.push(Call { task, operands, output });
     }
 }
 

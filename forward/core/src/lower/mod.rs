@@ -6,13 +6,15 @@ mod linear;
 mod lowering;
 mod moves;
 mod normalization;
+mod registered;
 mod strides;
 mod weight;
 mod window;
 
-pub(crate) use lowering::{Info, Load, Lowered, Operand, show};
+pub(crate) use lowering::{Call, Info, Load, Lowered, Operand, Task, show};
 pub(crate) use weight::integer_bits;
 
+use crate::op;
 use crate::value::Parameters;
 use ckpt_api::{Error, Node, Op, Result, Setting};
 use lowering::Lowering;
@@ -33,10 +35,7 @@ pub(crate) fn lower(node: &Node, inputs: &[Option<&Info>], parameters: &dyn Para
 fn dispatch(lowering: &mut Lowering) -> Result<()> {
     match &lowering.node.op {
         Op::Gemm => linear::gemm(lowering),
-        Op::BucketedGemm => linear::bucketed_gemm(lowering),
-        Op::FeatureTransformer => linear::feature_transformer(lowering),
         Op::Gather => linear::gather(lowering),
-        Op::Bias => linear::bias(lowering),
         Op::Conv => window::conv(lowering),
         Op::MaxPool => window::max_pool(lowering),
         Op::AveragePool => window::average_pool(lowering),
@@ -53,7 +52,6 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::BatchNormalization => normalization::batch(lowering),
         Op::LayerNormalization => normalization::layer(lowering),
         Op::Softmax | Op::LogSoftmax => normalization::softmax(lowering),
-        Op::StaticFeatures => normalization::static_features(lowering),
         Op::Unspecified => {
             Err(Error::usage("the source does not record the activation of this layer").help(format!(
                 "state it with {}, or in an architecture file with {}",
@@ -61,6 +59,27 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
                 Setting::Architecture
             )))
         }
+        Op::Custom(name) => custom(lowering, name),
         _ => elementwise::unary(lowering),
     }
+}
+
+/// Lowers an operator beyond ONNX's: to kernels if there are any for its name, or else to its reference implementation.
+fn custom(lowering: &mut Lowering, name: &str) -> Result<()> {
+    match name {
+        op::BUCKETED_GEMM => linear::bucketed_gemm(lowering),
+        op::FEATURE_TRANSFORMER => linear::feature_transformer(lowering),
+        op::BIAS => linear::bias(lowering),
+        op::STATIC_FEATURES => normalization::static_features(lowering),
+        op::SQUARE | op::SCALE | op::DEQUANTIZE => elementwise::unary(lowering),
+        _ => match lowering.parameters.op(name) {
+            Some(spec) => registered::registered(lowering, &spec),
+            None => Err(unsupported(&lowering.node.op)),
+        },
+    }
+}
+
+/// The error for an operator that has neither kernels nor a definition.
+fn unsupported(op: &Op) -> Error {
+    Error::unsupported("the forward pass does not support this operator").found(op.name())
 }

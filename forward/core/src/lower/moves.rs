@@ -1,6 +1,6 @@
 //! Lowers operators that move elements.
 
-use super::attributes::{no_axis, resolve_axis, wrong};
+use super::attributes::{no_axis, resolve_axis};
 use super::lowering::{Info, Lowering, Operand, elements, misfit, show};
 use super::strides::{check_rank, merge_axes, row_major};
 use crate::Kernel;
@@ -50,7 +50,7 @@ pub(super) fn identity(lowering: &mut Lowering) -> Result<()> {
 pub(super) fn flatten(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["axis"])?;
     let [x] = lowering.exactly()?;
-    let axis = lowering.int("axis", 1)?;
+    let axis = lowering.node.int("axis", 1)?;
     // The axis after the last is allowed, too.
     let at = resolve_axis(axis, x.shape.len())
         .or_else(|| usize::try_from(axis).ok().filter(|at| *at == x.shape.len()));
@@ -62,11 +62,13 @@ pub(super) fn flatten(lowering: &mut Lowering) -> Result<()> {
 pub(super) fn reshape(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["shape", "allowzero"])?;
     let [x] = lowering.exactly()?;
-    let wanted =
-        lowering.ints("shape")?.ok_or_else(|| Error::corrupt("the layer lacks its attribute 'shape'"))?;
+    let wanted = lowering
+        .node
+        .ints("shape")?
+        .ok_or_else(|| Error::corrupt("the layer lacks its attribute 'shape'"))?;
     let refuse =
-        || wrong("shape", &Attribute::Ints(wanted.to_vec()), &format!("a shape of {:?}'s elements", x.shape));
-    let keep = !lowering.flag("allowzero")?;
+        || Attribute::Ints(wanted.to_vec()).invalid("shape", format!("a shape of {:?}'s elements", x.shape));
+    let keep = !lowering.node.flag("allowzero")?;
     let mut open = None;
     let mut shape = Vec::with_capacity(wanted.len());
     for (axis, len) in wanted.iter().enumerate() {
@@ -93,7 +95,7 @@ pub(super) fn transpose(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["perm"])?;
     let [x] = lowering.exactly()?;
     let rank = x.shape.len();
-    let order = match lowering.ints("perm")? {
+    let order = match lowering.node.ints("perm")? {
         None => (0..rank).rev().collect(),
         Some(perm) => {
             let order: Vec<usize> = perm.iter().filter_map(|axis| usize::try_from(*axis).ok()).collect();
@@ -101,7 +103,7 @@ pub(super) fn transpose(lowering: &mut Lowering) -> Result<()> {
             sorted.sort_unstable();
             if perm.len() != rank || !sorted.into_iter().eq(0..rank) {
                 let expected = format!("an order of {rank} axes");
-                return Err(wrong("perm", &Attribute::Ints(perm.to_vec()), &expected));
+                return Err(Attribute::Ints(perm.to_vec()).invalid("perm", expected));
             }
             order
         }
@@ -148,7 +150,7 @@ pub(super) fn split(lowering: &mut Lowering) -> Result<()> {
     let [x] = lowering.exactly()?;
     let axis = lowering.axis(x, 0)?;
     let (len, parts) = (x.shape[axis], lowering.node.outputs.len());
-    let lens: Option<Vec<usize>> = match lowering.ints("split")? {
+    let lens: Option<Vec<usize>> = match lowering.node.ints("split")? {
         Some(lens) => lens.iter().map(|len| usize::try_from(*len).ok()).collect(),
         None if parts > 0 && len.is_multiple_of(parts) => Some(vec![len / parts; parts]),
         None => None,
@@ -188,15 +190,15 @@ pub(super) fn slice(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["starts", "ends", "axes", "steps"])?;
     let [x] = lowering.exactly()?;
     let lacks = |name: &str| Error::corrupt(format!("the layer lacks its attribute '{name}'"));
-    let starts = lowering.ints("starts")?.ok_or_else(|| lacks("starts"))?;
-    let ends = lowering.ints("ends")?.ok_or_else(|| lacks("ends"))?;
-    let axes: Vec<i64> = match lowering.ints("axes")? {
+    let starts = lowering.node.ints("starts")?.ok_or_else(|| lacks("starts"))?;
+    let ends = lowering.node.ints("ends")?.ok_or_else(|| lacks("ends"))?;
+    let axes: Vec<i64> = match lowering.node.ints("axes")? {
         Some(axes) => axes.to_vec(),
         None => (0..).take(starts.len()).collect(),
     };
-    let steps = lowering.ints("steps")?.map_or_else(|| vec![1; starts.len()], <[i64]>::to_vec);
+    let steps = lowering.node.ints("steps")?.map_or_else(|| vec![1; starts.len()], <[i64]>::to_vec);
     if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
-        return Err(wrong("starts", &Attribute::Ints(starts.to_vec()), "as many ends, axes and steps"));
+        return Err(Attribute::Ints(starts.to_vec()).invalid("starts", "as many ends, axes and steps"));
     }
     let (mut shape, mut strides, mut offset) = (x.shape.clone(), row_major(&x.shape), 0);
     let mut seen = vec![false; shape.len()];
@@ -231,10 +233,10 @@ pub(super) fn pad(lowering: &mut Lowering) -> Result<()> {
     let [x] = lowering.exactly()?;
     let edge = repeats_edge(lowering)?;
     let pads =
-        lowering.ints("pads")?.ok_or_else(|| Error::corrupt("the layer lacks its attribute 'pads'"))?;
+        lowering.node.ints("pads")?.ok_or_else(|| Error::corrupt("the layer lacks its attribute 'pads'"))?;
     let refuse = || {
         let expected = format!("a begin for each axis of {:?}, then an end for each", x.shape);
-        wrong("pads", &Attribute::Ints(pads.to_vec()), &expected)
+        Attribute::Ints(pads.to_vec()).invalid("pads", expected)
     };
     let rank = x.shape.len();
     let (before, after) =
@@ -255,7 +257,7 @@ pub(super) fn pad(lowering: &mut Lowering) -> Result<()> {
 
 /// Whether padding repeats the nearest element. Fails for other modes, and for padding with other numbers than 0.
 fn repeats_edge(lowering: &Lowering) -> Result<bool> {
-    let edge = match lowering.text("mode")? {
+    let edge = match lowering.node.text("mode")? {
         None | Some("constant") => false,
         Some("edge") => true,
         Some("unspecified") => {
@@ -272,7 +274,7 @@ fn repeats_edge(lowering: &Lowering) -> Result<bool> {
                 .expected("constant or edge"));
         }
     };
-    let value = lowering.float("value", 0.0)?;
+    let value = lowering.node.float("value", 0.0)?;
     if value != 0.0 {
         return Err(
             Error::unsupported("padding with other numbers than 0 is not supported").found(value.to_string())

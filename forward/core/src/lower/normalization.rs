@@ -10,7 +10,7 @@ pub(super) fn batch(lowering: &mut Lowering) -> Result<()> {
     // `momentum` matters in training only.
     lowering.allow_attributes(&["epsilon", "momentum", "training_mode"])?;
     lowering.allow_roles(&["scale", "bias", "mean", "variance"])?;
-    if lowering.flag("training_mode")? {
+    if lowering.node.flag("training_mode")? {
         return Err(Error::unsupported("training mode is not supported").found("training_mode 1"));
     }
     let epsilon = epsilon(lowering)?;
@@ -50,11 +50,11 @@ fn per_channel(
 }
 
 fn epsilon(lowering: &Lowering) -> Result<f64> {
-    let epsilon = lowering.float("epsilon", 1e-5)?;
+    let epsilon = lowering.node.float("epsilon", 1e-5)?;
     if epsilon >= 0.0 && epsilon.is_finite() {
         return Ok(epsilon);
     }
-    Err(super::attributes::wrong("epsilon", &Attribute::Float(epsilon), "a number of at least 0"))
+    Err(Attribute::Float(epsilon).invalid("epsilon", "a number of at least 0"))
 }
 
 pub(super) fn layer(lowering: &mut Lowering) -> Result<()> {

@@ -1,6 +1,5 @@
 //! Lowers convolutions and pooling: windows that move over images.
 
-use super::attributes::wrong;
 use super::lowering::{Info, Lowering, Operand, elements, misfit};
 use super::moves::permuted;
 use super::weight::Weight;
@@ -18,11 +17,9 @@ pub(super) fn conv(lowering: &mut Lowering) -> Result<()> {
     let weight = lowering.required_weight("weight", &axes, x.numbers)?;
     let kernel = [weight.axis(Axis::KernelY)?.len, weight.axis(Axis::KernelX)?.len];
     if let Some(stated) = lowering.lengths::<2>("kernel_shape", 1)?.filter(|stated| *stated != kernel) {
-        return Err(wrong(
-            "kernel_shape",
-            &Attribute::Ints(signed(&stated)),
-            &format!("the weight's {kernel:?}"),
-        ));
+        return Err(
+            Attribute::Ints(signed(&stated)).invalid("kernel_shape", format!("the weight's {kernel:?}"))
+        );
     }
     let Filters { operand, groups, outputs, strides } = filters(lowering, &weight, channels)?;
     let bias = lowering.weight("bias", &[Axis::Out], x.numbers)?;
@@ -108,9 +105,9 @@ impl Lowering<'_> {
         if !self.node.attributes.contains_key("group") {
             return Ok(None);
         }
-        let group = self.int("group", 1)?;
+        let group = self.node.int("group", 1)?;
         let valid = usize::try_from(group).ok().filter(|group| *group > 0);
-        valid.map(Some).ok_or_else(|| wrong("group", &Attribute::Int(group), "at least 1"))
+        valid.map(Some).ok_or_else(|| Attribute::Int(group).invalid("group", "at least 1"))
     }
 }
 
@@ -137,7 +134,7 @@ pub(super) fn average_pool(lowering: &mut Lowering) -> Result<()> {
         "ceil_mode",
         "count_include_pad",
     ])?;
-    let padded = lowering.flag("count_include_pad")?;
+    let padded = lowering.node.flag("count_include_pad")?;
     pool(lowering, |window, after| match padded {
         true => PoolKind::AveragePadded {
             padded: [0, 1].map(|axis| window.before[axis] + window.input[axis] + after[axis]),
@@ -154,7 +151,7 @@ fn pool(lowering: &mut Lowering, kind: impl Fn(&Window, [usize; 2]) -> PoolKind)
     let kernel = lowering
         .lengths("kernel_shape", 1)?
         .ok_or_else(|| Error::corrupt("the layer lacks its attribute 'kernel_shape'"))?;
-    let ceil = lowering.flag("ceil_mode")?;
+    let ceil = lowering.node.flag("ceil_mode")?;
     let (window, after) = window(lowering, [height, width], kernel, ceil)?;
     // A window in the padding has no maximum and no mean.
     let images = elements(&[batch, channels])?;
@@ -214,9 +211,9 @@ fn window(
     let stride = lowering.lengths("strides", 1)?.unwrap_or([1, 1]);
     let dilation = lowering.lengths("dilations", 1)?.unwrap_or([1, 1]);
     let pads = lowering.lengths::<4>("pads", 0)?;
-    let mode = lowering.text("auto_pad")?.unwrap_or("NOTSET");
+    let mode = lowering.node.text("auto_pad")?.unwrap_or("NOTSET");
     if let Some(pads) = pads.filter(|pads| mode != "NOTSET" && *pads != [0; 4]) {
-        return Err(wrong("pads", &Attribute::Ints(signed(&pads)), "none beside auto_pad"));
+        return Err(Attribute::Ints(signed(&pads)).invalid("pads", "none beside auto_pad"));
     }
     let (mut output, mut before, mut after) = ([0; 2], [0; 2], [0; 2]);
     for axis in 0..2 {
@@ -228,7 +225,7 @@ fn window(
             "SAME_UPPER" | "SAME_LOWER" => side.same(mode == "SAME_LOWER"),
             other => {
                 let expected = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
-                return Err(wrong("auto_pad", &Attribute::Text(other.to_owned()), expected));
+                return Err(Attribute::Text(other.to_owned()).invalid("auto_pad", expected));
             }
         };
         (before[axis], after[axis]) = pads;

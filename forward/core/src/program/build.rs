@@ -3,7 +3,7 @@
 use super::memory::{DEFAULT_MEMORY, Lifetimes, check_inputs, peak};
 use super::shapes::{bind_inputs, fits, show_stated};
 use super::step::{Step, no_such};
-use crate::lower::{Info, lower, show};
+use crate::lower::{Info, Task, lower, show};
 use crate::value::{Numbers, Parameters};
 use ckpt_api::{Error, Graph, Node, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -75,7 +75,7 @@ impl<'a> Program<'a> {
     ) -> Result<Self> {
         graph.check()?;
         graph.require_activations()?;
-        let mut values = bind_inputs(graph, inputs)?;
+        let mut values = bind_inputs(graph, parameters, inputs)?;
         check_inputs(&values, memory)?;
         let mut by_name: HashMap<&str, usize> =
             graph.inputs.iter().enumerate().map(|(id, input)| (input.name.as_str(), id)).collect();
@@ -112,6 +112,12 @@ impl<'a> Program<'a> {
             inputs: step.inputs.iter().flatten().filter_map(|id| self.value(*id)).collect(),
             outputs: step.outputs.iter().filter_map(|id| self.value(*id)).collect(),
         })
+    }
+
+    /// Whether the node at index `node` runs by the reference implementation of an operator that a codec registers.
+    pub fn is_reference(&self, node: usize) -> bool {
+        let calls = self.steps.get(node).map_or(&[][..], |step| &step.lowered.calls);
+        calls.iter().any(|call| matches!(call.task, Task::Reference(_)))
     }
 
     /// Returns the most bytes that values and tensors take at a time, counted as binary64.

@@ -4,7 +4,7 @@ use super::build::Program;
 use super::run::{Device, check};
 use super::step::Step;
 use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Softmax};
-use crate::lower::Load;
+use crate::lower::{Call, Load, Task};
 use crate::value::Value;
 use crate::{Arithmetic, Array, Cpu};
 use ckpt_api::{Error, Result};
@@ -45,27 +45,37 @@ impl Program<'_> {
         if step.lowered.outputs.iter().any(|info| info.numbers == crate::Numbers::Integer) {
             return Ok(None);
         }
-        let summands =
-            step.lowered.calls.iter().map(|call| summands(&call.kernel)).fold(0, usize::saturating_add);
+        let calls = &step.lowered.calls[..];
+        let summands = calls.iter().map(|call| summands(&call.task)).fold(0, usize::saturating_add);
         let x = || inputs.first().map(|value| value.array.to_f64()).unwrap_or_default();
         let load = |place: usize| match step.lowered.loads.get(place) {
             Some(load) => self.fetch_load(load).map(|array| array.to_f64()),
             None => Ok(Vec::new()),
         };
-        let sums = match step.lowered.calls.as_slice() {
+        let sums = match calls {
             _ if summands == 0 => return Ok(None),
-            [call] => match &call.kernel {
+            [.., Call { task: Task::Reference(_), .. }] => self.of_result(step, inputs)?,
+            [Call { task: Task::Kernel(kernel), .. }] => match kernel {
                 Kernel::Unary(unary) => of_function(unary.function, &x()),
                 Kernel::Softmax(softmax) => of_softmax(softmax, &x()),
                 Kernel::LayerNorm(norm) => of_layer_norm(norm, &x(), &load(0)?, &load(1)?),
                 Kernel::StaticFeatures(image) => {
-                    of_static_features(image.height, image.width, call.kernel.outputs())
+                    of_static_features(image.height, image.width, kernel.outputs())
                 }
                 _ => self.of_absolutes(step, inputs)?,
             },
             _ => self.of_absolutes(step, inputs)?,
         };
         Ok(Some(Magnitude { sums, summands }))
+    }
+
+    /// Returns `|y|` of a node whose arithmetic is unknown.
+    fn of_result(&self, step: &Step, inputs: &[Value]) -> Result<Vec<f64>> {
+        let mut cpu = Cpu::new(Arithmetic::F64);
+        let load = |_, load: &Load| self.fetch_load(load);
+        let made = self.run_alone(step, &mut Device::new(&mut cpu), inputs, &load)?;
+        let result = made.first().map(|value| value.array.to_f64()).unwrap_or_default();
+        Ok(result.into_iter().map(f64::abs).collect())
     }
 
     /// Runs the node's kernels on absolute values.
@@ -77,7 +87,7 @@ impl Program<'_> {
             reals => Array::F64(reals.to_f64().into_iter().map(f64::abs).collect()),
         };
         let is_affine =
-            matches!(step.lowered.calls.as_slice(), [call] if matches!(call.kernel, Kernel::Affine(_)));
+            matches!(&step.lowered.calls[..], [Call { task: Task::Kernel(Kernel::Affine(_)), .. }]);
         let load = |place: usize, load: &Load| {
             let array = absolute(self.fetch_load(load)?);
             Ok(match array {
@@ -99,7 +109,12 @@ impl Program<'_> {
 }
 
 /// The number of summands of one element; 0 for a kernel that is exact.
-fn summands(kernel: &Kernel) -> usize {
+fn summands(task: &Task) -> usize {
+    let kernel = match task {
+        Task::Kernel(kernel) => kernel,
+        // One rounding, of a result in binary64, and the effect of rounded inputs and tensors.
+        Task::Reference(_) => return OF_FUNCTIONS,
+    };
     match kernel {
         Kernel::Copy(_) | Kernel::Pad(_) | Kernel::Gather(_) => 0,
         Kernel::Gemm(Gemm { inner, bias, .. }) => inner + usize::from(bias.is_some()),

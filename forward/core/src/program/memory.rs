@@ -1,7 +1,7 @@
 //! The lifetime of values on the device, and the memory that they take.
 
 use super::step::Step;
-use crate::lower::Info;
+use crate::lower::{Info, Task};
 use ckpt_api::{Error, Graph, Result};
 use std::collections::HashSet;
 
@@ -78,7 +78,11 @@ pub(super) fn peak(
         held = step.outputs.iter().fold(held, |sum, id| sum.saturating_add(value(id)));
         let loads = step.lowered.loads.iter().map(|load| bytes(load.len()));
         let temporaries = step.lowered.temporaries.iter().map(|info| bytes(info.len()));
-        let now = loads.chain(temporaries).fold(held, u64::saturating_add);
+        let scratch = step.lowered.calls.iter().map(|call| match &call.task {
+            Task::Kernel(_) => 0,
+            Task::Reference(call) => bytes(call.scratch()),
+        });
+        let now = loads.chain(temporaries).chain(scratch).fold(held, u64::saturating_add);
         if now > memory {
             return Err(too_much(now, memory).field(&node.name));
         }

@@ -2,7 +2,7 @@
 
 use super::build::Program;
 use super::step::{Step, no_such};
-use crate::lower::{Info, Load, Operand, show};
+use crate::lower::{Info, Load, Operand, Task, show};
 use crate::value::{Numbers, Value};
 use crate::{Array, Backend, BufferId};
 use ckpt_api::{Error, Result};
@@ -167,7 +167,10 @@ impl Program<'_> {
         };
         for call in &step.lowered.calls {
             let operands = call.operands.iter().map(|operand| place(*operand)).collect::<Result<Vec<_>>>()?;
-            device.backend.run(&call.kernel, &operands, place(call.output)?)?;
+            match &call.task {
+                Task::Kernel(kernel) => device.backend.run(kernel, &operands, place(call.output)?)?,
+                Task::Reference(op) => device.backend.run_reference(op, &operands, place(call.output)?)?,
+            }
         }
         for (id, output) in step.outputs.iter().zip(&outputs) {
             if let Some(slot) = held.get_mut(*id) {

@@ -1,8 +1,9 @@
 //! The shapes of a graph's inputs.
 
 use crate::lower::{Info, show};
+use crate::op;
 use crate::value::{Numbers, Parameters, count};
-use ckpt_api::{Axis, Error, Graph, Op, Result};
+use ckpt_api::{Axis, Error, Graph, InputKind, InputSpec, Op, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Height and width of an image whose size the graph leaves free.
@@ -20,7 +21,7 @@ pub fn default_shapes(
     parameters: &dyn Parameters,
     batch: usize,
 ) -> BTreeMap<String, Vec<usize>> {
-    let (indices, features) = (integers(graph), features(graph, parameters));
+    let (indices, features) = (integers(graph, parameters), features(graph, parameters));
     let shape = |input: &ckpt_api::Value| -> Vec<usize> {
         let stated = |len: u64| usize::try_from(len).unwrap_or(usize::MAX);
         let free = |axis: usize| match (axis, input.shape.len()) {
@@ -36,7 +37,8 @@ pub fn default_shapes(
 
 /// The number of features of each value that is multiplied with a matrix.
 fn features<'g>(graph: &'g Graph, parameters: &dyn Parameters) -> HashMap<&'g str, usize> {
-    let products = graph.nodes.iter().filter(|node| matches!(node.op, Op::Gemm | Op::BucketedGemm));
+    let multiplies = |op: &Op| *op == Op::Gemm || op.name() == op::BUCKETED_GEMM;
+    let products = graph.nodes.iter().filter(|node| multiplies(&node.op));
     let found = products.filter_map(|node| {
         let tensor = parameters.tensor(node.parameters.get("weight")?)?;
         let len = usize::try_from(*tensor.shape.get(tensor.axis(Axis::In)?)?).ok()?;
@@ -51,6 +53,7 @@ fn features<'g>(graph: &'g Graph, parameters: &dyn Parameters) -> HashMap<&'g st
 /// [`ckpt_api::Kind::Usage`] for an unknown or missing input, and for a shape that does not fit.
 pub(super) fn bind_inputs(
     graph: &Graph,
+    parameters: &dyn Parameters,
     shapes: &BTreeMap<String, Vec<usize>>,
 ) -> Result<Vec<(String, Info)>> {
     let known: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
@@ -60,7 +63,7 @@ pub(super) fn bind_inputs(
             .field(name)
             .help(ckpt_api::nearest(name, names)));
     }
-    let indices = integers(graph);
+    let indices = integers(graph, parameters);
     let input = |input: &ckpt_api::Value| {
         let shape = shapes
             .get(&input.name)
@@ -79,21 +82,31 @@ pub(super) fn bind_inputs(
 }
 
 /// The values that are used as indices, and those that they are moved from.
-fn integers(graph: &Graph) -> HashSet<&str> {
+fn integers<'g>(graph: &'g Graph, parameters: &dyn Parameters) -> HashSet<&'g str> {
     let mut indices: HashSet<&str> = HashSet::new();
     for node in graph.nodes.iter().rev() {
-        let taken: &[usize] = match node.op {
-            Op::FeatureTransformer => &[0, 1],
-            Op::Gather => &[0],
-            Op::BucketedGemm | Op::Bias => &[1],
-            _ => &[],
-        };
-        indices.extend(taken.iter().filter_map(|index| node.inputs.get(*index)).map(String::as_str));
+        let taken = index_inputs(&node.op, parameters);
+        indices.extend(taken.into_iter().filter_map(|index| node.inputs.get(index)).map(String::as_str));
         if moves(&node.op) && node.outputs.iter().any(|name| indices.contains(name.as_str())) {
             indices.extend(node.inputs.iter().map(String::as_str));
         }
     }
     indices
+}
+
+/// The inputs of an operator that are indices.
+fn index_inputs(op: &Op, parameters: &dyn Parameters) -> Vec<usize> {
+    match (op, op.name()) {
+        (Op::Gather, _) => vec![0],
+        (_, op::FEATURE_TRANSFORMER) => vec![0, 1],
+        (_, op::BUCKETED_GEMM | op::BIAS) => vec![1],
+        (Op::Custom(name), _) => {
+            let inputs = parameters.op(name).map_or(&[][..], |spec| spec.inputs);
+            let is_index = |input: &InputSpec| input.kind != InputKind::Real;
+            (0..).zip(inputs).filter(|(_, input)| is_index(input)).map(|(index, _)| index).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Whether an operator only moves elements of its inputs.

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, Node, Op};
-use ckpt_forward::{Arithmetic, Cpu, Program, Random, Value};
+use ckpt_forward::{Arithmetic, Cpu, Program, Random, Value, op};
 use std::collections::BTreeMap;
 
 /// An operator, its attributes, its roles with the axes of their tensors, and the rank of each input.
@@ -33,7 +33,7 @@ const FORMS: [Form; 30] = [
     (Op::Elu, &["alpha"], &[], &[1]),
     (Op::Gelu, &["approximate"], &[], &[1]),
     (Op::Softplus, &[], &[], &[5]),
-    (Op::Square, &[], &[], &[2]),
+    (Op::custom(op::SQUARE), &[], &[], &[2]),
     (Op::Softmax, &["axis"], &[], &[3]),
     (Op::LogSoftmax, &["axis"], &[], &[1]),
     (Op::Flatten, &["axis"], &[], &[3]),
@@ -55,7 +55,7 @@ const FORMS: [Form; 30] = [
     (Op::Transpose, &["perm"], &[], &[3]),
     (Op::Gather, &[], &[("weight", &[Axis::Feature, Axis::Out])], &[2]),
     (
-        Op::FeatureTransformer,
+        Op::custom(op::FEATURE_TRANSFORMER),
         &["features"],
         &[
             ("weight", &[Axis::Bucket, Axis::Feature, Axis::Out]),
@@ -65,12 +65,12 @@ const FORMS: [Form; 30] = [
         &[2],
     ),
     (
-        Op::BucketedGemm,
+        Op::custom(op::BUCKETED_GEMM),
         &[],
         &[("weight", &[Axis::Bucket, Axis::In, Axis::Out]), ("bias", &[Axis::Bucket, Axis::Out])],
         &[2, 1],
     ),
-    (Op::Bias, &[], &[("bias", &[Axis::Bucket, Axis::Out])], &[2, 1]),
+    (Op::custom(op::BIAS), &[], &[("bias", &[Axis::Bucket, Axis::Out])], &[2, 1]),
 ];
 
 /// Mostly 2, so that shapes sometimes fit.

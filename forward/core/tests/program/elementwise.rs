@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use ckpt_api::{Attribute, Node, Op};
-use ckpt_forward::Random;
+use ckpt_forward::{Random, op};
 use proptest::prelude::*;
 
 fn alpha(op: Op, alpha: f64) -> Node {
@@ -47,7 +47,7 @@ fn functions() -> Vec<(Node, Formula)> {
         (clip(-0.5, 0.25), |x| x.clamp(-0.5, 0.25)),
         (plain(Op::Clip), |x| x),
         (clip(1.0, -1.0), |_| -1.0),
-        (plain(Op::Square), |x| x * x),
+        (plain(Op::custom(op::SQUARE)), |x| x * x),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, DType, Graph, Kind, Node, Op, Value as Open};
-use ckpt_forward::{Arithmetic, Cpu, Program, Value, default_shapes};
+use ckpt_forward::{Arithmetic, Cpu, Program, Value, default_shapes, op};
 use std::collections::BTreeMap;
 
 fn ints(values: &[i64]) -> Attribute {
@@ -75,7 +75,7 @@ fn of_tensors() -> Vec<Refusal> {
             &["b3", "axes out", "feature"],
         ),
         (node(Op::BatchNormalization), x(), Corrupt, &["mean"]),
-        (node(Op::Other("com.example.Swish".into())), x(), Unsupported, &["com.example.Swish"]),
+        (node(Op::custom("com.example.Swish")), x(), Unsupported, &["com.example.Swish"]),
     ]
 }
 
@@ -108,7 +108,7 @@ fn of_images() -> Vec<Refusal> {
         (pool().attribute("pads", ints(&[2, 0, 0, 0])), image(), Unsupported, &["only padding"]),
         (pool().attribute("ceil_mode", Attribute::Int(2)), image(), Corrupt, &["ceil_mode", "0 or 1"]),
         (node(Op::GlobalAveragePool), vec![zeros(&[1, 3, 0, 5])], Corrupt, &["pixels"]),
-        (node(Op::StaticFeatures), image(), Corrupt, &["[N, 4, H, W]"]),
+        (node(Op::custom(op::STATIC_FEATURES)), image(), Corrupt, &["[N, 4, H, W]"]),
     ]
 }
 
@@ -146,7 +146,7 @@ fn of_moves() -> Vec<Refusal> {
         (pad("reflect"), x(), Unsupported, &["'reflect'"]),
         (pad("edge"), vec![zeros(&[0])], Corrupt, &["an element to repeat"]),
         (pad("edge").attribute("pads", ints(&[-2, -2])), x(), Corrupt, &["pads"]),
-        (node(Op::Scale), x(), Corrupt, &["real numbers", "integers"]),
+        (node(Op::custom(op::SCALE)), x(), Corrupt, &["real numbers", "integers"]),
         (node(Op::Elu).attribute("alpha", Attribute::Text("1".into())), x(), Corrupt, &["alpha", "a number"]),
         (
             node(Op::Gelu).attribute("approximate", Attribute::Text("x".into())),

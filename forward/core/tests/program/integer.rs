@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Quantization, Value as Open};
-use ckpt_forward::{Arithmetic, Array, Cpu, Program, Random, Value, default_shapes, integer_graph};
+use ckpt_forward::{Arithmetic, Array, Cpu, Program, Random, Value, default_shapes, integer_graph, op};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn network(squared: bool, bucketed: bool) -> Graph {
     };
     let mut places = Vec::new();
     for side in ["stm", "ntm"] {
-        places.push(push(&format!("l0/{side}"), Op::FeatureTransformer, &[side]));
+        places.push(push(&format!("l0/{side}"), Op::custom(op::FEATURE_TRANSFORMER), &[side]));
         places.push(push(&format!("{side}/clip"), Op::Clip, &[&format!("l0/{side}")]));
         let clipped = format!("{side}/clip");
         let op = if squared { Op::Mul } else { Op::Identity };
@@ -27,7 +27,7 @@ fn network(squared: bool, bucketed: bool) -> Graph {
     }
     push("l0", Op::Concat, &["stm/activation", "ntm/activation"]);
     let (op, inputs): (Op, &[&str]) =
-        if bucketed { (Op::BucketedGemm, &["l0", "bucket"]) } else { (Op::Gemm, &["l0"]) };
+        if bucketed { (Op::custom(op::BUCKETED_GEMM), &["l0", "bucket"]) } else { (Op::Gemm, &["l0"]) };
     let last = push("l1", op, inputs);
     for place in places {
         match nodes[place].op {
@@ -150,7 +150,7 @@ fn layers_that_are_not_quantized_compute_with_real_numbers() {
     let tensors = tensors.with("l1b", &[Axis::Out], &real(&[1], &[0.25]));
     let graph = network(true, false);
     let integer = integer_graph(&graph, &tensors, 400).unwrap();
-    assert!(integer.nodes.iter().any(|node| node.op == Op::Dequantize));
+    assert!(integer.nodes.iter().any(|node| node.op == Op::custom(op::DEQUANTIZE)));
     let program = Program::new(&graph, &tensors, &default_shapes(&graph, &tensors, 9)).unwrap();
     let inputs = program.random_inputs(1);
     let (expected, found) = (evaluate(&graph, &tensors, &inputs), evaluate(&integer, &tensors, &inputs));

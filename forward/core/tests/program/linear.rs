@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use ckpt_api::{Axis, Node, Op};
-use ckpt_forward::Random;
+use ckpt_forward::{Random, op};
 use proptest::prelude::*;
 
 proptest! {
@@ -55,7 +55,7 @@ proptest! {
         let tensors = Tensors::default()
             .with("w", &axes, &reorder(&w, &order))
             .with("b", &[Axis::Out, Axis::Bucket], &reorder(&b, &[1, 0]));
-        let node = Node::new("l1", Op::BucketedGemm).parameter("weight", "w").parameter("bias", "b");
+        let node = Node::new("l1", Op::custom(op::BUCKETED_GEMM)).parameter("weight", "w").parameter("bias", "b");
         assert_close(&run(node, &[x, chosen], &tensors).unwrap(), &[rows, outputs], &expected);
     }
 }
@@ -88,7 +88,7 @@ proptest! {
                 expected.push(sum);
             }
         }
-        let mut node = Node::new("l0", Op::FeatureTransformer).parameter("weight", "w")
+        let mut node = Node::new("l0", Op::custom(op::FEATURE_TRANSFORMER)).parameter("weight", "w")
             .attribute("features", ckpt_api::Attribute::Int(features as i64));
         let tensors = Tensors::default()
             .with("w", &[Axis::Bucket, Axis::Out, Axis::Feature], &w)
@@ -133,7 +133,7 @@ proptest! {
         let inputs = if buckets > 0 { vec![x, chosen] } else { vec![x] };
         let axes = if buckets > 0 { [Axis::Bucket, Axis::Out] } else { [Axis::Unit, Axis::Out] };
         let tensors = Tensors::default().with("b", &axes, &b);
-        let node = Node::new("bias", Op::Bias).parameter("bias", "b");
+        let node = Node::new("bias", Op::custom(op::BIAS)).parameter("bias", "b");
         assert_close(&run(node, &inputs, &tensors).unwrap(), &[rows, outputs], &expected);
     }
 }

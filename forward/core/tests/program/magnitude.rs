@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, Node, Op};
-use ckpt_forward::{Arithmetic, Cpu, Program, Random, Value};
+use ckpt_forward::{Arithmetic, Cpu, Program, Random, Value, op};
 
 /// Unit roundoff of binary32.
 const U: f64 = 1.0 / (1u64 << 24) as f64;
@@ -61,8 +61,12 @@ fn cases(random: &mut Random) -> Vec<(Node, Vec<Value>, bool)> {
         one(window(Op::MaxPool), &image, false),
         one(node(Op::GlobalAveragePool), &image, true),
         one(normal, &rows, true),
-        one(node(Op::StaticFeatures), &image, true),
-        one(node(Op::FeatureTransformer).parameter("weight", "t").parameter("bias", "b"), &index, true),
+        one(node(Op::custom(op::STATIC_FEATURES)), &image, true),
+        one(
+            node(Op::custom(op::FEATURE_TRANSFORMER)).parameter("weight", "t").parameter("bias", "b"),
+            &index,
+            true,
+        ),
         one(node(Op::Gather).parameter("weight", "t"), &integer(&[3], &[0, 10, 5]), false),
         (node(Op::Add), vec![rows.clone(), wide.clone()], true),
         (node(Op::Mul), vec![rows.clone(), wide.clone()], true),
@@ -79,7 +83,7 @@ fn cases(random: &mut Random) -> Vec<(Node, Vec<Value>, bool)> {
         Op::Softplus,
         Op::Sigmoid,
         Op::Tanh,
-        Op::Square,
+        Op::custom(op::SQUARE),
         Op::Softmax,
         Op::LogSoftmax,
     ] {

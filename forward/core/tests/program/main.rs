@@ -8,6 +8,7 @@ mod linear;
 mod magnitude;
 mod moves;
 mod normalization;
+mod registered;
 mod running;
 mod support;
 mod window;

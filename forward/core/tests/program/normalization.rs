@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use ckpt_api::{Attribute, Axis, Node, Op};
-use ckpt_forward::Random;
+use ckpt_forward::{Random, op};
 use proptest::prelude::*;
 
 proptest! {
@@ -86,7 +86,7 @@ proptest! {
                 }
             }
         }
-        let found = run(Node::new("f", Op::StaticFeatures), &[x], &Tensors::default()).unwrap();
+        let found = run(Node::new("f", Op::custom(op::STATIC_FEATURES)), &[x], &Tensors::default()).unwrap();
         assert_close(&found, &[batch, 8, height, width], &expected);
     }
 }

@@ -4,7 +4,7 @@ use crate::support::*;
 use ckpt_api::{Attribute, Axis, Graph, Node, Op, Result, Value as Open};
 use ckpt_forward::{
     Arithmetic, Array, Backend, BufferId, Cpu, DeviceInfo, Element, Kernel, Numbers, Observer, Program,
-    Random, Value, default_shapes,
+    Random, Value, default_shapes, op,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -195,10 +195,10 @@ fn inputs_have_default_shapes_and_random_values_in_the_range_of_the_graph() {
             &[Axis::Out, Axis::In, Axis::KernelY, Axis::KernelX],
             &reals(&mut Random::new(3), &[1, 3, 3, 3]),
         );
-    let mut transformer = Node::new("l0", Op::FeatureTransformer).parameter("weight", "l0w");
+    let mut transformer = Node::new("l0", Op::custom(op::FEATURE_TRANSFORMER)).parameter("weight", "l0w");
     transformer.inputs = vec!["features".into()];
     transformer.outputs = vec!["l0".into()];
-    let mut last = Node::new("l1", Op::BucketedGemm).parameter("weight", "l1w");
+    let mut last = Node::new("l1", Op::custom(op::BUCKETED_GEMM)).parameter("weight", "l1w");
     last.inputs = vec!["l0".into(), "bucket".into()];
     last.outputs = vec!["l1".into()];
     let mut conv = Node::new("conv", Op::Conv).parameter("weight", "k");

@@ -1,12 +1,12 @@
 //! Graphs of one node, and tensors in memory.
 
-use ckpt_api::{Axis, DType, Error, Graph, Node, Result, Shape, Tensor};
+use ckpt_api::{Axis, DType, Error, Graph, Node, OpSpec, Result, Shape, Tensor};
 use ckpt_forward::{Arithmetic, Array, Cpu, Parameters, Program, Random, Value};
 use std::collections::BTreeMap;
 
-/// Tensors in memory.
+/// Tensors in memory, and registered operators.
 #[derive(Default)]
-pub struct Tensors(BTreeMap<String, (Tensor, Array)>);
+pub struct Tensors(BTreeMap<String, (Tensor, Array)>, Vec<OpSpec>);
 
 impl Tensors {
     /// Adds a tensor: binary64, or 32-bit integers.
@@ -15,6 +15,12 @@ impl Tensors {
         let shape = Shape::new(value.shape.iter().map(|len| *len as u64).collect::<Vec<_>>()).unwrap();
         let tensor = Tensor::new(name, dtype, shape).with_axes(axes);
         self.0.insert(name.to_owned(), (tensor, value.array.clone()));
+        self
+    }
+
+    /// Registers an operator.
+    pub fn with_op(mut self, spec: OpSpec) -> Self {
+        self.1.push(spec);
         self
     }
 
@@ -32,6 +38,10 @@ impl Parameters for Tensors {
 
     fn load(&self, name: &str) -> Result<Array> {
         self.0.get(name).map(|(_, array)| array.clone()).ok_or_else(|| Error::usage("no such tensor"))
+    }
+
+    fn op(&self, name: &str) -> Option<OpSpec> {
+        self.1.iter().find(|spec| spec.name == name).copied()
     }
 }
 

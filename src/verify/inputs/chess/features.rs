@@ -1,7 +1,8 @@
 //! The sparse inputs and output buckets of a chess network, computed from positions.
 
 use super::position::{KING, MAX_PIECES, Piece, Position};
-use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting};
+use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Result, Setting};
+use ckpt_forward::op;
 use std::collections::BTreeMap;
 
 /// Shape and row-major elements of an integer input.
@@ -107,7 +108,7 @@ fn material_bucket(position: &Position, count: usize) -> usize {
 impl FeatureSet {
     /// Returns the feature set that all of the graph's feature transformers share.
     fn of(checkpoint: &Checkpoint, graph: &Graph) -> Result<Self> {
-        let nodes = graph.nodes.iter().filter(|node| node.op == Op::FeatureTransformer);
+        let nodes = graph.nodes.iter().filter(|node| node.op.name() == op::FEATURE_TRANSFORMER);
         let mut sets =
             nodes.map(|node| Self::of_node(checkpoint, node).map_err(|error| error.field(&node.name)));
         let first = sets.next().ok_or_else(|| not_chess("no sparse input"))??;
@@ -152,7 +153,8 @@ impl FeatureSet {
 
 /// Returns the number of output buckets of a graph in which the number of pieces selects the bucket.
 fn output_buckets(checkpoint: &Checkpoint, graph: &Graph) -> Result<usize> {
-    let bucketed: Vec<&Node> = graph.nodes.iter().filter(|node| node.op == Op::BucketedGemm).collect();
+    let bucketed: Vec<&Node> =
+        graph.nodes.iter().filter(|node| node.op.name() == op::BUCKETED_GEMM).collect();
     let other = || {
         Error::unsupported("the model does not record that the number of pieces selects the output bucket")
             .help(format!(

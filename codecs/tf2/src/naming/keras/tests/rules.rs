@@ -137,7 +137,7 @@ fn an_unsupported_graph_is_refused_with_the_name_of_the_layer() {
     let damages: &[(Kind, &str, Damage)] = &[
         (Kind::Usage, "OpenOptions::architecture", |c| c.graph = None),
         (Kind::Unsupported, "not a chain", |c| nodes(c)[2].inputs.push("input".into())),
-        (Kind::Unsupported, "dense_1/activation", |c| nodes(c)[3].op = Op::Other("Swish".into())),
+        (Kind::Unsupported, "dense_1/activation", |c| nodes(c)[3].op = Op::custom("Swish")),
         (Kind::Unsupported, "'dense/activation'", |c| nodes(c)[1].op = Op::Transpose),
         (Kind::Unsupported, "share", |c| {
             nodes(c)[2].parameters.insert("bias".into(), "m/dense/bias".into());

@@ -1,0 +1,96 @@
+//! The attributes of a node.
+
+use crate::{Error, Node, Result};
+use serde::{Deserialize, Serialize};
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Attribute {
+    /// An integer.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A text.
+    Text(String),
+    /// Integers.
+    Ints(Vec<i64>),
+}
+
+impl Attribute {
+    /// Returns the error for attribute `name` with this value, where `expected` is needed.
+    pub fn invalid(&self, name: &str, expected: impl Into<String>) -> Error {
+        let found = match self {
+            Attribute::Int(value) => value.to_string(),
+            Attribute::Float(value) => value.to_string(),
+            Attribute::Text(value) => format!("'{}'", value.escape_debug()),
+            Attribute::Ints(values) => format!("{values:?}"),
+        };
+        Error::corrupt(format!("attribute '{name}' is not valid")).found(found).expected(expected)
+    }
+}
+
+impl Node {
+    /// Returns an integer; `default` if the node lacks the attribute.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`] for an attribute of another type; so for all attributes below.
+    pub fn int(&self, name: &str, default: i64) -> Result<i64> {
+        match self.attributes.get(name) {
+            None => Ok(default),
+            Some(Attribute::Int(value)) => Ok(*value),
+            Some(other) => Err(other.invalid(name, "an integer")),
+        }
+    }
+
+    /// Returns an integer, 0 or 1, as a flag; `false` if the node lacks the attribute.
+    ///
+    /// # Errors
+    /// As [`Node::int`], also for other integers.
+    pub fn flag(&self, name: &str) -> Result<bool> {
+        match self.int(name, 0)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(Attribute::Int(other).invalid(name, "0 or 1")),
+        }
+    }
+
+    /// Returns a number, which may be stored as an integer; `default` if the node lacks the attribute.
+    ///
+    /// # Errors
+    /// As [`Node::int`], also for NaN.
+    #[expect(clippy::cast_precision_loss, reason = "an integer in place of a number is small")]
+    pub fn float(&self, name: &str, default: f64) -> Result<f64> {
+        match self.attributes.get(name) {
+            None => Ok(default),
+            Some(Attribute::Float(value)) if !value.is_nan() => Ok(*value),
+            Some(Attribute::Int(value)) => Ok(*value as f64),
+            Some(other) => Err(other.invalid(name, "a number")),
+        }
+    }
+
+    /// Returns a text, if the node has the attribute.
+    ///
+    /// # Errors
+    /// As [`Node::int`].
+    pub fn text(&self, name: &str) -> Result<Option<&str>> {
+        match self.attributes.get(name) {
+            None => Ok(None),
+            Some(Attribute::Text(value)) => Ok(Some(value)),
+            Some(other) => Err(other.invalid(name, "a text")),
+        }
+    }
+
+    /// Returns a list of integers, if the node has the attribute.
+    ///
+    /// # Errors
+    /// As [`Node::int`].
+    pub fn ints(&self, name: &str) -> Result<Option<&[i64]>> {
+        match self.attributes.get(name) {
+            None => Ok(None),
+            Some(Attribute::Ints(values)) => Ok(Some(values)),
+            Some(other) => Err(other.invalid(name, "a list of integers")),
+        }
+    }
+}
