@@ -190,7 +190,7 @@ impl<'a> Writer<'a> {
 
     /// Adds metadata; the namespace is the id of the format that owns the key.
     #[must_use]
-    pub fn metadata(mut self, namespace: &str, key: &str, value: impl Into<serde_json::Value>) -> Self {
+    pub fn metadata(mut self, namespace: &str, key: &str, value: impl Into<ckpt_api::MetadataValue>) -> Self {
         self.checkpoint.metadata.insert(namespace, key, value);
         self
     }

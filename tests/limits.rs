@@ -11,14 +11,18 @@
 
 use ckpt::mapping::Mapping;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Registry, Source};
-use ckpt_api::{ArchitectureFile, Limit, Limits, Result};
+use ckpt_api::{
+    ArchitectureFile, Compression, Contents, DType, Encoding, Extent, FileId, Limit, Limits, Method,
+    Placement, Result, Shape, Tensor, TensorId,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every limit has a test below that is called after it.
-const TESTED: [&str; 16] = [
+const TESTED: [&str; 19] = [
     "header_bytes",
     "block_bytes",
+    "chunk_bytes",
     "tensors",
     "rank",
     "name_bytes",
@@ -33,6 +37,8 @@ const TESTED: [&str; 16] = [
     "rule_steps",
     "captures",
     "pattern_bytes",
+    "metadata_entries",
+    "metadata_bytes",
 ];
 
 #[test]
@@ -87,6 +93,22 @@ fn block_bytes_bounds_a_block_as_it_is_and_what_snappy_makes_of_it() {
     assert!((256..400).contains(&plain), "{plain}");
     let made = bound("block_bytes", &entry("tf2/accept/snappy"), &[]);
     assert!((1024..1100).contains(&made), "{made}");
+}
+
+#[test]
+fn chunk_bytes_bounds_a_shuffled_chunk() {
+    let tensor = Tensor::new("w", DType::F32, Shape::new([100]).unwrap());
+    let four = std::num::NonZeroU32::new(4).unwrap();
+    let extent =
+        Extent::new(FileId(0), 0, 400).with_compression(Compression::new(Method::Zlib, 400).shuffled(four));
+    let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
+    let mut contents =
+        Contents { files: vec!["f".to_owned()], placements: vec![placement], ..Contents::default() };
+    contents.checkpoint.tensors.push(tensor);
+    let check = |bytes: u64| contents.check(&Limits::default().with(Limit::ChunkBytes, bytes));
+    check(400).unwrap();
+    let error = check(399).unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.to_string().contains("chunk_bytes"), "{error}");
 }
 
 #[test]
@@ -254,6 +276,21 @@ fn captures_bounds_captures_and_wildcards() {
 fn pattern_bytes_bounds_a_pattern_that_is_no_mere_name() {
     assert_eq!(mapping_bound("pattern_bytes", "ignore = ['abc*', 'a_longer_name_without_a_star']"), 4);
     assert_eq!(mapping_bound("pattern_bytes", "[[rule]]\nfrom = '{abc}'\nto = 'x{abc}y'"), 7);
+}
+
+#[test]
+fn metadata_entries_bounds_the_values_of_all_metadata() {
+    // The JSON and the dialect.
+    assert_eq!(bound("metadata_entries", &corpus("nn/accept/b_mlp.nn"), &[]), 2);
+}
+
+#[test]
+fn metadata_bytes_bounds_keys_and_texts() {
+    let path = corpus("nn/accept/b_mlp.nn");
+    let source = open(&path, &[], &Limits::default()).unwrap();
+    let text = source.checkpoint().metadata.text("nn", "json").unwrap();
+    let bytes = text.len() + "json".len() + "dialect".len() + "b".len();
+    assert_eq!(bound("metadata_bytes", &path, &[]), bytes as u64);
 }
 
 /// The least value of the limit with which the checkpoint is read; with one less it must be refused, and by what the

@@ -1,9 +1,9 @@
 //! Losses that the engine declares by itself, whatever the target's codec says.
 
 use ckpt::api::{
-    Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Extent, FileId, FormatInfo, Graph, Input,
-    Kind, Limits, LossKind, Match, Network, Node, Op, Options, OutputFile, Placed, Placement, Quantization,
-    Result, Role, Shape, Slot, Tensor, TensorId,
+    Axis, Checkpoint, Codec, Contents, DType, Encoding, Extent, FileId, FormatInfo, Graph, Input, Kind,
+    Limits, LossKind, Match, Network, Node, Op, Options, OutputFile, Placed, Placement, Quantization, Result,
+    Role, Shape, Slot, Tensor, TensorId,
 };
 use ckpt::{Conversion, Execution, OpenOptions, Policy, Registry, Source};
 use std::collections::BTreeMap;
@@ -83,10 +83,6 @@ impl Codec for Halves {
         let (placements, len) = in_a_row(&checkpoint.tensors, |_| DType::F16);
         let files = vec![OutputFile { name: name.to_owned(), len: Some(len) }];
         Ok(Placed { files, placements, ..Placed::default() })
-    }
-
-    fn seal(&self, _: &Placed, _: &[ckpt::api::Written]) -> Result<Vec<Block>> {
-        Ok(Vec::new())
     }
 }
 

@@ -68,7 +68,7 @@ impl Codec for Faulty {
         Ok(placed)
     }
 
-    fn seal(&self, placed: &Placed, _: &[Written]) -> Result<Vec<Block>> {
+    fn finish(&self, placed: &Placed, _: &[Written]) -> Result<Vec<Block>> {
         let first = placed.placements[0].extents[0].offset;
         let block = |offset, bytes: &[u8]| Ok(vec![Block { file: FileId(0), offset, bytes: bytes.to_vec() }]);
         match self.0 {

@@ -1,8 +1,7 @@
 //! Arbitrary checkpoints.
 
 use arbitrary::{Result, Unstructured};
-use ckpt_api::{Axis, Checkpoint, DType, Graph, Metadata, Node, Op, Quantization, Role, Shape, Slot, Tensor};
-use serde_json::{Value, json};
+use ckpt_api::{Axis, Checkpoint, DType, Graph, Metadata, MetadataMap, MetadataValue, Node, Op, Quantization, Role, Shape, Slot, Tensor};
 use std::num::NonZeroU32;
 
 /// A checkpoint and the values of its tensors: little-endian, row-major, an element in whole bytes.
@@ -106,18 +105,21 @@ pub fn describe(u: &mut Unstructured, checkpoint: &mut Checkpoint) -> Result<()>
     Ok(())
 }
 
-/// JSON of all kinds, under names that formats use and others.
+/// Values of all kinds, under names that formats use and others.
 fn metadata(u: &mut Unstructured) -> Result<Metadata> {
     let mut metadata = Metadata::default();
     for _ in 0..u.int_in_range(0..=3)? {
         let namespace = *u.choose(&["safetensors", "safetensors.index", "nn", "tf2", "", "ä"])?;
-        let value = match u.int_in_range(0..=5)? {
-            0 => Value::Null,
-            1 => json!(u.arbitrary::<bool>()?),
-            2 => json!(u.arbitrary::<i64>()?),
-            3 => json!(Some(u.arbitrary::<f64>()?).filter(|number| number.is_finite())),
-            4 => json!([text(u)?, { text(u)?: text(u)? }]),
-            _ => json!(text(u)?),
+        let value: MetadataValue = match u.int_in_range(0..=8)? {
+            0 => MetadataValue::Null,
+            1 => u.arbitrary::<bool>()?.into(),
+            2 => u.arbitrary::<i64>()?.into(),
+            3 => u.arbitrary::<f64>()?.into(),
+            4 => [text(u)?.into(), MetadataMap::from_iter([(text(u)?, text(u)?)]).into()].into(),
+            5 => u.arbitrary::<u32>()?.into(),
+            6 => u.arbitrary::<f32>()?.into(),
+            7 => MetadataValue::Bytes(u.arbitrary::<[u8; 5]>()?.to_vec()),
+            _ => text(u)?.into(),
         };
         metadata.insert(namespace, &text(u)?, value);
     }

@@ -167,8 +167,8 @@ fn metadata(inspection: &Inspection) -> String {
     if !inspection.metadata.is_empty() {
         text += "\nmetadata (shortened; --format json shows all)\n";
         for (namespace, values) in inspection.metadata.iter() {
-            for (key, value) in values {
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            for (key, value) in values.iter() {
+                let value = value.as_text().map_or_else(|| value.to_string(), str::to_owned);
                 let value = render::plain(&value);
                 let mut shown: String = value.chars().take(SHOWN).collect();
                 if shown.len() < value.len() {

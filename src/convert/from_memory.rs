@@ -1,6 +1,6 @@
 //! Tensors in memory, written as a checkpoint.
 
-use super::planned::seal;
+use super::planned::finish_files;
 use super::{Conversion, Execution, Summary};
 use crate::execute::{Files, Run, interrupted, run};
 use crate::map::map;
@@ -36,7 +36,7 @@ pub(crate) fn write_from_memory(
         Run { plan: &plan, files: &files, stage: &*stage, progress: &|_| (), canceled: &execution.canceled };
     let items: Vec<usize> = (0..plan.items().len()).collect();
     let results = run(&running, &items, &|_| Ok(()))?;
-    let finished = seal(&plan, &files, &*codec, &*stage, &results)?;
+    let finished = finish_files(&plan, &files, &*codec, &*stage, &results)?;
     let bytes = stage.bytes()?;
     if execution.sync {
         stage.sync()?;

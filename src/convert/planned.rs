@@ -358,7 +358,7 @@ impl Planned {
         options: &Commit,
         execution: &Execution,
     ) -> Result<Summary> {
-        let finished = seal(&self.plan, &self.files, &*self.codec, &*stage, receipts)?;
+        let finished = finish_files(&self.plan, &self.files, &*self.codec, &*stage, receipts)?;
         let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
         let bytes = stage.bytes()?;
         let verification = self.read_back(&mut *stage, options, execution)?;
@@ -407,7 +407,7 @@ impl Planned {
 }
 
 /// Writes everything of a target's files that is not a tensor.
-pub(super) fn seal(
+pub(super) fn finish_files(
     plan: &Plan,
     files: &Files<'_>,
     codec: &dyn Codec,
@@ -415,8 +415,8 @@ pub(super) fn seal(
     receipts: &[ItemResult],
 ) -> Result<Finished> {
     let finished = finish(plan, files, receipts)?;
-    let sealed = codec.seal(&plan.placed, &finished.written)?;
-    for block in plan.placed.blocks.iter().chain(&sealed) {
+    let blocks = codec.finish(&plan.placed, &finished.written)?;
+    for block in plan.placed.blocks.iter().chain(&blocks) {
         stage.file(block.file)?.write_at(block.offset, &block.bytes)?;
     }
     Ok(finished)

@@ -145,7 +145,7 @@ fn pairs(options: &[(String, String)]) -> BTreeMap<&str, &str> {
 }
 
 fn of_architecture(file: &ArchitectureFile) -> Named {
-    Named { name: file.name.clone(), sha256: of_text(&file.document.to_string()) }
+    Named { name: file.name().map(str::to_owned), sha256: of_text(&file.to_json()) }
 }
 
 fn of_mapping(mapping: &MappingRecord) -> Named {

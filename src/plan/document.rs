@@ -4,11 +4,9 @@ use super::compile::entries;
 use super::{Comparison, Entry, Item, Plan, Segment, Settings, SourceRecord, Stored, TargetRecord};
 use crate::layout::{Route, is_part};
 use crate::resources::{Budget, Resources};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use ckpt_api::{
-    Block, Checkpoint, Contents, Error, FileId, Limit, Limits, Loss, Metadata, OutputFile, Placed, Placement,
-    Reading, Repair, Result, Tensor, TensorId, Ties,
+    Block, Checkpoint, Contents, Error, FinishState, Limit, Limits, Loss, Metadata, OutputFile, Placed,
+    Placement, Reading, Repair, Result, Tensor, TensorId, Ties,
 };
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -21,7 +19,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 /// The version of the document. Plans of other versions are refused.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// What a plan that is compressed begins with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The program that may run a plan: another one could place the same tensors elsewhere when it finishes.
@@ -46,10 +44,10 @@ struct Document<'a> {
     tensors: Vec<TensorDocument<'a>>,
     transfers: Vec<TransferDocument<'a>>,
     items: Cow<'a, [Item]>,
-    blocks: Vec<BlockDocument>,
-    /// What the target's codec has to know to finish.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    finish: String,
+    blocks: Cow<'a, [Block]>,
+    /// State of the target's codec for finishing.
+    #[serde(default, skip_serializing_if = "FinishState::is_empty")]
+    finish: FinishState,
     readings: Cow<'a, [Reading]>,
     excluded: Cow<'a, [String]>,
     losses: Cow<'a, [Loss]>,
@@ -78,15 +76,6 @@ struct TransferDocument<'a> {
     number: usize,
     to: Cow<'a, Placement>,
     route: Cow<'a, Route>,
-}
-
-/// Literal bytes, in base64.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BlockDocument {
-    file: FileId,
-    offset: u64,
-    base64: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -194,12 +183,6 @@ impl Plan {
         let Contents { checkpoint, files, placements, repairs, notes } = &*self.contents;
         let tensors = checkpoint.tensors.iter().zip(placements);
         let placed = &*self.placed;
-        let base64 = |bytes: &[u8]| BASE64.encode(bytes);
-        let block = |block: &Block| BlockDocument {
-            file: block.file,
-            offset: block.offset,
-            base64: base64(&block.bytes),
-        };
         let transfer = |entry: &'_ Entry| TransferDocument {
             number: entry.number,
             to: Cow::Owned(placed.placements[entry.number].clone()),
@@ -219,8 +202,8 @@ impl Plan {
                 .collect(),
             transfers: self.entries.iter().map(transfer).collect(),
             items: (&self.items).into(),
-            blocks: placed.blocks.iter().map(block).collect(),
-            finish: base64(&placed.draft),
+            blocks: (&placed.blocks).into(),
+            finish: placed.finish.clone(),
             readings: (&placed.readings).into(),
             excluded: (&self.excluded).into(),
             losses: (&self.losses).into(),
@@ -309,14 +292,6 @@ impl Document<'_> {
             *slot.ok_or_else(|| unreadable("two transfers of the plan have one number"))? = Some(to);
             entries.push(Entry { number: transfer.number, route: transfer.route.into_owned() });
         }
-        let decode = |text: &str| {
-            BASE64
-                .decode(text)
-                .map_err(|error| unreadable("bytes of the plan are not base64").found(error.to_string()))
-        };
-        let block = |block: BlockDocument| {
-            Ok(Block { file: block.file, offset: block.offset, bytes: decode(&block.base64)? })
-        };
         let mut contents = Contents {
             checkpoint: Checkpoint { tensors, ..Checkpoint::default() },
             files: self.source_files.into_owned(),
@@ -326,9 +301,9 @@ impl Document<'_> {
         };
         let placed = Placed {
             files: self.files.into_owned(),
-            blocks: self.blocks.into_iter().map(block).collect::<Result<_>>()?,
+            blocks: self.blocks.into_owned(),
             placements: places.into_iter().flatten().collect(),
-            draft: decode(&self.finish)?,
+            finish: self.finish,
             readings: self.readings.into_owned(),
             ..Placed::default()
         };

@@ -35,7 +35,7 @@ impl Held {
             let extents = (entry.from.extents.len() + entry.to.extents.len()) as u64;
             PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * entry.tensor.len() as u64
         };
-        let once = 2 * (blocks + placed.draft.len() as u64) + plan.tensors().map(each).sum::<u64>();
+        let once = 2 * (blocks + placed.finish.bytes()) + plan.tensors().map(each).sum::<u64>();
         let again = if reread { once } else { 0 };
         Held { all: BASE + once + again, ahead: MARGIN + once / 4 + again, each: decompressing(plan) }
     }

@@ -276,7 +276,7 @@ fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<A
         .field("format")
         .found(format!("'{format}'"))
         .expected(format!("'{}', or none with layers for any format", info.id));
-    Err(match &file.name {
+    Err(match file.name() {
         Some(name) => error.file(name),
         None => error,
     })

@@ -126,10 +126,11 @@ fn network(path: &Path, preset: &str, directory: &Path, name: &str) -> Source {
     let json = std::fs::read_to_string(directory.join(format!("{name}.json"))).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let Some(layout) = json.get("bucket_layout_32") else { return plain };
-    let mut document = plain.checkpoint().metadata.value("bullet", "architecture").unwrap().clone();
+    let recorded = plain.checkpoint().metadata.value("bullet", "architecture").unwrap();
+    let mut document = serde_json::to_value(recorded).unwrap();
     document["input"]["buckets"]["layout"] = layout.clone();
     document["input"]["buckets"]["mirrored"] = true.into();
-    let architecture = ckpt::api::ArchitectureFile { name: None, document };
+    let architecture = ckpt::api::ArchitectureFile::new(&document).unwrap();
     let options = ckpt::OpenOptions::new().architecture(architecture);
     Source::open(&Registry::builtin(), path, &options).unwrap()
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::num::NonZeroU32;
 
-/// The file that the user gave with `--arch`, not yet understood.
+/// The architecture file of the user, not parsed further than its syntax.
 ///
 /// ```
 /// let file = ckpt_api::ArchitectureFile::from_json(r#"{ "format": "bullet", "input": {} }"#)?;
@@ -20,13 +20,23 @@ use std::num::NonZeroU32;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchitectureFile {
-    /// Where it was read from, for errors.
-    pub name: Option<String>,
-    /// What it says.
-    pub document: Value,
+    name: Option<String>,
+    document: Value,
 }
 
 impl ArchitectureFile {
+    /// A file with this content, as its JSON form: a type of a codec, a document of another syntax, or a
+    /// [`crate::MetadataValue`]. [`ArchitectureFile::parse`] is the inverse.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`] for content that has no JSON form.
+    pub fn new(content: &impl Serialize) -> Result<Self> {
+        let document = serde_json::to_value(content).map_err(|error| {
+            Error::unsupported("the architecture has no JSON form").found(error.to_string()).caused_by(error)
+        })?;
+        Ok(ArchitectureFile { name: None, document })
+    }
+
     /// Parses JSON.
     ///
     /// # Errors
@@ -36,12 +46,29 @@ impl ArchitectureFile {
         Ok(ArchitectureFile { name: None, document })
     }
 
-    /// The id of the format whose codec understands it; `None` for a chain of layers.
+    /// Sets the path that errors name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Returns the path that the file was read from.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns the content as JSON, without line breaks.
+    pub fn to_json(&self) -> String {
+        self.document.to_string()
+    }
+
+    /// Returns the id of the format whose codec parses the file; `None` for a chain of layers.
     pub fn format(&self) -> Option<&str> {
         self.document.get("format")?.as_str()
     }
 
-    /// The chain of layers that it describes.
+    /// Parses the file as a chain of layers.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`], naming the file.
@@ -49,10 +76,10 @@ impl ArchitectureFile {
         self.parse().map(|architecture| Architecture { file: self.name.clone(), ..architecture })
     }
 
-    /// What it describes, as a type of its codec's.
+    /// Parses the file as a type of a codec.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`], naming the file and the place in it.
+    /// [`crate::Kind::Usage`], naming the file and the field.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
         serde_path_to_error::deserialize(&self.document).map_err(|error| {
             let place = error.path().to_string();

@@ -43,11 +43,15 @@ pub trait Codec: Send + Sync {
         &[]
     }
 
-    /// The blocks that depend on what was written. `written` is parallel to `placed.placements`.
+    /// Returns the blocks that depend on what was written. `written` is parallel to `placed.placements`.
+    ///
+    /// # For implementers
+    /// The engine calls this once, after all tensors are written. `placed` is what [`Codec::place`] returned, perhaps
+    /// in another process: then [`Placed::finish`] was written to a plan and read again.
     ///
     /// # Errors
-    /// None for a `placed` that this codec made.
-    fn seal(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+    /// Those of [`crate::FinishState::get`]; none else for a `placed` that this codec made.
+    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
         let _ = (placed, written);
         Ok(Vec::new())
     }

@@ -1,6 +1,8 @@
 //! What a codec says when it has read.
 
 use crate::fit::check_fit;
+use crate::input::ends_before;
+use crate::metadata;
 use crate::{Checkpoint, Error, Input, Limit, Limits, Placement, Result, Setting, Tensor, TensorId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -93,6 +95,7 @@ impl Contents {
                 .map_err(|error| error.tensor(&tensor.name))?;
         }
         self.check_names()?;
+        metadata::check(&self.checkpoint, limits)?;
         self.check_graph(limits)
     }
 
@@ -179,13 +182,9 @@ impl Contents {
                         .insert(input.file(name).map_err(|error| error.tensor(tensor))?.len()),
                 };
                 if extent.offset.checked_add(extent.stored_len()).is_none_or(|end| end > len) {
-                    return Err(Error::corrupt("the file ends before the tensor does")
-                        .file(input.display(name))
-                        .offset(extent.offset)
-                        .tensor(tensor)
-                        .found(format!("a file of {len} bytes"))
-                        .expected(format!("{} bytes from offset {}", extent.stored_len(), extent.offset))
-                        .help("the file is cut short or belongs to another checkpoint: copy it again"));
+                    let shown = input.display(name);
+                    let error = ends_before("tensor", &shown, len, extent.offset, extent.stored_len());
+                    return Err(error.tensor(tensor));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Compressed extents, read as if they lay decompressed in a file.
 
+use crate::input::ends_before;
 use crate::{Compression, Error, Extent, File, Method, ReadAt, Result};
 use flate2::read::{DeflateDecoder, ZlibDecoder};
 use ruzstd::decoding::errors::FrameDecoderError;
@@ -53,11 +54,7 @@ impl Extent {
     pub fn open(&self, file: &File) -> Result<File> {
         let inside = self.offset.checked_add(self.stored_len()).is_some_and(|end| end <= file.len());
         if !inside {
-            return Err(Error::corrupt("the file ends before the tensor does")
-                .file(file.name())
-                .offset(self.offset)
-                .found(format!("a file of {} bytes", file.len()))
-                .expected(format!("{} bytes from offset {}", self.stored_len(), self.offset)));
+            return Err(ends_before("tensor", file.name(), file.len(), self.offset, self.stored_len()));
         }
         let source = Section { file: file.clone(), offset: self.offset, len: self.stored_len() };
         let handle: Arc<dyn ReadAt> = match &self.compression {

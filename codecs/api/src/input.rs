@@ -253,6 +253,16 @@ impl Input {
     }
 }
 
+/// The error for a file that ends before the `what` that it should contain, `len` bytes from `offset`.
+pub(crate) fn ends_before(what: &str, file: &str, file_len: u64, offset: u64, len: u64) -> Error {
+    Error::corrupt(format!("the file ends before the {what} does"))
+        .file(file)
+        .offset(offset)
+        .found(format!("a file of {file_len} bytes"))
+        .expected(format!("{len} bytes from offset {offset}"))
+        .help("the file is cut short or belongs to another checkpoint: copy it again")
+}
+
 fn split(path: &Path) -> Result<(PathBuf, String)> {
     let bad = || Error::usage("the path has no usable file name").file(path.display().to_string());
     let name = path.file_name().ok_or_else(bad)?.to_str().ok_or_else(|| bad().help("names must be UTF-8"))?;

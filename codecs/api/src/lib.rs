@@ -8,7 +8,7 @@
 //! ```text
 //! read   Input      → Contents { checkpoint, files, placements, repairs, notes }
 //! place  Checkpoint → Placed   { files, placements, blocks, losses }
-//! seal   Written    → blocks that depend on what was written (checksums)
+//! finish Written    → blocks that depend on what was written (checksums)
 //! ```
 //!
 //! Feature `conformance` adds a module of that name: the checks that every codec's own tests run.
@@ -19,6 +19,7 @@
 mod architecture;
 mod aspect;
 mod attribute;
+pub mod base64_text;
 mod blocks;
 mod checkpoint;
 mod checksum;
@@ -27,9 +28,11 @@ mod compression;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contents;
+mod cursor;
 mod decompress;
 mod dtype;
 mod error;
+mod finish;
 mod fit;
 mod graph;
 mod input;
@@ -49,6 +52,7 @@ mod store;
 mod tensor;
 mod ties;
 mod tiles;
+mod writer;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
 pub use aspect::Aspect;
@@ -59,13 +63,15 @@ pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
 pub use compression::{Compression, Method};
 pub use contents::{Contents, Repair, Rules};
+pub use cursor::Cursor;
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};
+pub use finish::FinishState;
 pub use graph::{Graph, Node, Value};
 pub use input::{File, Input};
 pub use limits::{Limit, Limits};
 pub use loss::{Loss, LossKind};
-pub use metadata::Metadata;
+pub use metadata::{Metadata, MetadataMap, MetadataValue};
 pub use op::Op;
 pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
@@ -81,3 +87,4 @@ pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use ties::Ties;
 pub use tiles::{AxisPart, Tile};
+pub use writer::{Number, Writer};

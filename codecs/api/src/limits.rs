@@ -61,6 +61,10 @@ limits! {
     Captures = "captures", 32;
     /// Bytes of one pattern of a mapping that has captures or wildcards.
     PatternBytes = "pattern_bytes", 4096;
+    /// Values in the metadata of a checkpoint and its tensors, elements of lists included.
+    MetadataEntries = "metadata_entries", 16 << 20;
+    /// Bytes of all keys, texts and byte strings in that metadata.
+    MetadataBytes = "metadata_bytes", 1 << 30;
 }
 
 /// The value of every [`Limit`]. They are checked before memory is allocated or time is spent; exceeding one is a

@@ -2,7 +2,8 @@
 
 use crate::fit::check_fit;
 use crate::{
-    ArchitectureFile, Aspect, Checkpoint, Error, FileId, Loss, Placement, Result, Tensor, TensorId, Ties,
+    ArchitectureFile, Aspect, Checkpoint, Error, FileId, FinishState, Loss, Placement, Result, Tensor,
+    TensorId, Ties,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -25,9 +26,8 @@ pub struct Placed {
     /// Tensors whose numbers are whole units of the scale that they are stored with, by what the codec knows of them:
     /// storing them as integers loses nothing.
     pub whole_units: Vec<TensorId>,
-    /// What [`crate::Codec::seal`] has to know beside the placements, in the codec's own words: an index that lacks
-    /// only its checksums. The engine keeps it and never looks at it.
-    pub draft: Vec<u8>,
+    /// What [`crate::Codec::finish`] needs beside the placements: an index that lacks only its checksums.
+    pub finish: FinishState,
     /// How the result is read back, where the output's name does not say enough: one for each part that is read on its
     /// own. Empty where it does.
     pub readings: Vec<Reading>,
@@ -183,18 +183,20 @@ fn defect(message: &str) -> Error {
 pub struct OutputFile {
     /// Path relative to the directory of the output, with `/`; never absolute, never with `..`.
     pub name: String,
-    /// Bytes; `None` where only [`crate::Codec::seal`] can tell.
+    /// Bytes; `None` where only [`crate::Codec::finish`] can tell.
     pub len: Option<u64>,
 }
 
 /// Literal bytes at a place in a file.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Block {
     /// Which file.
     pub file: FileId,
     /// First byte.
     pub offset: u64,
     /// The bytes.
+    #[serde(rename = "base64", with = "crate::base64_text")]
     pub bytes: Vec<u8>,
 }
 
@@ -205,7 +207,7 @@ impl std::fmt::Debug for Block {
     }
 }
 
-/// What was written for one placement, for [`crate::Codec::seal`].
+/// What was written for one placement, for [`crate::Codec::finish`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// For each extent the checksum it asked for, as the format would store it.

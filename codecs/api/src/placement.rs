@@ -117,7 +117,7 @@ pub struct Extent {
     /// Which box of the tensor these bytes are; `None` for the whole tensor, or the next bytes of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Box<Region>>,
-    /// Reading: what the bytes must sum to. Writing: which checksum [`crate::Codec::seal`] needs.
+    /// Reading: what the bytes must sum to. Writing: which checksum [`crate::Codec::finish`] needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
     /// How the bytes are compressed in the file; `None` where they lie there as they are. Only for reading.

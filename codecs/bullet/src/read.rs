@@ -18,7 +18,7 @@ use crate::format::{
 };
 use crate::net::section;
 use crate::{graph, resolve};
-use ckpt_api::{Contents, Error, File, Input, Limit, Limits, Options, Result};
+use ckpt_api::{Contents, Error, File, Input, Limit, Limits, MetadataValue, Options, Result};
 use probe::base_name;
 use reader::Reader;
 
@@ -157,7 +157,8 @@ fn finish(reader: Reader<'_>) -> Result<Contents> {
                 Ok(_) => {}
                 Err(why) => contents.notes.push(why),
             }
-            contents.checkpoint.metadata.insert(ID, KEY_ARCHITECTURE, architecture.to_file()?.document);
+            let document: MetadataValue = architecture.to_file()?.parse()?;
+            contents.checkpoint.metadata.insert(ID, KEY_ARCHITECTURE, document);
         }
         None => contents.notes.extend(propose::propose(&contents.checkpoint.tensors)),
     }

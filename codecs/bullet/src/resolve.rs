@@ -4,8 +4,7 @@ use crate::format::{ID, KEY_ARCHITECTURE};
 use crate::net::architecture::Architecture;
 use crate::net::description::Net;
 use crate::{preset, profile};
-use ckpt_api::{Checkpoint, Error, Options, Result, Setting};
-use serde::Deserialize;
+use ckpt_api::{ArchitectureFile, Checkpoint, Error, Options, Result, Setting};
 
 /// Returns the architecture to read with: the one that the options give.
 pub(crate) fn for_reading(options: &Options) -> Result<Option<Architecture>> {
@@ -24,7 +23,7 @@ pub(crate) fn for_writing(checkpoint: &Checkpoint, options: &Options) -> Result<
 /// Returns the architecture that the checkpoint was read with.
 pub(crate) fn from_metadata(checkpoint: &Checkpoint) -> Option<Architecture> {
     let document = checkpoint.metadata.value(ID, KEY_ARCHITECTURE)?;
-    Architecture::new(Net::deserialize(document).ok()?).ok()
+    Architecture::new(ArchitectureFile::new(document).ok()?.parse().ok()?).ok()
 }
 
 fn from_options(options: &Options) -> Result<Option<Architecture>> {

@@ -9,11 +9,11 @@ use crate::format::{
 };
 use crate::layer::LayerShape;
 use ckpt_api::{
-    Contents, DType, Encoding, Extent, File, FileId, Input, Limits, Match, Options, Placement, Result, Rules,
-    Shape, Tensor, TensorId,
+    Contents, Cursor, DType, Encoding, Extent, File, FileId, Input, Limits, Match, MetadataValue, Options,
+    Placement, Result, Rules, Shape, Tensor, TensorId,
 };
 use graph::Stated;
-use header::{Header, numbers, swapped_magic};
+use header::{Header, swapped_magic};
 use table::Entry;
 
 /// Certain if the magic number, the version and the number of layers are valid; the magic number alone could be four bytes
@@ -31,7 +31,9 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     if file.len() < Version::One.header_bytes() {
         return Ok(possible("the header is cut short"));
     }
-    let [version, layers] = numbers(&file, 4)?;
+    let mut cursor = Cursor::new(&file);
+    cursor.skip(MAGIC.len() as u64)?;
+    let [version, layers] = cursor.numbers()?;
     let Some(version) = Version::from_number(version) else {
         return Ok(possible(&format!("the version is {version}")));
     };
@@ -63,8 +65,8 @@ fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents
     contents.notes.extend(stated.note().filter(|_| contents.checkpoint.graph.is_some()));
     contents.repairs = rules.repairs;
     let metadata = &mut contents.checkpoint.metadata;
-    metadata.insert(ID, KEY_VERSION, header.version.number());
-    metadata.insert(ID, KEY_MIP, header.mip);
+    metadata.insert(ID, KEY_VERSION, MetadataValue::integer(header.version.number().into()));
+    metadata.insert(ID, KEY_MIP, MetadataValue::integer(header.mip.into()));
     if let Some(pad) = pad {
         metadata.insert(ID, KEY_PAD, pad.name());
     }

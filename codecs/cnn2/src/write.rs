@@ -9,7 +9,7 @@ mod walk;
 use crate::format::{LAYER_BYTES, MAGIC, Version, WEIGHT_BYTES, weight_name};
 use ckpt_api::{
     Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Options, OutputFile, Packing, Placed,
-    Placement, Result,
+    Placement, Result, Writer,
 };
 use model::{Layer, Model};
 use settings::Settings;
@@ -31,7 +31,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
 fn lay_out(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Placed> {
     let table = (layers.len() as u64).saturating_mul(LAYER_BYTES);
     let data = settings.version.header_bytes().saturating_add(table);
-    let mut entries = Vec::new();
+    let mut entries = Writer::new();
     let mut placements = Vec::new();
     let mut total = 0;
     for (index, layer) in layers.iter().enumerate() {
@@ -39,26 +39,23 @@ fn lay_out(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Plac
         let count = layer.shape.weights().ok_or_else(too_large).and_then(number).map_err(located)?;
         let [outputs, inputs, kernel, _] = layer.shape.dims();
         for size in [kernel, inputs, outputs] {
-            put(&mut entries, number(size).map_err(located)?);
+            entries.number(number(size).map_err(located)?);
         }
-        put(&mut entries, total);
-        put(&mut entries, count);
+        entries.numbers(&[total, count]);
         let offset = data.saturating_add(u64::from(total) * WEIGHT_BYTES);
         placements.push(placement(index, layer, offset, u64::from(count) * WEIGHT_BYTES));
         total = total.checked_add(count).ok_or_else(too_large).map_err(located)?;
     }
-    let mut header = MAGIC.to_vec();
-    put(&mut header, settings.version.number());
-    put(&mut header, number(layers.len() as u64)?);
-    put(&mut header, total);
+    let mut header = Writer::new();
+    header.bytes(&MAGIC).numbers(&[settings.version.number(), number(layers.len() as u64)?, total]);
     if settings.version == Version::Two {
-        put(&mut header, settings.mip);
+        header.number(settings.mip);
     }
-    header.extend_from_slice(&entries);
+    header.bytes(&entries.into_bytes());
     let len = data.saturating_add(settings.pad.data_bytes(total));
     Ok(Placed {
         files: vec![OutputFile { name: name.to_owned(), len: Some(len) }],
-        blocks: vec![Block { file: FileId(0), offset: 0, bytes: header }],
+        blocks: vec![Block { file: FileId(0), offset: 0, bytes: header.into_bytes() }],
         placements,
         ..Placed::default()
     })
@@ -77,10 +74,6 @@ fn placement(index: usize, layer: &Layer<'_>, offset: u64, len: u64) -> Placemen
     };
     let placement = Placement::new(layer.id, weight_name(index), vec![extent], encoding);
     Placement { added: layer.added(), ..placement }
-}
-
-fn put(bytes: &mut Vec<u8>, number: u32) {
-    bytes.extend_from_slice(&number.to_le_bytes());
 }
 
 fn number(number: u64) -> Result<u32> {

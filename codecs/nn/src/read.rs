@@ -7,8 +7,8 @@ use crate::format::{
 };
 use crate::training;
 use ckpt_api::{
-    Axis, Checkpoint, Contents, DType, Encoding, Error, Extent, File, FileId, Graph, Input, Limit, Limits,
-    Match, Node, Options, Placement, Result, Rules, Shape, Tensor, TensorId,
+    Axis, Checkpoint, Contents, Cursor, DType, Encoding, Error, Extent, File, FileId, Graph, Input, Limit,
+    Limits, Match, Node, Options, Placement, Result, Rules, Shape, Tensor, TensorId,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -25,7 +25,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 
 fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents> {
     let mut rules = Rules { lenient: options.flag("lenient"), ..Rules::default() };
-    let mut cursor = Cursor { file, at: 0 };
+    let mut cursor = Cursor::new(file);
     let text = read_json(&mut cursor, limits)?;
     let description = Description::parse(&text, &mut rules).map_err(|error| error.offset(JSON_OFFSET))?;
     limits.check(Limit::GraphNodes, description.layers.len() as u64)?;
@@ -47,50 +47,11 @@ fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents
     Ok(contents)
 }
 
-struct Cursor<'a> {
-    file: &'a File,
-    at: u64,
-}
-
-impl Cursor<'_> {
-    fn bytes(&mut self, len: u64) -> Result<Vec<u8>> {
-        let bytes = self.file.bytes(self.at, len)?;
-        self.at += len;
-        Ok(bytes)
-    }
-
-    fn u32(&mut self, field: &str) -> Result<u32> {
-        let mut bytes = [0; 4];
-        self.file.read_at(self.at, &mut bytes).map_err(|error| error.field(field))?;
-        self.at += 4;
-        Ok(u32::from_le_bytes(bytes))
-    }
-
-    /// Reads how many things of at least `size` bytes each follow. A file that is too short for them is cut short,
-    /// whatever `limit` allows.
-    fn count(&mut self, field: &str, size: u64, limits: &Limits, limit: Limit) -> Result<u64> {
-        let start = self.at;
-        let count = u64::from(self.u32(field)?);
-        let (needed, left) = (count.saturating_mul(size), self.file.len().saturating_sub(self.at));
-        if needed > left {
-            return Err(Error::corrupt("the file is cut short, or claims more than it holds")
-                .field(field)
-                .offset(start)
-                .found(format!("{left} bytes after it"))
-                .expected(format!("at least {needed} bytes")));
-        }
-        limits.check(limit, count).map_err(|error| error.field(field).offset(start))?;
-        Ok(count)
-    }
-
-    fn text(&mut self, len: u64, field: &str) -> Result<String> {
-        let start = self.at;
-        let bytes = self.bytes(len).map_err(|error| error.field(field))?;
-        String::from_utf8(bytes).map_err(|error| {
-            let valid = error.utf8_error().valid_up_to() as u64;
-            Error::corrupt("the text is not UTF-8").field(field).offset(start.saturating_add(valid))
-        })
-    }
+/// Reads the number of things of at least `size` bytes each that follow.
+fn count(cursor: &mut Cursor<'_>, field: &str, size: u64, limits: &Limits, limit: Limit) -> Result<u64> {
+    let start = cursor.position();
+    let count = cursor.count::<u32>(size).and_then(|count| limits.check(limit, count).map(|()| count));
+    count.map_err(|error| error.field(field).offset(start))
 }
 
 fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
@@ -102,7 +63,7 @@ fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
             .found(format!("\"{}\"", magic.escape_ascii()))
             .expected("\"DATACODE\""));
     }
-    let version = cursor.u32("version")?;
+    let version = cursor.number::<u32>().map_err(|error| error.field("version"))?;
     if version != format::VERSION {
         let swapped = version.swap_bytes() == format::VERSION;
         let found = if swapped { "1 in big-endian byte order".to_owned() } else { version.to_string() };
@@ -112,8 +73,8 @@ fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
             .found(found)
             .expected("1, little-endian"));
     }
-    let len = cursor.count("json_len", 1, limits, Limit::HeaderBytes)?;
-    cursor.text(len, "JSON")
+    let len = count(cursor, "json_len", 1, limits, Limit::HeaderBytes)?;
+    cursor.text(len, limits, Limit::HeaderBytes).map_err(|error| error.field("JSON"))
 }
 
 /// A tensor as the file has it.
@@ -125,16 +86,16 @@ struct Stored {
 }
 
 fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -> Result<Vec<Stored>> {
-    if cursor.at == cursor.file.len() {
-        return Err(Error::corrupt("the file ends where the tensors should begin").offset(cursor.at).help(
+    if cursor.remaining() == 0 {
+        return Err(Error::corrupt("the file ends where the tensors should begin").offset(cursor.position()).help(
             "DataCode stops here while saving a model that has a layer without bias: give it one and save again",
         ));
     }
-    let count = cursor.count("tensor_count", format::SMALLEST_TENSOR, limits, Limit::Tensors)?;
+    let count = count(cursor, "tensor_count", format::SMALLEST_TENSOR, limits, Limit::Tensors)?;
     let mut stored: Vec<Stored> = Vec::new();
     let mut last: HashMap<Key, usize> = HashMap::new();
     for index in 0..count {
-        let header = cursor.at;
+        let header = cursor.position();
         let tensor = read_stored(cursor, limits, index)?;
         if last.insert(tensor.key, stored.len()).is_some() {
             let name = tensor.key.to_string();
@@ -143,10 +104,10 @@ fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -
         }
         stored.push(tensor);
     }
-    let rest = cursor.file.len().saturating_sub(cursor.at);
+    let rest = cursor.remaining();
     if rest > 0 {
         let error = Error::corrupt("there are bytes after the last tensor")
-            .offset(cursor.at)
+            .offset(cursor.position())
             .found(format!("{rest} more bytes"))
             .expected("the end of the file");
         let error = match stored.last() {
@@ -164,10 +125,10 @@ fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -
 }
 
 fn read_stored(cursor: &mut Cursor<'_>, limits: &Limits, index: u64) -> Result<Stored> {
-    let start = cursor.at;
+    let start = cursor.position();
     let field = format!("tensor {index}");
-    let name_len = cursor.count(&field, 1, limits, Limit::NameBytes)?;
-    let name = cursor.text(name_len, &field)?;
+    let name_len = count(cursor, &field, 1, limits, Limit::NameBytes)?;
+    let name = cursor.text(name_len, limits, Limit::NameBytes).map_err(|error| error.field(&field))?;
     read_shape(cursor, limits, &name)
         .map_err(|error| error.offset(start).field(field).tensor(name.escape_debug().to_string()))
 }
@@ -177,18 +138,16 @@ fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<St
         Error::corrupt("the tensor's name is not one that the format has")
             .expected("layer<number>.weight or layer<number>.bias")
     })?;
-    let rank = cursor.count("ndim", 4, limits, Limit::Rank)?;
-    let dims = cursor.bytes(rank.saturating_mul(4))?;
-    let dims =
-        dims.chunks_exact(4).map(|dim| dim.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)));
-    let shape = Shape::new(dims.collect::<Vec<u64>>())?;
+    let rank = count(cursor, "ndim", 4, limits, Limit::Rank)?;
+    let dims = (0..rank).map(|_| cursor.number::<u32>().map(u64::from));
+    let shape = Shape::new(dims.collect::<Result<Vec<u64>>>()?)?;
     if shape.rank() == 0 || shape.elements() == 0 {
         return Err(Error::corrupt("the tensor is empty")
             .found(format!("shape {shape}"))
             .expected("at least one dimension, and none of them 0"));
     }
-    let (offset, len) = (cursor.at, shape.elements().saturating_mul(4));
-    let available = cursor.file.len().saturating_sub(offset);
+    let (offset, len) = (cursor.position(), shape.elements().saturating_mul(4));
+    let available = cursor.remaining();
     if len > available {
         return Err(Error::corrupt("the file ends before the tensor does")
             .offset(offset)
@@ -196,7 +155,7 @@ fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<St
             .expected(format!("{len} bytes for shape {shape}"))
             .help("the file is cut short: copy it again"));
     }
-    cursor.at = offset.saturating_add(len);
+    cursor.skip(len)?;
     Ok(Stored { key, shape, offset, len })
 }
 

@@ -4,8 +4,8 @@ use crate::description::Description;
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
     Attribute, Axis, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Loss,
-    LossKind, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Rules, Setting, Shape,
-    Tensor, TensorId,
+    LossKind, MetadataValue, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Rules,
+    Setting, Shape, Tensor, TensorId, Writer,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -62,8 +62,8 @@ impl<'a> Source<'a> {
         // What has no effect in DataCode needs no mending: it is written as it was.
         let mut rules = Rules { lenient: true, ..Rules::default() };
         let description = Description::parse(text, &mut rules).ok()?;
-        let names = checkpoint.metadata.value(format::ID, KEY_ORDER).and_then(|order| order.as_array());
-        let order = names.and_then(|names| names.iter().map(|name| Key::parse(name.as_str()?)).collect());
+        let names = checkpoint.metadata.value(format::ID, KEY_ORDER).and_then(MetadataValue::as_list);
+        let order = names.and_then(|names| names.iter().map(|name| Key::parse(name.as_text()?)).collect());
         Some(Source { text, description, dialect, order })
     }
 }
@@ -406,22 +406,21 @@ fn require_float(tensor: &Tensor) -> Result<()> {
 fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
     let mut placed = Placed::default();
     let mut at = 0u64;
-    let mut block = Vec::new();
-    block.extend_from_slice(format::MAGIC);
-    block.extend_from_slice(&format::VERSION.to_le_bytes());
+    let mut block = Writer::new();
+    block.bytes(format::MAGIC).number(format::VERSION);
     put(&mut block, text.len() as u64, "json_len")?;
-    block.extend_from_slice(text.as_bytes());
+    block.bytes(text.as_bytes());
     put(&mut block, slots.len() as u64, "tensor_count")?;
     for slot in slots {
         let key = slot.key.to_string();
         let on_tensor = |error: Error| error.tensor(&key);
         put(&mut block, key.len() as u64, "name_len")?;
-        block.extend_from_slice(key.as_bytes());
+        block.bytes(key.as_bytes());
         put(&mut block, slot.dims.len() as u64, "ndim")?;
         for dim in &slot.dims {
             put(&mut block, *dim, "dims").map_err(on_tensor)?;
         }
-        let header = std::mem::take(&mut block);
+        let header = std::mem::take(&mut block).into_bytes();
         let offset = after(at, header.len() as u64).map_err(on_tensor)?;
         placed.blocks.push(Block { file: FileId(0), offset: at, bytes: header });
         let elements = slot.dims.iter().try_fold(4u64, |bytes, dim| bytes.checked_mul(*dim));
@@ -450,22 +449,22 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
         at = after(offset, len).map_err(on_tensor)?;
     }
     if !block.is_empty() {
-        let len = block.len() as u64;
-        placed.blocks.push(Block { file: FileId(0), offset: at, bytes: block });
+        let len = block.len();
+        placed.blocks.push(Block { file: FileId(0), offset: at, bytes: block.into_bytes() });
         at = after(at, len)?;
     }
     placed.files.push(OutputFile { name: name.to_owned(), len: Some(at) });
     Ok(placed)
 }
 
-fn put(block: &mut Vec<u8>, value: u64, field: &str) -> Result<()> {
+fn put(block: &mut Writer, value: u64, field: &str) -> Result<()> {
     let value = u32::try_from(value).map_err(|_| {
         Error::unsupported("the number does not fit the format")
             .field(field)
             .found(value.to_string())
             .expected("less than 2^32")
     })?;
-    block.extend_from_slice(&value.to_le_bytes());
+    block.number(value);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! The records of a zip archive, and how `np.savez` fills them.
 
+use ckpt_api::Writer;
+
 /// Signatures.
 pub(crate) const LOCAL: [u8; 4] = *b"PK\x03\x04";
 pub(crate) const CENTRAL: [u8; 4] = *b"PK\x01\x02";
@@ -59,12 +61,12 @@ impl Member {
 
     /// The local header, with a checksum of 0.
     pub(crate) fn local(&self) -> Vec<u8> {
-        let mut bytes = Bytes(LOCAL.to_vec());
-        bytes.u8s(&[VERSION, 0]);
+        let mut bytes = Writer::new();
+        bytes.bytes(&LOCAL).bytes(&[VERSION, 0]);
         self.common(&mut bytes, u64::MAX);
-        bytes.u16s(&[20]).u8s(&self.name);
-        bytes.u16s(&[EXTRA64, 16]).u64s(&[self.len, self.len]);
-        bytes.0
+        bytes.number(20u16).bytes(&self.name);
+        bytes.numbers(&[EXTRA64, 16]).numbers(&[self.len, self.len]);
+        bytes.into_bytes()
     }
 
     /// The entry of the central directory, with a checksum of 0.
@@ -75,23 +77,23 @@ impl Member {
             0 => 0,
             count => 4 + 8 * count as u16,
         };
-        let mut bytes = Bytes(CENTRAL.to_vec());
-        bytes.u8s(&[VERSION, UNIX, VERSION, 0]);
+        let mut bytes = Writer::new();
+        bytes.bytes(&CENTRAL).bytes(&[VERSION, UNIX, VERSION, 0]);
         self.common(&mut bytes, self.len);
-        bytes.u16s(&[extra_len, 0, 0, 0]).u32s(&[ATTRIBUTES, saturated(self.at)]).u8s(&self.name);
+        bytes.numbers(&[extra_len, 0, 0, 0]).numbers(&[ATTRIBUTES, saturated(self.at)]).bytes(&self.name);
         if extra_len > 0 {
-            bytes.u16s(&[EXTRA64, extra_len - 4]).u64s(&extra);
+            bytes.numbers(&[EXTRA64, extra_len - 4]).numbers(&extra);
         }
-        bytes.0
+        bytes.into_bytes()
     }
 
     /// What both have in common, to the length of the name.
-    fn common(&self, bytes: &mut Bytes, len: u64) {
+    fn common(&self, bytes: &mut Writer, len: u64) {
         let flags = if self.name.is_ascii() { 0 } else { FLAG_UTF8 };
         bytes
-            .u16s(&[flags, STORED, 0, DATE])
-            .u32s(&[0, saturated(len), saturated(len)])
-            .u16s(&[self.name_len]);
+            .numbers(&[flags, STORED, 0, DATE])
+            .numbers(&[0, saturated(len), saturated(len)])
+            .number(self.name_len);
     }
 }
 
@@ -99,54 +101,29 @@ impl Member {
 ///
 /// Also where in it the checksum of each member is to be.
 pub(crate) fn tail(members: &[Member], at: u64) -> (Vec<u8>, Vec<u64>) {
-    let mut bytes = Bytes(Vec::new());
+    let mut bytes = Writer::new();
     let mut checksums = Vec::with_capacity(members.len());
     for member in members {
-        checksums.push(bytes.0.len() as u64 + CENTRAL_CRC);
-        bytes.u8s(&member.central());
+        checksums.push(bytes.len() + CENTRAL_CRC);
+        bytes.bytes(&member.central());
     }
-    let (count, size) = (members.len() as u64, bytes.0.len() as u64);
+    let (count, size) = (members.len() as u64, bytes.len());
     if count > MOST_ENTRIES || at > MOST_BYTES || size > MOST_BYTES {
         let version = u16::from(VERSION);
-        bytes.u8s(&END64).u64s(&[END64_BYTES - 12]).u16s(&[version, version]).u32s(&[0, 0]);
-        bytes.u64s(&[count, count, size, at]);
-        bytes.u8s(&LOCATOR64).u32s(&[0]).u64s(&[at.saturating_add(size)]).u32s(&[1]);
+        bytes.bytes(&END64).number(END64_BYTES - 12).numbers(&[version, version]).numbers(&[0u32, 0]);
+        bytes.numbers(&[count, count, size, at]);
+        bytes.bytes(&LOCATOR64).number(0u32).number(at.saturating_add(size)).number(1u32);
     }
     // Python leaves 32-bit numbers here where they fit, although they are above its own bound.
     let exact = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let entries = u16::try_from(count).unwrap_or(u16::MAX);
-    bytes.u8s(&END).u16s(&[0, 0, entries, entries]).u32s(&[exact(size), exact(at)]).u16s(&[0]);
-    (bytes.0, checksums)
+    bytes.bytes(&END).numbers(&[0, 0, entries, entries]).numbers(&[exact(size), exact(at)]).number(0u16);
+    (bytes.into_bytes(), checksums)
 }
 
 /// The number, or what says that it is elsewhere.
 fn saturated(number: u64) -> u32 {
     if number > MOST_BYTES { u32::MAX } else { number as u32 }
-}
-
-/// Little-endian numbers in a row.
-struct Bytes(Vec<u8>);
-
-impl Bytes {
-    fn u8s(&mut self, bytes: &[u8]) -> &mut Self {
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn u16s(&mut self, numbers: &[u16]) -> &mut Self {
-        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-        self
-    }
-
-    fn u32s(&mut self, numbers: &[u32]) -> &mut Self {
-        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-        self
-    }
-
-    fn u64s(&mut self, numbers: &[u64]) -> &mut Self {
-        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-        self
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::archive::{
     STORED,
 };
 use crate::format::{INSIDE, stays_inside};
-use ckpt_api::{Compression, Error, File, Limit, Limits, Method, Result};
+use ckpt_api::{Compression, Cursor, Error, File, Limit, Limits, Method, Result};
 use std::collections::HashSet;
 
 /// Longest comment at the end of an archive.
@@ -64,10 +64,10 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
     limits.check(Limit::Tensors, end.count).map_err(|error| error.offset(end.at))?;
     limits.check(Limit::HeaderBytes, end.size).map_err(|error| error.offset(end.at))?;
     let bytes = file.bytes(end.start, end.size)?;
-    let mut fields = Fields { bytes: &bytes, at: end.start };
+    let mut fields = record(&bytes, end.start);
     let mut entries = Vec::new();
-    while !fields.bytes.is_empty() {
-        let at = fields.at;
+    while fields.remaining() > 0 {
+        let at = fields.position();
         entries.push(Entry::parse(&mut fields).map_err(|error| error.offset(at))?);
     }
     if entries.len() as u64 != end.count {
@@ -125,17 +125,17 @@ impl End {
             fixed.starts_with(&END) && len == Some(comment.len())
         };
         let windows = (0..tail.len()).rev().filter_map(|at| Some((at, tail.get(at..)?)));
-        let (index, record) = windows.into_iter().find(fits).ok_or_else(|| {
+        let (index, bytes) = windows.into_iter().find(fits).ok_or_else(|| {
             Error::corrupt("the archive has no end")
                 .offset(file.len())
                 .expected("the end-of-central-directory record of a zip archive")
                 .help("the file is cut short or no archive: copy it again")
         })?;
         let at = first.saturating_add(index as u64);
-        let mut fields = Fields { bytes: record, at };
-        fields.take(4)?;
-        let [disk, first_disk, here, count] = fields.u16s()?;
-        let [size, start] = fields.u32s()?;
+        let mut fields = record(bytes, at);
+        fields.skip(END.len() as u64)?;
+        let [disk, first_disk, here, count] = fields.numbers::<u16, _>()?;
+        let [size, start] = fields.numbers::<u32, _>()?;
         let end = End { count: u64::from(count), start: u64::from(start), size: u64::from(size), at };
         match Self::find64(file, at)? {
             Some(large) if end.agrees(&large) => Ok(large),
@@ -151,22 +151,22 @@ impl End {
         let Some(at) = end.checked_sub(LOCATOR64_BYTES) else { return Ok(None) };
         let bytes = file.bytes(at, LOCATOR64_BYTES)?;
         let Some(rest) = bytes.strip_prefix(&LOCATOR64) else { return Ok(None) };
-        let mut fields = Fields { bytes: rest, at };
-        let [_disk] = fields.u32s()?;
-        let [record] = fields.u64s()?;
+        let mut fields = record(rest, at);
+        let _disk: u32 = fields.number()?;
+        let large: u64 = fields.number()?;
         let wrong = || Error::corrupt("the archive's 64-bit end is not where its locator says").offset(at);
-        if record.checked_add(END64_BYTES) != Some(at) {
-            return Err(wrong().found(record.to_string()).expected("56 bytes before the locator"));
+        if large.checked_add(END64_BYTES) != Some(at) {
+            return Err(wrong().found(large.to_string()).expected("56 bytes before the locator"));
         }
-        let bytes = file.bytes(record, END64_BYTES)?;
+        let bytes = file.bytes(large, END64_BYTES)?;
         let rest = bytes.strip_prefix(&END64).ok_or_else(wrong)?;
-        let mut fields = Fields { bytes: rest, at: record };
-        fields.take(20)?;
-        let [here, count, size, start] = fields.u64s()?;
+        let mut fields = record(rest, large);
+        fields.skip(20)?;
+        let [here, count, size, start] = fields.numbers::<u64, _>()?;
         if here != count {
             return Err(wrong().found("an archive of several parts"));
         }
-        Ok(Some(End { count, start, size, at: record }))
+        Ok(Some(End { count, start, size, at: large }))
     }
 
     /// Whether the 32-bit numbers are the same, or say that they are elsewhere.
@@ -179,26 +179,26 @@ impl End {
 }
 
 impl Entry {
-    fn parse(fields: &mut Fields) -> Result<Self> {
-        let at = fields.at;
-        let short = fields.bytes.len() as u64;
-        if fields.take(4)? != CENTRAL {
+    fn parse(fields: &mut Cursor<'_>) -> Result<Self> {
+        let at = fields.position();
+        let short = fields.remaining();
+        if fields.array()? != CENTRAL {
             return Err(Error::corrupt("the central directory is damaged")
                 .found(format!("{short} bytes that begin otherwise"))
                 .expected(format!("an entry of at least {CENTRAL_BYTES} bytes")));
         }
-        let [_made_by, _version, flags, method, _time, _date] = fields.u16s()?;
-        let [crc, compressed, len] = fields.u32s()?;
-        let [name_len, extra_len, comment_len, disk, _attributes] = fields.u16s()?;
-        let [_attributes, local] = fields.u32s()?;
-        let name = fields.take(usize::from(name_len))?;
-        let extra = fields.take(usize::from(extra_len))?;
-        fields.take(usize::from(comment_len))?;
-        let mut large = Large::find(extra, at)?;
+        let [_made_by, _version, flags, method, _time, _date] = fields.numbers::<u16, _>()?;
+        let [crc, compressed, len] = fields.numbers::<u32, _>()?;
+        let [name_len, extra_len, comment_len, disk, _attributes] = fields.numbers::<u16, _>()?;
+        let [_attributes, local] = fields.numbers::<u32, _>()?;
+        let name = fields.bytes(name_len.into())?;
+        let extra = fields.bytes(extra_len.into())?;
+        fields.skip(comment_len.into())?;
+        let mut large = Large::find(&extra, at)?;
         let len = large.resolve(len)?;
         let compressed = large.resolve(compressed)?;
         let local = large.resolve(local)?;
-        let name = text(name, flags)?;
+        let name = text(&name, flags)?;
         let entry = Entry { name, at, flags, method, crc, compressed, len, local };
         if disk != 0 {
             return Err(entry.place(Error::unsupported("the archive has several parts")));
@@ -242,15 +242,14 @@ impl Entry {
                 .offset(self.local)
         };
         let rest = head.strip_prefix(&LOCAL).ok_or_else(|| differs("place"))?;
-        let mut fields = Fields { bytes: rest, at: self.local };
-        let [_version, flags, method, _time, _date] = fields.u16s()?;
-        let [crc, compressed, len] = fields.u32s()?;
-        let [name_len, extra_len] = fields.u16s()?;
+        let mut fields = record(rest, self.local);
+        let [_version, flags, method, _time, _date] = fields.numbers::<u16, _>()?;
+        let [crc, compressed, len] = fields.numbers::<u32, _>()?;
+        let [name_len, extra_len] = fields.numbers::<u16, _>()?;
         let names = self.local.saturating_add(LOCAL_BYTES);
         let variable = file.bytes(names, u64::from(name_len) + u64::from(extra_len))?;
-        let mut fields = Fields { bytes: &variable, at: names };
-        let name = fields.take(usize::from(name_len))?;
-        let mut large = Large::find(fields.bytes, names)?;
+        let (name, extra) = variable.split_at_checked(name_len.into()).unwrap_or_default();
+        let mut large = Large::find(extra, names)?;
         let (len, compressed) = (large.resolve(len)?, large.resolve(compressed)?);
         // Where the sizes come after the data they may be missing here.
         let later = self.flags & FLAG_SIZES_LATER != 0;
@@ -282,73 +281,33 @@ fn text(name: &[u8], flags: u16) -> Result<String> {
 }
 
 /// The 64-bit numbers of an extra field, in the order in which 32-bit ones refer to them.
-struct Large<'a>(Fields<'a>);
+struct Large<'a>(Cursor<'a>);
 
 impl<'a> Large<'a> {
+    /// Finds them in the extra fields of a record, which begin at `at`.
     fn find(extra: &'a [u8], at: u64) -> Result<Self> {
-        let mut fields = Fields { bytes: extra, at };
-        while fields.bytes.len() >= 4 {
-            let [id, len] = fields.u16s()?;
-            let bytes = fields.take(usize::from(len))?;
+        let mut rest = extra;
+        while rest.len() >= 4 {
+            let mut fields = record(rest, at);
+            let [id, len] = fields.numbers::<u16, 2>()?;
+            fields.skip(len.into())?;
+            let (field, next) = rest.split_at_checked(4 + usize::from(len)).unwrap_or((rest, &[]));
             if id == EXTRA64 {
-                return Ok(Large(Fields { bytes, at }));
+                let mut numbers = record(field, at);
+                numbers.skip(4)?;
+                return Ok(Large(numbers));
             }
+            rest = next;
         }
-        Ok(Large(Fields { bytes: &[], at }))
+        Ok(Large(record(&[], at)))
     }
 
     fn resolve(&mut self, number: u32) -> Result<u64> {
-        if number < u32::MAX {
-            return Ok(u64::from(number));
-        }
-        let [large] = self.0.u64s()?;
-        Ok(large)
+        if number < u32::MAX { Ok(u64::from(number)) } else { self.0.number() }
     }
 }
 
-/// Little-endian numbers in a row.
-struct Fields<'a> {
-    bytes: &'a [u8],
-    /// Where they are in the file.
-    at: u64,
-}
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.bytes.split_at_checked(count).ok_or_else(|| {
-            Error::corrupt("a record of the archive is cut short")
-                .offset(self.at)
-                .found(format!("{} bytes", self.bytes.len()))
-                .expected(format!("{count} bytes"))
-        })?;
-        (self.bytes, self.at) = (rest, self.at.saturating_add(count as u64));
-        Ok(taken)
-    }
-
-    fn u16s<const N: usize>(&mut self) -> Result<[u16; N]> {
-        let bytes = self.take(2 * N)?;
-        let mut numbers = [0; N];
-        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
-            *number = u16::from_le_bytes(*bytes);
-        }
-        Ok(numbers)
-    }
-
-    fn u32s<const N: usize>(&mut self) -> Result<[u32; N]> {
-        let bytes = self.take(4 * N)?;
-        let mut numbers = [0; N];
-        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
-            *number = u32::from_le_bytes(*bytes);
-        }
-        Ok(numbers)
-    }
-
-    fn u64s<const N: usize>(&mut self) -> Result<[u64; N]> {
-        let bytes = self.take(8 * N)?;
-        let mut numbers = [0; N];
-        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
-            *number = u64::from_le_bytes(*bytes);
-        }
-        Ok(numbers)
-    }
+/// Reads the little-endian fields of a record that begins at `at`.
+fn record(bytes: &[u8], at: u64) -> Cursor<'_> {
+    Cursor::of_bytes(bytes, at).with_message("a record of the archive is cut short")
 }

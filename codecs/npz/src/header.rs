@@ -1,7 +1,7 @@
 //! The header of a `.npy` array: magic number, version, length, and a Python dict of three keys.
 
 use crate::format::{code, dtype};
-use ckpt_api::{DType, Encoding, Endian, Error, File, Limit, Limits, Packing, Result, Shape};
+use ckpt_api::{Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Packing, Result, Shape};
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// What NumPy makes the bytes before the data a multiple of.
@@ -59,13 +59,8 @@ impl Stored {
     /// Reads the header of an array of which `len` bytes begin at `start`.
     pub(crate) fn read(file: &File, start: u64, len: u64, limits: &Limits) -> Result<Self> {
         let at = |relative: u64| start.saturating_add(relative);
-        let short =
-            || Error::corrupt("the array's header is cut short").offset(start).found(format!("{len} bytes"));
-        let piece = |from: u64, count: u64| {
-            let inside = from.checked_add(count).is_some_and(|end| end <= len);
-            if inside { file.bytes(at(from), count) } else { Err(short()) }
-        };
-        let magic = piece(0, 8)?;
+        let mut cursor = Cursor::range(file, start, len)?.with_message("the array's header is cut short");
+        let magic: [u8; 8] = cursor.array()?;
         let Some([major, minor]) = magic.strip_prefix(&MAGIC) else {
             return Err(Error::unsupported("it is no NumPy array")
                 .offset(start)
@@ -78,19 +73,18 @@ impl Stored {
                 .found(format!("{major}.{minor}"))
                 .expected("1.0, 2.0 or 3.0")
         })?;
-        let length = piece(8, version.length_bytes())?;
-        let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        let length = match version {
+            Version::One => cursor.count::<u16>(1),
+            Version::Two | Version::Three => cursor.count::<u32>(1),
+        }?;
         limits.check(Limit::HeaderBytes, length).map_err(|error| error.offset(at(8)))?;
-        let first = 8 + version.length_bytes();
-        if first.checked_add(length).is_none_or(|end| end > len) {
-            return Err(short().expected(format!("{length} bytes from its offset {first}")));
-        }
         if length > LONGEST {
             return Err(Error::unsupported("the array's header is longer than that of any array of numbers")
                 .offset(at(8))
                 .found(format!("{length} bytes")));
         }
-        let text = ascii(piece(first, length)?).map_err(|error| error.offset(at(first)))?;
+        let first = 8 + version.length_bytes();
+        let text = ascii(cursor.bytes(length)?).map_err(|error| error.offset(at(first)))?;
         let header = Header::parse(&text).map_err(|(error, position)| error.offset(at(first + position)))?;
         Ok(Stored { header, version, text })
     }

@@ -77,7 +77,7 @@ impl Codec for Npz {
         write::place(checkpoint, name)
     }
 
-    fn seal(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
-        Ok(write::seal(placed, written))
+    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+        write::finish(placed, written)
     }
 }

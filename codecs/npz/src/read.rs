@@ -6,7 +6,7 @@ use crate::format::{ENDING, ID, KEY_HEADER, KEY_VERSION};
 use crate::header::{MAGIC, Stored, Version};
 use ckpt_api::{
     Checksum, ChecksumAlgorithm, Contents, Endian, Error, Extent, File, FileId, Input, Kind, Limits, Match,
-    Options, Placement, Result, Rules, Tensor, TensorId,
+    MetadataValue, Options, Placement, Result, Rules, Tensor, TensorId,
 };
 
 /// Certain for an array's magic number, and for an archive of nothing but arrays.
@@ -139,6 +139,6 @@ fn remember(tensor: &mut Tensor, stored: &Stored) {
     }
     tensor.metadata.insert(ID, KEY_HEADER, stored.text.as_str());
     if stored.version != Version::One {
-        tensor.metadata.insert(ID, KEY_VERSION, stored.version.number());
+        tensor.metadata.insert(ID, KEY_VERSION, MetadataValue::integer(stored.version.number().into()));
     }
 }

@@ -4,8 +4,8 @@ use crate::archive::{self, LOCAL_CRC, Member};
 use crate::format::{ENDING, ID, INSIDE, KEY_HEADER, KEY_VERSION, MOST_AXES, holder, stays_inside};
 use crate::header::{Header, Stored, Version};
 use ckpt_api::{
-    Block, Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, Loss, LossKind,
-    OutputFile, Placed, Placement, Result, Setting, Tensor, TensorId, Written,
+    Block, Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, FinishState, Loss,
+    LossKind, OutputFile, Placed, Placement, Result, Setting, Tensor, TensorId, Written,
 };
 
 /// See [`ckpt_api::Codec::place`].
@@ -21,20 +21,19 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<Placed> {
     Ok(placed)
 }
 
-/// See [`ckpt_api::Codec::seal`].
-pub(crate) fn seal(placed: &Placed, written: &[Written]) -> Vec<Block> {
+/// For each array of an archive, the offsets of its checksum: in its local header and in the central directory.
+type ChecksumOffsets = Vec<[u64; 2]>;
+
+/// See [`ckpt_api::Codec::finish`].
+pub(crate) fn finish(placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+    if placed.finish.is_empty() {
+        return Ok(Vec::new());
+    }
+    let offsets = placed.finish.get::<ChecksumOffsets>()?;
     let sums = written.iter().map(|written| written.checksums.first().copied().flatten());
-    let places = placed.draft.as_chunks::<8>().0.as_chunks::<2>().0;
-    let sealed = sums.zip(places).filter_map(|(sum, places)| Some((sum?, places)));
-    sealed
-        .flat_map(|(sum, places)| {
-            places.iter().map(move |place| Block {
-                file: FileId(0),
-                offset: u64::from_le_bytes(*place),
-                bytes: sum.to_le_bytes().to_vec(),
-            })
-        })
-        .collect()
+    let pairs = sums.zip(&*offsets).filter_map(|(sum, offsets)| Some((sum?, offsets)));
+    let block = |sum: u32, offset: u64| Block { file: FileId(0), offset, bytes: sum.to_le_bytes().to_vec() };
+    Ok(pairs.flat_map(|(sum, offsets)| offsets.map(|offset| block(sum, offset))).collect())
 }
 
 /// One tensor and how it is stored.
@@ -129,15 +128,17 @@ fn many(arrays: &[Array]) -> Result<Placed> {
     }
     let (tail, checksums) = archive::tail(&members, at);
     let len = at.checked_add(tail.len() as u64).ok_or_else(too_large)?;
+    let mut offsets = ChecksumOffsets::with_capacity(members.len());
     let mut start = 0;
     for (member, checksum) in members.iter().zip(checksums) {
-        placed.draft.extend((member.at + LOCAL_CRC).to_le_bytes());
-        placed.draft.extend((at + checksum).to_le_bytes());
+        offsets.push([member.at + LOCAL_CRC, at + checksum]);
         add_block(&mut placed, at, &tail, start..checksum);
         start = checksum + 4;
     }
     add_block(&mut placed, at, &tail, start..tail.len() as u64);
     placed.files = vec![OutputFile { name: String::new(), len: Some(len) }];
+    let bytes = size_of_val(&offsets[..]) as u64;
+    placed.finish = FinishState::new(offsets).of_size(bytes);
     Ok(placed)
 }
 

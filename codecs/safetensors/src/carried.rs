@@ -166,7 +166,7 @@ impl Carried {
         }
         let read = std::mem::replace(&mut checkpoint.metadata, self.metadata);
         for (namespace, map) in read.iter() {
-            for (key, value) in map {
+            for (key, value) in map.iter() {
                 checkpoint.metadata.insert(namespace, key, value.clone());
             }
         }

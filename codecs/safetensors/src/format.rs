@@ -1,11 +1,10 @@
 //! The format's constants and structures: the header of a file, the index of a sharded set, the dtypes.
 
-use ckpt_api::{DType, Error, Result, Shape};
+use ckpt_api::{DType, Error, MetadataMap, Result, Shape};
 use safetensors::Dtype;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::marker::PhantomData;
@@ -212,7 +211,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueVisitor<V> {
 pub struct Index {
     /// `total_size` and whatever else the writer adds.
     #[serde(default)]
-    pub metadata: Option<Map<String, Value>>,
+    pub metadata: Option<MetadataMap>,
     /// Shard by tensor.
     pub weight_map: UniquePairs<String>,
 }

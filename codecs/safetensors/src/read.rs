@@ -4,10 +4,9 @@ use crate::carried::{self, Carried};
 use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index, LENGTH_BYTES};
 use crate::{INDEX_NAMESPACE, NAMESPACE};
 use ckpt_api::{
-    Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, Packing, Placement,
-    Result, Shape, Tensor, TensorId,
+    Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue,
+    Packing, Placement, Result, Shape, Tensor, TensorId,
 };
-use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
 /// See [`ckpt_api::Codec::probe`].
@@ -296,7 +295,7 @@ fn read_shard(
 fn read_index_metadata(index: Index, contents: &mut Contents) -> Option<Carried> {
     let mut carried = None;
     for (key, value) in index.metadata.unwrap_or_default() {
-        match (key.as_str(), value.as_str()) {
+        match (key.as_str(), value.as_text()) {
             ("total_size", _) => check_total(&value, contents),
             (carried::KEY, Some(text)) => match Carried::parse(text) {
                 Some(parsed) => carried = Some(parsed),
@@ -315,7 +314,7 @@ fn read_index_metadata(index: Index, contents: &mut Contents) -> Option<Carried>
 
 /// `total_size` follows from the tensors, so it is not kept; writers round it or count otherwise, so a difference
 /// is no error.
-fn check_total(stated: &Value, contents: &mut Contents) {
+fn check_total(stated: &MetadataValue, contents: &mut Contents) {
     let extents = contents.placements.iter().flat_map(|placement| &placement.extents);
     let total = extents.fold(0u64, |sum, extent| sum.saturating_add(extent.len));
     if stated.as_u64() != Some(total) {

@@ -16,7 +16,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod cursor;
 mod describe;
 mod errors;
 mod format;
@@ -152,7 +151,7 @@ impl Codec for Tf2 {
         write::place(checkpoint, name, options)
     }
 
-    fn seal(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
-        write::seal(placed, written)
+    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+        write::finish(placed, written)
     }
 }

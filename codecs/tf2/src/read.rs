@@ -88,7 +88,7 @@ fn open_index(input: &Input, location: &Location) -> Result<File> {
 
 fn metadata(header: &Header, object_graph: Option<&[u8]>) -> Metadata {
     let mut metadata = Metadata::default();
-    metadata.insert("tf2", "producer", header.producer);
+    metadata.insert("tf2", "producer", i64::from(header.producer));
     let endian = if header.endian == Endian::Big { "big" } else { "little" };
     metadata.insert("tf2", "endian", endian);
     if let Some(bytes) = object_graph {

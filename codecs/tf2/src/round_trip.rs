@@ -10,8 +10,7 @@ use crate::ordered_code::slice_key;
 use crate::slices::slice_text;
 use crate::table_writer::{Compression, TableWriter};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use ckpt_api::{Contents, File, Input, Limit, Limits, Result, TensorId};
-use serde_json::{Value, json};
+use ckpt_api::{Contents, File, Input, Limit, Limits, MetadataMap, MetadataValue, Result, TensorId};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +37,11 @@ pub(crate) fn record(contents: &mut Contents, bundle: &ReadBundle) -> Result<Vec
     let is_graph = |entry: &TensorId| bundle.key(*entry) == OBJECT_GRAPH.as_bytes();
     let graph = by_offset.iter().position(is_graph);
     if let Some(index) = graph.filter(|index| index + 1 < by_offset.len()) {
-        contents.checkpoint.metadata.insert("tf2", "object_graph_index", index);
+        contents.checkpoint.metadata.insert(
+            "tf2",
+            "object_graph_index",
+            MetadataValue::integer(index as u64),
+        );
     }
     if let Some(bytes) = bundle.object_graph {
         record_unknown_keys(contents, bundle.index, bytes);
@@ -164,7 +167,7 @@ fn record_unknown_keys(contents: &mut Contents, index: &Index, graph: &[u8]) {
         true
     });
     if !unknown.is_empty() {
-        contents.checkpoint.metadata.insert("tf2", "unknown_keys", Value::from_iter(unknown));
+        contents.checkpoint.metadata.insert("tf2", "unknown_keys", Vec::from_iter(unknown));
     }
 }
 
@@ -206,17 +209,21 @@ fn record_layout(
         ));
         return Ok(());
     }
-    let mut layout = json!({ "files": files, "bytes": bytes });
+    let files_recorded: Vec<_> = files.iter().map(|len| len.map(MetadataValue::integer)).collect();
+    let mut layout = MetadataMap::new();
+    layout.insert("bytes", MetadataValue::integer(bytes));
+    layout.insert("files", files_recorded);
     let filler = filler(contents, bundle, ranges, &files)?;
     if !filler.is_empty() {
-        layout["filler"] = filler.into();
+        layout.insert("filler", filler);
     }
     for position in scattered {
         let Some(entry) = by_offset.get(position) else { continue };
         let ranges = bundle.ranges(*entry);
-        let at: Vec<Value> = ranges.iter().map(|(shard, offset, _)| json!([shard, offset])).collect();
+        let at = ranges.iter().map(|(shard, offset, _)| MetadataValue::integers([(*shard).into(), *offset]));
+        let at: Vec<MetadataValue> = at.collect();
         if let (true, [at]) = (bundle.key(*entry) == OBJECT_GRAPH.as_bytes(), &at[..]) {
-            layout["object_graph"] = at.clone();
+            layout.insert("object_graph", at.clone());
         }
         if let Some(tensor) = contents.checkpoint.tensors.get_mut(position) {
             tensor.metadata.insert("tf2", "at", at);
@@ -266,7 +273,7 @@ fn filler(
     bundle: &ReadBundle,
     ranges: &[ShardRange],
     files: &[Option<u64>],
-) -> Result<Vec<Value>> {
+) -> Result<Vec<MetadataValue>> {
     let (mut chunks, mut kept, mut scanned, mut lost) = (Vec::new(), 0, 0, 0);
     for (shard, start, end) in gaps(ranges, files) {
         let name = shard_name(bundle.prefix, shard, bundle.index.header.shards);
@@ -288,7 +295,8 @@ fn filler(
                 if kept > MAX_FILLER {
                     lost += len;
                 } else {
-                    chunks.push(json!([shard, at, BASE64_STANDARD.encode(&bytes)]));
+                    let (shard, at) = (MetadataValue::integer(shard.into()), MetadataValue::integer(at));
+                    chunks.push([shard, at, BASE64_STANDARD.encode(&bytes).into()].into());
                 }
             }
             at += len;

@@ -1,9 +1,8 @@
 //! Tensors whose elements vary in length: strings and variants.
 
-use crate::cursor::Cursor;
 use crate::errors::checksum_mismatch;
 use crate::format::{Entry, checksum, crc32c, mask, unmask};
-use ckpt_api::{Checksum, ChecksumAlgorithm, DType, Endian, Error, File, Result};
+use ckpt_api::{Checksum, ChecksumAlgorithm, Cursor, DType, Endian, Error, File, Result};
 use prost::encoding::encode_varint;
 
 /// The lengths of a tensor's elements, and where the elements are.
@@ -38,7 +37,7 @@ impl ByteRange {
 /// The caller has called [`check_size`].
 pub(crate) fn read_strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elements> {
     let elements = entry.shape.elements();
-    let mut cursor = Cursor::new(file, entry.offset, entry.size)?;
+    let mut cursor = cursor(file, entry)?;
     let mut lengths = Vec::with_capacity(usize::try_from(elements).unwrap_or(0));
     let (mut crc, mut total) = (0, 0u64);
     for _ in 0..elements {
@@ -48,7 +47,7 @@ pub(crate) fn read_strings(file: &File, entry: &Entry, endian: Endian) -> Result
         lengths.push(length);
     }
     let at = cursor.position();
-    let stored = cursor.four_bytes()?;
+    let stored = cursor.array()?;
     let value = stored_u32(stored, endian);
     if value != mask(crc) {
         let error =
@@ -122,7 +121,7 @@ impl VariantChecksum {
 /// The caller has called [`check_size`].
 pub(crate) fn read_variants(file: &File, entry: &Entry, endian: Endian) -> Result<Elements> {
     let elements = entry.shape.elements();
-    let mut cursor = Cursor::new(file, entry.offset, entry.size)?;
+    let mut cursor = cursor(file, entry)?;
     let mut lengths = Vec::with_capacity(usize::try_from(elements).unwrap_or(0));
     let (mut ranges, mut crc) = (Vec::new(), 0);
     for _ in 0..elements {
@@ -130,7 +129,7 @@ pub(crate) fn read_variants(file: &File, entry: &Entry, endian: Endian) -> Resul
         let seed = hash_u64(crc, length, endian);
         let offset = cursor.position();
         check_message(file, &mut cursor, length)?;
-        let stored = cursor.four_bytes()?;
+        let stored = cursor.array()?;
         let value = stored_u32(stored, endian);
         crc = crc32c(unmask(value), &stored);
         lengths.push(length);
@@ -155,7 +154,7 @@ pub(crate) fn verify(file: &File, ranges: &mut [ByteRange]) -> Result<()> {
     for range in ranges {
         let Some(checksum) = range.checksum.take() else { continue };
         let mut running = checksum.start();
-        Cursor::new(file, range.offset, range.len)?.stream(|bytes| running.update(bytes))?;
+        Cursor::range(file, range.offset, range.len)?.stream(|bytes| running.update(bytes))?;
         if let Some(stored) = checksum.value.filter(|stored| *stored != running.finish()) {
             return Err(wrong_checksum(file, range.offset, running.finish(), stored));
         }
@@ -206,6 +205,11 @@ fn stored_u32(bytes: [u8; 4], endian: Endian) -> u32 {
         Endian::Little => u32::from_le_bytes(bytes),
         Endian::Big => u32::from_be_bytes(bytes),
     }
+}
+
+fn cursor<'a>(file: &'a File, entry: &Entry) -> Result<Cursor<'a>> {
+    let cursor = Cursor::range(file, entry.offset, entry.size)?;
+    Ok(cursor.with_message("the tensor's stored size is too small for its elements"))
 }
 
 fn check_end(file: &File, entry: &Entry, crc: u32) -> Result<()> {

@@ -3,9 +3,6 @@
 use ckpt_api::{Limit, Limits, Result};
 use prost::encoding::decode_varint;
 
-/// Bytes of the longest varint.
-pub(crate) const MAX_VARINT: usize = 10;
-
 /// One field of a message, as stored.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Field<'a> {

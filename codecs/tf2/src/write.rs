@@ -39,7 +39,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         shards: u32::try_from(layout.files.len()).unwrap_or(u32::MAX),
         big_endian: endian == Endian::Big,
         snappy: options.text("compression") == Some("snappy"),
-        file: placed.files.len() as u64,
+        file: FileId(placed.files.len()),
         entries: Vec::with_capacity(entries.data.len() + entries.partitioned.len()),
         original: original_index(checkpoint, options),
     };
@@ -50,12 +50,12 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let slices = entries.slice_keys();
     Placer { placed: &mut placed, index: &mut index, layout: &layout, files: &files }.place_all(entries)?;
     index.sort(&slices)?;
-    placed.draft = index.encode();
+    placed.finish = index.into_state();
     Ok(placed)
 }
 
-/// See [`ckpt_api::Codec::seal`].
-pub(crate) fn seal(placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+/// See [`ckpt_api::Codec::finish`].
+pub(crate) fn finish(placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
     PendingIndex::finish(placed, written)
 }
 
@@ -199,9 +199,9 @@ impl Placer<'_> {
         }
         extents.sort_unstable_by_key(|extent| extent.offset);
         let mut pending = PendingEntry::new(key, &entry)?;
-        pending.placement = extents.first().map_or(0, |extent| extent.placement as u64);
-        pending.extents = extents.iter().map(|extent| extent.extent as u64).collect();
-        pending.variants = variants.map(|lengths| Variants { lengths, file: file.0 as u64, offset });
+        pending.placement = extents.first().map_or(0, |extent| extent.placement);
+        pending.extents = extents.iter().map(|extent| extent.extent).collect();
+        pending.variants = variants.map(|lengths| Variants { lengths, file, offset });
         self.index.entries.push(pending);
         Ok(())
     }

@@ -9,7 +9,7 @@ mod tests;
 use super::{FileSummary, Histogram, Inspection, Stats, TensorSummary};
 use crate::html::{code, document, escaped, long_table, number, shortened, table};
 use crate::words::{bytes, count as counted, first_few};
-use ckpt_api::{DType, Graph, Role};
+use ckpt_api::{DType, Graph, MetadataValue, Role};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -253,8 +253,8 @@ fn metadata(inspection: &Inspection) -> String {
     if entries.is_empty() {
         return String::new();
     }
-    let row = |(key, value): &(String, &serde_json::Value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let row = |(key, value): &(String, &MetadataValue)| {
+        let value = value.as_text().map_or_else(|| value.to_string(), str::to_owned);
         format!("<tr><td class=\"name\">{}</td><td>{}</td></tr>\n", name(key), name(&value))
     };
     let rows: String = entries.iter().take(MAX_ENTRIES).map(row).collect();

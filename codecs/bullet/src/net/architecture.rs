@@ -53,7 +53,7 @@ impl Architecture {
     /// Parses and checks an architecture file.
     pub(crate) fn from_file(file: &ArchitectureFile) -> Result<Self> {
         let architecture = file.parse().and_then(Self::new);
-        architecture.map_err(|error| match &file.name {
+        architecture.map_err(|error| match file.name() {
             Some(name) => error.file(name),
             None => error,
         })
@@ -61,9 +61,7 @@ impl Architecture {
 
     /// The architecture file that describes this net.
     pub(crate) fn to_file(&self) -> Result<ArchitectureFile> {
-        let document = serde_json::to_value(&self.net);
-        let document = document.map_err(|error| Error::unsupported(error.to_string()))?;
-        Ok(ArchitectureFile { name: None, document })
+        ArchitectureFile::new(&self.net)
     }
 
     /// The parameter with this id.

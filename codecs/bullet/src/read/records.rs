@@ -7,7 +7,7 @@ use super::fit::{DOES_NOT_FIT, needs_architecture, too_long, wrong_count};
 use crate::format::RecordForm;
 use crate::net::architecture::Architecture;
 use crate::net::section::too_large;
-use ckpt_api::{Error, File, Kind, Limit, Limits, Result};
+use ckpt_api::{Cursor, Error, File, Kind, Limit, Limits, Result};
 use std::collections::HashSet;
 
 /// Where the values of one tensor are.
@@ -122,13 +122,9 @@ fn parse(file: &File, form: RecordForm, limits: &Limits) -> Result<Vec<Record>> 
 
 fn parse_record(file: &File, start: u64, form: RecordForm, limits: &Limits) -> Result<Record> {
     let id = parse_id(file, start, limits)?;
-    let mut offset = start + id.len() as u64 + 1;
-    let mut number = |field: &str| -> Result<u64> {
-        let mut bytes = [0; 8];
-        file.read_at(offset, &mut bytes).map_err(|error| error.field(field).tensor(&id))?;
-        offset += 8;
-        Ok(u64::from_le_bytes(bytes))
-    };
+    let mut cursor = Cursor::new(file);
+    cursor.skip(start + id.len() as u64 + 1)?;
+    let mut number = |field| cursor.number::<u64>().map_err(|error| error.field(field).tensor(&id));
     let (rows, count) = match form {
         RecordForm::Rows => {
             let (rows, columns) = (number("rows")?, number("columns")?);
@@ -136,7 +132,7 @@ fn parse_record(file: &File, start: u64, form: RecordForm, limits: &Limits) -> R
         }
         RecordForm::Current | RecordForm::Headerless => (None, Some(number("count")?)),
     };
-    let most = file.len().saturating_sub(offset) / 4;
+    let (offset, most) = (cursor.position(), cursor.remaining() / 4);
     let count = count.filter(|count| (1..=most).contains(count)).ok_or_else(|| {
         Error::corrupt("a record is empty or longer than the file")
             .tensor(&id)

@@ -10,7 +10,7 @@ use crate::net::entry::{Entry, EntryType};
 use crate::net::layout::Layout;
 use crate::net::parameter::Parameter;
 use crate::net::section::{Section, sections};
-use ckpt_api::{DType, Encoding, Error, File, FileId, Quantization, Result, Tensor};
+use ckpt_api::{DType, Encoding, Error, File, FileId, MetadataValue, Quantization, Result, Tensor};
 use std::num::NonZeroU32;
 
 /// Bytes read at once.
@@ -161,7 +161,8 @@ fn quantised(
     }
     if entry.scale.is_some() || entry.merge.is_some() {
         let exact = entry.scale.filter(|_| !is_inexact);
-        tensor.metadata.insert(ID, KEY_QUANTISED, exact.map_or(0, NonZeroU32::get));
+        let scale = exact.map_or(0, NonZeroU32::get);
+        tensor.metadata.insert(ID, KEY_QUANTISED, MetadataValue::integer(scale.into()));
     }
     Ok(encoding)
 }

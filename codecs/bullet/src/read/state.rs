@@ -9,7 +9,7 @@ use crate::format::{
 use crate::net::architecture::Architecture;
 use crate::net::parameter::Parameter;
 use crate::step;
-use ckpt_api::{DType, Error, File, Limit, Limits, Result, Role, Shape, Slot, Tensor};
+use ckpt_api::{DType, Error, File, Limit, Limits, MetadataValue, Result, Role, Shape, Slot, Tensor};
 use std::collections::HashMap;
 
 /// Reads a single file.
@@ -125,7 +125,7 @@ fn parts(record: &Record, state: StateFile, architecture: Option<&Architecture>)
 /// Sets the metadata, role and slot of a tensor.
 fn describe(tensor: &mut Tensor, id: &str, record: &Record, state: StateFile) {
     if let Some(rows) = record.rows {
-        tensor.metadata.insert(ID, KEY_ROWS, rows);
+        tensor.metadata.insert(ID, KEY_ROWS, MetadataValue::integer(rows));
     }
     match state.slot {
         Some(slot) => {

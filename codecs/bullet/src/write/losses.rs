@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::output::Output;
-use crate::format::{ID, KEY_LOG, KEY_STEP, LOG, STEP};
+use crate::format::{ID, KEY_LOG, KEY_STEP, LOG, RecordForm, STEP};
 use crate::graph;
 use ckpt_api::{LossKind, OutputFile, Placement, TensorId};
 use std::collections::HashSet;
@@ -11,6 +11,7 @@ use std::collections::HashSet;
 pub(super) fn report(context: &Context<'_>, output: &mut Output) {
     report_texts(context, output);
     output.placed.whole_units = whole_units(context, &output.placed.placements);
+    report_shapes(context, output);
     report_graph(context, output);
 }
 
@@ -37,6 +38,20 @@ fn whole_units(context: &Context<'_>, placements: &[Placement]) -> Vec<TensorId>
     let bindings = context.bindings.iter().filter(|binding| binding.quantised().is_some());
     let whole = bindings.filter(|binding| stored.contains(&(binding.tensor, binding.quantised())));
     whole.map(|binding| binding.tensor).collect()
+}
+
+/// A record states how many numbers it has, or rows and columns: an architecture has the shapes.
+fn report_shapes(context: &Context<'_>, output: &mut Output) {
+    if context.architecture.is_some() {
+        return;
+    }
+    let kept = |rank| rank == 1 || (rank == 2 && context.form == RecordForm::Rows);
+    let bindings = context.bindings.iter();
+    let flattened = bindings.filter(|binding| !kept(binding.source.shape.rank())).count();
+    if flattened > 0 {
+        let why = format!("of {flattened} tensor(s): records have none, and an architecture file does");
+        output.add_loss(LossKind::MetadataDropped, "shapes", &why);
+    }
 }
 
 fn report_graph(context: &Context<'_>, output: &mut Output) {

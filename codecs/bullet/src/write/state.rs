@@ -11,7 +11,7 @@ use crate::net::architecture::Architecture;
 use crate::net::parameter::{Parameter, StoredWeight};
 use crate::net::section::too_large;
 use crate::step;
-use ckpt_api::{Error, FileId, LossKind, Result};
+use ckpt_api::{Error, FileId, LossKind, Result, Writer};
 use std::collections::{HashMap, HashSet};
 
 /// Adds the folder that bullet resumes training from.
@@ -124,9 +124,9 @@ impl Record<'_> {
             RecordForm::Current => &[elements],
             RecordForm::Rows => &[rows, columns],
         };
-        let mut head = format!("{}\n", self.id).into_bytes();
-        numbers.iter().for_each(|number| head.extend(number.to_le_bytes()));
-        Some(head)
+        let mut head = Writer::new();
+        head.bytes(self.id.as_bytes()).bytes(b"\n").numbers(numbers);
+        Some(head.into_bytes())
     }
 }
 

@@ -71,8 +71,8 @@ impl Target {
 
 /// Returns what the source consisted of, from its metadata.
 pub(super) fn source_parts(checkpoint: &Checkpoint) -> Option<Vec<Content>> {
-    let parts = checkpoint.metadata.value(ID, KEY_PARTS)?.as_array()?;
-    Some(parts.iter().filter_map(|part| Content::from_name(part.as_str()?)).collect())
+    let parts = checkpoint.metadata.value(ID, KEY_PARTS)?.as_list()?;
+    Some(parts.iter().filter_map(|part| Content::from_name(part.as_text()?)).collect())
 }
 
 /// Returns the content that the name of a single file stands for.

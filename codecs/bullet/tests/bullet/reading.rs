@@ -259,10 +259,10 @@ fn a_file_of_any_name_is_recognized_by_its_size_or_refused() {
     let arch = ("arch", "simple:3x2x1,buckets=2");
     let of = |bytes: Vec<u8>, options: &[(&str, &str)]| read("net.nnue", &one("net.nnue", bytes), options);
     let parts = |contents: &ckpt_api::Contents| {
-        contents.checkpoint.metadata.value("bullet", "parts").unwrap()[0].clone()
+        contents.checkpoint.metadata.value("bullet", "parts").unwrap().as_list().unwrap()[0].clone()
     };
-    assert_eq!(parts(&of(headerless(&net()), &[arch]).unwrap().0), "raw");
-    assert_eq!(parts(&of(quantized(b"bullet"), &[arch]).unwrap().0), "quantised");
+    assert_eq!(parts(&of(headerless(&net()), &[arch]).unwrap().0), "raw".into());
+    assert_eq!(parts(&of(quantized(b"bullet"), &[arch]).unwrap().0), "quantised".into());
     assert!(refused(of(vec![1; 7], &[arch])).to_string().contains("72 bytes for a raw.bin, or 64"));
     assert!(refused(of(vec![1; 7], &[])).to_string().contains("OpenOptions::architecture"));
     // Sixteen floats are 64 bytes, and so are sixteen integers with padding.

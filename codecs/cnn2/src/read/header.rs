@@ -1,7 +1,7 @@
 //! The header: magic number, version, counts, mip level, and the end of the file that they imply.
 
 use crate::format::{self, LAYER_BYTES, MAGIC, Pad, Version, WEIGHT_BYTES};
-use ckpt_api::{Error, File, Result, Rules};
+use ckpt_api::{Cursor, Error, File, Result, Rules};
 
 /// A parsed header.
 pub(super) struct Header {
@@ -18,17 +18,16 @@ pub(super) struct Header {
 impl Header {
     /// Parses the header, and checks that the file contains the layer table.
     pub(super) fn read(file: &File) -> Result<Self> {
-        let magic = file.bytes(0, MAGIC.len() as u64).map_err(|error| error.field("magic"))?;
-        check_magic(&magic)?;
-        let version = read_version(file)?;
-        let [layers, weights] = numbers(file, 8).map_err(|error| error.field("header"))?;
+        let mut cursor = Cursor::new(file);
+        check_magic(&cursor.array().map_err(|error| error.field("magic"))?)?;
+        let version = read_version(&mut cursor)?;
+        let [layers, weights] = cursor.numbers().map_err(|error| error.field("header"))?;
         let mip = match version {
             Version::One => 0,
-            Version::Two => read_mip(file)?,
+            Version::Two => read_mip(&mut cursor)?,
         };
-        let start = version.header_bytes();
+        let (start, left) = (cursor.position(), cursor.remaining());
         let table = u64::from(layers) * LAYER_BYTES;
-        let left = file.len().saturating_sub(start);
         if layers == 0 || table > left {
             let message = if layers == 0 { "the file has no layers" } else { "the layer table is cut short" };
             return Err(Error::corrupt(message)
@@ -83,12 +82,12 @@ pub(super) fn swapped_magic() -> [u8; MAGIC.len()] {
     magic
 }
 
-fn check_magic(magic: &[u8]) -> Result<()> {
-    if magic == MAGIC {
+fn check_magic(magic: &[u8; MAGIC.len()]) -> Result<()> {
+    if *magic == MAGIC {
         return Ok(());
     }
     let found = format!("\"{}\"", magic.escape_ascii());
-    let error = if magic == swapped_magic() {
+    let error = if *magic == swapped_magic() {
         Error::unsupported("the file is in big-endian byte order, but CNN2 is little-endian").help(
             "reverse the four bytes of every number in the header and the table, and the two bytes of every weight",
         )
@@ -98,8 +97,8 @@ fn check_magic(magic: &[u8]) -> Result<()> {
     Err(error.field("magic").offset(0).found(found).expected("\"CNN2\""))
 }
 
-fn read_version(file: &File) -> Result<Version> {
-    let [number] = numbers(file, 4).map_err(|error| error.field("version"))?;
+fn read_version(cursor: &mut Cursor<'_>) -> Result<Version> {
+    let number: u32 = cursor.number().map_err(|error| error.field("version"))?;
     Version::from_number(number).ok_or_else(|| {
         let is_swapped = Version::from_number(number.swap_bytes()).is_some();
         let found = if is_swapped { format!("{number:#010x}") } else { number.to_string() };
@@ -111,8 +110,8 @@ fn read_version(file: &File) -> Result<Version> {
     })
 }
 
-fn read_mip(file: &File) -> Result<u32> {
-    let [level] = numbers(file, 16).map_err(|error| error.field("mip_level"))?;
+fn read_mip(cursor: &mut Cursor<'_>) -> Result<u32> {
+    let level = cursor.number().map_err(|error| error.field("mip_level"))?;
     format::mip(level).ok_or_else(|| {
         Error::corrupt("the mip level does not exist")
             .field("mip_level")
@@ -120,11 +119,4 @@ fn read_mip(file: &File) -> Result<u32> {
             .found(level.to_string())
             .expected("0 to 3")
     })
-}
-
-/// Reads consecutive little-endian u32.
-pub(super) fn numbers<const N: usize>(file: &File, offset: u64) -> Result<[u32; N]> {
-    let mut bytes = [[0; 4]; N];
-    file.read_at(offset, bytes.as_flattened_mut())?;
-    Ok(bytes.map(u32::from_le_bytes))
 }

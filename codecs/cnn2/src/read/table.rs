@@ -1,9 +1,9 @@
 //! The layer table: the sizes of each layer, and where its weights are.
 
 use super::header::Header;
-use crate::format::{LAYER_BYTES, weight_name};
+use crate::format::weight_name;
 use crate::layer::LayerShape;
-use ckpt_api::{Error, File, Limit, Limits, Result, Rules};
+use ckpt_api::{Cursor, Error, File, Limit, Limits, Result, Rules};
 
 /// One entry of the table.
 pub(super) struct Entry {
@@ -23,11 +23,11 @@ pub(super) fn read(file: &File, header: &Header, limits: &Limits, rules: &mut Ru
         .check(Limit::Tensors, header.layers.into())
         .map_err(|error| error.field("num_layers").offset(8))?;
     let start = header.version.header_bytes();
-    let bytes = file.bytes(start, header.data.saturating_sub(start))?;
-    let at = |index: usize| start.saturating_add((index as u64).saturating_mul(LAYER_BYTES));
-    let (entries, _) = bytes.as_chunks::<20>();
-    let entries: Vec<Entry> =
-        entries.iter().enumerate().map(|(index, bytes)| Entry::parse(index, at(index), bytes)).collect();
+    let mut cursor = Cursor::range(file, start, header.data.saturating_sub(start))?;
+    let mut entries = Vec::new();
+    while cursor.remaining() > 0 {
+        entries.push(Entry::parse(entries.len(), &mut cursor)?);
+    }
     let mut previous = None;
     for entry in &entries {
         entry.check(previous, header.weights.into(), rules)?;
@@ -39,11 +39,10 @@ pub(super) fn read(file: &File, header: &Header, limits: &Limits, rules: &mut Ru
 }
 
 impl Entry {
-    fn parse(index: usize, at: u64, bytes: &[u8; 20]) -> Self {
-        let (numbers, _) = bytes.as_chunks::<4>();
-        let number = |k: usize| numbers.get(k).map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
-        let shape = LayerShape { kernel: number(0), inputs: number(1), outputs: number(2) };
-        Entry { index, at, shape, start: number(3), weights: number(4) }
+    fn parse(index: usize, cursor: &mut Cursor<'_>) -> Result<Self> {
+        let at = cursor.position();
+        let [kernel, inputs, outputs, start, weights] = cursor.numbers::<u32, 5>()?.map(u64::from);
+        Ok(Entry { index, at, shape: LayerShape { kernel, inputs, outputs }, start, weights })
     }
 
     /// The weight after the last.

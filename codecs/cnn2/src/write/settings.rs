@@ -1,7 +1,7 @@
 //! The version, mip level and padding to write.
 
 use crate::format::{self, ID, KEY_MIP, KEY_PAD, KEY_VERSION, Pad, Version};
-use ckpt_api::{Checkpoint, Loss, LossKind, Options};
+use ckpt_api::{Checkpoint, Loss, LossKind, MetadataMap, Options};
 
 /// What a file stores apart from its layers.
 pub(super) struct Settings {
@@ -39,9 +39,9 @@ impl SourceSettings {
     /// Parses the metadata, and reports what is none of these settings.
     fn new(checkpoint: &Checkpoint, losses: &mut Vec<Loss>) -> Self {
         let mut settings = SourceSettings::default();
-        for (key, value) in checkpoint.metadata.namespace(ID).into_iter().flatten() {
+        for (key, value) in checkpoint.metadata.namespace(ID).into_iter().flat_map(MetadataMap::iter) {
             let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-            let is_known = match key.as_str() {
+            let is_known = match key {
                 KEY_VERSION => {
                     settings.version = number.and_then(Version::from_number);
                     settings.version.is_some()
@@ -51,7 +51,7 @@ impl SourceSettings {
                     settings.mip.is_some()
                 }
                 KEY_PAD => {
-                    settings.pad = value.as_str().and_then(Pad::from_name);
+                    settings.pad = value.as_text().and_then(Pad::from_name);
                     settings.pad.is_some()
                 }
                 _ => false,

@@ -3,8 +3,7 @@
 use crate::format::OBJECT_GRAPH;
 use crate::naming::{Assignment, ExtraEntry, Naming};
 use crate::{key_text, object_graph};
-use ckpt_api::{Checkpoint, DType, Loss, LossKind, Shape, Tensor};
-use serde_json::Value;
+use ckpt_api::{Checkpoint, DType, Loss, LossKind, MetadataValue, Shape, Tensor};
 use std::collections::HashSet;
 
 /// Stores each tensor under its name, without an object graph.
@@ -57,8 +56,8 @@ fn unescaped(tensor: &Tensor, text: &str) -> Vec<u8> {
 /// Adds the recorded object graph, without the values whose tensors were renamed or removed.
 fn keep_object_graph(checkpoint: &Checkpoint, keys: &[Vec<u8>], naming: &mut Naming) {
     let bytes = object_graph::recorded(checkpoint);
-    let unknown = checkpoint.metadata.value("tf2", "unknown_keys").and_then(Value::as_array);
-    let unknown = unknown.into_iter().flatten().filter_map(Value::as_str).map(str::as_bytes);
+    let unknown = checkpoint.metadata.value("tf2", "unknown_keys").and_then(MetadataValue::as_list);
+    let unknown = unknown.into_iter().flatten().filter_map(MetadataValue::as_text).map(str::as_bytes);
     let known: HashSet<&[u8]> = keys.iter().map(Vec::as_slice).chain(unknown).collect();
     let pruned = bytes.and_then(|bytes| object_graph::prune(&bytes, |key| known.contains(key)));
     let Some(pruned) = pruned else { return };

@@ -7,10 +7,10 @@ use crate::ordered_code::slice_key;
 use crate::write::data_entry::{DataEntry, Segment};
 use crate::write::partition::{RecordedSlice, recorded_slices, split_strings};
 use ckpt_api::{
-    Checkpoint, DType, Encoding, Endian, Error, Loss, Region, Result, Setting, Shape, Tensor, TensorId,
+    Checkpoint, DType, Encoding, Endian, Error, Loss, MetadataValue, Region, Result, Setting, Shape, Tensor,
+    TensorId,
 };
 use prost::encoding::encoded_len_varint;
-use serde_json::Value;
 use std::collections::HashSet;
 
 /// Everything that is to be written.
@@ -215,26 +215,26 @@ fn graph_index(checkpoint: &Checkpoint, tensors: &[Option<Assignment>]) -> usize
         .iter()
         .zip(tensors)
         .position(|(tensor, assignment)| assignment.is_none() && tensor.name == OBJECT_GRAPH);
-    let recorded = checkpoint.metadata.value("tf2", "object_graph_index").and_then(Value::as_u64);
+    let recorded = checkpoint.metadata.value("tf2", "object_graph_index").and_then(MetadataValue::as_u64);
     let recorded = recorded.and_then(|index| usize::try_from(index).ok());
     replaced.or(recorded).unwrap_or(usize::MAX)
 }
 
 /// Returns the recorded data file and offset of the original object graph.
 fn graph_position(checkpoint: &Checkpoint) -> Option<(u32, u64)> {
-    position(checkpoint.metadata.value("tf2", "layout")?.get("object_graph")?)
+    position(checkpoint.metadata.value("tf2", "layout")?.as_map()?.get("object_graph")?)
 }
 
 /// Returns the recorded data file and offset of each slice of a tensor, or of the whole tensor.
 fn recorded_positions(tensor: &Tensor) -> Vec<(u32, u64)> {
-    let recorded = tensor.metadata.value("tf2", "at").and_then(Value::as_array);
+    let recorded = tensor.metadata.value("tf2", "at").and_then(MetadataValue::as_list);
     let positions = recorded.and_then(|all| all.iter().map(position).collect::<Option<Vec<_>>>());
     positions.unwrap_or_default()
 }
 
 /// Parses a data file and an offset.
-fn position(value: &Value) -> Option<(u32, u64)> {
-    match &value.as_array()?[..] {
+fn position(value: &MetadataValue) -> Option<(u32, u64)> {
+    match value.as_list()? {
         [shard, offset] => Some((u32::try_from(shard.as_u64()?).ok()?, offset.as_u64()?)),
         _ => None,
     }

@@ -3,8 +3,7 @@
 use crate::round_trip::{MAX_FILLER, is_bounded};
 use crate::write::data_entry::DataEntry;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use ckpt_api::{Checkpoint, Error, Limit, Options, Result};
-use serde_json::Value;
+use ckpt_api::{Checkpoint, Error, Limit, MetadataValue, Options, Result};
 
 /// Limit on the empty data files of a recorded layout.
 const MAX_EMPTY_FILES: usize = 1024;
@@ -133,12 +132,13 @@ fn too_large() -> Error {
 
 /// Returns the layout that was recorded when the checkpoint was read, or `None` without a record or if the tensors changed.
 fn recorded(entries: &[DataEntry], checkpoint: &Checkpoint) -> Option<Layout> {
-    let recorded = checkpoint.metadata.value("tf2", "layout")?;
+    let recorded = checkpoint.metadata.value("tf2", "layout")?.as_map()?;
     let total = entries.iter().try_fold(0u64, |sum, data| sum.checked_add(data.entry.size))?;
     if recorded.get("bytes")?.as_u64()? != total {
         return None;
     }
-    let files: Vec<Option<u64>> = recorded.get("files")?.as_array()?.iter().map(Value::as_u64).collect();
+    let files: Vec<Option<u64>> =
+        recorded.get("files")?.as_list()?.iter().map(MetadataValue::as_u64).collect();
     let bytes = files.iter().flatten().try_fold(0u64, |sum, len| sum.checked_add(*len))?;
     if !is_bounded(bytes, total) || files.iter().filter(|len| **len == Some(0)).count() > MAX_EMPTY_FILES {
         return None;
@@ -153,16 +153,16 @@ fn recorded(entries: &[DataEntry], checkpoint: &Checkpoint) -> Option<Layout> {
     fits(&layout, entries).then_some(layout)
 }
 
-fn filler(recorded: Option<&Value>) -> Option<Vec<(u32, u64, Vec<u8>)>> {
+fn filler(recorded: Option<&MetadataValue>) -> Option<Vec<(u32, u64, Vec<u8>)>> {
     let Some(recorded) = recorded else { return Some(Vec::new()) };
-    let one = |value: &Value| match &value.as_array()?[..] {
+    let one = |value: &MetadataValue| match value.as_list()? {
         [shard, offset, bytes] => {
             let shard = u32::try_from(shard.as_u64()?).ok()?;
-            Some((shard, offset.as_u64()?, BASE64_STANDARD.decode(bytes.as_str()?).ok()?))
+            Some((shard, offset.as_u64()?, BASE64_STANDARD.decode(bytes.as_text()?).ok()?))
         }
         _ => None,
     };
-    let all = recorded.as_array()?.iter().map(one).collect::<Option<Vec<_>>>()?;
+    let all = recorded.as_list()?.iter().map(one).collect::<Option<Vec<_>>>()?;
     let bytes = all.iter().map(|(.., bytes)| bytes.len() as u64).sum::<u64>();
     (bytes <= MAX_FILLER).then(|| all.into_iter().filter(|(.., bytes)| !bytes.is_empty()).collect())
 }
@@ -261,7 +261,7 @@ mod tests {
     fn a_recorded_layout_is_followed_only_if_the_tensors_fit_it() {
         let lay_out_recorded = |layout: &str| {
             let mut checkpoint = Checkpoint::default();
-            let layout: Value = serde_json::from_str(layout).unwrap();
+            let layout: MetadataValue = serde_json::from_str(layout).unwrap();
             checkpoint.metadata.insert("tf2", "layout", layout);
             let at = |original, size| DataEntry { original: Some(original), ..data(size) };
             let entries = [at((0, 8), 4), data(4), at((1, 0), 1)];

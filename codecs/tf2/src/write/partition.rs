@@ -4,10 +4,9 @@ use crate::format::SliceExtent;
 use crate::slices::{flat_indices, parse_slice, region};
 use crate::write::data_entry::{DataEntry, Segment};
 use ckpt_api::{
-    Checkpoint, DType, Encoding, Endian, Extent, FileId, Limit, Limits, OutputFile, Placed, Placement,
-    Region, Tensor, TensorId,
+    Checkpoint, DType, Encoding, Endian, Extent, FileId, Limit, Limits, MetadataValue, OutputFile, Placed,
+    Placement, Region, Tensor, TensorId,
 };
-use serde_json::Value;
 
 /// A slice that the metadata records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub(crate) struct RecordedSlice {
 
 /// Returns the slices that the tensor was read from, if they still cover it exactly.
 pub(crate) fn recorded_slices(tensor: &Tensor) -> Option<Vec<RecordedSlice>> {
-    let recorded = tensor.metadata.value("tf2", "slices")?.as_array()?;
+    let recorded = tensor.metadata.value("tf2", "slices")?.as_list()?;
     Limits::default().check(Limit::Slices, recorded.len() as u64).ok()?;
     let slices = recorded.iter().map(|slice| parse(tensor, slice)).collect::<Option<Vec<_>>>()?;
     let covered = match tensor.dtype {
@@ -31,8 +30,8 @@ pub(crate) fn recorded_slices(tensor: &Tensor) -> Option<Vec<RecordedSlice>> {
     covered.then_some(slices)
 }
 
-fn parse(tensor: &Tensor, slice: &Value) -> Option<RecordedSlice> {
-    let extents = parse_slice(slice.as_str()?)?;
+fn parse(tensor: &Tensor, slice: &MetadataValue) -> Option<RecordedSlice> {
+    let extents = parse_slice(slice.as_text()?)?;
     let region = region(&extents, &tensor.shape).ok()?;
     Some(RecordedSlice { extents, region })
 }

@@ -1,4 +1,4 @@
-//! The index as `place` leaves it for `seal`: complete except for the checksums of data that is not written yet.
+//! The index that `place` leaves for `finish`, complete except for the checksums of data that is not written yet.
 
 use crate::format::{Entry, encode_crc, mask};
 use crate::index::Index;
@@ -7,73 +7,67 @@ use crate::ordered_code::sliced_name;
 use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use ckpt_api::{
-    Block, ChecksumAlgorithm, Endian, Error, FileId, Input, Limit, Limits, Placed, Result, Setting, Written,
+    Block, ChecksumAlgorithm, Endian, Error, FileId, FinishState, Input, Limit, Limits, Placed, Result,
+    Setting, Written,
 };
-use prost::Message;
 use prost::encoding::encoded_len_varint;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
 /// An index without its checksums.
-#[derive(Clone, PartialEq, Message)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct PendingIndex {
     /// Number of data files, for the header.
-    #[prost(uint32, tag = "1")]
     pub(crate) shards: u32,
     /// Whether the data files are big-endian.
-    #[prost(bool, tag = "2")]
     pub(crate) big_endian: bool,
     /// Whether the blocks are compressed.
-    #[prost(bool, tag = "3")]
     pub(crate) snappy: bool,
     /// Number of the index file in the list of output files.
-    #[prost(uint64, tag = "4")]
-    pub(crate) file: u64,
+    pub(crate) file: FileId,
     /// All entries except the header.
-    #[prost(message, repeated, tag = "5")]
     pub(crate) entries: Vec<PendingEntry>,
     /// The index file that was read, which is written again if it still has the same entries; empty if not recorded.
-    #[prost(bytes = "vec", tag = "6")]
+    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "Vec::is_empty")]
     pub(crate) original: Vec<u8>,
 }
 
 /// An entry without its checksum.
-#[derive(Clone, PartialEq, Message)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct PendingEntry {
     /// The key.
-    #[prost(bytes = "vec", tag = "1")]
+    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "Vec::is_empty")]
     pub(crate) key: Vec<u8>,
     /// The encoded fields before the checksum.
-    #[prost(bytes = "vec", tag = "2")]
+    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "Vec::is_empty")]
     pub(crate) location: Vec<u8>,
     /// The checksum. It is final unless `extents` or `variants` has elements.
-    #[prost(fixed32, tag = "6")]
     pub(crate) crc: u32,
     /// The encoded fields after the checksum.
-    #[prost(bytes = "vec", tag = "7")]
+    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "Vec::is_empty")]
     pub(crate) slices: Vec<u8>,
     /// Number of the placement that writes the data.
-    #[prost(uint64, tag = "3")]
-    pub(crate) placement: u64,
+    pub(crate) placement: usize,
     /// Numbers of the placement's extents in this entry, in the order of the file. The checksum of the first one includes
     /// what is hashed before it.
-    #[prost(uint64, repeated, tag = "4")]
-    pub(crate) extents: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) extents: Vec<usize>,
     /// For a variant tensor, what the checksums between its elements are computed from.
-    #[prost(message, optional, tag = "5")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) variants: Option<Variants>,
 }
 
 /// The elements of a variant tensor.
-#[derive(Clone, PartialEq, Message)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Variants {
     /// Length of each element in bytes.
-    #[prost(uint64, repeated, tag = "1")]
     pub(crate) lengths: Vec<u64>,
     /// Number of the data file in the list of output files.
-    #[prost(uint64, tag = "2")]
-    pub(crate) file: u64,
+    pub(crate) file: FileId,
     /// Offset of the tensor's first byte.
-    #[prost(uint64, tag = "3")]
     pub(crate) offset: u64,
 }
 
@@ -121,57 +115,72 @@ impl PendingIndex {
         }
     }
 
-    /// Encodes the index for [`Placed::draft`].
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        self.encode_to_vec()
+    /// Returns the index as the state for finishing.
+    pub(crate) fn into_state(self) -> FinishState {
+        let bytes = |entry: &PendingEntry| {
+            let fields = entry.key.len() + entry.location.len() + entry.slices.len();
+            let numbers = entry.extents.len() + entry.variants.as_ref().map_or(0, |all| all.lengths.len());
+            size_of::<PendingEntry>() + fields + numbers * size_of::<u64>()
+        };
+        let entries = self.entries.iter().map(bytes).sum::<usize>();
+        let bytes = self.original.len() + entries;
+        FinishState::new(self).of_size(bytes as u64)
     }
 
     /// Returns the blocks that depend on the written data: the index, and the checksums within variant tensors.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Defect`] if `placed` is not the result of this codec's `place`.
+    /// Those of [`FinishState::get`]; [`ckpt_api::Kind::Defect`] if `placed` is not the result of this codec's `place`.
     pub(crate) fn finish(placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
-        let mut index = PendingIndex::decode(&placed.draft[..]).map_err(|_| foreign())?;
+        let index = placed.finish.get::<PendingIndex>()?;
         let endian = if index.big_endian { Endian::Big } else { Endian::Little };
         let mut blocks = Vec::new();
-        for entry in &mut index.entries {
-            entry.finish(placed, written, endian, &mut blocks)?;
+        let mut checksums = Vec::with_capacity(index.entries.len());
+        for entry in &index.entries {
+            checksums.push(entry.checksum(placed, written, endian, &mut blocks)?);
         }
-        let file = FileId(usize::try_from(index.file).map_err(|_| foreign())?);
-        let original = std::mem::take(&mut index.original);
-        let bytes = if index.has_entries_of(&original, endian) { original } else { index.table(endian) };
-        blocks.push(Block { file, offset: 0, bytes });
+        let bytes = match index.is_original(&checksums, endian) {
+            true => index.original.clone(),
+            false => index.table(&checksums, endian),
+        };
+        blocks.push(Block { file: index.file, offset: 0, bytes });
         Ok(blocks)
     }
 
-    /// Whether the index file `original` has the same header and entries.
-    fn has_entries_of(&self, original: &[u8], endian: Endian) -> bool {
+    /// Returns the entries with their final checksums.
+    fn with_checksums<'a>(&'a self, checksums: &'a [u32]) -> impl Iterator<Item = (&'a PendingEntry, u32)> {
+        self.entries.iter().zip(checksums.iter().copied())
+    }
+
+    /// Whether the index file that was read has the same header and entries.
+    fn is_original(&self, checksums: &[u32], endian: Endian) -> bool {
         const NAME: &str = "index";
-        if original.is_empty() {
+        if self.original.is_empty() {
             return false;
         }
         let mut limits = Limits::default();
         limits.set(Limit::NameBytes, u64::MAX);
-        let input = Input::memory(NAME, BTreeMap::from([(NAME.to_owned(), original.to_vec())]));
+        let input = Input::memory(NAME, BTreeMap::from([(NAME.to_owned(), self.original.clone())]));
         let read = input.file(NAME).and_then(|file| Index::read(&file, &limits, false));
         read.is_ok_and(|Index { header, entries, .. }| {
+            let mut own = self.with_checksums(checksums);
             (header.shards, header.endian) == (self.shards, endian)
                 && entries.len() == self.entries.len()
-                && entries.iter().zip(&self.entries).all(|((key, read), entry)| {
+                && entries.iter().zip(&mut own).all(|((key, read), (entry, crc))| {
                     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-                    entry.encode(&mut ours);
+                    entry.encode(crc, &mut ours);
                     **key == *entry.key && read.encode(&mut theirs).is_ok() && theirs == ours
                 })
         })
     }
 
-    fn table(&self, endian: Endian) -> Vec<u8> {
+    fn table(&self, checksums: &[u32], endian: Endian) -> Vec<u8> {
         let compression = if self.snappy { Compression::Snappy } else { Compression::None };
         let mut table = TableWriter::of_index(self.shards, endian, compression);
         let mut value = Vec::new();
-        for entry in &self.entries {
+        for (entry, crc) in self.with_checksums(checksums) {
             value.clear();
-            entry.encode(&mut value);
+            entry.encode(crc, &mut value);
             table.add(&entry.key, &value);
         }
         table.finish()
@@ -187,39 +196,34 @@ impl PendingEntry {
         Ok(pending)
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, crc: u32, out: &mut Vec<u8>) {
         out.extend(&self.location);
-        encode_crc(self.crc, out);
+        encode_crc(crc, out);
         out.extend(&self.slices);
     }
 
-    /// Computes the checksum from the written extents.
-    fn finish(
-        &mut self,
+    /// Returns the final checksum, computed from those of the written extents.
+    fn checksum(
+        &self,
         placed: &Placed,
         written: &[Written],
         endian: Endian,
         blocks: &mut Vec<Block>,
-    ) -> Result<()> {
-        let index = usize::try_from(self.placement).map_err(|_| foreign())?;
+    ) -> Result<u32> {
         let mut sums = Vec::with_capacity(self.extents.len());
         for extent in &self.extents {
-            let extent = usize::try_from(*extent).map_err(|_| foreign())?;
-            let crc = written.get(index).and_then(|written| *written.checksums.get(extent)?);
-            let len = placed.placements.get(index).and_then(|placement| placement.extents.get(extent));
-            let (Some(crc), Some(len)) = (crc, len.map(|extent| extent.len)) else { return Err(foreign()) };
-            sums.push((crc, len));
+            let crc = written.get(self.placement).and_then(|written| *written.checksums.get(*extent)?);
+            let placement = placed.placements.get(self.placement);
+            let len = placement.and_then(|placement| placement.extents.get(*extent)).map(|extent| extent.len);
+            sums.push(crc.zip(len).ok_or_else(foreign)?);
         }
         if let Some(variants) = &self.variants {
-            self.crc = finish_variants(variants, &sums, endian, blocks)?;
-            return Ok(());
+            return finish_variants(variants, &sums, endian, blocks);
         }
         let mut sums = sums.into_iter();
-        if let Some((first, _)) = sums.next() {
-            let combine = |crc, (next, len)| ChecksumAlgorithm::Crc32c.combine(crc, next, len);
-            self.crc = mask(sums.fold(first, combine));
-        }
-        Ok(())
+        let Some((first, _)) = sums.next() else { return Ok(self.crc) };
+        let combine = |crc, (next, len)| ChecksumAlgorithm::Crc32c.combine(crc, next, len);
+        Ok(mask(sums.fold(first, combine)))
     }
 }
 
@@ -230,7 +234,6 @@ fn finish_variants(
     endian: Endian,
     blocks: &mut Vec<Block>,
 ) -> Result<u32> {
-    let file = FileId(usize::try_from(variants.file).map_err(|_| foreign())?);
     let mut offset = variants.offset;
     let (mut sums, mut checksum) = (sums.iter(), VariantChecksum::new(endian));
     for length in &variants.lengths {
@@ -238,7 +241,7 @@ fn finish_variants(
         let bytes = checksum.add(*length, crc).to_vec();
         let at = offset.saturating_add(encoded_len_varint(*length) as u64).saturating_add(*length);
         offset = at.saturating_add(bytes.len() as u64);
-        blocks.push(Block { file, offset: at, bytes });
+        blocks.push(Block { file: variants.file, offset: at, bytes });
     }
     Ok(checksum.finish())
 }

@@ -1,6 +1,6 @@
 //! A small writer of tables and bundles for tests, independent of the codec's.
 
-use ckpt_api::{Contents, Input, Result, conformance};
+use ckpt_api::{Contents, Input, MetadataValue, Result, conformance};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -266,6 +266,11 @@ pub fn read(input: &Input, options: &[(&str, &str)]) -> Result<(Contents, Values
     let names = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.clone());
     let values = names.zip(values).collect();
     Ok((contents, values))
+}
+
+/// A value of metadata that is given as JSON.
+pub fn recorded(json: &Value) -> MetadataValue {
+    serde_json::from_value(json.clone()).unwrap()
 }
 
 /// All cases: name, directory, expected values; `None` if `CKPT_CASES` is not set.
