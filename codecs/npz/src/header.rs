@@ -74,9 +74,9 @@ impl Stored {
                 .expected("1.0, 2.0 or 3.0")
         })?;
         let length = match version {
-            Version::One => cursor.count::<u16>(1),
-            Version::Two | Version::Three => cursor.count::<u32>(1),
-        }?;
+            Version::One => u64::from(cursor.number::<u16>()?),
+            Version::Two | Version::Three => u64::from(cursor.number::<u32>()?),
+        };
         limits.check(Limit::HeaderBytes, length).map_err(|error| error.offset(at(8)))?;
         if length > LONGEST {
             return Err(Error::unsupported("the array's header is longer than that of any array of numbers")
