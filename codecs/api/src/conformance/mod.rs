@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 /// A valid checkpoint of the codec's format, without unused bytes at the end of any file.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Sample {
     /// What it shows.
     pub name: &'static str,
@@ -37,6 +38,34 @@ impl Sample {
     pub fn new(name: &'static str, entry: &str, files: BTreeMap<String, Vec<u8>>) -> Self {
         let (read, write, output) = (vec![], vec![], entry.to_owned());
         Sample { name, entry: entry.to_owned(), files, read, write, output, headerless: false }
+    }
+
+    /// The same with options for reading.
+    #[must_use]
+    pub fn with_read(mut self, read: Vec<(String, String)>) -> Self {
+        self.read = read;
+        self
+    }
+
+    /// The same with options for writing.
+    #[must_use]
+    pub fn with_write(mut self, write: Vec<(String, String)>) -> Self {
+        self.write = write;
+        self
+    }
+
+    /// The same, written under another name.
+    #[must_use]
+    pub fn with_output(mut self, output: impl Into<String>) -> Self {
+        self.output = output.into();
+        self
+    }
+
+    /// The same for a format without a sign of its own: probing gives [`Match::Possible`].
+    #[must_use]
+    pub fn headerless(mut self) -> Self {
+        self.headerless = true;
+        self
     }
 
     fn input(&self) -> Input {

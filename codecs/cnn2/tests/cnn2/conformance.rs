@@ -16,14 +16,10 @@ fn the_codec_keeps_the_contract() {
         sample("version 1", &Parts::of(&[[3, 8, 2], [1, 2, 3]])),
         sample("version 2", &Parts::of(&[[1, 15, 2], [3, 10, 1]]).version_2(2)),
         sample("an odd number of weights", &Parts::of(&MIXED).unpadded()),
-        Sample {
-            read: pairs(&[("border", "clamp"), ("activation", "sigmoid,relu,clamp")]),
-            ..sample("activations and border", &Parts::of(&MIXED).unpadded())
-        },
-        Sample {
-            read: pairs(&[("border", "zero"), ("activation", "none")]),
-            ..sample("no activation", &Parts::of(&[[1, 8, 8]]))
-        },
+        sample("activations and border", &Parts::of(&MIXED).unpadded())
+            .with_read(pairs(&[("border", "clamp"), ("activation", "sigmoid,relu,clamp")])),
+        sample("no activation", &Parts::of(&[[1, 8, 8]]))
+            .with_read(pairs(&[("border", "zero"), ("activation", "none")])),
     ];
     check(&Cnn2, &samples);
 }

@@ -25,7 +25,7 @@ fn the_codec_conforms_to_the_contract() {
         Sample::new("big-endian", "m", big_endian()),
         Sample::new("slices", "m", slices()),
     ];
-    let samples = samples.map(|sample| Sample { output: "m".to_owned(), ..sample });
+    let samples = samples.map(|sample| sample.with_output("m".to_owned()));
     check(&ckpt_tf2::Tf2, &samples);
 }
 
