@@ -26,16 +26,25 @@ fn convert(source: Source, to: &str, output: &Path, resources: Resources) {
     planned.execute(&Execution::new().sync(false), &|_| ()).unwrap();
 }
 
+/// The values of [`toy::file`].
+fn counting(count: usize) -> Vec<f32> {
+    (0..count).map(|k| k as f32).collect()
+}
+
 #[test]
 fn a_foreign_codec_keeps_the_contract() {
     let file = |tensors: &[(&str, &[u16])]| BTreeMap::from([("m.toy".to_owned(), toy::file(tensors))]);
     let samples = [
-        Sample::new("no tensors", "m.toy", file(&[])),
+        Sample::new("no tensors", "m.toy", file(&[])).without_tensors(),
         Sample::new(
             "several ranks",
             "m.toy",
             file(&[("a", &[2, 3]), ("b", &[]), ("c", &[4, 0]), ("d", &[2, 3, 4])]),
-        ),
+        )
+        .floats("a", &[2, 3], &counting(6))
+        .floats("b", &[], &counting(1))
+        .floats("c", &[4, 0], &[])
+        .floats("d", &[2, 3, 4], &counting(24)),
     ];
     check(&Toy, &samples);
 }

@@ -11,14 +11,18 @@
 
 use ckpt::mapping::Mapping;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Registry, Source};
-use ckpt_api::{ArchitectureFile, Limit, Limits, Result};
+use ckpt_api::{
+    ArchitectureFile, Compression, Contents, DType, Encoding, Extent, FileId, Limit, Limits, Method,
+    Placement, Result, Shape, Tensor, TensorId,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every limit has a test below that is called after it.
-const TESTED: [&str; 18] = [
+const TESTED: [&str; 19] = [
     "header_bytes",
     "block_bytes",
+    "chunk_bytes",
     "tensors",
     "rank",
     "name_bytes",
@@ -89,6 +93,21 @@ fn block_bytes_bounds_a_block_as_it_is_and_what_snappy_makes_of_it() {
     assert!((256..400).contains(&plain), "{plain}");
     let made = bound("block_bytes", &entry("tf2/accept/snappy"), &[]);
     assert!((1024..1100).contains(&made), "{made}");
+}
+
+#[test]
+fn chunk_bytes_bounds_a_shuffled_chunk() {
+    let tensor = Tensor::new("w", DType::F32, Shape::new([100]).unwrap());
+    let four = std::num::NonZeroU32::new(4).unwrap();
+    let extent =
+        Extent::new(FileId(0), 0, 400).with_compression(Compression::new(Method::Zlib, 400).shuffled(four));
+    let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
+    let mut contents = Contents::default().with_files(vec!["f".to_owned()]).with_placements(vec![placement]);
+    contents.checkpoint.tensors.push(tensor);
+    let check = |bytes: u64| contents.check(&Limits::default().with(Limit::ChunkBytes, bytes));
+    check(400).unwrap();
+    let error = check(399).unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.to_string().contains("chunk_bytes"), "{error}");
 }
 
 #[test]

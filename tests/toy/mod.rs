@@ -104,6 +104,8 @@ impl Codec for Toy {
                 "toys hold f32 only",
             ));
         }
+        let tensors: Vec<&Tensor> = kept.iter().map(|(_, tensor)| *tensor).collect();
+        placed.losses.extend(Loss::of_meanings(&tensors, None, "which toys do not store"));
         if checkpoint.graph.is_some() {
             placed.losses.push(Loss::new(LossKind::GraphDropped, "graph", "toys have none"));
         }

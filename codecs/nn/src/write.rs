@@ -4,8 +4,8 @@ use crate::description::Description;
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
     Attribute, Axis, Block, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Loss, LossKind,
-    MetadataValue, Node, Op, Options, OutputFile, Placed, Placement, Result, Rules, Setting, Shape, Tensor,
-    TensorId, Writer,
+    MetadataValue, Node, Op, Options, OutputFile, Placed, Placement, Result, Role, Rules, Setting, Shape,
+    Tensor, TensorId, Writer,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -396,7 +396,9 @@ fn tensor_losses(checkpoint: &Checkpoint, slots: &[Slot<'_>], losses: &mut Vec<L
         let detail = "no layer uses it, and a .nn file holds nothing but weights and biases of its layers";
         losses.push(Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail));
     }
-    let described = slots.iter().filter_map(|slot| slot.source).filter(|(_, t)| !t.metadata.is_empty());
+    let is_described =
+        |tensor: &Tensor| !tensor.metadata.is_empty() || tensor.role != Role::Weight || tensor.slot.is_some();
+    let described = slots.iter().filter_map(|slot| slot.source).filter(|(_, tensor)| is_described(tensor));
     let described = described.count();
     if described > 0 {
         let detail = format!("{described} of the tensors have some: a .nn file has no place for it");

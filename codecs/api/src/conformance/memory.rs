@@ -1,5 +1,6 @@
 //! A plain executor that holds everything in memory: slow, short, and independent of the engine's.
 
+use super::cast::cast;
 use crate::{
     AddedAxis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, Input, Limits, Options,
     Packing, Placed, Placement, Region, Result, Rounding, Scaling, Side, Tensor, Written,
@@ -7,7 +8,8 @@ use crate::{
 use std::collections::BTreeMap;
 
 /// Reads a checkpoint and all its values: little-endian, row-major in logical axis order, one element in whole
-/// bytes; the concatenated elements for strings. Verifies every checksum.
+/// bytes; the concatenated elements for strings, and the blocks for tensors that are stored in [`crate::Blocks`].
+/// Verifies every checksum.
 ///
 /// # Errors
 /// Whatever the codec, [`Contents::check`] or [`Contents::check_data`] find, and checksums that differ.
@@ -25,15 +27,17 @@ pub fn read(
 /// # Errors
 /// As for [`read`].
 pub fn read_given(codec: &dyn Codec, input: &Input, options: &Options) -> Result<(Contents, Vec<Vec<u8>>)> {
-    let limits = Limits::default();
-    let contents = codec.read(input, options, &limits)?;
-    contents.check(&limits)?;
+    let contents = codec.read(input, options, &Limits::default())?;
+    let values = values(input, &contents)?;
+    Ok((contents, values))
+}
+
+/// Checks the contents and reads all values.
+pub(super) fn values(input: &Input, contents: &Contents) -> Result<Vec<Vec<u8>>> {
+    contents.check(&Limits::default())?;
     contents.check_data(input, contents.placements.iter().map(|placement| placement.tensor))?;
     let pairs = contents.checkpoint.tensors.iter().zip(&contents.placements);
-    let values = pairs
-        .map(|(tensor, placement)| value(input, &contents, tensor, placement))
-        .collect::<Result<Vec<_>>>()?;
-    Ok((contents, values))
+    pairs.map(|(tensor, placement)| value(input, contents, tensor, placement)).collect()
 }
 
 fn value(input: &Input, contents: &Contents, tensor: &Tensor, placement: &Placement) -> Result<Vec<u8>> {
@@ -60,7 +64,8 @@ fn stored_value(
         verify(extent, &bytes).map_err(|error| error.file(file.name()).tensor(&tensor.name))?;
         pieces.push((extent.region.clone(), bytes));
     }
-    let Some(size) = tensor.dtype.bytes() else {
+    let size = tensor.dtype.bytes().filter(|_| placement.encoding.blocks.is_none());
+    let Some(size) = size else {
         return Ok(pieces.into_iter().flat_map(|(_, bytes)| bytes).collect());
     };
     let encoding = &placement.encoding;
@@ -99,7 +104,7 @@ fn verify(extent: &Extent, bytes: &[u8]) -> Result<()> {
 /// Writes a checkpoint whose values are as [`read`] returns them; the result is every file by name.
 ///
 /// # Errors
-/// Whatever the codec says, and a tensor that it neither places nor declares lost.
+/// Whatever the codec says, a tensor that it neither places nor declares lost, and pieces that overlap.
 pub fn write(
     codec: &dyn Codec,
     checkpoint: &Checkpoint,
@@ -118,6 +123,8 @@ pub fn write(
     let blocks = codec.finish(&placed, &written)?;
     let again = codec.finish(&traveled(&placed)?, &written)?;
     assert!(blocks == again, "finishing with a state that was serialized gives other blocks");
+    // Whoever writes over a tensor or a header is found here, too.
+    Placed { blocks: [&placed.blocks[..], &blocks].concat(), ..placed.clone() }.check(checkpoint)?;
     for block in placed.blocks.iter().chain(&blocks) {
         put(&mut files[block.file.0], block.offset, &block.bytes)?;
     }
@@ -147,16 +154,28 @@ pub(super) fn place(
 
 fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<u8>]) -> Result<Written> {
     let encoding = &placement.encoding;
-    if encoding.dtype != tensor.dtype && encoding.scaling.is_none() {
-        return Err(Error::unsupported("the conformance kit does not convert dtypes").tensor(&tensor.name));
-    }
-    let scaled =
-        encoding.scaling.map(|scaling| quantize(tensor, value, encoding.dtype, scaling)).transpose()?;
-    let value = scaled.as_deref().unwrap_or(value);
+    let numbers = match (&tensor.blocks, &encoding.blocks) {
+        (Some(blocks), None) => {
+            let mut numbers = Vec::new();
+            blocks.decode(value, &mut numbers).map_err(|error| error.tensor(&tensor.name))?;
+            numbers
+        }
+        _ => value.to_vec(),
+    };
+    let value = numbers.as_slice();
+    let converted = match encoding.scaling {
+        Some(scaling) => quantize(tensor, value, encoding.dtype, scaling)?,
+        None => cast(tensor.dtype, encoding.dtype, value).ok_or_else(|| {
+            Error::unsupported("the conformance kit does not convert between these dtypes")
+                .tensor(&tensor.name)
+                .found(format!("{} to {}", tensor.dtype, encoding.dtype))
+        })?,
+    };
+    let value = converted.as_slice();
     let mut checksums = Vec::new();
     let mut taken = 0;
     for extent in &placement.extents {
-        let bytes = match tensor.dtype.bytes() {
+        let bytes = match tensor.dtype.bytes().filter(|_| encoding.blocks.is_none()) {
             None => {
                 let start = taken;
                 taken += to_usize(extent.len)?;
@@ -321,6 +340,17 @@ fn swap(encoding: &Encoding, bytes: &[u8]) -> Vec<u8> {
 
 fn whole(tensor: &Tensor) -> Region {
     Region { start: vec![0; tensor.shape.rank()], shape: tensor.shape.clone() }
+}
+
+/// A value with its axes in another order: axis `k` of the result is axis `order[k]` of the tensor.
+pub(super) fn permuted(tensor: &Tensor, value: &[u8], order: &[usize]) -> Vec<u8> {
+    let Some(size) = tensor.dtype.bytes().and_then(|size| usize::try_from(size).ok()) else {
+        return value.to_vec();
+    };
+    let encoding = Encoding { order: order.to_vec(), ..Encoding::row_major(tensor) };
+    let region = whole(tensor);
+    let indices = logical_indices(tensor, &region, &encoding);
+    indices.flat_map(|index| &value[index * size..][..size]).copied().collect()
 }
 
 /// Row-major logical positions of a region's elements, in the order in which they are stored.

@@ -3,7 +3,7 @@
 use super::bind::Binding;
 use super::context::Context;
 use super::output::Output;
-use crate::format::{ID, KEY_LOG, KEY_STEP, LOG, STEP};
+use crate::format::{ID, KEY_LOG, KEY_STEP, LOG, RecordForm, STEP};
 use crate::graph;
 use ckpt_api::{Loss, LossKind, OutputFile, Placed, Placement, Scaling, TensorId};
 use std::collections::{HashMap, HashSet};
@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 pub(super) fn report(context: &Context<'_>, output: &mut Output) {
     report_texts(context, output);
     report_tensors(context, output);
+    report_shapes(context, output);
     report_graph(context, output);
 }
 
@@ -64,6 +65,20 @@ fn report_tensors(context: &Context<'_>, output: &mut Output) {
                 &format!("its metadata of '{namespace}' has no place in bullet's files"),
             );
         }
+    }
+}
+
+/// A record states how many numbers it has, or rows and columns: an architecture has the shapes.
+fn report_shapes(context: &Context<'_>, output: &mut Output) {
+    if context.architecture.is_some() {
+        return;
+    }
+    let kept = |rank| rank == 1 || (rank == 2 && context.form == RecordForm::Rows);
+    let bindings = context.bindings.iter();
+    let flattened = bindings.filter(|binding| !kept(binding.source.shape.rank())).count();
+    if flattened > 0 {
+        let why = format!("of {flattened} tensor(s): records have none, and an architecture file does");
+        output.add_loss(LossKind::MetadataDropped, "shapes", &why);
     }
 }
 

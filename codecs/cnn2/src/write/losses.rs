@@ -2,7 +2,7 @@
 
 use super::model::{Bias, Layer, Model};
 use crate::format::{layer_name, weight_name};
-use ckpt_api::{Checkpoint, DType, Error, Loss, LossKind, Result, Tensor, first_few};
+use ckpt_api::{Checkpoint, DType, Error, Loss, LossKind, Result, Role, Tensor, first_few};
 
 /// Returns the losses of the layers and tensors.
 pub(super) fn losses(checkpoint: &Checkpoint, model: &Model<'_>) -> Result<Vec<Loss>> {
@@ -68,7 +68,9 @@ fn dropped(checkpoint: &Checkpoint, model: &Model<'_>) -> Result<Vec<Loss>> {
 }
 
 fn metadata_loss(model: &Model<'_>) -> Option<Loss> {
-    let count = model.layers.iter().filter(|layer| !layer.weight.metadata.is_empty()).count();
+    let is_described =
+        |tensor: &Tensor| !tensor.metadata.is_empty() || tensor.role != Role::Weight || tensor.slot.is_some();
+    let count = model.layers.iter().filter(|layer| is_described(layer.weight)).count();
     let detail = format!("metadata of {count} tensor(s) has no place in a CNN2 file");
     (count > 0).then(|| Loss::new(LossKind::MetadataDropped, "metadata", detail))
 }

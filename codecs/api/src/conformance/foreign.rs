@@ -1,0 +1,199 @@
+//! Checks of writing what another format holds: it comes back, is refused, or is declared as a loss.
+
+use super::cast::cast;
+use super::memory::{permuted, place, read, read_given, write};
+use super::offers::{Offer, offers};
+use super::reading::{Reading, shown};
+use super::sample::Sample;
+use super::steps::Steps;
+use super::writing::{check_offsets, same};
+use crate::{
+    Axis, Checkpoint, Codec, FormatInfo, Input, Kind, LossKind, Metadata, Options, Placed, Placement, Result,
+    Side, Tensor,
+};
+use std::collections::BTreeMap;
+
+/// Offers checkpoints that the format may not hold to the codec: some of the kit's own, and a sample's with additions.
+pub(super) fn check_foreign(codec: &dyn Codec, sample: &Sample, reading: &Reading, steps: &Steps) {
+    for offer in offers(reading) {
+        check_offer(codec, sample, &offer, steps);
+    }
+}
+
+fn check_offer(codec: &dyn Codec, sample: &Sample, offer: &Offer, steps: &Steps) {
+    let Offer { checkpoint, values, .. } = offer;
+    let what = format!("{}: a foreign checkpoint with {}", sample.name, offer.what);
+    let placed = steps.run(&what, || place(codec, checkpoint, &sample.output, &sample.write));
+    let placed = match placed {
+        Ok(placed) => placed,
+        Err(error) if is_refusal(error.kind()) => return,
+        Err(error) => panic!("{what} is refused by an error that blames something else: {error}"),
+    };
+    check_offsets(sample, checkpoint, &placed, &what);
+    let files = match steps.run(&what, || write(codec, checkpoint, values, &sample.output, &sample.write)) {
+        Ok(files) => files,
+        Err(error) if is_refusal(error.kind()) => return,
+        Err(error) => panic!("{what} cannot be written as it was placed: {error}"),
+    };
+    let (contents, back_values) = steps
+        .run(&format_args!("{what}, read again"), || read_back(codec, sample, offer, &placed, files))
+        .unwrap_or_else(|error| panic!("{what} is written, and cannot be read again: {error}"));
+    let back = &contents.checkpoint;
+    Comparison { what, info: codec.info(), offer, placed: &placed, back, back_values: &back_values }.check();
+}
+
+/// Errors by which a codec refuses what its format cannot hold.
+fn is_refusal(kind: Kind) -> bool {
+    matches!(kind, Kind::Lossy | Kind::Unsupported | Kind::Usage | Kind::Limit | Kind::Mapping)
+}
+
+/// Reads what was written: as the sample is read, or as the codec states for another checkpoint.
+fn read_back(
+    codec: &dyn Codec,
+    sample: &Sample,
+    offer: &Offer,
+    placed: &Placed,
+    files: BTreeMap<String, Vec<u8>>,
+) -> Result<Reading> {
+    let ([reading], false) = (&placed.readings[..], offer.is_sample) else {
+        let entry = sample.written_entry(&files).to_owned();
+        return read(codec, &Input::memory(&entry, files), &sample.read);
+    };
+    let info = codec.info();
+    let options = Options::parse(info.id, info.options, Side::Read, &reading.options)?;
+    let options = options.with_architecture(reading.architecture.clone());
+    read_given(codec, &Input::memory(&reading.entry, files), &options)
+}
+
+/// What was offered, and what came back.
+struct Comparison<'a> {
+    what: String,
+    info: &'a FormatInfo,
+    offer: &'a Offer,
+    placed: &'a Placed,
+    back: &'a Checkpoint,
+    back_values: &'a [Vec<u8>],
+}
+
+impl Comparison<'_> {
+    fn check(&self) {
+        let given = &self.offer.checkpoint;
+        for placement in &self.placed.placements {
+            self.check_tensor(placement);
+        }
+        // The engine declares the losses of formats that have no place for any metadata, or for any graph.
+        if self.info.free_metadata {
+            self.check_metadata(&self.what, &given.metadata, &self.back.metadata);
+        }
+        let kept = given.graph.is_none() || same(&given.graph, &self.back.graph) || self.info.ops.is_empty();
+        let kinds = [LossKind::GraphDropped, LossKind::LayerDropped, LossKind::NamesDropped];
+        assert!(
+            kept || self.declares(&kinds),
+            "{}: the graph changed or was lost without a word:\n{:?}\n{:?}",
+            self.what,
+            given.graph,
+            self.back.graph
+        );
+    }
+
+    fn declares(&self, kinds: &[LossKind]) -> bool {
+        self.placed.losses.iter().any(|loss| kinds.contains(&loss.kind))
+    }
+
+    /// Every key of another format comes back as it was, or its loss is declared.
+    fn check_metadata(&self, what: &str, given: &Metadata, back: &Metadata) {
+        let entries =
+            given.iter().flat_map(|(namespace, map)| map.iter().map(move |entry| (namespace, entry)));
+        for (namespace, (key, value)) in entries {
+            let again = back.value(namespace, key);
+            assert!(
+                again.is_some_and(|again| same(again, value)) || self.declares(&[LossKind::MetadataDropped]),
+                "{what}: the metadata {namespace}.{key} was {value:?}, comes back as {again:?}, and no loss says so"
+            );
+        }
+    }
+
+    fn check_tensor(&self, placement: &Placement) {
+        let (given, value) =
+            (&self.offer.checkpoint.tensors[placement.tensor.0], &self.offer.values[placement.tensor.0]);
+        let what = format!("{}: tensor '{}'", self.what, given.name);
+        let is_lost = self.placed.losses.iter().any(|loss| loss.subject == given.name);
+        if is_lost || !placement.added.is_empty() {
+            return;
+        }
+        let Some((found, again)) = self.found(given) else {
+            let names: Vec<&str> = self.back.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            let declared = self.declares(&[LossKind::NamesDropped]);
+            assert!(declared, "{what} comes back under another name, without a word: {names:?}");
+            return;
+        };
+        // A format that loses the shape loses the order of the axes with it.
+        if found.shape.rank() != given.shape.rank() && self.declares(&[LossKind::MetadataDropped]) {
+            return;
+        }
+        check_value(&what, (given, value), placement, (found, again));
+        self.check_metadata(&what, &given.metadata, &found.metadata);
+        let axes = stored_axes(given, placement, found);
+        let changed = [
+            ("axes", axes.is_some() && axes != found.axes),
+            ("role", given.role != found.role),
+            ("slot", given.slot.is_some() && given.slot != found.slot),
+            ("scale", given.quantization.is_some() && given.quantization != found.quantization),
+        ];
+        if let Some((name, _)) = changed.iter().find(|(_, changed)| *changed) {
+            assert!(
+                self.declares(&[LossKind::MetadataDropped]),
+                "{what}: its {name} changed or was lost, and no loss says so: {given:?} came back as {found:?}"
+            );
+        }
+    }
+
+    /// What a tensor came back as: by its name, or by its slot where the format names those after their variables.
+    fn found(&self, given: &Tensor) -> Option<(&Tensor, &[u8])> {
+        let is_slot = |tensor: &Tensor| tensor.slot.is_some() && tensor.slot == given.slot;
+        let tensors = &self.back.tensors;
+        let id = tensors.iter().position(|tensor| tensor.name == given.name);
+        let id = id.or_else(|| tensors.iter().position(is_slot))?;
+        Some((tensors.get(id)?, self.back_values.get(id)?))
+    }
+}
+
+/// The axes in the order in which they come back.
+fn stored_axes(given: &Tensor, placement: &Placement, found: &Tensor) -> Option<Vec<Axis>> {
+    let axes = given.axes.as_ref()?;
+    if !is_turned(given, placement, found) {
+        return Some(axes.clone());
+    }
+    placement.encoding.order.iter().map(|axis| axes.get(*axis).copied()).collect()
+}
+
+/// Whether the tensor's own axes come back in the order in which they are stored. Square ones show it by their names.
+fn is_turned(given: &Tensor, placement: &Placement, found: &Tensor) -> bool {
+    found.shape != given.shape
+        || matches!((&given.axes, &found.axes), (Some(given), Some(found)) if {
+            let stored = placement.encoding.order.iter().map(|axis| given.get(*axis));
+            given != found && stored.eq(found.iter().map(Some))
+        })
+}
+
+/// The value comes back in the dtype and, if the format has one of its own, in the axis order in which it was stored.
+fn check_value(
+    what: &str,
+    (given, value): (&Tensor, &[u8]),
+    placement: &Placement,
+    (found, again): (&Tensor, &[u8]),
+) {
+    let encoding = &placement.encoding;
+    if encoding.scaling.is_some() || placement.shape.is_some() || !encoding.tiles.is_empty() {
+        return;
+    }
+    let stored = encoding.dtype;
+    assert!(found.dtype == stored, "{what} is stored as {stored} and comes back as {}", found.dtype);
+    let (shape, value) = match is_turned(given, placement, found) {
+        false => (given.shape.clone(), value.to_vec()),
+        true => (given.shape.permuted(&encoding.order), permuted(given, value, &encoding.order)),
+    };
+    assert!(found.shape == shape, "{what} of shape {shape} comes back with the shape {}", found.shape);
+    let Some(value) = cast(given.dtype, stored, &value) else { return };
+    assert!(again == value, "{what} was {} and comes back as {}", shown(&value), shown(again));
+}

@@ -1,0 +1,87 @@
+//! Checks of writing: what was read from a sample is written, and read again.
+
+use super::memory::{place, read, write};
+use super::reading::Reading;
+use super::sample::Sample;
+use super::steps::Steps;
+use crate::{Checkpoint, Codec, Placed};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+/// Writes what was read from a sample, and compares the files and what is read from them.
+pub(super) fn check_round_trip(
+    codec: &dyn Codec,
+    sample: &Sample,
+    (contents, values): &Reading,
+    steps: &Steps,
+) {
+    let name = sample.name;
+    let checkpoint = &contents.checkpoint;
+    let placed = steps
+        .run(&format_args!("{name}: placing it"), || place(codec, checkpoint, &sample.output, &sample.write))
+        .unwrap_or_else(|error| panic!("{name}: what was read cannot be written: {error}"));
+    let lossy = placed.losses.iter().find(|loss| loss.kind.changes_function());
+    assert!(lossy.is_none(), "{name}: writing what was read declares a loss: {lossy:?}");
+    check_offsets(sample, checkpoint, &placed, name);
+    let store = || {
+        let what = format_args!("{name}: writing it");
+        steps
+            .run(&what, || write(codec, checkpoint, values, &sample.output, &sample.write))
+            .unwrap_or_else(|error| panic!("{name}: what was read cannot be written: {error}"))
+    };
+    let files = store();
+    assert!(files == store(), "{name}: writing twice gives different bytes");
+    let again = sample.written_entry(&files).to_owned();
+    let input = crate::Input::memory(&again, files.clone());
+    let what = format_args!("{name}: reading what was written");
+    let (again, values_again) = steps
+        .run(&what, || read(codec, &input, &sample.read))
+        .unwrap_or_else(|error| panic!("{name}: what was written cannot be read: {error}"));
+    assert!(
+        same(checkpoint, &again.checkpoint),
+        "{name}: the checkpoint changed on the way:\n{checkpoint:?}\n{:?}",
+        again.checkpoint
+    );
+    assert!(*values == values_again, "{name}: the values changed on the way");
+    check_bytes(sample, &files);
+}
+
+/// Whether two values are equal, or differ in nothing that can be shown: NaN equals itself.
+pub(super) fn same<T: Debug + PartialEq>(one: &T, other: &T) -> bool {
+    one == other || format!("{one:?}") == format!("{other:?}")
+}
+
+/// Every tensor goes where the format's alignment allows.
+pub(super) fn check_offsets(sample: &Sample, checkpoint: &Checkpoint, placed: &Placed, what: &str) {
+    for placement in &placed.placements {
+        let wrong = placement.extents.iter().find(|extent| extent.offset % sample.alignment != 0);
+        if let Some(extent) = wrong {
+            panic!(
+                "{what}: tensor '{}' is written to byte {}, which is no multiple of {}",
+                checkpoint.tensors[placement.tensor.0].name, extent.offset, sample.alignment
+            );
+        }
+    }
+}
+
+/// The files are those of the sample, unless it says why not.
+fn check_bytes(sample: &Sample, files: &BTreeMap<String, Vec<u8>>) {
+    if sample.rewritten.is_some() || *files == sample.files {
+        return;
+    }
+    let name = sample.name;
+    let difference = sample.files.iter().find_map(|(file, bytes)| {
+        let Some(written) = files.get(file) else { return Some(format!("{file} is not written")) };
+        let at = bytes.iter().zip(written).position(|(one, other)| one != other);
+        let at = at.or((bytes.len() != written.len()).then(|| bytes.len().min(written.len())))?;
+        Some(format!(
+            "{file} has {} bytes instead of {}, and differs from byte {at} on",
+            written.len(),
+            bytes.len()
+        ))
+    });
+    let difference = difference.unwrap_or_else(|| format!("{:?} are written", files.keys()));
+    panic!(
+        "{name}: writing what was read gives other bytes: {difference}; say with Sample::rewritten why, if it must be so"
+    );
+}

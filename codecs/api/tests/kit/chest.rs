@@ -1,0 +1,335 @@
+//! A small codec with everything that is easy to get wrong, and one mistake at a time.
+//!
+//! ```text
+//! "CHST" · u32 tensor count · u32 length of the notes · notes (JSON)
+//! per tensor: u16 length of the name, name, u8 rank, u32 dimensions, fastest first, u64 offset, u64 bytes
+//! zeros up to a multiple of 16, then the tensors, each at a multiple of 16: f32, row-major
+//! ```
+//!
+//! All numbers are big-endian, those of the tensors, too.
+
+use ckpt_api::conformance::Sample;
+use ckpt_api::{
+    Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId,
+    FormatInfo, Graph, Input, Limit, Limits, Loss, LossKind, Match, Metadata, Network, Op, Options,
+    OutputFile, Placed, Placement, Result, Role, Shape, Slot, Tensor, TensorId,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is wrong with the codec.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mistake {
+    None,
+    NoLengthCheck,
+    IgnoresALength,
+    NanAsNull,
+    WrongKeysWritten,
+    WrongKeysBothWays,
+    Unaligned,
+    AllocatesByCount,
+    DimensionsNotReversed,
+    ColumnMajor,
+    BigEndianDeclaredLittle,
+    TrailingBytesAccepted,
+    MetadataLost,
+    TensorMetadataLost,
+    GraphLost,
+    AxesLost,
+    RolesLost,
+    SlotsLost,
+    OverlapsWhenReading,
+    OverlapsWhenWriting,
+    PutsAllInOnePlace,
+}
+
+/// The codec.
+pub struct Chest(pub Mistake);
+
+const MAGIC: &[u8; 4] = b"CHST";
+const ALIGNMENT: u64 = 16;
+
+static INFO: FormatInfo = FormatInfo::new("chest", "Chest file")
+    .with_extensions(&["chest"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&[DType::F32])
+    .with_ops(&[Op::Gemm])
+    .with_free_names()
+    .with_free_metadata()
+    .with_options(&[]);
+
+/// Everything but names, shapes and values.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Notes {
+    graph: Option<Graph>,
+    metadata: Metadata,
+    tensors: Vec<TensorNotes>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TensorNotes {
+    axes: Option<Vec<Axis>>,
+    role: Role,
+    slot: Option<Slot>,
+    metadata: Metadata,
+}
+
+/// A position in a file, big-endian.
+struct Cursor<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Cursor<'_> {
+    fn bytes(&mut self, len: u64) -> Result<Vec<u8>> {
+        let bytes = self.file.bytes(self.at, len)?;
+        self.at += len;
+        Ok(bytes)
+    }
+
+    fn number(&mut self, len: u64) -> Result<u64> {
+        Ok(self.bytes(len)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    fn corrupt(&self, message: &str) -> Error {
+        Error::corrupt(message).file(self.file.name()).offset(self.at)
+    }
+}
+
+impl Chest {
+    fn is(&self, mistake: Mistake) -> bool {
+        self.0 == mistake
+    }
+
+    fn encoding(&self, tensor: &Tensor) -> Encoding {
+        let mut encoding = Encoding::row_major(tensor);
+        encoding.dtype = DType::F32;
+        if !self.is(Mistake::BigEndianDeclaredLittle) {
+            encoding.endian = Endian::Big;
+        }
+        if self.is(Mistake::ColumnMajor) {
+            encoding.order.reverse();
+        }
+        encoding
+    }
+
+    fn read_name(&self, cursor: &mut Cursor<'_>) -> Result<String> {
+        let len = cursor.number(2)?;
+        let name = if self.is(Mistake::NoLengthCheck) {
+            let rest = cursor.bytes(cursor.file.len() - cursor.at)?;
+            cursor.at -= rest.len() as u64 - len;
+            rest[..len as usize].to_vec()
+        } else {
+            cursor.bytes(len)?
+        };
+        let name = String::from_utf8(name).map_err(|_| cursor.corrupt("a name is not UTF-8"))?;
+        Ok(match self.0 {
+            Mistake::WrongKeysBothWays => name.trim_end_matches("!").to_owned(),
+            _ => name,
+        })
+    }
+
+    fn read_tensor(&self, cursor: &mut Cursor<'_>) -> Result<(Tensor, u64)> {
+        let name = self.read_name(cursor)?;
+        let rank = cursor.number(1)?;
+        let mut dims = (0..rank).map(|_| cursor.number(4)).collect::<Result<Vec<_>>>()?;
+        if !self.is(Mistake::DimensionsNotReversed) {
+            dims.reverse();
+        }
+        let tensor = Tensor::new(name, DType::F32, Shape::new(dims)?);
+        let (offset, bytes) = (cursor.number(8)?, cursor.number(8)?);
+        if bytes != tensor.value_bytes() && !self.is(Mistake::IgnoresALength) {
+            return Err(cursor.corrupt("the tensor's size does not fit its shape").tensor(&tensor.name));
+        }
+        let is_aligned = offset % ALIGNMENT == 0 || self.is(Mistake::Unaligned);
+        let end = offset.checked_add(tensor.value_bytes());
+        if !is_aligned || end.is_none_or(|end| end > cursor.file.len()) {
+            return Err(cursor.corrupt("the tensor lies at no place for one").tensor(&tensor.name));
+        }
+        Ok((tensor, offset))
+    }
+
+    /// Tensors follow each other with less than 16 zeros between them, up to the end.
+    fn check_places(&self, file: &File, mut at: u64, tensors: &[(Tensor, u64)]) -> Result<()> {
+        let anywhere = matches!(self.0, Mistake::OverlapsWhenReading | Mistake::PutsAllInOnePlace);
+        for (tensor, offset) in tensors {
+            let gap = offset.checked_sub(at).filter(|gap| *gap < ALIGNMENT);
+            let overlap = || Error::corrupt("tensors overlap").file(file.name()).offset(*offset);
+            let gap = if anywhere { gap.unwrap_or(0) } else { gap.ok_or_else(overlap)? };
+            if file.bytes(at, gap)?.iter().any(|byte| *byte != 0) {
+                return Err(Error::corrupt("the padding is not zero").file(file.name()).offset(at));
+            }
+            at = at.max(offset + tensor.value_bytes());
+        }
+        if at != file.len() && !self.is(Mistake::TrailingBytesAccepted) {
+            return Err(Error::corrupt("bytes after the last tensor").file(file.name()).offset(at));
+        }
+        Ok(())
+    }
+
+    fn notes(&self, checkpoint: &Checkpoint) -> Result<Vec<u8>> {
+        let special = |number: &f64| !number.is_finite();
+        let attributes =
+            checkpoint.graph.iter().flat_map(|graph| &graph.nodes).flat_map(|n| n.attributes.values());
+        let mut floats = attributes.filter_map(|attribute| match attribute {
+            ckpt_api::Attribute::Float(number) => Some(number),
+            _ => None,
+        });
+        if floats.any(special) && !self.is(Mistake::NanAsNull) {
+            return Err(Error::unsupported("a chest's JSON has no NaN and no infinities").field("graph"));
+        }
+        let tensors = checkpoint.tensors.iter().map(|tensor| TensorNotes {
+            axes: tensor.axes.clone().filter(|_| !self.is(Mistake::AxesLost)),
+            role: if self.is(Mistake::RolesLost) { Role::Weight } else { tensor.role },
+            slot: tensor.slot.as_deref().cloned().filter(|_| !self.is(Mistake::SlotsLost)),
+            metadata: if self.is(Mistake::TensorMetadataLost) {
+                Metadata::default()
+            } else {
+                tensor.metadata.clone()
+            },
+        });
+        let notes = Notes {
+            graph: checkpoint.graph.clone().filter(|_| !self.is(Mistake::GraphLost)),
+            metadata: if self.is(Mistake::MetadataLost) {
+                Metadata::default()
+            } else {
+                checkpoint.metadata.clone()
+            },
+            tensors: tensors.collect(),
+        };
+        serde_json::to_vec(&notes).map_err(|error| Error::defect("no JSON").found(error.to_string()))
+    }
+}
+
+impl Codec for Chest {
+    fn info(&self) -> &FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, input: &Input) -> Result<Match> {
+        let is_chest = input.head()?.is_some_and(|head: [u8; 4]| head == *MAGIC);
+        Ok(if is_chest { Match::Certain("it begins with CHST".into()) } else { Match::No })
+    }
+
+    fn read(&self, input: &Input, _: &Options, limits: &Limits) -> Result<Contents> {
+        input.read_alone("a chest", |file| {
+            let mut cursor = Cursor { file, at: 0 };
+            if cursor.bytes(4)? != MAGIC {
+                return Err(Error::corrupt("not a chest").offset(0));
+            }
+            let count = cursor.number(4)?;
+            let mut tensors: Vec<(Tensor, u64)> = Vec::new();
+            if self.is(Mistake::AllocatesByCount) {
+                tensors.reserve(usize::try_from(count).unwrap_or(0));
+            } else {
+                limits.check(Limit::Tensors, count)?;
+            }
+            let len = cursor.number(4)?;
+            let notes: Notes = serde_json::from_slice(&cursor.bytes(len)?)
+                .map_err(|error| cursor.corrupt("the notes are no JSON").found(error.to_string()))?;
+            if notes.tensors.len() as u64 != count {
+                return Err(cursor.corrupt("the notes are about other tensors"));
+            }
+            for _ in 0..count {
+                tensors.push(self.read_tensor(&mut cursor)?);
+            }
+            self.check_places(file, cursor.at, &tensors)?;
+            let mut contents = Contents::default();
+            (contents.checkpoint.graph, contents.checkpoint.metadata) = (notes.graph, notes.metadata);
+            for (id, ((mut tensor, offset), notes)) in tensors.into_iter().zip(notes.tensors).enumerate() {
+                (tensor.axes, tensor.role, tensor.metadata) = (notes.axes, notes.role, notes.metadata);
+                tensor.slot = notes.slot.map(Box::new);
+                let extents = vec![Extent::new(FileId(0), offset, tensor.value_bytes())];
+                let encoding = self.encoding(&tensor);
+                contents.placements.push(Placement::new(TensorId(id), &tensor.name, extents, encoding));
+                contents.checkpoint.tensors.push(tensor);
+            }
+            Ok(contents)
+        })
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
+        let mut placed = Placed::default();
+        if let Some(tensor) = checkpoint.tensors.iter().find(|tensor| tensor.dtype != DType::F32) {
+            return Err(Error::unsupported("a chest holds f32 alone").tensor(&tensor.name));
+        }
+        for tensor in checkpoint.tensors.iter().filter(|tensor| tensor.quantization.is_some()) {
+            placed.losses.push(Loss::new(LossKind::MetadataDropped, &tensor.name, "its scale"));
+        }
+        let notes = self.notes(checkpoint)?;
+        let names: Vec<String> = checkpoint.tensors.iter().map(|tensor| self.stored_name(tensor)).collect();
+        let ranks = checkpoint.tensors.iter().map(|tensor| 4 * tensor.shape.rank());
+        let entries: usize = names.iter().zip(ranks).map(|(name, dims)| 2 + name.len() + 1 + dims + 16).sum();
+        let mut header = MAGIC.to_vec();
+        header.extend((names.len() as u32).to_be_bytes());
+        header.extend((notes.len() as u32).to_be_bytes());
+        header.extend(notes);
+        let mut at = (header.len() + entries) as u64;
+        for (id, (tensor, name)) in checkpoint.tensors.iter().zip(names).enumerate() {
+            if !self.is(Mistake::Unaligned) {
+                at = at.next_multiple_of(ALIGNMENT);
+            }
+            header.extend((name.len() as u16).to_be_bytes());
+            header.extend(name.as_bytes());
+            header.push(tensor.shape.rank() as u8);
+            let mut dims = tensor.shape.to_vec();
+            if !self.is(Mistake::DimensionsNotReversed) {
+                dims.reverse();
+            }
+            dims.iter().for_each(|dim| header.extend((*dim as u32).to_be_bytes()));
+            header.extend(at.to_be_bytes());
+            header.extend(tensor.value_bytes().to_be_bytes());
+            let extents = vec![Extent::new(FileId(0), at, tensor.value_bytes())];
+            placed.placements.push(Placement::new(TensorId(id), name, extents, self.encoding(tensor)));
+            if !matches!(self.0, Mistake::OverlapsWhenWriting | Mistake::PutsAllInOnePlace) {
+                at += tensor.value_bytes();
+            }
+        }
+        let end = placed.placements.iter().flat_map(|placement| &placement.extents);
+        let end = end.map(|extent| extent.offset + extent.len).max().unwrap_or(header.len() as u64);
+        placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: header });
+        placed.files.push(OutputFile::new(name.to_owned(), end));
+        Ok(placed)
+    }
+}
+
+impl Chest {
+    fn stored_name(&self, tensor: &Tensor) -> String {
+        match self.0 {
+            Mistake::WrongKeysWritten => format!("model.{}", tensor.name),
+            Mistake::WrongKeysBothWays => format!("{}!", tensor.name),
+            _ => tensor.name.clone(),
+        }
+    }
+}
+
+/// Two tensors, written by hand: a matrix whose dimensions differ, and a vector whose size is no multiple of 16.
+pub fn sample() -> Sample {
+    let notes = r#"{"graph":null,"metadata":{},"tensors":[{"axes":null,"role":"weight","slot":null,"metadata":{}},{"axes":null,"role":"weight","slot":null,"metadata":{}}]}"#;
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(2u32.to_be_bytes());
+    bytes.extend((notes.len() as u32).to_be_bytes());
+    bytes.extend(notes.as_bytes());
+    let first = (bytes.len() as u64 + (2 + 2 + 1 + 4 + 16) + (2 + 1 + 1 + 8 + 16)).next_multiple_of(16);
+    for (name, dims, offset, len) in [("b!", &[3u32][..], first, 12u64), ("w", &[3, 2], first + 16, 24)] {
+        bytes.extend((name.len() as u16).to_be_bytes());
+        bytes.extend(name.as_bytes());
+        bytes.push(dims.len() as u8);
+        dims.iter().for_each(|dim| bytes.extend(dim.to_be_bytes()));
+        bytes.extend(offset.to_be_bytes());
+        bytes.extend(len.to_be_bytes());
+    }
+    let (bias, kernel) = ([0.5, 1.5, 2.5], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    bytes.resize(first as usize, 0);
+    bytes.extend(bias.iter().flat_map(|number: &f32| number.to_be_bytes()));
+    bytes.extend([0; 4]);
+    bytes.extend(kernel.iter().flat_map(|number: &f32| number.to_be_bytes()));
+    let files = BTreeMap::from([("m.chest".to_owned(), bytes)]);
+    Sample::new("two tensors", "m.chest", files)
+        .floats("b!", &[3], &bias)
+        .floats("w", &[2, 3], &kernel)
+        .aligned(ALIGNMENT)
+}

@@ -1,0 +1,90 @@
+//! Mistakes that authors of codecs make, each noticed and named.
+
+use crate::chest::{Chest, Mistake, sample};
+
+/// The kit passes the codec without the mistake and reports the one with it in these words.
+fn assert_reported(mistake: Mistake, words: &[&str]) {
+    let complaint = crate::complaint(&Chest(mistake), &sample());
+    let complaint = complaint.unwrap_or_else(|| panic!("{mistake:?} is not noticed"));
+    for words in words {
+        assert!(complaint.contains(words), "{mistake:?}: '{words}' is missing: {complaint}");
+    }
+}
+
+#[test]
+fn a_codec_without_mistakes_passes() {
+    assert_eq!(crate::complaint(&Chest(Mistake::None), &sample()), None);
+}
+
+#[test]
+fn a_length_that_is_not_checked_against_the_file_is_noticed() {
+    assert_reported(Mistake::NoLengthCheck, &["two tensors: m.chest cut to", "panics"]);
+}
+
+#[test]
+fn a_length_that_nobody_looks_at_is_noticed() {
+    assert_reported(Mistake::IgnoresALength, &["of m.chest changed from", "nothing else changes"]);
+}
+
+#[test]
+fn nan_that_becomes_null_is_noticed() {
+    assert_reported(Mistake::NanAsNull, &["NaN and infinities"]);
+}
+
+#[test]
+fn names_other_than_given_are_noticed() {
+    assert_reported(Mistake::WrongKeysWritten, &["the checkpoint changed on the way"]);
+    assert_reported(Mistake::WrongKeysBothWays, &["the tensors are called", "the sample states"]);
+}
+
+#[test]
+fn unaligned_writing_is_noticed() {
+    assert_reported(Mistake::Unaligned, &["is written to byte", "no multiple of 16"]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_allocation_by_a_count_is_noticed_with_the_sample_and_the_byte() {
+    assert_reported(Mistake::AllocatesByCount, &["two tensors: ", "of m.chest", "MiB"]);
+}
+
+#[test]
+fn dimensions_in_the_wrong_order_are_noticed() {
+    assert_reported(Mistake::DimensionsNotReversed, &["tensor 'w' has the shape [3, 2]", "[2, 3]"]);
+    assert_reported(Mistake::ColumnMajor, &["tensor 'w' is read as", "axis order"]);
+}
+
+#[test]
+fn big_endian_values_that_are_declared_little_are_noticed() {
+    assert_reported(Mistake::BigEndianDeclaredLittle, &["tensor 'b!' is read as", "byte order"]);
+}
+
+#[test]
+fn bytes_after_the_end_are_noticed() {
+    assert_reported(Mistake::TrailingBytesAccepted, &["m.chest followed by 1 bytes", "is accepted"]);
+}
+
+#[test]
+fn metadata_that_is_lost_without_a_word_is_noticed() {
+    assert_reported(Mistake::MetadataLost, &["with metadata", "the metadata foreign."]);
+    assert_reported(Mistake::TensorMetadataLost, &["with metadata of a tensor", "the metadata foreign."]);
+}
+
+#[test]
+fn a_graph_that_is_lost_without_a_word_is_noticed() {
+    assert_reported(Mistake::GraphLost, &["with a graph", "lost without a word"]);
+}
+
+#[test]
+fn meanings_of_tensors_that_are_lost_without_a_word_are_noticed() {
+    assert_reported(Mistake::AxesLost, &["with axes", "its axes changed or was lost"]);
+    assert_reported(Mistake::RolesLost, &["with roles", "its role changed or was lost"]);
+    assert_reported(Mistake::SlotsLost, &["with a slot", "its slot changed or was lost"]);
+}
+
+#[test]
+fn tensors_that_overlap_are_noticed() {
+    assert_reported(Mistake::OverlapsWhenReading, &["of m.chest", "overlap"]);
+    assert_reported(Mistake::OverlapsWhenWriting, &["two pieces of a file overlap"]);
+    assert_reported(Mistake::PutsAllInOnePlace, &["overlap"]);
+}
