@@ -179,7 +179,7 @@ impl Plan {
     }
 
     fn document(&self) -> Document<'_> {
-        let Contents { checkpoint, files, placements, repairs, notes } = &*self.contents;
+        let Contents { checkpoint, files, placements, repairs, notes, .. } = &*self.contents;
         let tensors = checkpoint.tensors.iter().zip(placements);
         let placed = &*self.placed;
         let transfer = |entry: &'_ Entry| TransferDocument {
@@ -219,7 +219,7 @@ impl Plan {
     fn check(&self) -> Result<()> {
         let wrong = |error: Error| unreadable("the plan contradicts itself").found(error.quoted());
         self.contents.check(&Limits::default()).map_err(wrong)?;
-        let placed = Placed { losses: self.losses.clone(), ..Placed::clone(&self.placed) };
+        let placed = Placed::clone(&self.placed).with_losses(self.losses.clone());
         placed.check(&self.contents.checkpoint).map_err(wrong)?;
         if entries(&self.contents, &self.placed).map_err(wrong)? != self.entries {
             return Err(unreadable("the plan contradicts itself").found("a route that leads elsewhere"));
@@ -250,13 +250,11 @@ impl Plan {
 
     fn check_comparison(&self, comparison: &Comparison) -> Result<()> {
         for Stored { tensor, placement } in [&comparison.first, &comparison.other] {
-            let placement = Placement { tensor: TensorId(0), ..placement.clone() };
-            let contents = Contents {
-                checkpoint: Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() },
-                files: self.contents.files.clone(),
-                placements: vec![placement],
-                ..Contents::default()
-            };
+            let placement = placement.clone().with_tensor(TensorId(0));
+            let contents = Contents::default()
+                .with_checkpoint(Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() })
+                .with_files(self.contents.files.clone())
+                .with_placements(vec![placement]);
             contents.check(&Limits::default())?;
         }
         Ok(())
@@ -285,21 +283,19 @@ impl Document<'_> {
             *slot.ok_or_else(|| unreadable("two transfers of the plan have one number"))? = Some(to);
             entries.push(Entry { number: transfer.number, route: transfer.route.into_owned() });
         }
-        let contents = Contents {
-            checkpoint: Checkpoint { tensors, ..Checkpoint::default() },
-            files: self.source_files.into_owned(),
-            placements,
-            repairs: self.repairs.into_owned(),
-            notes: self.notes.into_owned(),
-        };
-        let placed = Placed {
-            files: self.files.into_owned(),
-            blocks: self.blocks.into_owned(),
-            placements: places.into_iter().flatten().collect(),
-            losses: Vec::new(),
-            finish: self.finish,
-            readings: self.readings.into_owned(),
-        };
+        let contents = Contents::default()
+            .with_checkpoint(Checkpoint { tensors, ..Checkpoint::default() })
+            .with_files(self.source_files.into_owned())
+            .with_placements(placements)
+            .with_repairs(self.repairs.into_owned())
+            .with_notes(self.notes.into_owned());
+        let placed = Placed::default()
+            .with_files(self.files.into_owned())
+            .with_blocks(self.blocks.into_owned())
+            .with_placements(places.into_iter().flatten().collect())
+            .with_losses(Vec::new())
+            .with_finish(self.finish)
+            .with_readings(self.readings.into_owned());
         Ok(Plan {
             source: self.source.into_owned(),
             target: self.target.into_owned(),
@@ -323,7 +319,7 @@ impl Document<'_> {
 fn bare(tensor: &Tensor) -> Cow<'_, Tensor> {
     match tensor.metadata.is_empty() {
         true => Cow::Borrowed(tensor),
-        false => Cow::Owned(Tensor { metadata: Metadata::default(), ..tensor.clone() }),
+        false => Cow::Owned(tensor.clone().with_metadata(Metadata::default())),
     }
 }
 

@@ -48,18 +48,12 @@ mod tests {
 
     #[test]
     fn a_graph_or_metadata_that_the_target_cannot_hold_is_lost_aloud_even_if_its_codec_is_silent() {
-        static PLAIN: FormatInfo = FormatInfo {
-            id: "plain",
-            title: "",
-            extensions: &[],
-            reads: &[],
-            writes: ckpt_api::Network::ALL,
-            dtypes: &[],
-            ops: &[],
-            free_names: true,
-            free_metadata: false,
-            options: &[],
-        };
+        static PLAIN: FormatInfo = FormatInfo::new("plain", "")
+            .with_extensions(&[])
+            .with_reads(&[])
+            .with_writes(ckpt_api::Network::ALL)
+            .with_dtypes(&[])
+            .with_free_names();
         let mut checkpoint = Checkpoint { graph: Some(ckpt_api::Graph::default()), ..Checkpoint::default() };
         for namespace in ["nn", "plain"] {
             checkpoint.metadata.insert(namespace, "key", "value");
@@ -68,7 +62,7 @@ mod tests {
         let subjects: Vec<&str> = found.iter().map(|loss| loss.subject.as_str()).collect();
         assert_eq!(subjects, ["graph", "nn"]);
         assert_eq!(undeclared(&checkpoint, &PLAIN, &found), []);
-        let rich = FormatInfo { free_metadata: true, ..PLAIN.clone() };
+        let rich = PLAIN.clone().with_free_metadata();
         assert_eq!(undeclared(&checkpoint, &rich, &[]), []);
     }
 }

@@ -50,6 +50,7 @@ mod setting;
 mod store;
 mod tensor;
 mod tiles;
+mod words;
 mod writer;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
@@ -83,4 +84,5 @@ pub use setting::{LibraryWords, Setting, Vocabulary};
 pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use tiles::{AxisPart, Tile};
+pub use words::first_few;
 pub use writer::{Number, Writer};

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 /// Where everything goes: the result of [`crate::Codec::place`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Placed {
     /// The files that will exist, in the order in which they get their final names: the one that makes the
     /// others findable (an index) last.
@@ -119,6 +120,48 @@ impl Placed {
         }
         Ok(())
     }
+
+    /// The same with these files.
+    #[must_use]
+    pub fn with_files(mut self, files: Vec<OutputFile>) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// The same with these literal blocks.
+    #[must_use]
+    pub fn with_blocks(mut self, blocks: Vec<Block>) -> Self {
+        self.blocks = blocks;
+        self
+    }
+
+    /// The same with these placements.
+    #[must_use]
+    pub fn with_placements(mut self, placements: Vec<Placement>) -> Self {
+        self.placements = placements;
+        self
+    }
+
+    /// The same with these losses.
+    #[must_use]
+    pub fn with_losses(mut self, losses: Vec<Loss>) -> Self {
+        self.losses = losses;
+        self
+    }
+
+    /// The same with this state for finishing.
+    #[must_use]
+    pub fn with_finish(mut self, finish: FinishState) -> Self {
+        self.finish = finish;
+        self
+    }
+
+    /// The same with these readings.
+    #[must_use]
+    pub fn with_readings(mut self, readings: Vec<Reading>) -> Self {
+        self.readings = readings;
+        self
+    }
 }
 
 fn check_added(
@@ -148,11 +191,24 @@ fn defect(message: &str) -> Error {
 
 /// One file to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct OutputFile {
     /// Path relative to the directory of the output, with `/`; never absolute, never with `..`.
     pub name: String,
     /// Bytes; `None` where only [`crate::Codec::finish`] can tell.
     pub len: Option<u64>,
+}
+
+impl OutputFile {
+    /// A file of `len` bytes.
+    pub fn new(name: impl Into<String>, len: u64) -> Self {
+        OutputFile { name: name.into(), len: Some(len) }
+    }
+
+    /// A file whose length [`crate::Codec::finish`] decides.
+    pub fn of_unknown_length(name: impl Into<String>) -> Self {
+        OutputFile { name: name.into(), len: None }
+    }
 }
 
 /// Literal bytes at a place in a file.

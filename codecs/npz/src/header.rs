@@ -1,7 +1,7 @@
 //! The header of a `.npy` array: magic number, version, length, and a Python dict of three keys.
 
 use crate::format::{code, dtype};
-use ckpt_api::{Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Packing, Result, Shape};
+use ckpt_api::{Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Shape};
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// What NumPy makes the bytes before the data a multiple of.
@@ -160,15 +160,8 @@ impl Header {
     /// How the data are stored.
     pub(crate) fn encoding(&self) -> Encoding {
         let axes = 0..self.shape.rank();
-        Encoding {
-            dtype: self.dtype,
-            endian: self.endian,
-            order: if self.fortran_order { axes.rev().collect() } else { axes.collect() },
-            tiles: Vec::new(),
-            packing: Packing::Bytes,
-            scaling: None,
-            blocks: None,
-        }
+        Encoding::new(self.dtype, if self.fortran_order { axes.rev().collect() } else { axes.collect() })
+            .with_endian(self.endian)
     }
 }
 

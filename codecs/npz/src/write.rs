@@ -114,12 +114,10 @@ fn single(arrays: &[Array], stem: &str, losses: &mut Vec<Loss>) -> Result<Placed
         losses.push(Loss::new(LossKind::NamesDropped, &array.tensor.name, detail));
     }
     let bytes = array.header.bytes();
-    Ok(Placed {
-        files: vec![OutputFile { name: String::new(), len: Some(array.total().ok_or_else(too_large)?) }],
-        placements: vec![array.placement(bytes.len() as u64, None)],
-        blocks: vec![Block { file: FileId(0), offset: 0, bytes }],
-        ..Placed::default()
-    })
+    Ok(Placed::default()
+        .with_files(vec![OutputFile::new(String::new(), array.total().ok_or_else(too_large)?)])
+        .with_placements(vec![array.placement(bytes.len() as u64, None)])
+        .with_blocks(vec![Block { file: FileId(0), offset: 0, bytes }]))
 }
 
 fn many(arrays: &[Array]) -> Result<Placed> {
@@ -149,7 +147,7 @@ fn many(arrays: &[Array]) -> Result<Placed> {
         start = checksum + 4;
     }
     add_block(&mut placed, at, &tail, start..tail.len() as u64);
-    placed.files = vec![OutputFile { name: String::new(), len: Some(len) }];
+    placed.files = vec![OutputFile::new(String::new(), len)];
     let bytes = size_of_val(&offsets[..]) as u64;
     placed.finish = FinishState::new(offsets).of_size(bytes);
     Ok(placed)

@@ -5,7 +5,7 @@ use crate::format::{
 };
 use crate::{INDEX_NAMESPACE, NAMESPACE, carried};
 use ckpt_api::{
-    Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Limit, Loss, LossKind, Options,
+    Block, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Limit, Loss, LossKind, Options,
     OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
 };
 use safetensors::Dtype;
@@ -29,7 +29,7 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<P
         said.pairs.insert("format".to_owned(), framework.to_owned());
     }
 
-    let mut placed = Placed { losses, ..Placed::default() };
+    let mut placed = Placed::default().with_losses(losses);
     let count = shards.len();
     let mut weight_map = BTreeMap::new();
     let mut total_size = 0u64;
@@ -73,15 +73,7 @@ fn store<'a>(checkpoint: &'a Checkpoint, full: bool, losses: &mut Vec<Loss>) -> 
         };
         let packing = if holder.bits().is_some_and(|bits| bits < 8) { Packing::Bits } else { Packing::Bytes };
         let order = (0..tensor.shape.rank()).collect();
-        let encoding = Encoding {
-            dtype: holder,
-            endian: Endian::Little,
-            order,
-            packing,
-            scaling: None,
-            blocks: None,
-            tiles: Vec::new(),
-        };
+        let encoding = Encoding::new(holder, order).with_packing(packing);
         let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);
         let native = format::native(holder).ok_or_else(unfit)?;
         let len = encoding.stored_len(elements).ok_or_else(unfit)?;
@@ -295,7 +287,7 @@ fn add_file(
             tensor.encoding.clone(),
         ));
     }
-    placed.files.push(OutputFile { name, len: Some(data.saturating_add(end)) });
+    placed.files.push(OutputFile::new(name, data.saturating_add(end)));
     placed.blocks.push(Block { file, offset: 0, bytes });
     Ok(end)
 }
@@ -350,10 +342,7 @@ fn add_index(
     let mut bytes = serde_json::to_vec_pretty(&index).map_err(unsayable)?;
     bytes.push(b'\n');
     let file = FileId(placed.files.len());
-    placed.files.push(OutputFile {
-        name: format!("{}{INDEX_EXTENSION}", target.stem),
-        len: Some(bytes.len() as u64),
-    });
+    placed.files.push(OutputFile::new(format!("{}{INDEX_EXTENSION}", target.stem), bytes.len() as u64));
     placed.blocks.push(Block { file, offset: 0, bytes });
     Ok(())
 }

@@ -50,18 +50,15 @@ pub struct Chest(pub Mistake);
 const MAGIC: &[u8; 4] = b"CHST";
 const ALIGNMENT: u64 = 16;
 
-static INFO: FormatInfo = FormatInfo {
-    id: "chest",
-    title: "Chest file",
-    extensions: &["chest"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: &[DType::F32],
-    ops: &[Op::Gemm],
-    free_names: true,
-    free_metadata: true,
-    options: &[],
-};
+static INFO: FormatInfo = FormatInfo::new("chest", "Chest file")
+    .with_extensions(&["chest"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&[DType::F32])
+    .with_ops(&[Op::Gemm])
+    .with_free_names()
+    .with_free_metadata()
+    .with_options(&[]);
 
 /// Everything but names, shapes and values.
 #[derive(Default, Serialize, Deserialize)]
@@ -295,7 +292,7 @@ impl Codec for Chest {
         let end = placed.placements.iter().flat_map(|placement| &placement.extents);
         let end = end.map(|extent| extent.offset + extent.len).max().unwrap_or(header.len() as u64);
         placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: header });
-        placed.files.push(OutputFile { name: name.to_owned(), len: Some(end) });
+        placed.files.push(OutputFile::new(name.to_owned(), end));
         Ok(placed)
     }
 }
