@@ -183,7 +183,7 @@ fn distance(a: &Side, b: &Side, order: Vec<usize>, tolerance: Tolerance) -> Resu
     let unit = Unit::new(&a.encoding);
     let reordered = match &b.encoding.blocks {
         Some(_) => b.encoding.clone(),
-        None => Encoding { order, ..b.encoding.clone() },
+        None => b.encoding.clone().with_order(order),
     };
     let mut streams = (
         a.source.stream(a.id, &a.encoding, Budget::default())?,

@@ -23,24 +23,6 @@ pub(crate) fn printable(name: &str) -> String {
     text
 }
 
-/// Joins the first `max` items by commas, and counts the others: `a, b and 3 more`.
-pub(crate) fn first_few<I>(items: I, max: usize) -> String
-where
-    I: IntoIterator<Item: Display, IntoIter: ExactSizeIterator>,
-{
-    let items = items.into_iter();
-    let more = items.len().saturating_sub(max);
-    let mut text = String::new();
-    for (index, item) in items.take(max).enumerate() {
-        text += if index == 0 { "" } else { ", " };
-        text += &item.to_string();
-    }
-    if more > 0 {
-        text += &format!(" and {more} more");
-    }
-    text
-}
-
 /// Text from a file, without characters that could steer a terminal or hide what it says.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if all_bytes(text, |byte| matches!(byte, b' '..=b'~')) {
@@ -108,14 +90,6 @@ impl Display for Size {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_has_its_first_items_and_the_number_of_the_others() {
-        let names = ["a", "b", "c"];
-        let lists = [3, 2, 1].map(|max| first_few(names, max));
-        assert_eq!(lists, ["a, b, c", "a, b and 1 more", "a and 2 more"]);
-        assert_eq!(first_few([0; 0], 3), "");
-    }
 
     #[test]
     fn sizes_have_three_digits() {

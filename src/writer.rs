@@ -207,12 +207,10 @@ impl<'a> Writer<'a> {
             let extent = Extent::new(FileId(id), 0, tensor.value_bytes());
             Placement::new(TensorId(id), &tensor.name, vec![extent], Encoding::row_major(tensor))
         };
-        let contents = Contents {
-            files: checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect(),
-            placements: checkpoint.tensors.iter().enumerate().map(placed).collect(),
-            checkpoint,
-            ..Contents::default()
-        };
+        let contents = Contents::default()
+            .with_files(checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect())
+            .with_placements(checkpoint.tensors.iter().enumerate().map(placed).collect())
+            .with_checkpoint(checkpoint);
         write_from_memory(&registry, &conversion, &execution, contents, data, &destination)
     }
 

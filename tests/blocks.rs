@@ -27,18 +27,13 @@ const SECRET: Blocks = Blocks::opaque("blk.secret", 4, 5);
 /// `BLK1`, the first letter of the blocks' name, rows u16, columns u16, then the blocks.
 struct Blocky;
 
-static INFO: FormatInfo = FormatInfo {
-    id: "blk",
-    title: "Blocks",
-    extensions: &["blk"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: &[DType::F32],
-    ops: &[],
-    free_names: true,
-    keeps: ckpt_api::Aspect::ALL,
-    options: &[],
-};
+static INFO: FormatInfo = FormatInfo::new("blk", "Blocks")
+    .with_extensions(&["blk"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&[DType::F32])
+    .with_free_names()
+    .with_keeps(ckpt_api::Aspect::ALL);
 
 impl Codec for Blocky {
     fn info(&self) -> &FormatInfo {
@@ -66,7 +61,7 @@ impl Codec for Blocky {
         let encoding = Encoding::row_major(&tensor).in_blocks(blocks);
         let len =
             encoding.stored_len(tensor.shape.elements()).ok_or_else(|| Error::corrupt("half a block"))?;
-        let mut contents = Contents { files: vec![input.entry().to_owned()], ..Contents::default() };
+        let mut contents = Contents::default().with_files(vec![input.entry().to_owned()]);
         contents.placements.push(Placement::new(
             TensorId(0),
             "w",
@@ -88,7 +83,7 @@ impl Codec for Blocky {
         head.push(letter);
         head.extend(tensor.shape.iter().flat_map(|dim| (*dim as u16).to_le_bytes()));
         let mut placed = Placed::default();
-        placed.files.push(OutputFile { name: name.to_owned(), len: Some(9 + len) });
+        placed.files.push(OutputFile::new(name, 9 + len));
         placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: head });
         placed.placements.push(Placement::new(
             TensorId(0),

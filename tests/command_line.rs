@@ -306,18 +306,12 @@ fn a_file_that_two_formats_claim_is_refused_with_both_reasons() {
     struct Twin;
     impl ckpt::Codec for Twin {
         fn info(&self) -> &ckpt_api::FormatInfo {
-            static INFO: ckpt_api::FormatInfo = ckpt_api::FormatInfo {
-                id: "twin",
-                title: "Twin",
-                extensions: &[],
-                reads: ckpt_api::Network::ALL,
-                writes: &[],
-                dtypes: &[],
-                ops: &[],
-                free_names: true,
-                keeps: &[],
-                options: &[],
-            };
+            static INFO: ckpt_api::FormatInfo = ckpt_api::FormatInfo::new("twin", "Twin")
+                .with_extensions(&[])
+                .with_reads(ckpt_api::Network::ALL)
+                .with_writes(&[])
+                .with_dtypes(&[])
+                .with_free_names();
             &INFO
         }
         fn probe(&self, _: &ckpt_api::Input) -> ckpt::Result<ckpt_api::Match> {

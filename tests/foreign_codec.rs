@@ -61,7 +61,7 @@ struct Copy;
 impl ckpt::Codec for Copy {
     fn info(&self) -> &ckpt_api::FormatInfo {
         static INFO: std::sync::LazyLock<ckpt_api::FormatInfo> =
-            std::sync::LazyLock::new(|| ckpt_api::FormatInfo { id: "copy", ..Toy.info().clone() });
+            std::sync::LazyLock::new(|| Toy.info().clone().with_id("copy"));
         &INFO
     }
     fn probe(&self, input: &Input) -> ckpt::Result<ckpt_api::Match> {

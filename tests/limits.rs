@@ -102,8 +102,7 @@ fn chunk_bytes_bounds_a_shuffled_chunk() {
     let extent =
         Extent::new(FileId(0), 0, 400).with_compression(Compression::new(Method::Zlib, 400).shuffled(four));
     let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
-    let mut contents =
-        Contents { files: vec!["f".to_owned()], placements: vec![placement], ..Contents::default() };
+    let mut contents = Contents::default().with_files(vec!["f".to_owned()]).with_placements(vec![placement]);
     contents.checkpoint.tensors.push(tensor);
     let check = |bytes: u64| contents.check(&Limits::default().with(Limit::ChunkBytes, bytes));
     check(400).unwrap();

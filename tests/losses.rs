@@ -15,18 +15,7 @@ struct Given(Checkpoint);
 struct Halves;
 
 const fn info(id: &'static str) -> FormatInfo {
-    FormatInfo {
-        id,
-        title: "for tests",
-        extensions: &[],
-        reads: Network::ALL,
-        writes: Network::ALL,
-        dtypes: &[],
-        ops: &[],
-        free_names: true,
-        keeps: &[],
-        options: &[],
-    }
+    FormatInfo::new(id, "for tests").with_reads(Network::ALL).with_writes(Network::ALL).with_free_names()
 }
 
 static GIVEN: FormatInfo = info("given");
@@ -36,7 +25,7 @@ static HALVES: FormatInfo = info("halves");
 fn in_a_row(tensors: &[Tensor], dtype: impl Fn(&Tensor) -> DType) -> (Vec<Placement>, u64) {
     let mut offset = 0;
     let place = |(id, tensor): (usize, &Tensor)| {
-        let encoding = Encoding { dtype: dtype(tensor), ..Encoding::row_major(tensor) };
+        let encoding = Encoding::row_major(tensor).with_dtype(dtype(tensor));
         let len = encoding.stored_len(tensor.shape.elements()).unwrap();
         let extent = Extent::new(FileId(0), offset, len);
         offset += len;
@@ -58,7 +47,7 @@ impl Codec for Given {
     fn read(&self, input: &Input, _: &Options, _: &Limits) -> Result<Contents> {
         let (placements, _) = in_a_row(&self.0.tensors, |tensor| tensor.dtype);
         let files = vec![input.entry().to_owned()];
-        Ok(Contents { checkpoint: self.0.clone(), files, placements, ..Contents::default() })
+        Ok(Contents::default().with_checkpoint(self.0.clone()).with_files(files).with_placements(placements))
     }
 
     fn place(&self, _: &Checkpoint, _: &str, _: &Options) -> Result<Placed> {
@@ -81,8 +70,8 @@ impl Codec for Halves {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
         let (placements, len) = in_a_row(&checkpoint.tensors, |_| DType::F16);
-        let files = vec![OutputFile { name: name.to_owned(), len: Some(len) }];
-        Ok(Placed { files, placements, ..Placed::default() })
+        let files = vec![OutputFile::new(name, len)];
+        Ok(Placed::default().with_files(files).with_placements(placements))
     }
 }
 

@@ -16,18 +16,12 @@ struct Tied;
 
 const MAGIC: &[u8; 4] = b"TIED";
 
-static INFO: FormatInfo = FormatInfo {
-    id: "tied",
-    title: "tensors that may share bytes",
-    extensions: &["tied"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: &[DType::F32],
-    ops: &[],
-    free_names: true,
-    keeps: &[],
-    options: &[],
-};
+static INFO: FormatInfo = FormatInfo::new("tied", "tensors that may share bytes")
+    .with_extensions(&["tied"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&[DType::F32])
+    .with_free_names();
 
 fn checksum(value: Option<u32>) -> Option<Checksum> {
     Some(Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed: 0, value })
@@ -66,7 +60,7 @@ impl Codec for Tied {
         }
         let ends = tensors.iter().map(|(tensor, offset)| at + offset + tensor.value_bytes());
         let mut sums = ends.max().unwrap_or(at);
-        let mut contents = Contents { files: vec![input.entry().to_owned()], ..Contents::default() };
+        let mut contents = Contents::default().with_files(vec![input.entry().to_owned()]);
         for (id, (tensor, offset)) in tensors.into_iter().enumerate() {
             let sum = file.bytes(sums, 4)?.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
             contents.placements.push(placement(id, &tensor, at + offset, Some(sum)));
@@ -80,6 +74,10 @@ impl Codec for Tied {
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
+        let holds = |tensor: &&Tensor| tensor.dtype == DType::F32 && tensor.shape.rank() == 1;
+        if let Some(tensor) = checkpoint.tensors.iter().find(|tensor| !holds(tensor)) {
+            return Err(Error::unsupported("only vectors of floats").tensor(&tensor.name));
+        }
         let small = |number: u64| u8::try_from(number).map_err(|_| Error::unsupported("too large"));
         let mut header = MAGIC.to_vec();
         header.push(small(checkpoint.tensors.len() as u64)?);
@@ -102,8 +100,8 @@ impl Codec for Tied {
         }
         let sums = start + data;
         placed.finish = FinishState::new(sums);
-        let len = Some(sums + 4 * checkpoint.tensors.len() as u64);
-        placed.files = vec![OutputFile { name: name.to_owned(), len }];
+        let len = sums + 4 * checkpoint.tensors.len() as u64;
+        placed.files = vec![OutputFile::new(name, len)];
         placed.blocks = vec![Block { file: FileId(0), offset: 0, bytes: header }];
         Ok(placed)
     }

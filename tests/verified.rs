@@ -194,7 +194,7 @@ struct OtherFunction(ckpt_safetensors::Safetensors);
 impl Codec for OtherFunction {
     fn info(&self) -> &FormatInfo {
         static INFO: std::sync::OnceLock<FormatInfo> = std::sync::OnceLock::new();
-        INFO.get_or_init(|| FormatInfo { id: "other", ..self.0.info().clone() })
+        INFO.get_or_init(|| self.0.info().clone().with_id("other"))
     }
 
     fn probe(&self, input: &Input) -> Result<Match> {

@@ -1,7 +1,10 @@
 //! Arbitrary checkpoints.
 
 use arbitrary::{Result, Unstructured};
-use ckpt_api::{Axis, Checkpoint, DType, Graph, Metadata, MetadataMap, MetadataValue, Node, Op, Quantization, Role, Shape, Slot, Tensor};
+use ckpt_api::{
+    Axis, Checkpoint, DType, Graph, Metadata, MetadataMap, MetadataValue, Node, Op, Quantization, Role,
+    Shape, Slot, Tensor,
+};
 use std::num::NonZeroU32;
 
 /// A checkpoint and the values of its tensors: little-endian, row-major, an element in whole bytes.

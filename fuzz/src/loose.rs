@@ -16,18 +16,12 @@ pub struct Loose {
     len: u64,
 }
 
-static INFO: FormatInfo = FormatInfo {
-    id: "loose",
-    title: "tensors stored in any way",
-    extensions: &["loose"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: DType::ALL,
-    ops: &[],
-    free_names: true,
-    keeps: &[],
-    options: &[],
-};
+static INFO: FormatInfo = FormatInfo::new("loose", "tensors stored in any way")
+    .with_extensions(&["loose"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(DType::ALL)
+    .with_free_names();
 
 impl Codec for Loose {
     fn info(&self) -> &FormatInfo {
@@ -41,12 +35,15 @@ impl Codec for Loose {
 
     fn read(&self, input: &Input, _: &Options, _: &Limits) -> ckpt_api::Result<Contents> {
         let (checkpoint, placements) = (self.checkpoint.clone(), self.placements.clone());
-        Ok(Contents { checkpoint, placements, files: vec![input.entry().to_owned()], ..Contents::default() })
+        Ok(Contents::default()
+            .with_checkpoint(checkpoint)
+            .with_placements(placements)
+            .with_files(vec![input.entry().to_owned()]))
     }
 
     fn place(&self, _: &Checkpoint, name: &str, _: &Options) -> ckpt_api::Result<Placed> {
-        let files = vec![OutputFile { name: name.to_owned(), len: Some(self.len) }];
-        Ok(Placed { files, placements: self.placements.clone(), ..Placed::default() })
+        let files = vec![OutputFile::new(name, self.len)];
+        Ok(Placed::default().with_files(files).with_placements(self.placements.clone()))
     }
 }
 
@@ -89,7 +86,7 @@ fn encoding(u: &mut Unstructured, tensor: &Tensor) -> Result<Encoding> {
         let other = u.int_in_range(k..=encoding.order.len() - 1)?;
         encoding.order.swap(k, other);
     }
-    let packed = Encoding { packing: Packing::Bits, ..encoding.clone() };
+    let packed = encoding.clone().with_packing(Packing::Bits);
     // What does not take whole bytes is not reordered.
     let ordered = encoding.tiles.is_empty() && encoding.order.is_sorted();
     let fits = ordered && packed.stored_len(tensor.shape.elements()).is_some();

@@ -278,7 +278,7 @@ mod tests {
     use ckpt_api::OptionKind;
 
     const fn spec(name: &'static str, side: Side) -> OptionSpec {
-        OptionSpec { name, kind: OptionKind::Text, side, help: "" }
+        OptionSpec::new(name, OptionKind::Text, side, "")
     }
 
     const FROM: &[OptionSpec] = &[spec("keys", Side::Read), spec("dialect", Side::Both)];

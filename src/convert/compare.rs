@@ -7,9 +7,7 @@ use crate::plan::{TensorEntry, added};
 use crate::resources::Budget;
 use crate::source::Source;
 use crate::transform::for_each_number;
-use ckpt_api::{
-    Axis, DType, Encoding, Endian, Error, Input, Packing, Placement, Result, Shape, Tensor, TensorId,
-};
+use ckpt_api::{Axis, DType, Encoding, Error, Input, Placement, Result, Shape, Tensor, TensorId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A tensor of a plan, and what it became, seen with the source's axes.
@@ -66,15 +64,10 @@ impl<'a> Pair<'a> {
     pub(super) fn compare(&self) -> Result<()> {
         let from = &self.entry.from.encoding;
         let Encoding { dtype, scaling, ref blocks, .. } = self.entry.to.encoding;
-        let common = Encoding {
-            dtype,
-            endian: Endian::Little,
-            order: from.order.clone(),
-            tiles: from.tiles.clone(),
-            packing: Packing::Bytes,
-            scaling,
-            blocks: blocks.clone(),
-        };
+        let common = Encoding::new(dtype, from.order.clone())
+            .with_tiles(from.tiles.clone())
+            .with_scaling(scaling)
+            .in_blocks(blocks.as_deref().cloned());
         let together = self.each(&common, &common, |first, own, back| {
             match own.iter().zip(back).position(|(own, back)| own != back) {
                 Some(at) => Err(self.differs(&common, first, at, own, back)),
@@ -93,14 +86,12 @@ impl<'a> Pair<'a> {
     /// # Errors
     /// Whatever keeps either from being read.
     pub(super) fn error(&self) -> Result<f64> {
-        let numbers = |encoding: &Encoding, sum: bool| Encoding {
-            dtype: if encoding.scaling.is_some() || sum { DType::F32 } else { encoding.dtype },
-            endian: Endian::Little,
-            order: self.entry.from.encoding.order.clone(),
-            tiles: self.entry.from.encoding.tiles.clone(),
-            packing: Packing::Bytes,
-            scaling: None,
-            blocks: None,
+        let numbers = |encoding: &Encoding, sum: bool| {
+            Encoding::new(
+                if encoding.scaling.is_some() || sum { DType::F32 } else { encoding.dtype },
+                self.entry.from.encoding.order.clone(),
+            )
+            .with_tiles(self.entry.from.encoding.tiles.clone())
         };
         let own = numbers(&self.entry.from.encoding, !self.entry.added.is_empty());
         let back = numbers(&self.entry.to.encoding, false);
@@ -231,7 +222,7 @@ fn with_axes_of(
         region.start = axes.iter().filter_map(|axis| region.start.get(*axis).copied()).collect();
         region.shape = region.shape.permuted(axes);
     }
-    back.encoding = Encoding { endian: encoding.endian, packing: encoding.packing, ..to.clone() };
+    back.encoding = to.clone().with_endian(encoding.endian).with_packing(encoding.packing);
     Ok(back)
 }
 

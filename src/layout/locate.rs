@@ -101,12 +101,9 @@ mod tests {
     fn every_position_leads_to_an_index_and_back_whatever_the_order_and_the_tiles() {
         let tensor = tensor(&[4, 6, 3]);
         let plain = Encoding::row_major(&tensor);
-        let tiled = Encoding {
-            tiles: vec![Tile { axis: 1, lens: vec![3] }],
-            order: vec![2, 0, 3, 1],
-            ..plain.clone()
-        };
-        let swapped = Encoding { order: vec![2, 0, 1], ..plain.clone() };
+        let tiled =
+            plain.clone().with_tiles(vec![Tile { axis: 1, lens: vec![3] }]).with_order(vec![2, 0, 3, 1]);
+        let swapped = plain.clone().with_order(vec![2, 0, 1]);
         for encoding in [plain, swapped, tiled] {
             let indices: Vec<_> = (0..72).map(|k| index_at(&encoding, &tensor.shape, k).unwrap()).collect();
             let back: Vec<u64> =
@@ -122,10 +119,8 @@ mod tests {
     fn an_element_lies_in_the_extent_the_box_or_the_window_that_holds_it() {
         let t = tensor(&[2, 3]);
         let at = |extents: Vec<Extent>, window: Option<Window>, index: &[u64]| {
-            let placement = Placement {
-                window: window.map(Box::new),
-                ..Placement::new(TensorId(0), "t", extents, Encoding::row_major(&t))
-            };
+            let placement =
+                Placement::new(TensorId(0), "t", extents, Encoding::row_major(&t)).with_window(window);
             place_of(&placement, &t.shape, index).map(|(_, offset)| offset)
         };
         assert_eq!(at(vec![extent(100, 4, None), extent(200, 8, None)], None, &[1, 0]), Some(202));

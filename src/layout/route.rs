@@ -100,7 +100,7 @@ pub(crate) fn compile(
     let whole_axes = split.as_ref().map(|split| WholeAxes {
         shape: &split.shape,
         source: &split.source,
-        target: Encoding { order: split.order.clone(), tiles: Vec::new(), ..target.encoding.clone() },
+        target: target.encoding.clone().with_order(split.order.clone()).with_tiles(Vec::new()),
     });
     let slices = match keeps_slices(source, target) {
         true => 0,
@@ -225,7 +225,7 @@ pub(crate) fn canonical(tensor: &Tensor, placement: &Placement) -> Encoding {
 
 /// What is added is added as these.
 fn floats(tensor: &Tensor) -> Encoding {
-    Encoding { dtype: DType::F32, ..Encoding::row_major(tensor) }
+    Encoding::row_major(tensor).with_dtype(DType::F32)
 }
 
 fn split_numbers((tensor, ..): &Added<'_>, split: &SplitAddend) -> Result<Vec<Step>> {
@@ -234,7 +234,7 @@ fn split_numbers((tensor, ..): &Added<'_>, split: &SplitAddend) -> Result<Vec<St
 }
 
 fn split_floats(tensor: &Tensor, shape: &Shape) -> Encoding {
-    Encoding { order: (0..shape.rank()).collect(), ..floats(tensor) }
+    floats(tensor).with_order((0..shape.rank()).collect())
 }
 
 fn not_movable(tensor: &Tensor, from: &Encoding, to: &Encoding) -> Error {

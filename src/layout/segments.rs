@@ -469,7 +469,7 @@ mod tests {
     }
 
     fn placement(tensor: &Tensor, order: &[usize], lens: &[u64]) -> Placement {
-        let encoding = Encoding { order: order.to_vec(), ..Encoding::row_major(tensor) };
+        let encoding = Encoding::row_major(tensor).with_order(order.to_vec());
         Placement::new(TensorId(0), "t", extents(lens), encoding)
     }
 

@@ -274,15 +274,7 @@ mod tests {
     use super::*;
 
     fn encoding(dtype: DType, endian: Endian, order: &[usize], packing: Packing) -> Encoding {
-        Encoding {
-            dtype,
-            endian,
-            order: order.to_vec(),
-            packing,
-            scaling: None,
-            blocks: None,
-            tiles: Vec::new(),
-        }
+        Encoding::new(dtype, order.to_vec()).with_endian(endian).with_packing(packing)
     }
 
     #[test]
@@ -329,8 +321,8 @@ mod tests {
             })
         };
         let plain = encoding(DType::I16, Endian::Little, &[0], Packing::Bytes);
-        let from = Encoding { scaling: scaling(255), ..plain.clone() };
-        let to = Encoding { scaling: scaling(64), dtype: DType::I8, ..plain };
+        let from = plain.clone().with_scaling(scaling(255));
+        let to = plain.with_scaling(scaling(64)).with_dtype(DType::I8);
         let words = |from: &Encoding, to: &Encoding, added: &[&str]| {
             let added: Vec<String> = added.iter().map(|name| (*name).to_owned()).collect();
             steps(from, to, 0, &added).unwrap().iter().map(Step::describe).collect::<Vec<_>>().join(", ")

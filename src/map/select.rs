@@ -86,7 +86,7 @@ mod tests {
         let node = Node::new("dense", Op::Gemm).parameter("weight", "b/w");
         let graph = Some(Graph::sequential("m", vec![], vec![], vec![node]));
         let checkpoint = Checkpoint { graph, tensors, ..Checkpoint::default() };
-        Contents { checkpoint, placements, ..Contents::default() }
+        Contents::default().with_checkpoint(checkpoint).with_placements(placements)
     }
 
     #[test]

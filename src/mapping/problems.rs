@@ -3,7 +3,8 @@
 use super::definition::{Mapping, Origin};
 use super::relation::Link;
 use crate::pattern::Pattern;
-use crate::words::{count, first_few, printable, quote};
+use crate::words::{count, printable, quote};
+use ckpt_api::first_few;
 use ckpt_api::{Error, Result, nearest};
 use std::collections::BTreeSet;
 

@@ -19,7 +19,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 /// The version of the document. Plans of other versions are refused.
-const VERSION: u32 = 2;
+const VERSION: u32 = 1;
 /// What a plan that is compressed begins with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The program that may run a plan: another one could place the same tensors elsewhere when it finishes.
@@ -121,7 +121,7 @@ impl Plan {
     /// ```
     /// # fn main() -> Result<(), ckpt::Error> {
     /// let source = ckpt::open("examples/data/digits")?;
-    /// let output = ckpt::MemoryStore::new().at("out.safetensors");
+    /// let output = ckpt::store::MemoryStore::new().at("out.safetensors");
     /// let planned = ckpt::Conversion::new().plan(&ckpt::Registry::builtin(), &source, output)?;
     /// let plan = planned.plan();
     /// let read = ckpt::Plan::from_bytes(&plan.to_gzip()?, &ckpt_api::Limits::default())?;
@@ -180,7 +180,7 @@ impl Plan {
     }
 
     fn document(&self) -> Document<'_> {
-        let Contents { checkpoint, files, placements, repairs, notes } = &*self.contents;
+        let Contents { checkpoint, files, placements, repairs, notes, .. } = &*self.contents;
         let tensors = checkpoint.tensors.iter().zip(placements);
         let placed = &*self.placed;
         let transfer = |entry: &'_ Entry| TransferDocument {
@@ -257,13 +257,11 @@ impl Plan {
 
     fn check_comparison(&self, comparison: &Comparison) -> Result<()> {
         for Stored { tensor, placement } in [&comparison.first, &comparison.other] {
-            let placement = Placement { tensor: TensorId(0), ..placement.clone() };
-            let contents = Contents {
-                checkpoint: Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() },
-                files: self.contents.files.clone(),
-                placements: vec![placement],
-                ..Contents::default()
-            };
+            let placement = placement.clone().with_tensor(TensorId(0));
+            let contents = Contents::default()
+                .with_checkpoint(Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() })
+                .with_files(self.contents.files.clone())
+                .with_placements(vec![placement]);
             contents.check(&Limits::default())?;
         }
         Ok(())
@@ -292,21 +290,18 @@ impl Document<'_> {
             *slot.ok_or_else(|| unreadable("two transfers of the plan have one number"))? = Some(to);
             entries.push(Entry { number: transfer.number, route: transfer.route.into_owned() });
         }
-        let mut contents = Contents {
-            checkpoint: Checkpoint { tensors, ..Checkpoint::default() },
-            files: self.source_files.into_owned(),
-            placements,
-            repairs: self.repairs.into_owned(),
-            notes: self.notes.into_owned(),
-        };
-        let placed = Placed {
-            files: self.files.into_owned(),
-            blocks: self.blocks.into_owned(),
-            placements: places.into_iter().flatten().collect(),
-            finish: self.finish,
-            readings: self.readings.into_owned(),
-            ..Placed::default()
-        };
+        let mut contents = Contents::default()
+            .with_checkpoint(Checkpoint { tensors, ..Checkpoint::default() })
+            .with_files(self.source_files.into_owned())
+            .with_placements(placements)
+            .with_repairs(self.repairs.into_owned())
+            .with_notes(self.notes.into_owned());
+        let placed = Placed::default()
+            .with_files(self.files.into_owned())
+            .with_blocks(self.blocks.into_owned())
+            .with_placements(places.into_iter().flatten().collect())
+            .with_finish(self.finish)
+            .with_readings(self.readings.into_owned());
         contents.checkpoint.ties = Ties::of(&contents);
         Ok(Plan {
             shared: placed.shared(&contents.checkpoint.ties),
@@ -332,7 +327,7 @@ impl Document<'_> {
 fn bare(tensor: &Tensor) -> Cow<'_, Tensor> {
     match tensor.metadata.is_empty() {
         true => Cow::Borrowed(tensor),
-        false => Cow::Owned(Tensor { metadata: Metadata::default(), ..tensor.clone() }),
+        false => Cow::Owned(tensor.clone().with_metadata(Metadata::default())),
     }
 }
 

@@ -24,7 +24,7 @@ const BUFFERS: u64 = 4;
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { chunk: 768 << 10, tile: ALL_TILES / 2 }
+        Budget { chunk: CHUNK as usize, tile: ALL_TILES / 2 }
     }
 }
 

@@ -350,7 +350,7 @@ mod tests {
     use ckpt_api::{Input, Kind};
 
     fn files(names: &[&str]) -> Vec<OutputFile> {
-        names.iter().map(|name| OutputFile { name: (*name).to_owned(), len: Some(3) }).collect()
+        names.iter().map(|name| OutputFile::new(*name, 3)).collect()
     }
 
     fn written(stage: &dyn Stage, count: usize) {

@@ -6,7 +6,7 @@
 use ckpt_api::{
     Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo,
     Input, InputSpec, Limits, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile, OutputView,
-    Packing, ParameterSpec, Placed, Placement, Result, Shape, Tensor, TensorId,
+    ParameterSpec, Placed, Placement, Result, Shape, Tensor, TensorId,
 };
 
 /// The codec.
@@ -14,18 +14,12 @@ pub struct Toy;
 
 const MAGIC: &[u8; 4] = b"TOY1";
 
-static INFO: FormatInfo = FormatInfo {
-    id: "toy",
-    title: "Toy format",
-    extensions: &["toy"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: &[DType::F32],
-    ops: &[],
-    free_names: true,
-    keeps: &[],
-    options: &[],
-};
+static INFO: FormatInfo = FormatInfo::new("toy", "Toy format")
+    .with_extensions(&["toy"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&[DType::F32])
+    .with_free_names();
 
 /// `y[n, k] = scale[k]·x[n, k]^power`, an operator that ONNX lacks.
 static OPS: [OpSpec; 1] = [OpSpec::new("toy.ScaledPower", power_shape, power)
@@ -52,15 +46,7 @@ fn power(call: &OpCall, y: &mut OutputView) -> Result<()> {
 }
 
 fn encoding(rank: usize) -> Encoding {
-    Encoding {
-        dtype: DType::F32,
-        endian: Endian::Big,
-        order: (0..rank).rev().collect(),
-        packing: Packing::Bytes,
-        scaling: None,
-        blocks: None,
-        tiles: Vec::new(),
-    }
+    Encoding::new(DType::F32, (0..rank).rev().collect()).with_endian(Endian::Big)
 }
 
 impl Codec for Toy {
@@ -79,7 +65,7 @@ impl Codec for Toy {
             return Err(Error::corrupt("not a toy file").file(file.name()).offset(0));
         }
         let byte = |at| file.bytes(at, 1).map(|bytes| bytes[0]);
-        let mut contents = Contents { files: vec![input.entry().to_owned()], ..Contents::default() };
+        let mut contents = Contents::default().with_files(vec![input.entry().to_owned()]);
         let mut at = 5;
         for id in 0..usize::from(byte(4)?) {
             let name_len = u64::from(byte(at)?);
@@ -136,7 +122,7 @@ impl Codec for Toy {
         if !header.is_empty() {
             placed.blocks.push(Block { file: FileId(0), offset: at, bytes: header.clone() });
         }
-        placed.files.push(OutputFile { name: name.to_owned(), len: Some(at + header.len() as u64) });
+        placed.files.push(OutputFile::new(name, at + header.len() as u64));
         Ok(placed)
     }
 

@@ -77,6 +77,7 @@ pub enum Match {
 
 /// What a format is and can hold: what `ckpt formats`, the planner and the documentation read.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct FormatInfo {
     /// Short name, as `--from` and `--to` take it.
     pub id: &'static str,
@@ -106,6 +107,94 @@ impl FormatInfo {
     /// Whether a namespace of metadata is the format's own: its id, alone or followed by a dot and a name.
     pub fn owns(&self, namespace: &str) -> bool {
         namespace.split('.').next() == Some(self.id)
+    }
+
+    /// A format that reads and writes nothing yet: the setters say what it can.
+    ///
+    /// ```
+    /// use ckpt_api::{DType, FormatInfo, Network};
+    /// static INFO: FormatInfo = FormatInfo::new("toy", "Toy format")
+    ///     .with_extensions(&["toy"])
+    ///     .with_reads(Network::ALL)
+    ///     .with_dtypes(&[DType::F32]);
+    /// assert!(INFO.writes.is_empty());
+    /// ```
+    pub const fn new(id: &'static str, title: &'static str) -> Self {
+        FormatInfo {
+            id,
+            title,
+            extensions: &[],
+            reads: &[],
+            writes: &[],
+            dtypes: &[],
+            ops: &[],
+            free_names: false,
+            keeps: &[],
+            options: &[],
+        }
+    }
+
+    /// The same under another id.
+    #[must_use]
+    pub const fn with_id(mut self, id: &'static str) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// File name endings, without the dot. Default: none.
+    #[must_use]
+    pub const fn with_extensions(mut self, extensions: &'static [&'static str]) -> Self {
+        self.extensions = extensions;
+        self
+    }
+
+    /// Networks that the codec reads. Default: none.
+    #[must_use]
+    pub const fn with_reads(mut self, reads: &'static [Network]) -> Self {
+        self.reads = reads;
+        self
+    }
+
+    /// Networks that the codec writes. Default: none.
+    #[must_use]
+    pub const fn with_writes(mut self, writes: &'static [Network]) -> Self {
+        self.writes = writes;
+        self
+    }
+
+    /// Dtypes that can be written as they are. Default: none.
+    #[must_use]
+    pub const fn with_dtypes(mut self, dtypes: &'static [DType]) -> Self {
+        self.dtypes = dtypes;
+        self
+    }
+
+    /// Ops that can be written. Default: none, the format stores no graph.
+    #[must_use]
+    pub const fn with_ops(mut self, ops: &'static [Op]) -> Self {
+        self.ops = ops;
+        self
+    }
+
+    /// Tensors can have any name. Default: the format names them.
+    #[must_use]
+    pub const fn with_free_names(mut self) -> Self {
+        self.free_names = true;
+        self
+    }
+
+    /// What comes back when a file of the format is read. Default: nothing.
+    #[must_use]
+    pub const fn with_keeps(mut self, keeps: &'static [Aspect]) -> Self {
+        self.keeps = keeps;
+        self
+    }
+
+    /// Options that the codec knows. Default: none.
+    #[must_use]
+    pub const fn with_options(mut self, options: &'static [OptionSpec]) -> Self {
+        self.options = options;
+        self
     }
 
     /// Whether a network can be read from this format and written in `target`.

@@ -3,12 +3,14 @@
 use crate::fit::check_fit;
 use crate::input::ends_before;
 use crate::metadata;
-use crate::{Checkpoint, Error, Input, Limit, Limits, Placement, Result, Setting, Tensor, TensorId};
+use crate::options::LENIENT;
+use crate::{Checkpoint, Error, Input, Limit, Limits, Options, Placement, Result, Setting, Tensor, TensorId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// The result of [`crate::Codec::read`]: a checkpoint and where its bytes are.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Contents {
     /// Graph, tensors, metadata.
     pub checkpoint: Checkpoint,
@@ -51,6 +53,11 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// The rules that the option [`lenient`](OptionSpec::lenient) asks for.
+    pub fn new(options: &Options) -> Self {
+        Rules { lenient: options.flag(LENIENT), ..Rules::default() }
+    }
+
     /// A deviation of `subject`: `error` when strict, else a repair that says what is `assumed` instead.
     ///
     /// # Errors
@@ -189,6 +196,41 @@ impl Contents {
             }
         }
         Ok(())
+    }
+
+    /// The same with this checkpoint.
+    #[must_use]
+    pub fn with_checkpoint(mut self, checkpoint: Checkpoint) -> Self {
+        self.checkpoint = checkpoint;
+        self
+    }
+
+    /// The same with these files.
+    #[must_use]
+    pub fn with_files(mut self, files: Vec<String>) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// The same with these placements, one per tensor.
+    #[must_use]
+    pub fn with_placements(mut self, placements: Vec<Placement>) -> Self {
+        self.placements = placements;
+        self
+    }
+
+    /// The same with these repairs.
+    #[must_use]
+    pub fn with_repairs(mut self, repairs: Vec<Repair>) -> Self {
+        self.repairs = repairs;
+        self
+    }
+
+    /// The same with these notes.
+    #[must_use]
+    pub fn with_notes(mut self, notes: Vec<String>) -> Self {
+        self.notes = notes;
+        self
     }
 }
 

@@ -52,6 +52,7 @@ mod store;
 mod tensor;
 mod ties;
 mod tiles;
+mod words;
 mod writer;
 
 pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
@@ -87,4 +88,5 @@ pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use ties::Ties;
 pub use tiles::{AxisPart, Tile};
+pub use words::first_few;
 pub use writer::{Number, Writer};

@@ -1,11 +1,12 @@
 //! Options of a codec: typed, documented, and never silently ignored.
 
-use crate::{ArchitectureFile, Error, Result};
+use crate::{ArchitectureFile, Error, Result, first_few};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// One option that a codec knows.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct OptionSpec {
     /// The key, as `--set` takes it.
     pub name: &'static str,
@@ -15,6 +16,22 @@ pub struct OptionSpec {
     pub side: Side,
     /// What it does, in one line; says the default.
     pub help: &'static str,
+}
+
+/// Name of [`OptionSpec::lenient`].
+pub(crate) const LENIENT: &str = "lenient";
+
+impl OptionSpec {
+    /// An option of any kind.
+    pub const fn new(name: &'static str, kind: OptionKind, side: Side, help: &'static str) -> Self {
+        OptionSpec { name, kind, side, help }
+    }
+
+    /// The flag `lenient`: reading accepts what breaks the format's rules but has a meaning, and reports each repair.
+    /// [`crate::Rules::new`] reads it.
+    pub const fn lenient(help: &'static str) -> Self {
+        OptionSpec::new(LENIENT, OptionKind::Flag, Side::Read, help)
+    }
 }
 
 /// What values an option takes.
@@ -161,11 +178,10 @@ pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String 
     let Some((best, name)) = scored.first().copied() else {
         return "there are none".to_owned();
     };
-    let more = scored.len().saturating_sub(SHOWN);
-    let mut names: Vec<&str> = scored.iter().take(SHOWN).map(|(_, name)| *name).collect();
-    names.sort_unstable();
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let known = format!("known: {}{tail}", names.join(", "));
+    let mut names: Vec<&str> = scored.iter().map(|(_, name)| *name).collect();
+    let shown = names.len().min(SHOWN);
+    names.get_mut(..shown).unwrap_or_default().sort_unstable();
+    let known = format!("known: {}", first_few(names, SHOWN));
     if best > ALIKE { format!("did you mean '{name}'? {known}") } else { known }
 }
 

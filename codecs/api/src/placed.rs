@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where everything goes: the result of [`crate::Codec::place`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Placed {
     /// The files that will exist, in the order in which they get their final names: the one that makes the
     /// others findable (an index) last.
@@ -159,6 +160,62 @@ impl Placed {
         }
         Ok(())
     }
+
+    /// The same with these files.
+    #[must_use]
+    pub fn with_files(mut self, files: Vec<OutputFile>) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// The same with these literal blocks.
+    #[must_use]
+    pub fn with_blocks(mut self, blocks: Vec<Block>) -> Self {
+        self.blocks = blocks;
+        self
+    }
+
+    /// The same with these placements.
+    #[must_use]
+    pub fn with_placements(mut self, placements: Vec<Placement>) -> Self {
+        self.placements = placements;
+        self
+    }
+
+    /// The same with these losses.
+    #[must_use]
+    pub fn with_losses(mut self, losses: Vec<Loss>) -> Self {
+        self.losses = losses;
+        self
+    }
+
+    /// What the format keeps and this output does not, each with the reason. Default: nothing.
+    #[must_use]
+    pub fn with_left_out(mut self, left_out: BTreeMap<Aspect, String>) -> Self {
+        self.left_out = left_out;
+        self
+    }
+
+    /// Tensors whose numbers are whole units of the scale that they are stored with. Default: none.
+    #[must_use]
+    pub fn with_whole_units(mut self, whole_units: Vec<TensorId>) -> Self {
+        self.whole_units = whole_units;
+        self
+    }
+
+    /// The same with this state for finishing.
+    #[must_use]
+    pub fn with_finish(mut self, finish: FinishState) -> Self {
+        self.finish = finish;
+        self
+    }
+
+    /// The same with these readings.
+    #[must_use]
+    pub fn with_readings(mut self, readings: Vec<Reading>) -> Self {
+        self.readings = readings;
+        self
+    }
 }
 
 fn check_added(checkpoint: &Checkpoint, tensor: &Tensor, placement: &Placement) -> Result<()> {
@@ -180,11 +237,24 @@ fn defect(message: &str) -> Error {
 
 /// One file to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct OutputFile {
     /// Path relative to the directory of the output, with `/`; never absolute, never with `..`.
     pub name: String,
     /// Bytes; `None` where only [`crate::Codec::finish`] can tell.
     pub len: Option<u64>,
+}
+
+impl OutputFile {
+    /// A file of `len` bytes.
+    pub fn new(name: impl Into<String>, len: u64) -> Self {
+        OutputFile { name: name.into(), len: Some(len) }
+    }
+
+    /// A file whose length [`crate::Codec::finish`] decides.
+    pub fn of_unknown_length(name: impl Into<String>) -> Self {
+        OutputFile { name: name.into(), len: None }
+    }
 }
 
 /// Literal bytes at a place in a file.

@@ -14,6 +14,7 @@ pub struct FileId(pub usize);
 
 /// Where one tensor's bytes are (reading) or go (writing), and how they encode its values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Placement {
     /// Which tensor of the checkpoint.
     pub tensor: TensorId,
@@ -50,6 +51,55 @@ impl Placement {
             window: None,
             added: Vec::new(),
         }
+    }
+
+    /// The same place for another tensor.
+    #[must_use]
+    pub fn with_tensor(mut self, tensor: TensorId) -> Self {
+        self.tensor = tensor;
+        self
+    }
+
+    /// The same place under another name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The same with other extents.
+    #[must_use]
+    pub fn with_extents(mut self, extents: Vec<Extent>) -> Self {
+        self.extents = extents;
+        self
+    }
+
+    /// The same with another encoding.
+    #[must_use]
+    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
+    }
+
+    /// The same with the shape that the file states.
+    #[must_use]
+    pub fn with_shape(mut self, shape: impl Into<Option<Shape>>) -> Self {
+        self.shape = shape.into();
+        self
+    }
+
+    /// The same, where the tensor is a box of what the extents hold.
+    #[must_use]
+    pub fn with_window(mut self, window: impl Into<Option<Window>>) -> Self {
+        self.window = window.into().map(Box::new);
+        self
+    }
+
+    /// The same with tensors that are added.
+    #[must_use]
+    pub fn with_added(mut self, added: Vec<Added>) -> Self {
+        self.added = added;
+        self
     }
 }
 
@@ -169,6 +219,7 @@ pub struct Region {
 
 /// How stored bytes encode a tensor's elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Encoding {
     /// Stored element type.
     pub dtype: DType,
@@ -245,17 +296,77 @@ pub enum Packing {
 }
 
 impl Encoding {
-    /// Little-endian, row-major, whole bytes: what most formats store.
-    pub fn row_major(tensor: &Tensor) -> Self {
+    /// Little-endian, whole bytes, in this axis order.
+    pub fn new(dtype: DType, order: Vec<usize>) -> Self {
         Encoding {
-            dtype: tensor.dtype,
+            dtype,
             endian: Endian::Little,
-            order: (0..tensor.shape.rank()).collect(),
+            order,
             tiles: Vec::new(),
             packing: Packing::Bytes,
             scaling: None,
             blocks: None,
         }
+    }
+
+    /// Little-endian, row-major, whole bytes: what most formats store.
+    pub fn row_major(tensor: &Tensor) -> Self {
+        Encoding::new(tensor.dtype, (0..tensor.shape.rank()).collect())
+    }
+
+    /// The same in big-endian byte order.
+    #[must_use]
+    pub fn big_endian(self) -> Self {
+        self.with_endian(Endian::Big)
+    }
+
+    /// The same with the axes in reverse order: from [`Encoding::row_major`], the first axis is the fastest.
+    #[must_use]
+    pub fn column_major(mut self) -> Self {
+        self.order.reverse();
+        self
+    }
+
+    /// The same with another stored dtype.
+    #[must_use]
+    pub fn with_dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// The same in another byte order.
+    #[must_use]
+    pub fn with_endian(mut self, endian: Endian) -> Self {
+        self.endian = endian;
+        self
+    }
+
+    /// The same in another axis order.
+    #[must_use]
+    pub fn with_order(mut self, order: Vec<usize>) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// The same with axes that are stored as several.
+    #[must_use]
+    pub fn with_tiles(mut self, tiles: Vec<Tile>) -> Self {
+        self.tiles = tiles;
+        self
+    }
+
+    /// The same with another packing.
+    #[must_use]
+    pub fn with_packing(mut self, packing: Packing) -> Self {
+        self.packing = packing;
+        self
+    }
+
+    /// The same where stored integers stand for numbers.
+    #[must_use]
+    pub fn with_scaling(mut self, scaling: impl Into<Option<Scaling>>) -> Self {
+        self.scaling = scaling.into();
+        self
     }
 
     /// Bytes that `elements` take; `None` where elements have a length each, or do not fill whole bytes.

@@ -10,6 +10,7 @@ use std::ops::Deref;
 
 /// One named tensor of a checkpoint. Where its bytes are is a [`crate::Placement`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Tensor {
     /// Unique within the checkpoint.
     pub name: String,
@@ -86,6 +87,55 @@ impl Tensor {
     /// Where the axis with this meaning is in the shape.
     pub fn axis(&self, axis: Axis) -> Option<usize> {
         self.axes.as_ref()?.iter().position(|a| *a == axis)
+    }
+
+    /// The same tensor under another name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The same tensor with another dtype.
+    #[must_use]
+    pub fn with_dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// The same tensor with another shape.
+    #[must_use]
+    pub fn with_shape(mut self, shape: Shape) -> Self {
+        self.shape = shape;
+        self
+    }
+
+    /// The same tensor with the bytes of each element.
+    #[must_use]
+    pub fn with_lengths(mut self, lengths: impl Into<Option<Vec<u64>>>) -> Self {
+        self.lengths = lengths.into();
+        self
+    }
+
+    /// The same tensor with a scale.
+    #[must_use]
+    pub fn with_quantization(mut self, quantization: impl Into<Option<Quantization>>) -> Self {
+        self.quantization = quantization.into();
+        self
+    }
+
+    /// The same tensor as an optimizer's slot.
+    #[must_use]
+    pub fn with_slot(mut self, slot: impl Into<Option<Slot>>) -> Self {
+        self.slot = slot.into().map(Box::new);
+        self
+    }
+
+    /// The same tensor with other metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
     }
 }
 

@@ -1,6 +1,6 @@
 //! File names, metadata keys and the fixed vocabularies of the format.
 
-use ckpt_api::{DType, Encoding, Endian, Extent, FileId, Packing};
+use ckpt_api::{DType, Encoding, Extent, FileId};
 
 /// The format's id, and the namespace of its metadata.
 pub(crate) const ID: &str = "bullet";
@@ -175,15 +175,7 @@ pub(crate) fn padded(payload: u64) -> u64 {
 
 /// The encoding of elements in this axis order, slowest first: bullet stores everything little-endian.
 pub(crate) fn encoding(dtype: DType, order: Vec<usize>) -> Encoding {
-    Encoding {
-        dtype,
-        endian: Endian::Little,
-        order,
-        packing: Packing::Bytes,
-        scaling: None,
-        blocks: None,
-        tiles: Vec::new(),
-    }
+    Encoding::new(dtype, order)
 }
 
 /// A contiguous tensor in a file.

@@ -40,83 +40,83 @@ pub struct Bullet;
 /// An efficiently updatable neural network (NNUE) of a chess engine.
 const NNUE: Network = Network::new("nnue");
 
-static INFO: FormatInfo = FormatInfo {
-    id: ID,
-    title: "bullet checkpoint or network",
-    extensions: &["bin", "nnue"],
-    reads: &[NNUE],
-    writes: Network::ALL,
-    dtypes: &[DType::F32, DType::I8, DType::I16, DType::I32],
-    ops: &[
-        Op::custom(ops::FEATURE_TRANSFORMER),
-        Op::custom(ops::BUCKETED_GEMM),
-        Op::Gemm,
-        Op::Clip,
-        Op::Relu,
-        Op::Mul,
-        Op::Add,
-        Op::Concat,
-        Op::Split,
-    ],
-    free_names: false,
-    keeps: &[Aspect::Graph, Aspect::Axes, Aspect::Roles, Aspect::Slots, Aspect::Scales],
-    options: &[
-        OptionSpec {
-            name: "arch",
-            kind: OptionKind::Text,
-            side: Side::Both,
-            help: "preset to use instead of an architecture file, such as simple:768x32x1,buckets=8 (default: reading, none; writing, the source's architecture)",
-        },
-        OptionSpec {
-            name: "profile",
-            kind: OptionKind::Text,
-            side: Side::Both,
-            help: "engine file to use instead of the architecture's 'engine': plain, multi-avx2 or multi-avx512",
-        },
-        OptionSpec {
-            name: "content",
-            kind: OptionKind::Choice(&Content::NAMES),
-            side: Side::Both,
-            help: "content of a single file (default: reading, recognized by name, records or size; writing, by name, else quantised, or engine for .nnue if the architecture describes one)",
-        },
-        OptionSpec {
-            name: "integers",
-            kind: OptionKind::Flag,
-            side: Side::Read,
-            help: "keep the integers of quantised.bin and their scales instead of the numbers that they stand for (default false)",
-        },
-        OptionSpec {
-            name: "check",
-            kind: OptionKind::Flag,
-            side: Side::Read,
-            help: "compare every number of a directory's raw.bin and quantised.bin with the weights, not only the sizes (default false)",
-        },
-        OptionSpec {
-            name: "records",
-            kind: OptionKind::Choice(&RecordForm::NAMES),
-            side: Side::Both,
-            help: "form of the optimizer's files: rows is from 2024-10 to 2025-02, headerless older (default: reading, recognized by parsing; writing, the source's, else current)",
-        },
-        OptionSpec {
-            name: "optimiser",
-            kind: OptionKind::Choice(&["adamw", "radam", "ranger"]),
-            side: Side::Read,
-            help: "optimizer whose files optimiser_state must have (default: momentum.bin and velocity.bin if it has one of them)",
-        },
-        OptionSpec {
-            name: "parts",
-            kind: OptionKind::List,
-            side: Side::Write,
-            help: "what to write into a directory: raw, quantised, state (default: the source's parts, else all)",
-        },
-        OptionSpec {
-            name: "padding",
-            kind: OptionKind::Choice(&Padding::NAMES),
-            side: Side::Write,
-            help: "padding of quantised.bin: bullet wrote zero before 2024-03-22 (default: the source's, else bullet)",
-        },
-    ],
-};
+const OPS: &[Op] = &[
+    Op::custom(ops::FEATURE_TRANSFORMER),
+    Op::custom(ops::BUCKETED_GEMM),
+    Op::Gemm,
+    Op::Clip,
+    Op::Relu,
+    Op::Mul,
+    Op::Add,
+    Op::Concat,
+    Op::Split,
+];
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "arch",
+        OptionKind::Text,
+        Side::Both,
+        "preset to use instead of an architecture file, such as simple:768x32x1,buckets=8 (default: reading, none; writing, the source's architecture)",
+    ),
+    OptionSpec::new(
+        "profile",
+        OptionKind::Text,
+        Side::Both,
+        "engine file to use instead of the architecture's 'engine': plain, multi-avx2 or multi-avx512",
+    ),
+    OptionSpec::new(
+        "content",
+        OptionKind::Choice(&Content::NAMES),
+        Side::Both,
+        "content of a single file (default: reading, recognized by name, records or size; writing, by name, else quantised, or engine for .nnue if the architecture describes one)",
+    ),
+    OptionSpec::new(
+        "integers",
+        OptionKind::Flag,
+        Side::Read,
+        "keep the integers of quantised.bin and their scales instead of the numbers that they stand for (default false)",
+    ),
+    OptionSpec::new(
+        "check",
+        OptionKind::Flag,
+        Side::Read,
+        "compare every number of a directory's raw.bin and quantised.bin with the weights, not only the sizes (default false)",
+    ),
+    OptionSpec::new(
+        "records",
+        OptionKind::Choice(&RecordForm::NAMES),
+        Side::Both,
+        "form of the optimizer's files: rows is from 2024-10 to 2025-02, headerless older (default: reading, recognized by parsing; writing, the source's, else current)",
+    ),
+    OptionSpec::new(
+        "optimiser",
+        OptionKind::Choice(&["adamw", "radam", "ranger"]),
+        Side::Read,
+        "optimizer whose files optimiser_state must have (default: momentum.bin and velocity.bin if it has one of them)",
+    ),
+    OptionSpec::new(
+        "parts",
+        OptionKind::List,
+        Side::Write,
+        "what to write into a directory: raw, quantised, state (default: the source's parts, else all)",
+    ),
+    OptionSpec::new(
+        "padding",
+        OptionKind::Choice(&Padding::NAMES),
+        Side::Write,
+        "padding of quantised.bin: bullet wrote zero before 2024-03-22 (default: the source's, else bullet)",
+    ),
+];
+
+static INFO: FormatInfo = FormatInfo::new(ID, "bullet checkpoint or network")
+    .with_extensions(&["bin", "nnue"])
+    .with_reads(&[NNUE])
+    .with_writes(Network::ALL)
+    .with_keeps(&[Aspect::Graph, Aspect::Axes, Aspect::Roles, Aspect::Slots, Aspect::Scales])
+    .with_dtypes(&[DType::F32, DType::I8, DType::I16, DType::I32])
+    .with_ops(OPS)
+    .with_options(OPTIONS);
 
 /// Checks that an architecture file is one for bullet and is consistent.
 ///

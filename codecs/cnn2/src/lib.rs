@@ -45,55 +45,52 @@ use ckpt_api::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cnn2;
 
-static INFO: FormatInfo = FormatInfo {
-    id: format::ID,
-    title: "CNN2 weights",
-    extensions: &["bin"],
-    reads: &[Network::CONVOLUTIONAL],
-    writes: &[Network::CONVOLUTIONAL],
-    dtypes: &[DType::F16],
-    ops: &[Op::Conv, Op::Concat],
-    free_names: false,
-    keeps: &[Aspect::Graph, Aspect::Axes],
-    options: &[
-        OptionSpec {
-            name: "lenient",
-            kind: OptionKind::Flag,
-            side: Side::Read,
-            help: "accept gaps, trailing bytes, even kernels and unknown wiring, and report every repair (default false)",
-        },
-        OptionSpec {
-            name: "activation",
-            kind: OptionKind::List,
-            side: Side::Read,
-            help: "activation, one for all layers or one for each: none, clamp, relu, sigmoid or tanh (default: unstated)",
-        },
-        OptionSpec {
-            name: "border",
-            kind: OptionKind::Choice(&format::Border::NAMES),
-            side: Side::Read,
-            help: "pixels beyond the edge of the image: zeros, or the nearest pixel (default: unstated)",
-        },
-        OptionSpec {
-            name: "version",
-            kind: OptionKind::Choice(&["1", "2"]),
-            side: Side::Write,
-            help: "version of the format (default: 2 if the mip level is above 0, else the source's, else 1)",
-        },
-        OptionSpec {
-            name: "mip",
-            kind: OptionKind::Choice(&["0", "1", "2", "3"]),
-            side: Side::Write,
-            help: "mip level of the parametric features (default: the source's, else 0)",
-        },
-        OptionSpec {
-            name: "pad",
-            kind: OptionKind::Choice(&format::Pad::NAMES),
-            side: Side::Write,
-            help: "padding after an odd number of weights (default: the source's, else zero)",
-        },
-    ],
-};
+const OPS: &[Op] = &[Op::Conv, Op::Concat];
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::lenient(
+        "accept gaps, trailing bytes, even kernels and unknown wiring, and report every repair (default false)",
+    ),
+    OptionSpec::new(
+        "activation",
+        OptionKind::List,
+        Side::Read,
+        "activation, one for all layers or one for each: none, clamp, relu, sigmoid or tanh (default: unstated)",
+    ),
+    OptionSpec::new(
+        "border",
+        OptionKind::Choice(&format::Border::NAMES),
+        Side::Read,
+        "pixels beyond the edge of the image: zeros, or the nearest pixel (default: unstated)",
+    ),
+    OptionSpec::new(
+        "version",
+        OptionKind::Choice(&["1", "2"]),
+        Side::Write,
+        "version of the format (default: 2 if the mip level is above 0, else the source's, else 1)",
+    ),
+    OptionSpec::new(
+        "mip",
+        OptionKind::Choice(&["0", "1", "2", "3"]),
+        Side::Write,
+        "mip level of the parametric features (default: the source's, else 0)",
+    ),
+    OptionSpec::new(
+        "pad",
+        OptionKind::Choice(&format::Pad::NAMES),
+        Side::Write,
+        "padding after an odd number of weights (default: the source's, else zero)",
+    ),
+];
+
+static INFO: FormatInfo = FormatInfo::new(format::ID, "CNN2 weights")
+    .with_extensions(&["bin"])
+    .with_reads(&[Network::CONVOLUTIONAL])
+    .with_writes(&[Network::CONVOLUTIONAL])
+    .with_keeps(&[Aspect::Graph, Aspect::Axes])
+    .with_dtypes(&[DType::F16])
+    .with_ops(OPS)
+    .with_options(OPTIONS);
 
 impl Codec for Cnn2 {
     fn info(&self) -> &FormatInfo {

@@ -54,7 +54,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 }
 
 fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents> {
-    let mut rules = Rules { lenient: options.flag("lenient"), ..Rules::default() };
+    let mut rules = Rules::new(options);
     let header = Header::read(file)?;
     let entries = table::read(file, &header, limits, &mut rules)?;
     let pad = header.check_end(file, &mut rules)?;

@@ -8,8 +8,8 @@ mod walk;
 
 use crate::format::{LAYER_BYTES, MAGIC, Version, WEIGHT_BYTES, weight_name};
 use ckpt_api::{
-    Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Options, OutputFile, Packing, Placed,
-    Placement, Result, Writer,
+    Block, Checkpoint, DType, Encoding, Error, Extent, FileId, Options, OutputFile, Placed, Placement,
+    Result, Writer,
 };
 use model::{Layer, Model};
 use settings::Settings;
@@ -24,7 +24,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let settings = Settings::new(checkpoint, options, &mut losses);
     losses.extend(losses::losses(checkpoint, &model)?);
     let placed = lay_out(name, &model.layers, &settings)?;
-    Ok(Placed { losses, ..placed })
+    Ok(placed.with_losses(losses))
 }
 
 /// Lays out the header and the table in one block, then the weights of each layer.
@@ -53,27 +53,17 @@ fn lay_out(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Plac
     }
     header.bytes(&entries.into_bytes());
     let len = data.saturating_add(settings.pad.data_bytes(total));
-    Ok(Placed {
-        files: vec![OutputFile { name: name.to_owned(), len: Some(len) }],
-        blocks: vec![Block { file: FileId(0), offset: 0, bytes: header.into_bytes() }],
-        placements,
-        ..Placed::default()
-    })
+    Ok(Placed::default()
+        .with_files(vec![OutputFile::new(name, len)])
+        .with_blocks(vec![Block { file: FileId(0), offset: 0, bytes: header.into_bytes() }])
+        .with_placements(placements))
 }
 
 fn placement(index: usize, layer: &Layer<'_>, offset: u64, len: u64) -> Placement {
     let extent = Extent::new(FileId(0), offset, len);
-    let encoding = Encoding {
-        dtype: DType::F16,
-        endian: Endian::Little,
-        order: layer.order.clone(),
-        packing: Packing::Bytes,
-        scaling: None,
-        blocks: None,
-        tiles: Vec::new(),
-    };
+    let encoding = Encoding::new(DType::F16, layer.order.clone());
     let placement = Placement::new(layer.id, weight_name(index), vec![extent], encoding);
-    Placement { added: layer.added(), ..placement }
+    placement.with_added(layer.added())
 }
 
 fn number(number: u64) -> Result<u32> {

@@ -3,8 +3,11 @@
 use crate::description::Description;
 use crate::format::{Dialect, Key, Linear, Part, linears};
 use crate::training;
-use ckpt_api::{Error, Result, Setting, Shape};
+use ckpt_api::{Error, Result, Setting, Shape, first_few};
 use std::collections::{BTreeMap, HashSet};
+
+/// Names that a text lists.
+const SHOWN: usize = 4;
 
 /// The dialect that the evidence speaks for, and a note where the evidence is thin.
 ///
@@ -113,7 +116,8 @@ impl Evidence {
             (false, true) => Ok((Dialect::A, None)),
             (true, false) => Ok((Dialect::B, None)),
             (false, false) => {
-                let found = format!("for a: {}; for b: {}", listed(&self.a), listed(&self.b));
+                let found =
+                    format!("for a: {}; for b: {}", first_few(&self.a, SHOWN), first_few(&self.b, SHOWN));
                 Err(Error::corrupt("the evidence for the file's dialect conflicts").found(found).help(help()))
             }
             (true, true) => {
@@ -135,12 +139,4 @@ impl Evidence {
             }
         }
     }
-}
-
-fn listed(evidence: &[String]) -> String {
-    const SHOWN: usize = 4;
-    let more = evidence.len().saturating_sub(SHOWN);
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let shown: Vec<&str> = evidence.iter().take(SHOWN).map(String::as_str).collect();
-    format!("{}{tail}", shown.join(", "))
 }

@@ -50,37 +50,32 @@ use ckpt_api::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nn;
 
-static INFO: FormatInfo = FormatInfo {
-    id: format::ID,
-    title: "DataCode neural network",
-    extensions: &["nn"],
-    reads: &[Network::DENSE],
-    writes: &[Network::DENSE],
-    dtypes: &[DType::F32],
-    ops: &[Op::Gemm, Op::Relu, Op::Sigmoid, Op::Tanh, Op::Softmax, Op::Flatten],
-    free_names: false,
-    keeps: &[Aspect::Graph, Aspect::Axes],
-    options: &[
-        OptionSpec {
-            name: "dialect",
-            kind: OptionKind::Choice(&["a", "b"]),
-            side: Side::Both,
-            help: "a: DataCode 2.1.0; b: 2.1.1 and later (reading: found by evidence; writing: the source's own, else b)",
-        },
-        OptionSpec {
-            name: "lenient",
-            kind: OptionKind::Flag,
-            side: Side::Read,
-            help: "accept what DataCode's loader accepts, reporting every repair (default false)",
-        },
-        OptionSpec {
-            name: "zero_bias",
-            kind: OptionKind::Flag,
-            side: Side::Write,
-            help: "give a layer without bias one of zeros, which .nn needs (default false: an error)",
-        },
-    ],
-};
+const OPS: &[Op] = &[Op::Gemm, Op::Relu, Op::Sigmoid, Op::Tanh, Op::Softmax, Op::Flatten];
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "dialect",
+        OptionKind::Choice(&["a", "b"]),
+        Side::Both,
+        "a: DataCode 2.1.0; b: 2.1.1 and later (reading: found by evidence; writing: the source's own, else b)",
+    ),
+    OptionSpec::lenient("accept what DataCode's loader accepts, reporting every repair (default false)"),
+    OptionSpec::new(
+        "zero_bias",
+        OptionKind::Flag,
+        Side::Write,
+        "give a layer without bias one of zeros, which .nn needs (default false: an error)",
+    ),
+];
+
+static INFO: FormatInfo = FormatInfo::new(format::ID, "DataCode neural network")
+    .with_extensions(&["nn"])
+    .with_reads(&[Network::DENSE])
+    .with_writes(&[Network::DENSE])
+    .with_keeps(&[Aspect::Graph, Aspect::Axes])
+    .with_dtypes(&[DType::F32])
+    .with_ops(OPS)
+    .with_options(OPTIONS);
 
 impl Codec for Nn {
     fn info(&self) -> &FormatInfo {

@@ -8,9 +8,12 @@ use crate::format::{
 use crate::training;
 use ckpt_api::{
     Axis, Checkpoint, Contents, Cursor, DType, Encoding, Error, Extent, File, FileId, Graph, Input, Limit,
-    Limits, Match, Node, Options, Placement, Result, Rules, Shape, Tensor, TensorId,
+    Limits, Match, Node, Options, Placement, Result, Rules, Shape, Tensor, TensorId, first_few,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Names that a text lists.
+const SHOWN: usize = 5;
 
 /// Certain where the magic number is there; whatever follows is for [`read`] to judge.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
@@ -24,7 +27,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 }
 
 fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents> {
-    let mut rules = Rules { lenient: options.flag("lenient"), ..Rules::default() };
+    let mut rules = Rules::new(options);
     let mut cursor = Cursor::new(file);
     let text = read_json(&mut cursor, limits)?;
     let description = Description::parse(&text, &mut rules).map_err(|error| error.offset(JSON_OFFSET))?;
@@ -324,7 +327,7 @@ impl<'a> Binding<'a> {
             format!(
                 "{} is stored as Linear with 0 features, as DataCode stores a convolution: its tensors are kept, but \
                  strides and padding are not in the file, so there is no graph (and DataCode cannot load it)",
-                shortened(&names)
+                first_few(&names, SHOWN)
             )
         })
     }
@@ -418,17 +421,10 @@ fn notes(description: &Description) -> Vec<String> {
     }
     let odd = training::oddities(training);
     if !odd.is_empty() {
-        let fields = shortened(&odd);
+        let fields = first_few(&odd, SHOWN);
         notes.push(format!(
             "training fields of an unexpected type have no effect and are kept as they are: {fields}"
         ));
     }
     notes
-}
-
-fn shortened(names: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let more = names.len().saturating_sub(SHOWN);
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{tail}", names[..names.len() - more].join(", "))
 }

@@ -3,9 +3,9 @@
 use crate::description::Description;
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
-    Attribute, Axis, Block, Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Graph, Loss,
-    LossKind, MetadataValue, Node, Op, Options, OutputFile, Packing, Placed, Placement, Result, Rules,
-    Setting, Shape, Tensor, TensorId, Writer,
+    Attribute, Axis, Block, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Loss, LossKind,
+    MetadataValue, Node, Op, Options, OutputFile, Placed, Placement, Result, Rules, Setting, Shape, Tensor,
+    TensorId, Writer,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -428,23 +428,15 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
         if let Some((id, tensor)) = slot.source {
             let own = tensor.shape.permuted(&slot.order);
             let stated = Shape::new(slot.dims.clone()).map_err(on_tensor)?;
-            placed.placements.push(Placement {
-                tensor: id,
-                name: key.clone(),
-                extents: vec![Extent::new(FileId(0), offset, len)],
-                encoding: Encoding {
-                    dtype: DType::F32,
-                    endian: Endian::Little,
-                    order: slot.order.clone(),
-                    packing: Packing::Bytes,
-                    scaling: None,
-                    blocks: None,
-                    tiles: Vec::new(),
-                },
-                shape: (stated != own).then_some(stated),
-                window: None,
-                added: vec![],
-            });
+            placed.placements.push(
+                Placement::new(
+                    id,
+                    key.clone(),
+                    vec![Extent::new(FileId(0), offset, len)],
+                    Encoding::new(DType::F32, slot.order.clone()),
+                )
+                .with_shape((stated != own).then_some(stated)),
+            );
         }
         at = after(offset, len).map_err(on_tensor)?;
     }
@@ -453,7 +445,7 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
         placed.blocks.push(Block { file: FileId(0), offset: at, bytes: block.into_bytes() });
         at = after(at, len)?;
     }
-    placed.files.push(OutputFile { name: name.to_owned(), len: Some(at) });
+    placed.files.push(OutputFile::new(name, at));
     Ok(placed)
 }
 

@@ -1,7 +1,7 @@
 //! The header of a `.npy` array: magic number, version, length, and a Python dict of three keys.
 
 use crate::format::{code, dtype};
-use ckpt_api::{Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Packing, Result, Shape};
+use ckpt_api::{Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Shape};
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// What NumPy makes the bytes before the data a multiple of.
@@ -74,9 +74,9 @@ impl Stored {
                 .expected("1.0, 2.0 or 3.0")
         })?;
         let length = match version {
-            Version::One => cursor.count::<u16>(1),
-            Version::Two | Version::Three => cursor.count::<u32>(1),
-        }?;
+            Version::One => u64::from(cursor.number::<u16>()?),
+            Version::Two | Version::Three => u64::from(cursor.number::<u32>()?),
+        };
         limits.check(Limit::HeaderBytes, length).map_err(|error| error.offset(at(8)))?;
         if length > LONGEST {
             return Err(Error::unsupported("the array's header is longer than that of any array of numbers")
@@ -160,15 +160,8 @@ impl Header {
     /// How the data are stored.
     pub(crate) fn encoding(&self) -> Encoding {
         let axes = 0..self.shape.rank();
-        Encoding {
-            dtype: self.dtype,
-            endian: self.endian,
-            order: if self.fortran_order { axes.rev().collect() } else { axes.collect() },
-            tiles: Vec::new(),
-            packing: Packing::Bytes,
-            scaling: None,
-            blocks: None,
-        }
+        Encoding::new(self.dtype, if self.fortran_order { axes.rev().collect() } else { axes.collect() })
+            .with_endian(self.endian)
     }
 }
 

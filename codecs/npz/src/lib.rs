@@ -33,31 +33,25 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
-    Options, Placed, Result, Side, Written,
+    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionSpec, Options,
+    Placed, Result, Written,
 };
 
 /// The codec.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Npz;
 
-static INFO: FormatInfo = FormatInfo {
-    id: format::ID,
-    title: "NumPy archive (.npz) or array (.npy)",
-    extensions: &["npz", "npy"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: &format::NATIVE,
-    ops: &[],
-    free_names: true,
-    keeps: &[],
-    options: &[OptionSpec {
-        name: "lenient",
-        kind: OptionKind::Flag,
-        side: Side::Read,
-        help: "leave out strings, objects and other members that are no numbers, reporting each (default false)",
-    }],
-};
+const OPTIONS: &[OptionSpec] = &[OptionSpec::lenient(
+    "leave out strings, objects and other members that are no numbers, reporting each (default false)",
+)];
+
+static INFO: FormatInfo = FormatInfo::new(format::ID, "NumPy archive (.npz) or array (.npy)")
+    .with_extensions(&["npz", "npy"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&format::NATIVE)
+    .with_free_names()
+    .with_options(OPTIONS);
 
 impl Codec for Npz {
     fn info(&self) -> &FormatInfo {

@@ -36,13 +36,13 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
 /// Reads everything but the arrays' data.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     input.read_alone("a NumPy archive or array", |file| {
-        let rules = Rules { lenient: options.flag("lenient"), ..Rules::default() };
+        let rules = Rules::new(options);
         let mut reader = Reader { file, limits, rules, contents: Contents::default() };
         match input.head()? == Some(MAGIC) {
             true => reader.single(input.entry())?,
             false => reader.archive()?,
         }
-        Ok(Contents { repairs: reader.rules.repairs, ..reader.contents })
+        Ok(reader.contents.with_repairs(reader.rules.repairs))
     })
 }
 

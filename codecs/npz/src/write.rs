@@ -100,13 +100,11 @@ fn single(arrays: &[Array], stem: &str) -> Result<Placed> {
     let renamed =
         (array.tensor.name != stem).then(|| Loss::new(LossKind::NamesDropped, &array.tensor.name, detail));
     let bytes = array.header.bytes();
-    Ok(Placed {
-        files: vec![OutputFile { name: String::new(), len: Some(array.total().ok_or_else(too_large)?) }],
-        placements: vec![array.placement(bytes.len() as u64, None)],
-        blocks: vec![Block { file: FileId(0), offset: 0, bytes }],
-        losses: renamed.into_iter().collect(),
-        ..Placed::default()
-    })
+    Ok(Placed::default()
+        .with_files(vec![OutputFile::new(String::new(), array.total().ok_or_else(too_large)?)])
+        .with_placements(vec![array.placement(bytes.len() as u64, None)])
+        .with_blocks(vec![Block { file: FileId(0), offset: 0, bytes }])
+        .with_losses(renamed.into_iter().collect()))
 }
 
 fn many(arrays: &[Array]) -> Result<Placed> {
@@ -136,7 +134,7 @@ fn many(arrays: &[Array]) -> Result<Placed> {
         start = checksum + 4;
     }
     add_block(&mut placed, at, &tail, start..tail.len() as u64);
-    placed.files = vec![OutputFile { name: String::new(), len: Some(len) }];
+    placed.files = vec![OutputFile::new(String::new(), len)];
     let bytes = size_of_val(&offsets[..]) as u64;
     placed.finish = FinishState::new(offsets).of_size(bytes);
     Ok(placed)

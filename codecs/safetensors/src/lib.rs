@@ -47,37 +47,35 @@ pub const INDEX_NAMESPACE: &str = "safetensors.index";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Safetensors;
 
-static INFO: FormatInfo = FormatInfo {
-    id: "safetensors",
-    title: "safetensors file or sharded set",
-    extensions: &["safetensors"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: &format::NATIVE,
-    ops: &[],
-    free_names: true,
-    keeps: Aspect::ALL,
-    options: &[
-        OptionSpec {
-            name: "shard_size",
-            kind: OptionKind::Size,
-            side: Side::Write,
-            help: "write a sharded set where the tensors have more bytes than this (default: one file)",
-        },
-        OptionSpec {
-            name: "metadata",
-            kind: OptionKind::Choice(&["full", "none"]),
-            side: Side::Write,
-            help: "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools write",
-        },
-        OptionSpec {
-            name: "format",
-            kind: OptionKind::Choice(&["pt", "tf", "flax", "mlx"]),
-            side: Side::Write,
-            help: "the framework that the header names as that of the names and layouts; transformers opens no file without one",
-        },
-    ],
-};
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "shard_size",
+        OptionKind::Size,
+        Side::Write,
+        "write a sharded set where the tensors have more bytes than this (default: one file)",
+    ),
+    OptionSpec::new(
+        "metadata",
+        OptionKind::Choice(&["full", "none"]),
+        Side::Write,
+        "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools write",
+    ),
+    OptionSpec::new(
+        "format",
+        OptionKind::Choice(&["pt", "tf", "flax", "mlx"]),
+        Side::Write,
+        "the framework that the header names as that of the names and layouts; transformers opens no file without one",
+    ),
+];
+
+static INFO: FormatInfo = FormatInfo::new("safetensors", "safetensors file or sharded set")
+    .with_extensions(&["safetensors"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&format::NATIVE)
+    .with_free_names()
+    .with_keeps(Aspect::ALL)
+    .with_options(OPTIONS);
 
 impl Codec for Safetensors {
     /// `ops` is empty: safetensors itself stores no graph; any graph is carried in the metadata.

@@ -5,9 +5,12 @@ use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index, LENG
 use crate::{INDEX_NAMESPACE, NAMESPACE};
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue,
-    Packing, Placement, Result, Shape, Tensor, TensorId,
+    Packing, Placement, Result, Shape, Tensor, TensorId, first_few,
 };
 use std::collections::{BTreeSet, HashMap};
+
+/// Names that a text lists.
+const SHOWN: usize = 8;
 
 /// See [`ckpt_api::Codec::probe`].
 pub fn probe(input: &Input) -> Result<Match> {
@@ -15,7 +18,7 @@ pub fn probe(input: &Input) -> Result<Match> {
     let (name, outcome) = match locate(input)? {
         Located::Nothing => return Ok(Match::No),
         Located::Several(names) => {
-            return Ok(Match::Possible(format!("the directory holds several: {}", some_of(&names))));
+            return Ok(Match::Possible(format!("the directory holds several: {}", first_few(&names, SHOWN))));
         }
         Located::Index(name) => {
             let why = probe_index(&input.file(&name)?, limits);
@@ -61,7 +64,7 @@ pub fn read(input: &Input, limits: &Limits) -> Result<Contents> {
         Located::Index(name) => read_set(input, &name, limits),
         Located::Several(names) => Err(Error::usage("the directory holds several safetensors checkpoints")
             .file(input.display(""))
-            .found(some_of(&names))
+            .found(first_few(&names, SHOWN))
             .help("name the one to read")),
         Located::Nothing => Err(Error::usage("the directory holds no safetensors file")
             .file(input.display(""))
@@ -94,15 +97,6 @@ fn locate(input: &Input) -> Result<Located> {
         (0, _) => Located::Several(files),
         _ => Located::Several(indexes),
     })
-}
-
-fn some_of(names: &[String]) -> String {
-    const SHOWN: usize = 8;
-    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }
 
 /// The header, and the offset of the first byte after it.

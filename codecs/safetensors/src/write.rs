@@ -5,8 +5,8 @@ use crate::format::{
 };
 use crate::{INDEX_NAMESPACE, INFO, NAMESPACE, carried};
 use ckpt_api::{
-    Aspect, Block, Checkpoint, Encoding, Endian, Error, Extent, FileId, Graph, Limit, Loss, LossKind,
-    Options, OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
+    Aspect, Block, Checkpoint, Encoding, Error, Extent, FileId, Graph, Limit, Loss, LossKind, Options,
+    OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
 };
 use safetensors::Dtype;
 use serde_json::{Map, Value};
@@ -78,15 +78,7 @@ fn store(checkpoint: &Checkpoint) -> Result<Vec<Stored<'_>>> {
         let Some(holder) = format::holder(tensor.dtype, elements) else { continue };
         let packing = if holder.bits().is_some_and(|bits| bits < 8) { Packing::Bits } else { Packing::Bytes };
         let order = (0..tensor.shape.rank()).collect();
-        let encoding = Encoding {
-            dtype: holder,
-            endian: Endian::Little,
-            order,
-            packing,
-            scaling: None,
-            blocks: None,
-            tiles: Vec::new(),
-        };
+        let encoding = Encoding::new(holder, order).with_packing(packing);
         let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);
         let native = format::native(holder).ok_or_else(unfit)?;
         let len = encoding.stored_len(elements).ok_or_else(unfit)?;
@@ -275,7 +267,7 @@ fn add_file(
             tensor.encoding.clone(),
         ));
     }
-    placed.files.push(OutputFile { name, len: Some(data.saturating_add(end)) });
+    placed.files.push(OutputFile::new(name, data.saturating_add(end)));
     placed.blocks.push(Block { file, offset: 0, bytes });
     Ok(end)
 }
@@ -330,10 +322,7 @@ fn add_index(
     let mut bytes = serde_json::to_vec_pretty(&index).map_err(unsayable)?;
     bytes.push(b'\n');
     let file = FileId(placed.files.len());
-    placed.files.push(OutputFile {
-        name: format!("{}{INDEX_EXTENSION}", target.stem),
-        len: Some(bytes.len() as u64),
-    });
+    placed.files.push(OutputFile::new(format!("{}{INDEX_EXTENSION}", target.stem), bytes.len() as u64));
     placed.blocks.push(Block { file, offset: 0, bytes });
     Ok(())
 }

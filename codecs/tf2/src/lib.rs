@@ -47,92 +47,88 @@ use ckpt_api::{
 pub struct Tf2;
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec {
-        name: "keys",
-        kind: OptionKind::Flag,
-        side: Side::Read,
-        help: "name tensors by their stored keys, even if the object graph has the variables' names (default false)",
-    },
-    OptionSpec {
-        name: "lenient",
-        kind: OptionKind::Flag,
-        side: Side::Read,
-        help: "read an index with wrong restart points or separators in sequence, and report the repair (default false)",
-    },
-    OptionSpec {
-        name: "activations",
-        kind: OptionKind::List,
-        side: Side::Read,
-        help: "activations that the checkpoint does not record, from the first layer to the last, such as relu,softmax (linear for none)",
-    },
-    OptionSpec {
-        name: "names",
-        kind: OptionKind::Choice(&["stored", "plain", "keras3", "keras2", "tf1"]),
-        side: Side::Write,
-        help: "keys: stored (the original keys and the object graph; renamed tensors use their names; the default), plain (the names, without an object graph), or the keys from which keras3, keras2 (tf_keras) or tf1 (tf.compat.v1.train.Saver) restores the layers",
-    },
-    OptionSpec {
-        name: "activation_layers",
-        kind: OptionKind::Flag,
-        side: Side::Write,
-        help: "with names=keras3, keras2 or tf1: the model that restores has activations as layers, not as arguments of dense and convolutional layers (default false)",
-    },
-    OptionSpec {
-        name: "slices",
-        kind: OptionKind::Choice(&["keep", "merge"]),
-        side: Side::Write,
-        help: "partitioned tensors: keep (write the slices that were read; the default) or merge (write each tensor whole)",
-    },
-    OptionSpec {
-        name: "shards",
-        kind: OptionKind::Size,
-        side: Side::Write,
-        help: "number of data files, which are as equal in size as whole tensors allow (default: as read, or 1)",
-    },
-    OptionSpec {
-        name: "shard_size",
-        kind: OptionKind::Size,
-        side: Side::Write,
-        help: "maximum size of a data file, exceeded only by a single larger tensor (default: unlimited)",
-    },
-    OptionSpec {
-        name: "alignment",
-        kind: OptionKind::Size,
-        side: Side::Write,
-        help: "the offset of each tensor is a multiple of this (default: as read, or 1)",
-    },
-    OptionSpec {
-        name: "compression",
-        kind: OptionKind::Choice(&["none", "snappy"]),
-        side: Side::Write,
-        help: "compression of the index: none (the default) or snappy",
-    },
-    OptionSpec {
-        name: "endian",
-        kind: OptionKind::Choice(&["little", "big"]),
-        side: Side::Write,
-        help: "byte order of the data files (default: as read, or little)",
-    },
-    OptionSpec {
-        name: "state",
-        kind: OptionKind::Flag,
-        side: Side::Write,
-        help: "also write the state file 'checkpoint', which names the output as the latest checkpoint (default false)",
-    },
+    OptionSpec::new(
+        "keys",
+        OptionKind::Flag,
+        Side::Read,
+        "name tensors by their stored keys, even if the object graph has the variables' names (default false)",
+    ),
+    OptionSpec::lenient(
+        "read an index with wrong restart points or separators in sequence, and report the repair (default false)",
+    ),
+    OptionSpec::new(
+        "activations",
+        OptionKind::List,
+        Side::Read,
+        "activations that the checkpoint does not record, from the first layer to the last, such as relu,softmax (linear for none)",
+    ),
+    OptionSpec::new(
+        "names",
+        OptionKind::Choice(&["stored", "plain", "keras3", "keras2", "tf1"]),
+        Side::Write,
+        "keys: stored (the original keys and the object graph; renamed tensors use their names; the default), plain (the names, without an object graph), or the keys from which keras3, keras2 (tf_keras) or tf1 (tf.compat.v1.train.Saver) restores the layers",
+    ),
+    OptionSpec::new(
+        "activation_layers",
+        OptionKind::Flag,
+        Side::Write,
+        "with names=keras3, keras2 or tf1: the model that restores has activations as layers, not as arguments of dense and convolutional layers (default false)",
+    ),
+    OptionSpec::new(
+        "slices",
+        OptionKind::Choice(&["keep", "merge"]),
+        Side::Write,
+        "partitioned tensors: keep (write the slices that were read; the default) or merge (write each tensor whole)",
+    ),
+    OptionSpec::new(
+        "shards",
+        OptionKind::Size,
+        Side::Write,
+        "number of data files, which are as equal in size as whole tensors allow (default: as read, or 1)",
+    ),
+    OptionSpec::new(
+        "shard_size",
+        OptionKind::Size,
+        Side::Write,
+        "maximum size of a data file, exceeded only by a single larger tensor (default: unlimited)",
+    ),
+    OptionSpec::new(
+        "alignment",
+        OptionKind::Size,
+        Side::Write,
+        "the offset of each tensor is a multiple of this (default: as read, or 1)",
+    ),
+    OptionSpec::new(
+        "compression",
+        OptionKind::Choice(&["none", "snappy"]),
+        Side::Write,
+        "compression of the index: none (the default) or snappy",
+    ),
+    OptionSpec::new(
+        "endian",
+        OptionKind::Choice(&["little", "big"]),
+        Side::Write,
+        "byte order of the data files (default: as read, or little)",
+    ),
+    OptionSpec::new(
+        "state",
+        OptionKind::Flag,
+        Side::Write,
+        "also write the state file 'checkpoint', which names the output as the latest checkpoint (default false)",
+    ),
 ];
 
-static INFO: FormatInfo = FormatInfo {
-    id: "tf2",
-    title: "TensorFlow v2 checkpoint",
-    extensions: &["index"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: format::STORED_DTYPES,
-    ops: &[Op::Gemm],
-    free_names: true,
-    keeps: &[Aspect::Graph, Aspect::Axes, Aspect::Roles, Aspect::Slots],
-    options: OPTIONS,
-};
+const OPS: &[Op] = &[Op::Gemm];
+
+static INFO: FormatInfo = FormatInfo::new("tf2", "TensorFlow v2 checkpoint")
+    .with_extensions(&["index"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_keeps(&[Aspect::Graph, Aspect::Axes, Aspect::Roles, Aspect::Slots])
+    .with_dtypes(format::STORED_DTYPES)
+    .with_ops(OPS)
+    .with_free_names()
+    .with_options(OPTIONS);
 
 impl Codec for Tf2 {
     fn info(&self) -> &FormatInfo {

@@ -2,7 +2,10 @@
 
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard};
 use crate::{state_file, table};
-use ckpt_api::{Error, Input, Kind, Match, Result};
+use ckpt_api::{Error, Input, Kind, Match, Result, first_few};
+
+/// Names that a text lists.
+const SHOWN: usize = 12;
 
 const SAVED_MODEL: &str = "saved_model.pb";
 const KERAS_METADATA: &str = "keras_metadata.pb";
@@ -141,7 +144,7 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
             "the directory contains several checkpoints and no state file that names the latest",
         )
         .file(input.display(""))
-        .found(list(several))
+        .found(first_few(several, SHOWN))
         .help("name one of them")),
     }
 }
@@ -186,7 +189,7 @@ fn dangling(input: &Input, path: &str) -> Error {
     let known = prefixes(input).unwrap_or_default();
     let help = match &known[..] {
         [] => "the checkpoint was moved or removed: name the checkpoint itself".to_owned(),
-        known => format!("name the checkpoint itself; the directory contains {}", list(known)),
+        known => format!("name the checkpoint itself; the directory contains {}", first_few(known, SHOWN)),
     };
     Error::corrupt("the state file names a checkpoint that is not in its directory")
         .file(input.display(STATE_FILE))
@@ -199,12 +202,4 @@ fn prefixes(input: &Input) -> Result<Vec<String>> {
     let names = input.list("")?;
     let prefixes = names.iter().filter_map(|name| name.strip_suffix(INDEX));
     Ok(prefixes.filter(|prefix| !prefix.is_empty()).map(str::to_owned).collect())
-}
-
-fn list(names: &[String]) -> String {
-    const MAX_SHOWN: usize = 12;
-    let more = names.len().saturating_sub(MAX_SHOWN);
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let shown: Vec<&str> = names.iter().take(MAX_SHOWN).map(String::as_str).collect();
-    format!("{}{tail}", shown.join(", "))
 }

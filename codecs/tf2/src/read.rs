@@ -12,7 +12,7 @@ use crate::strings::{self, ByteRange, Elements};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Options,
-    Placement, Region, Result, Tensor, TensorId,
+    Placement, Region, Result, Rules, Tensor, TensorId,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,10 +21,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let location = locate(input)?;
     let file = open_index(input, &location)?;
-    let index = Index::read(&file, limits, options.flag("lenient"))?;
+    let index = Index::read(&file, limits, Rules::new(options).lenient)?;
     let is_slice = index.slices(limits).map_err(|error| error.file(file.name()))?;
     let mut reader = Reader::new(input, &location, &index, limits);
-    let mut contents = Contents { notes: location.notes.clone(), ..Contents::default() };
+    let mut contents = Contents::default().with_notes(location.notes.clone());
     let entries = index.entries.iter().zip(&is_slice).filter(|(_, is_slice)| !**is_slice);
     let entries: Vec<&KeyedEntry> = entries.map(|(keyed, _)| keyed).collect();
     contents.checkpoint.tensors.reserve_exact(entries.len());
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
                 extents
             }
         };
-        let encoding = Encoding { endian: self.index.header.endian, ..Encoding::row_major(&tensor) };
+        let encoding = Encoding::row_major(&tensor).with_endian(self.index.header.endian);
         // The placement gets the key as its name last, when the key can be moved.
         Ok((tensor, Placement::new(id, String::new(), extents, encoding)))
     }

@@ -32,7 +32,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let merge = options.text("slices") == Some("merge");
     let mut entries = Entries::new(checkpoint, naming, endian, merge)?;
     let layout = lay_out(&entries.data, checkpoint, options)?;
-    let mut placed = Placed { losses: std::mem::take(&mut entries.losses), ..Placed::default() };
+    let mut placed = Placed::default().with_losses(std::mem::take(&mut entries.losses));
     placed.losses.extend(inference_losses);
     let files = add_data_files(&mut placed, prefix, &layout)?;
     let mut index = PendingIndex {
@@ -43,7 +43,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         entries: Vec::with_capacity(entries.data.len() + entries.partitioned.len()),
         original: original_index(checkpoint, options),
     };
-    placed.files.push(OutputFile { name: format!("{prefix}{INDEX}"), len: None });
+    placed.files.push(OutputFile::of_unknown_length(format!("{prefix}{INDEX}")));
     if options.flag("state") {
         add_state_file(&mut placed, prefix);
     }
@@ -107,7 +107,7 @@ fn add_data_files(placed: &mut Placed, prefix: &str, layout: &Layout) -> Result<
     for (shard, len) in (0..shards).zip(&layout.files) {
         files.push(len.map(|_| FileId(placed.files.len())));
         if let Some(len) = len {
-            placed.files.push(OutputFile { name: shard_name(prefix, shard, shards), len: Some(*len) });
+            placed.files.push(OutputFile::new(shard_name(prefix, shard, shards), *len));
         }
     }
     for (shard, offset, bytes) in &layout.filler {
@@ -120,7 +120,7 @@ fn add_data_files(placed: &mut Placed, prefix: &str, layout: &Layout) -> Result<
 fn add_state_file(placed: &mut Placed, prefix: &str) {
     let bytes = state_file::encode(prefix);
     let file = FileId(placed.files.len());
-    placed.files.push(OutputFile { name: STATE_FILE.to_owned(), len: Some(bytes.len() as u64) });
+    placed.files.push(OutputFile::new(STATE_FILE, bytes.len() as u64));
     placed.blocks.push(Block { file, offset: 0, bytes });
 }
 

@@ -303,7 +303,7 @@ mod tests {
         let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
         let file = Arc::new(Noting(bytes.clone(), Mutex::default()));
         let files = BTreeMap::from([("f".to_owned(), file.clone() as Arc<dyn ReadAt>)]);
-        let contents = Contents { files: vec!["f".into()], ..Contents::default() };
+        let contents = Contents::default().with_files(vec!["f".into()]);
         let files = crate::execute::read::Files::new(&Input::of("f", files), &contents);
         let opened = Opened::new(&files);
         let gather = Gather { opened: &opened, shape: &tensor.shape, source: &placement };

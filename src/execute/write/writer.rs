@@ -59,7 +59,7 @@ mod tests {
         fn bytes_lie_where_they_were_written_whatever_waited(
             pieces in prop::collection::vec((prop_oneof![0usize..100, SMALL - 50..SMALL + 50], 0usize..3), 0..12),
         ) {
-            let files = [OutputFile { name: "o".to_owned(), len: Some(0) }];
+            let files = [OutputFile::new("o", 0)];
             let stage = MemoryStore::new().stage(&StageRequest::new("o", &files)).unwrap();
             let file = stage.file(FileId(0)).unwrap();
             let mut writer = Writer::new(&*file);

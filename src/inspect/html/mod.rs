@@ -8,7 +8,8 @@ mod tests;
 
 use super::{FileSummary, Histogram, Inspection, Stats, TensorSummary};
 use crate::html::{code, document, escaped, long_table, number, shortened, table};
-use crate::words::{bytes, count as counted, first_few};
+use crate::words::{bytes, count as counted};
+use ckpt_api::first_few;
 use ckpt_api::{DType, Graph, MetadataValue, Role};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;

@@ -112,7 +112,7 @@ impl Memory {
         });
         let extents = extents.collect();
         let id = TensorId(self.contents.placements.len());
-        let encoding = Encoding { order: order.to_vec(), ..Encoding::row_major(&tensor) };
+        let encoding = Encoding::row_major(&tensor).with_order(order.to_vec());
         let placement = Placement::new(id, name, extents, encoding);
         self.contents.placements.push(placement);
         self.contents.checkpoint.tensors.push(tensor);

@@ -5,8 +5,9 @@ use crate::mapping::relation::Relation;
 use crate::mapping::rule::Rule;
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
-use crate::words::{count, first_few, quote};
+use crate::words::{count, quote};
 use ckpt_api::Limit;
+use ckpt_api::first_few;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

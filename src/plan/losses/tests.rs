@@ -5,21 +5,10 @@ use ckpt_api::{
 };
 use std::num::NonZeroU32;
 
-static PLAIN: FormatInfo = FormatInfo {
-    id: "plain",
-    title: "",
-    extensions: &[],
-    reads: &[],
-    writes: Network::ALL,
-    dtypes: &[],
-    ops: &[],
-    free_names: true,
-    keeps: &[],
-    options: &[],
-};
+static PLAIN: FormatInfo = FormatInfo::new("plain", "").with_writes(Network::ALL).with_free_names();
 
 fn rich() -> FormatInfo {
-    FormatInfo { keeps: Aspect::ALL, ..PLAIN.clone() }
+    PLAIN.clone().with_keeps(Aspect::ALL)
 }
 
 fn tensor(name: &str, dtype: DType) -> Tensor {
@@ -34,16 +23,13 @@ fn placement(id: usize, encoding: Encoding) -> Placement {
 fn contents(tensors: Vec<Tensor>) -> Contents {
     let placements = tensors.iter().enumerate().map(|(id, t)| placement(id, Encoding::row_major(t)));
     let placements = placements.collect();
-    Contents {
-        checkpoint: Checkpoint { tensors, ..Checkpoint::default() },
-        placements,
-        ..Contents::default()
-    }
+    let checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
+    Contents::default().with_checkpoint(checkpoint).with_placements(placements)
 }
 
 /// The target of a codec that stores every tensor as it is.
 fn placed(contents: &Contents) -> Placed {
-    Placed { placements: contents.placements.clone(), ..Placed::default() }
+    Placed::default().with_placements(contents.placements.clone())
 }
 
 fn scaling(scale: u32, limit: u32) -> Option<Scaling> {
@@ -60,9 +46,9 @@ fn stored_as(from: DType, encodings: &[(DType, Option<Scaling>)]) -> Vec<LossKin
     let contents = contents(vec![tensor("w", from)]);
     let encoding = |(dtype, scaling): &(DType, Option<Scaling>)| {
         let own = Encoding::row_major(&contents.checkpoint.tensors[0]);
-        placement(0, Encoding { dtype: *dtype, scaling: *scaling, ..own })
+        placement(0, own.with_dtype(*dtype).with_scaling(*scaling))
     };
-    let placed = Placed { placements: encodings.iter().map(encoding).collect(), ..Placed::default() };
+    let placed = Placed::default().with_placements(encodings.iter().map(encoding).collect());
     kinds(&contents, &placed).into_iter().map(|(kind, _)| kind).collect()
 }
 
@@ -100,11 +86,8 @@ fn a_tensor_stored_twice_loses_what_both_lose() {
 fn copied_integers_and_whole_units_are_not_quantized() {
     let mut contents = contents(vec![tensor("w", DType::F32)]);
     let mut placed = placed(&contents);
-    let integers = |scale| Encoding {
-        dtype: DType::I16,
-        scaling: scaling(scale, 0),
-        ..Encoding::row_major(&tensor("w", DType::F32))
-    };
+    let own = Encoding::row_major(&tensor("w", DType::F32));
+    let integers = |scale| own.clone().with_dtype(DType::I16).with_scaling(scaling(scale, 0));
     placed.placements[0].encoding = integers(64);
     assert_eq!(kinds(&contents, &placed), [(LossKind::Quantized, "w".into())]);
     contents.placements[0].encoding = integers(64);
@@ -138,7 +121,9 @@ fn the_loss_of_a_dropped_tensor_says_why() {
     assert_eq!(details(&rich()), [no_place, no_place, no_strings]);
     // A format without free names stores the tensors of its layers.
     let unused = format!("no layer uses it, and {no_place}");
-    assert_eq!(details(&FormatInfo { free_names: false, ..rich() }), [no_place, &unused, no_strings]);
+    let mut layers_only = rich();
+    layers_only.free_names = false;
+    assert_eq!(details(&layers_only), [no_place, &unused, no_strings]);
 }
 
 #[test]
@@ -155,22 +140,21 @@ fn a_tensor_that_is_only_added_to_others_is_merged_once() {
 fn what_a_codec_declares_itself_appears_once_in_its_words() {
     let counter = tensor("step", DType::I64).with_role(Role::Counter);
     let contents = contents(vec![tensor("w", DType::F32), counter]);
-    let half = Encoding { dtype: DType::F16, ..Encoding::row_major(&contents.checkpoint.tensors[0]) };
+    let half = Encoding::row_major(&contents.checkpoint.tensors[0]).with_dtype(DType::F16);
     let own = vec![
         Loss::new(LossKind::Narrowed, "w", "halved"),
         Loss::new(LossKind::BookkeepingDropped, "step", "a new one is written"),
     ];
-    let placed = Placed { placements: vec![placement(0, half)], losses: own.clone(), ..Placed::default() };
+    let placed = Placed::default().with_placements(vec![placement(0, half)]).with_losses(own.clone());
     assert_eq!(losses(&contents, &placed, &rich()), own);
 }
 
 #[test]
 fn a_weaker_loss_of_the_codec_does_not_hide_a_stronger_one() {
     let contents = contents(vec![tensor("w", DType::F32)]);
-    let half = Encoding { dtype: DType::F16, ..Encoding::row_major(&contents.checkpoint.tensors[0]) };
+    let half = Encoding::row_major(&contents.checkpoint.tensors[0]).with_dtype(DType::F16);
     let retyped = Loss::new(LossKind::Retyped, "w", "exactly");
-    let mut placed =
-        Placed { placements: vec![placement(0, half)], losses: vec![retyped], ..Placed::default() };
+    let mut placed = Placed::default().with_placements(vec![placement(0, half)]).with_losses(vec![retyped]);
     assert!(kinds(&contents, &placed).contains(&(LossKind::Narrowed, "w".into())));
     placed.placements.clear();
     placed.losses = vec![Loss::new(LossKind::CounterDropped, "w", "only counts")];
@@ -189,7 +173,7 @@ fn a_graph_and_the_metadata_of_other_formats_are_dropped_where_the_format_keeps_
     assert_eq!(found, [(LossKind::GraphDropped, "mlp"), (LossKind::MetadataDropped, "nn")]);
     assert_eq!(losses(&contents, &Placed::default(), &rich()), []);
     let own = vec![Loss::new(LossKind::GraphDropped, "activations", "not stored")];
-    let declared = losses(&contents, &Placed { losses: own.clone(), ..Placed::default() }, &PLAIN);
+    let declared = losses(&contents, &Placed::default().with_losses(own.clone()), &PLAIN);
     assert_eq!(declared.iter().filter(|loss| loss.kind == LossKind::GraphDropped).count(), 1);
 }
 
@@ -220,7 +204,7 @@ fn what_tensors_mean_is_a_loss_where_the_format_keeps_it_not() {
 fn what_a_codec_leaves_out_is_lost_for_its_reason_with_its_own_metadata_of_tensors() {
     let contents = described();
     let left_out = Aspect::ALL.iter().map(|aspect| (*aspect, "as asked".to_owned())).collect();
-    let found = losses(&contents, &Placed { left_out, ..placed(&contents) }, &rich());
+    let found = losses(&contents, &placed(&contents).with_left_out(left_out), &rich());
     let of_metadata = found.iter().find(|loss| loss.subject == "metadata of tensors").unwrap();
     assert_eq!(of_metadata.detail, "of 2 tensors: as asked");
 }

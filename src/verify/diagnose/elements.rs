@@ -37,5 +37,5 @@ pub(super) fn without_unit_axes(tensor: &Tensor) -> Result<Tensor> {
     let each = tensor.shape.iter().copied().zip(axes.iter().cloned());
     let (lens, axes): (Vec<u64>, Vec<Axis>) =
         each.filter(|(len, axis)| !(*len == 1 && *axis == Axis::Unit)).unzip();
-    Ok(Tensor { shape: Shape::new(lens)?, ..tensor.clone() }.with_axes(axes))
+    Ok(tensor.clone().with_shape(Shape::new(lens)?).with_axes(axes))
 }

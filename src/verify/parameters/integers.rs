@@ -17,7 +17,7 @@ impl<'a> StoredIntegers<'a> {
         let quantized = |name: &'a str| {
             let (tensor, storage) = parameters.stored(name)?;
             let quantization = Quantization { scale: storage.scaling?.scale };
-            Some((name, Tensor { dtype: storage.dtype, quantization: Some(quantization), ..tensor.clone() }))
+            Some((name, tensor.clone().with_dtype(storage.dtype).with_quantization(Some(quantization))))
         };
         StoredIntegers { quantized: parameters.names().filter_map(quantized).collect(), parameters }
     }

@@ -16,18 +16,12 @@ const BLOCKS: Blocks = Blocks::decoded("scaled.q8", 4, 5, |block, numbers| {
     }
 });
 
-static INFO: FormatInfo = FormatInfo {
-    id: "scaled",
-    title: "Scaled blocks",
-    extensions: &["blocks"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: &[],
-    ops: &[],
-    free_names: false,
-    keeps: &[],
-    options: &[],
-};
+static INFO: FormatInfo = FormatInfo::new("scaled", "Scaled blocks")
+    .with_extensions(&["blocks"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&[])
+    .with_options(&[]);
 
 fn placement(tensor: &Tensor) -> Placement {
     let encoding = Encoding::row_major(tensor).in_blocks(BLOCKS);
@@ -68,7 +62,7 @@ impl Codec for Scaled {
         let mut placed = Placed::default();
         placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: MAGIC.to_vec() });
         placed.placements.push(placement(tensor));
-        placed.files.push(OutputFile { name: name.to_owned(), len: Some(19) });
+        placed.files.push(OutputFile::new(name.to_owned(), 19));
         Ok(placed)
     }
 }

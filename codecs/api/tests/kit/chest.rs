@@ -11,8 +11,8 @@
 use ckpt_api::conformance::Sample;
 use ckpt_api::{
     Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId,
-    FormatInfo, Graph, Input, Limit, Limits, Loss, LossKind, Match, Metadata, Network, Op, Options,
-    OutputFile, Placed, Placement, Result, Role, Shape, Slot, Tensor, TensorId,
+    FormatInfo, Graph, Input, Limit, Limits, Loss, LossKind, Match, Metadata, MetadataValue, Network, Op,
+    Options, OutputFile, Placed, Placement, Result, Role, Shape, Slot, Tensor, TensorId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +24,7 @@ pub enum Mistake {
     NoLengthCheck,
     IgnoresALength,
     NanAsNull,
+    NanAsNullInMetadata,
     WrongKeysWritten,
     WrongKeysBothWays,
     Unaligned,
@@ -49,18 +50,15 @@ pub struct Chest(pub Mistake);
 const MAGIC: &[u8; 4] = b"CHST";
 const ALIGNMENT: u64 = 16;
 
-static INFO: FormatInfo = FormatInfo {
-    id: "chest",
-    title: "Chest file",
-    extensions: &["chest"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: &[DType::F32],
-    ops: &[Op::Gemm],
-    free_names: true,
-    keeps: ckpt_api::Aspect::ALL,
-    options: &[],
-};
+static INFO: FormatInfo = FormatInfo::new("chest", "Chest file")
+    .with_extensions(&["chest"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&[DType::F32])
+    .with_ops(&[Op::Gemm])
+    .with_free_names()
+    .with_keeps(ckpt_api::Aspect::ALL)
+    .with_options(&[]);
 
 /// Everything but names, shapes and values.
 #[derive(Default, Serialize, Deserialize)]
@@ -196,10 +194,10 @@ impl Chest {
         });
         let notes = Notes {
             graph: checkpoint.graph.clone().filter(|_| !self.is(Mistake::GraphLost)),
-            metadata: if self.is(Mistake::MetadataLost) {
-                Metadata::default()
-            } else {
-                checkpoint.metadata.clone()
+            metadata: match self.0 {
+                Mistake::MetadataLost => Metadata::default(),
+                Mistake::NanAsNullInMetadata => finite(&checkpoint.metadata),
+                _ => checkpoint.metadata.clone(),
             },
             tensors: tensors.collect(),
         };
@@ -294,7 +292,7 @@ impl Codec for Chest {
         let end = placed.placements.iter().flat_map(|placement| &placement.extents);
         let end = end.map(|extent| extent.offset + extent.len).max().unwrap_or(header.len() as u64);
         placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: header });
-        placed.files.push(OutputFile { name: name.to_owned(), len: Some(end) });
+        placed.files.push(OutputFile::new(name.to_owned(), end));
         Ok(placed)
     }
 }
@@ -307,6 +305,18 @@ impl Chest {
             _ => tensor.name.clone(),
         }
     }
+}
+
+/// What plain JSON makes of metadata.
+fn finite(metadata: &Metadata) -> Metadata {
+    let mut finite = Metadata::default();
+    for (namespace, map) in metadata.iter() {
+        for (key, value) in map.iter() {
+            let is_special = matches!(value, MetadataValue::F64(number) if !number.is_finite());
+            finite.insert(namespace, key, if is_special { MetadataValue::Null } else { value.clone() });
+        }
+    }
+    finite
 }
 
 /// Two tensors, written by hand: a matrix whose dimensions differ, and a vector whose size is no multiple of 16.

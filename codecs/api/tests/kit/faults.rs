@@ -45,25 +45,19 @@ struct Mini(Fault, AtomicU8);
 
 const MAGIC: &[u8; 4] = b"MINI";
 
-const OPTION: OptionSpec =
-    OptionSpec { name: "color", kind: OptionKind::Text, side: Side::Both, help: "has no effect" };
+const OPTION: OptionSpec = OptionSpec::new("color", OptionKind::Text, Side::Both, "has no effect");
 
-const INFO: FormatInfo = FormatInfo {
-    id: "mini",
-    title: "Mini format",
-    extensions: &["mini"],
-    reads: Network::ALL,
-    writes: Network::ALL,
-    dtypes: &[DType::U8],
-    ops: &[],
-    free_names: true,
-    keeps: &[],
-    options: &[OPTION],
-};
+const INFO: FormatInfo = FormatInfo::new("mini", "Mini format")
+    .with_extensions(&["mini"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&[DType::U8])
+    .with_free_names()
+    .with_options(&[OPTION]);
 static SOUND: FormatInfo = INFO;
-static TWICE: FormatInfo = FormatInfo { options: &[OPTION, OPTION], ..INFO };
-static DOTTED: FormatInfo = FormatInfo { extensions: &[".mini"], ..INFO };
-static BOASTFUL: FormatInfo = FormatInfo { keeps: Aspect::ALL, ..INFO };
+static TWICE: FormatInfo = INFO.with_options(&[OPTION, OPTION]);
+static DOTTED: FormatInfo = INFO.with_extensions(&[".mini"]);
+static BOASTFUL: FormatInfo = INFO.with_keeps(Aspect::ALL);
 
 impl Mini {
     fn is(&self, fault: Fault) -> bool {
@@ -134,7 +128,7 @@ impl Codec for Mini {
         let data: u64 = tensors.iter().map(|(_, len)| len).sum();
         let mut sums = at + data;
         let shift = u64::from(self.is(Fault::ShiftsValues));
-        let mut contents = Contents { files: vec![input.entry().to_owned()], ..Contents::default() };
+        let mut contents = Contents::default().with_files(vec![input.entry().to_owned()]);
         for (id, (name, len)) in tensors.into_iter().enumerate() {
             let stored = file.bytes(sums, 4)?.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
             let tensor = Tensor::new(&name, DType::U8, Shape::new(vec![len])?);
@@ -192,7 +186,7 @@ impl Codec for Mini {
         placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: header });
         let parent = if self.is(Fault::LeavesTheDirectory) { "../" } else { "" };
         let len = at + 4 * tensors.len() as u64;
-        placed.files.push(OutputFile { name: format!("{parent}{name}"), len: Some(len) });
+        placed.files.push(OutputFile::new(format!("{parent}{name}"), len));
         placed.finish = FinishState::new(at);
         Ok(placed)
     }

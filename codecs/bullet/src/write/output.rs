@@ -12,7 +12,7 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn add_file(&mut self, name: String, len: u64) -> FileId {
-        self.placed.files.push(OutputFile { name, len: Some(len) });
+        self.placed.files.push(OutputFile::new(name, len));
         FileId(self.placed.files.len() - 1)
     }
 
@@ -39,7 +39,7 @@ impl Output {
         added: Vec<Added>,
     ) {
         let placement = Placement::new(binding.tensor, id, vec![extent(file, offset, len)], encoding);
-        self.placed.placements.push(Placement { added, ..placement });
+        self.placed.placements.push(placement.with_added(added));
     }
 
     pub(super) fn add_loss(&mut self, kind: LossKind, subject: impl Into<String>, why: impl Into<String>) {

@@ -2,7 +2,7 @@
 
 use super::model::{Bias, Layer, Model};
 use crate::format::{layer_name, weight_name};
-use ckpt_api::{Checkpoint, Error, Loss, LossKind, Result, Tensor};
+use ckpt_api::{Checkpoint, Error, Loss, LossKind, Result, Tensor, first_few};
 
 /// Returns the losses that only this format has.
 pub(super) fn losses(checkpoint: &Checkpoint, model: &Model<'_>) -> Result<Vec<Loss>> {
@@ -62,11 +62,8 @@ fn names_loss(model: &Model<'_>) -> Option<Loss> {
 /// What the user must set in the renderer, because the file does not store it.
 fn graph_loss(stated: &[String]) -> Option<Loss> {
     const SHOWN: usize = 8;
-    let more = stated.len().saturating_sub(SHOWN);
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let shown: Vec<&str> = stated.iter().take(SHOWN).map(String::as_str).collect();
     (!stated.is_empty()).then(|| {
-        let detail = format!("CNN2 stores neither activations nor borders: {}{tail}", shown.join(", "));
+        let detail = format!("CNN2 stores neither activations nor borders: {}", first_few(stated, SHOWN));
         Loss::new(LossKind::GraphDropped, "activations and borders", detail)
     })
 }

@@ -91,7 +91,7 @@ impl Entries {
         let Assignment { key, order } = assignment;
         let dtype = holder(tensor.dtype);
         let keep_slices = !merge && order.iter().enumerate().all(|(position, axis)| position == *axis);
-        let encoding = Encoding { dtype, endian, order, ..Encoding::row_major(tensor) };
+        let encoding = Encoding::row_major(tensor).with_dtype(dtype).with_endian(endian).with_order(order);
         let slices = if keep_slices { recorded_slices(tensor) } else { None };
         let positions = recorded_positions(tensor);
         let first = self.data.len();

@@ -46,11 +46,9 @@ fn cover(tensor: &Tensor, slices: &[RecordedSlice]) -> bool {
         extents.push(Extent::new(FileId(0), end, len).with_region(slice.region.clone()));
         end = end.saturating_add(len);
     }
-    let placed = Placed {
-        files: vec![OutputFile { name: "slices".to_owned(), len: None }],
-        placements: vec![Placement::new(TensorId(0), "", extents, encoding)],
-        ..Placed::default()
-    };
+    let placed = Placed::default()
+        .with_files(vec![OutputFile::of_unknown_length("slices")])
+        .with_placements(vec![Placement::new(TensorId(0), "", extents, encoding)]);
     placed.check(&Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() }).is_ok()
 }
 

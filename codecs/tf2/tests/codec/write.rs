@@ -379,7 +379,7 @@ fn roles_and_axes_that_a_reader_would_not_infer_are_losses() {
     use ckpt_api::Axis;
     let tensor = |name: &str, axes: &[Axis], role: Role| {
         let shape = Shape::new(vec![2; axes.len()]).unwrap();
-        Tensor { axes: Some(axes.to_vec()), role, ..Tensor::new(name, DType::F32, shape) }
+        Tensor::new(name, DType::F32, shape).with_axes(axes).with_role(role)
     };
     let found = |all: Vec<Tensor>| -> Vec<String> {
         let placed = place(&tensors(all), "m", &[("names", "plain")]).unwrap();

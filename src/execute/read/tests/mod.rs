@@ -95,24 +95,14 @@ impl Case {
             file.extend(stored);
             file.push(0xee);
         }
-        let encoding = Encoding {
-            dtype: DType::U16,
-            endian: self.endian,
-            order: self.stored.clone(),
-            packing: Packing::Bytes,
-            scaling: None,
-            blocks: None,
-            tiles: Vec::new(),
-        };
+        let encoding = Encoding::new(DType::U16, self.stored.clone()).with_endian(self.endian);
         let placement = Placement::new(TensorId(0), "t", extents, encoding);
         let checkpoint = Checkpoint { tensors: vec![tensor], ..Checkpoint::default() };
         (
-            Contents {
-                checkpoint,
-                files: vec!["f".into()],
-                placements: vec![placement],
-                ..Contents::default()
-            },
+            Contents::default()
+                .with_checkpoint(checkpoint)
+                .with_files(vec!["f".into()])
+                .with_placements(vec![placement]),
             file,
         )
     }
@@ -120,15 +110,7 @@ impl Case {
     fn read(&self, contents: &Contents, file: &[u8], budget: Budget) -> ckpt_api::Result<Vec<u8>> {
         let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file.to_vec())]));
         let files = Files::new(&input, contents);
-        let target = Encoding {
-            dtype: DType::U16,
-            endian: Endian::Little,
-            order: self.wanted.clone(),
-            packing: Packing::Bytes,
-            scaling: None,
-            blocks: None,
-            tiles: Vec::new(),
-        };
+        let target = Encoding::new(DType::U16, self.wanted.clone());
         let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
         stream_of_all(&files, tensor, source, &target, budget)?.read_all()
     }
@@ -187,12 +169,10 @@ fn cut_anywhere(tensor: Tensor, encoding: Encoding, bytes: &[u8], cuts: &BTreeSe
     };
     let extents = edges.windows(2).map(extent).collect();
     let placement = Placement::new(TensorId(0), "t", extents, encoding);
-    let contents = Contents {
-        checkpoint: Checkpoint { tensors: vec![tensor], ..Checkpoint::default() },
-        files: vec!["f".into()],
-        placements: vec![placement],
-        ..Contents::default()
-    };
+    let contents = Contents::default()
+        .with_checkpoint(Checkpoint { tensors: vec![tensor], ..Checkpoint::default() })
+        .with_files(vec!["f".into()])
+        .with_placements(vec![placement]);
     contents.check(&Limits::default()).unwrap();
     contents
 }
@@ -210,7 +190,7 @@ fn stream(contents: &Contents, file: &[u8], target: &Encoding, budget: Budget) -
 }
 
 fn encoding(dtype: DType, endian: Endian, packing: Packing) -> Encoding {
-    Encoding { dtype, endian, order: vec![0], packing, scaling: None, blocks: None, tiles: Vec::new() }
+    Encoding::new(dtype, vec![0]).with_endian(endian).with_packing(packing)
 }
 
 /// Every budget must give the same.
@@ -283,7 +263,7 @@ proptest! {
         let (contents, file) = case.contents(sliced);
         let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
         let files = Files::new(&input, &contents);
-        let mut target = Encoding { order: case.wanted.clone(), ..contents.placements[0].encoding.clone() };
+        let mut target = (contents.placements[0].encoding.clone()).with_order(case.wanted.clone());
         target.endian = Endian::Big;
         for region in &case.regions {
             let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
@@ -316,7 +296,7 @@ proptest! {
         let expected = bytes_of(&numbers(&case.shape, &whole, &case.wanted), Endian::Little);
         let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
         let files = Files::new(&input, &contents);
-        let mut target = Encoding { order: case.wanted.clone(), ..contents.placements[0].encoding.clone() };
+        let mut target = (contents.placements[0].encoding.clone()).with_order(case.wanted.clone());
         target.endian = Endian::Little;
         let checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32c, seed: 3, value: None };
         for budget in [Budget { chunk: 48, tile }, Budget::default()] {
@@ -349,7 +329,7 @@ proptest! {
         floats(&mut contents, &mut file, "t", &[rows, columns], 0.0);
         let large: BTreeSet<usize> = large.iter().map(|at| at.index((rows * columns) as usize)).collect();
         large.iter().for_each(|at| file[at * 4..at * 4 + 4].copy_from_slice(&1e9f32.to_le_bytes()));
-        let target = Encoding { order: vec![1, 0], ..encoding(DType::F16, Endian::Little, Packing::Bytes) };
+        let target = encoding(DType::F16, Endian::Little, Packing::Bytes).with_order(vec![1, 0]);
         let first = large.iter().map(|at| *at as u64 % columns * rows + *at as u64 / columns).min().unwrap();
         let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
         let files = Files::new(&input, &contents);
@@ -427,7 +407,7 @@ proptest! {
         let input = Input::memory("f", BTreeMap::from([("f".to_owned(), file)]));
         let files = Files::new(&input, &contents);
         let scaling = Some(Scaling { scale: 1.try_into().unwrap(), rounding: Rounding::Truncate, limit: None, each_term: false });
-        let target = Encoding { order, scaling, ..encoding(DType::I16, Endian::Little, Packing::Bytes) };
+        let target = encoding(DType::I16, Endian::Little, Packing::Bytes).with_order(order).with_scaling(scaling);
         let added = [(&contents.checkpoint.tensors[1], &contents.placements[1], &axes[..])];
         let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
         let budget = Budget { chunk: 48, tile: slab };
@@ -451,7 +431,7 @@ fn sum_stored(terms: [f32; 2], scaling: Scaling) -> ckpt_api::Result<Vec<u8>> {
     let along = [AddedAxis::Along(0)];
     let added = [(&contents.checkpoint.tensors[1], &contents.placements[1], &along[..])];
     let encoding = encoding(DType::I16, Endian::Little, Packing::Bytes);
-    let target = Encoding { order: vec![0], scaling: Some(scaling), ..encoding };
+    let target = encoding.with_order(vec![0]).with_scaling(Some(scaling));
     let (tensor, source) = (&contents.checkpoint.tensors[0], &contents.placements[0]);
     let route = compile(tensor, source, &TargetLayout::read(&target), &added)?;
     let transfer = route.transfer(tensor, source, &target, &added);

@@ -42,7 +42,7 @@ fn bytes(numbers: &[f32]) -> Vec<u8> {
 
 /// A file that holds the tensors one behind the other, and what describes it.
 fn contents(tensors: &[(Tensor, Encoding)], values: &[Vec<u8>]) -> (Contents, Files<'static>) {
-    let mut contents = Contents { files: vec!["f".into()], ..Contents::default() };
+    let mut contents = Contents::default().with_files(vec!["f".into()]);
     let mut offset = 0;
     for (id, ((tensor, encoding), value)) in tensors.iter().zip(values).enumerate() {
         let len = value.len() as u64;
@@ -81,7 +81,7 @@ fn encodings(axes: &[(u64, u64, u64)]) -> impl Strategy<Value = Encoding> + use<
         })
         .prop_map(move |(tiles, order)| {
             let tensor = Tensor::new("t", DType::F32, Shape::new(shape.clone()).unwrap());
-            Encoding { tiles, order, ..Encoding::row_major(&tensor) }
+            Encoding::row_major(&tensor).with_tiles(tiles).with_order(order)
         })
 }
 
@@ -140,7 +140,7 @@ fn parts_that_do_not_nest_are_refused() {
     let tensor = Tensor::new("t", DType::F32, Shape::new(vec![12]).unwrap());
     let tiled = |len| {
         let tiles = vec![Tile { axis: 0, lens: vec![len] }];
-        Encoding { tiles, order: vec![1, 0], ..Encoding::row_major(&tensor) }
+        Encoding::row_major(&tensor).with_tiles(tiles).with_order(vec![1, 0])
     };
     let (contents, files) = contents(&[(tensor.clone(), tiled(4))], &[vec![0; 48]]);
     let source = &contents.placements[0];

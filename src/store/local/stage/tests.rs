@@ -34,7 +34,7 @@ impl Place {
     }
 
     fn stage(&self, names: &[&str], overwrite: bool, mode: StageMode) -> Result<Output> {
-        let file = |name: &&str| OutputFile { name: (*name).to_owned(), len: Some(3) };
+        let file = |name: &&str| OutputFile::new(*name, 3);
         let files: Vec<OutputFile> = names.iter().map(file).collect();
         let (disk, directory) = (os(), self.0.path());
         let request = StageRequest {

@@ -7,7 +7,7 @@ fn trained(slots: &[&str], numbers: &[&str]) -> Checkpoint {
     let mut checkpoint = mlp();
     for variable in checkpoint.tensors.clone() {
         for slot in slots {
-            let mut kept = Tensor { name: format!("{}.{slot}", variable.name), ..variable.clone() };
+            let mut kept = variable.clone().with_name(format!("{}.{slot}", variable.name));
             kept.role = Role::Optimizer;
             kept.slot = Some(Box::new(Slot { variable: variable.name.clone(), name: (*slot).to_owned() }));
             checkpoint.tensors.push(kept);
