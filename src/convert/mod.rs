@@ -41,7 +41,7 @@ use std::sync::Arc;
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
 /// let memory = ckpt::store::MemoryStore::new();
-/// let conversion = ckpt::Conversion::new().to("safetensors").exclude("*/bias");
+/// let conversion = ckpt::Conversion::new().to("safetensors").exclude("**/bias");
 /// let summary = conversion.run("examples/data/digits", memory.at("kernels"))?;
 /// assert_eq!(summary.tensors, 13);
 /// # Ok(())

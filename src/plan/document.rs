@@ -18,7 +18,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 /// The version of the document. Plans of other versions are refused.
-const VERSION: u32 = 2;
+const VERSION: u32 = 1;
 /// What a plan that is compressed begins with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The program that may run a plan: another one could place the same tensors elsewhere when it finishes.
@@ -120,7 +120,7 @@ impl Plan {
     /// ```
     /// # fn main() -> Result<(), ckpt::Error> {
     /// let source = ckpt::open("examples/data/digits")?;
-    /// let output = ckpt::MemoryStore::new().at("out.safetensors");
+    /// let output = ckpt::store::MemoryStore::new().at("out.safetensors");
     /// let planned = ckpt::Conversion::new().plan(&ckpt::Registry::builtin(), &source, output)?;
     /// let plan = planned.plan();
     /// let read = ckpt::Plan::from_bytes(&plan.to_gzip()?, &ckpt_api::Limits::default())?;

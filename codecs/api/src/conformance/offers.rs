@@ -2,8 +2,8 @@
 
 use super::reading::Reading;
 use crate::{
-    Attribute, Axis, Checkpoint, DType, Graph, Metadata, Node, Op, Quantization, Role, Shape, Slot, Tensor,
-    Value,
+    Attribute, Axis, Checkpoint, DType, Graph, Metadata, MetadataValue, Node, Op, Quantization, Role, Shape,
+    Slot, Tensor, Value,
 };
 use std::num::NonZeroU32;
 
@@ -122,13 +122,17 @@ fn names() -> Offer {
 /// What is added, and how; `None` where the checkpoint has no place for it.
 type Addition = (&'static str, fn(&mut Offer) -> Option<()>);
 
-const ADDITIONS: [Addition; 9] = [
+const ADDITIONS: [Addition; 10] = [
     ("a tensor more", |offer| {
         offer.push("foreign/more", DType::F32, &[2], floats(&[1.0, 2.0]));
         Some(())
     }),
     ("metadata", |offer| {
         describe(&mut offer.checkpoint.metadata);
+        Some(())
+    }),
+    ("metadata beyond JSON", |offer| {
+        describe_beyond_json(&mut offer.checkpoint.metadata);
         Some(())
     }),
     ("metadata of a tensor", |offer| {
@@ -166,7 +170,7 @@ const ADDITIONS: [Addition; 9] = [
     }),
 ];
 
-/// Values of every kind, under the id of a format that does not exist.
+/// Values of every kind that JSON has, under the id of a format that does not exist.
 fn describe(metadata: &mut Metadata) {
     metadata.insert("foreign", "text", "ä \"quoted\" \\ text\n");
     metadata.insert("foreign", "smallest", i64::MIN);
@@ -174,6 +178,16 @@ fn describe(metadata: &mut Metadata) {
     metadata.insert("foreign", "number", 0.1);
     metadata.insert("foreign", "flag", true);
     metadata.insert("foreign", "list", vec![1, 2, 3]);
+}
+
+/// Values that JSON alone loses: other widths, NaN, infinities, the sign of zero, bytes.
+fn describe_beyond_json(metadata: &mut Metadata) {
+    metadata.insert("foreign", "nan", f64::NAN);
+    metadata.insert("foreign", "infinity", f32::NEG_INFINITY);
+    metadata.insert("foreign", "zero", -0.0);
+    metadata.insert("foreign", "width", 5u16);
+    metadata.insert("foreign", "bytes", MetadataValue::Bytes(vec![0, 0xff]));
+    metadata.insert("foreign", "key $", MetadataValue::List(vec![MetadataValue::Null]));
 }
 
 #[derive(Clone, Copy, PartialEq)]

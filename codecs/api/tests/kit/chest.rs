@@ -11,8 +11,8 @@
 use ckpt_api::conformance::Sample;
 use ckpt_api::{
     Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId,
-    FormatInfo, Graph, Input, Limit, Limits, Loss, LossKind, Match, Metadata, Network, Op, Options,
-    OutputFile, Placed, Placement, Result, Role, Shape, Slot, Tensor, TensorId,
+    FormatInfo, Graph, Input, Limit, Limits, Loss, LossKind, Match, Metadata, MetadataValue, Network, Op,
+    Options, OutputFile, Placed, Placement, Result, Role, Shape, Slot, Tensor, TensorId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +24,7 @@ pub enum Mistake {
     NoLengthCheck,
     IgnoresALength,
     NanAsNull,
+    NanAsNullInMetadata,
     WrongKeysWritten,
     WrongKeysBothWays,
     Unaligned,
@@ -193,10 +194,10 @@ impl Chest {
         });
         let notes = Notes {
             graph: checkpoint.graph.clone().filter(|_| !self.is(Mistake::GraphLost)),
-            metadata: if self.is(Mistake::MetadataLost) {
-                Metadata::default()
-            } else {
-                checkpoint.metadata.clone()
+            metadata: match self.0 {
+                Mistake::MetadataLost => Metadata::default(),
+                Mistake::NanAsNullInMetadata => finite(&checkpoint.metadata),
+                _ => checkpoint.metadata.clone(),
             },
             tensors: tensors.collect(),
         };
@@ -304,6 +305,18 @@ impl Chest {
             _ => tensor.name.clone(),
         }
     }
+}
+
+/// What plain JSON makes of metadata.
+fn finite(metadata: &Metadata) -> Metadata {
+    let mut finite = Metadata::default();
+    for (namespace, map) in metadata.iter() {
+        for (key, value) in map.iter() {
+            let is_special = matches!(value, MetadataValue::F64(number) if !number.is_finite());
+            finite.insert(namespace, key, if is_special { MetadataValue::Null } else { value.clone() });
+        }
+    }
+    finite
 }
 
 /// Two tensors, written by hand: a matrix whose dimensions differ, and a vector whose size is no multiple of 16.

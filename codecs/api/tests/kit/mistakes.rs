@@ -29,6 +29,7 @@ fn a_length_that_nobody_looks_at_is_noticed() {
 #[test]
 fn nan_that_becomes_null_is_noticed() {
     assert_reported(Mistake::NanAsNull, &["NaN and infinities"]);
+    assert_reported(Mistake::NanAsNullInMetadata, &["the metadata foreign.nan was", "NaN", "Null"]);
 }
 
 #[test]
