@@ -41,7 +41,10 @@ fn run(u: &mut Unstructured) -> Result<()> {
         || Source::open(&registry, input.clone(), &OpenOptions::default()).expect("a format that is certain");
     let source = open();
     for (tensor, value) in contents.checkpoint.tensors.iter().zip(&values) {
-        assert!(source.tensor(&tensor.name).and_then(|tensor| tensor.bytes()).expect("a value") == *value, "{tensor:?}");
+        assert!(
+            source.tensor(&tensor.name).and_then(|tensor| tensor.bytes()).expect("a value") == *value,
+            "{tensor:?}"
+        );
     }
     let conversion = conversion(u)?;
     let output = PathBuf::from("no-such-file").with_extension(u.choose(&["npz", "safetensors", "index"])?);

@@ -73,12 +73,12 @@ impl Stored {
                 .found(format!("{major}.{minor}"))
                 .expected("1.0, 2.0 or 3.0")
         })?;
-        let length = match version {
-            Version::One => u64::from(cursor.number::<u16>()?),
-            Version::Two | Version::Three => u64::from(cursor.number::<u32>()?),
+        let length: u64 = match version {
+            Version::One => cursor.number::<u16>()?.into(),
+            Version::Two | Version::Three => cursor.number::<u32>()?.into(),
         };
         limits.check(Limit::HeaderBytes, length).map_err(|error| error.offset(at(8)))?;
-        if length > LONGEST {
+        if (LONGEST + 1..=cursor.remaining()).contains(&length) {
             return Err(Error::unsupported("the array's header is longer than that of any array of numbers")
                 .offset(at(8))
                 .found(format!("{length} bytes")));
