@@ -53,7 +53,9 @@ mod tiles;
 mod words;
 mod writer;
 
-pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
+pub use architecture::{
+    Activation, Architecture, ArchitectureFile, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer,
+};
 pub use attribute::Attribute;
 pub use blocks::{Blocks, DecodeBlock};
 pub use checkpoint::Checkpoint;
