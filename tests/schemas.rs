@@ -153,7 +153,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
     let part = serde_json::json!({ "sequence": { "extents": { "start": 0, "end": 1 }, "bytes": { "start": 0, "end": 4 } } });
     let piece = serde_json::json!({ "tensor": 0, "extent": 0, "at": 0, "len": 4, "part": part });
     let mut plan = serde_json::json!({
-        "version": 2, "program": "ckpt", "sha256": "0".repeat(64),
+        "version": 1, "program": "ckpt", "sha256": "0".repeat(64),
         "source": { "format": "a", "location": "/x", "entry": "", "options": [["k", "v"]],
                     "files": [{ "name": "x", "size": 4, "identity": "1" }] },
         "target": { "format": "b", "name": "y", "options": [], "overwrite": false },
