@@ -118,7 +118,11 @@ fn metadata(u: &mut Unstructured) -> Result<Metadata> {
             1 => u.arbitrary::<bool>()?.into(),
             2 => u.arbitrary::<i64>()?.into(),
             3 => u.arbitrary::<f64>()?.into(),
-            4 => [text(u)?.into(), MetadataMap::from_iter([(text(u)?, text(u)?)]).into()].into(),
+            4 => {
+                let list: [MetadataValue; 2] =
+                    [text(u)?.into(), MetadataMap::from_iter([(text(u)?, text(u)?)]).into()];
+                list.into()
+            }
             5 => u.arbitrary::<u32>()?.into(),
             6 => u.arbitrary::<f32>()?.into(),
             7 => MetadataValue::Bytes(u.arbitrary::<[u8; 5]>()?.to_vec()),
