@@ -204,7 +204,7 @@ fn a_plan_that_was_altered_or_is_of_another_version_is_refused() {
     let changes = [
         ("\"offset\": 8", "\"offset\": 9", "the plan was altered"),
         ("o.safetensors", "p.safetensors", "the plan was altered"),
-        ("\"version\": 2", "\"version\": 1", "the plan is of another version"),
+        ("\"version\": 1", "\"version\": 2", "the plan is of another version"),
         ("\"program\": \"ckpt ", "\"program\": \"ckpt 9", "the plan is of another version"),
         ("\"items\"", "\"itens\"", "this is no plan"),
     ];

@@ -5,6 +5,7 @@
 //! ([`Options::architecture`](crate::Options::architecture)).
 
 mod bind;
+mod fields;
 
 use crate::{Axis, Checkpoint, Error, Op, Result};
 use serde::{Deserialize, Serialize};
@@ -110,90 +111,65 @@ fn invalid(error: &serde_json::Error) -> Error {
 /// assert_eq!(architecture.layers.len(), 2);
 /// # Ok::<(), ckpt_api::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Architecture {
     /// The file that it was read from, for errors.
     #[serde(skip)]
     pub file: Option<String>,
     /// The model's name.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
     pub name: String,
     /// The layers, first to last.
     pub layers: Vec<ArchitectureLayer>,
 }
 
 /// One layer of an architecture file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "fields::LayerFields")]
 #[non_exhaustive]
 pub enum ArchitectureLayer {
     /// A fully connected layer.
-    Dense {
-        /// The layer's name; the source's own where it is left out.
-        #[serde(default)]
-        name: Option<String>,
-        /// Name of the weight tensor; where it is left out, the tensors are those of the source's own n-th dense layer.
-        #[serde(default)]
-        weight: Option<String>,
-        /// Name of the bias tensor.
-        #[serde(default)]
-        bias: Option<String>,
-        /// Meaning of the weight's axes, where the source does not say it: `["in", "out"]` or `["out", "in"]`.
-        #[serde(default)]
-        weight_axes: Option<Vec<Axis>>,
-        /// Applied to the result.
-        #[serde(default)]
-        activation: Activation,
-    },
-    /// A convolution of images, `[N, C, H, W]`, as ONNX's Conv: the kernel is not flipped.
-    Conv {
-        /// The layer's name; the source's own where it is left out.
-        #[serde(default)]
-        name: Option<String>,
-        /// Name of the weight tensor; where it is left out, the tensors are those of the source's own n-th convolution.
-        #[serde(default)]
-        weight: Option<String>,
-        /// Name of the bias tensor.
-        #[serde(default)]
-        bias: Option<String>,
-        /// Meaning of the weight's axes, where the source does not say it: `out`, `in`, `kernel_y`, `kernel_x` in its order.
-        #[serde(default)]
-        weight_axes: Option<Vec<Axis>>,
-        /// Rows and columns from one output pixel to the next.
-        #[serde(default = "ones")]
-        strides: [NonZeroU32; 2],
-        /// Zeros around the image, by what they are for; [`Padding::Valid`] where neither this nor `pads` is given.
-        #[serde(default)]
-        padding: Option<Padding>,
-        /// Zeros around the image: top, left, bottom, right.
-        #[serde(default)]
-        pads: Option<[u32; 4]>,
-        /// Rows and columns from one tap of the kernel to the next.
-        #[serde(default = "ones")]
-        dilations: [NonZeroU32; 2],
-        /// Into how many parts, independent of each other, the channels are divided.
-        #[serde(default = "one")]
-        group: NonZeroU32,
-        /// Applied to the result; softmax over the channels.
-        #[serde(default)]
-        activation: Activation,
-    },
+    Dense(WeightedLayer),
+    /// A convolution of images, `[N, C, H, W]`, as ONNX's Conv: the kernel is not flipped. Softmax is over the channels.
+    Conv(WeightedLayer, ConvolutionWindow),
     /// `[N, …]` to `[N, ∏]`.
-    Flatten {},
+    Flatten,
     /// An activation as a layer of its own.
-    Activation {
-        /// Which one.
-        activation: Activation,
-    },
+    Activation(Activation),
 }
 
-fn one() -> NonZeroU32 {
-    NonZeroU32::MIN
+/// What every layer with a weight has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WeightedLayer {
+    /// The layer's name; `None` for the source's own.
+    pub name: Option<String>,
+    /// Name of the weight tensor; `None` for the tensors of the source's own n-th layer of this kind.
+    pub weight: Option<String>,
+    /// Name of the bias tensor.
+    pub bias: Option<String>,
+    /// Meaning of the weight's axes, if the source does not record it: `["in", "out"]` in its order, and `kernel_y` and
+    /// `kernel_x` of a convolution.
+    pub weight_axes: Option<Vec<Axis>>,
+    /// Applied to the result.
+    pub activation: Activation,
 }
 
-fn ones() -> [NonZeroU32; 2] {
-    [one(), one()]
+/// How a convolution slides over the image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConvolutionWindow {
+    /// Rows and columns from one output pixel to the next.
+    pub strides: [NonZeroU32; 2],
+    /// Zeros around the image, by what they are for; [`Padding::Valid`] if neither this nor `pads` is given.
+    pub padding: Option<Padding>,
+    /// Zeros around the image: top, left, bottom, right.
+    pub pads: Option<[u32; 4]>,
+    /// Rows and columns from one tap of the kernel to the next.
+    pub dilations: [NonZeroU32; 2],
+    /// Number of parts, independent of each other, into which the channels are divided.
+    pub group: NonZeroU32,
 }
 
 /// How a convolution pads the image, by Keras's names.
@@ -357,6 +333,19 @@ mod tests {
     #[test]
     fn an_unknown_field_is_an_error() {
         assert!(apply(r#"{"layers":[{"type":"dense","wieght":"w"}]}"#).is_err());
+    }
+
+    #[test]
+    fn a_field_of_another_type_of_layer_is_an_error() {
+        for (layer, field) in [
+            (r#"{"type":"dense","strides":[1,1]}"#, "strides"),
+            (r#"{"type":"flatten","name":"f"}"#, "name"),
+            (r#"{"type":"activation","activation":"relu","group":1}"#, "group"),
+            (r#"{"type":"activation"}"#, "activation"),
+        ] {
+            let error = apply(&format!(r#"{{"layers":[{layer}]}}"#)).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{field}`")), "{error}");
+        }
     }
 
     const HWIO: &str = r#""weight":"k","weight_axes":["kernel_y","kernel_x","in","out"]"#;

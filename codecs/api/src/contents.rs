@@ -53,7 +53,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules that the option [`lenient`](OptionSpec::lenient) asks for.
+    /// The rules that the option [`lenient`](crate::OptionSpec::lenient) asks for.
     pub fn new(options: &Options) -> Self {
         Rules { lenient: options.flag(LENIENT), ..Rules::default() }
     }

@@ -55,7 +55,9 @@ mod tiles;
 mod words;
 mod writer;
 
-pub use architecture::{Activation, Architecture, ArchitectureFile, ArchitectureLayer, Padding};
+pub use architecture::{
+    Activation, Architecture, ArchitectureFile, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer,
+};
 pub use aspect::Aspect;
 pub use attribute::Attribute;
 pub use blocks::{Blocks, DecodeBlock};

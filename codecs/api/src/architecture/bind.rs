@@ -1,6 +1,6 @@
 //! A chain of layers, bound to a checkpoint's tensors.
 
-use super::{Activation, Architecture, ArchitectureLayer, Padding};
+use super::{Activation, Architecture, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer};
 use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, TensorId};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -39,14 +39,6 @@ struct Binder<'a> {
     image: bool,
 }
 
-/// What an architecture file says of any layer with a weight.
-struct Named<'a> {
-    name: &'a Option<String>,
-    weight: &'a Option<String>,
-    bias: &'a Option<String>,
-    axes: Option<&'a [Axis]>,
-}
-
 /// Which end of the chain.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
@@ -57,26 +49,26 @@ enum End {
 impl Binder<'_> {
     fn layer(&mut self, index: usize, layer: &ArchitectureLayer) -> Result<()> {
         match layer {
-            ArchitectureLayer::Flatten {} => {
+            ArchitectureLayer::Flatten => {
                 self.refuse_images()?;
                 self.nodes.push(Node::new(format!("flatten{index}"), Op::Flatten));
             }
-            ArchitectureLayer::Activation { activation } => {
+            ArchitectureLayer::Activation(activation) => {
                 self.activate(format!("activation{index}"), *activation);
             }
-            ArchitectureLayer::Dense { name, weight, bias, weight_axes, activation } => {
+            ArchitectureLayer::Dense(layer) => {
                 self.refuse_images()?;
                 let node = self.dense.next().unwrap_or_else(|| Node::new(format!("dense{index}"), Op::Gemm));
-                let node = self.named(node, &Named { name, weight, bias, axes: weight_axes.as_deref() })?;
-                self.push(node, *activation);
+                let node = self.named(node, layer)?;
+                self.push(node, layer.activation);
             }
-            ArchitectureLayer::Conv { name, weight, bias, weight_axes, activation, .. } => {
+            ArchitectureLayer::Conv(layer, window) => {
                 let mut node =
                     self.conv.next().unwrap_or_else(|| Node::new(format!("conv{index}"), Op::Conv));
                 node.attributes.clear();
-                let node = self.named(node, &Named { name, weight, bias, axes: weight_axes.as_deref() })?;
+                let node = self.named(node, layer)?;
                 self.image = true;
-                self.push(slide(node, layer)?, *activation);
+                self.push(slide(node, window)?, layer.activation);
             }
         }
         Ok(())
@@ -109,15 +101,15 @@ impl Binder<'_> {
     }
 
     /// Gives the node its name and its tensors, and these their axes.
-    fn named(&mut self, mut node: Node, named: &Named<'_>) -> Result<Node> {
-        if let Some(name) = named.name {
+    fn named(&mut self, mut node: Node, layer: &WeightedLayer) -> Result<Node> {
+        if let Some(name) = &layer.name {
             node.name.clone_from(name);
         }
-        if let Some(weight) = named.weight {
+        if let Some(weight) = &layer.weight {
             node.parameters.clear();
             node = node.parameter("weight", weight.as_str());
         }
-        if let Some(bias) = named.bias {
+        if let Some(bias) = &layer.bias {
             node = node.parameter("bias", bias.as_str());
         }
         let Some(weight) = node.parameters.get("weight") else {
@@ -137,7 +129,7 @@ impl Binder<'_> {
                     .help(crate::nearest(name, names)));
             }
         }
-        self.label(weight, named.axes, &node.op)?;
+        self.label(weight, layer.weight_axes.as_deref(), &node.op)?;
         let bias = node.parameters.get("bias").and_then(|bias| self.names.get(bias));
         if let Some(bias) = bias.and_then(|id| self.checkpoint.tensors.get_mut(id.0))
             && bias.axes.is_none()
@@ -205,10 +197,8 @@ impl Binder<'_> {
 }
 
 /// Says how a convolution slides over the image.
-fn slide(node: Node, layer: &ArchitectureLayer) -> Result<Node> {
-    let ArchitectureLayer::Conv { strides, padding, pads, dilations, group, .. } = layer else {
-        return Ok(node);
-    };
+fn slide(node: Node, window: &ConvolutionWindow) -> Result<Node> {
+    let ConvolutionWindow { strides, padding, pads, dilations, group } = window;
     let ints = |numbers: &[u32]| Attribute::Ints(numbers.iter().copied().map(i64::from).collect());
     let node = node
         .attribute("strides", ints(&strides.map(NonZeroU32::get)))
