@@ -194,7 +194,7 @@ UNKNOWN = {
     "BatchNormalization without scale": (
         sequential((7,), lambda: layers.Dense(4), lambda: layers.BatchNormalization(scale=False)), "AddV2"),
     "SeparableConv2D": (sequential((9, 11, 3), lambda: layers.SeparableConv2D(4, 3)), "DepthwiseConv2dNative"),
-    "Conv2DTranspose": (sequential((9, 11, 3), lambda: layers.Conv2DTranspose(4, 3)), "what no layer with a weight makes"),
+    "Conv2DTranspose": (sequential((9, 11, 3), lambda: layers.Conv2DTranspose(4, 3)), "not the result of a layer with a weight"),
     "GlobalMaxPooling2D": (sequential((9, 11, 3), conv(4, 3), layers.GlobalMaxPooling2D), "Max"),
     "Softmax over rows": (sequential((9, 11, 3), conv(4, 3), lambda: layers.Softmax(axis=1)), "Transpose"),
     "Reshape to an image": (sequential((6,), lambda: layers.Dense(12), lambda: layers.Reshape((2, 2, 3)), conv(4, 1)), "Reshape"),
