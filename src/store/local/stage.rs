@@ -59,6 +59,9 @@ struct Staged {
     target: PathBuf,
 }
 
+/// What the journal of an output that several processes write says once all of its files are made.
+const MADE: &[u8] = b"made";
+
 impl Output {
     /// Takes the output, puts right what a killed process left, and makes the temporary files. `allowed` says whether the
     /// final names may be given to them.
@@ -77,7 +80,7 @@ impl Output {
         let journal = Journal::take(disk, &naming.journal)?;
         let mut output = Self::new(disk, request, naming, journal)?;
         let header = output.header(request);
-        output.earlier = earlier(request, &header, output.past.header.as_ref());
+        output.earlier = earlier(request, &header, &output.past);
         if unname(directory, &output.past) {
             output.journal.finished();
             if output.earlier == Earlier::Kept && request.accept_complete {
@@ -99,6 +102,9 @@ impl Output {
             }
             _ if request.mode == StageMode::Existing => return Err(nothing_staged(request.name)),
             _ => output.make(directory, header, request.files, targets)?,
+        }
+        if shared && output.earlier != Earlier::Kept {
+            output.journal.note(MADE, u64::MAX);
         }
         Ok(output)
     }
@@ -127,13 +133,13 @@ impl Output {
                 Ok(journal) => {
                     let mut output = Self::new(disk, request, naming.clone(), journal)?;
                     let header = output.header(request);
-                    output.earlier = earlier(request, &header, output.past.header.as_ref());
+                    output.earlier = earlier(request, &header, &output.past);
                     if output.earlier == Earlier::Kept {
                         output.open_staged(targets(directory, request.files)?)?;
                         return Ok(output);
                     }
                     // An empty one goes; one of another plan stays with whoever writes it.
-                    let other = output.past.header.is_some();
+                    let other = output.past.header.as_ref().is_some_and(|before| before.key != header.key);
                     drop(output);
                     if other && let Some(error) = refused {
                         return Err(error);
@@ -502,14 +508,12 @@ fn open_temporary(disk: &dyn Disk, path: &Path, keep: bool) -> io::Result<fs::Fi
     }
 }
 
-fn earlier(request: &StageRequest<'_>, header: &Header, before: Option<&Header>) -> Earlier {
-    match before {
-        None => Earlier::Nothing,
-        Some(before) => {
-            let same = header.key.is_some() && before.key == header.key && before.files == header.files;
-            if same && request.mode != StageMode::Fresh { Earlier::Kept } else { Earlier::Other }
-        }
-    }
+fn earlier(request: &StageRequest<'_>, header: &Header, past: &Past) -> Earlier {
+    let Some(before) = &past.header else { return Earlier::Nothing };
+    let same = header.key.is_some() && before.key == header.key && before.files == header.files;
+    // A process that was killed while it made shared files had written to none.
+    let made = request.mode == StageMode::Resume || !past.notes.is_empty();
+    if same && made && request.mode != StageMode::Fresh { Earlier::Kept } else { Earlier::Other }
 }
 
 fn nothing_staged(name: &str) -> Error {

@@ -231,6 +231,28 @@ fn a_staged_file_that_is_gone_is_an_error_and_is_not_made_again() {
 }
 
 #[test]
+fn files_that_a_killed_process_had_not_all_made_are_made_again() {
+    let place = Place::new();
+    let first = place.stage(&FILES, false, StageMode::Shared).unwrap();
+    let token = first.token();
+    Box::new(first).leave();
+    let of =
+        |end: &str| place.found().into_iter().map(|(name, _)| name).find(|name| name.ends_with(end)).unwrap();
+    let journal = place.path(&of(".ckpt-journal"));
+    let bytes = fs::read(&journal).unwrap();
+    // The last record: length, checksum, what it is, text.
+    let header = bytes.strip_suffix(b"Dmade").unwrap();
+    fs::write(&journal, &header[..header.len() - 8]).unwrap();
+    fs::remove_file(place.path(&of(".ckpt-tmp"))).unwrap();
+    let again = place.stage(&FILES, false, StageMode::Shared).unwrap();
+    assert_ne!(again.token(), token);
+    (0..3).for_each(|id| again.file(FileId(id)).unwrap().write_at(0, b"new").unwrap());
+    Box::new(again).leave();
+    place.stage(&FILES, false, StageMode::Existing).unwrap().commit_as(false).unwrap();
+    assert!(place.holds("new"), "{:?}", place.found());
+}
+
+#[test]
 fn nothing_is_staged_where_nobody_wrote() {
     let place = Place::new();
     let error = place.stage(&FILES, false, StageMode::Existing).unwrap_err();
