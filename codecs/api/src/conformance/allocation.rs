@@ -77,6 +77,7 @@ mod tests {
     use std::hint::black_box;
 
     #[test]
+    #[cfg_attr(miri, ignore = "measures the memory of the process, which is Miri's")]
     fn memory_that_is_reserved_counts_even_if_it_is_never_touched() {
         let peak = Peak::new();
         if peak.size().is_none() {
@@ -88,6 +89,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "measures the memory of the process, which is Miri's")]
     fn a_line_of_the_status_is_in_kibibytes() {
         assert_eq!(field("Name:\tx\nVmPeak:\t    5216 kB\n", "VmPeak:"), Some(5216 << 10));
         assert_eq!(field("Name:\tx\n", "VmPeak:"), None);
