@@ -97,7 +97,10 @@ mod tests {
 
     #[test]
     fn every_f16_comes_back() {
-        for bits in (0..=u16::MAX).filter(|bits| bits & 0x7c00 != 0x7c00 || bits & 0x3ff == 0) {
+        for bits in (0..=u16::MAX)
+            .step_by(if cfg!(miri) { 97 } else { 1 })
+            .filter(|bits| bits & 0x7c00 != 0x7c00 || bits & 0x3ff == 0)
+        {
             let wide = cast(DType::F16, DType::F32, &bits.to_le_bytes()).unwrap();
             assert_eq!(cast(DType::F32, DType::F16, &wide).unwrap(), bits.to_le_bytes());
         }
