@@ -181,7 +181,7 @@ impl<'a> Writer<'a> {
         Ok(self)
     }
 
-    /// Says what the model computes. Default: nothing is said.
+    /// Sets the graph: what the model computes. Default: none.
     #[must_use]
     pub fn graph(mut self, graph: Graph) -> Self {
         self.checkpoint.graph = Some(graph);

@@ -1,7 +1,7 @@
 //! Comparisons that a plan asks for: tensors that must be equal, because one name stands for them.
 
+use super::context::interrupted;
 use super::read::{Files, TensorStream, in_lockstep};
-use super::run::interrupted;
 use crate::layout::{TargetLayout, axis_order, canonical, compile};
 use crate::plan::{Comparison, Stored};
 use crate::resources::Budget;

@@ -1,6 +1,7 @@
 //! The executor: carries out the items of a plan, in parallel, within a budget. It derives nothing.
 
 mod compare;
+mod context;
 mod finish;
 mod read;
 mod result;
@@ -8,9 +9,10 @@ mod resume;
 mod run;
 mod write;
 
+pub use context::Progress;
+pub(crate) use context::{Run, interrupted};
 pub(crate) use finish::{Finished, finish};
 pub(crate) use read::{Checking, Files, TensorStream, in_lockstep};
 pub(crate) use result::ItemResult;
 pub use result::{Rounding, Share, Sums};
-pub use run::Progress;
-pub(crate) use run::{Run, completed, interrupted, run};
+pub(crate) use run::{completed, run};

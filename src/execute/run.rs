@@ -1,33 +1,18 @@
 //! Carries out the items of a plan.
 
 use super::compare::check_equal;
-use super::read::{Ahead, Buffers, Checking, Files, Piece as Read, TensorStream};
+use super::context::{Run, interrupted};
+use super::read::{Ahead, Buffers, Checking, Piece as Read, TensorStream};
 use super::result::{ItemResult, Sums};
 use super::resume::{KnownBy, is_intact, known_by};
 use super::write::{PieceWriter, Writer};
 use crate::layout::{Piece, Segment, Transfer};
-use crate::plan::{Item, Plan};
+use crate::plan::Item;
 use crate::resources::in_parallel;
-use crate::store::Stage;
 use ckpt_api::{Error, Extent, FileId, Result, Setting};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-
-/// Called with the number of bytes written since the last call, from any thread.
-pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
-
-/// What a run needs beside its plan.
-pub(crate) struct Run<'a> {
-    pub(crate) plan: &'a Plan,
-    /// The source's files.
-    pub(crate) files: &'a Files<'a>,
-    /// The output's files.
-    pub(crate) stage: &'a dyn Stage,
-    pub(crate) progress: Progress<'a>,
-    /// Set from outside to stop.
-    pub(crate) canceled: &'a AtomicBool,
-}
 
 /// Runs some of a plan's items, several at a time, and returns their receipts in order. `done` is called with each receipt
 /// as soon as the item's bytes are written.
@@ -178,9 +163,4 @@ fn misfit(tensor: &str) -> Error {
     Error::defect("the target's place does not fit the tensor")
         .tensor(tensor)
         .help("the target's codec is wrong: please report it")
-}
-
-pub(crate) fn interrupted() -> Error {
-    Error::io("interrupted", std::io::ErrorKind::Interrupted.into())
-        .help("nothing was left behind; the source is unchanged")
 }

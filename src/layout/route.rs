@@ -1,7 +1,7 @@
 //! One tensor's route from where it is stored to where it goes: compiled once, carried out as it is.
 
 use super::boxes::whole_box;
-use super::segments::Part;
+use super::piece::Part;
 use super::sizes::Sizes;
 use super::split_axes::{Added, Split, SplitAddend, split_axes};
 use super::steps::{Access, Step, steps};

@@ -1,8 +1,8 @@
 //! Rows of a tensor: which parts of a transfer hold them.
 
 use super::boxes::whole_box;
+use super::piece::Part;
 use super::route::Transfer;
-use super::segments::Part;
 use super::sizes::stored_bits;
 use ckpt_api::{Region, Shape, Tensor};
 use std::ops::Range;

@@ -1,11 +1,11 @@
 //! Makes a plan of what a source holds and where a target wants it. Pure.
 
 use super::losses::{dequantized, losses as losses_of};
-use super::memory::share_of;
+use super::memory::{bytes, share_of};
 use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, TargetRecord, added};
 use crate::layout::{self, TargetLayout, cut, default_segment_size};
 use crate::resources::{Budget, Resources};
-use ckpt_api::{Contents, FormatInfo, Loss, Placed, Placement, Result, Vocabulary};
+use ckpt_api::{Contents, FormatInfo, Loss, Placed, Result, Vocabulary};
 use std::sync::Arc;
 
 /// Everything a plan is made from.
@@ -67,11 +67,6 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     plan.items = parts.comparisons.into_iter().map(Box::new).map(Item::Compare).chain(segments).collect();
     (plan.budget, plan.threads, plan.peak_memory) = share_of(&plan, parts.resources, parts.reread)?;
     Ok(plan)
-}
-
-/// Bytes of all extents.
-pub(super) fn bytes(placement: &Placement) -> u64 {
-    placement.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.len))
 }
 
 /// The route to each placement, in the order of the source's bytes.

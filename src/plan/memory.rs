@@ -1,9 +1,8 @@
 //! How much memory a conversion takes, and how threads share it.
 
-use super::compile::bytes;
 use super::{Access, Plan, TensorEntry};
 use crate::resources::{Budget, DECOMPRESSED, PER_THREAD, Resources, address_space_left, default_threads};
-use ckpt_api::{Error, Extent, Result, Setting};
+use ckpt_api::{Error, Extent, Placement, Result, Setting};
 
 /// What the process holds before the first worker starts: code, stacks, allocator.
 const BASE: u64 = 6 << 20;
@@ -59,6 +58,11 @@ pub(super) fn share_of(plan: &Plan, resources: Resources, reread: bool) -> Resul
         plan.tensors().map(|entry| (bytes(entry.from).max(bytes(entry.to)), entry.access == Access::Tile));
     let useful = plan.items().len();
     share(resources, &Held::new(plan, reread), useful, sizes, address_space_left())
+}
+
+/// Bytes of all extents.
+pub(super) fn bytes(placement: &Placement) -> u64 {
+    placement.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.len))
 }
 
 /// Shares the memory among as many threads as are wanted, useful, and have room.

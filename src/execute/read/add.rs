@@ -1,10 +1,7 @@
 //! Tensors added to another, box by box.
 
-use super::checks::Checking;
-use super::files::Files;
-use super::stream::{TensorStream, to_usize};
-use crate::layout::{Addend, Part};
-use crate::resources::Budget;
+use super::memory::to_usize;
+use crate::layout::Addend;
 use ckpt_api::{AddedAxis, Error, Region, Result, Scaling, Shape};
 
 /// What numbers are added to.
@@ -17,23 +14,18 @@ pub(super) struct Sum<'a> {
     pub(super) first: u64,
 }
 
-/// Adds what of `addend` falls into a box of the tensor to `floats`, which hold it; as whole units where they are to be
-/// `rounded`.
+/// Adds the `values` of the box `wanted` of an addend to `floats`, which hold a box of the tensor; as whole units where they
+/// are to be `rounded`.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Lossy`] for a sum that is too large for 32-bit floats, naming the element; what reading gives.
+/// [`ckpt_api::Kind::Lossy`] for a sum that is too large for 32-bit floats, naming the element.
 pub(super) fn add(
-    files: &Files<'_>,
     addend: &Addend,
+    (wanted, values): (&Region, &[u8]),
     to: &Sum<'_>,
     rounded: Option<Scaling>,
-    budget: Budget,
     floats: &mut [u8],
 ) -> Result<()> {
-    let Some(wanted) = needed(addend, to.region) else { return Ok(()) };
-    let part = Part::Box(Box::new(wanted.clone()));
-    let mut stream = TensorStream::new(files, addend.transfer.clone(), &part, Checking::Before, budget)?;
-    let values = stream.read_all()?;
     let (values, floats) = (values.as_chunks::<4>().0, floats.as_chunks_mut::<4>().0);
     for (at, from) in Walk::new(addend, to.region, to.order, &wanted.shape)?.pairs() {
         if let (Some(sum), Some(value)) = (floats.get_mut(at), values.get(from)) {
@@ -60,7 +52,7 @@ fn sum_of([a, b]: [f32; 2], rounded: Option<Scaling>) -> f32 {
 }
 
 /// The box of the addend that is added within `region`; `None` where nothing is.
-fn needed(addend: &Addend, region: &Region) -> Option<Region> {
+pub(super) fn needed(addend: &Addend, region: &Region) -> Option<Region> {
     let rank = addend.transfer.shape.rank();
     let (mut start, mut len) = (vec![0; rank], vec![0; rank]);
     for (axis, (first, count)) in addend.axes.iter().zip(region.start.iter().zip(region.shape.iter())) {

@@ -2,8 +2,8 @@
 
 use super::checks::Checks;
 use super::files::Handle;
+use super::memory::to_usize;
 use super::opened::Opened;
-use super::stream::to_usize;
 use crate::layout::{Runs, Tiles, intersection, whole_box};
 use crate::transform::{Buffer, permute_into, strides};
 use ckpt_api::{Blocks, Placement, Region, Result, ScatteredChecksum, Shape};

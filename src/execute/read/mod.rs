@@ -7,6 +7,7 @@ mod elementwise;
 mod files;
 mod gather;
 mod lockstep;
+mod memory;
 mod opened;
 mod stream;
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! One part of a tensor's bytes, in the encoding and order that someone wants them, a chunk at a time.
 
-use super::add::{Sum, add};
+use super::add::{Sum, add, needed};
 use super::ahead::Ahead;
 use super::checks::{Checking, Checks, PartialSum, mismatch, verify_extent};
 use super::elementwise::apply_elementwise;
 use super::files::{Files, Handle};
 use super::gather::Gather;
+use super::memory::to_usize;
 use super::opened::Opened;
 use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form, plan_number};
 use crate::resources::{ALL_TILES, Budget};
@@ -300,7 +301,10 @@ impl<'a> TensorStream<'a> {
                 let to = Sum { region: &region, order: &transfer.order, first: self.position };
                 let mut rounded = *rounded;
                 for addend in &transfer.addends {
-                    add(self.opened.files(), addend, &to, rounded, self.budget, bytes)?;
+                    if let Some(wanted) = needed(addend, &region) {
+                        let values = read_box(self.opened.files(), &addend.transfer, &wanted, self.budget)?;
+                        add(addend, (&wanted, &values), &to, rounded, bytes)?;
+                    }
                     // The sum so far is whole units.
                     rounded = rounded.map(|scaling| Scaling { rounding: Rounding::Nearest, ..scaling });
                 }
@@ -424,6 +428,12 @@ impl Check {
     }
 }
 
+/// A box of a tensor that is added to another, as its transfer encodes it.
+fn read_box(files: &Files<'_>, transfer: &Transfer<'_>, wanted: &Region, budget: Budget) -> Result<Vec<u8>> {
+    let part = Part::Box(Box::new(wanted.clone()));
+    TensorStream::new(files, transfer.clone(), &part, Checking::Before, budget)?.read_all()
+}
+
 /// How many elements so many stored bytes hold; 0 for those that have a length each.
 fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
     if let Some(blocks) = &encoding.blocks {
@@ -441,8 +451,4 @@ fn not_movable(transfer: &Transfer<'_>) -> Error {
         .tensor(transfer.tensor)
         .found(format!("elements of {}", transfer.source.encoding.dtype))
         .expected("elements that take whole bytes")
-}
-
-pub(super) fn to_usize(value: u64) -> Result<usize> {
-    usize::try_from(value).map_err(|_| Error::limit("too large for this machine").found(value.to_string()))
 }

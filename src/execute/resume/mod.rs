@@ -1,7 +1,7 @@
 //! What of an earlier process's work is still there: per-piece checksums that resume uses to decide what to keep.
 
+use super::context::{Run, interrupted};
 use super::result::ItemResult;
-use super::run::{Run, interrupted};
 use crate::layout::Piece;
 use crate::plan::{Item, TensorEntry};
 use crate::transform::Buffer;

@@ -1,0 +1,28 @@
+//! What the parts of the executor share: a run's surroundings, its progress, how it is stopped.
+
+use super::read::Files;
+use crate::plan::Plan;
+use crate::store::Stage;
+use ckpt_api::Error;
+use std::sync::atomic::AtomicBool;
+
+/// Called with the number of bytes written since the last call, from any thread.
+pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
+
+/// What a run needs beside its plan.
+pub(crate) struct Run<'a> {
+    pub(crate) plan: &'a Plan,
+    /// The source's files.
+    pub(crate) files: &'a Files<'a>,
+    /// The output's files.
+    pub(crate) stage: &'a dyn Stage,
+    pub(crate) progress: Progress<'a>,
+    /// Set from outside to stop.
+    pub(crate) canceled: &'a AtomicBool,
+}
+
+/// The error of a run that was stopped from outside.
+pub(crate) fn interrupted() -> Error {
+    Error::io("interrupted", std::io::ErrorKind::Interrupted.into())
+        .help("nothing was left behind; the source is unchanged")
+}

@@ -1,0 +1,48 @@
+//! The units in which target files are written.
+
+use ckpt_api::{FileId, Region};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// A contiguous range of one target file, and what fills it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segment {
+    /// The target file.
+    pub file: FileId,
+    /// Its first byte, and the byte after its last.
+    pub range: Range<u64>,
+    /// What fills it, in the order in which the source stores it. Bytes between pieces belong to no tensor.
+    pub pieces: Vec<Piece>,
+}
+
+/// A part of one tensor that is written to one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Piece {
+    /// Number of the tensor in the plan.
+    pub tensor: u32,
+    /// Number of the target's extent.
+    pub extent: u32,
+    /// First byte within that extent.
+    pub at: u64,
+    /// Bytes written.
+    pub len: u64,
+    /// What of the tensor it is.
+    pub part: Part,
+}
+
+/// What of a tensor is moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Part {
+    /// These bytes of the concatenation of these extents of the source.
+    Sequence {
+        /// Numbers of the source's extents.
+        extents: Range<u32>,
+        /// Bytes of their concatenation.
+        bytes: Range<u64>,
+    },
+    /// This box of the tensor, in whole axes.
+    Box(Box<Region>),
+}
