@@ -171,7 +171,7 @@ fn casts_by_half(group: &mut BenchmarkGroup<'_, WallTime>, place: &str, elements
 }
 
 fn quantizes(c: &mut Criterion) {
-    let mut group = c.benchmark_group("quantise");
+    let mut group = c.benchmark_group("quantize");
     for (place, elements) in SIZES {
         let source = floats(elements);
         for (name, rounding, limit) in [

@@ -100,7 +100,7 @@ def rejected():
     yield case("count_4_billion", "2^32 - 1 layers", file(one, count=most))
     yield case("kernel_0", "a kernel of no pixels", file(one, entries=[[0, 8, 2, 0, 0]], total=0, data=b""),
                options=LENIENT)
-    yield case("kernel_even", "a kernel without a centre", file([(2, 8, 1)]))
+    yield case("kernel_even", "a kernel without a center", file([(2, 8, 1)]))
     yield case("in_0", "a layer that takes nothing", file(one, entries=[[1, 0, 2, 0, 0]], total=0, data=b""),
                options=LENIENT)
     yield case("in_7", "a first layer without all static features", file([(1, 7, 2)]))

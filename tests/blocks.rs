@@ -9,8 +9,8 @@ use ckpt::mapping::Mapping;
 use ckpt::recipe::Transform;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Plan, Planned, Registry, Source, diff, digest};
 use ckpt_api::{
-    Block, Blocks, Checkpoint, Codec, Contents, DType, Encoding, Error, Extent, FileId, FormatInfo, Input,
-    Limits, LossKind, Match, Network, Options, OutputFile, Placed, Placement, Result, Shape, Tensor,
+    Blocks, Checkpoint, Codec, Contents, DType, Encoding, Error, Extent, FileId, FormatInfo, Input, Limits,
+    Literal, LossKind, Match, Network, Options, OutputFile, OutputLayout, Placement, Result, Shape, Tensor,
     TensorId,
 };
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ impl Codec for Blocky {
         Ok(contents)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
         let [tensor] = &checkpoint.tensors[..] else { return Err(Error::unsupported("one tensor")) };
         let blocks = tensor.blocks.as_deref().cloned().unwrap_or(SCALED);
         let letter = if blocks == SCALED { b'd' } else { b's' };
@@ -82,9 +82,9 @@ impl Codec for Blocky {
         let mut head = b"BLK1".to_vec();
         head.push(letter);
         head.extend(tensor.shape.iter().flat_map(|dim| (*dim as u16).to_le_bytes()));
-        let mut placed = Placed::default();
+        let mut placed = OutputLayout::default();
         placed.files.push(OutputFile::new(name, 9 + len));
-        placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: head });
+        placed.literals.push(Literal { file: FileId(0), offset: 0, bytes: head });
         placed.placements.push(Placement::new(
             TensorId(0),
             "w",

@@ -330,7 +330,7 @@ fn a_file_that_two_formats_claim_is_refused_with_both_reasons() {
             c: &ckpt_api::Checkpoint,
             n: &str,
             o: &ckpt_api::Options,
-        ) -> ckpt::Result<ckpt_api::Placed> {
+        ) -> ckpt::Result<ckpt_api::OutputLayout> {
             toy::Toy.place(c, n, o)
         }
     }

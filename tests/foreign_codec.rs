@@ -80,7 +80,7 @@ impl ckpt::Codec for Copy {
         checkpoint: &ckpt_api::Checkpoint,
         name: &str,
         options: &ckpt_api::Options,
-    ) -> ckpt::Result<ckpt_api::Placed> {
+    ) -> ckpt::Result<ckpt_api::OutputLayout> {
         Toy.place(checkpoint, name, options)
     }
     fn ops(&self) -> &'static [ckpt_api::OpSpec] {

@@ -2,8 +2,8 @@
 
 use ckpt::api::{
     Axis, Checkpoint, Codec, Contents, DType, Encoding, Extent, FileId, FormatInfo, Graph, Input, Kind,
-    Limits, LossKind, Match, Network, Node, Op, Options, OutputFile, Placed, Placement, Quantization, Result,
-    Role, Shape, Slot, Tensor, TensorId,
+    Limits, LossKind, Match, Network, Node, Op, Options, OutputFile, OutputLayout, Placement, Quantization,
+    Result, Role, Shape, Slot, Tensor, TensorId,
 };
 use ckpt::{Conversion, Execution, OpenOptions, Policy, Registry, Source};
 use std::collections::BTreeMap;
@@ -50,8 +50,8 @@ impl Codec for Given {
         Ok(Contents::default().with_checkpoint(self.0.clone()).with_files(files).with_placements(placements))
     }
 
-    fn place(&self, _: &Checkpoint, _: &str, _: &Options) -> Result<Placed> {
-        Ok(Placed::default())
+    fn place(&self, _: &Checkpoint, _: &str, _: &Options) -> Result<OutputLayout> {
+        Ok(OutputLayout::default())
     }
 }
 
@@ -68,10 +68,10 @@ impl Codec for Halves {
         Ok(Contents::default())
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
         let (placements, len) = in_a_row(&checkpoint.tensors, |_| DType::F16);
         let files = vec![OutputFile::new(name, len)];
-        Ok(Placed::default().with_files(files).with_placements(placements))
+        Ok(OutputLayout::default().with_files(files).with_placements(placements))
     }
 }
 

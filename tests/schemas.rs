@@ -165,7 +165,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
             { "do": "write", "file": 0, "range": { "start": 0, "end": 4 }, "pieces": [piece] },
             { "do": "compare", "name": "w", "first": stored, "other": stored },
         ],
-        "blocks": [{ "file": 0, "offset": 0, "base64": "AA==" }], "finish": {}, "readings": [],
+        "literals": [{ "file": 0, "offset": 0, "base64": "AA==" }], "finish": {}, "readings": [],
         "excluded": [], "losses": losses, "repairs": [{ "subject": "s", "detail": "d" }], "notes": ["n"],
         "bytes_read": 4, "bytes_written": 4, "estimate": { "peak_memory": 1, "threads": 1 },
     });

@@ -1,9 +1,9 @@
 //! Tensors that share their bytes: a format that can share them does, and one that cannot says so.
 
 use ckpt::api::{
-    Block, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
-    FinishState, FormatInfo, Input, Kind, Limits, LossKind, Match, Network, Options, OutputFile, Placed,
-    Placement, Result, Shape, Tensor, TensorId, Written, conformance,
+    Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
+    FinishState, FormatInfo, Input, Kind, Limits, Literal, LossKind, Match, Network, Options, OutputFile,
+    OutputLayout, Placement, Result, Shape, Tensor, TensorId, Written, conformance,
 };
 use ckpt::mapping::Mapping;
 use ckpt::plan::Plan;
@@ -73,7 +73,7 @@ impl Codec for Tied {
         Ok(contents)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
         let holds = |tensor: &&Tensor| tensor.dtype == DType::F32 && tensor.shape.rank() == 1;
         if let Some(tensor) = checkpoint.tensors.iter().find(|tensor| !holds(tensor)) {
             return Err(Error::unsupported("only vectors of floats").tensor(&tensor.name));
@@ -93,7 +93,7 @@ impl Codec for Tied {
             header.extend([small(tensor.shape.elements())?, small(offset)?]);
         }
         let start = header.len() as u64;
-        let mut placed = Placed::default();
+        let mut placed = OutputLayout::default();
         for (id, tensor) in checkpoint.tensors.iter().enumerate() {
             let offset = offsets.get(&checkpoint.ties.first_of(TensorId(id))).copied().unwrap_or_default();
             placed.placements.push(placement(id, tensor, start + offset, None));
@@ -102,15 +102,15 @@ impl Codec for Tied {
         placed.finish = FinishState::new(sums);
         let len = sums + 4 * checkpoint.tensors.len() as u64;
         placed.files = vec![OutputFile::new(name, len)];
-        placed.blocks = vec![Block { file: FileId(0), offset: 0, bytes: header }];
+        placed.literals = vec![Literal { file: FileId(0), offset: 0, bytes: header }];
         Ok(placed)
     }
 
-    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+    fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
         let offset = *placed.finish.get::<u64>()?;
         let sums = written.iter().flat_map(|written| written.checksums.iter().flatten());
         let bytes = sums.flat_map(|sum| sum.to_le_bytes()).collect();
-        Ok(vec![Block { file: FileId(0), offset, bytes }])
+        Ok(vec![Literal { file: FileId(0), offset, bytes }])
     }
 }
 

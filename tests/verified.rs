@@ -3,8 +3,8 @@
 mod toy;
 
 use ckpt::api::{
-    Axis, Block, Checkpoint, Codec, Contents, Error, FileId, FormatInfo, Input, Kind, Limits, Match, Op,
-    Options, Placed, Result, Written,
+    Axis, Checkpoint, Codec, Contents, Error, FileId, FormatInfo, Input, Kind, Limits, Literal, Match, Op,
+    Options, OutputLayout, Result, Written,
 };
 use ckpt::{Computed, Conversion, Execution, OpenOptions, Registry, Resources, Source, Summary};
 use serde_json::Value;
@@ -60,7 +60,7 @@ impl Codec for Faulty {
         Ok(contents)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         let mut placed = Toy.place(checkpoint, name, options)?;
         if let Fault::Order = self.0 {
             placed.placements[1].encoding.order.reverse();
@@ -68,9 +68,10 @@ impl Codec for Faulty {
         Ok(placed)
     }
 
-    fn finish(&self, placed: &Placed, _: &[Written]) -> Result<Vec<Block>> {
+    fn finish(&self, placed: &OutputLayout, _: &[Written]) -> Result<Vec<Literal>> {
         let first = placed.placements[0].extents[0].offset;
-        let block = |offset, bytes: &[u8]| Ok(vec![Block { file: FileId(0), offset, bytes: bytes.to_vec() }]);
+        let block =
+            |offset, bytes: &[u8]| Ok(vec![Literal { file: FileId(0), offset, bytes: bytes.to_vec() }]);
         match self.0 {
             // Element [1, 0] is the second of a column-major file.
             Fault::Element => block(first + 4, &[0x3f]),
@@ -208,7 +209,7 @@ impl Codec for OtherFunction {
         Ok(contents)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         self.0.place(checkpoint, name, options)
     }
 }

@@ -217,7 +217,7 @@ def networks(bench: Bench) -> dict:
         path.unlink()
     prefix.with_name("net.index").unlink()
     bench.ckpt.run("convert", "--arch", layers, flat, network)
-    made, quantised = bench.out(".safetensors"), bench.out(".bin")
+    made, quantized = bench.out(".safetensors"), bench.out(".bin")
 
     def arrays():
         found = sources.arrays_of_safetensors(flat)
@@ -229,7 +229,7 @@ def networks(bench: Bench) -> dict:
         *bench.jobs("nn to safetensors", network, made.suffix, (), MOVED, bench.ckpt.same(network, made)),
         *bench.jobs("safetensors to nn", flat, ".nn", ("--arch", layers), MOVED, bench.ckpt.same(network, bench.out(".nn"))),
         *bench.jobs("safetensors to bullet, f32 to i16 quantized", flat, ".bin", to_bullet, QUANTISED,
-                    checks.is_quantised(arrays, quantised, SCALE)),
+                    checks.is_quantized(arrays, quantized, SCALE)),
     ])
     shutil.rmtree(folder)
     return result

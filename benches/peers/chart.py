@@ -103,7 +103,7 @@ def grid(panel: Panel, rules: list[float], across, down) -> list[str]:
                     f'height="{HEIGHT - TOP - BOTTOM}"/>']
 
 
-# So that series are told apart without colours too: circle, square, triangle, diamond.
+# So that series are told apart without colors too: circle, square, triangle, diamond.
 SHAPES = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "M-3.5 -3.5h7v7h-7z", "M0 -4.6l4.4 7.8h-8.8z",
           "M0 -4.8l4.8 4.8l-4.8 4.8l-4.8 -4.8z"]
 

@@ -80,7 +80,7 @@ def is_bf16(before, after) -> bool:
     return after.dtype == "<u2" and (((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2") == after).all()
 
 
-def is_quantised(arrays: Callable[[], object], made: pathlib.Path, scale: int) -> Callable[[], None]:
+def is_quantized(arrays: Callable[[], object], made: pathlib.Path, scale: int) -> Callable[[], None]:
     """A file of nothing but i16: round(scale * x), halves away from zero, one tensor behind the other; then a filler."""
 
     def check() -> None:

@@ -4,7 +4,7 @@ use crate::generate::Given;
 use arbitrary::{Result, Unstructured};
 use ckpt_api::{
     Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Endian, Extent, FileId,
-    FormatInfo, Input, Limits, Match, Network, Options, OutputFile, Packing, Placed, Placement, Region,
+    FormatInfo, Input, Limits, Match, Network, Options, OutputFile, Packing, OutputLayout, Placement, Region,
     Rounding, Scaling, Shape, Tensor, TensorId, Tile,
 };
 use std::num::NonZeroU32;
@@ -41,9 +41,9 @@ impl Codec for Loose {
             .with_files(vec![input.entry().to_owned()]))
     }
 
-    fn place(&self, _: &Checkpoint, name: &str, _: &Options) -> ckpt_api::Result<Placed> {
+    fn place(&self, _: &Checkpoint, name: &str, _: &Options) -> ckpt_api::Result<OutputLayout> {
         let files = vec![OutputFile::new(name, self.len)];
-        Ok(Placed::default().with_files(files).with_placements(self.placements.clone()))
+        Ok(OutputLayout::default().with_files(files).with_placements(self.placements.clone()))
     }
 }
 

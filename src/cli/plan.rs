@@ -219,10 +219,10 @@ pub(super) fn remarks(plan: &Plan) -> String {
         let _ = writeln!(text, "note: {}", render::plain(note));
     }
     if !plan.excluded.is_empty() {
-        let _ = writeln!(text, "left out as asked: {}", count(plan.excluded.len(), "tensor"));
+        let _ = writeln!(text, "excluded: {}", count(plan.excluded.len(), "tensor"));
     }
     if !plan.losses.is_empty() {
-        let _ = write!(text, "not carried over as it was:\n{}", render::losses(&plan.losses));
+        let _ = write!(text, "dropped or changed:\n{}", render::losses(&plan.losses));
     }
     text
 }

@@ -165,11 +165,8 @@ pub(super) fn losses(losses: &[Loss]) -> String {
         }
         for (reason, losses) in reasons {
             let _ = writeln!(text, "  {} ({}): {}", kind.name(), losses.len(), plain(reason));
-            let names: Vec<Cow<'_, str>> =
-                losses.iter().take(SHOWN).map(|loss| plain(&loss.subject)).collect();
-            let more = losses.len().saturating_sub(SHOWN);
-            let tail = if more > 0 { format!(", and {more} more") } else { String::new() };
-            let _ = writeln!(text, "      {}{tail}", names.join(", "));
+            let names = losses.iter().map(|loss| plain(&loss.subject));
+            let _ = writeln!(text, "      {}", ckpt_api::first_few(names, SHOWN));
         }
     }
     text

@@ -30,8 +30,8 @@ use crate::resources::Resources;
 use crate::source::{OpenOptions, Source};
 use crate::store::{Destination, IntoDestination, IntoInput};
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Limits, LossKind, Options, Placed,
-    Placement, Result, Side, Vocabulary,
+    ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Limits, LossKind, Options,
+    OutputLayout, Placement, Result, Side, Vocabulary,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl Conversion {
         }
     }
 
-    fn place(&self, codec: &dyn Codec, mapped: &Mapped, name: &str) -> Result<Placed> {
+    fn place(&self, codec: &dyn Codec, mapped: &Mapped, name: &str) -> Result<OutputLayout> {
         let info = codec.info();
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
             .with_architecture(self.architecture_of(info));

@@ -415,9 +415,9 @@ pub(super) fn finish_files(
     receipts: &[ItemResult],
 ) -> Result<Finished> {
     let finished = finish(plan, files, receipts)?;
-    let blocks = codec.finish(&plan.placed, &finished.written)?;
-    for block in plan.placed.blocks.iter().chain(&blocks) {
-        stage.file(block.file)?.write_at(block.offset, &block.bytes)?;
+    let literals = codec.finish(&plan.placed, &finished.written)?;
+    for literal in plan.placed.literals.iter().chain(&literals) {
+        stage.file(literal.file)?.write_at(literal.offset, &literal.bytes)?;
     }
     Ok(finished)
 }

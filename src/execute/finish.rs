@@ -74,8 +74,8 @@ impl Totals {
     }
 
     fn add(&mut self, plan: &Plan, receipt: &ItemResult) {
-        let Some(Item::Write(segment)) = plan.items().get(receipt.item) else { return };
-        let pieces = &segment.pieces;
+        let Some(Item::Write(range)) = plan.items().get(receipt.item) else { return };
+        let pieces = &range.pieces;
         for (piece, remainder) in pieces.iter().zip(&receipt.sums.written) {
             let number = plan.tensor(piece.tensor).map(|entry| entry.number);
             let extents = number.and_then(|number| self.written.get_mut(number));

@@ -92,7 +92,7 @@ impl ItemResult {
     /// [`ckpt_api::Kind::Usage`].
     pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
         let pieces = match plan.items().get(self.item) {
-            Some(Item::Write(segment)) => Some(segment.pieces.len()),
+            Some(Item::Write(range)) => Some(range.pieces.len()),
             Some(Item::Compare(_)) => Some(0),
             None => None,
         };

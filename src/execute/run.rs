@@ -6,7 +6,7 @@ use super::read::{Ahead, Buffers, Checking, Piece as Read, TensorStream};
 use super::result::{ItemResult, Sums};
 use super::resume::{KnownBy, is_intact, known_by};
 use super::write::{PieceWriter, Writer};
-use crate::layout::{Piece, Segment, Transfer};
+use crate::layout::{FileRange, Piece, Transfer};
 use crate::plan::Item;
 use crate::resources::in_parallel;
 use ckpt_api::{Error, Extent, FileId, Result, Setting};
@@ -79,14 +79,14 @@ fn run_item(run: &Run<'_>, item: usize, buffers: &mut Buffers) -> Result<ItemRes
             check_equal(run.files, comparison, run.plan.budget, run.canceled)?;
             Sums::default()
         }
-        Some(Item::Write(segment)) => write_segment(run, segment, buffers)?,
+        Some(Item::Write(range)) => write_range(run, range, buffers)?,
         None => return Err(Error::defect("the plan has no such item").found(item.to_string())),
     };
     Ok(ItemResult { item, sums, kept: false })
 }
 
-fn write_segment(run: &Run<'_>, segment: &Segment, buffers: &mut Buffers) -> Result<Sums> {
-    let Segment { file, pieces, .. } = segment;
+fn write_range(run: &Run<'_>, range: &FileRange, buffers: &mut Buffers) -> Result<Sums> {
+    let FileRange { file, pieces, .. } = range;
     let file = run.stage.file(FileId::clone(file))?;
     let extents =
         pieces.iter().filter_map(|piece| run.plan.tensor(piece.tensor)).flat_map(|entry| &entry.from.extents);
@@ -100,7 +100,7 @@ fn write_segment(run: &Run<'_>, segment: &Segment, buffers: &mut Buffers) -> Res
     Ok(running.sums)
 }
 
-/// A segment that is being written.
+/// A range that is being written.
 struct Running<'a> {
     run: &'a Run<'a>,
     ahead: &'a Ahead,

@@ -1,18 +1,18 @@
 //! Compiles how bytes get from one layout to another: axes, steps, boxes, pieces of work. Pure, without input or output.
 //!
 //! [`compile`] turns a source placement and a target's wishes into a [`Route`] once; the executor and the plan hold
-//! routes and derive nothing. [`cut`] divides routes into [`Segment`]s: ranges of target files that can be written
+//! routes and derive nothing. [`cut`] divides routes into [`FileRange`]s: ranges of target files that can be written
 //! independently.
 
 mod axes;
 mod boxes;
+mod file_ranges;
 mod locate;
 mod permutation;
 mod piece;
 mod route;
 mod rows;
 mod runs;
-mod segments;
 mod sizes;
 mod split_axes;
 mod steps;
@@ -20,13 +20,13 @@ mod tiles;
 
 pub(crate) use axes::axis_order;
 pub(crate) use boxes::{intersection, whole_box};
+pub(crate) use file_ranges::{Cut, Extents, cut, default_range_size, is_part, plan_number};
 pub(crate) use locate::{index_at, place_of};
 pub(crate) use permutation::inverse_permutation;
-pub use piece::{Part, Piece, Segment};
+pub use piece::{FileRange, Part, Piece};
 pub(crate) use route::{Addend, Route, TargetLayout, Transfer, canonical, compile};
 pub(crate) use rows::{Rows, rows};
 pub(crate) use runs::Runs;
-pub(crate) use segments::{Cut, Extents, cut, default_segment_size, is_part, plan_number};
 pub(crate) use sizes::changes_form;
 pub use steps::{Access, Step};
 pub(crate) use tiles::Tiles;

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// A contiguous range of one target file, and what fills it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Segment {
+pub struct FileRange {
     /// The target file.
     pub file: FileId,
     /// Its first byte, and the byte after its last.

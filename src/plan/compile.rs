@@ -3,9 +3,9 @@
 use super::losses::{dequantized, losses as losses_of};
 use super::memory::{bytes, share_of};
 use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, TargetRecord, added};
-use crate::layout::{self, TargetLayout, cut, default_segment_size};
+use crate::layout::{self, TargetLayout, cut, default_range_size};
 use crate::resources::{Budget, Resources};
-use ckpt_api::{Contents, FormatInfo, Loss, Placed, Result, Vocabulary};
+use ckpt_api::{Contents, FormatInfo, Loss, OutputLayout, Result, Vocabulary};
 use std::sync::Arc;
 
 /// Everything a plan is made from.
@@ -16,7 +16,7 @@ pub(crate) struct Parts<'a> {
     /// The target's format.
     pub(crate) info: &'a FormatInfo,
     pub(crate) contents: Arc<Contents>,
-    pub(crate) placed: Placed,
+    pub(crate) placed: OutputLayout,
     pub(crate) excluded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) comparisons: Vec<Comparison>,
@@ -60,17 +60,17 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     plan.bytes_read = plan.written().fold(0, |sum, entry| sum.saturating_add(bytes(entry.from)));
     plan.bytes_written = plan.written().fold(0, |sum, entry| sum.saturating_add(bytes(entry.to)));
     let size = match parts.resources.item_size {
-        0 => default_segment_size(plan.bytes_written),
+        0 => default_range_size(plan.bytes_written),
         size => size,
     };
-    let segments = cut(plan.cuts(), |number| plan.extents(number), size)?.into_iter().map(Item::Write);
-    plan.items = parts.comparisons.into_iter().map(Box::new).map(Item::Compare).chain(segments).collect();
+    let ranges = cut(plan.cuts(), |number| plan.extents(number), size)?.into_iter().map(Item::Write);
+    plan.items = parts.comparisons.into_iter().map(Box::new).map(Item::Compare).chain(ranges).collect();
     (plan.budget, plan.threads, plan.peak_memory) = share_of(&plan, parts.resources, parts.reread)?;
     Ok(plan)
 }
 
 /// The route to each placement, in the order of the source's bytes.
-pub(super) fn entries(contents: &Contents, placed: &Placed) -> Result<Vec<Entry>> {
+pub(super) fn entries(contents: &Contents, placed: &OutputLayout) -> Result<Vec<Entry>> {
     let mut entries = Vec::with_capacity(placed.placements.len());
     for (number, target) in placed.placements.iter().enumerate() {
         let (tensor, source) = contents.tensor_at(target.tensor)?;

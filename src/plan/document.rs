@@ -1,12 +1,12 @@
 //! A plan as JSON, and back.
 
 use super::compile::entries;
-use super::{Comparison, Entry, Item, Plan, Segment, Settings, SourceRecord, Stored, TargetRecord};
+use super::{Comparison, Entry, FileRange, Item, Plan, Settings, SourceRecord, Stored, TargetRecord};
 use crate::layout::{Route, is_part};
 use crate::resources::{Budget, Resources};
 use ckpt_api::{
-    Block, Checkpoint, Contents, Error, FinishState, Limit, Limits, Loss, Metadata, OutputFile, Placed,
-    Placement, Reading, Repair, Result, Tensor, TensorId, Ties,
+    Checkpoint, Contents, Error, FinishState, Limit, Limits, Literal, Loss, Metadata, OutputFile,
+    OutputLayout, Placement, Reading, Repair, Result, Tensor, TensorId, Ties,
 };
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -44,7 +44,7 @@ struct Document<'a> {
     tensors: Vec<TensorDocument<'a>>,
     transfers: Vec<TransferDocument<'a>>,
     items: Cow<'a, [Item]>,
-    blocks: Cow<'a, [Block]>,
+    literals: Cow<'a, [Literal]>,
     /// State of the target's codec for finishing.
     #[serde(default, skip_serializing_if = "FinishState::is_empty")]
     finish: FinishState,
@@ -202,7 +202,7 @@ impl Plan {
                 .collect(),
             transfers: self.entries.iter().map(transfer).collect(),
             items: (&self.items).into(),
-            blocks: (&placed.blocks).into(),
+            literals: (&placed.literals).into(),
             finish: placed.finish.clone(),
             readings: (&placed.readings).into(),
             excluded: (&self.excluded).into(),
@@ -233,7 +233,7 @@ impl Plan {
         }
         for item in &self.items {
             match item {
-                Item::Write(segment) if !self.fits(segment) => {
+                Item::Write(range) if !self.fits(range) => {
                     return Err(unreadable("the plan contradicts itself").found("a piece that has no place"));
                 }
                 Item::Write(_) => {}
@@ -243,14 +243,14 @@ impl Plan {
         Ok(())
     }
 
-    fn fits(&self, segment: &Segment) -> bool {
-        segment.pieces.iter().all(|piece| {
+    fn fits(&self, range: &FileRange) -> bool {
+        range.pieces.iter().all(|piece| {
             let place = self
                 .target_of(piece.tensor)
                 .and_then(|to| Some((to, to.extents.get(piece.extent as usize)?)));
             let transfer = self.transfer(piece.tensor);
             place.zip(transfer).is_some_and(|((to, extent), transfer)| {
-                extent.file == segment.file && is_part(&transfer, &to.encoding, extent, piece)
+                extent.file == range.file && is_part(&transfer, &to.encoding, extent, piece)
             })
         })
     }
@@ -296,9 +296,9 @@ impl Document<'_> {
             .with_placements(placements)
             .with_repairs(self.repairs.into_owned())
             .with_notes(self.notes.into_owned());
-        let placed = Placed::default()
+        let placed = OutputLayout::default()
             .with_files(self.files.into_owned())
-            .with_blocks(self.blocks.into_owned())
+            .with_literals(self.literals.into_owned())
             .with_placements(places.into_iter().flatten().collect())
             .with_finish(self.finish)
             .with_readings(self.readings.into_owned());

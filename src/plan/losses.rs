@@ -8,13 +8,13 @@ use crate::layout::Step;
 use crate::transform::exact;
 use crate::words;
 use ckpt_api::{
-    Aspect, Checkpoint, Contents, FormatInfo, Graph, Loss, LossKind, Placed, Placement, Role, Scaling,
+    Aspect, Checkpoint, Contents, FormatInfo, Graph, Loss, LossKind, OutputLayout, Placement, Role, Scaling,
     Tensor, TensorId,
 };
 use std::collections::{HashMap, HashSet};
 
 /// Returns all losses of writing `contents` where `placed` says.
-pub(super) fn losses(contents: &Contents, placed: &Placed, info: &FormatInfo) -> Vec<Loss> {
+pub(super) fn losses(contents: &Contents, placed: &OutputLayout, info: &FormatInfo) -> Vec<Loss> {
     let target = Target { contents, placed, info, stored: stored(&contents.checkpoint, placed) };
     let declared = Declared::new(&placed.losses);
     let mut losses = placed.losses.clone();
@@ -25,7 +25,7 @@ pub(super) fn losses(contents: &Contents, placed: &Placed, info: &FormatInfo) ->
 }
 
 /// Tensors whose blocks are read as numbers.
-pub(super) fn dequantized(checkpoint: &Checkpoint, placed: &Placed, entries: &[Entry]) -> Vec<Loss> {
+pub(super) fn dequantized(checkpoint: &Checkpoint, placed: &OutputLayout, entries: &[Entry]) -> Vec<Loss> {
     let each = entries.iter().filter_map(|Entry { number, route }| {
         let blocks = route.steps.iter().find_map(|step| match step {
             Step::DecodeBlocks { blocks } => Some(blocks),
@@ -79,14 +79,14 @@ fn is_absence(kind: LossKind) -> bool {
 /// A target that is laid out.
 struct Target<'a> {
     contents: &'a Contents,
-    placed: &'a Placed,
+    placed: &'a OutputLayout,
     info: &'a FormatInfo,
     /// For each tensor, the placement that loses least of it.
     stored: Vec<Option<&'a Placement>>,
 }
 
 /// For each tensor, the placement that loses least of it: one that is stored twice loses what both lose.
-fn stored<'a>(checkpoint: &Checkpoint, placed: &'a Placed) -> Vec<Option<&'a Placement>> {
+fn stored<'a>(checkpoint: &Checkpoint, placed: &'a OutputLayout) -> Vec<Option<&'a Placement>> {
     let mut stored: Vec<Option<&Placement>> = vec![None; checkpoint.tensors.len()];
     for placement in &placed.placements {
         let id = placement.tensor.0;

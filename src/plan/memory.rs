@@ -29,12 +29,12 @@ struct Held {
 impl Held {
     fn new(plan: &Plan, reread: bool) -> Self {
         let placed = &plan.placed;
-        let blocks: u64 = placed.blocks.iter().map(|block| block.bytes.len() as u64).sum();
+        let literals: u64 = placed.literals.iter().map(|literal| literal.bytes.len() as u64).sum();
         let each = |entry: TensorEntry<'_>| {
             let extents = (entry.from.extents.len() + entry.to.extents.len()) as u64;
             PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * entry.tensor.len() as u64
         };
-        let once = 2 * (blocks + placed.finish.bytes()) + plan.tensors().map(each).sum::<u64>();
+        let once = 2 * (literals + placed.finish.bytes()) + plan.tensors().map(each).sum::<u64>();
         let again = if reread { once } else { 0 };
         Held { all: BASE + once + again, ahead: MARGIN + once / 4 + again, each: decompressing(plan) }
     }

@@ -14,11 +14,11 @@ mod policy;
 pub(crate) use compile::{Parts, compile};
 pub use policy::Policy;
 
-pub use crate::layout::{Access, Part, Piece, Segment, Step};
+pub use crate::layout::{Access, FileRange, Part, Piece, Step};
 use crate::layout::{Cut, Extents, Route, Transfer};
 use crate::resources::{Budget, Resources};
 use ckpt_api::{
-    AddedAxis, ArchitectureFile, Blocks, Contents, DType, FileId, Loss, OutputFile, Placed, Placement,
+    AddedAxis, ArchitectureFile, Blocks, Contents, DType, FileId, Loss, OutputFile, OutputLayout, Placement,
     Repair, Result, Tensor,
 };
 use serde::{Deserialize, Serialize};
@@ -45,8 +45,8 @@ pub struct Plan {
     pub threads: usize,
     pub(crate) budget: Budget,
     pub(crate) contents: Arc<Contents>,
-    pub(crate) placed: Arc<Placed>,
-    /// Placements whose bytes another placement writes: [`Placed::shared`].
+    pub(crate) placed: Arc<OutputLayout>,
+    /// Placements whose bytes another placement writes: [`OutputLayout::shared`].
     shared: BTreeMap<usize, usize>,
     entries: Vec<Entry>,
     items: Vec<Item>,
@@ -133,7 +133,7 @@ pub enum Item {
     /// Compares two tensors of the source, which must be equal.
     Compare(Box<Comparison>),
     /// Writes a range of a target file.
-    Write(Segment),
+    Write(FileRange),
 }
 
 /// Two tensors that must be equal, because one name stands for both in the target.
@@ -269,7 +269,7 @@ impl Plan {
     /// Bytes that an item writes.
     pub(crate) fn bytes_of(&self, item: usize) -> u64 {
         match self.items.get(item) {
-            Some(Item::Write(segment)) => segment.pieces.iter().map(|piece| piece.len).sum(),
+            Some(Item::Write(range)) => range.pieces.iter().map(|piece| piece.len).sum(),
             _ => 0,
         }
     }
@@ -277,12 +277,12 @@ impl Plan {
     /// The target file that an item writes to.
     pub(crate) fn file_of(&self, item: usize) -> Option<FileId> {
         match self.items.get(item)? {
-            Item::Write(segment) => Some(segment.file),
+            Item::Write(range) => Some(range.file),
             Item::Compare(_) => None,
         }
     }
 
-    /// Every tensor whose bytes are written, by its number, to be cut into segments.
+    /// Every tensor whose bytes are written, by its number, to be cut into ranges.
     fn cuts(&self) -> impl Iterator<Item = (u32, Cut<'_>)> {
         let written = self.entries.iter().zip(0..).filter(|(entry, _)| !self.is_shared(entry.number));
         written.filter_map(|(entry, number)| {

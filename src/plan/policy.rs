@@ -81,21 +81,15 @@ impl Policy {
         if refused.is_empty() {
             return Ok(());
         }
-        let mut shown: Vec<String> = refused
-            .iter()
-            .take(SHOWN)
-            .map(|loss| format!("{} '{}' ({})", loss.kind.name(), loss.subject, loss.detail))
-            .collect();
-        if refused.len() > SHOWN {
-            shown.push(format!("and {} more", refused.len() - SHOWN));
-        }
+        let shown =
+            refused.iter().map(|loss| format!("{} '{}' ({})", loss.kind.name(), loss.subject, loss.detail));
         let kinds: BTreeSet<&str> = refused.iter().map(|loss| loss.kind.name()).collect();
         let kinds = kinds.into_iter().collect::<Vec<_>>().join(",");
         let message = match refused.iter().any(|loss| loss.kind.changes_function()) {
             true => "the target would not compute the same as the source".to_owned(),
             false => format!("the target cannot carry everything, and {} forbids that", Setting::Strict),
         };
-        Err(Error::lossy(message).found(shown.join("; ")).help(format!(
+        Err(Error::lossy(message).found(ckpt_api::first_few(shown, SHOWN)).help(format!(
             "accept it with {}, or leave tensors out with {}",
             Setting::Allow(&kinds),
             Setting::Exclude

@@ -4,9 +4,9 @@
 //! column-major.
 
 use ckpt_api::{
-    Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo,
-    Input, InputSpec, Limits, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile, OutputView,
-    ParameterSpec, Placed, Placement, Result, Shape, Tensor, TensorId,
+    Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo, Input,
+    InputSpec, Limits, Literal, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile, OutputLayout,
+    OutputView, ParameterSpec, Placement, Result, Shape, Tensor, TensorId,
 };
 
 /// The codec.
@@ -93,8 +93,8 @@ impl Codec for Toy {
         Ok(contents)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
-        let mut placed = Placed::default();
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
+        let mut placed = OutputLayout::default();
         let kept: Vec<(usize, &Tensor)> =
             checkpoint.tensors.iter().enumerate().filter(|(_, tensor)| tensor.dtype == DType::F32).collect();
         let small = |len: usize| u8::try_from(len).map_err(|_| Error::unsupported("too many for a toy"));
@@ -110,7 +110,7 @@ impl Codec for Toy {
                 header.extend_from_slice(&axis.to_le_bytes());
             }
             let (offset, len) = (at + header.len() as u64, tensor.value_bytes());
-            placed.blocks.push(Block { file: FileId(0), offset: at, bytes: std::mem::take(&mut header) });
+            placed.literals.push(Literal { file: FileId(0), offset: at, bytes: std::mem::take(&mut header) });
             placed.placements.push(Placement::new(
                 TensorId(id),
                 tensor.name.clone(),
@@ -120,7 +120,7 @@ impl Codec for Toy {
             at = offset + len;
         }
         if !header.is_empty() {
-            placed.blocks.push(Block { file: FileId(0), offset: at, bytes: header.clone() });
+            placed.literals.push(Literal { file: FileId(0), offset: at, bytes: header.clone() });
         }
         placed.files.push(OutputFile::new(name, at + header.len() as u64));
         Ok(placed)

@@ -18,13 +18,13 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The tensor with this name.
+    /// The tensor with this name. Walks the list: to look up many, use [`Checkpoint::by_name`].
     pub fn tensor(&self, name: &str) -> Option<(TensorId, &Tensor)> {
         let id = self.tensors.iter().position(|tensor| tensor.name == name)?;
         Some((TensorId(id), &self.tensors[id]))
     }
 
-    /// Every tensor by name: for callers that look up many.
+    /// An index of all tensors by name.
     pub fn by_name(&self) -> HashMap<&str, TensorId> {
         let pairs = self.tensors.iter().enumerate();
         pairs.map(|(id, tensor)| (tensor.name.as_str(), TensorId(id))).collect()

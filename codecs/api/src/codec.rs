@@ -1,8 +1,8 @@
 //! The trait that a format implements.
 
 use crate::{
-    Aspect, Block, Blocks, Checkpoint, Contents, DType, Input, Limits, Op, OpSpec, OptionSpec, Options,
-    Placed, Result, Written,
+    Aspect, Blocks, Checkpoint, Contents, DType, Input, Limits, Literal, Op, OpSpec, OptionSpec, Options,
+    OutputLayout, Result, Written,
 };
 use serde::Serialize;
 
@@ -35,23 +35,23 @@ pub trait Codec: Send + Sync {
     /// # Errors
     /// [`crate::Kind::Lossy`], [`crate::Kind::Unsupported`], [`crate::Kind::Usage`]. What can be written at a loss is no
     /// error. The engine declares the losses that it can see: dtypes and scales that differ from the tensor's, tensors
-    /// without a place, and what the format does not keep. [`Placed::losses`] has the others.
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed>;
+    /// without a place, and what the format does not keep. [`OutputLayout::losses`] has the others.
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout>;
 
     /// The block encodings that [`Codec::read`] gives tensors, so that a plan that was written to a file finds their decoders.
     fn block_encodings(&self) -> &'static [Blocks] {
         &[]
     }
 
-    /// Returns the blocks that depend on what was written. `written` is parallel to `placed.placements`.
+    /// Returns the literals that depend on what was written. `written` is parallel to `placed.placements`.
     ///
     /// # For implementers
     /// The engine calls this once, after all tensors are written. `placed` is what [`Codec::place`] returned, perhaps
-    /// in another process: then [`Placed::finish`] was written to a plan and read again.
+    /// in another process: then [`OutputLayout::finish`] was written to a plan and read again.
     ///
     /// # Errors
     /// Those of [`crate::FinishState::get`]; none else for a `placed` that this codec made.
-    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+    fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
         let _ = (placed, written);
         Ok(Vec::new())
     }

@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! read   Input      → Contents { checkpoint, files, placements, repairs, notes }
-//! place  Checkpoint → Placed   { files, placements, blocks, losses }
-//! finish Written    → blocks that depend on what was written (checksums)
+//! place  Checkpoint → OutputLayout   { files, placements, literals, losses }
+//! finish Written    → literals that depend on what was written (checksums)
 //! ```
 //!
 //! Feature `conformance` adds a module of that name: the checks that every codec's own tests run.
@@ -43,7 +43,7 @@ mod nearby;
 mod op;
 mod op_spec;
 mod options;
-mod placed;
+mod output_layout;
 mod placement;
 mod read_at;
 mod scattered;
@@ -78,7 +78,7 @@ pub use metadata::{Metadata, MetadataMap, MetadataValue};
 pub use op::Op;
 pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
-pub use placed::{Block, OutputFile, Placed, Reading, Written};
+pub use output_layout::{Literal, OutputFile, OutputLayout, Reading, Written};
 pub use placement::{
     Added, AddedAxis, Encoding, Extent, FileId, Packing, Placement, Region, Rounding, Scaling, TensorId,
     Window,

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TensorId(pub usize);
 
-/// Index of a file in [`crate::Contents::files`] or [`crate::Placed::files`].
+/// Index of a file in [`crate::Contents::files`] or [`crate::OutputLayout::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileId(pub usize);
 

@@ -15,12 +15,13 @@ pub(crate) fn build(architecture: &Architecture, checkpoint: &Checkpoint) -> Res
     if !architecture.net.tensors.is_empty() {
         return Err("there is no graph: the architecture has tensors that no layer explains".to_owned());
     }
-    let exists = |id: &str| checkpoint.tensor(id).is_some();
+    let names = checkpoint.by_name();
+    let exists = |id: &str| names.contains_key(id);
     let is_merged = |id: &str| {
         let mut into = architecture.merging(id);
         into.any(|entry| {
-            let weight = checkpoint.tensor(&entry.id);
-            weight.is_some_and(|(_, tensor)| tensor.metadata.value(ID, KEY_QUANTISED).is_some())
+            let weight = names.get(entry.id.as_str()).and_then(|id| checkpoint.tensors.get(id.0));
+            weight.is_some_and(|tensor| tensor.metadata.value(ID, KEY_QUANTISED).is_some())
         })
     };
     let is_missing = |id: &str| !exists(id) && !is_merged(id);

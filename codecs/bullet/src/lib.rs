@@ -20,7 +20,7 @@ mod write;
 use crate::format::{Content, ID, Padding, RecordForm};
 use ckpt_api::{
     ArchitectureFile, Aspect, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network,
-    Op, OpSpec, OptionKind, OptionSpec, Options, Placed, Result, Side,
+    Op, OpSpec, OptionKind, OptionSpec, Options, OutputLayout, Result, Side,
 };
 
 /// The codec for bullet's files.
@@ -150,7 +150,7 @@ impl Codec for Bullet {
         read::read(input, options, limits)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         write::place(checkpoint, name, options)
     }
 

@@ -13,13 +13,13 @@ use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
 use crate::resolve;
 use bind::Bindings;
-use ckpt_api::{Checkpoint, Error, LossKind, Options, Placed, Placement, Reading, Result, Setting};
+use ckpt_api::{Checkpoint, Error, LossKind, Options, OutputLayout, Placement, Reading, Result, Setting};
 use context::Context;
 use output::Output;
 use target::Target;
 
 /// Says where every tensor goes. See [`ckpt_api::Codec::place`].
-pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let architecture = resolve::for_writing(checkpoint, options)?;
     let mut output = Output::default();
     let bindings = Bindings::new(checkpoint, architecture.as_ref(), &mut output.placed.losses)?;
@@ -102,7 +102,7 @@ fn add_reading(context: &Context<'_>, output: &mut Output, content: Content, ent
 }
 
 /// Refuses records and files without a number: bullet would load them silently and keep its initial values.
-fn require_numbers(checkpoint: &Checkpoint, placed: &Placed) -> Result<()> {
+fn require_numbers(checkpoint: &Checkpoint, placed: &OutputLayout) -> Result<()> {
     let is_empty = |placement: &&Placement| placement.extents.iter().all(|extent| extent.len == 0);
     if let Some(placement) = placed.placements.iter().find(is_empty) {
         let tensor = checkpoint.tensors.get(placement.tensor.0).map_or("", |tensor| tensor.name.as_str());

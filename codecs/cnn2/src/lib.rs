@@ -27,7 +27,7 @@ mod write;
 
 use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OpSpec,
-    OptionKind, OptionSpec, Options, Placed, Result, Side,
+    OptionKind, OptionSpec, Options, OutputLayout, Result, Side,
 };
 
 /// The codec for CNN2 files.
@@ -105,7 +105,7 @@ impl Codec for Cnn2 {
         read::read(input, options, limits)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         write::place(checkpoint, name, options)
     }
 

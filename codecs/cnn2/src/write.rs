@@ -8,14 +8,14 @@ mod walk;
 
 use crate::format::{LAYER_BYTES, MAGIC, Version, WEIGHT_BYTES, weight_name};
 use ckpt_api::{
-    Block, Checkpoint, DType, Encoding, Error, Extent, FileId, Options, OutputFile, Placed, Placement,
-    Result, Writer,
+    Checkpoint, DType, Encoding, Error, Extent, FileId, Literal, Options, OutputFile, OutputLayout,
+    Placement, Result, Writer,
 };
 use model::{Layer, Model};
 use settings::Settings;
 
 /// Says where every weight goes. See [`ckpt_api::Codec::place`].
-pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let model = match &checkpoint.graph {
         Some(graph) => walk::model(checkpoint, graph)?,
         None => Model::from_names(checkpoint)?,
@@ -28,7 +28,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
 }
 
 /// Lays out the header and the table in one block, then the weights of each layer.
-fn lay_out(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Placed> {
+fn lay_out(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<OutputLayout> {
     let table = (layers.len() as u64).saturating_mul(LAYER_BYTES);
     let data = settings.version.header_bytes().saturating_add(table);
     let mut entries = Writer::new();
@@ -53,9 +53,9 @@ fn lay_out(name: &str, layers: &[Layer<'_>], settings: &Settings) -> Result<Plac
     }
     header.bytes(&entries.into_bytes());
     let len = data.saturating_add(settings.pad.data_bytes(total));
-    Ok(Placed::default()
+    Ok(OutputLayout::default()
         .with_files(vec![OutputFile::new(name, len)])
-        .with_blocks(vec![Block { file: FileId(0), offset: 0, bytes: header.into_bytes() }])
+        .with_literals(vec![Literal { file: FileId(0), offset: 0, bytes: header.into_bytes() }])
         .with_placements(placements))
 }
 

@@ -35,7 +35,7 @@ mod write;
 
 use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, DType, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
-    OptionSpec, Options, Placed, Result, Side,
+    OptionSpec, Options, OutputLayout, Result, Side,
 };
 
 /// The codec.
@@ -90,7 +90,7 @@ impl Codec for Nn {
         read::read(input, options, limits)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         write::place(checkpoint, name, options)
     }
 }

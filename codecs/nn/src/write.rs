@@ -3,14 +3,14 @@
 use crate::description::Description;
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
-    Attribute, Axis, Block, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Loss, LossKind,
-    MetadataValue, Node, Op, Options, OutputFile, Placed, Placement, Result, Rules, Setting, Shape, Tensor,
-    TensorId, Writer,
+    Attribute, Axis, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Literal, Loss, LossKind,
+    MetadataValue, Node, Op, Options, OutputFile, OutputLayout, Placement, Result, Rules, Setting, Shape,
+    Tensor, TensorId, Writer,
 };
 use std::collections::{BTreeMap, HashMap};
 
 /// Says where every tensor goes. See [`ckpt_api::Codec::place`].
-pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let source = Source::of(checkpoint);
     let model = match (&checkpoint.graph, &source) {
         (Some(graph), _) => Model::from_graph(checkpoint, graph)?,
@@ -403,8 +403,8 @@ fn require_float(tensor: &Tensor) -> Result<()> {
 }
 
 /// Header, JSON, and each tensor's header before its data.
-fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
-    let mut placed = Placed::default();
+fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<OutputLayout> {
+    let mut placed = OutputLayout::default();
     let mut at = 0u64;
     let mut block = Writer::new();
     block.bytes(format::MAGIC).number(format::VERSION);
@@ -422,7 +422,7 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
         }
         let header = std::mem::take(&mut block).into_bytes();
         let offset = after(at, header.len() as u64).map_err(on_tensor)?;
-        placed.blocks.push(Block { file: FileId(0), offset: at, bytes: header });
+        placed.literals.push(Literal { file: FileId(0), offset: at, bytes: header });
         let elements = slot.dims.iter().try_fold(4u64, |bytes, dim| bytes.checked_mul(*dim));
         let len = elements.ok_or_else(too_large).map_err(on_tensor)?;
         if let Some((id, tensor)) = slot.source {
@@ -442,7 +442,7 @@ fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<Placed> {
     }
     if !block.is_empty() {
         let len = block.len();
-        placed.blocks.push(Block { file: FileId(0), offset: at, bytes: block.into_bytes() });
+        placed.literals.push(Literal { file: FileId(0), offset: at, bytes: block.into_bytes() });
         at = after(at, len)?;
     }
     placed.files.push(OutputFile::new(name, at));

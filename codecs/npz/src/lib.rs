@@ -33,8 +33,8 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionSpec, Options,
-    Placed, Result, Written,
+    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionSpec, Options,
+    OutputLayout, Result, Written,
 };
 
 /// The codec.
@@ -66,12 +66,12 @@ impl Codec for Npz {
         read::read(input, options, limits)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         let _ = options;
         write::place(checkpoint, name)
     }
 
-    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+    fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
         write::finish(placed, written)
     }
 }

@@ -4,12 +4,12 @@ use crate::archive::{self, LOCAL_CRC, Member};
 use crate::format::{ENDING, ID, INSIDE, KEY_HEADER, KEY_VERSION, MOST_AXES, holder, stays_inside};
 use crate::header::{Header, Stored, Version};
 use ckpt_api::{
-    Block, Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, FinishState, Loss,
-    LossKind, OutputFile, Placed, Placement, Result, Setting, Tensor, TensorId, Written,
+    Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, FinishState, Literal,
+    Loss, LossKind, OutputFile, OutputLayout, Placement, Result, Setting, Tensor, TensorId, Written,
 };
 
 /// See [`ckpt_api::Codec::place`].
-pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<Placed> {
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout> {
     let arrays = store(checkpoint)?;
     let mut placed = match name.strip_suffix(ENDING) {
         Some(stem) => single(&arrays, stem)?,
@@ -25,14 +25,15 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<Placed> {
 type ChecksumOffsets = Vec<[u64; 2]>;
 
 /// See [`ckpt_api::Codec::finish`].
-pub(crate) fn finish(placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+pub(crate) fn finish(placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
     if placed.finish.is_empty() {
         return Ok(Vec::new());
     }
     let offsets = placed.finish.get::<ChecksumOffsets>()?;
     let sums = written.iter().map(|written| written.checksums.first().copied().flatten());
     let pairs = sums.zip(&*offsets).filter_map(|(sum, offsets)| Some((sum?, offsets)));
-    let block = |sum: u32, offset: u64| Block { file: FileId(0), offset, bytes: sum.to_le_bytes().to_vec() };
+    let block =
+        |sum: u32, offset: u64| Literal { file: FileId(0), offset, bytes: sum.to_le_bytes().to_vec() };
     Ok(pairs.flat_map(|(sum, offsets)| offsets.map(|offset| block(sum, offset))).collect())
 }
 
@@ -90,7 +91,7 @@ fn header(tensor: &Tensor, dtype: DType) -> Option<Stored> {
     kept().or_else(|| Stored::new(Header { dtype, endian: Endian::Little, fortran_order: false, shape }))
 }
 
-fn single(arrays: &[Array], stem: &str) -> Result<Placed> {
+fn single(arrays: &[Array], stem: &str) -> Result<OutputLayout> {
     let [array] = arrays else {
         return Err(Error::unsupported("a .npy file holds exactly one array")
             .found(format!("{} tensors that NumPy can hold", arrays.len()))
@@ -100,15 +101,15 @@ fn single(arrays: &[Array], stem: &str) -> Result<Placed> {
     let renamed =
         (array.tensor.name != stem).then(|| Loss::new(LossKind::NamesDropped, &array.tensor.name, detail));
     let bytes = array.header.bytes();
-    Ok(Placed::default()
+    Ok(OutputLayout::default()
         .with_files(vec![OutputFile::new(String::new(), array.total().ok_or_else(too_large)?)])
         .with_placements(vec![array.placement(bytes.len() as u64, None)])
-        .with_blocks(vec![Block { file: FileId(0), offset: 0, bytes }])
+        .with_literals(vec![Literal { file: FileId(0), offset: 0, bytes }])
         .with_losses(renamed.into_iter().collect()))
 }
 
-fn many(arrays: &[Array]) -> Result<Placed> {
-    let mut placed = Placed::default();
+fn many(arrays: &[Array]) -> Result<OutputLayout> {
+    let mut placed = OutputLayout::default();
     let mut members = Vec::with_capacity(arrays.len());
     let mut at = 0u64;
     for array in arrays {
@@ -141,7 +142,7 @@ fn many(arrays: &[Array]) -> Result<Placed> {
 }
 
 /// Adds the headers before an array, and its place; returns where the data begin.
-fn add_member(placed: &mut Placed, array: &Array, member: &Member) -> Result<u64> {
+fn add_member(placed: &mut OutputLayout, array: &Array, member: &Member) -> Result<u64> {
     let mut head = member.local();
     let header = array.header.bytes();
     head.extend_from_slice(&header);
@@ -158,10 +159,10 @@ fn add_member(placed: &mut Placed, array: &Array, member: &Member) -> Result<u64
 }
 
 /// Adds a part of the bytes that are to lie at `at`.
-fn add_block(placed: &mut Placed, at: u64, bytes: &[u8], part: std::ops::Range<u64>) {
+fn add_block(placed: &mut OutputLayout, at: u64, bytes: &[u8], part: std::ops::Range<u64>) {
     let offset = at.saturating_add(part.start);
     let bytes = bytes.get(part.start as usize..part.end as usize).unwrap_or_default().to_vec();
-    placed.blocks.push(Block { file: FileId(0), offset, bytes });
+    placed.literals.push(Literal { file: FileId(0), offset, bytes });
 }
 
 fn too_large() -> Error {

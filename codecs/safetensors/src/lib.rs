@@ -35,7 +35,7 @@ mod write;
 
 use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
-    Options, Placed, Result, Side,
+    Options, OutputLayout, Result, Side,
 };
 
 /// Metadata namespace of the pairs in `__metadata__`.
@@ -91,7 +91,7 @@ impl Codec for Safetensors {
         read::read(input, limits)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         write::place(checkpoint, name, options)
     }
 }

@@ -5,8 +5,8 @@ use crate::format::{
 };
 use crate::{INDEX_NAMESPACE, INFO, NAMESPACE, carried};
 use ckpt_api::{
-    Aspect, Block, Checkpoint, Encoding, Error, Extent, FileId, Graph, Limit, Loss, LossKind, Options,
-    OutputFile, Packing, Placed, Placement, Result, Role, Tensor, TensorId,
+    Aspect, Checkpoint, Encoding, Error, Extent, FileId, Graph, Limit, Literal, Loss, LossKind, Options,
+    OutputFile, OutputLayout, Packing, Placement, Result, Role, Tensor, TensorId,
 };
 use safetensors::Dtype;
 use serde_json::{Map, Value};
@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, HashSet};
 const LEFT_OUT: &str = "left out because of metadata=none";
 
 /// See [`ckpt_api::Codec::place`].
-pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let full = options.text("metadata") != Some("none");
-    let mut placed = Placed::default();
+    let mut placed = OutputLayout::default();
     let stored = store(checkpoint)?;
     if full {
         placed.losses.extend(carried_graph(checkpoint));
@@ -240,7 +240,7 @@ fn leave_out(rest: &Map<String, Value>, losses: &mut Vec<Loss>) {
 
 /// Adds one file; returns the bytes of its tensors.
 fn add_file(
-    placed: &mut Placed,
+    placed: &mut OutputLayout,
     name: String,
     pairs: &BTreeMap<String, String>,
     tensors: &[Stored],
@@ -268,7 +268,7 @@ fn add_file(
         ));
     }
     placed.files.push(OutputFile::new(name, data.saturating_add(end)));
-    placed.blocks.push(Block { file, offset: 0, bytes });
+    placed.literals.push(Literal { file, offset: 0, bytes });
     Ok(end)
 }
 
@@ -296,7 +296,7 @@ fn unsayable(error: serde_json::Error) -> Error {
 }
 
 fn add_index(
-    placed: &mut Placed,
+    placed: &mut OutputLayout,
     target: &Target,
     mut metadata: Map<String, Value>,
     total_size: u64,
@@ -323,6 +323,6 @@ fn add_index(
     bytes.push(b'\n');
     let file = FileId(placed.files.len());
     placed.files.push(OutputFile::new(format!("{}{INDEX_EXTENSION}", target.stem), bytes.len() as u64));
-    placed.blocks.push(Block { file, offset: 0, bytes });
+    placed.literals.push(Literal { file, offset: 0, bytes });
     Ok(())
 }

@@ -4,8 +4,8 @@ mod common;
 
 use ckpt_api::conformance;
 use ckpt_api::{
-    Axis, Checkpoint, Codec, DType, Graph, Kind, LossKind, Node, Op, Options, Packing, Placed, Quantization,
-    Result, Role, Shape, Side, Slot, Tensor,
+    Axis, Checkpoint, Codec, DType, Graph, Kind, LossKind, Node, Op, Options, OutputLayout, Packing,
+    Quantization, Result, Role, Shape, Side, Slot, Tensor,
 };
 use ckpt_safetensors::Safetensors;
 use common::{entry, file, files, pairs, read, read_one};
@@ -14,7 +14,7 @@ fn options(given: &[(&str, &str)]) -> Options {
     Options::parse("safetensors", Safetensors.info().options, Side::Write, &pairs(given)).unwrap()
 }
 
-fn place(checkpoint: &Checkpoint, given: &[(&str, &str)]) -> Result<Placed> {
+fn place(checkpoint: &Checkpoint, given: &[(&str, &str)]) -> Result<OutputLayout> {
     let placed = Safetensors.place(checkpoint, "m.safetensors", &options(given))?;
     placed.check(checkpoint)?;
     Ok(placed)
@@ -28,14 +28,14 @@ fn with(tensors: Vec<Tensor>) -> Checkpoint {
     Checkpoint { tensors, ..Checkpoint::default() }
 }
 
-fn losses(placed: &Placed) -> Vec<(LossKind, &str)> {
+fn losses(placed: &OutputLayout) -> Vec<(LossKind, &str)> {
     placed.losses.iter().map(|loss| (loss.kind, loss.subject.as_str())).collect()
 }
 
 /// The files with zeros for every tensor.
-fn zeros(placed: &Placed) -> std::collections::BTreeMap<String, Vec<u8>> {
+fn zeros(placed: &OutputLayout) -> std::collections::BTreeMap<String, Vec<u8>> {
     let mut out: Vec<Vec<u8>> = placed.files.iter().map(|file| vec![0; file.len.unwrap() as usize]).collect();
-    for block in &placed.blocks {
+    for block in &placed.literals {
         let start = block.offset as usize;
         out[block.file.0][start..start + block.bytes.len()].copy_from_slice(&block.bytes);
     }
@@ -64,7 +64,7 @@ fn shards_are_filled_in_order_and_the_index_comes_last() {
         .map(|placement| (placement.name.as_str(), placement.extents[0].file.0))
         .collect();
     assert_eq!(shards, [("big", 0), ("a", 1), ("b", 1), ("c", 2), ("d", 3)]);
-    let index: serde_json::Value = serde_json::from_slice(&placed.blocks.last().unwrap().bytes).unwrap();
+    let index: serde_json::Value = serde_json::from_slice(&placed.literals.last().unwrap().bytes).unwrap();
     assert_eq!(index["metadata"], serde_json::json!({"total_size": 121}));
     assert_eq!(index["weight_map"]["c"], "m-00003-of-00004.safetensors");
 }
@@ -238,7 +238,7 @@ fn the_framework_that_is_asked_for_is_named_in_every_file_and_replaces_another()
     checkpoint.metadata.insert("safetensors", "format", "tf");
     for (given, count) in [(&[("format", "pt")][..], 1), (&[("format", "pt"), ("shard_size", "10")], 2)] {
         let placed = place(&checkpoint, given).unwrap();
-        let headers = placed.blocks.iter().filter(|block| block.offset == 0);
+        let headers = placed.literals.iter().filter(|block| block.offset == 0);
         let named = headers.filter(|block| {
             String::from_utf8_lossy(&block.bytes).contains(r#""__metadata__":{"format":"pt"}"#)
         });

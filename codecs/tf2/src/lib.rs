@@ -38,8 +38,8 @@ mod wire;
 mod write;
 
 use ckpt_api::{
-    Aspect, Block, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, Op, OptionKind,
-    OptionSpec, Options, Placed, Result, Side, Written,
+    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, Op, OptionKind,
+    OptionSpec, Options, OutputLayout, Result, Side, Written,
 };
 
 /// The codec for TensorFlow v2 checkpoints.
@@ -143,11 +143,11 @@ impl Codec for Tf2 {
         read::read(input, options, limits)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         write::place(checkpoint, name, options)
     }
 
-    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+    fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
         write::finish(placed, written)
     }
 }

@@ -18,13 +18,13 @@ use crate::write::losses::inference_losses;
 use crate::write::pending_index::{PendingEntry, PendingIndex, Variants};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
-    Block, Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, FileId, Options, OutputFile,
-    Placed, Placement, Result, Setting, Written,
+    Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, FileId, Literal, Options, OutputFile,
+    OutputLayout, Placement, Result, Setting, Written,
 };
 use prost::encoding::encode_varint;
 
 /// See [`ckpt_api::Codec::place`].
-pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let prefix = prefix(name)?;
     let endian = endian(checkpoint, options);
     let naming = naming(checkpoint, options)?;
@@ -32,7 +32,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let merge = options.text("slices") == Some("merge");
     let mut entries = Entries::new(checkpoint, naming, endian, merge)?;
     let layout = lay_out(&entries.data, checkpoint, options)?;
-    let mut placed = Placed::default().with_losses(std::mem::take(&mut entries.losses));
+    let mut placed = OutputLayout::default().with_losses(std::mem::take(&mut entries.losses));
     placed.losses.extend(inference_losses);
     let files = add_data_files(&mut placed, prefix, &layout)?;
     let mut index = PendingIndex {
@@ -55,7 +55,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
 }
 
 /// See [`ckpt_api::Codec::finish`].
-pub(crate) fn finish(placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+pub(crate) fn finish(placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
     PendingIndex::finish(placed, written)
 }
 
@@ -101,7 +101,7 @@ fn original_index(checkpoint: &Checkpoint, options: &Options) -> Vec<u8> {
 }
 
 /// Adds the data files and what they hold outside of tensors. Returns the number of each shard's file, if it exists.
-fn add_data_files(placed: &mut Placed, prefix: &str, layout: &Layout) -> Result<Vec<Option<FileId>>> {
+fn add_data_files(placed: &mut OutputLayout, prefix: &str, layout: &Layout) -> Result<Vec<Option<FileId>>> {
     let shards = u32::try_from(layout.files.len()).map_err(|_| Error::usage("there are too many shards"))?;
     let mut files = Vec::with_capacity(layout.files.len());
     for (shard, len) in (0..shards).zip(&layout.files) {
@@ -112,21 +112,21 @@ fn add_data_files(placed: &mut Placed, prefix: &str, layout: &Layout) -> Result<
     }
     for (shard, offset, bytes) in &layout.filler {
         let file = files.get(*shard as usize).copied().flatten().ok_or_else(misplaced)?;
-        placed.blocks.push(Block { file, offset: *offset, bytes: bytes.clone() });
+        placed.literals.push(Literal { file, offset: *offset, bytes: bytes.clone() });
     }
     Ok(files)
 }
 
-fn add_state_file(placed: &mut Placed, prefix: &str) {
+fn add_state_file(placed: &mut OutputLayout, prefix: &str) {
     let bytes = state_file::encode(prefix);
     let file = FileId(placed.files.len());
     placed.files.push(OutputFile::new(STATE_FILE, bytes.len() as u64));
-    placed.blocks.push(Block { file, offset: 0, bytes });
+    placed.literals.push(Literal { file, offset: 0, bytes });
 }
 
-/// Turns entries and their positions into placements, blocks and index entries.
+/// Turns entries and their positions into placements, literals and index entries.
 struct Placer<'a> {
-    placed: &'a mut Placed,
+    placed: &'a mut OutputLayout,
     index: &'a mut PendingIndex,
     layout: &'a Layout,
     files: &'a [Option<FileId>],
@@ -176,7 +176,7 @@ impl Placer<'_> {
         Ok(())
     }
 
-    /// Adds an index entry, and blocks for the bytes of it that are known.
+    /// Adds an index entry, and literals for the bytes of it that are known.
     fn add(
         &mut self,
         data: DataEntry,
@@ -192,7 +192,7 @@ impl Placer<'_> {
             Err(error) => return Err(error),
         };
         if !head.is_empty() {
-            self.placed.blocks.push(Block { file, offset, bytes: head });
+            self.placed.literals.push(Literal { file, offset, bytes: head });
         }
         if let Some(lengths) = &variants {
             self.add_lengths(file, offset, lengths);
@@ -206,13 +206,13 @@ impl Placer<'_> {
         Ok(())
     }
 
-    /// Adds a block for the length before each element of a variant tensor.
+    /// Adds a literal for the length before each element of a variant tensor.
     fn add_lengths(&mut self, file: FileId, mut offset: u64, lengths: &[u64]) {
         for length in lengths {
             let mut bytes = Vec::new();
             encode_varint(*length, &mut bytes);
             let after = length.saturating_add((bytes.len() + size_of::<u32>()) as u64);
-            self.placed.blocks.push(Block { file, offset, bytes });
+            self.placed.literals.push(Literal { file, offset, bytes });
             offset = offset.saturating_add(after);
         }
     }

@@ -44,10 +44,10 @@ pub(super) fn known_by<'a>(entry: &TensorEntry<'a>, piece: &Piece) -> KnownBy<'a
 /// # Errors
 /// [`ckpt_api::Kind::Io`] where the run was canceled.
 pub(super) fn is_intact(run: &Run<'_>, receipt: &ItemResult) -> Result<bool> {
-    let Some(Item::Write(segment)) = run.plan.items().get(receipt.item) else { return Ok(false) };
-    let Ok(file) = run.stage.open(segment.file) else { return Ok(false) };
+    let Some(Item::Write(range)) = run.plan.items().get(receipt.item) else { return Ok(false) };
+    let Ok(file) = run.stage.open(range.file) else { return Ok(false) };
     let mut buffer = Buffer::default();
-    for ((number, piece), before) in (0..).zip(&segment.pieces).zip(&receipt.sums.written) {
+    for ((number, piece), before) in (0..).zip(&range.pieces).zip(&receipt.sums.written) {
         if run.canceled.load(Ordering::Relaxed) {
             return Err(interrupted());
         }

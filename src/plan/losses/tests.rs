@@ -28,8 +28,8 @@ fn contents(tensors: Vec<Tensor>) -> Contents {
 }
 
 /// The target of a codec that stores every tensor as it is.
-fn placed(contents: &Contents) -> Placed {
-    Placed::default().with_placements(contents.placements.clone())
+fn placed(contents: &Contents) -> OutputLayout {
+    OutputLayout::default().with_placements(contents.placements.clone())
 }
 
 fn scaling(scale: u32, limit: u32) -> Option<Scaling> {
@@ -37,7 +37,7 @@ fn scaling(scale: u32, limit: u32) -> Option<Scaling> {
     Some(Scaling { scale, rounding: Rounding::Nearest, limit: NonZeroU32::new(limit), each_term: false })
 }
 
-fn kinds(contents: &Contents, placed: &Placed) -> Vec<(LossKind, String)> {
+fn kinds(contents: &Contents, placed: &OutputLayout) -> Vec<(LossKind, String)> {
     losses(contents, placed, &rich()).into_iter().map(|loss| (loss.kind, loss.subject)).collect()
 }
 
@@ -48,7 +48,7 @@ fn stored_as(from: DType, encodings: &[(DType, Option<Scaling>)]) -> Vec<LossKin
         let own = Encoding::row_major(&contents.checkpoint.tensors[0]);
         placement(0, own.with_dtype(*dtype).with_scaling(*scaling))
     };
-    let placed = Placed::default().with_placements(encodings.iter().map(encoding).collect());
+    let placed = OutputLayout::default().with_placements(encodings.iter().map(encoding).collect());
     kinds(&contents, &placed).into_iter().map(|(kind, _)| kind).collect()
 }
 
@@ -102,7 +102,7 @@ fn copied_integers_and_whole_units_are_not_quantized() {
 fn a_tensor_without_a_place_is_dropped_by_its_role() {
     let contents =
         contents(vec![tensor("w", DType::F32), tensor("step", DType::I64).with_role(Role::Counter)]);
-    let found = kinds(&contents, &Placed::default());
+    let found = kinds(&contents, &OutputLayout::default());
     assert_eq!(found, [(LossKind::WeightDropped, "w".into()), (LossKind::CounterDropped, "step".into())]);
 }
 
@@ -114,7 +114,7 @@ fn the_loss_of_a_dropped_tensor_says_why() {
     let node = Node::new("dense", Op::Gemm).parameter("weight", "w");
     contents.checkpoint.graph = Some(Graph::sequential("m", vec![], vec![], vec![node]));
     let details = |info: &FormatInfo| -> Vec<String> {
-        losses(&contents, &Placed::default(), info).into_iter().map(|loss| loss.detail).collect()
+        losses(&contents, &OutputLayout::default(), info).into_iter().map(|loss| loss.detail).collect()
     };
     let no_place = "format 'plain' has no place for it";
     let no_strings = "format 'plain' has no string tensors";
@@ -145,7 +145,7 @@ fn what_a_codec_declares_itself_appears_once_in_its_words() {
         Loss::new(LossKind::Narrowed, "w", "halved"),
         Loss::new(LossKind::BookkeepingDropped, "step", "a new one is written"),
     ];
-    let placed = Placed::default().with_placements(vec![placement(0, half)]).with_losses(own.clone());
+    let placed = OutputLayout::default().with_placements(vec![placement(0, half)]).with_losses(own.clone());
     assert_eq!(losses(&contents, &placed, &rich()), own);
 }
 
@@ -154,7 +154,8 @@ fn a_weaker_loss_of_the_codec_does_not_hide_a_stronger_one() {
     let contents = contents(vec![tensor("w", DType::F32)]);
     let half = Encoding::row_major(&contents.checkpoint.tensors[0]).with_dtype(DType::F16);
     let retyped = Loss::new(LossKind::Retyped, "w", "exactly");
-    let mut placed = Placed::default().with_placements(vec![placement(0, half)]).with_losses(vec![retyped]);
+    let mut placed =
+        OutputLayout::default().with_placements(vec![placement(0, half)]).with_losses(vec![retyped]);
     assert!(kinds(&contents, &placed).contains(&(LossKind::Narrowed, "w".into())));
     placed.placements.clear();
     placed.losses = vec![Loss::new(LossKind::CounterDropped, "w", "only counts")];
@@ -168,12 +169,12 @@ fn a_graph_and_the_metadata_of_other_formats_are_dropped_where_the_format_keeps_
     for namespace in ["nn", "plain", "plain.index"] {
         contents.checkpoint.metadata.insert(namespace, "key", "value");
     }
-    let found = losses(&contents, &Placed::default(), &PLAIN);
+    let found = losses(&contents, &OutputLayout::default(), &PLAIN);
     let found: Vec<(LossKind, &str)> = found.iter().map(|loss| (loss.kind, &*loss.subject)).collect();
     assert_eq!(found, [(LossKind::GraphDropped, "mlp"), (LossKind::MetadataDropped, "nn")]);
-    assert_eq!(losses(&contents, &Placed::default(), &rich()), []);
+    assert_eq!(losses(&contents, &OutputLayout::default(), &rich()), []);
     let own = vec![Loss::new(LossKind::GraphDropped, "activations", "not stored")];
-    let declared = losses(&contents, &Placed::default().with_losses(own.clone()), &PLAIN);
+    let declared = losses(&contents, &OutputLayout::default().with_losses(own.clone()), &PLAIN);
     assert_eq!(declared.iter().filter(|loss| loss.kind == LossKind::GraphDropped).count(), 1);
 }
 
@@ -217,7 +218,7 @@ fn tied() -> Contents {
 }
 
 /// The target of a codec that stores every tensor apart.
-fn apart(contents: &Contents) -> Placed {
+fn apart(contents: &Contents) -> OutputLayout {
     let mut placed = placed(contents);
     for (number, placement) in placed.placements.iter_mut().enumerate() {
         placement.extents[0].offset = 8 * number as u64;

@@ -182,7 +182,7 @@ impl Binder<'_> {
             End::Last => (weighted.next_back(), Axis::Out),
         };
         let weight = node.and_then(|node| node.parameters.get("weight"));
-        let tensor = weight.and_then(|name| self.checkpoint.tensor(name)).map(|(_, tensor)| tensor);
+        let tensor = weight.and_then(|name| self.checkpoint.tensors.get(self.names.get(name)?.0));
         let channels = tensor.and_then(|tensor| tensor.shape.get(tensor.axis(axis)?).copied());
         let group = match node.and_then(|node| node.attributes.get("group")) {
             Some(Attribute::Int(group)) if end == End::First => u64::try_from(*group).unwrap_or(1),

@@ -8,8 +8,8 @@ use super::sample::Sample;
 use super::steps::Steps;
 use super::writing::{check_offsets, same};
 use crate::{
-    Aspect, Axis, Checkpoint, Codec, FormatInfo, Input, Kind, LossKind, Metadata, Options, Placed, Placement,
-    Result, Side, Tensor,
+    Aspect, Axis, Checkpoint, Codec, FormatInfo, Input, Kind, LossKind, Metadata, Options, OutputLayout,
+    Placement, Result, Side, Tensor,
 };
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ fn read_back(
     codec: &dyn Codec,
     sample: &Sample,
     offer: &Offer,
-    placed: &Placed,
+    placed: &OutputLayout,
     files: BTreeMap<String, Vec<u8>>,
 ) -> Result<Reading> {
     let ([reading], false) = (&placed.readings[..], offer.is_sample) else {
@@ -70,7 +70,7 @@ struct Comparison<'a> {
     what: String,
     info: &'a FormatInfo,
     offer: &'a Offer,
-    placed: &'a Placed,
+    placed: &'a OutputLayout,
     back: &'a Checkpoint,
     back_values: &'a [Vec<u8>],
 }

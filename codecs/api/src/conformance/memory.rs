@@ -3,7 +3,7 @@
 use super::cast::cast;
 use crate::{
     AddedAxis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, Input, Limits, Options,
-    Packing, Placed, Placement, Region, Result, Rounding, Scaling, Side, Tensor, Written,
+    OutputLayout, Packing, Placement, Region, Result, Rounding, Scaling, Side, Tensor, Written,
 };
 use std::collections::BTreeMap;
 
@@ -120,23 +120,24 @@ pub fn write(
         let sum = with_added(checkpoint, values, placement);
         written.push(store(tensor, &sum, &settled(placement), &mut files)?);
     }
-    let blocks = codec.finish(&placed, &written)?;
+    let literals = codec.finish(&placed, &written)?;
     let again = codec.finish(&traveled(&placed)?, &written)?;
-    assert!(blocks == again, "finishing with a state that was serialized gives other blocks");
+    assert!(literals == again, "finishing with a state that was serialized gives other literals");
     // Whoever writes over a tensor or a header is found here, too.
-    Placed { blocks: [&placed.blocks[..], &blocks].concat(), ..placed.clone() }.check(checkpoint)?;
-    for block in placed.blocks.iter().chain(&blocks) {
-        put(&mut files[block.file.0], block.offset, &block.bytes)?;
+    OutputLayout { literals: [&placed.literals[..], &literals].concat(), ..placed.clone() }
+        .check(checkpoint)?;
+    for literal in placed.literals.iter().chain(&literals) {
+        put(&mut files[literal.file.0], literal.offset, &literal.bytes)?;
     }
     finish(&placed, files)
 }
 
 /// The same after its state was written to a plan and read again.
-fn traveled(placed: &Placed) -> Result<Placed> {
+fn traveled(placed: &OutputLayout) -> Result<OutputLayout> {
     let again = serde_json::to_string(&placed.finish).and_then(|text| serde_json::from_str(&text));
     let finish =
         again.map_err(|error| Error::defect("the state for finishing has no JSON form").caused_by(error))?;
-    Ok(Placed { finish, ..placed.clone() })
+    Ok(OutputLayout { finish, ..placed.clone() })
 }
 
 pub(super) fn place(
@@ -144,7 +145,7 @@ pub(super) fn place(
     checkpoint: &Checkpoint,
     name: &str,
     options: &[(String, String)],
-) -> Result<Placed> {
+) -> Result<OutputLayout> {
     let info = codec.info();
     let options = Options::parse(info.id, info.options, Side::Write, options)?;
     let placed = codec.place(checkpoint, name, &options)?;
@@ -286,7 +287,7 @@ fn put(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn finish(placed: &Placed, files: Vec<Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>> {
+fn finish(placed: &OutputLayout, files: Vec<Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut out = BTreeMap::new();
     for (file, mut bytes) in placed.files.iter().zip(files) {
         if let Some(len) = file.len {

@@ -4,7 +4,7 @@ use super::memory::{place, read, write};
 use super::reading::Reading;
 use super::sample::Sample;
 use super::steps::Steps;
-use crate::{Checkpoint, Codec, Placed, Ties};
+use crate::{Checkpoint, Codec, OutputLayout, Ties};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 
@@ -54,7 +54,7 @@ pub(super) fn same<T: Debug + PartialEq>(one: &T, other: &T) -> bool {
 }
 
 /// A format has a place for every tensor that it was read from, or its codec says why not.
-fn check_unplaced(checkpoint: &Checkpoint, placed: &Placed, name: &str) {
+fn check_unplaced(checkpoint: &Checkpoint, placed: &OutputLayout, name: &str) {
     let named: HashSet<&str> = placed.losses.iter().map(|loss| loss.subject.as_str()).collect();
     let mut unplaced = placed.unplaced(checkpoint).map(|(_, tensor)| tensor.name.as_str());
     let lost = unplaced.find(|name| !named.contains(name));
@@ -62,7 +62,7 @@ fn check_unplaced(checkpoint: &Checkpoint, placed: &Placed, name: &str) {
 }
 
 /// Every tensor goes where the format's alignment allows.
-pub(super) fn check_offsets(sample: &Sample, checkpoint: &Checkpoint, placed: &Placed, what: &str) {
+pub(super) fn check_offsets(sample: &Sample, checkpoint: &Checkpoint, placed: &OutputLayout, what: &str) {
     for placement in &placed.placements {
         let wrong = placement.extents.iter().find(|extent| extent.offset % sample.alignment != 0);
         if let Some(extent) = wrong {

@@ -2,8 +2,8 @@
 
 use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{
-    Block, Blocks, Checkpoint, Codec, Contents, DType, Encoding, Error, Extent, FileId, FormatInfo, Input,
-    Limits, Match, Network, Options, OutputFile, Placed, Placement, Result, Shape, Tensor, TensorId,
+    Blocks, Checkpoint, Codec, Contents, DType, Encoding, Error, Extent, FileId, FormatInfo, Input, Limits,
+    Literal, Match, Network, Options, OutputFile, OutputLayout, Placement, Result, Shape, Tensor, TensorId,
 };
 
 /// `BLKS`, then 3 blocks: a factor and 4 integers, all of 8 bits.
@@ -52,15 +52,15 @@ impl Codec for Scaled {
         })
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
         let [tensor] = &checkpoint.tensors[..] else {
             return Err(Error::unsupported("not one tensor"));
         };
         if tensor.blocks.as_deref() != Some(&BLOCKS) {
             return Err(Error::unsupported("only its own blocks are stored").tensor(&tensor.name));
         }
-        let mut placed = Placed::default();
-        placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: MAGIC.to_vec() });
+        let mut placed = OutputLayout::default();
+        placed.literals.push(Literal { file: FileId(0), offset: 0, bytes: MAGIC.to_vec() });
         placed.placements.push(placement(tensor));
         placed.files.push(OutputFile::new(name.to_owned(), 19));
         Ok(placed)

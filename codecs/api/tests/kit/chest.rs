@@ -10,9 +10,9 @@
 
 use ckpt_api::conformance::Sample;
 use ckpt_api::{
-    Axis, Block, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId,
-    FormatInfo, Graph, Input, Limit, Limits, Loss, LossKind, Match, Metadata, MetadataValue, Network, Op,
-    Options, OutputFile, Placed, Placement, Result, Role, Shape, Slot, Tensor, TensorId,
+    Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId, FormatInfo,
+    Graph, Input, Limit, Limits, Literal, Loss, LossKind, Match, Metadata, MetadataValue, Network, Op,
+    Options, OutputFile, OutputLayout, Placement, Result, Role, Shape, Slot, Tensor, TensorId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -252,8 +252,8 @@ impl Codec for Chest {
         })
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
-        let mut placed = Placed::default();
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
+        let mut placed = OutputLayout::default();
         if let Some(tensor) = checkpoint.tensors.iter().find(|tensor| tensor.dtype != DType::F32) {
             return Err(Error::unsupported("a chest holds f32 alone").tensor(&tensor.name));
         }
@@ -291,7 +291,7 @@ impl Codec for Chest {
         }
         let end = placed.placements.iter().flat_map(|placement| &placement.extents);
         let end = end.map(|extent| extent.offset + extent.len).max().unwrap_or(header.len() as u64);
-        placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: header });
+        placed.literals.push(Literal { file: FileId(0), offset: 0, bytes: header });
         placed.files.push(OutputFile::new(name.to_owned(), end));
         Ok(placed)
     }

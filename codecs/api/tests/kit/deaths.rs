@@ -2,7 +2,9 @@
 
 use crate::chest::{Chest, Mistake, sample};
 use ckpt_api::conformance::check;
-use ckpt_api::{Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Options, Placed, Result};
+use ckpt_api::{
+    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Options, OutputLayout, Result,
+};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -34,7 +36,7 @@ impl Codec for Deadly {
         CHEST.read(input, options, limits)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<Placed> {
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         CHEST.place(checkpoint, name, options)
     }
 }

@@ -2,9 +2,9 @@
 
 use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{
-    Aspect, Block, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent,
-    FileId, FinishState, FormatInfo, Input, Limit, Limits, Loss, LossKind, Match, Network, OptionKind,
-    OptionSpec, Options, OutputFile, Placed, Placement, Result, Shape, Side, Tensor, TensorId, Written,
+    Aspect, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
+    FinishState, FormatInfo, Input, Limit, Limits, Literal, Loss, LossKind, Match, Network, OptionKind,
+    OptionSpec, Options, OutputFile, OutputLayout, Placement, Result, Shape, Side, Tensor, TensorId, Written,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -143,8 +143,8 @@ impl Codec for Mini {
         Ok(contents)
     }
 
-    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<Placed> {
-        let mut placed = Placed::default();
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
+        let mut placed = OutputLayout::default();
         let holds = |tensor: &&Tensor| tensor.dtype == DType::U8 && tensor.shape.rank() == 1;
         if let Some(tensor) = checkpoint.tensors.iter().find(|tensor| !holds(tensor)) {
             return Err(Error::unsupported("a mini file holds vectors of bytes alone").tensor(&tensor.name));
@@ -183,7 +183,7 @@ impl Codec for Mini {
             placed.placements.push(placement(*id, tensor, at, Some(checksum(None))));
             at += tensor.value_bytes();
         }
-        placed.blocks.push(Block { file: FileId(0), offset: 0, bytes: header });
+        placed.literals.push(Literal { file: FileId(0), offset: 0, bytes: header });
         let parent = if self.is(Fault::LeavesTheDirectory) { "../" } else { "" };
         let len = at + 4 * tensors.len() as u64;
         placed.files.push(OutputFile::new(format!("{parent}{name}"), len));
@@ -191,12 +191,12 @@ impl Codec for Mini {
         Ok(placed)
     }
 
-    fn finish(&self, placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+    fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
         let offset = *placed.finish.get::<u64>()?;
         let wrong = u32::from(self.is(Fault::FinishesWithTheWrongSum));
         let sums = written.iter().flat_map(|written| written.checksums.iter().flatten());
         let bytes = sums.flat_map(|sum| (sum ^ wrong).to_le_bytes()).collect();
-        let block = Block { file: FileId(0), offset, bytes };
+        let block = Literal { file: FileId(0), offset, bytes };
         Ok(if self.is(Fault::ForgetsToFinish) { Vec::new() } else { vec![block] })
     }
 }

@@ -4,7 +4,8 @@ use crate::format::Content;
 use crate::net::architecture::Architecture;
 use crate::net::parameter::Parameter;
 use crate::net::section::Section;
-use ckpt_api::{Contents, DType, Error, File, Input, Result, Scaling};
+use ckpt_api::{Contents, DType, Error, File, Input, Result, Scaling, TensorId};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// The most numbers of one tensor in memory.
@@ -12,8 +13,9 @@ const MAX_NUMBERS: u64 = 1 << 18;
 
 /// The weights that were read, stored column by column.
 pub(super) struct Weights<'a> {
-    pub(super) input: &'a Input,
-    pub(super) contents: &'a Contents,
+    input: &'a Input,
+    contents: &'a Contents,
+    names: HashMap<&'a str, TensorId>,
 }
 
 /// Compares every entry of a file with what the weights make of it.
@@ -51,10 +53,14 @@ pub(super) fn compare(
     Ok(())
 }
 
-impl Weights<'_> {
+impl<'a> Weights<'a> {
+    pub(super) fn new(input: &'a Input, contents: &'a Contents) -> Self {
+        Weights { input, contents, names: contents.checkpoint.by_name() }
+    }
+
     fn matrix(&self, parameter: &Parameter) -> Result<Matrix> {
-        let found = self.contents.checkpoint.tensor(&parameter.id);
-        let placement = found.and_then(|(id, _)| self.contents.placements.get(id.0));
+        let found = self.names.get(parameter.id.as_str());
+        let placement = found.and_then(|id| self.contents.placements.get(id.0));
         let extent = placement.and_then(|placement| placement.extents.first());
         let name = extent.and_then(|extent| self.contents.files.get(extent.file.0));
         let (Some(extent), Some(name)) = (extent, name) else {

@@ -56,7 +56,7 @@ pub(super) fn check_beside(reader: &mut Reader<'_>, content: Content) -> Result<
         Some(architecture) => {
             let sections = check(reader, architecture, &file, content)?;
             if reader.compares {
-                let weights = compare::Weights { input: reader.input, contents: &reader.contents };
+                let weights = compare::Weights::new(reader.input, &reader.contents);
                 compare::compare(architecture, content, &file, &sections, &weights)?;
             }
         }

@@ -2,12 +2,12 @@
 
 use super::bind::Binding;
 use crate::format::{StateFile, extent};
-use ckpt_api::{Added, Block, Encoding, FileId, Loss, LossKind, OutputFile, Placed, Placement};
+use ckpt_api::{Added, Encoding, FileId, Literal, Loss, LossKind, OutputFile, OutputLayout, Placement};
 
-/// Collects files, blocks, placements and losses.
+/// Collects files, literals, placements and losses.
 #[derive(Default)]
 pub(super) struct Output {
-    pub(super) placed: Placed,
+    pub(super) placed: OutputLayout,
 }
 
 impl Output {
@@ -18,7 +18,7 @@ impl Output {
 
     pub(super) fn add_block(&mut self, file: FileId, offset: u64, bytes: Vec<u8>) {
         if !bytes.is_empty() {
-            self.placed.blocks.push(Block { file, offset, bytes });
+            self.placed.literals.push(Literal { file, offset, bytes });
         }
     }
 

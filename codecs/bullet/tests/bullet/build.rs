@@ -1,7 +1,8 @@
 //! Builds bullet's files byte by byte, independently of the codec.
 
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, Error, Input, Options, Placed, Result, Side, conformance,
+    ArchitectureFile, Checkpoint, Codec, Contents, Error, Input, Options, OutputLayout, Result, Side,
+    conformance,
 };
 use ckpt_bullet::Bullet;
 use std::collections::BTreeMap;
@@ -154,7 +155,7 @@ pub fn write(
     conformance::write(&Bullet, checkpoint, values, name, &pairs(options))
 }
 
-pub fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> Result<Placed> {
+pub fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> Result<OutputLayout> {
     let options = Options::parse("bullet", Bullet.info().options, Side::Write, &pairs(options))?;
     Bullet.place(checkpoint, name, &options)
 }

@@ -5,14 +5,14 @@ use crate::build::{
     records, refused, state, within, write,
 };
 use ckpt_api::{
-    Axis, Checkpoint, Codec, DType, Graph, Input, Kind, Limits, LossKind, Options, Placed, Quantization,
-    Role, Rounding, Shape, Slot, Tensor,
+    Axis, Checkpoint, Codec, DType, Graph, Input, Kind, Limits, LossKind, Options, OutputLayout,
+    Quantization, Role, Rounding, Shape, Slot, Tensor,
 };
 use ckpt_bullet::Bullet;
 
 const ARCH: [(&str, &str); 1] = [("arch", PRESET)];
 
-fn kinds(placed: &Placed) -> Vec<LossKind> {
+fn kinds(placed: &OutputLayout) -> Vec<LossKind> {
     let mut kinds: Vec<LossKind> = placed.losses.iter().map(|loss| loss.kind).collect();
     kinds.sort();
     kinds.dedup();

@@ -1,6 +1,6 @@
 //! Builds CNN2 files byte by byte, independently of the codec.
 
-use ckpt_api::{Checkpoint, Codec, Contents, Error, Input, Options, Placed, Result, Side, conformance};
+use ckpt_api::{Checkpoint, Codec, Contents, Error, Input, Options, OutputLayout, Result, Side, conformance};
 use ckpt_cnn2::Cnn2;
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ pub fn rewrite(bytes: &[u8], reading: &[(&str, &str)], writing: &[(&str, &str)])
     write(&contents.checkpoint, &values, writing)
 }
 
-pub fn place(checkpoint: &Checkpoint, options: &[(&str, &str)]) -> Result<Placed> {
+pub fn place(checkpoint: &Checkpoint, options: &[(&str, &str)]) -> Result<OutputLayout> {
     let options = Options::parse("cnn2", Cnn2.info().options, Side::Write, &pairs(options))?;
     let placed = Cnn2.place(checkpoint, "cnn.bin", &options)?;
     placed.check(checkpoint)?;

@@ -1,6 +1,6 @@
 //! Builds `.nn` files byte by byte, independently of the codec.
 
-use ckpt_api::{Checkpoint, Codec, Contents, Input, Options, Placed, Result, Side, conformance};
+use ckpt_api::{Checkpoint, Codec, Contents, Input, Options, OutputLayout, Result, Side, conformance};
 use ckpt_nn::Nn;
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ pub fn rewrite(bytes: &[u8], reading: &[(&str, &str)], writing: &[(&str, &str)])
     write(&contents.checkpoint, &values, writing)
 }
 
-pub fn place(checkpoint: &Checkpoint, options: &[(&str, &str)]) -> Result<Placed> {
+pub fn place(checkpoint: &Checkpoint, options: &[(&str, &str)]) -> Result<OutputLayout> {
     let options = Options::parse("nn", Nn.info().options, Side::Write, &pairs(options))?;
     let placed = Nn.place(checkpoint, "m.nn", &options)?;
     placed.check(checkpoint)?;

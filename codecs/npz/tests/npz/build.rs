@@ -1,7 +1,7 @@
 //! Builds arrays and archives byte by byte, independently of the codec.
 
 use ckpt_api::conformance;
-use ckpt_api::{Checkpoint, Codec, Contents, Error, Input, Options, Placed, Result, Side};
+use ckpt_api::{Checkpoint, Codec, Contents, Error, Input, Options, OutputLayout, Result, Side};
 use ckpt_npz::Npz;
 use flate2::write::DeflateEncoder;
 use std::collections::BTreeMap;
@@ -203,7 +203,7 @@ pub fn rewrite(name: &str, bytes: &[u8]) -> Vec<u8> {
     write(&contents.checkpoint, &values, name).unwrap()
 }
 
-pub fn place(checkpoint: &Checkpoint, name: &str) -> Result<Placed> {
+pub fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout> {
     let options = Options::parse("npz", Npz.info().options, Side::Write, &[])?;
     let placed = Npz.place(checkpoint, name, &options)?;
     placed.check(checkpoint)?;

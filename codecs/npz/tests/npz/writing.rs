@@ -114,7 +114,7 @@ fn archives_beyond_32_bits_have_64_bit_numbers() {
     let tensors = vec![tensor("a", DType::U8, &[5 << 30]), tensor("b", DType::U8, &[1])];
     let placed = place(&checkpoint(tensors), "m.npz").unwrap();
     let len = placed.files[0].len.unwrap();
-    let tail = placed.blocks.last().unwrap();
+    let tail = placed.literals.last().unwrap();
     assert_eq!(tail.offset + tail.bytes.len() as u64, len);
     let locator = &tail.bytes[tail.bytes.len() - 42..];
     assert!(locator.starts_with(b"PK\x06\x07"));

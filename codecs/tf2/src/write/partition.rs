@@ -4,8 +4,8 @@ use crate::format::SliceExtent;
 use crate::slices::{flat_indices, parse_slice, region};
 use crate::write::data_entry::{DataEntry, Segment};
 use ckpt_api::{
-    Checkpoint, DType, Encoding, Endian, Extent, FileId, Limit, Limits, MetadataValue, OutputFile, Placed,
-    Placement, Region, Tensor, TensorId,
+    Checkpoint, DType, Encoding, Endian, Extent, FileId, Limit, Limits, MetadataValue, OutputFile,
+    OutputLayout, Placement, Region, Tensor, TensorId,
 };
 
 /// A slice that the metadata records.
@@ -46,7 +46,7 @@ fn cover(tensor: &Tensor, slices: &[RecordedSlice]) -> bool {
         extents.push(Extent::new(FileId(0), end, len).with_region(slice.region.clone()));
         end = end.saturating_add(len);
     }
-    let placed = Placed::default()
+    let placed = OutputLayout::default()
         .with_files(vec![OutputFile::of_unknown_length("slices")])
         .with_placements(vec![Placement::new(TensorId(0), "", extents, encoding)]);
     placed.check(&Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() }).is_ok()

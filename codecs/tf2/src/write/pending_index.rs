@@ -7,8 +7,8 @@ use crate::ordered_code::sliced_name;
 use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use ckpt_api::{
-    Block, ChecksumAlgorithm, Endian, Error, FileId, FinishState, Input, Limit, Limits, Placed, Result,
-    Setting, Written,
+    ChecksumAlgorithm, Endian, Error, FileId, FinishState, Input, Limit, Limits, Literal, OutputLayout,
+    Result, Setting, Written,
 };
 use prost::encoding::encoded_len_varint;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub(crate) struct PendingIndex {
     pub(crate) shards: u32,
     /// Whether the data files are big-endian.
     pub(crate) big_endian: bool,
-    /// Whether the blocks are compressed.
+    /// Whether the literals are compressed.
     pub(crate) snappy: bool,
     /// Number of the index file in the list of output files.
     pub(crate) file: FileId,
@@ -127,24 +127,24 @@ impl PendingIndex {
         FinishState::new(self).of_size(bytes as u64)
     }
 
-    /// Returns the blocks that depend on the written data: the index, and the checksums within variant tensors.
+    /// Returns the literals that depend on the written data: the index, and the checksums within variant tensors.
     ///
     /// # Errors
     /// Those of [`FinishState::get`]; [`ckpt_api::Kind::Defect`] if `placed` is not the result of this codec's `place`.
-    pub(crate) fn finish(placed: &Placed, written: &[Written]) -> Result<Vec<Block>> {
+    pub(crate) fn finish(placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
         let index = placed.finish.get::<PendingIndex>()?;
         let endian = if index.big_endian { Endian::Big } else { Endian::Little };
-        let mut blocks = Vec::new();
+        let mut literals = Vec::new();
         let mut checksums = Vec::with_capacity(index.entries.len());
         for entry in &index.entries {
-            checksums.push(entry.checksum(placed, written, endian, &mut blocks)?);
+            checksums.push(entry.checksum(placed, written, endian, &mut literals)?);
         }
         let bytes = match index.is_original(&checksums, endian) {
             true => index.original.clone(),
             false => index.table(&checksums, endian),
         };
-        blocks.push(Block { file: index.file, offset: 0, bytes });
-        Ok(blocks)
+        literals.push(Literal { file: index.file, offset: 0, bytes });
+        Ok(literals)
     }
 
     /// Returns the entries with their final checksums.
@@ -205,10 +205,10 @@ impl PendingEntry {
     /// Returns the final checksum, computed from those of the written extents.
     fn checksum(
         &self,
-        placed: &Placed,
+        placed: &OutputLayout,
         written: &[Written],
         endian: Endian,
-        blocks: &mut Vec<Block>,
+        literals: &mut Vec<Literal>,
     ) -> Result<u32> {
         let mut sums = Vec::with_capacity(self.extents.len());
         for extent in &self.extents {
@@ -218,7 +218,7 @@ impl PendingEntry {
             sums.push(crc.zip(len).ok_or_else(foreign)?);
         }
         if let Some(variants) = &self.variants {
-            return finish_variants(variants, &sums, endian, blocks);
+            return finish_variants(variants, &sums, endian, literals);
         }
         let mut sums = sums.into_iter();
         let Some((first, _)) = sums.next() else { return Ok(self.crc) };
@@ -227,12 +227,12 @@ impl PendingEntry {
     }
 }
 
-/// Computes the checksums of a variant tensor: adds those between its elements to `blocks`, and returns the entry's.
+/// Computes the checksums of a variant tensor: adds those between its elements to `literals`, and returns the entry's.
 fn finish_variants(
     variants: &Variants,
     sums: &[(u32, u64)],
     endian: Endian,
-    blocks: &mut Vec<Block>,
+    literals: &mut Vec<Literal>,
 ) -> Result<u32> {
     let mut offset = variants.offset;
     let (mut sums, mut checksum) = (sums.iter(), VariantChecksum::new(endian));
@@ -241,7 +241,7 @@ fn finish_variants(
         let bytes = checksum.add(*length, crc).to_vec();
         let at = offset.saturating_add(encoded_len_varint(*length) as u64).saturating_add(*length);
         offset = at.saturating_add(bytes.len() as u64);
-        blocks.push(Block { file: variants.file, offset: at, bytes });
+        literals.push(Literal { file: variants.file, offset: at, bytes });
     }
     Ok(checksum.finish())
 }

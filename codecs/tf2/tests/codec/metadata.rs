@@ -1,7 +1,7 @@
 //! Edited metadata. It may change how values are stored, but never the values, or how much disk space they take.
 
 use crate::common::{Bundle, bundle, read, recorded, slice_key};
-use ckpt_api::{Checkpoint, Codec, DType, Input, Kind, Placed, Shape, Tensor, conformance};
+use ckpt_api::{Checkpoint, Codec, DType, Input, Kind, OutputLayout, Shape, Tensor, conformance};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const GRAPH: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
 const MIB: u64 = 1 << 20;
 
 /// A tensor of 3 bytes and one of none, with this layout and these positions.
-fn place(layout: Value, at: [Value; 2]) -> Placed {
+fn place(layout: Value, at: [Value; 2]) -> OutputLayout {
     let tensor = |(name, size, at): (&str, u64, Value)| {
         let mut tensor = Tensor::new(name, DType::U8, Shape::new([size]).unwrap());
         tensor.metadata.insert("tf2", "at", recorded(&json!([at])));
@@ -27,7 +27,7 @@ fn place(layout: Value, at: [Value; 2]) -> Placed {
 }
 
 /// Bytes of the data files.
-fn data_files(placed: &Placed) -> Vec<u64> {
+fn data_files(placed: &OutputLayout) -> Vec<u64> {
     placed.files.iter().filter_map(|file| file.len).collect()
 }
 

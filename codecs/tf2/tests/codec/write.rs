@@ -2,8 +2,8 @@
 
 use crate::common::{Bundle, Files, Layout, bundle, read, recorded, slice_key};
 use ckpt_api::{
-    Checkpoint, Codec, DType, Input, Kind, LossKind, Options, Placed, Result, Role, Shape, Side, Tensor,
-    conformance,
+    Checkpoint, Codec, DType, Input, Kind, LossKind, Options, OutputLayout, Result, Role, Shape, Side,
+    Tensor, conformance,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -20,7 +20,7 @@ fn write(checkpoint: &Checkpoint, values: &[Vec<u8>], options: &[(&str, &str)]) 
     conformance::write(&ckpt_tf2::Tf2, checkpoint, values, "m", &pairs(options))
 }
 
-fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> Result<Placed> {
+fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> Result<OutputLayout> {
     let info = ckpt_tf2::Tf2.info();
     let options = Options::parse(info.id, info.options, Side::Write, &pairs(options))?;
     let placed = ckpt_tf2::Tf2.place(checkpoint, name, &options)?;

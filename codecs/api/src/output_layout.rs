@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Where everything goes: the result of [`crate::Codec::place`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Placed {
+pub struct OutputLayout {
     /// The files that will exist, in the order in which they get their final names: the one that makes the
     /// others findable (an index) last.
     pub files: Vec<OutputFile>,
     /// Header and padding bytes known before any tensor is read. Blocks and extents never overlap; bytes that
     /// neither covers are zero.
-    pub blocks: Vec<Block>,
+    pub literals: Vec<Literal>,
     /// Where tensors go. A tensor without a placement is lost: the engine declares that.
     pub placements: Vec<Placement>,
     /// Losses that only the codec knows, and those that it can explain better than the engine.
@@ -45,7 +45,7 @@ pub struct Reading {
     pub architecture: Option<ArchitectureFile>,
 }
 
-impl Placed {
+impl OutputLayout {
     /// Checks what the engine relies on: names of files stay below the output's directory and are unique; placements fit
     /// their tensors; no two pieces overlap or lie outside their file, but for tied tensors that share all their extents.
     ///
@@ -137,11 +137,12 @@ impl Placed {
     }
 
     fn check_pieces(&self, shared: &BTreeMap<usize, usize>) -> Result<()> {
-        let blocks = self.blocks.iter().map(|block| (block.file, block.offset, block.bytes.len() as u64));
+        let literals =
+            self.literals.iter().map(|literal| (literal.file, literal.offset, literal.bytes.len() as u64));
         let alone = self.placements.iter().enumerate().filter(|(number, _)| !shared.contains_key(number));
         let extents = alone.flat_map(|(_, placement)| &placement.extents);
         let extents = extents.map(|extent| (extent.file, extent.offset, extent.len));
-        let mut pieces: Vec<(FileId, u64, u64)> = blocks.chain(extents).collect();
+        let mut pieces: Vec<(FileId, u64, u64)> = literals.chain(extents).collect();
         pieces.sort_unstable();
         let mut before = None;
         for (id, start, len) in pieces {
@@ -168,10 +169,10 @@ impl Placed {
         self
     }
 
-    /// The same with these literal blocks.
+    /// The same with these literals.
     #[must_use]
-    pub fn with_blocks(mut self, blocks: Vec<Block>) -> Self {
-        self.blocks = blocks;
+    pub fn with_literals(mut self, literals: Vec<Literal>) -> Self {
+        self.literals = literals;
         self
     }
 
@@ -260,7 +261,7 @@ impl OutputFile {
 /// Literal bytes at a place in a file.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Block {
+pub struct Literal {
     /// Which file.
     pub file: FileId,
     /// First byte.
@@ -270,10 +271,10 @@ pub struct Block {
     pub bytes: Vec<u8>,
 }
 
-impl std::fmt::Debug for Block {
+impl std::fmt::Debug for Literal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Block { file, offset, bytes } = self;
-        write!(f, "Block {{ file: {}, offset: {offset}, {} bytes }}", file.0, bytes.len())
+        let Literal { file, offset, bytes } = self;
+        write!(f, "Literal {{ file: {}, offset: {offset}, {} bytes }}", file.0, bytes.len())
     }
 }
 
@@ -294,14 +295,14 @@ mod tests {
         Checkpoint { tensors: vec![tensor], ..Checkpoint::default() }
     }
 
-    fn placed() -> Placed {
+    fn placed() -> OutputLayout {
         let extent = Extent::new(FileId(0), 4, 8);
         let encoding = Encoding::row_major(&checkpoint().tensors[0]);
-        Placed {
+        OutputLayout {
             files: vec![OutputFile { name: "sub/f".into(), len: Some(12) }],
-            blocks: vec![Block { file: FileId(0), offset: 0, bytes: b"head".to_vec() }],
+            literals: vec![Literal { file: FileId(0), offset: 0, bytes: b"head".to_vec() }],
             placements: vec![Placement::new(TensorId(0), "w", vec![extent], encoding)],
-            ..Placed::default()
+            ..OutputLayout::default()
         }
     }
 
@@ -321,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_defect_of_a_codec_is_found_before_anything_is_written() {
-        type Damage = fn(&mut Placed);
+        type Damage = fn(&mut OutputLayout);
         let defects: &[(&str, Damage)] = &[
             ("outside the output's directory", |p| p.files[0].name = "../f".into()),
             ("outside the output's directory", |p| p.files[0].name = "/f".into()),
@@ -331,7 +332,7 @@ mod tests {
             ("does not fit it", |p| p.placements[0].encoding.order = vec![1]),
             ("does not fit it", |p| p.placements[0].extents[0].len = 4),
             ("a file that does not exist", |p| p.placements[0].extents[0].file = FileId(1)),
-            ("a file that does not exist", |p| p.blocks[0].file = FileId(1)),
+            ("a file that does not exist", |p| p.literals[0].file = FileId(1)),
             ("added that does not exist", |p| p.placements[0].added = vec![added(1, &[AddedAxis::Along(0)])]),
             ("does not fit it", |p| p.placements[0].added = vec![added(0, &[])]),
             ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::Every])]),
@@ -340,7 +341,7 @@ mod tests {
             ("outside their file", |p| p.placements[0].extents[0].offset = 5),
             ("outside their file", |p| p.placements[0].extents[0].offset = u64::MAX),
             ("overlap", |p| p.placements[0].extents[0].offset = 3),
-            ("overlap", |p| p.blocks[0].bytes.push(0)),
+            ("overlap", |p| p.literals[0].bytes.push(0)),
         ];
         placed().check(&checkpoint()).unwrap();
         for (message, damage) in defects {
@@ -353,7 +354,7 @@ mod tests {
     }
 
     /// Two tensors of the same bytes in the source, which share their extents.
-    fn tied() -> (Checkpoint, Placed) {
+    fn tied() -> (Checkpoint, OutputLayout) {
         let mut contents = crate::Contents { checkpoint: checkpoint(), ..crate::Contents::default() };
         let (mut tensor, mut placed) = (contents.checkpoint.tensors[0].clone(), placed());
         tensor.name = "again".into();

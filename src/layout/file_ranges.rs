@@ -1,7 +1,7 @@
-//! Segments: ranges of target files that can be written independently, in any order and by any process.
+//! File ranges: ranges of target files that can be written independently, in any order and by any process.
 
 use super::boxes::whole_box;
-use super::piece::{Part, Piece, Segment};
+use super::piece::{FileRange, Part, Piece};
 use super::route::{Transfer, stored_slices};
 use super::sizes::stored_bits;
 use super::steps::Access;
@@ -18,15 +18,15 @@ pub(crate) struct Cut<'a> {
     pub(crate) regions: Vec<Option<&'a Region>>,
 }
 
-/// Bytes of a segment where nobody says: a thirty-second of the output, so that several threads have work, but no less than
+/// Bytes of a range where nobody says: a thirty-second of the output, so that several threads have work, but no less than
 /// what is worth a thread's turn and no more than what may have to be done again.
-pub(crate) fn default_segment_size(bytes: u64) -> u64 {
+pub(crate) fn default_range_size(bytes: u64) -> u64 {
     const LEAST: u64 = 1 << 20;
     const MOST: u64 = 64 << 20;
     (bytes / 32).clamp(LEAST, MOST)
 }
 
-/// Divides the writing of tensors, each with its number in the plan, into segments of about `size` bytes, in the order in which the source stores what they
+/// Divides the writing of tensors, each with its number in the plan, into ranges of about `size` bytes, in the order in which the source stores what they
 /// read: another order costs many times as much on a cold cache.
 ///
 /// # Errors
@@ -35,7 +35,7 @@ pub(crate) fn cut<'a, 'p>(
     tensors: impl Iterator<Item = (u32, Cut<'a>)>,
     extents: impl Fn(u32) -> Extents<'p>,
     size: u64,
-) -> Result<Vec<Segment>> {
+) -> Result<Vec<FileRange>> {
     let mut pieces = Vec::new();
     for (tensor, cut) in tensors {
         cut_one(tensor, &cut, size, &mut pieces).map_err(|error| error.tensor(cut.transfer.tensor))?;
@@ -97,14 +97,14 @@ fn group<'a, F: Fn(u32) -> Extents<'a>>(
     mut pieces: Vec<Piece>,
     places: &Places<F>,
     size: u64,
-) -> Vec<Segment> {
+) -> Vec<FileRange> {
     pieces.sort_by_key(|piece| (places.target(piece), piece.tensor));
-    let mut segments: Vec<Segment> = Vec::new();
+    let mut ranges: Vec<FileRange> = Vec::new();
     let mut sum = 0u64;
     for piece in pieces {
         let (file, start) = places.target(&piece);
         let (len, end) = (piece.len, start.saturating_add(piece.len));
-        match segments.last_mut() {
+        match ranges.last_mut() {
             Some(last) if last.file == file && sum.saturating_add(len) <= size => {
                 sum += len;
                 last.range.end = last.range.end.max(end);
@@ -112,18 +112,18 @@ fn group<'a, F: Fn(u32) -> Extents<'a>>(
             }
             _ => {
                 sum = len;
-                segments.push(Segment { file, range: start..end, pieces: vec![piece] });
+                ranges.push(FileRange { file, range: start..end, pieces: vec![piece] });
             }
         }
     }
-    for segment in &mut segments {
-        places.sort(&mut segment.pieces);
-        segment.pieces.shrink_to_fit();
+    for range in &mut ranges {
+        places.sort(&mut range.pieces);
+        range.pieces.shrink_to_fit();
     }
-    segments.sort_by_key(|segment| {
-        segment.pieces.first().map(|piece| (places.source(piece), piece.tensor, piece.at))
+    ranges.sort_by_key(|range| {
+        range.pieces.first().map(|piece| (places.source(piece), piece.tensor, piece.at))
     });
-    segments
+    ranges
 }
 
 /// A number of a plan's lists.
@@ -170,7 +170,7 @@ struct Pieces<'a, 'c> {
 
 /// Elements of a piece are a multiple of this, so that it begins at a page where its extent does.
 const ELEMENTS: u64 = 4096;
-/// A box of a result is so many times as large as a segment of bytes in sequence: narrow boxes read short runs.
+/// A box of a result is so many times as large as a range of bytes in sequence: narrow boxes read short runs.
 const BOX: u64 = 4;
 
 impl Pieces<'_, '_> {
@@ -430,7 +430,13 @@ mod tests {
         Placement::new(TensorId(0), "t", extents(lens), encoding)
     }
 
-    fn cut_one(route: &Route, tensor: &Tensor, from: &Placement, to: &Placement, size: u64) -> Vec<Segment> {
+    fn cut_one(
+        route: &Route,
+        tensor: &Tensor,
+        from: &Placement,
+        to: &Placement,
+        size: u64,
+    ) -> Vec<FileRange> {
         let transfer = route.transfer(tensor, from, &to.encoding, &[]);
         let regions = route.regions(&to.extents);
         let extents = Extents { source: &from.extents, target: &to.extents };
@@ -473,11 +479,11 @@ mod tests {
             let (from, to) = (placement(&tensor, &plain, &[bytes]), placement(&tensor, &order, &lens));
             let route = compile(&tensor, &from, &TargetLayout::placed(&to), &[]).unwrap();
             let mut covered: Vec<Vec<u8>> = lens.iter().map(|len| vec![0; *len as usize]).collect();
-            for segment in cut_one(&route, &tensor, &from, &to, size) {
-                for piece in &segment.pieces {
+            for range in cut_one(&route, &tensor, &from, &to, size) {
+                for piece in &range.pieces {
                     let extent = &to.extents[piece.extent as usize];
-                    prop_assert!(segment.range.start <= extent.offset + piece.at);
-                    prop_assert!(extent.offset + piece.at + piece.len <= segment.range.end);
+                    prop_assert!(range.range.start <= extent.offset + piece.at);
+                    prop_assert!(extent.offset + piece.at + piece.len <= range.range.end);
                     let place = piece.at as usize..(piece.at + piece.len) as usize;
                     covered[piece.extent as usize][place].iter_mut().for_each(|count| *count += 1);
                     let moved = match &piece.part {
@@ -496,8 +502,8 @@ mod tests {
         let large = Tensor::new("large", DType::F32, Shape::new([100_000u64]).unwrap());
         let place = placement(&large, &[0], &[400_000]);
         let route = compile(&large, &place, &TargetLayout::placed(&place), &[]).unwrap();
-        let segments = cut_one(&route, &large, &place, &place, 100_000);
-        let lens: Vec<u64> = segments.iter().map(|segment| segment.range.end - segment.range.start).collect();
+        let ranges = cut_one(&route, &large, &place, &place, 100_000);
+        let lens: Vec<u64> = ranges.iter().map(|range| range.range.end - range.range.start).collect();
         assert_eq!(lens, [102_400, 102_400, 102_400, 92_800]);
         let small = Tensor::new("small", DType::U8, Shape::new([10u64]).unwrap());
         let places: Vec<Placement> = (0..5)
@@ -517,8 +523,8 @@ mod tests {
             let extents = &places[number as usize].extents[..];
             Extents { source: extents, target: extents }
         };
-        let segments = cut((0..).zip(cuts), extents, 30).unwrap();
-        let pieces: Vec<usize> = segments.iter().map(|segment| segment.pieces.len()).collect();
+        let ranges = cut((0..).zip(cuts), extents, 30).unwrap();
+        let pieces: Vec<usize> = ranges.iter().map(|range| range.pieces.len()).collect();
         assert_eq!(pieces, [3, 2]);
     }
 
