@@ -169,6 +169,8 @@ pub(crate) fn followed_by_zeros(algorithm: ChecksumAlgorithm, crc: u32, zeros: u
 
 const ONE: u32 = 1 << 31;
 
+/// The product of two remainders. With [`x_to_the`] it takes 1 µs for a MiB of zeros; the combination of checksums that
+/// crc-fast has, which squares matrices, takes 86 µs.
 fn multiply(polynomial: u32, a: u32, mut b: u32) -> u32 {
     let mut product = 0;
     for bit in (0..32).rev() {

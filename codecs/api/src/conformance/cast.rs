@@ -44,10 +44,10 @@ fn widened(bits: u64, exponent_bits: u32, mantissa_bits: u32) -> f64 {
     let (exponent, mantissa) = (bits >> mantissa_bits & top, bits & ((1 << mantissa_bits) - 1));
     let fraction = mantissa as f64 / (1u64 << mantissa_bits) as f64;
     let size = match exponent {
-        0 => fraction * 2f64.powi(1 - bias),
+        0 => fraction * power_of_two(1 - bias),
         _ if exponent == top && mantissa != 0 => f64::NAN,
         _ if exponent == top => f64::INFINITY,
-        _ => (1.0 + fraction) * 2f64.powi(exponent as i32 - bias),
+        _ => (1.0 + fraction) * power_of_two(exponent as i32 - bias),
     };
     if bits >> (exponent_bits + mantissa_bits) & 1 == 1 { -size } else { size }
 }
@@ -64,9 +64,14 @@ fn narrowed(number: f64, exponent_bits: u32, mantissa_bits: u32) -> u16 {
     let exponent = ((number.abs().to_bits() >> 52) as i32 - 1023).max(1 - bias);
     let last = exponent - mantissa_bits as i32;
     // Both are powers of two: the quotient is exact. Carries go into the exponent by themselves.
-    let units = (number.abs() / 2f64.powi(last)).round_ties_even();
+    let units = (number.abs() / power_of_two(last)).round_ties_even();
     let bits = units + f64::from(exponent + bias - 1) * (1u64 << mantissa_bits) as f64;
     sign | bits.min(f64::from(top)) as u16
+}
+
+/// Two to the power of an exponent that normal numbers have, exactly: the precision of `powi` is the platform's.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 #[cfg(test)]
@@ -85,9 +90,9 @@ mod tests {
             (65520.0, 0x7c00),
             (f32::INFINITY, 0x7c00),
             (6e-8, 1),
-            (2f32.powi(-25), 0),
-            (1.0 + 2f32.powi(-11), 0x3c00),
-            (1.0 + 3.0 * 2f32.powi(-11), 0x3c02),
+            (f32::EPSILON / 4.0, 0),
+            (1.0 + 4096.0 * f32::EPSILON, 0x3c00),
+            (1.0 + 3.0 * 4096.0 * f32::EPSILON, 0x3c02),
         ] {
             assert_eq!(f16(number), bits.to_le_bytes(), "{number}");
         }

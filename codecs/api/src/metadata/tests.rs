@@ -97,16 +97,16 @@ fn floats_are_equal_by_their_bits() {
 
 #[test]
 fn a_map_keeps_its_order_and_finds_each_of_many_keys() {
-    let mut map: MetadataMap = (0..1000).rev().map(|key| (key.to_string(), key)).collect();
-    assert_eq!(map.insert("500", 7i32), Some(MetadataValue::I32(500)));
-    assert_eq!(map.remove("998"), Some(MetadataValue::I32(998)));
-    assert_eq!((map.get("500"), map.get("998")), (Some(&MetadataValue::I32(7)), None));
+    let mut map: MetadataMap = (0..100).rev().map(|key| (key.to_string(), key)).collect();
+    assert_eq!(map.insert("50", 7i32), Some(MetadataValue::I32(50)));
+    assert_eq!(map.remove("98"), Some(MetadataValue::I32(98)));
+    assert_eq!((map.get("50"), map.get("98")), (Some(&MetadataValue::I32(7)), None));
     let keys: Vec<&str> = map.iter().map(|(key, _)| key).take(3).collect();
-    assert_eq!(keys, ["999", "997", "996"]);
-    for key in (0..990).map(|key| key.to_string()) {
+    assert_eq!(keys, ["99", "97", "96"]);
+    for key in (0..90).map(|key| key.to_string()) {
         assert!(map.remove(&key).is_some(), "{key}");
     }
-    assert_eq!((map.len(), map.get("997")), (9, Some(&MetadataValue::I32(997))));
+    assert_eq!((map.len(), map.get("97")), (9, Some(&MetadataValue::I32(97))));
 }
 
 #[test]
