@@ -2,6 +2,7 @@
 
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
+use crate::words::hex;
 use ckpt_api::{DType, Result, Shape, TensorId};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -113,9 +114,4 @@ fn begin<'a>(hasher: &mut Sha256, elements: &mut impl Iterator<Item = &'a u64>) 
     }
     // Bytes after the last element are a defect of the codec, and must not make the loop above spin.
     u64::MAX
-}
-
-/// Formats bytes as two hexadecimal digits each.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

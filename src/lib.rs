@@ -30,6 +30,7 @@ mod registry;
 mod resources;
 mod source;
 pub mod store;
+pub mod suggest;
 pub mod transform;
 #[cfg(feature = "forward")]
 pub mod verify;

@@ -7,8 +7,8 @@
 //! Files are read by position and written by several threads at once, so that their hashes are taken afterwards, from the
 //! start to the end, when the system still holds them in memory.
 
-use crate::digest::hex;
 use crate::resources::{default_threads, in_parallel};
+use crate::words::hex;
 use ckpt_api::{Error, File, Input, Kind, Result, Setting};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

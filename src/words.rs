@@ -8,6 +8,11 @@ pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, what: &str) ->
     format!("{number} {what}{}", if number == N::from(1) { "" } else { "s" })
 }
 
+/// Formats bytes as two hexadecimal digits each.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A name in quotation marks, as [`printable`] shows it.
 pub(crate) fn quote(name: &str) -> String {
     format!("'{}'", printable(name))

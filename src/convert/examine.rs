@@ -3,9 +3,10 @@
 use super::compare::Pair;
 use super::reread::Reread;
 use super::{Commit, Computed, Planned, Rounded};
-use crate::digest::{hash_value, hex};
+use crate::digest::hash_value;
 use crate::layout::plan_number;
 use crate::resources::in_parallel;
+use crate::words::hex;
 use ckpt_api::{Error, Result};
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;

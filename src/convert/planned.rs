@@ -2,7 +2,6 @@
 
 use super::reread::Reread;
 use super::{Conversion, ItemReceipt, Resumed, Summary, Verification, computed, examine, pins, record};
-use crate::digest::hex;
 use crate::execute::{Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run};
 use crate::plan::Plan;
 use crate::registry::Registry;
@@ -11,6 +10,7 @@ use crate::resources::Resources;
 use crate::source::OpenOptions;
 use crate::source::Source;
 use crate::store::{Destination, Earlier, Protected, Stage, StageMode, StageRequest};
+use crate::words::hex;
 use ckpt_api::{Codec, Error, Input, Kind, LibraryWords, Limits, Result, Vocabulary};
 use std::collections::HashSet;
 use std::ops::Range;

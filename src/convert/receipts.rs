@@ -54,7 +54,7 @@ impl ItemReceipt {
     /// [`ckpt_api::Kind::Io`]; [`ckpt_api::Kind::Usage`] for a file that has the name of a receipt and is none;
     /// [`ckpt_api::Kind::Limit`].
     pub fn load_all(directory: &Path, plan: &[u8; 32], limits: &Limits) -> Result<Vec<ItemReceipt>> {
-        let plan = crate::digest::hex(plan);
+        let plan = crate::words::hex(plan);
         let prefix = format!("{}-", plan.get(..PREFIX).unwrap_or_default());
         let failed =
             |error| Error::io("cannot read the receipts", error).file(directory.display().to_string());

@@ -3,10 +3,10 @@
 use super::examine::Examined;
 use super::reread::Reread;
 use super::{Computed, Planned, Verification};
-use crate::digest::hex;
 use crate::plan::{MappingRecord, Step, TensorEntry};
 use crate::receipt::{FileRecord, records};
 use crate::store::Stage;
+use crate::words::hex;
 use ckpt_api::{ArchitectureFile, DType, Error, Input, Loss, ReadStore, Repair, Result, Shape};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};

@@ -36,33 +36,33 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Mapping {
     /// The file, or the name of the built-in mapping.
-    pub(super) origin: Option<String>,
-    pub(super) title: Option<String>,
-    pub(super) separators: Separators,
-    pub(super) identity: bool,
-    pub(super) ordered: bool,
-    pub(super) ignore: Vec<Ignore>,
-    pub(super) ignore_roles: Vec<Role>,
-    pub(super) is_builtin: bool,
-    pub(super) roles: Roles,
-    pub(super) lookup: Lookup,
-    pub(super) rules: Vec<Rule>,
+    pub(crate) origin: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) separators: Separators,
+    pub(crate) identity: bool,
+    pub(crate) ordered: bool,
+    pub(crate) ignore: Vec<Ignore>,
+    pub(crate) ignore_roles: Vec<Role>,
+    pub(crate) is_builtin: bool,
+    pub(crate) roles: Roles,
+    pub(crate) lookup: Lookup,
+    pub(crate) rules: Vec<Rule>,
 }
 
 /// A pattern of names that are dropped.
 #[derive(Clone, Debug)]
-pub(super) struct Ignore {
-    pub(super) pattern: Pattern,
+pub(crate) struct Ignore {
+    pub(crate) pattern: Pattern,
     /// The line of the file; `None` if the mapping was made in code.
-    pub(super) line: Option<usize>,
+    pub(crate) line: Option<usize>,
 }
 
 /// The steps of every role.
-pub(super) type Roles = BTreeMap<String, Vec<AxisStep>>;
+pub(crate) type Roles = BTreeMap<String, Vec<AxisStep>>;
 
 /// The entry of a mapping that gives a name its target.
 #[derive(Clone, Copy)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     Lookup,
     /// The index of a rule.
     Rule(usize),
@@ -99,7 +99,7 @@ impl Mapping {
     }
 
     /// Returns the mapping under which every name is an error.
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Mapping {
             origin: None,
             title: None,
@@ -137,7 +137,7 @@ impl Mapping {
     }
 
     /// Describes the entry that gives `source` its target.
-    pub(super) fn describe(&self, origin: Origin, source: &str) -> String {
+    pub(crate) fn describe(&self, origin: Origin, source: &str) -> String {
         match origin {
             Origin::Lookup => self.describe_lookup(source),
             Origin::Rule(index) => self.describe_rule(index),
@@ -146,30 +146,30 @@ impl Mapping {
     }
 
     /// Describes an entry of the lookup: `lookup at line 3`.
-    pub(super) fn describe_lookup(&self, source: &str) -> String {
+    pub(crate) fn describe_lookup(&self, source: &str) -> String {
         "lookup".to_owned() + &at_line(self.lookup.get(source).and_then(|entry| entry.line))
     }
 
     /// Describes an ignore pattern: `ignore 'a/**' at line 3`.
-    pub(super) fn describe_ignore(&self, index: usize) -> String {
+    pub(crate) fn describe_ignore(&self, index: usize) -> String {
         let Some(Ignore { pattern, line }) = self.ignore.get(index) else { return String::new() };
         format!("ignore {}{}", quote(&pattern.as_source()), at_line(*line))
     }
 
     /// Describes a rule: `rule 2 at line 7 ('from' -> 'to')`.
-    pub(super) fn describe_rule(&self, index: usize) -> String {
+    pub(crate) fn describe_rule(&self, index: usize) -> String {
         let words = self.rules.get(index).map(|rule| format!(" ({})", rule.describe()));
         self.number_rule(index) + &words.unwrap_or_default()
     }
 
     /// Describes a rule by its place alone: `rule 2 at line 7`.
-    pub(super) fn number_rule(&self, index: usize) -> String {
+    pub(crate) fn number_rule(&self, index: usize) -> String {
         let line = self.rules.get(index).and_then(|rule| rule.line);
         format!("rule {}{}", index.saturating_add(1), at_line(line))
     }
 
     /// Adds the mapping's file to an error.
-    pub(super) fn located(&self, error: Error) -> Error {
+    pub(crate) fn located(&self, error: Error) -> Error {
         match &self.origin {
             Some(file) => error.file(file.as_str()),
             None => error,

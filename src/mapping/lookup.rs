@@ -5,18 +5,18 @@ use ckpt_api::{Error, Limit, Limits, Result};
 use std::collections::{BTreeMap, HashMap};
 
 /// Entries by source name.
-pub(super) type Lookup = BTreeMap<String, Entry>;
+pub(crate) type Lookup = BTreeMap<String, Entry>;
 
 /// The target of one source name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) target: String,
+pub(crate) struct Entry {
+    pub(crate) target: String,
     /// The line of the file; `None` if the mapping was made in code.
-    pub(super) line: Option<usize>,
+    pub(crate) line: Option<usize>,
 }
 
 /// Checks that no name is empty or too long, and that no two sources have one target.
-pub(super) fn check_lookup(lookup: &Lookup, limits: &Limits) -> Result<()> {
+pub(crate) fn check_lookup(lookup: &Lookup, limits: &Limits) -> Result<()> {
     limits.check(Limit::Tensors, lookup.len() as u64)?;
     let mut sources = HashMap::with_capacity(lookup.len());
     for (source, Entry { target, line }) in lookup {

@@ -65,15 +65,16 @@ mod inverse;
 mod lookup;
 mod print;
 mod problems;
-#[cfg(test)]
-mod properties;
 mod relation;
 mod rule;
 mod rule_text;
-pub mod suggest;
 #[cfg(test)]
 mod tests;
 
 pub use apply::Applied;
+pub(crate) use definition::Ignore;
 pub use definition::Mapping;
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
+pub(crate) use lookup::Entry as LookupEntry;
+pub(crate) use relation::Relation;
+pub(crate) use rule::{Rule, check_count, default_limit};

@@ -4,7 +4,7 @@ use crate::recipe::{AxisStep, Join, Recipe, Target};
 
 /// One tensor to one, or a split, a merge or a tie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(crate) enum Relation {
     /// One source, one target.
     One,
     /// One source, several targets: its parts along an axis, equal without `sizes`.
@@ -16,7 +16,7 @@ pub(super) enum Relation {
 }
 
 impl Relation {
-    pub(super) fn inverse(&self) -> Self {
+    pub(crate) fn inverse(&self) -> Self {
         match self.clone() {
             Relation::Split { axis, sizes } => Relation::Merge { axis, sizes },
             Relation::Merge { axis, sizes } => Relation::Split { axis, sizes },
@@ -27,16 +27,16 @@ impl Relation {
 
 /// What one rule, or an entry of the lookup, makes of actual names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Link {
-    pub(super) sources: Vec<String>,
-    pub(super) targets: Vec<String>,
-    pub(super) relation: Relation,
-    pub(super) steps: Vec<AxisStep>,
+pub(crate) struct Link {
+    pub(crate) sources: Vec<String>,
+    pub(crate) targets: Vec<String>,
+    pub(crate) relation: Relation,
+    pub(crate) steps: Vec<AxisStep>,
 }
 
 impl Link {
     /// Returns the link of a tensor that is only renamed, or keeps its name.
-    pub(super) fn rename(source: &str, target: &str) -> Self {
+    pub(crate) fn rename(source: &str, target: &str) -> Self {
         Link {
             sources: vec![source.to_owned()],
             targets: vec![target.to_owned()],
@@ -45,7 +45,7 @@ impl Link {
         }
     }
 
-    pub(super) fn inverse(&self) -> Self {
+    pub(crate) fn inverse(&self) -> Self {
         Link {
             sources: self.targets.clone(),
             targets: self.sources.clone(),
@@ -55,12 +55,12 @@ impl Link {
     }
 
     /// Returns whether one tensor is only renamed.
-    pub(super) fn is_rename(&self) -> bool {
+    pub(crate) fn is_rename(&self) -> bool {
         self.relation == Relation::One && self.steps.is_empty()
     }
 
     /// Returns each target with its recipe.
-    pub(super) fn recipes(&self) -> impl Iterator<Item = Target> {
+    pub(crate) fn recipes(&self) -> impl Iterator<Item = Target> {
         let join = |part| match &self.relation {
             Relation::One => Join::One,
             Relation::Split { axis, sizes } => {
@@ -79,6 +79,6 @@ impl Link {
 }
 
 /// Returns the steps that undo `steps`, last first.
-pub(super) fn inverse_steps(steps: &[AxisStep]) -> Vec<AxisStep> {
+pub(crate) fn inverse_steps(steps: &[AxisStep]) -> Vec<AxisStep> {
     steps.iter().rev().map(AxisStep::inverse).collect()
 }

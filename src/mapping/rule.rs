@@ -15,9 +15,9 @@ fn table() -> String {
 
 /// The separators of source and target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Separators {
-    pub(super) source: char,
-    pub(super) target: char,
+pub(crate) struct Separators {
+    pub(crate) source: char,
+    pub(crate) target: char,
 }
 
 impl Default for Separators {
@@ -28,27 +28,27 @@ impl Default for Separators {
 
 /// `from` → `to`, over the same captures.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     /// The line of the file; `None` if the rule was made in code.
-    pub(super) line: Option<usize>,
+    pub(crate) line: Option<usize>,
     /// One pattern; several for a merge, and for a tie of several sources.
-    pub(super) from: Vec<Pattern>,
+    pub(crate) from: Vec<Pattern>,
     /// One form; several for a split, and for a tie to several targets.
-    pub(super) to: Vec<Pattern>,
-    pub(super) relation: Relation,
+    pub(crate) to: Vec<Pattern>,
+    pub(crate) relation: Relation,
     /// The role that gives the rule its steps, if any.
-    pub(super) role: Option<String>,
-    pub(super) steps: Vec<AxisStep>,
+    pub(crate) role: Option<String>,
+    pub(crate) steps: Vec<AxisStep>,
     /// Whether the rule may be read backwards.
-    pub(super) invertible: bool,
+    pub(crate) invertible: bool,
 }
 
 /// The values of captures, by name; numbers have no leading zeros.
-pub(super) type Values = BTreeMap<String, String>;
+pub(crate) type Values = BTreeMap<String, String>;
 
 impl Rule {
     /// Returns the values of the captures if `name` matches the pattern of this index.
-    pub(super) fn capture(&self, form: usize, name: &str, separators: Separators) -> Option<Values> {
+    pub(crate) fn capture(&self, form: usize, name: &str, separators: Separators) -> Option<Values> {
         let pattern = self.from.get(form)?;
         let texts = pattern.matches(name, separators.source)?;
         let values = pattern.captures().zip(texts).map(|((name, class), text)| {
@@ -59,7 +59,7 @@ impl Rule {
     }
 
     /// Returns the target names for these values.
-    pub(super) fn targets(
+    pub(crate) fn targets(
         &self,
         values: &Values,
         separators: Separators,
@@ -69,7 +69,7 @@ impl Rule {
     }
 
     /// Returns the source name of this form for these values.
-    pub(super) fn source(&self, form: usize, values: &Values, limits: &Limits) -> Result<String> {
+    pub(crate) fn source(&self, form: usize, values: &Values, limits: &Limits) -> Result<String> {
         self.from.get(form).map_or(Ok(String::new()), |pattern| render(pattern, values, None, limits))
     }
 
@@ -77,7 +77,7 @@ impl Rule {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] if the rule has no inverse, with the reason.
-    pub(super) fn invert(&self) -> Result<Self> {
+    pub(crate) fn invert(&self) -> Result<Self> {
         if let Some(reason) = self.why_not_invertible() {
             return Err(Error::mapping("the rule has no inverse").found(reason).help(table()));
         }
@@ -116,7 +116,7 @@ impl Rule {
     }
 
     /// Describes the rule: `'from' -> 'to', transpose`.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let list = |forms: Vec<String>| forms.iter().map(|form| quote(form)).collect::<Vec<_>>().join(" + ");
         let from = list(self.from.iter().map(Pattern::as_source).collect());
         let to = list(self.to.iter().map(Pattern::as_target).collect());
@@ -136,12 +136,17 @@ impl Rule {
 }
 
 /// Checks the number of rules, or of other entries under `key`.
-pub(super) fn check_count(key: &str, count: usize, limits: &Limits) -> Result<()> {
+/// A default limit, for what the program writes itself.
+pub(crate) fn default_limit(limit: Limit) -> usize {
+    usize::try_from(limit.default_value()).unwrap_or(usize::MAX)
+}
+
+pub(crate) fn check_count(key: &str, count: usize, limits: &Limits) -> Result<()> {
     limits.check(Limit::Rules, count as u64).map_err(|error| error.field(key))
 }
 
 /// Returns the numbers of two rules of which a pattern matches exactly the same names, if there are any.
-pub(super) fn twins(rules: &[Rule]) -> Option<(usize, usize)> {
+pub(crate) fn twins(rules: &[Rule]) -> Option<(usize, usize)> {
     let mut seen = HashMap::new();
     let mut forms =
         rules.iter().zip(1..).flat_map(|(rule, number)| rule.from.iter().map(move |form| (form, number)));

@@ -1,8 +1,9 @@
 //! The mapping language, rule by rule.
 
+mod properties;
 mod steps;
 
-use super::suggest::default_limit;
+use super::default_limit;
 use super::{Applied, Mapping};
 use ckpt_api::{Error, Kind, Limit, Limits};
 use std::collections::{BTreeMap, BTreeSet};

@@ -161,7 +161,7 @@ impl Plan {
         let sha256 = document.sha256.clone();
         let plan = document.into_plan()?;
         plan.check()?;
-        let found = crate::digest::hex(&plan.sha256()?);
+        let found = crate::words::hex(&plan.sha256()?);
         if found != sha256 {
             return Err(unreadable("the plan was altered")
                 .found(format!("SHA-256 {found}"))
@@ -173,7 +173,7 @@ impl Plan {
 
     fn signed(&self) -> Result<Document<'_>> {
         Ok(Document {
-            sha256: crate::digest::hex(&self.sha256()?),
+            sha256: crate::words::hex(&self.sha256()?),
             estimate: Some(Estimate { peak_memory: self.peak_memory, threads: self.threads }),
             ..self.document()
         })

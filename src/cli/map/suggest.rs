@@ -3,8 +3,8 @@
 use super::super::common::{Bounds, Two};
 use super::super::{Report, to_json};
 use super::Output;
-use crate::mapping::suggest::suggest;
 use crate::registry::Registry;
+use crate::suggest::suggest;
 use ckpt_api::Result;
 use clap::Args;
 

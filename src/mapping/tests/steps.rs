@@ -1,6 +1,6 @@
 //! Numbers, roles, steps, and rules over several tensors.
 
-use super::super::suggest::default_limit;
+use super::super::default_limit;
 use super::{apply, assert_says, fails, mapping, refused, rule, target};
 use crate::mapping::{Applied, Mapping};
 use ckpt_api::Kind;

@@ -7,9 +7,7 @@ mod reorder;
 mod suggestion;
 mod values;
 
-use super::definition::{Ignore, Mapping};
-use super::lookup::Entry;
-use super::rule::check_count;
+use crate::mapping::{Ignore, LookupEntry, Mapping, check_count, default_limit};
 use crate::pattern::{Pattern, PatternSet, SEPARATOR};
 use crate::source::Source;
 use ckpt_api::{Limit, Limits, Result, TensorId};
@@ -17,7 +15,6 @@ use families::{Family, families, ignored};
 use pairs::Pairing;
 use reorder::Key;
 use std::collections::BTreeSet;
-pub(super) use suggestion::default_limit;
 use values::{Groups, equal};
 
 pub use suggestion::{Ambiguous, Basis, Pair, Suggestion};
@@ -27,7 +24,7 @@ pub use suggestion::{Ambiguous, Basis, Pair, Suggestion};
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
 /// let open = || ckpt::Source::open(&ckpt::Registry::builtin(), "examples/data/digits", &Default::default());
-/// let suggestion = ckpt::mapping::suggest::suggest(&open()?, &open()?)?;
+/// let suggestion = ckpt::suggest::suggest(&open()?, &open()?)?;
 /// assert!(suggestion.pairs.iter().all(|pair| pair.sources == pair.targets));
 /// # Ok(())
 /// # }
@@ -128,7 +125,7 @@ fn write(pairs: &[Pair], families: Vec<Family>, names: &[&str]) -> Result<Mappin
     for pair in pairs.iter().filter(|pair| !pair.sources.iter().any(|name| in_families.contains(name))) {
         match (&pair.sources[..], &pair.targets[..]) {
             ([source], [target]) if pair.steps.is_empty() => {
-                mapping.lookup.insert(source.clone(), Entry { target: target.clone(), line: None });
+                mapping.lookup.insert(source.clone(), LookupEntry { target: target.clone(), line: None });
             }
             _ => mapping.rules.push(pair.rule()),
         }

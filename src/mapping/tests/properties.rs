@@ -1,9 +1,6 @@
 //! Properties of all mappings, names and texts.
 
-use super::definition::{Ignore, Mapping};
-use super::lookup::Entry;
-use super::relation::Relation;
-use super::rule::Rule;
+use crate::mapping::{Ignore, LookupEntry as Entry, Mapping, Relation, Rule};
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
 use crate::words::is_control;

@@ -2,8 +2,9 @@
 
 use super::names::{Index, Name, Parents};
 use super::reorder::{Reordering, reorderings};
-use super::suggestion::{Basis, Pair, default_limit};
+use super::suggestion::{Basis, Pair};
 use super::values::{Crowd, Equal, Groups};
+use crate::mapping::default_limit;
 use crate::recipe::AxisStep;
 use crate::source::Source;
 use ckpt_api::Limit;

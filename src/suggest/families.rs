@@ -1,8 +1,7 @@
 //! Finds rules for families of pairs: names that differ in their numbers alone.
 
-use super::suggestion::{Pair, default_limit};
-use crate::mapping::relation::Relation;
-use crate::mapping::rule::Rule;
+use super::suggestion::Pair;
+use crate::mapping::{Relation, Rule, default_limit};
 use crate::pattern::{Class, Part, Pattern, PatternSet, SEPARATOR};
 use ckpt_api::Limit;
 use std::collections::BTreeMap;

@@ -1,12 +1,9 @@
 //! The type [`Suggestion`], and the file that it writes.
 
-use crate::mapping::definition::Mapping;
-use crate::mapping::relation::Relation;
-use crate::mapping::rule::Rule;
+use crate::mapping::{Mapping, Relation, Rule};
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
 use crate::words::{count, quote};
-use ckpt_api::Limit;
 use ckpt_api::first_few;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -156,9 +153,4 @@ fn comment(text: &mut String, heading: &str, lines: impl Iterator<Item = String>
         *text += &format!("\n# {heading}:\n");
     }
     lines.for_each(|line| *text += &format!("#   {line}\n"));
-}
-
-/// Returns a default limit, for what the program writes itself.
-pub(in crate::mapping) fn default_limit(limit: Limit) -> usize {
-    usize::try_from(limit.default_value()).unwrap_or(usize::MAX)
 }
