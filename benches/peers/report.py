@@ -194,24 +194,26 @@ KEYS = ("tf2", "safetensors", "networks", "transposed", "casts", "cold")  # the 
 
 
 def headline(results: dict) -> str:
-    """The README's one line: the range of all large conversions, of their single rounds, and Python's."""
+    """The README's figures: the range of all large conversions from a warm cache, of their single rounds, and Python's."""
     if "jobs" not in results:
         return ""
     jobs = results["jobs"]
     tables = {each["id"]: each for each in jobs["tables"]}
-    rows = [(row, ratios(row, tables[key]["rows"][0])) for key in KEYS for row in tables[key]["rows"][1:]
-            if row["threads"] == 2]
+    warm = [key for key in (*KEYS, "python") if key != "cold" and key in tables]
+    rows = [(row, ratios(row, tables[key]["rows"][0])) for key in warm for row in tables[key]["rows"][1:]
+            if row.get("threads") == 2]
     middles, rounds = [statistics.median(found) for _, found in rows], [one for _, found in rows for one in found]
     peak = max(max(row["rss"]) for row, _ in rows)
     python = [slower(row, {each["name"]: each for each in tables["python"]["rows"]})
               for row in tables.get("python", {"rows": []})["rows"] if "beside" in row]
     here = jobs["machine"]
-    beside = (f" In Python, {len(python)} such conversions take {min(python):.1f} to {max(python):.0f} times as long as `ckpt`."
+    counts = " or ".join(map(str, sorted({tables[key]["rounds"] for key in warm})))
+    beside = (f" Python programs for {len(python)} of these conversions take {min(python):.1f} to {max(python):.0f} times as long as `ckpt`."
               if python else "")
-    line = (f"Converting {size(jobs['gib'] * GIB)} takes {min(middles):.2f} to {max(middles):.1f} times as long as `cp`, with 2 "
-            f"threads and at most {peak:.0f} MiB of memory ({here['processor']}, {here['processors']} processors; medians of "
-            f"{tables['tf2']['rounds']} rounds for each of {len(rows)} conversions, single rounds {min(rounds):.2f} to "
-            f"{max(rounds):.1f}).{beside}")
+    line = (f"Converting {size(jobs['gib'] * GIB)} takes {min(middles):.2f} to {max(middles):.2f} times as long as `cp`, with 2 "
+            f"threads and at most {peak:.0f} MiB of memory: the medians of {counts} rounds for each of "
+            f"{len({row['job'] for row, _ in rows})} conversions on {here['processor']} with {here['processors']} processors. "
+            f"Single rounds take {min(rounds):.2f} to {max(rounds):.1f} times as long.{beside}")
     return textwrap.fill(line, 125, break_on_hyphens=False)
 
 
