@@ -6,6 +6,7 @@ use ckpt_api::{Loss, LossKind};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
+use unicode_width::UnicodeWidthStr;
 
 /// A text of several lines, in columns or not, without any other control character: the last bar between a file and the terminal. In JSON,
 /// where they stand in strings alone, as JSON escapes them.
@@ -101,14 +102,14 @@ impl<'a> Table<'a> {
     pub(super) fn append_to(self, out: &mut String) {
         // How many columns of the terminal a cell takes.
         let ascii = self.text.is_ascii();
-        let characters = |cell: &str| if ascii { cell.len() } else { cell.chars().count() };
+        let columns_of = |cell: &str| if ascii { cell.len() } else { cell.width() };
         let mut columns: Vec<(usize, bool)> =
             (0..self.columns.into()).map(|column| (0, self.right.contains(&column))).collect();
         let (mut text, mut cells) = (&self.text[..], self.cells.iter());
         for row in &self.rows {
             for ((width, _), len) in columns[..usize::from(*row)].iter_mut().zip(&mut cells) {
                 let (cell, rest) = text.split_at(*len as usize);
-                *width = (*width).max(characters(cell));
+                *width = (*width).max(columns_of(cell));
                 text = rest;
             }
         }
@@ -120,7 +121,7 @@ impl<'a> Table<'a> {
             let mut gap = 0;
             for ((width, right), len) in columns[..usize::from(*row)].iter().zip(&mut cells) {
                 let (cell, rest) = text.split_at(*len as usize);
-                let space = width - characters(cell) + 2;
+                let space = width - columns_of(cell) + 2;
                 // On either side of a cell at the right, and after one at the left.
                 let before = if *right { space } else { 2 };
                 gap += before;
@@ -184,6 +185,15 @@ mod tests {
         let pad = " ".repeat(149);
         let expected = format!("  a{pad}   no  end\n  a{pad}    1\n  {pad}   100  z\n  {wide}\n");
         assert_eq!(table(&["a", "no", "end"], &[1], &rows), expected);
+    }
+
+    #[test]
+    fn a_cell_is_as_wide_as_the_terminal_shows_it() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        // Two columns for each ideograph, none for an accent that combines.
+        let rows = [row(["重み", "1"]), row(["e\u{301}", "2"]), row(["wxyz", "3"])];
+        let expected = "  name  n\n  重み  1\n  e\u{301}     2\n  wxyz  3\n";
+        assert_eq!(table(&["name", "n"], &[], &rows), expected);
     }
 
     #[test]
