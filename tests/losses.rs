@@ -152,10 +152,10 @@ fn npz_loses_all_but_names_dtypes_shapes_and_values() {
         ("metadata-dropped", "axes"),
         ("metadata-dropped", "metadata of tensors"),
         ("metadata-dropped", "other"),
-        ("metadata-dropped", "q"),
         ("metadata-dropped", "roles"),
         ("metadata-dropped", "slots"),
         ("retyped", "half"),
+        ("scale-dropped", "q"),
     ];
     expect(losses(&described(), "npz", &[], "out.npz"), &expected);
 }
@@ -168,9 +168,9 @@ fn safetensors_loses_what_it_has_no_dtype_for_and_without_metadata_every_aspect(
         ("metadata-dropped", "axes"),
         ("metadata-dropped", "metadata of tensors"),
         ("metadata-dropped", "other"),
-        ("metadata-dropped", "q"),
         ("metadata-dropped", "roles"),
         ("metadata-dropped", "slots"),
+        ("scale-dropped", "q"),
         ("weight-dropped", "c"),
     ];
     expect(losses(&described(), "safetensors", &[("metadata", "none")], "out"), &expected);
@@ -184,8 +184,8 @@ fn tf2_infers_axes_and_roles_and_loses_scales_and_metadata() {
         ("metadata-dropped", "m"),
         ("metadata-dropped", "metadata of tensors"),
         ("metadata-dropped", "other"),
-        ("metadata-dropped", "q"),
         ("metadata-dropped", "w"),
+        ("scale-dropped", "q"),
     ];
     expect(found, &expected);
 }
@@ -259,4 +259,18 @@ fn every_kind_that_changes_the_function_stops_and_no_other() {
     let strict = Policy::new().strict(true).allow(LossKind::WeightDropped).allow(LossKind::Narrowed);
     let error = nn.policy(strict).plan(&registry, &source, &output).unwrap_err();
     assert!(error.to_string().contains("metadata-dropped"), "{error}");
+}
+
+#[test]
+fn dropping_a_scale_stops_until_it_is_allowed() {
+    let scaled = described().tensors.remove(2);
+    let checkpoint = Checkpoint { tensors: vec![scaled], ..Checkpoint::default() };
+    let (registry, source) = open(&checkpoint, &[1, 0, 2, 0]);
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("out.npz");
+    let npz = conversion("npz", &[]);
+    let error = npz.plan(&registry, &source, &output).unwrap_err();
+    assert_eq!(error.kind(), Kind::Lossy);
+    assert!(error.to_string().contains("scale-dropped 'q' (its scale of 64 per 1.0"), "{error}");
+    npz.allow(LossKind::ScaleDropped).plan(&registry, &source, &output).unwrap();
 }

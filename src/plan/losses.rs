@@ -228,7 +228,7 @@ impl<'a> Target<'a> {
             let scaled =
                 self.tensors().filter_map(|(_, t, _)| Some((&t.name, t.quantization.as_ref()?.scale)));
             losses.extend(scaled.map(|(name, scale)| {
-                Loss::new(LossKind::MetadataDropped, name, format!("its scale of {scale} per 1.0: {why}"))
+                Loss::new(LossKind::ScaleDropped, name, format!("its scale of {scale} per 1.0: {why}"))
             }));
         }
         if let Some(why) = self.missing(Aspect::Metadata) {
