@@ -14,12 +14,16 @@ struct Given(Checkpoint);
 /// Stores every tensor as f16 without a word.
 struct Halves;
 
+/// Stores tensors of f32 alone.
+struct Floats;
+
 const fn info(id: &'static str) -> FormatInfo {
     FormatInfo::new(id, "for tests").with_reads(Network::ALL).with_writes(Network::ALL).with_free_names()
 }
 
 static GIVEN: FormatInfo = info("given");
 static HALVES: FormatInfo = info("halves");
+static FLOATS: FormatInfo = info("floats").with_dtypes(&[DType::F32]);
 
 /// Placements of tensors one after the other, and the bytes that they take.
 fn in_a_row(tensors: &[Tensor], dtype: impl Fn(&Tensor) -> DType) -> (Vec<Placement>, u64) {
@@ -70,6 +74,28 @@ impl Codec for Halves {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
         let (placements, len) = in_a_row(&checkpoint.tensors, |_| DType::F16);
+        let files = vec![OutputFile::new(name, len)];
+        Ok(OutputLayout::default().with_files(files).with_placements(placements))
+    }
+}
+
+impl Codec for Floats {
+    fn info(&self) -> &FormatInfo {
+        &FLOATS
+    }
+
+    fn probe(&self, _: &Input) -> Result<Match> {
+        Ok(Match::No)
+    }
+
+    fn read(&self, _: &Input, _: &Options, _: &Limits) -> Result<Contents> {
+        Ok(Contents::default())
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
+        let floats: Vec<Tensor> =
+            checkpoint.tensors.iter().filter(|tensor| tensor.dtype == DType::F32).cloned().collect();
+        let (placements, len) = in_a_row(&floats, |_| DType::F32);
         let files = vec![OutputFile::new(name, len)];
         Ok(OutputLayout::default().with_files(files).with_placements(placements))
     }
@@ -273,4 +299,16 @@ fn dropping_a_scale_stops_until_it_is_allowed() {
     assert_eq!(error.kind(), Kind::Lossy);
     assert!(error.to_string().contains("scale-dropped 'q' (its scale of 64 per 1.0"), "{error}");
     npz.allow(LossKind::ScaleDropped).plan(&registry, &source, &output).unwrap();
+}
+
+#[test]
+fn a_tensor_of_a_dtype_that_the_format_lacks_is_lost_with_the_dtype_named() {
+    let checkpoint = Checkpoint { tensors: vec![tensor("n", DType::I64, &[1])], ..Checkpoint::default() };
+    let (mut registry, source) = open(&checkpoint, &[0; 8]);
+    registry.add(Floats).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("out");
+    let planned = conversion("floats", &[]).plan_unjudged(&registry, &source, output).unwrap();
+    let losses = &planned.plan().losses;
+    assert_eq!(losses[0].detail, "format 'floats' has no place for tensors of i64");
 }
