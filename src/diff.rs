@@ -8,6 +8,7 @@ use crate::transform::for_each_number;
 use ckpt_api::{DType, Encoding, Result, Shape, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 /// How far a value `x` may be from its reference: `|x − ref| ≤ absolute + relative·|ref|`, element by element.
 ///
@@ -69,6 +70,12 @@ pub struct TensorDifference {
     pub a: (DType, Shape),
     /// dtype and shape in the second checkpoint.
     pub b: (DType, Shape),
+    /// The integer that stands for 1.0 in the first checkpoint, where it states one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_a: Option<NonZeroU32>,
+    /// The integer that stands for 1.0 in the second checkpoint, where it states one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_b: Option<NonZeroU32>,
     /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -84,7 +91,8 @@ pub enum Outcome {
     Close(Distance),
     /// Values are outside the tolerance.
     Different(Distance),
-    /// Not compared: the dtypes differ, or the shapes differ under any order of named axes.
+    /// Not compared: the dtypes or the scales differ, or the shapes differ under any order of named axes. Integers without
+    /// a scale have the scale 1.
     Incomparable,
 }
 
@@ -99,6 +107,13 @@ pub struct Distance {
     pub max_absolute: f64,
     /// Row-major position of the first element that differs bitwise, in the first checkpoint's shape.
     pub first: u64,
+}
+
+impl TensorDifference {
+    /// Whether equal integers stand for different numbers.
+    pub fn scales_differ(&self) -> bool {
+        self.scale_a.unwrap_or(NonZeroU32::MIN) != self.scale_b.unwrap_or(NonZeroU32::MIN)
+    }
 }
 
 impl Difference {
@@ -155,21 +170,34 @@ impl<'a> Side<'a> {
     fn described(&self) -> (DType, Shape) {
         (self.encoding.dtype, self.tensor.shape.clone())
     }
+
+    /// The scale of integers that are compared as they are stored.
+    fn scale(&self) -> Option<NonZeroU32> {
+        self.tensor.scale().filter(|_| !self.encoding.dtype.is_float())
+    }
 }
 
 fn compare(a: &Side, b: &Side, tolerance: Tolerance) -> Result<TensorDifference> {
+    let mut found = TensorDifference {
+        name: a.tensor.name.clone(),
+        a: a.described(),
+        b: b.described(),
+        scale_a: a.scale(),
+        scale_b: b.scale(),
+        outcome: Outcome::Incomparable,
+    };
     let order = axis_order(a.tensor, b.tensor)
+        .filter(|_| !found.scales_differ())
         .filter(|_| a.tensor.lengths == b.tensor.lengths && a.encoding.dtype == b.encoding.dtype)
         .filter(|order| a.encoding.blocks == b.encoding.blocks && comparable_blocks(a, b, order));
-    let outcome = match order {
-        None => Outcome::Incomparable,
-        Some(order) => match distance(a, b, order, tolerance)? {
+    if let Some(order) = order {
+        found.outcome = match distance(a, b, order, tolerance)? {
             Distance { differing: 0, .. } => Outcome::Equal,
             distance if distance.outside == 0 => Outcome::Close(distance),
             distance => Outcome::Different(distance),
-        },
-    };
-    Ok(TensorDifference { name: a.tensor.name.clone(), a: a.described(), b: b.described(), outcome })
+        };
+    }
+    Ok(found)
 }
 
 /// Opaque blocks are compared as they are stored, in the same order of the same axes.

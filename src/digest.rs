@@ -6,13 +6,14 @@ use crate::words::hex;
 use ckpt_api::{DType, Result, Shape, TensorId};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use std::num::NonZeroU32;
 
 /// The hashes of a checkpoint and of its tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Digest {
     /// SHA-256, in hex, of all tensors in the order of their names. Each contributes the length of its name, its
-    /// name, the length of its dtype's name, that name, its rank, its axes' lengths, and its own SHA-256 as 32 bytes;
-    /// numbers are u64 little-endian. Graph, metadata, and the file's own keys for tensors are not hashed.
+    /// name, the length of its dtype's name, that name, its rank, its axes' lengths, its own SHA-256 as 32 bytes, and, if
+    /// integers have a scale other than 1, 2⁶⁴ − 1 and that scale; numbers are u64 little-endian. Graph, metadata, and the file's own keys for tensors are not hashed.
     pub sha256: String,
     /// The tensors, in the order of their names.
     pub tensors: Vec<TensorDigest>,
@@ -27,6 +28,9 @@ pub struct TensorDigest {
     pub dtype: DType,
     /// Shape.
     pub shape: Shape,
+    /// The integer that stands for 1.0, where the checkpoint states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<NonZeroU32>,
     /// SHA-256, in hex, of the value: little-endian, row-major, each element in whole bytes. The bytes of a string
     /// follow its length as u64 little-endian.
     pub sha256: String,
@@ -63,10 +67,17 @@ pub fn digest(source: &Source, threads: usize) -> Result<Digest> {
         total.update((tensor.shape.rank() as u64).to_le_bytes());
         tensor.shape.iter().for_each(|len| total.update(len.to_le_bytes()));
         total.update(value);
+        let scale = tensor.scale().filter(|_| !dtype.is_float());
+        if let Some(scale) = scale.filter(|scale| scale.get() != 1) {
+            // No name is so long: this is not the length of the next one.
+            total.update(u64::MAX.to_le_bytes());
+            total.update(u64::from(scale.get()).to_le_bytes());
+        }
         list.push(TensorDigest {
             name: tensor.name.clone(),
             dtype,
             shape: tensor.shape.clone(),
+            scale,
             sha256: hex(&value),
         });
     }

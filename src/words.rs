@@ -1,7 +1,9 @@
 //! Text for people: counts, sizes, lists, and text from files.
 
+use ckpt_api::DType;
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
+use std::num::NonZeroU32;
 
 /// `1 tensor`, `2 tensors`.
 pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
@@ -90,6 +92,11 @@ impl Display for Size {
             _ => write!(f, "{} {name}", rounded(1)),
         }
     }
+}
+
+/// A dtype with the scale of its integers: `i16 at 255`.
+pub(crate) fn dtype(dtype: DType, scale: Option<NonZeroU32>) -> String {
+    scale.map_or_else(|| dtype.to_string(), |scale| format!("{dtype} at {scale}"))
 }
 
 #[cfg(test)]

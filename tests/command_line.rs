@@ -514,6 +514,41 @@ fn diff_says_what_differs_and_exits_with_4() {
 }
 
 #[test]
+fn the_scale_of_integers_is_shown_and_compared() {
+    let place = Workplace::new();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/bullet/accept/quantised.bin");
+    let set = ["--from=bullet", "--set=arch=simple:3x2x1,buckets=2", "--set=integers=true"];
+    place.says(&[&["convert", source, "a.safetensors", "--quiet"][..], &set].concat());
+    let file = fs::read(place.path("a.safetensors")).unwrap();
+    // The header is as long as before.
+    let (from, to) = (br#"\"scale\":255"#, br#"\"scale\":128"#);
+    let mut other = file.clone();
+    for at in (0..file.len()).filter(|at| file[*at..].starts_with(from)) {
+        other[at..at + to.len()].copy_from_slice(to);
+    }
+    place.write("b.safetensors", other);
+    let diff = place.ckpt(&["diff", "a.safetensors", "b.safetensors"]);
+    let text = String::from_utf8(diff.stdout).unwrap();
+    assert_eq!(diff.status.code(), Some(4), "{text}");
+    assert!(
+        text.contains("different: l0w: i16 at 255 [2, 3] in the first, i16 at 128 [2, 3] in the second"),
+        "{text}"
+    );
+    assert!(text.contains("2 of 4 common tensors equal"), "{text}");
+    let verify = place.ckpt(&["verify", "a.safetensors", "b.safetensors"]);
+    assert_eq!(verify.status.code(), Some(4));
+    let text = String::from_utf8(verify.stdout).unwrap();
+    assert!(text.contains("l0w: i16 at 255 [2, 3] in a, i16 at 128 [2, 3] in b"), "{text}");
+    assert!(place.says(&["inspect", "a.safetensors"]).contains("i16 at 255 "));
+    assert_eq!(place.json(&["inspect", "a.safetensors"])["tensors"][0]["scale"], 255);
+    let hash = place.says(&["hash", "a.safetensors", "--tensors"]);
+    assert!(hash.contains("l0w i16 at 255 [2, 3]"), "{hash}");
+    let total = |name: &str| place.says(&["hash", name])[..64].to_owned();
+    assert_ne!(total("a.safetensors"), total("b.safetensors"));
+    place.refuses(&["convert", "a.safetensors", "a.npz"], 1, &["scale-dropped 'l0w'"]);
+}
+
+#[test]
 fn a_set_of_shards_is_written_and_read() {
     let place = Workplace::new();
     place.write("m.nn", valid_nn());

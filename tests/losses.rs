@@ -14,12 +14,16 @@ struct Given(Checkpoint);
 /// Stores every tensor as f16 without a word.
 struct Halves;
 
+/// Stores tensors of f32 alone.
+struct Floats;
+
 const fn info(id: &'static str) -> FormatInfo {
     FormatInfo::new(id, "for tests").with_reads(Network::ALL).with_writes(Network::ALL).with_free_names()
 }
 
 static GIVEN: FormatInfo = info("given");
 static HALVES: FormatInfo = info("halves");
+static FLOATS: FormatInfo = info("floats").with_dtypes(&[DType::F32]);
 
 /// Placements of tensors one after the other, and the bytes that they take.
 fn in_a_row(tensors: &[Tensor], dtype: impl Fn(&Tensor) -> DType) -> (Vec<Placement>, u64) {
@@ -70,6 +74,28 @@ impl Codec for Halves {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
         let (placements, len) = in_a_row(&checkpoint.tensors, |_| DType::F16);
+        let files = vec![OutputFile::new(name, len)];
+        Ok(OutputLayout::default().with_files(files).with_placements(placements))
+    }
+}
+
+impl Codec for Floats {
+    fn info(&self) -> &FormatInfo {
+        &FLOATS
+    }
+
+    fn probe(&self, _: &Input) -> Result<Match> {
+        Ok(Match::No)
+    }
+
+    fn read(&self, _: &Input, _: &Options, _: &Limits) -> Result<Contents> {
+        Ok(Contents::default())
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
+        let floats: Vec<Tensor> =
+            checkpoint.tensors.iter().filter(|tensor| tensor.dtype == DType::F32).cloned().collect();
+        let (placements, len) = in_a_row(&floats, |_| DType::F32);
         let files = vec![OutputFile::new(name, len)];
         Ok(OutputLayout::default().with_files(files).with_placements(placements))
     }
@@ -152,10 +178,10 @@ fn npz_loses_all_but_names_dtypes_shapes_and_values() {
         ("metadata-dropped", "axes"),
         ("metadata-dropped", "metadata of tensors"),
         ("metadata-dropped", "other"),
-        ("metadata-dropped", "q"),
         ("metadata-dropped", "roles"),
         ("metadata-dropped", "slots"),
         ("retyped", "half"),
+        ("scale-dropped", "q"),
     ];
     expect(losses(&described(), "npz", &[], "out.npz"), &expected);
 }
@@ -168,9 +194,9 @@ fn safetensors_loses_what_it_has_no_dtype_for_and_without_metadata_every_aspect(
         ("metadata-dropped", "axes"),
         ("metadata-dropped", "metadata of tensors"),
         ("metadata-dropped", "other"),
-        ("metadata-dropped", "q"),
         ("metadata-dropped", "roles"),
         ("metadata-dropped", "slots"),
+        ("scale-dropped", "q"),
         ("weight-dropped", "c"),
     ];
     expect(losses(&described(), "safetensors", &[("metadata", "none")], "out"), &expected);
@@ -184,8 +210,8 @@ fn tf2_infers_axes_and_roles_and_loses_scales_and_metadata() {
         ("metadata-dropped", "m"),
         ("metadata-dropped", "metadata of tensors"),
         ("metadata-dropped", "other"),
-        ("metadata-dropped", "q"),
         ("metadata-dropped", "w"),
+        ("scale-dropped", "q"),
     ];
     expect(found, &expected);
 }
@@ -259,4 +285,30 @@ fn every_kind_that_changes_the_function_stops_and_no_other() {
     let strict = Policy::new().strict(true).allow(LossKind::WeightDropped).allow(LossKind::Narrowed);
     let error = nn.policy(strict).plan(&registry, &source, &output).unwrap_err();
     assert!(error.to_string().contains("metadata-dropped"), "{error}");
+}
+
+#[test]
+fn dropping_a_scale_stops_until_it_is_allowed() {
+    let scaled = described().tensors.remove(2);
+    let checkpoint = Checkpoint { tensors: vec![scaled], ..Checkpoint::default() };
+    let (registry, source) = open(&checkpoint, &[1, 0, 2, 0]);
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("out.npz");
+    let npz = conversion("npz", &[]);
+    let error = npz.plan(&registry, &source, &output).unwrap_err();
+    assert_eq!(error.kind(), Kind::Lossy);
+    assert!(error.to_string().contains("scale-dropped 'q' (its scale of 64 per 1.0"), "{error}");
+    npz.allow(LossKind::ScaleDropped).plan(&registry, &source, &output).unwrap();
+}
+
+#[test]
+fn a_tensor_of_a_dtype_that_the_format_lacks_is_lost_with_the_dtype_named() {
+    let checkpoint = Checkpoint { tensors: vec![tensor("n", DType::I64, &[1])], ..Checkpoint::default() };
+    let (mut registry, source) = open(&checkpoint, &[0; 8]);
+    registry.add(Floats).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("out");
+    let planned = conversion("floats", &[]).plan_unjudged(&registry, &source, output).unwrap();
+    let losses = &planned.plan().losses;
+    assert_eq!(losses[0].detail, "format 'floats' has no place for tensors of i64");
 }

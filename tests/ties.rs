@@ -2,8 +2,8 @@
 
 use ckpt::api::{
     Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
-    FinishState, FormatInfo, Input, Kind, Limits, Literal, LossKind, Match, Network, Options, OutputFile,
-    OutputLayout, Placement, Result, Shape, Tensor, TensorId, Written, conformance,
+    FinishState, FormatInfo, Input, Kind, Limit, Limits, Literal, LossKind, Match, Network, Options,
+    OutputFile, OutputLayout, Placement, Result, Shape, Tensor, TensorId, Written, conformance,
 };
 use ckpt::mapping::Mapping;
 use ckpt::plan::Plan;
@@ -43,12 +43,13 @@ impl Codec for Tied {
         Ok(if found { Match::Certain("it begins with TIED".into()) } else { Match::No })
     }
 
-    fn read(&self, input: &Input, _: &Options, _: &Limits) -> Result<Contents> {
+    fn read(&self, input: &Input, _: &Options, limits: &Limits) -> Result<Contents> {
         let file = input.main()?;
         if file.bytes(0, 4)? != MAGIC {
             return Err(Error::corrupt("not a tied file").file(file.name()));
         }
         let byte = |at| file.bytes(at, 1).map(|bytes| u64::from(bytes[0]));
+        limits.check(Limit::Tensors, byte(4)?)?;
         let (mut at, mut tensors) = (5, Vec::new());
         for _ in 0..byte(4)? {
             let len = byte(at)?;

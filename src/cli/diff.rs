@@ -4,7 +4,7 @@ use super::common::{Bounds, Two, tolerated};
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, TensorDifference, Tolerance, diff};
 use crate::registry::Registry;
-use crate::words::count;
+use crate::words::{count, dtype};
 use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;
@@ -78,12 +78,15 @@ fn line(tensor: &TensorDifference) -> Option<String> {
             distance.max_absolute,
             distance.first
         )),
-        Outcome::Incomparable if tensor.a == tensor.b => {
+        Outcome::Incomparable if tensor.a == tensor.b && !tensor.scales_differ() => {
             Some(format!("different: {name}: the lengths of its strings differ\n"))
         }
         Outcome::Incomparable => Some(format!(
             "different: {name}: {} {} in the first, {} {} in the second\n",
-            tensor.a.0, tensor.a.1, tensor.b.0, tensor.b.1
+            dtype(tensor.a.0, tensor.scale_a),
+            tensor.a.1,
+            dtype(tensor.b.0, tensor.scale_b),
+            tensor.b.1
         )),
     }
 }

@@ -4,6 +4,7 @@ use super::common::Looking;
 use super::{Report, render, to_json};
 use crate::digest::digest;
 use crate::registry::Registry;
+use crate::words::dtype;
 use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;
@@ -31,7 +32,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
                 "{}  {} {} {}",
                 tensor.sha256,
                 render::plain(&tensor.name),
-                tensor.dtype,
+                dtype(tensor.dtype, tensor.scale),
                 tensor.shape
             );
         }

@@ -100,7 +100,10 @@ fn table(
         let tensor = tensor.borrow();
         let axes = tensor.axes.iter().flatten().map(|axis| axis.name());
         table.text(&render::plain(&tensor.name));
-        table.text(tensor.dtype.name());
+        match tensor.scale {
+            Some(_) => table.cell(words::dtype(tensor.dtype, tensor.scale)),
+            None => table.text(tensor.dtype.name()),
+        }
         table.cell(&tensor.shape);
         table.text(&axes.collect::<Vec<_>>().join(" "));
         table.cell(render::bytes(tensor.bytes));

@@ -1,7 +1,7 @@
 //! `ckpt man`.
 
-use super::Report;
-use super::completions::Program;
+use super::completions::Commands;
+use super::{Program, Report};
 use ckpt_api::{Error, Result};
 use clap::{Args, Command};
 use std::fs;
@@ -14,20 +14,20 @@ pub(super) struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// The page of `ckpt` for stdout, or all pages as files.
-pub(super) fn run(arguments: &Arguments) -> Result<Report> {
+/// The program's page for stdout, or all pages as files.
+pub(super) fn run(program: &Program, arguments: &Arguments) -> Result<Report> {
     match &arguments.output {
-        None => page(&Program::Ckpt.command()).map(Report::from),
-        Some(directory) => write(directory).map(|()| String::new().into()),
+        None => page(&Commands::All.command(program)).map(Report::from),
+        Some(directory) => write(program, directory).map(|()| String::new().into()),
     }
 }
 
 /// A page for each program and each of its commands.
-fn write(directory: &Path) -> Result<()> {
+fn write(program: &Program, directory: &Path) -> Result<()> {
     let failed =
         |error, path: &Path| Error::io("cannot write the page", error).file(path.display().to_string());
     fs::create_dir_all(directory).map_err(|error| failed(error, directory))?;
-    for (name, command) in pages() {
+    for (name, command) in pages(program) {
         let path = directory.join(format!("{name}.1"));
         fs::write(&path, page(&command)?).map_err(|error| failed(error, &path))?;
     }
@@ -35,11 +35,11 @@ fn write(directory: &Path) -> Result<()> {
 }
 
 /// Every command that has a page, by the page's name.
-fn pages() -> Vec<(String, Command)> {
+fn pages(program: &Program) -> Vec<(String, Command)> {
     let mut pages: Vec<(String, Command)> = Vec::new();
-    let programs = [Program::Ckpt, Program::Convert];
-    let mut open: Vec<(String, Command)> =
-        programs.map(|program| (program.name().to_owned(), program.command())).into();
+    let programs = if program.is_own() { &[Commands::All, Commands::Convert][..] } else { &[Commands::All] };
+    let page = |commands: &Commands| (commands.name(program).to_owned(), commands.command(program));
+    let mut open: Vec<(String, Command)> = programs.iter().map(page).collect();
     while let Some((name, command)) = open.pop() {
         let below = command.get_subcommands().filter(|below| below.get_name() != "help");
         open.extend(below.map(|below| (format!("{name}-{}", below.get_name()), below.clone())));
@@ -74,18 +74,32 @@ mod tests {
     fn every_program_and_every_command_has_a_page_that_says_its_options() {
         let mut names = vec!["convert".to_owned()];
         expected("ckpt".to_owned(), &Cli::command(), &mut names);
-        let mut found: Vec<String> = pages().into_iter().map(|(name, _)| name).collect();
+        let ckpt = Program::of(&["ckpt".into()]);
+        let mut found: Vec<String> = pages(&ckpt).into_iter().map(|(name, _)| name).collect();
         names.sort();
         found.sort();
         assert_eq!(found, names);
         assert!(found.len() > 15 && found.contains(&"ckpt-map-check".to_owned()), "{found:?}");
-        for (name, command) in pages() {
+        for (name, command) in pages(&ckpt) {
             let page = page(&command).unwrap();
             assert!(page.contains(&format!(".TH {name} 1")), "{page}");
             for option in command.get_arguments().filter_map(clap::Arg::get_long) {
                 let option = option.replace('-', "\\-");
                 assert!(page.contains(&format!("\\-\\-{option}")), "{name} does not say {option}");
             }
+        }
+    }
+
+    #[test]
+    fn a_program_of_ones_own_has_pages_under_its_name_alone() {
+        let pages = pages(&Program::of(&["vaults".into()]));
+        assert!(pages.iter().all(|(name, _)| name.starts_with("vaults")), "{pages:?}");
+        for (name, command) in pages {
+            let page = page(&command).unwrap();
+            assert!(page.contains(&format!(".TH {name} 1")), "{page}");
+            // The package that it comes from.
+            let version = format!("\"ckpt {}\"", env!("CARGO_PKG_VERSION"));
+            assert!(!page.replace(&version, "").contains("ckpt"), "{page}");
         }
     }
 }

@@ -30,6 +30,7 @@ mod man;
 mod map;
 mod plan;
 mod problem;
+mod program;
 #[cfg(feature = "forward")]
 mod receipt;
 mod refused;
@@ -43,6 +44,7 @@ mod verify;
 use crate::registry::Registry;
 use ckpt_api::{Error, Kind, Result};
 use clap::{Parser, Subcommand, ValueEnum};
+use program::Program;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -113,7 +115,8 @@ impl From<String> for Report {
 }
 
 /// Runs a command line with the formats of `registry`, and prints what it has to say. The first of the arguments is the
-/// program's name, as in [`std::env::args_os`]. Returns the program's exit code: `ckpt --help` lists them.
+/// program's name, as in [`std::env::args_os`]: help, manual and completion scripts use its last component. Returns the
+/// program's exit code: `ckpt --help` lists them.
 ///
 /// ```
 /// # use std::process::ExitCode;
@@ -124,12 +127,13 @@ impl From<String> for Report {
 pub fn run(registry: &Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     choose_colors();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let cli = match Cli::try_parse_from(&arguments) {
+    let program = Program::of(&arguments);
+    let cli = match program.parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => return refuse_arguments(&error, wants_json(&arguments)),
     };
     let json = cli.format == Format::Json;
-    let printed = run_command(registry, cli.command, json)
+    let printed = run_command(registry, &program, cli.command, json)
         .and_then(|report| print(&report.text, json).map(|()| report.differs));
     match printed {
         Ok(differs) => ExitCode::from(if differs { 4 } else { 0 }),
@@ -171,7 +175,7 @@ fn wants_json(arguments: &[OsString]) -> bool {
         || arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
 }
 
-fn run_command(registry: &Registry, command: Command, json: bool) -> Result<Report> {
+fn run_command(registry: &Registry, program: &Program, command: Command, json: bool) -> Result<Report> {
     match command {
         Command::Convert(arguments) => convert::run(registry, &arguments, json),
         Command::Plan(arguments) => plan::run(registry, &arguments, json),
@@ -186,8 +190,8 @@ fn run_command(registry: &Registry, command: Command, json: bool) -> Result<Repo
         Command::Hash(arguments) => hash::run(registry, &arguments, json),
         Command::Formats(arguments) => formats::run(registry, &arguments, json),
         Command::Map(command) => map::run(registry, &command, json),
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => man::run(&arguments),
+        Command::Completions(arguments) => completions::run(program, &arguments),
+        Command::Man(arguments) => man::run(program, &arguments),
     }
 }
 

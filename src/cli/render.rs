@@ -157,11 +157,13 @@ pub(super) fn losses(losses: &[Loss]) -> String {
     for (kind, losses) in kinds {
         let mut reasons: Vec<(&str, Vec<&Loss>)> = Vec::new();
         for loss in losses {
-            let same = reasons.iter().position(|(reason, _)| *reason == loss.detail);
-            // Where each has a reason of its own, the last of the first ones stands for all others.
-            match same.or((reasons.len() == SHOWN).then_some(SHOWN - 1)) {
-                Some(at) => reasons[at].1.push(loss),
-                None => reasons.push((&loss.detail, vec![loss])),
+            let reason = match reasons.iter().any(|(reason, _)| *reason == loss.detail) {
+                false if reasons.len() >= SHOWN => "other reasons",
+                _ => &loss.detail,
+            };
+            match reasons.iter_mut().find(|(own, _)| *own == reason) {
+                Some((_, losses)) => losses.push(loss),
+                None => reasons.push((reason, vec![loss])),
             }
         }
         for (reason, losses) in reasons {
@@ -223,5 +225,21 @@ mod tests {
         let expected =
             "  metadata-dropped (2): no place\n      a, c\n  metadata-dropped (1): not told\n      b\n";
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn losses_past_the_third_reason_stand_under_other_reasons() {
+        let loss = |subject: &str, reason: &str| Loss::new(LossKind::Narrowed, subject, reason);
+        let reasons = ["r1", "r2", "r3", "r4", "r5", "r3"];
+        let all: Vec<Loss> =
+            ["a", "b", "c", "d", "e", "f"].iter().zip(reasons).map(|(subject, r)| loss(subject, r)).collect();
+        let lines = ["(1): r1", "a", "(1): r2", "b", "(2): r3", "c, f", "(2): other reasons", "d, e"];
+        let expected: String = lines
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|[reason, names]| format!("  narrowed {reason}\n      {names}\n"))
+            .collect();
+        assert_eq!(losses(&all), expected);
     }
 }

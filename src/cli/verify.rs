@@ -11,7 +11,7 @@ use crate::verify::{
     Comparison, Diagnosis, Layer, NamedMapping, Options, OutputReport, Report as Verification, Run,
     TensorReport, Verdict, html, verify,
 };
-use crate::words::count;
+use crate::words::{count, dtype};
 use ckpt_api::{Error, Limits, Result};
 use clap::Args;
 use std::fmt::Write;
@@ -256,7 +256,10 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
                 writeln!(
                     text,
                     "  {name}: {} {} in a, {} {} in b",
-                    tensor.a.0, tensor.a.1, tensor.b.0, tensor.b.1
+                    dtype(tensor.a.0, tensor.scale_a),
+                    tensor.a.1,
+                    dtype(tensor.b.0, tensor.scale_b),
+                    tensor.b.1
                 )
             }
         };

@@ -8,6 +8,7 @@ use crate::resources::{default_threads, in_parallel};
 use crate::source::Source;
 use ckpt_api::{Axis, DType, Graph, Metadata, Repair, Result, Role, Shape, TensorId};
 use serde::Serialize;
+use std::num::NonZeroU32;
 pub use values::{Histogram, Stats};
 
 /// The contents of a checkpoint, with statistics of the values if they were read.
@@ -59,6 +60,9 @@ pub struct TensorSummary {
     pub key: Option<String>,
     /// Stored dtype.
     pub dtype: DType,
+    /// The stored integer that stands for 1.0, where the checkpoint states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<NonZeroU32>,
     /// Shape.
     pub shape: Shape,
     /// Meaning of each axis.
@@ -137,6 +141,7 @@ fn summary(source: &Source, id: TensorId, values: Option<(Stats, Option<Histogra
         name: tensor.name.clone(),
         key: (placement.name != tensor.name).then(|| placement.name.clone()),
         dtype: placement.encoding.dtype,
+        scale: placement.encoding.scaling.map(|scaling| scaling.scale).or_else(|| tensor.scale()),
         shape: tensor.shape.clone(),
         axes: tensor.axes.clone(),
         role: tensor.role,

@@ -127,6 +127,9 @@ impl<'a> Target<'a> {
             let detail = match (tensor.dtype.bytes(), is_unused && !self.info.free_names) {
                 (None, _) => format!("format '{}' has no {} tensors", self.info.id, tensor.dtype),
                 (_, true) => format!("no layer uses it, and {}", self.no_place()),
+                _ if !self.info.dtypes.contains(&tensor.dtype) => {
+                    format!("format '{}' has no place for tensors of {}", self.info.id, tensor.dtype)
+                }
                 _ => self.no_place(),
             };
             Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, detail)
@@ -228,7 +231,7 @@ impl<'a> Target<'a> {
             let scaled =
                 self.tensors().filter_map(|(_, t, _)| Some((&t.name, t.quantization.as_ref()?.scale)));
             losses.extend(scaled.map(|(name, scale)| {
-                Loss::new(LossKind::MetadataDropped, name, format!("its scale of {scale} per 1.0: {why}"))
+                Loss::new(LossKind::ScaleDropped, name, format!("its scale of {scale} per 1.0: {why}"))
             }));
         }
         if let Some(why) = self.missing(Aspect::Metadata) {

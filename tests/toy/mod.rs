@@ -5,8 +5,8 @@
 
 use ckpt_api::{
     Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo, Input,
-    InputSpec, Limits, Literal, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile, OutputLayout,
-    OutputView, ParameterSpec, Placement, Result, Shape, Tensor, TensorId,
+    InputSpec, Limit, Limits, Literal, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile,
+    OutputLayout, OutputView, ParameterSpec, Placement, Result, Shape, Tensor, TensorId,
 };
 
 /// The codec.
@@ -59,15 +59,17 @@ impl Codec for Toy {
         Ok(if found { Match::Certain("it begins with TOY1".into()) } else { Match::No })
     }
 
-    fn read(&self, input: &Input, _: &Options, _: &Limits) -> Result<Contents> {
+    fn read(&self, input: &Input, _: &Options, limits: &Limits) -> Result<Contents> {
         let file = input.main()?;
         if file.bytes(0, 4)? != MAGIC {
             return Err(Error::corrupt("not a toy file").file(file.name()).offset(0));
         }
         let byte = |at| file.bytes(at, 1).map(|bytes| bytes[0]);
+        let count = byte(4)?;
+        limits.check(Limit::Tensors, count.into())?;
         let mut contents = Contents::default().with_files(vec![input.entry().to_owned()]);
         let mut at = 5;
-        for id in 0..usize::from(byte(4)?) {
+        for id in 0..usize::from(count) {
             let name_len = u64::from(byte(at)?);
             let name = String::from_utf8(file.bytes(at + 1, name_len)?)
                 .map_err(|_| Error::corrupt("the name is not UTF-8").offset(at + 1))?;

@@ -11,4 +11,5 @@ mod faults;
 #[cfg(all(feature = "bullet", feature = "nn", feature = "npz", feature = "tf2"))]
 mod real;
 mod rules;
+mod scales;
 mod support;

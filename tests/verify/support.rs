@@ -2,9 +2,12 @@
 #![allow(dead_code)] // not every set of features uses all of it
 
 use ckpt::api::conformance;
-use ckpt::api::{Attribute, Axis, Checkpoint, DType, Graph, Input, Node, Op, Shape, Tensor, Value};
+use ckpt::api::{
+    Attribute, Axis, Checkpoint, DType, Graph, Input, Node, Op, Quantization, Shape, Tensor, Value,
+};
 use ckpt::verify::{Layer, Options, Report, verify};
 use ckpt::{OpenOptions, Registry, Source};
+use std::num::NonZeroU32;
 
 /// A checkpoint in memory.
 #[derive(Clone)]
@@ -55,6 +58,22 @@ impl Net {
             ckpt::transform::cast(DType::F32, dtype, 0, &bytes, &mut stored).unwrap();
             values.push(stored);
         }
+        opened(&other, &values)
+    }
+
+    /// Opens the checkpoint with every number times 256 as an integer, and a scale that the file states.
+    pub fn in_integers(&self, stated: Option<u32>) -> Source {
+        let mut other = self.checkpoint.clone();
+        for tensor in &mut other.tensors {
+            let scale = stated.and_then(NonZeroU32::new);
+            *tensor = tensor
+                .clone()
+                .with_dtype(DType::I16)
+                .with_quantization(scale.map(|scale| Quantization { scale }));
+        }
+        let integer = |number: &f32| ((number * 256.0).round() as i16).to_le_bytes();
+        let values: Vec<Vec<u8>> =
+            self.values.iter().map(|numbers| numbers.iter().flat_map(integer).collect()).collect();
         opened(&other, &values)
     }
 

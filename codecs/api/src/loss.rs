@@ -54,6 +54,8 @@ loss_kinds! {
     Quantized = "quantized", true;
     /// Values outside a bound stored as that bound.
     Clipped = "clipped", true;
+    /// The scale of integers, without which they stand for other numbers.
+    ScaleDropped = "scale-dropped", true;
     /// A layer that the target cannot say.
     LayerDropped = "layer-dropped", true;
     /// Values stored in another dtype that holds every one of them exactly.

@@ -84,6 +84,11 @@ impl Tensor {
         }
     }
 
+    /// The integer that stands for 1.0, where the tensor has a scale.
+    pub fn scale(&self) -> Option<NonZeroU32> {
+        self.quantization.as_ref().map(|quantization| quantization.scale)
+    }
+
     /// Where the axis with this meaning is in the shape.
     pub fn axis(&self, axis: Axis) -> Option<usize> {
         self.axes.as_ref()?.iter().position(|a| *a == axis)

@@ -8,7 +8,7 @@ mod tests;
 
 use super::{FileSummary, Histogram, Inspection, Stats, TensorSummary};
 use crate::html::{code, document, escaped, long_table, number, shortened, table};
-use crate::words::{bytes, count as counted};
+use crate::words::{bytes, count as counted, dtype};
 use ckpt_api::first_few;
 use ckpt_api::{DType, Graph, MetadataValue, Role};
 use std::collections::{BTreeMap, HashMap};
@@ -199,7 +199,7 @@ fn row(tensor: &TensorSummary, users: &[&str]) -> String {
     let mut text = format!(
         "<tr><td>{}</td><td>{user}</td><td>{}</td><td>{}{axes}</td><td data-value=\"{}\">{}</td>",
         name(&tensor.name),
-        tensor.dtype,
+        dtype(tensor.dtype, tensor.scale),
         tensor.shape,
         tensor.bytes,
         bytes(tensor.bytes)

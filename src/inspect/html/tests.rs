@@ -55,6 +55,7 @@ fn tensor(name: String, number: usize) -> TensorSummary {
     TensorSummary {
         key: None,
         dtype: DType::F32,
+        scale: None,
         shape: Shape::new([300, 64]).unwrap(),
         axes: None,
         role: [Role::Weight, Role::Optimizer][number % 2],

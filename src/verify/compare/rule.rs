@@ -4,7 +4,7 @@ use super::criterion::{PEAK, RELATIVE_L2};
 use crate::diff::Tolerance;
 use crate::verify::parameters::{SourceParameters, Storage, StorageError};
 use crate::verify::report::{Rule, RuleName};
-use crate::words::count;
+use crate::words::{count, dtype};
 use ckpt_api::{Graph, Rounding, Setting};
 use ckpt_forward::{Arithmetic, DeviceInfo};
 use std::collections::{BTreeMap, HashMap};
@@ -111,10 +111,7 @@ impl StorageChanges {
 
 /// `f32`, or `i16 at 255` for integers with a scale.
 fn describe(storage: Storage) -> String {
-    match storage.scaling {
-        Some(scaling) => format!("{} at {}", storage.dtype, scaling.scale),
-        None => storage.dtype.to_string(),
-    }
+    dtype(storage.dtype, storage.scaling.map(|scaling| scaling.scale))
 }
 
 /// The bound on the error of storing a number as `to`, for people.

@@ -9,7 +9,7 @@ use super::steps::Steps;
 use super::writing::{check_offsets, same};
 use crate::{
     Aspect, Axis, Checkpoint, Codec, FormatInfo, Input, Kind, LossKind, Metadata, Options, OutputLayout,
-    Placement, Result, Side, Tensor,
+    Placement, Result, Role, Side, Tensor,
 };
 use std::collections::BTreeMap;
 
@@ -82,13 +82,13 @@ impl Comparison<'_> {
             self.check_tensor(placement);
         }
         if self.keeps(Aspect::Metadata) {
-            self.check_metadata(&self.what, &given.metadata, &self.back.metadata);
+            self.check_metadata(&self.what, &[], &given.metadata, &self.back.metadata);
         }
         let kept =
             given.graph.is_none() || same(&given.graph, &self.back.graph) || !self.keeps(Aspect::Graph);
         let kinds = [LossKind::GraphDropped, LossKind::LayerDropped, LossKind::NamesDropped];
         assert!(
-            kept || self.declares(&kinds),
+            kept || self.placed.losses.iter().any(|loss| kinds.contains(&loss.kind)),
             "{}: the graph changed or was lost without a word:\n{:?}\n{:?}",
             self.what,
             given.graph,
@@ -101,19 +101,24 @@ impl Comparison<'_> {
         self.info.keeps.contains(&aspect) && !self.placed.left_out.contains_key(&aspect)
     }
 
-    fn declares(&self, kinds: &[LossKind]) -> bool {
-        self.placed.losses.iter().any(|loss| kinds.contains(&loss.kind))
+    /// Whether a loss of this kind has one of these subjects.
+    fn declares(&self, kind: LossKind, subjects: &[&str]) -> bool {
+        self.placed.losses.iter().any(|loss| loss.kind == kind && subjects.contains(&loss.subject.as_str()))
     }
 
-    /// Every key of another format comes back as it was, or its loss is declared.
-    fn check_metadata(&self, what: &str, given: &Metadata, back: &Metadata) {
+    /// Every key of another format comes back as it was, or its loss is declared: for the key, its namespace, or `owner`.
+    fn check_metadata(&self, what: &str, owner: &[&str], given: &Metadata, back: &Metadata) {
         let entries =
             given.iter().flat_map(|(namespace, map)| map.iter().map(move |entry| (namespace, entry)));
         for (namespace, (key, value)) in entries {
             let again = back.value(namespace, key);
+            let full = format!("{namespace}.{key}");
+            let subjects = [&[namespace, key, &full], owner].concat();
             assert!(
-                again.is_some_and(|again| same(again, value)) || self.declares(&[LossKind::MetadataDropped]),
-                "{what}: the metadata {namespace}.{key} was {value:?}, comes back as {again:?}, and no loss says so"
+                again.is_some_and(|again| same(again, value))
+                    || self.declares(LossKind::MetadataDropped, &subjects),
+                "{what}: the metadata {full} was {value:?}, comes back as {again:?}, and no loss says so; its subject \
+                 would be one of {subjects:?}"
             );
         }
     }
@@ -122,40 +127,51 @@ impl Comparison<'_> {
         let (given, value) =
             (&self.offer.checkpoint.tensors[placement.tensor.0], &self.offer.values[placement.tensor.0]);
         let what = format!("{}: tensor '{}'", self.what, given.name);
-        let is_lost = self.placed.losses.iter().any(|loss| loss.subject == given.name);
-        if is_lost || !placement.added.is_empty() {
+        let mut own = self.placed.losses.iter().filter(|loss| loss.subject == given.name);
+        if own.clone().any(|loss| drops_value(loss.kind)) || !placement.added.is_empty() {
             return;
         }
         let Some((found, again)) = self.found(given) else {
             let names: Vec<&str> = self.back.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-            let declared = self.declares(&[LossKind::NamesDropped]);
+            let declared = self.declares(LossKind::NamesDropped, &[&given.name, "names"]);
             assert!(declared, "{what} comes back under another name, without a word: {names:?}");
             return;
         };
         // A format that loses the shape loses the order of the axes with it.
-        if found.shape.rank() != given.shape.rank() && self.declares(&[LossKind::MetadataDropped]) {
+        let is_flat = found.shape.rank() != given.shape.rank();
+        if is_flat && self.declares(LossKind::MetadataDropped, &[&given.name, "shapes"]) {
             return;
         }
-        check_value(&what, (given, value), placement, (found, again));
-        if self.keeps(Aspect::TensorMetadata) {
-            self.check_metadata(&what, &given.metadata, &found.metadata);
+        if !own.any(|loss| changes_value(loss.kind)) {
+            check_value(&what, (given, value), placement, (found, again));
         }
+        if self.keeps(Aspect::TensorMetadata) {
+            let owner = [given.name.as_str(), "metadata of tensors"];
+            self.check_metadata(&what, &owner, &given.metadata, &found.metadata);
+        }
+        self.check_meaning(&what, given, placement, found);
+    }
+
+    /// What the tensor means comes back, or its loss is declared: for the tensor, or for all.
+    fn check_meaning(&self, what: &str, given: &Tensor, placement: &Placement, found: &Tensor) {
         let axes = stored_axes(given, placement, found);
         let changed = [
-            ("axes", Aspect::Axes, axes.is_some() && axes != found.axes),
-            ("role", Aspect::Roles, given.role != found.role),
-            ("slot", Aspect::Slots, given.slot.is_some() && given.slot != found.slot),
-            (
-                "scale",
-                Aspect::Scales,
-                given.quantization.is_some() && given.quantization != found.quantization,
-            ),
+            ("axes", "axes", Aspect::Axes, axes.is_some() && axes != found.axes),
+            ("role", "roles", Aspect::Roles, given.role != found.role),
+            ("slot", "slots", Aspect::Slots, given.slot.is_some() && given.slot != found.slot),
+            ("scale", "scales", Aspect::Scales, given.scale().is_some() && given.scale() != found.scale()),
         ];
-        let lost = changed.iter().find(|(_, aspect, changed)| *changed && self.keeps(*aspect));
-        if let Some((name, ..)) = lost {
+        for (name, all, aspect, _) in
+            changed.iter().filter(|(_, _, aspect, lost)| *lost && self.keeps(*aspect))
+        {
+            let kind =
+                if *aspect == Aspect::Scales { LossKind::ScaleDropped } else { LossKind::MetadataDropped };
             assert!(
-                self.declares(&[LossKind::MetadataDropped]),
-                "{what}: its {name} changed or was lost, and no loss says so: {given:?} came back as {found:?}"
+                self.declares(kind, &[&given.name, all]),
+                "{what}: its {name} changed or was lost, and no loss says so ({} of '{}' or '{all}'): {given:?} came \
+                 back as {found:?}",
+                kind.name(),
+                given.name
             );
         }
     }
@@ -168,6 +184,16 @@ impl Comparison<'_> {
         let id = id.or_else(|| tensors.iter().position(is_slot))?;
         Some((tensors.get(id)?, self.back_values.get(id)?))
     }
+}
+
+/// Whether a loss of this kind says that a tensor is not stored by itself.
+fn drops_value(kind: LossKind) -> bool {
+    kind == LossKind::Merged || Role::ALL.iter().any(|role| LossKind::of_dropping(*role) == kind)
+}
+
+/// Whether a loss of this kind says that other values are stored.
+fn changes_value(kind: LossKind) -> bool {
+    matches!(kind, LossKind::Narrowed | LossKind::Quantized | LossKind::Clipped | LossKind::Dequantized)
 }
 
 /// The axes in the order in which they come back.

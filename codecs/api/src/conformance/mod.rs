@@ -10,6 +10,7 @@
 
 mod allocation;
 mod cast;
+mod changed;
 mod foreign;
 mod memory;
 mod offers;
@@ -19,7 +20,7 @@ mod steps;
 mod writing;
 
 pub use memory::{read, read_given, write};
-pub use sample::{Expected, ExpectedTensor, Ignored, Sample};
+pub use sample::{Expected, ExpectedTensor, Fact, Ignored, Sample};
 
 use crate::{Codec, FormatInfo, Input};
 use reading::FOREIGN;
@@ -31,7 +32,9 @@ use steps::Steps;
 /// - Its description is usable: an id, endings without a dot, options that differ and are explained.
 /// - Probing a sample is [`Match::Certain`](crate::Match::Certain) ([`Match::Possible`](crate::Match::Possible) for a
 ///   headerless one). Probing foreign or empty bytes is not, whatever the files are called, and reading them is an error.
-/// - A sample has the tensors that it states: name, dtype, shape, value. Reading it twice gives the same.
+/// - A sample has the tensors that it states: name, dtype, shape, value; and the axes, roles, scales and metadata that it
+///   states. Reading it twice gives the same.
+/// - Metadata stands under the format's own namespaces ([`FormatInfo::owns`]), unless the format keeps that of others.
 /// - A file that is cut, missing, or followed by more bytes is an error that names a file. Exceptions: a file that the
 ///   format can do without, and [`Sample::open_ended`].
 /// - A file with one byte changed, or with 2, 4 or 8 bytes reversed, is an error or another checkpoint
@@ -40,8 +43,8 @@ use steps::Steps;
 /// - If the codec writes: read → place → write → read gives the same checkpoint and values, and the same files byte for
 ///   byte ([`Sample::rewritten`]), without a loss that changes what the model computes.
 /// - If the codec writes: a checkpoint with other dtypes, special numbers, empty and scalar shapes, unusual names,
-///   metadata, a graph, axes, roles or slots is refused, comes back as far as the format keeps it
-///   ([`FormatInfo::keeps`]), or its losses are declared.
+///   metadata, a graph, axes, roles, slots or scales is refused, comes back as far as the format keeps it
+///   ([`FormatInfo::keeps`]), or its losses are declared, each with a kind and a subject that fit.
 /// - No step panics, and limits of 0 are errors.
 ///
 /// # Where a failure is

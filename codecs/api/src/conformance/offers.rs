@@ -122,7 +122,7 @@ fn names() -> Offer {
 /// What is added, and how; `None` where the checkpoint has no place for it.
 type Addition = (&'static str, fn(&mut Offer) -> Option<()>);
 
-const ADDITIONS: [Addition; 10] = [
+const ADDITIONS: [Addition; 13] = [
     ("a tensor more", |offer| {
         offer.push("foreign/more", DType::F32, &[2], floats(&[1.0, 2.0]));
         Some(())
@@ -162,13 +162,19 @@ const ADDITIONS: [Addition; 10] = [
         offer.values.push(value);
         Some(())
     }),
-    ("a scale", |offer| {
-        offer.push("foreign/scaled", DType::I8, &[2], vec![1, 0xff]);
-        let scale = NonZeroU32::new(64)?;
-        offer.checkpoint.tensors.last_mut()?.quantization = Some(Quantization { scale });
-        Some(())
-    }),
+    ("a scale of 1", |offer| add_scaled(offer, 1)),
+    ("a scale of 3", |offer| add_scaled(offer, 3)),
+    ("a scale of 64", |offer| add_scaled(offer, 64)),
+    ("the largest scale", |offer| add_scaled(offer, u32::MAX)),
 ];
+
+/// A tensor of integers of which `scale` stands for 1.0.
+fn add_scaled(offer: &mut Offer, scale: u32) -> Option<()> {
+    offer.push("foreign/scaled", DType::I8, &[2], vec![1, 0xff]);
+    let scale = NonZeroU32::new(scale)?;
+    offer.checkpoint.tensors.last_mut()?.quantization = Some(Quantization { scale });
+    Some(())
+}
 
 /// Values of every kind that JSON has, under the id of a format that does not exist.
 fn describe(metadata: &mut Metadata) {

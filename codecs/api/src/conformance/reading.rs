@@ -1,10 +1,14 @@
 //! Checks of reading: samples, and everything near them.
 
 use super::memory::{place, read, values};
-use super::sample::{Expected, ExpectedTensor, Sample};
+use super::sample::{Expected, ExpectedTensor, Fact, Sample};
 use super::steps::Steps;
-use crate::{Codec, Contents, Input, Limit, Limits, Match, Options, Result, Side};
+use crate::{
+    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limit, Limits, Match, Metadata, Options, Result,
+    Side,
+};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 /// What reading gives: the contents and every tensor's value.
 pub(super) type Reading = (Contents, Vec<Vec<u8>>);
@@ -26,6 +30,10 @@ pub(super) fn check_sample(codec: &dyn Codec, sample: &Sample, steps: &Steps) ->
              Sample::unknown_values"
         ),
     }
+    for fact in &sample.facts {
+        check_fact(name, fact, &contents.checkpoint);
+    }
+    check_namespaces(codec.info(), name, &contents.checkpoint);
     check_offsets(sample, &contents, name);
     check_shared(sample, &contents, name);
     check_again(codec, sample, &contents, steps);
@@ -60,6 +68,54 @@ fn check_expected(sample: &Sample, expected: &[ExpectedTensor], contents: &Conte
             shown(value),
             shown(&tensor.value)
         );
+    }
+}
+
+/// What a sample states beside names, dtypes, shapes and values.
+fn check_fact(name: &str, fact: &Fact, checkpoint: &Checkpoint) {
+    let tensor = |tensor: &str| {
+        let found = checkpoint.tensor(tensor).map(|(_, found)| found);
+        found
+            .unwrap_or_else(|| panic!("{name}: the sample states something of '{tensor}', which is not read"))
+    };
+    let equal = |what: String, found: &dyn Debug, stated: &dyn Debug| {
+        let (found, stated) = (format!("{found:?}"), format!("{stated:?}"));
+        assert!(found == stated, "{name}: {what} is read as {found}, and the sample states {stated}");
+    };
+    match fact {
+        Fact::Metadata { namespace, key, value } => {
+            let found = checkpoint.metadata.value(namespace, key);
+            equal(format!("the metadata {namespace}.{key}"), &found, &Some(value));
+        }
+        Fact::TensorMetadata { tensor: of, namespace, key, value } => {
+            let found = tensor(of).metadata.value(namespace, key);
+            equal(format!("tensor '{of}': the metadata {namespace}.{key}"), &found, &Some(value));
+        }
+        Fact::Scale(of, scale) => {
+            equal(format!("tensor '{of}': its scale"), &tensor(of).scale(), &Some(scale))
+        }
+        Fact::Axes(of, axes) => {
+            equal(format!("tensor '{of}': the meaning of its axes"), &tensor(of).axes, &Some(axes));
+        }
+        Fact::Role(of, role) => equal(format!("tensor '{of}': its role"), &tensor(of).role, role),
+    }
+}
+
+/// Metadata stands under the format's own namespaces, unless the format keeps that of others.
+fn check_namespaces(info: &FormatInfo, name: &str, checkpoint: &Checkpoint) {
+    let check = |what: &str, metadata: &Metadata, aspect: Aspect| {
+        let foreign = metadata.iter().find(|(namespace, _)| !info.owns(namespace));
+        if let Some((namespace, _)) = foreign.filter(|_| !info.keeps.contains(&aspect)) {
+            panic!(
+                "{name}: {what} has metadata under '{namespace}', which belongs to another format: insert what only \
+                 your format knows under '{}'",
+                info.id
+            );
+        }
+    };
+    check("the checkpoint", &checkpoint.metadata, Aspect::Metadata);
+    for tensor in &checkpoint.tensors {
+        check(&format!("tensor '{}'", tensor.name), &tensor.metadata, Aspect::TensorMetadata);
     }
 }
 
@@ -121,9 +177,14 @@ fn check_again(codec: &dyn Codec, sample: &Sample, contents: &Contents, steps: &
     }
     let info = codec.info();
     if let Ok(options) = Options::parse(info.id, info.options, Side::Read, &sample.read) {
-        steps.run(&format_args!("{name}: reading it with limits of 0"), || {
-            let _ = codec.read(&sample.input(), &options, &limits);
+        let within = steps.run(&format_args!("{name}: reading it with limits of 0"), || {
+            codec.read(&sample.input(), &options, &limits)
         });
+        assert!(
+            within.is_err() || contents.checkpoint.tensors.is_empty(),
+            "{name}: reading it with limits of 0 is no error: check the number of tensors with \
+             limits.check(Limit::Tensors, count)? before allocating for it"
+        );
     }
 }
 

@@ -1,7 +1,8 @@
 //! Samples: valid checkpoints of a format, with what they hold.
 
-use crate::{DType, Input};
+use crate::{Axis, DType, Input, MetadataValue, Role};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::ops::{Bound, Range, RangeBounds};
 
 /// A valid checkpoint of the codec's format, and what a correct codec reads from it.
@@ -45,6 +46,40 @@ pub struct Sample {
     pub open_ended: BTreeMap<String, &'static str>,
     /// Bytes that a reader ignores.
     pub ignored: Vec<Ignored>,
+    /// What is stated beside names, dtypes, shapes and values.
+    pub facts: Vec<Fact>,
+}
+
+/// Something that a correct codec reads beside names, dtypes, shapes and values.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fact {
+    /// A value of the checkpoint's metadata.
+    Metadata {
+        /// Its namespace.
+        namespace: String,
+        /// Its key.
+        key: String,
+        /// The value.
+        value: MetadataValue,
+    },
+    /// A value of a tensor's metadata.
+    TensorMetadata {
+        /// The tensor's name.
+        tensor: String,
+        /// Its namespace.
+        namespace: String,
+        /// Its key.
+        key: String,
+        /// The value.
+        value: MetadataValue,
+    },
+    /// The integer that stands for 1.0 in the tensor of this name.
+    Scale(String, NonZeroU32),
+    /// What the axes of the tensor of this name mean.
+    Axes(String, Vec<Axis>),
+    /// The role of the tensor of this name.
+    Role(String, Role),
 }
 
 /// The tensors of a sample.
@@ -100,6 +135,7 @@ impl Sample {
             shared: None,
             open_ended: BTreeMap::new(),
             ignored: Vec::new(),
+            facts: Vec::new(),
         }
     }
 
@@ -120,6 +156,53 @@ impl Sample {
     pub fn floats(self, name: &str, shape: &[u64], values: &[f32]) -> Self {
         let value: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.tensor(name, DType::F32, shape, value)
+    }
+
+    /// Expects a value in the checkpoint's metadata.
+    #[must_use]
+    pub fn metadata(mut self, namespace: &str, key: &str, value: impl Into<MetadataValue>) -> Self {
+        let (namespace, key) = (namespace.to_owned(), key.to_owned());
+        self.facts.push(Fact::Metadata { namespace, key, value: value.into() });
+        self
+    }
+
+    /// Expects a value in a tensor's metadata.
+    #[must_use]
+    pub fn tensor_metadata(
+        mut self,
+        tensor: &str,
+        namespace: &str,
+        key: &str,
+        value: impl Into<MetadataValue>,
+    ) -> Self {
+        let (tensor, namespace, key) = (tensor.to_owned(), namespace.to_owned(), key.to_owned());
+        self.facts.push(Fact::TensorMetadata { tensor, namespace, key, value: value.into() });
+        self
+    }
+
+    /// Expects that a tensor's integers have a scale: this one stands for 1.0.
+    ///
+    /// # Panics
+    /// For a scale of 0.
+    #[must_use]
+    pub fn scale(mut self, tensor: &str, scale: u32) -> Self {
+        let scale = NonZeroU32::new(scale).unwrap_or_else(|| panic!("'{tensor}': no scale is 0"));
+        self.facts.push(Fact::Scale(tensor.to_owned(), scale));
+        self
+    }
+
+    /// Expects that a tensor's axes have these meanings.
+    #[must_use]
+    pub fn axes(mut self, tensor: &str, axes: impl Into<Vec<Axis>>) -> Self {
+        self.facts.push(Fact::Axes(tensor.to_owned(), axes.into()));
+        self
+    }
+
+    /// Expects that a tensor has this role.
+    #[must_use]
+    pub fn role(mut self, tensor: &str, role: Role) -> Self {
+        self.facts.push(Fact::Role(tensor.to_owned(), role));
+        self
     }
 
     /// Expects no tensors at all.

@@ -2,8 +2,9 @@
 
 use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{
-    Blocks, Checkpoint, Codec, Contents, DType, Encoding, Error, Extent, FileId, FormatInfo, Input, Limits,
-    Literal, Match, Network, Options, OutputFile, OutputLayout, Placement, Result, Shape, Tensor, TensorId,
+    Blocks, Checkpoint, Codec, Contents, DType, Encoding, Error, Extent, FileId, FormatInfo, Input, Limit,
+    Limits, Literal, Match, Network, Options, OutputFile, OutputLayout, Placement, Result, Shape, Tensor,
+    TensorId,
 };
 
 /// `BLKS`, then 3 blocks: a factor and 4 integers, all of 8 bits.
@@ -38,11 +39,12 @@ impl Codec for Scaled {
         Ok(if found { Match::Certain("it begins with BLKS".into()) } else { Match::No })
     }
 
-    fn read(&self, input: &Input, _: &Options, _: &Limits) -> Result<Contents> {
+    fn read(&self, input: &Input, _: &Options, limits: &Limits) -> Result<Contents> {
         input.read_alone("a file of blocks", |file| {
             if file.bytes(0, 4)? != MAGIC || file.len() != 19 {
                 return Err(Error::corrupt("not 3 blocks"));
             }
+            limits.check(Limit::Tensors, 1)?;
             let mut tensor = Tensor::new("w", DType::F32, Shape::new([12])?);
             tensor.blocks = Some(Box::new(BLOCKS));
             let mut contents = Contents::default();

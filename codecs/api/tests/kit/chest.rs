@@ -6,16 +6,17 @@
 //! zeros up to a multiple of 16, then the tensors, each at a multiple of 16: f32, row-major
 //! ```
 //!
-//! All numbers are big-endian, those of the tensors, too.
+//! All numbers are big-endian, those of the tensors, too. A tensor to which the notes give a scale is of i8.
 
 use ckpt_api::conformance::Sample;
 use ckpt_api::{
     Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId, FormatInfo,
     Graph, Input, Limit, Limits, Literal, Loss, LossKind, Match, Metadata, MetadataValue, Network, Op,
-    Options, OutputFile, OutputLayout, Placement, Result, Role, Shape, Slot, Tensor, TensorId,
+    Options, OutputFile, OutputLayout, Placement, Quantization, Result, Role, Shape, Slot, Tensor, TensorId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 /// What is wrong with the codec.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +40,10 @@ pub enum Mistake {
     AxesLost,
     RolesLost,
     SlotsLost,
+    MetadataLostUnderAnotherSubject,
+    OtherBytesUnderAnotherKind,
+    ScaleCut,
+    ScaleCutUnderAnotherKind,
     OverlapsWhenReading,
     OverlapsWhenWriting,
     PutsAllInOnePlace,
@@ -49,12 +54,13 @@ pub struct Chest(pub Mistake);
 
 const MAGIC: &[u8; 4] = b"CHST";
 const ALIGNMENT: u64 = 16;
+const LARGEST_SCALE: NonZeroU32 = NonZeroU32::new(0xffff).unwrap();
 
 static INFO: FormatInfo = FormatInfo::new("chest", "Chest file")
     .with_extensions(&["chest"])
     .with_reads(Network::ALL)
     .with_writes(Network::ALL)
-    .with_dtypes(&[DType::F32])
+    .with_dtypes(&[DType::F32, DType::I8])
     .with_ops(&[Op::Gemm])
     .with_free_names()
     .with_keeps(ckpt_api::Aspect::ALL)
@@ -75,6 +81,8 @@ struct TensorNotes {
     axes: Option<Vec<Axis>>,
     role: Role,
     slot: Option<Slot>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scale: Option<NonZeroU32>,
     metadata: Metadata,
 }
 
@@ -107,7 +115,6 @@ impl Chest {
 
     fn encoding(&self, tensor: &Tensor) -> Encoding {
         let mut encoding = Encoding::row_major(tensor);
-        encoding.dtype = DType::F32;
         if !self.is(Mistake::BigEndianDeclaredLittle) {
             encoding.endian = Endian::Big;
         }
@@ -133,14 +140,16 @@ impl Chest {
         })
     }
 
-    fn read_tensor(&self, cursor: &mut Cursor<'_>) -> Result<(Tensor, u64)> {
+    fn read_tensor(&self, cursor: &mut Cursor<'_>, notes: &TensorNotes) -> Result<(Tensor, u64)> {
         let name = self.read_name(cursor)?;
         let rank = cursor.number(1)?;
         let mut dims = (0..rank).map(|_| cursor.number(4)).collect::<Result<Vec<_>>>()?;
         if !self.is(Mistake::DimensionsNotReversed) {
             dims.reverse();
         }
-        let tensor = Tensor::new(name, DType::F32, Shape::new(dims)?);
+        let dtype = if notes.scale.is_some() { DType::I8 } else { DType::F32 };
+        let quantization = notes.scale.map(|scale| Quantization { scale });
+        let tensor = Tensor::new(name, dtype, Shape::new(dims)?).with_quantization(quantization);
         let (offset, bytes) = (cursor.number(8)?, cursor.number(8)?);
         if bytes != tensor.value_bytes() && !self.is(Mistake::IgnoresALength) {
             return Err(cursor.corrupt("the tensor's size does not fit its shape").tensor(&tensor.name));
@@ -186,6 +195,10 @@ impl Chest {
             axes: tensor.axes.clone().filter(|_| !self.is(Mistake::AxesLost)),
             role: if self.is(Mistake::RolesLost) { Role::Weight } else { tensor.role },
             slot: tensor.slot.as_deref().cloned().filter(|_| !self.is(Mistake::SlotsLost)),
+            scale: tensor.scale().map(|scale| match self.0 {
+                Mistake::ScaleCut | Mistake::ScaleCutUnderAnotherKind => scale.min(LARGEST_SCALE),
+                _ => scale,
+            }),
             metadata: if self.is(Mistake::TensorMetadataLost) {
                 Metadata::default()
             } else {
@@ -195,7 +208,7 @@ impl Chest {
         let notes = Notes {
             graph: checkpoint.graph.clone().filter(|_| !self.is(Mistake::GraphLost)),
             metadata: match self.0 {
-                Mistake::MetadataLost => Metadata::default(),
+                Mistake::MetadataLost | Mistake::MetadataLostUnderAnotherSubject => Metadata::default(),
                 Mistake::NanAsNullInMetadata => finite(&checkpoint.metadata),
                 _ => checkpoint.metadata.clone(),
             },
@@ -225,17 +238,16 @@ impl Codec for Chest {
             let mut tensors: Vec<(Tensor, u64)> = Vec::new();
             if self.is(Mistake::AllocatesByCount) {
                 tensors.reserve(usize::try_from(count).unwrap_or(0));
-            } else {
-                limits.check(Limit::Tensors, count)?;
             }
+            limits.check(Limit::Tensors, count)?;
             let len = cursor.number(4)?;
             let notes: Notes = serde_json::from_slice(&cursor.bytes(len)?)
                 .map_err(|error| cursor.corrupt("the notes are no JSON").found(error.to_string()))?;
             if notes.tensors.len() as u64 != count {
                 return Err(cursor.corrupt("the notes are about other tensors"));
             }
-            for _ in 0..count {
-                tensors.push(self.read_tensor(&mut cursor)?);
+            for notes in &notes.tensors {
+                tensors.push(self.read_tensor(&mut cursor, notes)?);
             }
             self.check_places(file, cursor.at, &tensors)?;
             let mut contents = Contents::default();
@@ -254,11 +266,19 @@ impl Codec for Chest {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
         let mut placed = OutputLayout::default();
-        if let Some(tensor) = checkpoint.tensors.iter().find(|tensor| tensor.dtype != DType::F32) {
-            return Err(Error::unsupported("a chest holds f32 alone").tensor(&tensor.name));
+        let holds = |tensor: &&Tensor| match tensor.scale() {
+            Some(_) => tensor.dtype == DType::I8,
+            None => tensor.dtype == DType::F32,
+        };
+        if let Some(tensor) = checkpoint.tensors.iter().find(|tensor| !holds(tensor)) {
+            return Err(Error::unsupported("a chest holds f32, and i8 with a scale").tensor(&tensor.name));
         }
-        for tensor in checkpoint.tensors.iter().filter(|tensor| tensor.quantization.is_some()) {
-            placed.losses.push(Loss::new(LossKind::MetadataDropped, &tensor.name, "its scale"));
+        let dropped = |subject: &str| Loss::new(LossKind::MetadataDropped, subject, "no place");
+        match self.0 {
+            Mistake::MetadataLostUnderAnotherSubject => placed.losses.push(dropped("comment")),
+            Mistake::OtherBytesUnderAnotherKind => placed.losses.push(dropped("foreign/kernel")),
+            Mistake::ScaleCutUnderAnotherKind => placed.losses.push(dropped("foreign/scaled")),
+            _ => {}
         }
         let notes = self.notes(checkpoint)?;
         let names: Vec<String> = checkpoint.tensors.iter().map(|tensor| self.stored_name(tensor)).collect();
@@ -284,7 +304,11 @@ impl Codec for Chest {
             header.extend(at.to_be_bytes());
             header.extend(tensor.value_bytes().to_be_bytes());
             let extents = vec![Extent::new(FileId(0), at, tensor.value_bytes())];
-            placed.placements.push(Placement::new(TensorId(id), name, extents, self.encoding(tensor)));
+            let mut encoding = self.encoding(tensor);
+            if self.is(Mistake::OtherBytesUnderAnotherKind) && name == "foreign/kernel" {
+                encoding.endian = Endian::Little;
+            }
+            placed.placements.push(Placement::new(TensorId(id), name, extents, encoding));
             if !matches!(self.0, Mistake::OverlapsWhenWriting | Mistake::PutsAllInOnePlace) {
                 at += tensor.value_bytes();
             }

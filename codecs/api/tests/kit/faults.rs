@@ -24,6 +24,8 @@ enum Fault {
     AnonymousError,
     PanicsOnText,
     PanicsOnLimits,
+    IgnoresLimits,
+    TakesAnothersNamespace,
     PanicsOnPlacing,
     ReadsUnstably,
     ShiftsValues,
@@ -108,6 +110,9 @@ impl Codec for Mini {
             }
             return Err(Error::corrupt("not a mini file").file(file.name()).offset(0));
         }
+        if !self.is(Fault::IgnoresLimits) {
+            limits.check(Limit::Tensors, u64::from(file.bytes(4, 1)?[0]))?;
+        }
         let byte = |at| file.bytes(at, 1).map(|bytes| bytes[0]);
         let (mut at, mut tensors) = (5, Vec::new());
         for _ in 0..byte(4)? {
@@ -129,6 +134,9 @@ impl Codec for Mini {
         let mut sums = at + data;
         let shift = u64::from(self.is(Fault::ShiftsValues));
         let mut contents = Contents::default().with_files(vec![input.entry().to_owned()]);
+        if self.is(Fault::TakesAnothersNamespace) {
+            contents.checkpoint.metadata.insert("minimal", "comment", "none");
+        }
         for (id, (name, len)) in tensors.into_iter().enumerate() {
             let stored = file.bytes(sums, 4)?.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
             let tensor = Tensor::new(&name, DType::U8, Shape::new(vec![len])?);
@@ -257,13 +265,15 @@ fn every_fault_is_noticed_and_named() {
         (Fault::AnonymousError, "does not say which file"),
         (Fault::PanicsOnText, "utf-8"),
         (Fault::PanicsOnLimits, "'tensors' is exceeded"),
+        (Fault::IgnoresLimits, "limits of 0 is no error"),
+        (Fault::TakesAnothersNamespace, "under 'minimal', which belongs to another format"),
         (Fault::PanicsOnPlacing, "starts_with('f')"),
         (Fault::ReadsUnstably, "reading twice"),
         (Fault::ShiftsValues, "is read as"),
         (Fault::SwapsTensors, "cannot be read"),
-        (Fault::Renames, "the checkpoint changed"),
+        (Fault::Renames, "the checkpoint changed on the way: tensor 'first': its name was"),
         (Fault::LosesSilently, "lost silently"),
-        (Fault::LosesAloud, "the checkpoint changed"),
+        (Fault::LosesAloud, "the checkpoint changed on the way: tensor 'none' is missing"),
         (Fault::CriesWolf, "declares a loss"),
         (Fault::WritesUnstably, "writing twice"),
         (Fault::ForgetsToFinish, "cannot be read"),

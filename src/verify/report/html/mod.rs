@@ -8,6 +8,7 @@ mod tests;
 use super::{Argmax, Check, Comparison, Layer, Model, Report, Run, TensorPair, TensorReport, TensorSide};
 use crate::diff::{Outcome, TensorDifference};
 use crate::html::{code, document, escaped, number, table};
+use crate::words::dtype;
 use cells::{cell, count, measure, shape, sorted};
 use std::fmt::Write;
 
@@ -299,14 +300,16 @@ fn tensor(tensor: &TensorDifference) -> String {
         Outcome::Equal => ("pass", "equal", None),
         Outcome::Close(distance) => ("pass", "close", Some(distance)),
         Outcome::Different(distance) => ("fail", "different", Some(distance)),
-        Outcome::Incomparable => ("fail", "other dtype or shape", None),
+        Outcome::Incomparable => ("fail", "other dtype, scale or shape", None),
     };
-    let side = |(dtype, lens): &(ckpt_api::DType, ckpt_api::Shape)| format!("{dtype} {}", shape(lens));
+    let side = |(own, lens): &(ckpt_api::DType, ckpt_api::Shape), scale| {
+        format!("{} {}", dtype(*own, scale), shape(lens))
+    };
     let mut text = format!(
         "<tr class=\"{verdict}\"><td class=\"name\">{}</td><td>{}</td><td>{}</td><td><span class=\"badge {verdict}\">{word}</span></td>",
         code(&tensor.name),
-        side(&tensor.a),
-        side(&tensor.b)
+        side(&tensor.a, tensor.scale_a),
+        side(&tensor.b, tensor.scale_b)
     );
     text += &count(distance.map(|distance| distance.differing));
     text += &count(distance.map(|distance| distance.outside));

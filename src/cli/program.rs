@@ -1,0 +1,93 @@
+//! The program's name, in all that it says of itself.
+
+use super::Cli;
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory, FromArgMatches};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// A program with every command, by the name under which it runs.
+pub(super) struct Program {
+    pub(super) name: String,
+}
+
+impl Program {
+    /// The program that this package installs.
+    const OWN: &'static str = "ckpt";
+
+    /// Takes the name from the first argument: the last component of a path.
+    pub(super) fn of(arguments: &[OsString]) -> Self {
+        let file = arguments.first().and_then(|first| Path::new(first).file_name()?.to_str());
+        let name = file.map(|file| file.strip_suffix(".exe").unwrap_or(file));
+        Program { name: name.unwrap_or(Self::OWN).to_owned() }
+    }
+
+    /// Whether it is the program that this package installs.
+    pub(super) fn is_own(&self) -> bool {
+        self.name == Self::OWN
+    }
+
+    pub(super) fn parse(&self, arguments: &[OsString]) -> Result<Cli, clap::Error> {
+        Cli::from_arg_matches(&self.command().try_get_matches_from(arguments)?)
+    }
+
+    /// Every command, under the program's name.
+    pub(super) fn command(&self) -> Command {
+        let command = Cli::command().bin_name(&self.name).display_name(&self.name);
+        if self.is_own() {
+            return command;
+        }
+        let command = self.named(command);
+        // `convert` comes with `ckpt` alone.
+        command.mut_subcommand("completions", |command| {
+            command.mut_arg("program", |argument| argument.hide(true))
+        })
+    }
+
+    /// The same command with this program's name in its texts.
+    fn named(&self, mut command: Command) -> Command {
+        let text = |text: &StyledStr| text.to_string().replace("`ckpt ", &format!("`{} ", self.name));
+        for below in command.get_subcommands_mut() {
+            *below = self.named(std::mem::take(below));
+        }
+        if let Some(about) = command.get_about().map(text) {
+            command = command.about(about);
+        }
+        command.mut_args(|argument| match argument.get_help().map(text) {
+            Some(help) => argument.help(help),
+            None => argument,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(first: &str) -> Program {
+        Program::of(&[first.into()])
+    }
+
+    #[test]
+    fn the_name_is_the_last_component_of_the_first_argument() {
+        assert_eq!(program("/usr/bin/vaults").name, "vaults");
+        assert_eq!(program("vaults.exe").name, "vaults");
+        assert!(program("./ckpt").is_own() && Program::of(&[]).is_own());
+    }
+
+    /// The help of a command and of all below it.
+    fn help(command: &mut Command) -> String {
+        let mut text = command.render_long_help().to_string();
+        command.get_subcommands_mut().for_each(|below| text += &help(below));
+        text
+    }
+
+    #[test]
+    fn help_names_the_program_that_runs() {
+        let mut command = program("vaults").command();
+        command.build();
+        let text = help(&mut command);
+        assert!(text.contains("`vaults formats` lists them") && text.contains("vaults convert"), "{text}");
+        assert!(!text.contains("ckpt"), "{text}");
+    }
+}
