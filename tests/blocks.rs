@@ -266,7 +266,7 @@ fn a_plan_that_was_written_down_finds_its_decoders() {
     let (input, numbers) = written(work.path(), b'd', [64, 64]);
     let output = work.path().join("out.safetensors");
     let planned = to("safetensors").plan(&registry(), &open(&input), &output).unwrap();
-    let plan = Plan::from_json(&planned.plan().to_json().unwrap()).unwrap();
+    let plan = Plan::from_json(&planned.plan().to_json().unwrap(), &Limits::default()).unwrap();
     Planned::resume(&registry(), plan).unwrap().execute(&Execution::default(), &|_| ()).unwrap();
     assert!(numbers_of(&output, "w") == numbers);
 }

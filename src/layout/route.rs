@@ -345,6 +345,11 @@ impl Route {
 }
 
 impl Transfer<'_> {
+    /// Whether the source can only be read from its beginning.
+    pub(crate) fn is_one_stream(&self) -> bool {
+        self.source.extents.iter().any(|extent| extent.compression.is_some() && extent.region.is_none())
+    }
+
     /// Everything, as one part.
     pub(crate) fn everything(&self) -> Part {
         match self.access {

@@ -5,6 +5,7 @@
 //! (`schemas/plan.schema.json`) and back, knows its own SHA-256, and pins the identity of its sources.
 
 mod compile;
+mod coverage;
 mod document;
 mod key;
 mod losses;
