@@ -1,6 +1,7 @@
 //! Plans a conversion, runs its items in any order, and commits: `cargo run --example plan`. `ckpt run-plan` and `ckpt
 //! commit` do the same in as many processes as you like.
 
+use ckpt::api::Limits;
 use ckpt::{Commit, Conversion, Execution, Planned, Registry, Resources, plan::Plan};
 use std::sync::Mutex;
 
@@ -15,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // What another process would read.
     let document = planned.plan().to_json()?;
-    let worker = Planned::resume(&registry, Plan::from_json(&document)?)?;
+    let worker = Planned::resume(&registry, Plan::from_json(&document, &Limits::default())?)?;
     let (execution, receipts) = (Execution::new().sync(false), Mutex::new(Vec::new()));
     let count = worker.plan().items().len();
     for item in (0..count).rev() {

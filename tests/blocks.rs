@@ -9,10 +9,12 @@ use ckpt::mapping::Mapping;
 use ckpt::recipe::Transform;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Plan, Planned, Registry, Source, diff, digest};
 use ckpt_api::{
-    Blocks, Checkpoint, Codec, Contents, DType, Encoding, Error, Extent, FileId, FormatInfo, Input, Limits,
-    Literal, LossKind, Match, Network, Options, OutputFile, OutputLayout, Placement, Result, Shape, Tensor,
-    TensorId,
+    Added, AddedAxis, Blocks, Checkpoint, Codec, Compression, Contents, DType, Encoding, Error, Extent,
+    FileId, FormatInfo, Input, Limits, Literal, LossKind, Match, Method, Network, Options, OutputFile,
+    OutputLayout, Placement, Result, Shape, Tensor, TensorId, Tile,
 };
+use flate2::write::DeflateEncoder;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Blocks of 4 elements in 5 bytes: a scale, and integers.
@@ -24,7 +26,8 @@ const SCALED: Blocks = Blocks::decoded("blk.scaled", 4, 5, |block, numbers| {
 /// The same, of which nobody knows what they mean.
 const SECRET: Blocks = Blocks::opaque("blk.secret", 4, 5);
 
-/// `BLK1`, the first letter of the blocks' name, rows u16, columns u16, then the blocks.
+/// `BLK1`, the first letter of the blocks' name, rows u16, columns u16, then the blocks. `z` for those with a name that are
+/// deflated, `p` for those of two tensors.
 struct Blocky;
 
 static INFO: FormatInfo = FormatInfo::new("blk", "Blocks")
@@ -55,20 +58,22 @@ impl Codec for Blocky {
     fn read(&self, input: &Input, _: &Options, _: &Limits) -> Result<Contents> {
         let file = input.main()?;
         let head = file.bytes(4, 5)?;
-        let blocks = if head[0] == b'd' { SCALED } else { SECRET };
+        let blocks = if head[0] == b's' { SECRET } else { SCALED };
         let dim = |at: usize| u64::from(u16::from_le_bytes([head[at], head[at + 1]]));
         let tensor = Tensor::new("w", DType::F32, Shape::new([dim(1), dim(3)])?);
         let encoding = Encoding::row_major(&tensor).in_blocks(blocks);
         let len =
             encoding.stored_len(tensor.shape.elements()).ok_or_else(|| Error::corrupt("half a block"))?;
         let mut contents = Contents::default().with_files(vec![input.entry().to_owned()]);
-        contents.placements.push(Placement::new(
-            TensorId(0),
-            "w",
-            vec![Extent::new(FileId(0), 9, len)],
-            encoding,
-        ));
-        contents.checkpoint.tensors.push(tensor);
+        let deflated = (head[0] == b'z').then(|| Compression::new(Method::Deflate, file.len() - 9));
+        let names: &[&str] = if head[0] == b'p' { &["w", "v"] } else { &["w"] };
+        for (number, name) in names.iter().enumerate() {
+            let extent =
+                Extent::new(FileId(0), 9 + len * number as u64, len).with_compression(deflated.clone());
+            let placement = Placement::new(TensorId(number), *name, vec![extent], encoding.clone());
+            contents.placements.push(placement);
+            contents.checkpoint.tensors.push(Tensor::new(*name, DType::F32, tensor.shape.clone()));
+        }
         Ok(contents)
     }
 
@@ -95,9 +100,47 @@ impl Codec for Blocky {
     }
 }
 
+/// The sum of two tensors, for writing only; with the columns four by four, where the name says so.
+struct Sum;
+
+static SUM: FormatInfo = FormatInfo::new("sum", "Sums")
+    .with_extensions(&["sum"])
+    .with_writes(Network::ALL)
+    .with_dtypes(&[DType::F32])
+    .with_free_names()
+    .with_keeps(ckpt_api::Aspect::ALL);
+
+impl Codec for Sum {
+    fn info(&self) -> &FormatInfo {
+        &SUM
+    }
+
+    fn probe(&self, _: &Input) -> Result<Match> {
+        Ok(Match::No)
+    }
+
+    fn read(&self, _: &Input, _: &Options, _: &Limits) -> Result<Contents> {
+        Err(Error::unsupported("sums are not read"))
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
+        let tensor = &checkpoint.tensors[0];
+        let mut encoding = Encoding::row_major(tensor);
+        if name.contains("tiled") {
+            encoding = encoding.with_tiles(vec![Tile { axis: 1, lens: vec![4] }]).with_order(vec![1, 0, 2]);
+        }
+        let added = Added { tensor: TensorId(1), axes: vec![AddedAxis::Along(0), AddedAxis::Along(1)] };
+        let extent = Extent::new(FileId(0), 0, tensor.value_bytes());
+        let placement = Placement::new(TensorId(0), "sum", vec![extent], encoding).with_added(vec![added]);
+        let files = vec![OutputFile::new(name, tensor.value_bytes())];
+        Ok(OutputLayout::default().with_files(files).with_placements(vec![placement]))
+    }
+}
+
 fn registry() -> Registry {
     let mut registry = Registry::builtin();
     registry.add(Blocky).unwrap();
+    registry.add(Sum).unwrap();
     registry
 }
 
@@ -107,15 +150,26 @@ fn written(folder: &Path, letter: u8, [rows, columns]: [u16; 2]) -> (PathBuf, Ve
     bytes.push(letter);
     bytes.extend(rows.to_le_bytes());
     bytes.extend(columns.to_le_bytes());
-    let mut numbers = Vec::new();
+    let (mut numbers, mut blocks) = (Vec::new(), Vec::new());
     for block in 0..u32::from(rows) * u32::from(columns) / 4 {
         let own: Vec<u8> = (0..5).map(|at| (block * 7 + at * 31) as u8).collect();
         numbers.extend(own[1..].iter().map(|integer| f32::from(own[0]) * f32::from(*integer)));
-        bytes.extend(own);
+        blocks.extend(own);
+    }
+    match letter {
+        b'z' => bytes.extend(deflated(&blocks)),
+        b'p' => bytes.extend(blocks.repeat(2)),
+        _ => bytes.extend(blocks),
     }
     let path = folder.join("in.blk");
     std::fs::write(&path, bytes).unwrap();
     (path, numbers)
+}
+
+fn deflated(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
 }
 
 fn open(path: &Path) -> Source {
@@ -266,7 +320,48 @@ fn a_plan_that_was_written_down_finds_its_decoders() {
     let (input, numbers) = written(work.path(), b'd', [64, 64]);
     let output = work.path().join("out.safetensors");
     let planned = to("safetensors").plan(&registry(), &open(&input), &output).unwrap();
-    let plan = Plan::from_json(&planned.plan().to_json().unwrap()).unwrap();
+    let plan = Plan::from_json(&planned.plan().to_json().unwrap(), &Limits::default()).unwrap();
     Planned::resume(&registry(), plan).unwrap().execute(&Execution::default(), &|_| ()).unwrap();
     assert!(numbers_of(&output, "w") == numbers);
+}
+
+#[test]
+fn a_plan_that_was_written_down_finds_its_decoders_wherever_blocks_are_read() {
+    let work = tempfile::tempdir().unwrap();
+    let (input, numbers) = written(work.path(), b'p', [16, 64]);
+    let tied = "[[rule]]\nfrom = [\"w\", \"v\"]\nto = \"w\"\ntie = true\n";
+    let compared = to("safetensors").mapping(Mapping::from_toml(tied, "map.toml").unwrap());
+    for (conversion, name) in
+        [(compared, "compared.safetensors"), (to("sum"), "out.sum"), (to("sum"), "tiled.sum")]
+    {
+        let output = work.path().join(name);
+        let planned = conversion.plan(&registry(), &open(&input), &output).unwrap();
+        planned.execute(&Execution::default(), &|_| ()).unwrap();
+        let expected = std::fs::read(&output).unwrap();
+        if name == "out.sum" {
+            let sums: Vec<u8> = numbers.iter().flat_map(|number| (number + number).to_le_bytes()).collect();
+            assert!(expected == sums);
+        }
+        std::fs::remove_file(&output).unwrap();
+        let plan = Plan::from_json(&planned.plan().to_json().unwrap(), &Limits::default()).unwrap();
+        let resumed = Planned::resume(&registry(), plan).unwrap();
+        resumed.execute(&Execution::default(), &|_| ()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(std::fs::read(&output).unwrap() == expected, "{name}");
+    }
+}
+
+#[test]
+fn blocks_that_are_compressed_together_are_decoded_as_those_that_are_not() {
+    let work = tempfile::tempdir().unwrap();
+    let output = work.path().join("out.safetensors");
+    for dtype in [None, Some(DType::F64)] {
+        let [plain, deflated] = [b'd', b'z'].map(|letter| {
+            let (input, _) = written(work.path(), letter, [300, 700]);
+            let mut conversion = to("safetensors");
+            conversion.dtype = dtype;
+            run(&conversion, &input, &output);
+            std::fs::read(&output).unwrap()
+        });
+        assert!(plain == deflated, "{dtype:?}");
+    }
 }

@@ -322,3 +322,35 @@ fn planning_reads_no_tensor_data() {
     place.done(&["plan", "in", "o.safetensors", "--output", "plan.json"]);
     place.refused(&["run-plan", "plan.json", "--receipts", "receipts"], 5, "checksum");
 }
+
+#[test]
+fn an_item_may_be_allowed_more_than_there_is() {
+    let place = Place::new();
+    let (_, expected) = place.plan(TARGETS[3]);
+    let largest = ["--item-size", "18446744073709551615"];
+    fs::remove_file(place.path("plan.json")).unwrap();
+    let plan = ["plan", "in", "o.safetensors", "--dtype", "f16", "--output", "plan.json"];
+    place.done(&[&plan[..], &largest].concat());
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    place.done(&["commit", "plan.json", "receipts", "-q"]);
+    assert!(place.output(&expected) == expected);
+}
+
+#[test]
+fn a_plan_that_was_made_with_raised_limits_runs_with_them() {
+    let place = Place::new();
+    let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", "1, ".repeat(300));
+    let text = format!("{dict:<1013}\n");
+    let mut array = [&b"\x93NUMPY\x01\0"[..], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat();
+    array.extend(2.5f32.to_le_bytes());
+    fs::write(place.path("deep.npy"), array).unwrap();
+    let raised = ["--limit", "rank=400"];
+    let plan = ["plan", "deep.npy", "o.safetensors", "--output", "plan.json"];
+    place.refused(&plan, 1, "the limit 'rank' is exceeded");
+    place.done(&[&plan[..], &raised].concat());
+    let run = ["run-plan", "plan.json", "--receipts", "receipts", "-q"];
+    place.refused(&run, 1, "the limit 'rank' is exceeded");
+    place.done(&[&run[..], &raised].concat());
+    place.done(&[&["commit", "plan.json", "receipts", "-q"][..], &raised].concat());
+    assert!(fs::read(place.path("o.safetensors")).unwrap().ends_with(&2.5f32.to_le_bytes()));
+}

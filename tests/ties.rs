@@ -211,7 +211,7 @@ fn ties_are_shared_by_a_plan_that_is_read_back_and_run_in_parts() {
     let (directory, source) = place();
     let output = directory.path().join("out.tied");
     let json = verifying().plan(&registry(), &source, &output).unwrap().plan().to_json().unwrap();
-    let planned = Planned::resume(&registry(), Plan::from_json(&json).unwrap()).unwrap();
+    let planned = Planned::resume(&registry(), Plan::from_json(&json, &Limits::default()).unwrap()).unwrap();
     let receipts = std::sync::Mutex::new(Vec::new());
     let count = planned.plan().items().len();
     let save = |receipt: &_| {

@@ -6,7 +6,7 @@ use arbitrary::{Result, Unstructured};
 use ckpt::mapping::Mapping;
 use ckpt::store::MemoryStore;
 use ckpt::{Conversion, Destination, OpenOptions, Plan, Registry, Resources, Source};
-use ckpt_api::{Codec, DType, Input, conformance};
+use ckpt_api::{Codec, DType, Input, Limits, conformance};
 use ckpt_fuzz::generate::{self, Given};
 use ckpt_fuzz::loose::Loose;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ fn run(u: &mut Unstructured) -> Result<()> {
     let text = plan.to_json().expect("plans are plain data");
     let again = conversion.plan_unjudged(&registry, &open(), &output).expect("as before");
     assert_eq!(again.plan().to_json().expect("plain data"), text, "the same plan");
-    let read = Plan::from_json(&text).expect("what was written can be read");
+    let read = Plan::from_json(&text, &Limits::default()).expect("what was written can be read");
     assert_eq!(read.sha256().expect("plain data"), plan.sha256().expect("plain data"), "the same plan");
     if u.ratio(1, 8)? {
         let item_size = u.int_in_range(0..=200)?;

@@ -1,22 +1,13 @@
 //! File ranges: ranges of target files that can be written independently, in any order and by any process.
 
 use super::boxes::whole_box;
-use super::piece::{FileRange, Part, Piece};
-use super::route::{Transfer, stored_slices};
-use super::sizes::stored_bits;
-use super::steps::Access;
+use super::origin::{Cut, Origin, origins};
+use super::piece::{FileRange, Part, Piece, plan_number};
+use super::route::Transfer;
 use super::tiles::Tiles;
-use ckpt_api::{Encoding, Error, Extent, FileId, Placement, Region, Result, Shape};
+use super::units::{Units, misplaced};
+use ckpt_api::{Extent, FileId, Region, Result, Shape};
 use std::ops::Range;
-
-/// One tensor's transfer, to be divided into pieces.
-pub(crate) struct Cut<'a> {
-    pub(crate) transfer: Transfer<'a>,
-    /// How and where it is written.
-    pub(crate) target: &'a Placement,
-    /// The boxes of the target's extents, in whole axes.
-    pub(crate) regions: Vec<Option<&'a Region>>,
-}
 
 /// Bytes of a range where nobody says: a thirty-second of the output, so that several threads have work, but no less than
 /// what is worth a thread's turn and no more than what may have to be done again.
@@ -126,115 +117,71 @@ fn group<'a, F: Fn(u32) -> Extents<'a>>(
     ranges
 }
 
-/// A number of a plan's lists.
-pub(crate) fn plan_number(number: usize) -> Result<u32> {
-    u32::try_from(number).map_err(|_| Error::limit("a plan holds fewer than 2^32 tensors and extents"))
-}
-
 fn cut_one(tensor: u32, cut: &Cut<'_>, size: u64, all: &mut Vec<Piece>) -> Result<()> {
-    let Cut { transfer, target, regions } = cut;
-    let size = if is_one_stream(transfer) { u64::MAX >> 1 } else { size };
-    let mut pieces = Pieces { tensor, size: size.max(1), cut, all };
-    if regions.iter().any(Option::is_some) {
-        let stored = stored_slices(transfer);
-        for (number, region) in regions.iter().enumerate() {
-            let Some(region) = region else { return Err(misplaced()) };
-            match stored.get(*region) {
-                Some(extent) => pieces.sequence(*extent..extent + 1, number..number + 1)?,
-                None => pieces.boxes(number, Region::clone(region))?,
-            }
-        }
-    } else {
-        match transfer.access {
-            Access::Stream => {
-                pieces.sequence(0..transfer.source.extents.len(), 0..target.extents.len())?;
-            }
-            Access::Tile => pieces.tiles()?,
+    // One piece reads a stream from end to end.
+    let size = if cut.transfer.is_one_stream() { None } else { Some(size.max(1)) };
+    let mut pieces = Pieces { tensor, size, cut, all };
+    for (number, origin) in origins(cut)?.into_iter().enumerate() {
+        match origin {
+            Origin::Sequence { extents, start } => pieces.sequence(number, &extents, start)?,
+            Origin::Box { region, start } => pieces.boxes(number, region, start)?,
         }
     }
     Ok(())
 }
 
-/// Whether the source can only be read from its beginning: then one piece reads all of it.
-fn is_one_stream(transfer: &Transfer<'_>) -> bool {
-    transfer.source.extents.iter().any(|extent| extent.compression.is_some() && extent.region.is_none())
-}
-
 /// Pieces of one tensor.
 struct Pieces<'a, 'c> {
     tensor: u32,
-    size: u64,
+    /// Bytes of a piece; `None` where an extent is one piece.
+    size: Option<u64>,
     cut: &'c Cut<'a>,
     all: &'c mut Vec<Piece>,
 }
 
-/// Elements of a piece are a multiple of this, so that it begins at a page where its extent does.
-const ELEMENTS: u64 = 4096;
 /// A box of a result is so many times as large as a range of bytes in sequence: narrow boxes read short runs.
 const BOX: u64 = 4;
 
 impl Pieces<'_, '_> {
-    /// The concatenation of some extents of the source becomes that of some of the target.
-    fn sequence(&mut self, from: Range<usize>, to: Range<usize>) -> Result<()> {
+    /// An extent that holds what the concatenation of some extents of the source becomes, from a byte on.
+    fn sequence(&mut self, number: usize, from: &Range<u32>, start: u64) -> Result<()> {
         let Cut { transfer, target, .. } = self.cut;
         let units = Units::new(&transfer.source.encoding, &target.encoding, transfer.steps.is_empty())?;
-        let mut start = 0u64;
-        for (number, extent) in target.extents.iter().enumerate().take(to.end).skip(to.start) {
-            let mut at = 0;
-            loop {
-                let len = units.piece(self.size).min(extent.len - at);
-                let first = units.source(start + at)?;
-                let end = units.source(start + at + len)?;
-                let extents = plan_number(from.start)?..plan_number(from.end)?;
-                self.push(number, at, len, Part::Sequence { extents, bytes: first..end })?;
-                at += len;
-                if at == extent.len {
-                    break;
-                }
-            }
-            start += extent.len;
-        }
-        Ok(())
-    }
-
-    /// A box that one extent holds.
-    fn boxes(&mut self, extent: usize, region: Region) -> Result<()> {
-        let size = self.cut.transfer.sizes.target;
-        let order = &self.cut.transfer.order;
+        let total = target.extents.get(number).map_or(0, |extent| extent.len);
+        let most = self.size.and_then(|size| units.piece(size)).unwrap_or(u64::MAX);
         let mut at = 0;
-        if region.shape.elements() == 0 {
-            return self.push(extent, 0, 0, Part::Box(Box::new(region)));
-        }
-        for part in Tiles::in_order(region, order, (BOX.saturating_mul(self.size) / size).max(1)) {
-            let len = part.shape.elements() * size;
-            self.push(extent, at, len, Part::Box(Box::new(part)))?;
+        loop {
+            let len = most.min(total - at);
+            let bytes = units.source(start + at)?..units.source(start + at + len)?;
+            self.push(number, at, len, Part::Sequence { extents: from.clone(), bytes })?;
             at += len;
+            if at == total {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
-    /// All of the tensor, in extents without boxes.
-    fn tiles(&mut self) -> Result<()> {
-        let Cut { transfer, target, .. } = self.cut;
-        let size = transfer.sizes.target;
-        if let [_] = &target.extents[..] {
-            return self.boxes(0, whole_box(&transfer.shape));
+    /// An extent that holds a box, from a byte of it on.
+    fn boxes(&mut self, number: usize, region: Region, start: u64) -> Result<()> {
+        let Transfer { sizes, order, .. } = &self.cut.transfer;
+        let len = self.cut.target.extents.get(number).map_or(0, |extent| extent.len);
+        if !len.is_multiple_of(sizes.target) {
+            return Err(misplaced());
         }
-        let mut first = 0;
-        for (number, extent) in target.extents.iter().enumerate() {
-            if !extent.len.is_multiple_of(size) {
-                return Err(misplaced());
-            }
-            let mut at = 0;
-            for region in boxes_of(&transfer.shape, &transfer.order, first..first + extent.len / size) {
-                let limit = (BOX.saturating_mul(self.size) / size).max(1);
-                for part in Tiles::in_order(region, &transfer.order, limit) {
-                    let len = part.shape.elements() * size;
-                    self.push(number, at, len, Part::Box(Box::new(part)))?;
-                    at += len;
-                }
-            }
-            first += extent.len / size;
+        if region.shape.elements() == 0 {
+            return self.push(number, 0, 0, Part::Box(Box::new(region)));
+        }
+        let elements = start / sizes.target..(start + len) / sizes.target;
+        let regions = match elements == (0..region.shape.elements()) {
+            true => vec![region],
+            false => boxes_of(&region.shape, order, elements),
+        };
+        let limit = self.size.map_or(u64::MAX, |size| (BOX.saturating_mul(size) / sizes.target).max(1));
+        let mut at = 0;
+        for part in regions.into_iter().flat_map(|region| Tiles::in_order(region, order, limit)) {
+            let len = part.shape.elements() * sizes.target;
+            self.push(number, at, len, Part::Box(Box::new(part)))?;
+            at += len;
         }
         Ok(())
     }
@@ -243,98 +190,6 @@ impl Pieces<'_, '_> {
         self.all.push(Piece { tensor: self.tensor, extent: plan_number(extent)?, at, len, part });
         Ok(())
     }
-}
-
-/// How bytes of the target correspond to bytes of the source.
-#[derive(Clone, Copy)]
-enum Units {
-    /// The same bytes.
-    Bytes,
-    /// Elements of so many bits in the source and in the target.
-    Elements { source: u64, target: u64 },
-    /// Blocks of so many elements in so many bytes of the source, and elements of so many bits in the target.
-    Blocks { elements: u64, bytes: u64, target: u64 },
-}
-
-impl Units {
-    fn new(source: &Encoding, target: &Encoding, same: bool) -> Result<Self> {
-        match (same, stored_bits(source), stored_bits(target)) {
-            (true, ..) => Ok(Units::Bytes),
-            (false, None, Some(target)) if let Some(blocks) = &source.blocks => {
-                Ok(Units::Blocks { elements: blocks.elements(), bytes: blocks.bytes(), target })
-            }
-            (false, Some(source), Some(target)) => Ok(Units::Elements { source, target }),
-            _ => Err(misplaced()),
-        }
-    }
-
-    /// Bytes of a piece of about `size` bytes.
-    fn piece(self, size: u64) -> u64 {
-        match self {
-            Units::Bytes => size.next_multiple_of(ELEMENTS),
-            Units::Elements { target, .. } => {
-                let elements = (size.saturating_mul(8) / target).max(1).next_multiple_of(ELEMENTS);
-                elements * target / 8
-            }
-            Units::Blocks { elements, target, .. } => {
-                let unit = elements * ELEMENTS / gcd(elements, ELEMENTS);
-                (size.saturating_mul(8) / target).max(1).next_multiple_of(unit) * target / 8
-            }
-        }
-    }
-
-    /// The byte of the source that a byte of the target begins with.
-    fn source(self, byte: u64) -> Result<u64> {
-        match self {
-            Units::Bytes => Ok(byte),
-            Units::Elements { source, target } => {
-                let bits = byte.checked_mul(8).filter(|bits| bits.is_multiple_of(target));
-                let bits = bits.and_then(|bits| (bits / target).checked_mul(source));
-                bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8).ok_or_else(misplaced)
-            }
-            Units::Blocks { elements, bytes, target } => {
-                let unit = elements * target / 8;
-                let blocks = Some(byte / unit).filter(|_| byte.is_multiple_of(unit));
-                blocks.and_then(|blocks| blocks.checked_mul(bytes)).ok_or_else(misplaced)
-            }
-        }
-    }
-}
-
-/// The greatest number that divides both.
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-/// Whether a piece is a part of its tensor and lies in its extent.
-pub(crate) fn is_part(transfer: &Transfer<'_>, target: &Encoding, extent: &Extent, piece: &Piece) -> bool {
-    let inside = piece.at.checked_add(piece.len).is_some_and(|end| end <= extent.len);
-    let moves = match &piece.part {
-        Part::Sequence { extents, bytes } => {
-            let stored = transfer.source.extents.get(extents.start as usize..extents.end as usize);
-            let total = stored.map(|extents| extents.iter().map(|extent| extent.len).sum::<u64>());
-            let units = Units::new(&transfer.source.encoding, target, transfer.steps.is_empty());
-            let len =
-                bytes.end.checked_sub(bytes.start).filter(|_| total.is_some_and(|total| bytes.end <= total));
-            transfer.access == Access::Stream
-                && len.is_some_and(|len| units.and_then(|units| units.source(piece.len)).ok() == Some(len))
-        }
-        Part::Box(region) => {
-            let fits = |axis: usize| {
-                let end = region.start[axis].checked_add(region.shape[axis]);
-                end.is_some_and(|end| end <= transfer.shape[axis])
-            };
-            transfer.sizes.largest.is_some()
-                && region.start.len() == transfer.shape.rank()
-                && region.shape.rank() == transfer.shape.rank()
-                && (0..transfer.shape.rank()).all(fits)
-                && region.shape.elements().checked_mul(transfer.sizes.target) == Some(piece.len)
-        }
-    };
-    inside && moves
 }
 
 /// The boxes of a range of elements in the order in which a target stores its axes, each of them one run.
@@ -387,16 +242,11 @@ fn unordered(start: &[u64], len: Vec<u64>, order: &[usize]) -> Region {
     region
 }
 
-fn misplaced() -> Error {
-    Error::defect("an extent of the target ends within an element")
-        .help("the target's codec is wrong: please report it")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Route, TargetLayout, compile};
-    use ckpt_api::{DType, Tensor, TensorId};
+    use crate::layout::{Origins, Route, TargetLayout, compile};
+    use ckpt_api::{DType, Encoding, Placement, Tensor, TensorId};
     use proptest::prelude::*;
 
     /// Numbers of a box's elements in the order in which a tensor's axes are stored.
@@ -479,8 +329,17 @@ mod tests {
             let (from, to) = (placement(&tensor, &plain, &[bytes]), placement(&tensor, &order, &lens));
             let route = compile(&tensor, &from, &TargetLayout::placed(&to), &[]).unwrap();
             let mut covered: Vec<Vec<u8>> = lens.iter().map(|len| vec![0; *len as usize]).collect();
+            let place = Cut {
+                transfer: route.transfer(&tensor, &from, &to.encoding, &[]),
+                target: &to,
+                regions: route.regions(&to.extents),
+            };
+            let origins = Origins::of(&place).unwrap();
             for range in cut_one(&route, &tensor, &from, &to, size) {
                 for piece in &range.pieces {
+                    prop_assert!(origins.has(piece));
+                    let shifted = Piece { at: piece.at + 2, ..piece.clone() };
+                    prop_assert!(!origins.has(&shifted), "{shifted:?}");
                     let extent = &to.extents[piece.extent as usize];
                     prop_assert!(range.range.start <= extent.offset + piece.at);
                     prop_assert!(extent.offset + piece.at + piece.len <= range.range.end);

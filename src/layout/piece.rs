@@ -1,6 +1,6 @@
 //! The units in which target files are written.
 
-use ckpt_api::{FileId, Region};
+use ckpt_api::{Error, FileId, Region, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -45,4 +45,9 @@ pub enum Part {
     },
     /// This box of the tensor, in whole axes.
     Box(Box<Region>),
+}
+
+/// A number of a plan's lists.
+pub(crate) fn plan_number(number: usize) -> Result<u32> {
+    u32::try_from(number).map_err(|_| Error::limit("a plan holds fewer than 2^32 tensors and extents"))
 }

@@ -272,14 +272,18 @@ impl Route {
 
     /// Gives block encodings that were read from a document their decoders.
     pub(crate) fn attach(&mut self, known: &[Blocks]) {
-        for step in &mut self.steps {
+        let Route { steps, more, .. } = self;
+        let (added, split) = more
+            .as_deref_mut()
+            .map_or((&mut [][..], None), |More { added, split }| (&mut added[..], split.as_mut()));
+        for step in steps.iter_mut().chain(added.iter_mut().flatten()) {
             if let Step::DecodeBlocks { blocks } = step {
                 blocks.attach(known);
             }
         }
-        let split = self.more.as_mut().and_then(|more| more.split.as_mut());
-        if let Some(blocks) = split.and_then(|split| split.source.encoding.blocks.as_mut()) {
-            blocks.attach(known);
+        let Some(Split { source, added, .. }) = split else { return };
+        for source in added.iter_mut().map(|added| &mut added.source).chain([source]) {
+            source.encoding.blocks.iter_mut().for_each(|blocks| blocks.attach(known));
         }
     }
 
@@ -345,6 +349,11 @@ impl Route {
 }
 
 impl Transfer<'_> {
+    /// Whether the source can only be read from its beginning.
+    pub(crate) fn is_one_stream(&self) -> bool {
+        self.source.extents.iter().any(|extent| extent.compression.is_some() && extent.region.is_none())
+    }
+
     /// Everything, as one part.
     pub(crate) fn everything(&self) -> Part {
         match self.access {

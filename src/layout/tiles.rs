@@ -34,6 +34,16 @@ impl Tiles {
         Self::new(wanted, source, limit, lens)
     }
 
+    /// As [`Tiles::in_place`], of a source that can only be read from its beginning: few passes over it are worth short runs
+    /// of the target. Walked so that a pass never steps back.
+    pub(crate) fn in_passes(wanted: Region, source: &[usize], target: &[usize], limit: u64) -> Self {
+        let limit = limit.max(1);
+        let lens = few_passes(&wanted.shape, source, target, limit);
+        let (mut order, rest) = split_at_pass(&lens, source);
+        order.extend(rest);
+        Self::new(wanted, &order, limit, lens)
+    }
+
     /// Tiles of at most `limit` elements (but at least one) for moving a box within memory: runs of the target fill cache
     /// lines, those of the source go on as long as the rest allows.
     pub(crate) fn strips(wanted: Region, source: &[usize], target: &[usize], limit: u64) -> Self {
@@ -103,22 +113,53 @@ fn grow(lens: &mut [u64], shape: &[u64], order: &[usize], limit: u64) {
     }
 }
 
-/// The tile that costs least, of those that begin with a run of the source of some length and go on with one of the
-/// target as long as the rest allows.
+/// The tile whose runs cost least to read and to write.
 fn both_ways(shape: &[u64], source: &[usize], target: &[usize], limit: u64) -> Vec<u64> {
     // What a further system call costs, in bytes copied; a write takes a lock, and finds or makes its pages.
     const READ: f64 = 1.0;
     const WRITE: f64 = 6.0;
+    cheapest(shape, source, target, limit, |lens| {
+        let elements = lens.iter().product::<u64>() as f64;
+        let cost = READ / run(lens, shape, source) as f64 + WRITE / run(lens, shape, target) as f64;
+        // Of tiles with equal runs, the larger.
+        cost + 1e-3 / elements
+    })
+}
+
+/// As [`both_ways`], where every pass over the source costs as much as the first.
+fn few_passes(shape: &[u64], source: &[usize], target: &[usize], limit: u64) -> Vec<u64> {
+    // What a write costs, where decompressing an element costs 1.
+    const WRITE: f64 = 100.0;
+    cheapest(shape, source, target, limit, |lens| {
+        let (slowest, _) = split_at_pass(lens, source);
+        let passes: f64 = slowest.iter().map(|axis| shape[*axis].div_ceil(lens[*axis]) as f64).product();
+        passes + WRITE / run(lens, shape, target) as f64
+    })
+}
+
+/// The axes along which neighboring tiles lie interleaved in the source, so that each of them takes a pass of its own, and
+/// those along which they follow each other.
+fn split_at_pass(lens: &[u64], source: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let along = source.iter().position(|axis| lens[*axis] > 1).map_or(source.len(), |first| first + 1);
+    (source[along..].to_vec(), source[..along].to_vec())
+}
+
+/// The tile that costs least, of those that begin with a run of the source of some length and go on with one of the
+/// target as long as the rest allows.
+fn cheapest(
+    shape: &[u64],
+    source: &[usize],
+    target: &[usize],
+    limit: u64,
+    cost: impl Fn(&[u64]) -> f64,
+) -> Vec<u64> {
     let tile = |first: u64| {
         let mut lens = vec![1; shape.len()];
         grow(&mut lens, shape, source, first);
         grow(&mut lens, shape, target, limit);
         grow(&mut lens, shape, source, limit);
         round(&mut lens, shape);
-        let elements = lens.iter().product::<u64>() as f64;
-        let cost = READ / run(&lens, shape, source) as f64 + WRITE / run(&lens, shape, target) as f64;
-        // Of tiles with equal runs, the larger.
-        (cost + 1e-3 / elements, lens)
+        (cost(&lens), lens)
     };
     let tiles = (0..=limit.ilog2()).map(|log| tile(1 << log));
     tiles.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, lens)| lens).unwrap_or_default()
@@ -176,6 +217,25 @@ mod tests {
         assert_eq!(lens(&[64, 64], 1 << 20), [64, 64]);
     }
 
+    #[test]
+    fn a_stream_is_read_once_unless_that_makes_too_many_writes() {
+        let passes = |shape: &[u64], limit| {
+            let mut end = 0;
+            let tiles = Tiles::in_passes(whole(shape), &[0, 1], &[1, 0], limit);
+            let steps_back = tiles.map(|Region { start, shape: lens }| {
+                let first = start[0] * shape[1] + start[1];
+                let back = first < end;
+                end = (start[0] + lens[0] - 1) * shape[1] + start[1] + lens[1];
+                usize::from(back)
+            });
+            1 + steps_back.sum::<usize>()
+        };
+        assert_eq!(passes(&[8192, 4096], 4 << 20), 1);
+        assert_eq!(passes(&[1024, 32_768], 4 << 20), 1);
+        // A row at a time would be written in runs of one element.
+        assert_eq!(passes(&[8, 4 << 20], 4 << 20), 8);
+    }
+
     proptest! {
         #[test]
         fn every_element_lies_in_exactly_one_tile_of_at_most_the_limit(
@@ -188,6 +248,7 @@ mod tests {
             for tiles in [
                 Tiles::in_order(all.clone(), &target, limit),
                 Tiles::in_place(all.clone(), &axes, &target, limit),
+                Tiles::in_passes(all.clone(), &axes, &target, limit),
                 Tiles::strips(all.clone(), &axes, &target, limit),
             ] {
                 prop_assert_eq!(tiles.is_one() && elements > 0, tiles.clone().count() == 1);

@@ -61,7 +61,8 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     plan.bytes_written = plan.written().fold(0, |sum, entry| sum.saturating_add(bytes(entry.to)));
     let size = match parts.resources.item_size {
         0 => default_range_size(plan.bytes_written),
-        size => size,
+        // Nothing is larger than everything.
+        size => size.min(plan.bytes_written.max(1)),
     };
     let ranges = cut(plan.cuts(), |number| plan.extents(number), size)?.into_iter().map(Item::Write);
     plan.items = parts.comparisons.into_iter().map(Box::new).map(Item::Compare).chain(ranges).collect();

@@ -1,11 +1,11 @@
 //! A plan as JSON, and back.
 
 use super::compile::entries;
-use super::{Comparison, Entry, FileRange, Item, Plan, Settings, SourceRecord, Stored, TargetRecord};
-use crate::layout::{Route, is_part};
+use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, Stored, TargetRecord};
+use crate::layout::Route;
 use crate::resources::{Budget, Resources};
 use ckpt_api::{
-    Checkpoint, Contents, Error, FinishState, Limit, Limits, Literal, Loss, Metadata, OutputFile,
+    Checkpoint, Contents, Error, FinishState, Kind, Limit, Limits, Literal, Loss, Metadata, OutputFile,
     OutputLayout, Placement, Reading, Repair, Result, Tensor, TensorId, Ties,
 };
 use flate2::Compression;
@@ -137,21 +137,22 @@ impl Plan {
             limits.check(Limit::HeaderBytes, bytes.len() as u64)?;
             let text =
                 str::from_utf8(bytes).map_err(|_| unreadable("this is no plan").found("no UTF-8 text"))?;
-            return Self::from_json(text);
+            return Self::from_json(text, limits);
         }
         let most = limits.get(Limit::HeaderBytes);
         let mut text = String::new();
         let read = GzDecoder::new(bytes).take(most.saturating_add(1)).read_to_string(&mut text);
         read.map_err(|error| unreadable("the plan is damaged").found(error.to_string()))?;
         limits.check(Limit::HeaderBytes, text.len() as u64)?;
-        Self::from_json(&text)
+        Self::from_json(&text, limits)
     }
 
-    /// Reads a plan, and checks that nobody changed it.
+    /// Reads a plan, and checks that nobody changed it. `limits` are at least those that it was made with.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for a text that is no plan, a plan of another version, or one that was altered.
-    pub fn from_json(text: &str) -> Result<Plan> {
+    /// [`ckpt_api::Kind::Usage`] for a text that is no plan, a plan of another version, or one that was altered;
+    /// [`ckpt_api::Kind::Limit`] for a checkpoint that exceeds a limit.
+    pub fn from_json(text: &str, limits: &Limits) -> Result<Plan> {
         let document: Document = serde_json::from_str(text).map_err(|error| {
             version_of(text).unwrap_or_else(|| unreadable("this is no plan").found(error.to_string()))
         })?;
@@ -160,7 +161,7 @@ impl Plan {
         }
         let sha256 = document.sha256.clone();
         let plan = document.into_plan()?;
-        plan.check()?;
+        plan.check(limits)?;
         let found = crate::words::hex(&plan.sha256()?);
         if found != sha256 {
             return Err(unreadable("the plan was altered")
@@ -216,10 +217,13 @@ impl Plan {
     }
 
     /// Checks what the executor relies on, for a plan may come from anybody: placements fit their tensors, routes are what
-    /// they are compiled to, pieces lie in their tensors and extents.
-    fn check(&self) -> Result<()> {
-        let wrong = |error: Error| unreadable("the plan contradicts itself").found(error.quoted());
-        self.contents.check(&Limits::default()).map_err(wrong)?;
+    /// they are compiled to, items write every byte of every extent once.
+    fn check(&self, limits: &Limits) -> Result<()> {
+        let wrong = |error: Error| match error.kind() {
+            Kind::Limit => error,
+            _ => unreadable("the plan contradicts itself").found(error.quoted()),
+        };
+        self.contents.check(limits).map_err(wrong)?;
         self.placed.check(&self.contents.checkpoint).map_err(wrong)?;
         let lost: HashSet<&str> = self.losses.iter().map(|loss| loss.subject.as_str()).collect();
         let mut unplaced = self.placed.unplaced(&self.contents.checkpoint);
@@ -232,37 +236,21 @@ impl Plan {
             return Err(unreadable("the plan contradicts itself").found("a route that leads elsewhere"));
         }
         for item in &self.items {
-            match item {
-                Item::Write(range) if !self.fits(range) => {
-                    return Err(unreadable("the plan contradicts itself").found("a piece that has no place"));
-                }
-                Item::Write(_) => {}
-                Item::Compare(comparison) => self.check_comparison(comparison).map_err(wrong)?,
+            if let Item::Compare(comparison) = item {
+                self.check_comparison(comparison, limits).map_err(wrong)?;
             }
         }
-        Ok(())
+        self.check_pieces()
     }
 
-    fn fits(&self, range: &FileRange) -> bool {
-        range.pieces.iter().all(|piece| {
-            let place = self
-                .target_of(piece.tensor)
-                .and_then(|to| Some((to, to.extents.get(piece.extent as usize)?)));
-            let transfer = self.transfer(piece.tensor);
-            place.zip(transfer).is_some_and(|((to, extent), transfer)| {
-                extent.file == range.file && is_part(&transfer, &to.encoding, extent, piece)
-            })
-        })
-    }
-
-    fn check_comparison(&self, comparison: &Comparison) -> Result<()> {
+    fn check_comparison(&self, comparison: &Comparison, limits: &Limits) -> Result<()> {
         for Stored { tensor, placement } in [&comparison.first, &comparison.other] {
             let placement = placement.clone().with_tensor(TensorId(0));
             let contents = Contents::default()
                 .with_checkpoint(Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() })
                 .with_files(self.contents.files.clone())
                 .with_placements(vec![placement]);
-            contents.check(&Limits::default())?;
+            contents.check(limits)?;
         }
         Ok(())
     }
@@ -349,7 +337,7 @@ fn of_another(version: u32, program: &str) -> Error {
         .help("make the plan again with this program")
 }
 
-fn unreadable(message: &str) -> Error {
+pub(super) fn unreadable(message: &str) -> Error {
     Error::usage(message)
 }
 

@@ -5,6 +5,7 @@
 //! (`schemas/plan.schema.json`) and back, knows its own SHA-256, and pins the identity of its sources.
 
 mod compile;
+mod coverage;
 mod document;
 mod key;
 mod losses;
@@ -320,10 +321,17 @@ impl Plan {
         if known.is_empty() {
             return;
         }
-        let placements = &mut Arc::make_mut(&mut self.contents).placements;
-        let stored = placements.iter_mut().filter_map(|placement| placement.encoding.blocks.as_mut());
-        stored.for_each(|blocks| blocks.attach(known));
+        let attach = |placement: &mut Placement| {
+            placement.encoding.blocks.iter_mut().for_each(|blocks| blocks.attach(known));
+        };
+        Arc::make_mut(&mut self.contents).placements.iter_mut().for_each(attach);
         self.entries.iter_mut().for_each(|entry| entry.route.attach(known));
+        for item in &mut self.items {
+            if let Item::Compare(comparison) = item {
+                let Comparison { first, other, .. } = &mut **comparison;
+                [first, other].into_iter().for_each(|stored| attach(&mut stored.placement));
+            }
+        }
     }
 
     /// Shares other memory and threads among the workers; what is written stays the same.

@@ -92,6 +92,8 @@ impl Gather<'_> {
             let (file, offset) = opened.extent(extent)?;
             let mut part = Part { file, offset, begin, end, check: checks.extent(number) };
             match common == *stored {
+                // Rows that are read beyond the box would have to be read again for the next one, from the beginning.
+                false if extent.compression.is_some() => part.read_runs(&runs, out)?,
                 true => part.read_whole(&runs, out, piece)?,
                 false => part.read_box(&runs, out, piece)?,
             }
@@ -114,7 +116,12 @@ impl Gather<'_> {
         let axes: Vec<usize> = order.iter().map(|axis| stored[*axis]).collect();
         let distances = strides(&lens(&wanted.shape, &axes)?);
         out.resize(to_usize(wanted.shape.elements() * size)?, 0);
-        for part in Tiles::strips(wanted.clone(), stored, &axes, STRIP / size) {
+        let strips = match self.source.extents.iter().any(|extent| extent.compression.is_some()) {
+            // Stepping back within a compressed extent begins again.
+            true => Tiles::in_order(wanted.clone(), stored, STRIP / size),
+            false => Tiles::strips(wanted.clone(), stored, &axes, STRIP / size),
+        };
+        for part in strips {
             self.read(&part, checks, strip, piece)?;
             let mut first = 0;
             for (axis, distance) in axes.iter().zip(&distances) {

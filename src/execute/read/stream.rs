@@ -200,7 +200,11 @@ impl<'a> TensorStream<'a> {
             && !tiles.is_one()
         {
             let (source, target) = (&self.transfer.source.encoding.order, &self.transfer.order);
-            *tiles = Tiles::in_place(tiles.wanted().clone(), source, target, tiles.limit());
+            let (wanted, limit) = (tiles.wanted().clone(), tiles.limit());
+            *tiles = match self.transfer.is_one_stream() {
+                true => Tiles::in_passes(wanted, source, target, limit),
+                false => Tiles::in_place(wanted, source, target, limit),
+            };
         }
         self
     }

@@ -8,13 +8,15 @@ use crate::layout::{Part, TargetLayout, compile};
 use crate::resources::Budget;
 use ckpt_api::{
     AddedAxis, Checkpoint, Checksum, ChecksumAlgorithm, Compression, Contents, DType, Encoding, Endian,
-    Extent, FileId, Input, Kind, Limits, Method, Packing, Placement, Region, Rounding, Scaling, Shape,
-    Tensor, TensorId,
+    Extent, FileId, Input, Kind, Limits, Method, Packing, Placement, ReadAt, Region, Rounding, Scaling,
+    Shape, Tensor, TensorId,
 };
 use flate2::write::DeflateEncoder;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A stream of all of a tensor in another encoding.
 fn stream_of_all<'a>(
@@ -472,4 +474,54 @@ fn a_sum_that_no_float_holds_is_an_error_that_names_the_element() {
     // Infinity that was there before is the quantization's to refuse.
     let error = sum_stored([f32::INFINITY, 1.0], scaling).unwrap_err().to_string();
     assert!(error.contains("does not fit"), "{error}");
+}
+
+/// Counts the bytes that are read.
+#[derive(Debug)]
+struct Counting(Vec<u8>, AtomicU64);
+
+impl ReadAt for Counting {
+    fn size(&self) -> std::io::Result<u64> {
+        self.0.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.0.read_at(offset, buffer)?;
+        self.1.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+#[test]
+fn a_compressed_tensor_is_decompressed_once_where_its_axes_are_turned_in_any_order_and_once_a_tile_in_order()
+{
+    let shape = [1500u64, 1000];
+    let tensor = Tensor::new("t", DType::U16, Shape::new(shape).unwrap());
+    let mut state = 1u32;
+    let values: Vec<u8> = (0..tensor.value_bytes())
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        })
+        .collect();
+    let stored = deflate(&values);
+    let size = stored.len() as u64;
+    let compression = Compression::new(Method::Deflate, size);
+    let extent = Extent::new(FileId(0), 0, tensor.value_bytes()).with_compression(compression);
+    let source = Placement::new(TensorId(0), "t", vec![extent], Encoding::row_major(&tensor));
+    let contents = Contents::default().with_files(vec!["f".into()]);
+    let file = Arc::new(Counting(stored, AtomicU64::new(0)));
+    let input = Input::of("f", BTreeMap::from([("f".to_owned(), file.clone() as Arc<dyn ReadAt>)]));
+    let files = Files::new(&input, &contents);
+    let target = Encoding::new(DType::U16, vec![1, 0]);
+    let tile = 300 << 10;
+    let tiles = tensor.value_bytes().div_ceil(tile);
+    for (any_order, passes) in [(true, 1), (false, tiles)] {
+        file.1.store(0, Ordering::Relaxed);
+        let stream = stream_of_all(&files, &tensor, &source, &target, Budget { chunk: 48, tile }).unwrap();
+        let mut stream = if any_order { stream.in_any_order() } else { stream };
+        while stream.next_piece().unwrap().is_some() {}
+        let read = file.1.load(Ordering::Relaxed);
+        assert!(read <= passes * size + (1 << 16), "{read} bytes of {size} read, in {passes} passes");
+    }
 }
