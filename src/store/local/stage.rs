@@ -1,13 +1,16 @@
 //! The files of one output under temporary names, until all of them get their final ones.
 
+mod commit;
+
 use super::disk::{Disk, cannot, write_all_at};
 use super::journal::{Entry, Header, Journal, Past, VERSION, open_own};
-use super::names::{Naming, aside, check_distinct, parent, target};
+use super::names::{Naming, check_distinct, parent, target};
 use super::protected::Sources;
 use super::recover::{clean, unname};
 use super::stamp::Stamp;
 use crate::store::{Earlier, Stage, StageMode, StageRequest, WriteAt};
 use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting, open_regular};
+use commit::Names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -368,62 +371,6 @@ impl Stage for Output {
     }
 }
 
-impl Output {
-    /// Keeps the files that are to be replaced, for the case that not all can be.
-    fn set_aside(&self, names: &mut Names) -> Result<()> {
-        if !self.overwrite {
-            return Ok(());
-        }
-        let listed = self.files.iter().take(self.listed);
-        for Pending { temporary, target, .. } in listed.rev().filter(|pending| exists(&pending.target)) {
-            let old = aside(temporary);
-            let _ = fs::remove_file(&old);
-            if self.listed > 1 {
-                self.disk.rename(target, &old).map_err(|error| unnamed(target, error))?;
-            } else if self.disk.hard_link(target, &old).is_err() {
-                // A file alone is replaced at once; without links, for good.
-                continue;
-            }
-            names.aside.push((old, target.clone()));
-        }
-        Ok(())
-    }
-
-    fn give_names(&mut self, names: &mut Names, sync: bool) -> Result<()> {
-        for Pending { temporary, target, file } in self.files.drain(..) {
-            // Some systems give no name to a file that is open.
-            drop(file);
-            let replaces = exists(&target);
-            let persisted = self.disk.persist(temporary, &target, self.overwrite);
-            persisted.map_err(|error| unnamed(&target, error.error))?;
-            names.given.push((target, replaces));
-        }
-        if sync { sync_directories(&*self.disk, &names.given) } else { Ok(()) }
-    }
-}
-
-/// Names that files were given, and lost.
-#[derive(Default)]
-struct Names {
-    /// Whether another file had it.
-    given: Vec<(PathBuf, bool)>,
-    /// Where a file is now, and where it was.
-    aside: Vec<(PathBuf, PathBuf)>,
-}
-
-impl Names {
-    fn take_back(self) {
-        let new = self.given.iter().rev().filter(|(_, replaces)| !replaces);
-        new.for_each(|(path, _)| drop(fs::remove_file(path)));
-        for (old, path) in self.aside.iter().rev() {
-            if fs::rename(old, path).is_ok() {
-                // Of two names of one file, renaming keeps both.
-                let _ = fs::remove_file(old);
-            }
-        }
-    }
-}
-
 impl Staged {
     fn with_handle<T>(&self, act: impl Fn(&fs::File) -> io::Result<T>) -> io::Result<T> {
         match &self.handle {
@@ -564,34 +511,10 @@ pub(super) fn refuse_existing(path: &Path, overwrite: bool, sources: &Sources) -
     }
 }
 
-/// Another process may have made the output since it was looked for.
-fn unnamed(path: &Path, error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::AlreadyExists => existing(path),
-        _ => cannot("give the output its name", path, error),
-    }
-}
-
 fn existing(path: &Path) -> Error {
     Error::usage("the output exists")
         .file(path.display().to_string())
         .help(format!("choose another name, or replace it with {}", Setting::Overwrite))
-}
-
-#[cfg(unix)]
-fn sync_directories(disk: &dyn Disk, files: &[(PathBuf, bool)]) -> Result<()> {
-    let directories: BTreeSet<&Path> = files.iter().map(|(path, _)| parent(path)).collect();
-    for directory in directories {
-        fs::File::open(directory)
-            .and_then(|handle| disk.sync(&handle))
-            .map_err(|error| cannot("flush the output's directory", directory, error))?;
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn sync_directories(_: &dyn Disk, _: &[(PathBuf, bool)]) -> Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::store::local::disk::Os;
+use crate::store::local::names::aside;
 use ckpt_api::Kind;
 use std::cell::Cell;
 use tempfile::TempDir;
