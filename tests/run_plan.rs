@@ -322,3 +322,25 @@ fn planning_reads_no_tensor_data() {
     place.done(&["plan", "in", "o.safetensors", "--output", "plan.json"]);
     place.refused(&["run-plan", "plan.json", "--receipts", "receipts"], 5, "checksum");
 }
+
+#[test]
+fn a_plan_that_is_written_is_reported_as_json_where_that_is_asked_for() {
+    let place = Place::new();
+    let plan = ["plan", "in", "o.safetensors", "--output", "plan.json", "--format", "json"];
+    let report: Value = serde_json::from_slice(&place.done(&plan).stdout).unwrap();
+    let plan: Value = serde_json::from_slice(&fs::read(place.path("plan.json")).unwrap()).unwrap();
+    assert_eq!(report["plan"], "plan.json");
+    assert_eq!(report["sha256"], plan["sha256"]);
+    assert_eq!(report["items"], plan["items"].as_array().unwrap().len());
+    assert!(report["bytes"].as_u64().unwrap() > 20_000);
+}
+
+#[test]
+fn no_command_runs_on_zero_threads() {
+    let place = Place::new();
+    place.plan(TARGETS[0]);
+    let words = "at least one thread is needed";
+    place.refused(&["convert", "in", "p.safetensors", "-j", "0"], 2, words);
+    place.refused(&["run-plan", "plan.json", "--receipts", "receipts", "-j", "0"], 2, words);
+    place.refused(&["commit", "plan.json", "receipts", "-j", "0"], 2, words);
+}

@@ -4,7 +4,7 @@ use super::Report;
 use super::common::{Bounds, read_bytes};
 use super::convert::{execution, finished, with_bar};
 use super::flags::Flags;
-use super::plan::size;
+use super::plan::{size, threads};
 use crate::convert::{Commit, ItemReceipt, Planned};
 use crate::plan::Plan;
 use crate::registry::Registry;
@@ -76,7 +76,7 @@ impl Shared {
         let shown = self.plan.display().to_string();
         let plan = Plan::from_bytes(&bytes, &limits).map_err(|error| error.file(shown))?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
-        let resources = Resources { max_memory, threads: self.threads.unwrap_or(0), item_size: 0 };
+        let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
         let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)?;
         Ok((planned, resources, limits))
     }
