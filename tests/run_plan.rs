@@ -324,6 +324,37 @@ fn planning_reads_no_tensor_data() {
 }
 
 #[test]
+fn receipts_with_numbers_that_cannot_be_are_refused_by_name_and_what_was_written_stays() {
+    let place = Place::new();
+    let (_, expected) = place.plan(TARGETS[0]);
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    let receipts = found(&place.path("receipts"));
+    let parsed = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap();
+    let shared = receipts.iter().find(|(_, text)| parsed(text)["sums"]["read"].is_array());
+    let (name, text) = shared.expect("a tensor that several items read");
+    let path = place.path("receipts").join(name);
+    let commit = ["commit", "plan.json", "receipts"];
+    let altered = |change: &dyn Fn(&mut Value), words: &[&str]| {
+        let mut receipt = parsed(text);
+        change(&mut receipt["sums"]["read"]);
+        fs::write(&path, receipt.to_string()).unwrap();
+        words.iter().for_each(|words| place.refused(&commit, 2, words));
+    };
+    let misfit = ["the receipt does not fit the plan", name.as_str()];
+    altered(&|read| read[0]["bytes"] = u64::MAX.into(), &misfit);
+    altered(&|read| read[0]["extent"] = u32::MAX.into(), &misfit);
+    altered(&|read| read[0]["piece"] = u32::MAX.into(), &misfit);
+    let twice = |read: &mut Value| {
+        let first = read[0].clone();
+        read.as_array_mut().unwrap().push(first);
+    };
+    altered(&twice, &["the receipts of the plan's items do not fit together"]);
+    fs::write(&path, text).unwrap();
+    place.done(&["commit", "plan.json", "receipts", "-q"]);
+    assert!(place.output(&expected) == expected);
+}
+
+#[test]
 fn a_plan_that_is_written_is_reported_as_json_where_that_is_asked_for() {
     let place = Place::new();
     let plan = ["plan", "in", "o.safetensors", "--output", "plan.json", "--format", "json"];

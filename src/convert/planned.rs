@@ -206,7 +206,7 @@ impl Planned {
         }
         let items: Vec<usize> = (0..self.plan.items().len()).collect();
         let note = |receipt: &ItemResult| {
-            stage.note(&receipt.to_json(), self.plan.bytes_of(receipt.item));
+            stage.note(&receipt.to_json()?, self.plan.bytes_of(receipt.item));
             Ok(())
         };
         let receipts = run(&running, &items, &note)?;
@@ -297,10 +297,12 @@ impl Planned {
     ) -> Result<Vec<ItemResult>> {
         let staging = staging(stage);
         let is_own = |receipt: &&ItemReceipt| receipt.plan == plan && receipt.staging == staging;
-        let own: Vec<ItemResult> = receipts.iter().filter(is_own).map(ItemReceipt::inner).collect();
-        for receipt in &own {
-            receipt.check(&self.plan)?;
-        }
+        let checked = |receipt: &ItemReceipt| {
+            let result = receipt.inner();
+            result.check(&self.plan).map_err(|error| error.file(receipt.file_name()))?;
+            Ok(result)
+        };
+        let own = receipts.iter().filter(is_own).map(checked).collect::<Result<Vec<_>>>()?;
         let foreign = receipts.len() - own.len();
         match finish(&self.plan, &self.files, &own) {
             Ok(_) => Ok(own),

@@ -43,7 +43,7 @@ impl ItemReceipt {
         Ok(())
     }
 
-    fn file_name(&self) -> String {
+    pub(super) fn file_name(&self) -> String {
         let plan = self.plan.get(..PREFIX).unwrap_or(&self.plan);
         format!("{plan}-{:08}{SUFFIX}", self.item)
     }
