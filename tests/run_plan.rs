@@ -323,6 +323,51 @@ fn planning_reads_no_tensor_data() {
     place.refused(&["run-plan", "plan.json", "--receipts", "receipts"], 5, "checksum");
 }
 
+/// The temporary file with most bytes.
+fn staged(place: &Place) -> PathBuf {
+    let files = found(place.0.path()).into_iter().filter(|(name, _)| name.ends_with(".ckpt-tmp"));
+    place.path(&files.max_by_key(|(_, bytes)| bytes.len()).unwrap().0)
+}
+
+#[test]
+fn a_commit_that_fails_keeps_what_was_written() {
+    for target in [TARGETS[0], TARGETS[1]] {
+        let place = Place::new();
+        let (_, expected) = place.plan(target);
+        place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+        let receipt = ["commit", "plan.json", "receipts", "--receipt", "none/r.json"];
+        place.refused(&receipt, 2, "the receipt's directory does not exist");
+        // Another byte at the end of a tensor: only reading back sees it.
+        let staged = staged(&place);
+        let bytes = fs::read(&staged).unwrap();
+        let mut other = bytes.clone();
+        *other.last_mut().unwrap() ^= 1;
+        fs::write(&staged, other).unwrap();
+        place.refused(&["commit", "plan.json", "receipts", "--verify"], 4, "");
+        assert_eq!(place.output(&expected), [], "{target:?}");
+        fs::write(&staged, bytes).unwrap();
+        place.done(&["commit", "plan.json", "receipts", "--verify", "-q"]);
+        assert!(place.output(&expected) == expected, "{target:?}");
+        assert_eq!(place.left_over(&expected), [""; 0], "{target:?}");
+    }
+}
+
+#[test]
+fn a_receipt_without_a_directory_is_refused_before_anything_is_done() {
+    let place = Place::new();
+    fs::write(place.path("file"), "").unwrap();
+    for receipt in ["none/r.json", "file/r.json"] {
+        let convert = ["convert", "in", "o.safetensors", "--receipt", receipt];
+        for more in [&[][..], &["--dry-run"]] {
+            place.refused(&[&convert[..], more].concat(), 2, "the receipt's directory does not exist");
+        }
+        assert_eq!(place.left_over(&[]), ["file"]);
+    }
+    fs::create_dir(place.path("some")).unwrap();
+    place.done(&["convert", "in", "o.safetensors", "--receipt", "some/r.json", "-q"]);
+    assert!(place.path("some/r.json").exists());
+}
+
 #[test]
 fn receipts_with_numbers_that_cannot_be_are_refused_by_name_and_what_was_written_stays() {
     let place = Place::new();

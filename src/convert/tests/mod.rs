@@ -228,6 +228,28 @@ fn an_interruption_while_going_on_leaves_nothing() {
 }
 
 #[test]
+fn a_commit_that_is_interrupted_leaves_what_was_written_for_the_next() {
+    let (place, conversion) = (Place::new(), to("safetensors", &[]));
+    place.convert(&conversion, &|_| ()).unwrap();
+    let complete = place.found();
+    place.put(&Vec::new());
+    let planned = conversion.plan(&Registry::builtin(), &place.source(), place.out().join("o")).unwrap();
+    let execution = Execution { sync: false, ..Execution::default() };
+    let receipts = Mutex::new(Vec::new());
+    let keep = |receipt: &ItemReceipt| {
+        receipts.lock().unwrap().push(receipt.clone());
+        Ok(())
+    };
+    planned.run_items(0..planned.plan().items().len(), &[], &execution, &|_| (), &keep).unwrap();
+    let receipts = receipts.into_inner().unwrap();
+    let canceled = Execution { canceled: Arc::new(AtomicBool::new(true)), ..Execution::default() };
+    let error = planned.commit(&receipts, &Commit::default(), &canceled).unwrap_err();
+    assert!(error.to_string().contains("interrupted"), "{error}");
+    planned.commit(&receipts, &Commit::default(), &execution).unwrap();
+    assert!(place.found() == complete);
+}
+
+#[test]
 fn a_source_that_is_changed_while_it_is_read_leaves_nothing() {
     let data = "ckpt-1.data-00000-of-00001";
     let write: fn(&Path) = |path| {

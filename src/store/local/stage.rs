@@ -23,7 +23,8 @@ use tempfile::TempPath;
 /// Files that stay open: systems allow a process a thousand or less.
 const KEPT_OPEN: usize = 64;
 
-/// Output files under temporary names beside their final ones; removed when dropped before [`Stage::commit`].
+/// Output files under temporary names beside their final ones. Dropped before [`Stage::commit`], it removes them, unless
+/// several processes write them.
 #[derive(Debug)]
 pub(super) struct Output {
     disk: Arc<dyn Disk>,
@@ -41,6 +42,8 @@ pub(super) struct Output {
     token: u64,
     created: Vec<PathBuf>,
     overwrite: bool,
+    /// Whether the files stay when this is dropped: other processes wrote to them.
+    stays: bool,
 }
 
 /// A file that has no final name yet.
@@ -97,17 +100,16 @@ impl Output {
         match (shared, output.earlier) {
             // What several processes wrote is nowhere else: a file that is missing is not made again.
             (true, Earlier::Kept) => {
+                output.stays = true;
                 output.begin(directory, header, request.files)?;
-                if let Err(error) = output.open_staged(targets) {
-                    output.abandon();
-                    return Err(error);
-                }
+                output.open_staged(targets)?;
             }
             _ if request.mode == StageMode::Existing => return Err(nothing_staged(request.name)),
             _ => output.make(directory, header, request.files, targets)?,
         }
         if shared && output.earlier != Earlier::Kept {
             output.journal.note(MADE, u64::MAX);
+            output.set_stays(true);
         }
         Ok(output)
     }
@@ -127,7 +129,8 @@ impl Output {
         let mut refused = None;
         for _ in 0..ATTEMPTS {
             match Self::create(disk, directory, request, allowed) {
-                Ok(output) => output.abandon(),
+                // The lock is taken again, together with others.
+                Ok(output) => drop(output),
                 Err(error) if error.kind() == ckpt_api::Kind::Usage => refused = Some(error),
                 Err(error) => return Err(error),
             }
@@ -138,6 +141,7 @@ impl Output {
                     let header = output.header(request);
                     output.earlier = earlier(request, &header, &output.past);
                     if output.earlier == Earlier::Kept {
+                        output.stays = true;
                         output.open_staged(targets(directory, request.files)?)?;
                         return Ok(output);
                     }
@@ -174,6 +178,7 @@ impl Output {
             journal,
             created: Vec::new(),
             overwrite: request.overwrite,
+            stays: false,
         })
     }
 
@@ -261,19 +266,19 @@ impl Output {
     }
 
     fn push(&mut self, target: PathBuf, path: PathBuf, handle: fs::File) -> Result<FileId> {
-        let temporary = TempPath::try_from_path(path.clone())
+        let mut temporary = TempPath::try_from_path(path.clone())
             .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
+        temporary.disable_cleanup(self.stays);
         let handle = (self.files.len() < KEPT_OPEN).then_some(handle);
         let file = Arc::new(Staged { disk: self.disk.clone(), handle, path, target: target.clone() });
         self.files.push(Pending { temporary, file, target });
         Ok(FileId(self.files.len() - 1))
     }
 
-    /// Leaves everything to other processes, or as a process that is killed does.
-    fn abandon(mut self) {
-        self.files.drain(..).for_each(|pending| drop(pending.temporary.keep()));
-        self.created.clear();
-        self.journal.abandon();
+    /// Says whether everything stays when this is dropped, as a process that is killed leaves it.
+    fn set_stays(&mut self, stays: bool) {
+        self.stays = stays;
+        self.files.iter_mut().for_each(|pending| pending.temporary.disable_cleanup(stays));
     }
 }
 
@@ -319,7 +324,10 @@ impl Stage for Output {
     fn attach(&mut self, name: &str) -> Result<FileId> {
         let target = PathBuf::from(name);
         let temporary = self.naming.temporary_elsewhere(&target);
-        self.stage(target, temporary, None)
+        let id = self.stage(target, temporary, None)?;
+        // No other process wrote to it, nor does the journal list it.
+        self.files.iter_mut().skip(id.0).for_each(|pending| pending.temporary.disable_cleanup(false));
+        Ok(id)
     }
 
     fn bytes(&self) -> Result<u64> {
@@ -361,13 +369,14 @@ impl Stage for Output {
             names.take_back();
             return Err(error);
         }
+        self.stays = false;
         self.created.clear();
         names.aside.iter().for_each(|(old, _)| drop(fs::remove_file(old)));
-        Ok(names.given.into_iter().map(|(path, _)| path.display().to_string()).collect())
+        Ok(names.given.into_iter().map(|given| given.path.display().to_string()).collect())
     }
 
-    fn leave(self: Box<Self>) {
-        self.abandon();
+    fn discard(mut self: Box<Self>) {
+        self.set_stays(false);
     }
 }
 
@@ -432,6 +441,10 @@ impl ReadStore for Written {
 
 impl Drop for Output {
     fn drop(&mut self) {
+        if self.stays {
+            self.journal.abandon();
+            return;
+        }
         self.files.clear();
         // Deepest first; a directory in which someone else put something stays.
         self.created.iter().rev().for_each(|directory| drop(fs::remove_dir(directory)));

@@ -35,9 +35,10 @@ impl Output {
             // Some systems give no name to a file that is open.
             drop(file);
             let replaces = exists(&target);
+            let back = (self.stays && names.given.len() < self.listed).then(|| temporary.to_path_buf());
             let persisted = self.disk.persist(temporary, &target, self.overwrite);
             persisted.map_err(|error| unnamed(&target, error.error))?;
-            names.given.push((target, replaces));
+            names.given.push(Given { path: target, replaces, back });
         }
         if sync { sync_directories(&*self.disk, &names.given) } else { Ok(()) }
     }
@@ -46,16 +47,30 @@ impl Output {
 /// Names that files were given, and lost.
 #[derive(Default)]
 pub(super) struct Names {
-    /// Whether another file had it.
-    pub(super) given: Vec<(PathBuf, bool)>,
+    pub(super) given: Vec<Given>,
     /// Where a file is now, and where it was.
     pub(super) aside: Vec<(PathBuf, PathBuf)>,
 }
 
+/// A name that a file was given.
+pub(super) struct Given {
+    pub(super) path: PathBuf,
+    /// Whether another file had it.
+    replaces: bool,
+    /// What the file was called before, where it must stay.
+    back: Option<PathBuf>,
+}
+
 impl Names {
     pub(super) fn take_back(self) {
-        let new = self.given.iter().rev().filter(|(_, replaces)| !replaces);
-        new.for_each(|(path, _)| drop(fs::remove_file(path)));
+        for Given { path, replaces, back } in self.given.iter().rev() {
+            // What fails here, the next process does that takes the output.
+            let _ = match back {
+                Some(back) => fs::rename(path, back),
+                None if *replaces => Ok(()),
+                None => fs::remove_file(path),
+            };
+        }
         for (old, path) in self.aside.iter().rev() {
             if fs::rename(old, path).is_ok() {
                 // Of two names of one file, renaming keeps both.
@@ -74,8 +89,8 @@ fn unnamed(path: &Path, error: io::Error) -> Error {
 }
 
 #[cfg(unix)]
-fn sync_directories(disk: &dyn Disk, files: &[(PathBuf, bool)]) -> Result<()> {
-    let directories: BTreeSet<&Path> = files.iter().map(|(path, _)| parent(path)).collect();
+fn sync_directories(disk: &dyn Disk, files: &[Given]) -> Result<()> {
+    let directories: BTreeSet<&Path> = files.iter().map(|given| parent(&given.path)).collect();
     for directory in directories {
         fs::File::open(directory)
             .and_then(|handle| disk.sync(&handle))
@@ -85,6 +100,6 @@ fn sync_directories(disk: &dyn Disk, files: &[(PathBuf, bool)]) -> Result<()> {
 }
 
 #[cfg(not(unix))]
-fn sync_directories(_: &dyn Disk, _: &[(PathBuf, bool)]) -> Result<()> {
+fn sync_directories(_: &dyn Disk, _: &[Given]) -> Result<()> {
     Ok(())
 }
