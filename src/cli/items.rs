@@ -9,6 +9,7 @@ use crate::convert::{Commit, ItemReceipt, Planned};
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resources::Resources;
+use crate::store::LocalStore;
 use crate::words::count;
 use ckpt_api::{Error, Limit, Limits, Result};
 use clap::Args;
@@ -92,10 +93,11 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
     let shown = || receipts.display().to_string();
     fs::create_dir_all(receipts)
         .map_err(|error| Error::io("cannot make the directory for receipts", error).file(shown()))?;
-    let known = ItemReceipt::load_all(receipts, &planned.plan().sha256()?, &limits)?;
+    let store = Arc::new(LocalStore::new(receipts));
+    let known = ItemReceipt::load_all(store.clone(), &planned.plan().sha256()?, &limits)?;
     let execution = execution(!shared.no_sync);
     let bytes = planned.plan().bytes_written;
-    let save = |receipt: &ItemReceipt| receipt.save(receipts);
+    let save = |receipt: &ItemReceipt| receipt.save(&*store);
     let wanted = items.len();
     let ran = with_bar(bytes, shared.quiet, |progress| {
         planned.run_items(items.clone(), &known, &execution, progress, &save)
@@ -119,7 +121,8 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
         planned.discard()?;
         return Ok(String::new().into());
     }
-    let known = ItemReceipt::load_all(receipts, &planned.plan().sha256()?, &limits)?;
+    let store = Arc::new(LocalStore::new(receipts));
+    let known = ItemReceipt::load_all(store, &planned.plan().sha256()?, &limits)?;
     let vocabulary = Arc::new(Flags::One);
     let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };
     let summary = planned.commit(&known, &options, &execution(!shared.no_sync))?;

@@ -141,6 +141,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.put(name, bytes.to_vec());
+        Ok(())
+    }
+
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {
         self.check(request)?;
         let mut held = self.held();

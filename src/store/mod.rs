@@ -58,6 +58,13 @@ pub trait Store: ReadStore {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`].
     fn check(&self, request: &StageRequest<'_>) -> Result<()>;
+
+    /// Puts in a small file, in the place of one that has its name, and waits until a power failure does not reach it.
+    /// Where several do so at once, one of their files stays.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a name that leaves the store, [`ckpt_api::Kind::Io`].
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()>;
 }
 
 /// What is to be written.

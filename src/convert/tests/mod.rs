@@ -7,6 +7,7 @@ mod power_loss;
 use super::*;
 use crate::execute::Progress;
 use crate::source::OpenOptions;
+use crate::store::MemoryStore;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -247,6 +248,23 @@ fn a_commit_that_is_interrupted_leaves_what_was_written_for_the_next() {
     assert!(error.to_string().contains("interrupted"), "{error}");
     planned.commit(&receipts, &Commit::default(), &execution).unwrap();
     assert!(place.found() == complete);
+}
+
+#[test]
+fn receipts_of_items_lie_in_any_store() {
+    let (place, conversion) = (Place::new(), to("safetensors", &[]));
+    let output = MemoryStore::new().at("o");
+    let planned = conversion.plan(&Registry::builtin(), &place.source(), output).unwrap();
+    let (execution, store) = (Execution::default(), MemoryStore::new());
+    let items = planned.plan().items().len();
+    planned.run_items(0..items, &[], &execution, &|_| (), &|receipt| receipt.save(&store)).unwrap();
+    assert_eq!(store.names().len(), items);
+    let plan = planned.plan().sha256().unwrap();
+    let load = |plan| ItemReceipt::load_all(Arc::new(store.clone()), plan, &Limits::default());
+    let receipts = load(&plan).unwrap();
+    assert!(receipts.iter().map(|receipt| receipt.item).eq(0..items));
+    assert_eq!(load(&[0; 32]).unwrap(), []);
+    planned.commit(&receipts, &Commit::default(), &execution).unwrap();
 }
 
 #[test]

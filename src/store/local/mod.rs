@@ -15,9 +15,11 @@ use disk::{Disk, Os};
 
 use super::{Stage, StageMode, StageRequest, Store};
 use ckpt_api::{Directory, Error, ReadAt, ReadStore, Result};
-use names::{is_same_name, parent};
+use disk::cannot;
+use names::{is_same_name, parent, target};
 use protected::Sources;
 use stage::{Output, refuse_existing, targets};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -121,6 +123,15 @@ impl Store for LocalStore {
             .help("make it first"))
     }
 
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = target(self.root(), name)?;
+        let failed = |error| cannot("write the file", &path, error);
+        let mut file = tempfile::NamedTempFile::new_in(parent(&path)).map_err(failed)?;
+        file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {
         let allowed = || self.check(request);
         Ok(Box::new(match request.mode {
@@ -156,5 +167,16 @@ mod tests {
             let kind = store.check(&request).err().map(|error| error.kind());
             assert_eq!(kind, is_refused.then_some(Kind::Usage), "{name}");
         }
+    }
+
+    #[test]
+    fn a_small_file_is_replaced_at_once_and_within_the_store() {
+        let place = tempfile::tempdir().unwrap();
+        let store = LocalStore::new(place.path());
+        ["old", "new"].into_iter().for_each(|text| store.replace("r", text.as_bytes()).unwrap());
+        assert_eq!(fs::read(place.path().join("r")).unwrap(), b"new");
+        assert_eq!(store.list("", 9).unwrap(), ["r"]);
+        assert_eq!(store.replace("../r", b"").unwrap_err().kind(), Kind::Usage);
+        assert_eq!(store.replace("none/r", b"").unwrap_err().kind(), Kind::Io);
     }
 }
