@@ -13,7 +13,7 @@ pub(crate) fn advice(input: &Input) -> Result<String> {
     }
     let head = input.head::<8>()?.unwrap_or_default();
     if let Some(advice) = by_head(&head) {
-        return Ok(advice.to_owned());
+        return Ok(advice);
     }
     Ok(match input.head::<262>()? {
         Some(head) if head.ends_with(b"ustar") => "it is a tar archive: unpack it first".to_owned(),
@@ -22,8 +22,8 @@ pub(crate) fn advice(input: &Input) -> Result<String> {
 }
 
 /// What the first bytes are the sign of, and what to do.
-fn by_head(head: &[u8]) -> Option<&'static str> {
-    Some(match head {
+fn by_head(head: &[u8]) -> Option<String> {
+    let advice = match head {
         [0x1f, 0x8b, ..] => "it is compressed with gzip: decompress it first",
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "it is compressed with zstd: decompress it first",
         [0xfd, b'7', b'z', b'X', b'Z', ..] => "it is compressed with xz: decompress it first",
@@ -41,10 +41,14 @@ fn by_head(head: &[u8]) -> Option<&'static str> {
              with safetensors or numpy.savez"
         }
         [b'G', b'G', b'U', b'F', ..] => {
-            "it is a GGUF file, which is not read: convert the file that it was made from"
+            return Some(format!(
+                "it is a GGUF file: convert the file that it was made from, or read it with {}",
+                Setting::MoreFormats
+            ));
         }
         _ => return None,
-    })
+    };
+    Some(advice.to_owned())
 }
 
 #[cfg(test)]
@@ -68,6 +72,7 @@ mod tests {
             (b"PK\x03\x04\x14\0\0\0\0\0", "safetensors.torch.save_file"),
             (b"\x80\x02}q\0X\0\0\0\0", "pickle"),
             (b"GGUF\x03\0\0\0\0\0", "GGUF"),
+            (b"GGUF\x03\0\0\0\0\0", "`Registry::add`"),
             (&tar, "tar"),
             (b"hello, world", "`OpenOptions::format`"),
             (b"", "`OpenOptions::format`"),

@@ -239,7 +239,7 @@ fn a_source_that_changed_since_the_plan_was_made_is_refused() {
 fn a_commit_without_all_receipts_is_refused_and_keeps_what_was_written() {
     let place = Place::new();
     let (items, expected) = place.plan(TARGETS[0]);
-    place.refused(&["commit", "plan.json", "receipts"], 1, "cannot read the receipts");
+    place.refused(&["commit", "plan.json", "receipts"], 1, "cannot list the directory");
     fs::create_dir(place.path("receipts")).unwrap();
     place.refused(&["commit", "plan.json", "receipts"], 2, "nothing was written for this plan");
     place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
@@ -336,6 +336,82 @@ fn an_item_may_be_allowed_more_than_there_is() {
     assert!(place.output(&expected) == expected);
 }
 
+/// The temporary file with most bytes.
+fn staged(place: &Place) -> PathBuf {
+    let files = found(place.0.path()).into_iter().filter(|(name, _)| name.ends_with(".ckpt-tmp"));
+    place.path(&files.max_by_key(|(_, bytes)| bytes.len()).unwrap().0)
+}
+
+#[test]
+fn a_commit_that_fails_keeps_what_was_written() {
+    for target in [TARGETS[0], TARGETS[1]] {
+        let place = Place::new();
+        let (_, expected) = place.plan(target);
+        place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+        let receipt = ["commit", "plan.json", "receipts", "--receipt", "none/r.json"];
+        place.refused(&receipt, 2, "the receipt's directory does not exist");
+        // Another byte at the end of a tensor: only reading back sees it.
+        let staged = staged(&place);
+        let bytes = fs::read(&staged).unwrap();
+        let mut other = bytes.clone();
+        *other.last_mut().unwrap() ^= 1;
+        fs::write(&staged, other).unwrap();
+        place.refused(&["commit", "plan.json", "receipts", "--verify"], 4, "");
+        assert_eq!(place.output(&expected), [], "{target:?}");
+        fs::write(&staged, bytes).unwrap();
+        place.done(&["commit", "plan.json", "receipts", "--verify", "-q"]);
+        assert!(place.output(&expected) == expected, "{target:?}");
+        assert_eq!(place.left_over(&expected), [""; 0], "{target:?}");
+    }
+}
+
+#[test]
+fn a_receipt_without_a_directory_is_refused_before_anything_is_done() {
+    let place = Place::new();
+    fs::write(place.path("file"), "").unwrap();
+    for receipt in ["none/r.json", "file/r.json"] {
+        let convert = ["convert", "in", "o.safetensors", "--receipt", receipt];
+        for more in [&[][..], &["--dry-run"]] {
+            place.refused(&[&convert[..], more].concat(), 2, "the receipt's directory does not exist");
+        }
+        assert_eq!(place.left_over(&[]), ["file"]);
+    }
+    fs::create_dir(place.path("some")).unwrap();
+    place.done(&["convert", "in", "o.safetensors", "--receipt", "some/r.json", "-q"]);
+    assert!(place.path("some/r.json").exists());
+}
+
+#[test]
+fn receipts_with_numbers_that_cannot_be_are_refused_by_name_and_what_was_written_stays() {
+    let place = Place::new();
+    let (_, expected) = place.plan(TARGETS[0]);
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    let receipts = found(&place.path("receipts"));
+    let parsed = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap();
+    let shared = receipts.iter().find(|(_, text)| parsed(text)["sums"]["read"].is_array());
+    let (name, text) = shared.expect("a tensor that several items read");
+    let path = place.path("receipts").join(name);
+    let commit = ["commit", "plan.json", "receipts"];
+    let altered = |change: &dyn Fn(&mut Value), words: &[&str]| {
+        let mut receipt = parsed(text);
+        change(&mut receipt["sums"]["read"]);
+        fs::write(&path, receipt.to_string()).unwrap();
+        words.iter().for_each(|words| place.refused(&commit, 2, words));
+    };
+    let misfit = ["the receipt does not fit the plan", name.as_str()];
+    altered(&|read| read[0]["bytes"] = u64::MAX.into(), &misfit);
+    altered(&|read| read[0]["extent"] = u32::MAX.into(), &misfit);
+    altered(&|read| read[0]["piece"] = u32::MAX.into(), &misfit);
+    let twice = |read: &mut Value| {
+        let first = read[0].clone();
+        read.as_array_mut().unwrap().push(first);
+    };
+    altered(&twice, &["the receipts of the plan's items do not fit together"]);
+    fs::write(&path, text).unwrap();
+    place.done(&["commit", "plan.json", "receipts", "-q"]);
+    assert!(place.output(&expected) == expected);
+}
+
 #[test]
 fn a_plan_that_was_made_with_raised_limits_runs_with_them() {
     let place = Place::new();
@@ -353,4 +429,26 @@ fn a_plan_that_was_made_with_raised_limits_runs_with_them() {
     place.done(&[&run[..], &raised].concat());
     place.done(&[&["commit", "plan.json", "receipts", "-q"][..], &raised].concat());
     assert!(fs::read(place.path("o.safetensors")).unwrap().ends_with(&2.5f32.to_le_bytes()));
+}
+
+#[test]
+fn a_plan_that_is_written_is_reported_as_json_where_that_is_asked_for() {
+    let place = Place::new();
+    let plan = ["plan", "in", "o.safetensors", "--output", "plan.json", "--format", "json"];
+    let report: Value = serde_json::from_slice(&place.done(&plan).stdout).unwrap();
+    let plan: Value = serde_json::from_slice(&fs::read(place.path("plan.json")).unwrap()).unwrap();
+    assert_eq!(report["plan"], "plan.json");
+    assert_eq!(report["sha256"], plan["sha256"]);
+    assert_eq!(report["items"], plan["items"].as_array().unwrap().len());
+    assert!(report["bytes"].as_u64().unwrap() > 20_000);
+}
+
+#[test]
+fn no_command_runs_on_zero_threads() {
+    let place = Place::new();
+    place.plan(TARGETS[0]);
+    let words = "at least one thread is needed";
+    place.refused(&["convert", "in", "p.safetensors", "-j", "0"], 2, words);
+    place.refused(&["run-plan", "plan.json", "--receipts", "receipts", "-j", "0"], 2, words);
+    place.refused(&["commit", "plan.json", "receipts", "-j", "0"], 2, words);
 }

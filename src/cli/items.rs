@@ -4,11 +4,12 @@ use super::Report;
 use super::common::{Bounds, read_bytes};
 use super::convert::{execution, finished, with_bar};
 use super::flags::Flags;
-use super::plan::size;
+use super::plan::{size, threads};
 use crate::convert::{Commit, ItemReceipt, Planned};
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resources::Resources;
+use crate::store::LocalStore;
 use crate::words::count;
 use ckpt_api::{Error, Limit, Limits, Result};
 use clap::Args;
@@ -76,7 +77,7 @@ impl Shared {
         let shown = self.plan.display().to_string();
         let plan = Plan::from_bytes(&bytes, &limits).map_err(|error| error.file(shown))?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
-        let resources = Resources { max_memory, threads: self.threads.unwrap_or(0), item_size: 0 };
+        let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
         let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)?;
         Ok((planned, resources, limits))
     }
@@ -92,10 +93,11 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
     let shown = || receipts.display().to_string();
     fs::create_dir_all(receipts)
         .map_err(|error| Error::io("cannot make the directory for receipts", error).file(shown()))?;
-    let known = ItemReceipt::load_all(receipts, &planned.plan().sha256()?, &limits)?;
+    let store = Arc::new(LocalStore::new(receipts));
+    let known = ItemReceipt::load_all(store.clone(), &planned.plan().sha256()?, &limits)?;
     let execution = execution(!shared.no_sync);
     let bytes = planned.plan().bytes_written;
-    let save = |receipt: &ItemReceipt| receipt.save(receipts);
+    let save = |receipt: &ItemReceipt| receipt.save(&*store);
     let wanted = items.len();
     let ran = with_bar(bytes, shared.quiet, |progress| {
         planned.run_items(items.clone(), &known, &execution, progress, &save)
@@ -119,7 +121,8 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
         planned.discard()?;
         return Ok(String::new().into());
     }
-    let known = ItemReceipt::load_all(receipts, &planned.plan().sha256()?, &limits)?;
+    let store = Arc::new(LocalStore::new(receipts));
+    let known = ItemReceipt::load_all(store, &planned.plan().sha256()?, &limits)?;
     let vocabulary = Arc::new(Flags::One);
     let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };
     let summary = planned.commit(&known, &options, &execution(!shared.no_sync))?;

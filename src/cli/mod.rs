@@ -47,6 +47,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use program::Program;
 use std::ffi::OsString;
 use std::io::Write;
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 
 /// Converts neural-network checkpoints between formats, in bounded memory, losing nothing silently.
@@ -133,12 +134,22 @@ pub fn run(registry: &Registry, arguments: impl IntoIterator<Item = OsString>) -
         Err(error) => return refuse_arguments(&error, wants_json(&arguments)),
     };
     let json = cli.format == Format::Json;
-    let printed = run_command(registry, &program, cli.command, json)
-        .and_then(|report| print(&report.text, json).map(|()| report.differs));
+    let printed = unless_it_panics(|| {
+        let report = run_command(registry, &program, cli.command, json)?;
+        print(&report.text, json).map(|()| report.differs)
+    });
     match printed {
         Ok(differs) => ExitCode::from(if differs { 4 } else { 0 }),
         Err(error) => fail(&error.in_words(&flags::Flags::One), json),
     }
+}
+
+/// Makes an error of a panic, whose message is on stderr by then.
+fn unless_it_panics<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What the command has changed ends with it.
+    std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
+        Err(Error::defect("the program panicked: this is a defect of the program, please report it"))
+    })
 }
 
 /// `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb` and what is no terminal are heeded without this.
@@ -225,4 +236,19 @@ fn to_json(value: &impl serde::Serialize) -> Result<String> {
     })?;
     text.push('\n');
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_exits_as_a_defect_of_the_program_does() {
+        let error = unless_it_panics::<()>(|| panic!("a test's panic")).unwrap_err();
+        assert_eq!((error.kind(), exit_code(error.kind())), (Kind::Defect, 70));
+        let told = problem::block(&error);
+        assert!(told.contains("defect") && told.contains("report it"), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert_eq!(unless_it_panics(|| Ok(3)).unwrap(), 3);
+    }
 }

@@ -9,7 +9,7 @@ use crate::plan::{Plan, Policy};
 use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
-use crate::words::count;
+use crate::words::{count, hex};
 use ckpt_api::{DType, Error, Result, parse_size};
 use clap::Args;
 use std::fmt::Write;
@@ -93,16 +93,15 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     conversion.judge(planned.plan())?;
     planned.check_output()?;
     save(planned.plan(), path)?;
-    Ok(match json {
-        true => String::new(),
-        false => format!(
-            "wrote {}: {} in {}\n",
-            render::plain(&path.display().to_string()),
-            render::bytes(planned.plan().bytes_written),
-            count(planned.plan().items().len(), "item")
-        ),
+    let (plan, path) = (planned.plan(), path.display().to_string());
+    let items = plan.items().len();
+    if json {
+        let (sha256, bytes) = (hex(&plan.sha256()?), plan.bytes_written);
+        let report = serde_json::json!({ "plan": path, "sha256": sha256, "items": items, "bytes": bytes });
+        return Ok(to_json(&report)?.into());
     }
-    .into())
+    let (path, bytes) = (render::plain(&path), render::bytes(plan.bytes_written));
+    Ok(format!("wrote {path}: {bytes} in {}\n", count(items, "item")).into())
 }
 
 /// Writes the plan to a file that must not exist: as a JSON text where its name says so, else compressed.
@@ -190,11 +189,14 @@ fn dtype(name: &str) -> Result<DType> {
 fn resources(arguments: &Wanted) -> Result<Resources> {
     let max_memory = size(&arguments.max_memory, "--max-memory")?;
     let item_size = arguments.item_size.as_deref().map(|text| size(text, "--item-size")).transpose()?;
-    match arguments.threads {
+    Ok(Resources { max_memory, threads: threads(arguments.threads)?, item_size: item_size.unwrap_or(0) })
+}
+
+/// A number of threads; 0, which is the default, where none was given.
+pub(super) fn threads(given: Option<usize>) -> Result<usize> {
+    match given {
         Some(0) => Err(Error::usage("at least one thread is needed").field("--threads")),
-        threads => {
-            Ok(Resources { max_memory, threads: threads.unwrap_or(0), item_size: item_size.unwrap_or(0) })
-        }
+        given => Ok(given.unwrap_or(0)),
     }
 }
 

@@ -34,6 +34,6 @@ pub(super) fn check(input: &Input, pins: &[SourceFile], message: &str) -> Result
             std::io::Error::other("its size, its time of last change, or the file itself is another"),
         )
         .file(input.display(&before.name))
-        .help("nothing was left behind; convert it again when nobody writes to it")),
+        .help("the output was not made; convert it again when nobody writes to it")),
     }
 }

@@ -206,7 +206,7 @@ impl Planned {
         }
         let items: Vec<usize> = (0..self.plan.items().len()).collect();
         let note = |receipt: &ItemResult| {
-            stage.note(&receipt.to_json(), self.plan.bytes_of(receipt.item));
+            stage.note(&receipt.to_json()?, self.plan.bytes_of(receipt.item));
             Ok(())
         };
         let receipts = run(&running, &items, &note)?;
@@ -242,11 +242,9 @@ impl Planned {
             let (plan, staging) = (plan.clone(), staging.clone());
             done(&ItemReceipt { plan, staging, item: ran.item, sums: ran.sums.clone() })
         };
-        let ran = run(&self.run(&*stage, execution, progress), &numbers, &finished)
-            .and_then(|ran| pins::check(&self.input, self.plan.source_files(), CHANGED).map(|()| ran.len()));
-        // Whether that went well or not, others go on.
-        stage.leave();
-        ran
+        let ran = run(&self.run(&*stage, execution, progress), &numbers, &finished)?;
+        pins::check(&self.input, self.plan.source_files(), CHANGED)?;
+        Ok(ran.len())
     }
 
     fn check_items(&self, items: &Range<usize>) -> Result<()> {
@@ -260,7 +258,8 @@ impl Planned {
     }
 
     /// Finishes an output whose items were run: assembles checksums, writes what depends on them, and gives the files their
-    /// names. `receipts` are those of [`Planned::run_items`], in any order, repeated or not.
+    /// names. `receipts` are those of [`Planned::run_items`], in any order, repeated or not. After an error, everything that
+    /// was written stays for another commit; [`Planned::discard`] removes it.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the receipt of an item is missing, or belongs to files that are gone; those of
@@ -278,14 +277,8 @@ impl Planned {
                 StageRequest { attachment: attachment.as_deref(), accept_complete: false, ..request.clone() };
             self.output.store.stage(&request)
         })?;
-        match self.own_receipts(receipts, &hex(&key), &*stage) {
-            Ok(own) => self.complete(stage, &own, options, execution),
-            Err(error) => {
-                // What was written stays for the items that are missing.
-                stage.leave();
-                Err(error)
-            }
-        }
+        let own = self.own_receipts(receipts, &hex(&key), &*stage)?;
+        self.complete(stage, &own, options, execution)
     }
 
     /// The receipts of what is staged now, which must be complete.
@@ -297,10 +290,12 @@ impl Planned {
     ) -> Result<Vec<ItemResult>> {
         let staging = staging(stage);
         let is_own = |receipt: &&ItemReceipt| receipt.plan == plan && receipt.staging == staging;
-        let own: Vec<ItemResult> = receipts.iter().filter(is_own).map(ItemReceipt::inner).collect();
-        for receipt in &own {
-            receipt.check(&self.plan)?;
-        }
+        let checked = |receipt: &ItemReceipt| {
+            let result = receipt.inner();
+            result.check(&self.plan).map_err(|error| error.file(receipt.file_name()))?;
+            Ok(result)
+        };
+        let own = receipts.iter().filter(is_own).map(checked).collect::<Result<Vec<_>>>()?;
         let foreign = receipts.len() - own.len();
         match finish(&self.plan, &self.files, &own) {
             Ok(_) => Ok(own),
@@ -317,7 +312,9 @@ impl Planned {
     /// [`ckpt_api::Kind::Usage`] where nothing is staged, or items are being run.
     pub fn discard(&self) -> Result<()> {
         let key = Some(self.plan.sha256()?);
-        self.staged(StageMode::Existing, key, |request| self.output.store.stage(request)).map(drop)
+        let stage = self.staged(StageMode::Existing, key, |request| self.output.store.stage(request))?;
+        stage.discard();
+        Ok(())
     }
 
     /// Asks a store for the output.

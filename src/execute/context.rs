@@ -24,5 +24,5 @@ pub(crate) struct Run<'a> {
 /// The error of a run that was stopped from outside.
 pub(crate) fn interrupted() -> Error {
     Error::io("interrupted", std::io::ErrorKind::Interrupted.into())
-        .help("nothing was left behind; the source is unchanged")
+        .help("the output was not made; the source is unchanged")
 }

@@ -22,14 +22,14 @@ pub(crate) struct Finished {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for a checksum of the source that differs; [`ckpt_api::Kind::Usage`] where the receipt
-/// of an item is missing.
+/// of an item is missing, or where receipts do not fit together.
 pub(crate) fn finish(plan: &Plan, files: &Files<'_>, receipts: &[ItemResult]) -> Result<Finished> {
     let mut sums = Totals::new(plan);
     let mut seen = vec![false; plan.items().len()];
     for receipt in receipts {
         let Some(seen) = seen.get_mut(receipt.item) else { continue };
         if !std::mem::replace(seen, true) {
-            sums.add(plan, receipt);
+            sums.add(plan, receipt)?;
         }
     }
     if let Some(missing) = seen.iter().position(|seen| !seen) {
@@ -73,8 +73,8 @@ impl Totals {
         }
     }
 
-    fn add(&mut self, plan: &Plan, receipt: &ItemResult) {
-        let Some(Item::Write(range)) = plan.items().get(receipt.item) else { return };
+    fn add(&mut self, plan: &Plan, receipt: &ItemResult) -> Result<()> {
+        let Some(Item::Write(range)) = plan.items().get(receipt.item) else { return Ok(()) };
         let pieces = &range.pieces;
         for (piece, remainder) in pieces.iter().zip(&receipt.sums.written) {
             let number = plan.tensor(piece.tensor).map(|entry| entry.number);
@@ -89,7 +89,12 @@ impl Totals {
         for share in &receipt.sums.read {
             let Some(piece) = pieces.get(share.piece as usize) else { continue };
             let sum = self.read.entry((piece.tensor, share.extent)).or_default();
-            *sum = (sum.0 ^ share.remainder, sum.1 + share.bytes);
+            let bytes = sum.1.checked_add(share.bytes).ok_or_else(|| {
+                Error::usage("the receipts of the plan's items do not fit together")
+                    .found(format!("item {}, which reads more bytes than there can be", receipt.item))
+                    .help("run the item again")
+            })?;
+            *sum = (sum.0 ^ share.remainder, bytes);
         }
         for Rounding { piece, error } in &receipt.sums.rounding {
             let tensor = pieces.get(*piece as usize).map(|piece| piece.tensor as usize);
@@ -97,6 +102,7 @@ impl Totals {
                 *rounding = rounding.max(*error);
             }
         }
+        Ok(())
     }
 
     fn verify_sources(&self, plan: &Plan, files: &Files<'_>) -> Result<()> {
@@ -105,9 +111,11 @@ impl Totals {
             let Some(extent) = entry.from.extents.get(*number as usize) else { continue };
             let Some(expected) = &extent.checksum else { continue };
             if *bytes != extent.len {
-                return Err(
-                    Error::defect("the pieces of a tensor do not read all of it").tensor(entry.tensor)
-                );
+                return Err(Error::usage("the receipts of the plan's items do not fit together")
+                    .tensor(entry.tensor)
+                    .found(format!("{bytes} bytes of it were read"))
+                    .expected(extent.len.to_string())
+                    .help("run its items again"));
             }
             let found = expected.assemble(extent.len, [*remainder]);
             if expected.value.is_some_and(|value| value != found) {

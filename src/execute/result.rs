@@ -1,6 +1,7 @@
 //! What carrying out an item came to: small, and enough for somebody else to finish the output.
 
 use super::read::{PartialSum, TensorStream};
+use crate::layout::Piece;
 use crate::plan::{Item, Plan};
 use ckpt_api::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -91,26 +92,46 @@ impl ItemResult {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`].
     pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
-        let pieces = match plan.items().get(self.item) {
-            Some(Item::Write(range)) => Some(range.pieces.len()),
-            Some(Item::Compare(_)) => Some(0),
-            None => None,
+        let misfit = |found: String, expected: String| {
+            Error::usage("the receipt does not fit the plan")
+                .found(format!("item {} with {found}", self.item))
+                .expected(expected)
         };
         let found = self.sums.written.len();
-        if pieces == Some(found) {
-            return Ok(());
+        let pieces: &[Piece] = match plan.items().get(self.item) {
+            Some(Item::Write(range)) => &range.pieces,
+            Some(Item::Compare(_)) => &[],
+            None => {
+                let expected = format!("an item below {}", plan.items().len());
+                return Err(misfit(format!("{found} pieces"), expected));
+            }
+        };
+        if pieces.len() != found {
+            return Err(misfit(format!("{found} pieces"), format!("{} pieces", pieces.len())));
         }
-        Err(Error::usage("the receipt does not fit the plan")
-            .found(format!("item {} with {found} pieces", self.item))
-            .expected(match pieces {
-                Some(pieces) => format!("{pieces} pieces"),
-                None => format!("an item below {}", plan.items().len()),
-            }))
+        let len = |share: &Share| {
+            let entry = plan.tensor(pieces.get(share.piece as usize)?.tensor)?;
+            entry.from.extents.get(share.extent as usize).map(|extent| extent.len)
+        };
+        for share in &self.sums.read {
+            let (Share { piece, extent, bytes, .. }, len) = (share, len(share));
+            if len.is_none_or(|len| *bytes > len) {
+                let expected = len.map_or("a part of the source".to_owned(), |len| format!("at most {len}"));
+                return Err(misfit(
+                    format!("{bytes} bytes of extent {extent} read for piece {piece}"),
+                    expected,
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The result as JSON.
-    pub(crate) fn to_json(&self) -> Vec<u8> {
-        // Numbers and lists of them have a JSON text.
-        serde_json::to_vec(self).unwrap_or_default()
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Defect`] where it has no JSON text.
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self)
+            .map_err(|error| Error::defect("the result of an item has no JSON text").found(error.to_string()))
     }
 }

@@ -1,8 +1,8 @@
 //! The key of a conversion: a killed one is resumed only where everything that determines the output is the same.
 
 use super::Plan;
+use ckpt_api::open_regular;
 use sha2::{Digest, Sha256};
-use std::time::UNIX_EPOCH;
 
 impl Plan {
     /// SHA-256 over this program, the source's files as they are now, and everything that was asked for. `None` if a file of
@@ -25,8 +25,7 @@ impl Plan {
 }
 
 /// The file of this program: another build may place tensors elsewhere.
-fn program() -> Option<(u64, u128)> {
-    let meta = std::fs::metadata(std::env::current_exe().ok()?).ok()?;
-    let modified = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    Some((meta.len(), modified.as_nanos()))
+fn program() -> Option<String> {
+    let path = std::env::current_exe().ok()?;
+    open_regular(&path, &path.display().to_string()).ok()?.identity()
 }

@@ -24,8 +24,9 @@ pub(super) fn losses(contents: &Contents, placed: &OutputLayout, info: &FormatIn
     losses
 }
 
-/// Tensors whose blocks are read as numbers.
+/// Returns a loss for each tensor whose blocks are read as numbers, where the codec declares none.
 pub(super) fn dequantized(checkpoint: &Checkpoint, placed: &OutputLayout, entries: &[Entry]) -> Vec<Loss> {
+    let declared = Declared::new(&placed.losses);
     let each = entries.iter().filter_map(|Entry { number, route }| {
         let blocks = route.steps.iter().find_map(|step| match step {
             Step::DecodeBlocks { blocks } => Some(blocks),
@@ -38,7 +39,7 @@ pub(super) fn dequantized(checkpoint: &Checkpoint, placed: &OutputLayout, entrie
             format!("stored in blocks of {blocks}, and as numbers now"),
         ))
     });
-    each.collect()
+    each.filter(|loss| !declared.covers(loss)).collect()
 }
 
 /// The losses that a codec declares.

@@ -38,7 +38,7 @@ struct Staged {
     key: Option<[u8; 32]>,
     token: u64,
     files: Vec<OutputFile>,
-    contents: Mutex<Vec<Arc<MemoryFile>>>,
+    contents: Vec<Arc<MemoryFile>>,
     notes: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -141,6 +141,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.put(name, bytes.to_vec());
+        Ok(())
+    }
+
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {
         self.check(request)?;
         let mut held = self.held();
@@ -162,7 +167,10 @@ impl Store for MemoryStore {
                 .file(request.name)
                 .help("run its items first"));
         }
-        let staged = kept.unwrap_or_else(|| Arc::new(Staged::new(request)));
+        let staged = match kept {
+            Some(staged) => staged,
+            None => Arc::new(Staged::new(request)?),
+        };
         held.staged.insert(request.name.to_owned(), staged.clone());
         let notes = match earlier {
             Earlier::Kept => staged.notes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
@@ -172,34 +180,39 @@ impl Store for MemoryStore {
             store: self.clone(),
             name: request.name.to_owned(),
             staged,
-            names: request.files.iter().map(|file| file.name.clone()).collect(),
+            attached: Vec::new(),
             earlier,
             notes,
             overwrite: request.overwrite,
-            stays: false,
+            stays: matches!(request.mode, StageMode::Shared | StageMode::Existing),
         }))
     }
 }
 
 impl Staged {
-    fn new(request: &StageRequest<'_>) -> Self {
+    fn new(request: &StageRequest<'_>) -> Result<Self> {
         let empty = |file: &OutputFile| {
-            let len = usize::try_from(file.len.unwrap_or(0)).unwrap_or(0);
-            Arc::new(MemoryFile::new(vec![0; len]))
+            let large = || Error::limit("the file is too large for memory").file(file.name.as_str());
+            let len = usize::try_from(file.len.unwrap_or(0)).map_err(|_| large())?;
+            let mut bytes = Vec::new();
+            grow(&mut bytes, len).ok_or_else(large)?;
+            Ok(Arc::new(MemoryFile::new(bytes)))
         };
-        Staged {
+        Ok(Staged {
             key: request.key,
             token: next_number(),
             files: request.files.to_vec(),
-            contents: Mutex::new(request.files.iter().map(empty).collect()),
+            contents: request.files.iter().map(empty).collect::<Result<_>>()?,
             notes: Mutex::default(),
-        }
+        })
     }
+}
 
-    fn file(&self, id: FileId) -> Result<Arc<MemoryFile>> {
-        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        contents.get(id.0).cloned().ok_or_else(|| Error::defect("the output has no such file"))
-    }
+/// Appends zeros up to a length, where there is memory for them.
+fn grow(bytes: &mut Vec<u8>, len: usize) -> Option<()> {
+    bytes.try_reserve(len.saturating_sub(bytes.len())).ok()?;
+    bytes.resize(len.max(bytes.len()), 0);
+    Some(())
 }
 
 /// One user of what is staged.
@@ -208,13 +221,26 @@ struct MemoryStage {
     store: MemoryStore,
     name: String,
     staged: Arc<Staged>,
-    /// The names that the files will have.
-    names: Vec<String>,
+    /// Files that only this user has, with their names.
+    attached: Vec<(String, Arc<MemoryFile>)>,
     earlier: Earlier,
     notes: Vec<Vec<u8>>,
     overwrite: bool,
     /// Whether the files stay staged when this is dropped.
     stays: bool,
+}
+
+impl MemoryStage {
+    /// Every file, with the name that it will have.
+    fn files(&self) -> impl Iterator<Item = (&String, &Arc<MemoryFile>)> {
+        let staged = self.staged.files.iter().map(|file| &file.name).zip(&self.staged.contents);
+        staged.chain(self.attached.iter().map(|(name, file)| (name, file)))
+    }
+
+    fn at(&self, id: FileId) -> Result<Arc<MemoryFile>> {
+        let file = self.files().nth(id.0).map(|(_, file)| file.clone());
+        file.ok_or_else(|| Error::defect("the output has no such file"))
+    }
 }
 
 impl Stage for MemoryStage {
@@ -235,53 +261,51 @@ impl Stage for MemoryStage {
     }
 
     fn file(&self, file: FileId) -> Result<Arc<dyn WriteAt>> {
-        Ok(self.staged.file(file)?)
+        Ok(self.at(file)?)
     }
 
     fn open(&self, file: FileId) -> Result<Arc<dyn ReadAt>> {
-        Ok(self.staged.file(file)?)
+        Ok(self.at(file)?)
     }
 
     fn written(&self) -> Arc<dyn ReadStore> {
-        let contents = self.staged.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        let pairs =
-            self.names.iter().cloned().zip(contents.iter().map(|file| file.clone() as Arc<dyn ReadAt>));
-        Arc::new(pairs.collect::<BTreeMap<_, _>>())
+        let files = self.files().map(|(name, file)| (name.clone(), file.clone() as Arc<dyn ReadAt>));
+        Arc::new(files.collect::<BTreeMap<_, _>>())
     }
 
     fn attach(&mut self, name: &str) -> Result<FileId> {
-        let mut contents = self.staged.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        contents.push(Arc::new(MemoryFile::new(Vec::new())));
-        self.names.push(name.to_owned());
-        Ok(FileId(contents.len() - 1))
+        let id = FileId(self.files().count());
+        self.attached.push((name.to_owned(), Arc::new(MemoryFile::new(Vec::new()))));
+        Ok(id)
     }
 
     fn bytes(&self) -> Result<u64> {
-        let contents = self.staged.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(contents.iter().filter_map(|file| file.size().ok()).sum())
+        Ok(self.files().filter_map(|(_, file)| file.size().ok()).sum())
     }
 
     fn sync(&self) -> Result<()> {
         Ok(())
     }
 
-    fn commit(self: Box<Self>, _: bool) -> Result<Vec<String>> {
-        let mut held = self.store.held();
+    fn commit(mut self: Box<Self>, _: bool) -> Result<Vec<String>> {
+        let store = self.store.clone();
+        let mut held = store.held();
         if !self.overwrite
-            && let Some(name) = self.names.iter().find(|name| held.files.contains_key(*name))
+            && let Some((name, _)) = self.files().find(|(name, _)| held.files.contains_key(*name))
         {
             let error = Error::usage("the output exists").file(name);
             return Err(error.help("another writer made it meanwhile: choose another name"));
         }
-        let contents = self.staged.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, file) in self.names.iter().zip(contents.iter()) {
-            held.files.insert(name.clone(), file.clone());
-        }
-        Ok(self.names.clone())
+        held.files.extend(self.files().map(|(name, file)| (name.clone(), file.clone())));
+        let names = self.files().map(|(name, _)| name.clone()).collect();
+        // The lock is taken again when this is dropped.
+        drop(held);
+        self.stays = false;
+        Ok(names)
     }
 
-    fn leave(mut self: Box<Self>) {
-        self.stays = true;
+    fn discard(mut self: Box<Self>) {
+        self.stays = false;
     }
 }
 
@@ -329,9 +353,7 @@ impl WriteAt for MemoryFile {
         let start = usize::try_from(offset).map_err(|_| large())?;
         let end = start.checked_add(bytes.len()).ok_or_else(large)?;
         let mut file = self.bytes.write().unwrap_or_else(PoisonError::into_inner);
-        if file.len() < end {
-            file.resize(end, 0);
-        }
+        grow(&mut file, end).ok_or_else(large)?;
         if let Some(place) = file.get_mut(start..end) {
             place.copy_from_slice(bytes);
         }
@@ -408,17 +430,52 @@ mod tests {
         written(&*first, 1);
         first.note(b"half", 1);
         let token = first.token();
-        first.leave();
+        drop(first);
         let second = store.stage(&request).unwrap();
         assert_eq!(
             (second.earlier(), second.token(), second.notes()),
             (Earlier::Kept, token, &[b"half".to_vec()][..])
         );
-        second.leave();
+        drop(second);
         let other = StageRequest { key: Some([2; 32]), ..request.clone() };
         assert_eq!(store.stage(&other).unwrap().earlier(), Earlier::Other);
         let existing = StageRequest { mode: StageMode::Existing, ..request };
         assert_eq!(store.stage(&existing).unwrap_err().kind(), Kind::Usage, "the other key's removed it");
+    }
+
+    #[test]
+    fn what_several_wrote_stays_without_its_attachments_until_it_is_committed_or_discarded() {
+        let (store, files) = (MemoryStore::new(), files(&["a"]));
+        let mode = |mode| StageRequest { key: Some([1; 32]), mode, ..StageRequest::new("o", &files) };
+        let (shared, existing) = (mode(StageMode::Shared), mode(StageMode::Existing));
+        written(&*store.stage(&shared).unwrap(), 1);
+        let mut stage = store.stage(&existing).unwrap();
+        let attached = stage.attach("lost").unwrap();
+        stage.file(attached).unwrap().write_at(0, b"lost").unwrap();
+        drop(stage);
+        let mut stage = store.stage(&existing).unwrap();
+        let attached = stage.attach("kept").unwrap();
+        stage.file(attached).unwrap().write_at(0, b"kept").unwrap();
+        assert_eq!(stage.bytes().unwrap(), 7);
+        assert_eq!(stage.commit(true).unwrap(), ["a", "kept"]);
+        assert_eq!((store.get("a").unwrap(), store.get("kept").unwrap()), (b"new".into(), b"kept".into()));
+        let again = StageRequest { overwrite: true, ..shared.clone() };
+        drop(store.stage(&again).unwrap());
+        store.stage(&StageRequest { overwrite: true, ..existing.clone() }).unwrap().discard();
+        let gone = store.stage(&StageRequest { overwrite: true, ..existing.clone() }).unwrap_err();
+        assert_eq!(gone.message(), "nothing was written for this plan");
+    }
+
+    #[test]
+    fn a_file_that_memory_has_no_room_for_is_refused() {
+        let (store, files) = (MemoryStore::new(), [OutputFile::new("a", u64::MAX / 4)]);
+        assert_eq!(store.stage(&StageRequest::new("o", &files)).unwrap_err().kind(), Kind::Limit);
+        let files = [OutputFile::new("a", 3)];
+        let stage = store.stage(&StageRequest::new("o", &files)).unwrap();
+        let file = stage.file(FileId(0)).unwrap();
+        for offset in [u64::MAX / 4, u64::MAX] {
+            assert_eq!(file.write_at(offset, b"new").unwrap_err().kind(), Kind::Limit);
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A [`Store`] opens files for reading ([`ReadStore`], which codecs know as the inside of an [`ckpt_api::Input`]) and takes
 //! new ones through a [`Stage`]: the files of one output, which have no names yet. [`Stage::commit`] gives all of them
-//! their names in one step that a reader can observe; dropping the stage leaves nothing behind.
+//! their names in one step that a reader can observe. A stage that is dropped before leaves nothing behind, unless several
+//! processes write the output: what they wrote stays until it is committed or discarded.
 //!
 //! The engine, receipts, resume and verification know these traits and no other. There are two stores here: the
 //! directory ([`LocalStore`]) and memory ([`MemoryStore`]).
@@ -35,6 +36,15 @@ pub fn open(location: &str) -> Result<Arc<LocalStore>> {
 }
 
 /// A place that holds named files and takes new ones, all or nothing.
+///
+/// # For implementers
+/// - All methods are called from several threads at once.
+/// - Whoever opens a name sees either the old file or the complete new one. A file that was opened keeps its content when
+///   another takes its name.
+/// - One output has one writer: [`Store::stage`] refuses an output that another process writes, except where both ask for
+///   [`StageMode::Shared`] with the same key. The writer's claim ends with its process, however that ends.
+/// - [`Store::check`] changes nothing. It refuses all that would make [`Stage::attach`] or [`Stage::commit`] fail and that
+///   can be known before: hours of work may lie in between.
 pub trait Store: ReadStore {
     /// Prepares the files of one output. They have no names until [`Stage::commit`].
     ///
@@ -48,6 +58,13 @@ pub trait Store: ReadStore {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`].
     fn check(&self, request: &StageRequest<'_>) -> Result<()>;
+
+    /// Puts in a small file, in the place of one that has its name, and waits until a power failure does not reach it.
+    /// Where several do so at once, one of their files stays.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a name that leaves the store, [`ckpt_api::Kind::Io`].
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()>;
 }
 
 /// What is to be written.
@@ -143,7 +160,23 @@ pub enum Earlier {
     Complete,
 }
 
-/// The files of one output before they have names. Dropped before [`Stage::commit`], it removes them.
+/// The files of one output before they have names.
+///
+/// Dropped before [`Stage::commit`], it removes them, unless its mode is [`StageMode::Shared`] or [`StageMode::Existing`]:
+/// then other processes wrote to them, and they stay until a commit succeeds, or [`Stage::discard`].
+///
+/// # For implementers
+/// - Concurrency: methods that take `&self` are called from several threads at once. Under [`StageMode::Shared`], several
+///   stages of several processes write the same files at the same time; they write the same bytes wherever they meet.
+/// - Lifetime: staged files outlive a process that is killed. The next one that asks for the same output with the same key
+///   finds them ([`StageMode::Resume`], [`StageMode::Shared`], [`StageMode::Existing`]); any other request removes them. An
+///   error, also of [`Stage::commit`], leaves shared files as they were, for the next commit. What [`Stage::attach`] added
+///   goes with its stage.
+/// - Notes survive the process. They need not survive a power failure, and the last ones may be missing. A note may be
+///   there although the bytes that it is about are not: whoever reads it checks them. A note is whole or missing, never
+///   changed, and in the order of [`Stage::note`].
+/// - The token is drawn when the files are made, stays with them across processes, and differs for files that are made
+///   again. Receipts of items name it: with another token, they are worth nothing.
 pub trait Stage: fmt::Debug + Send + Sync {
     /// What an earlier process left.
     fn earlier(&self) -> Earlier;
@@ -152,7 +185,7 @@ pub trait Stage: fmt::Debug + Send + Sync {
     fn notes(&self) -> &[Vec<u8>];
 
     /// Keeps a note for a process that goes on when this one is killed. `bytes` says how much of the output it is about, so
-    /// that notes are written in batches that are worth it.
+    /// that notes are written in batches that are worth it. A note that cannot be kept is no error: its work is done again.
     fn note(&self, note: &[u8], bytes: u64);
 
     /// A number that all processes of one staging share, and no other staging has.
@@ -192,17 +225,23 @@ pub trait Stage: fmt::Debug + Send + Sync {
     fn sync(&self) -> Result<()>;
 
     /// Gives every file its name, and returns the names as people should see them. `sync` waits until the names are where a
-    /// power failure does not reach them. An error leaves the names what they were.
+    /// power failure does not reach them. An error leaves the names what they were, and files that stay staged.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where another process made the output meanwhile, [`ckpt_api::Kind::Io`].
     fn commit(self: Box<Self>, sync: bool) -> Result<Vec<String>>;
 
-    /// Leaves the files to other processes of the same key ([`StageMode::Shared`]).
-    fn leave(self: Box<Self>);
+    /// Removes the files, also where they would stay.
+    fn discard(self: Box<Self>);
 }
 
 /// Something that can be written at any place, by several threads at once.
+///
+/// # For implementers
+/// - Threads write parts that do not overlap, in no order. What was not written reads as zeros, up to the length that the
+///   [`OutputFile`] gives; a file without a length grows.
+/// - What was written is there for [`Stage::open`] as soon as the call returns, [`WriteAt::sync`] or not.
+/// - It may be called after other stages of the same files are gone, and not after its own.
 pub trait WriteAt: fmt::Debug + Send + Sync {
     /// Writes all of the bytes at `offset`.
     ///

@@ -28,6 +28,11 @@ pub trait ReadAt: fmt::Debug + Send + Sync {
     }
 
     /// Announces which bytes will be read, in that order, to stores that can fetch them ahead.
+    ///
+    /// # For implementers
+    /// It is advice: it returns at once, fails silently, and promises nothing. Ranges may reach beyond the end, overlap, or
+    /// never be read, and other bytes may be read. Several threads announce and read at the same time, and a later call
+    /// adds to the earlier ones.
     fn will_read(&self, ranges: &[Range<u64>]) {
         let _ = ranges;
     }

@@ -7,9 +7,9 @@ use crate::store::{Disk, LocalStore, Os};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use tempfile::{PathPersistError, TempPath};
 
 /// What happens at calls of the operating system, numbered from 0.
@@ -179,6 +179,54 @@ fn a_call_that_fails_leaves_the_old_or_the_new_and_nothing_else_whichever_call_i
             }
         }
         assert!(refused > 20 && refused > done, "{:?}: {refused} refused, {done} done", conversion.to);
+    }
+}
+
+#[test]
+fn a_commit_whose_call_fails_leaves_all_for_the_next_whichever_call_it_is() {
+    let (place, registry) = (Place::new(), Registry::builtin());
+    let planned = |conversion: &Conversion, disk: Arc<dyn Disk>| {
+        let output = Destination::within(Arc::new(LocalStore::on(disk, place.out())), "o");
+        conversion.plan(&registry, &place.source(), output).unwrap()
+    };
+    for conversion in replacing(&place) {
+        let commit = Commit { receipt: conversion.receipt.clone(), ..Commit::default() };
+        let (complete, _) = undisturbed(&place, &conversion);
+        let old: Found = complete.iter().map(|(name, _)| (name.clone(), b"old".to_vec())).collect();
+        let execution = Execution { sync: false, ..Execution::default() };
+        let good = planned(&conversion, Arc::new(Os));
+        let staged = || {
+            let receipts = Mutex::new(Vec::new());
+            let keep = |receipt: &ItemReceipt| {
+                receipts.lock().unwrap().push(receipt.clone());
+                Ok(())
+            };
+            good.run_items(0..good.plan().items().len(), &[], &execution, &|_| (), &keep).unwrap();
+            receipts.into_inner().unwrap()
+        };
+        let (mut at, mut refused) = (0, 0);
+        for before in [&Found::new(), &old].into_iter().cycle() {
+            place.put(before);
+            let receipts = staged();
+            let faulty = Faulty::new(Fault::Once(at / 2, io::ErrorKind::Other));
+            let result =
+                planned(&conversion, faulty.clone()).commit(&receipts, &commit, &Execution::default());
+            if faulty.calls() <= at / 2 {
+                result.unwrap();
+                break;
+            }
+            at += 1;
+            if result.is_err() {
+                refused += 1;
+                let told = format!("{:?}, call {at}: {result:?}", conversion.to);
+                let given = place.found().into_iter().filter(|(name, _)| !name.starts_with('.'));
+                assert!(given.eq(before.iter().cloned()), "{told}");
+                let again = good.commit(&receipts, &commit, &execution);
+                assert!(again.is_ok(), "{told}; {again:?}");
+            }
+            assert!(place.found() == complete, "{:?}, call {at}: {:?}", conversion.to, names(&place));
+        }
+        assert!(refused > 8, "{:?}: {refused} of {at}", conversion.to);
     }
 }
 

@@ -7,6 +7,7 @@ mod power_loss;
 use super::*;
 use crate::execute::Progress;
 use crate::source::OpenOptions;
+use crate::store::MemoryStore;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -225,6 +226,45 @@ fn an_interruption_while_going_on_leaves_nothing() {
     let execution = Execution { canceled: Arc::new(AtomicBool::new(true)), ..Execution::default() };
     assert!(planned.execute(&execution, &|_| ()).unwrap_err().to_string().contains("interrupted"));
     assert!(place.found().is_empty(), "{:?}", place.found().iter().map(|(name, _)| name).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_commit_that_is_interrupted_leaves_what_was_written_for_the_next() {
+    let (place, conversion) = (Place::new(), to("safetensors", &[]));
+    place.convert(&conversion, &|_| ()).unwrap();
+    let complete = place.found();
+    place.put(&Vec::new());
+    let planned = conversion.plan(&Registry::builtin(), &place.source(), place.out().join("o")).unwrap();
+    let execution = Execution { sync: false, ..Execution::default() };
+    let receipts = Mutex::new(Vec::new());
+    let keep = |receipt: &ItemReceipt| {
+        receipts.lock().unwrap().push(receipt.clone());
+        Ok(())
+    };
+    planned.run_items(0..planned.plan().items().len(), &[], &execution, &|_| (), &keep).unwrap();
+    let receipts = receipts.into_inner().unwrap();
+    let canceled = Execution { canceled: Arc::new(AtomicBool::new(true)), ..Execution::default() };
+    let error = planned.commit(&receipts, &Commit::default(), &canceled).unwrap_err();
+    assert!(error.to_string().contains("interrupted"), "{error}");
+    planned.commit(&receipts, &Commit::default(), &execution).unwrap();
+    assert!(place.found() == complete);
+}
+
+#[test]
+fn receipts_of_items_lie_in_any_store() {
+    let (place, conversion) = (Place::new(), to("safetensors", &[]));
+    let output = MemoryStore::new().at("o");
+    let planned = conversion.plan(&Registry::builtin(), &place.source(), output).unwrap();
+    let (execution, store) = (Execution::default(), MemoryStore::new());
+    let items = planned.plan().items().len();
+    planned.run_items(0..items, &[], &execution, &|_| (), &|receipt| receipt.save(&store)).unwrap();
+    assert_eq!(store.names().len(), items);
+    let plan = planned.plan().sha256().unwrap();
+    let load = |plan| ItemReceipt::load_all(Arc::new(store.clone()), plan, &Limits::default());
+    let receipts = load(&plan).unwrap();
+    assert!(receipts.iter().map(|receipt| receipt.item).eq(0..items));
+    assert_eq!(load(&[0; 32]).unwrap(), []);
+    planned.commit(&receipts, &Commit::default(), &execution).unwrap();
 }
 
 #[test]

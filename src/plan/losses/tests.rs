@@ -1,7 +1,7 @@
 use super::*;
 use ckpt_api::{
-    Added, AddedAxis, DType, Encoding, Extent, FileId, Network, Node, Op, Quantization, Rounding, Shape,
-    Slot, Ties,
+    Added, AddedAxis, Blocks, DType, Encoding, Extent, FileId, Network, Node, Op, Quantization, Rounding,
+    Shape, Slot, Ties,
 };
 use std::num::NonZeroU32;
 
@@ -252,4 +252,22 @@ fn tensors_that_a_mapping_made_of_one_are_not_untied() {
     let mut contents = tied();
     contents.placements.iter_mut().for_each(|placement| placement.name = "shared".into());
     assert_eq!(losses(&contents, &apart(&contents), &rich()), []);
+}
+
+#[test]
+fn blocks_that_the_codec_declares_to_be_read_as_numbers_are_declared_once() {
+    let tensor = Tensor::new("w", DType::F32, Shape::new([4]).unwrap());
+    let numbers = Encoding::row_major(&tensor);
+    let stored =
+        |len, encoding| Placement::new(TensorId(0), "w", vec![Extent::new(FileId(0), 0, len)], encoding);
+    let blocks = Blocks::decoded("test.blocks", 4, 5, |_, _| ());
+    let source = stored(5, numbers.clone().in_blocks(blocks));
+    let checkpoint = Checkpoint { tensors: vec![tensor], ..Checkpoint::default() };
+    let contents = Contents::default().with_checkpoint(checkpoint).with_placements(vec![source]);
+    let mut placed = OutputLayout::default().with_placements(vec![stored(16, numbers)]);
+    let entries = crate::plan::compile::entries(&contents, &placed).unwrap();
+    let found = |placed: &OutputLayout| dequantized(&contents.checkpoint, placed, &entries).len();
+    assert_eq!(found(&placed), 1);
+    placed.losses.push(Loss::new(LossKind::Dequantized, "w", "in the codec's own words"));
+    assert_eq!(found(&placed), 0);
 }

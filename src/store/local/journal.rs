@@ -158,7 +158,9 @@ impl Journal {
     /// Notes that all files are complete and get their names now. `sync` waits until that is on the disk.
     pub(super) fn name(&self, files: &[Stamp], sync: bool) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = serde_json::to_vec(files).unwrap_or_default();
+        let text = serde_json::to_vec(files).map_err(|error| {
+            Error::defect("the files' identities have no JSON text").found(error.to_string())
+        })?;
         state.flush();
         let noted = state.append(&framed(NAMED, &text));
         let noted = noted.and_then(|()| if sync { state.disk.sync(&state.file) } else { Ok(()) });

@@ -15,9 +15,11 @@ use disk::{Disk, Os};
 
 use super::{Stage, StageMode, StageRequest, Store};
 use ckpt_api::{Directory, Error, ReadAt, ReadStore, Result};
-use names::is_same_name;
+use disk::cannot;
+use names::{is_same_name, parent, target};
 use protected::Sources;
 use stage::{Output, refuse_existing, targets};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,7 +111,25 @@ impl Store for LocalStore {
             return Err(Error::usage("the receipt has the name of a file of the output")
                 .file(attachment.display().to_string()));
         }
-        refuse_existing(attachment, request.overwrite, &sources)
+        refuse_existing(attachment, request.overwrite, &sources)?;
+        // Directories of the output's files are made with them.
+        let directory = parent(attachment);
+        let made = |target: &PathBuf| target.ancestors().skip(1).any(|above| is_same_name(above, directory));
+        if directory.is_dir() || targets.iter().any(made) {
+            return Ok(());
+        }
+        Err(Error::usage("the receipt's directory does not exist")
+            .file(attachment.display().to_string())
+            .help("make it first"))
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = target(self.root(), name)?;
+        let failed = |error| cannot("write the file", &path, error);
+        let mut file = tempfile::NamedTempFile::new_in(parent(&path)).map_err(failed)?;
+        file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
     }
 
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {
@@ -118,5 +138,45 @@ impl Store for LocalStore {
             StageMode::Shared => Output::join(&self.disk, self.root(), request, &allowed)?,
             _ => Output::create(&self.disk, self.root(), request, &allowed)?,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::{Kind, OutputFile};
+    use std::fs;
+
+    #[test]
+    fn an_attachment_lies_in_a_directory_that_exists_or_that_the_output_makes() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("there")).unwrap();
+        fs::write(place.path().join("file"), "").unwrap();
+        let (store, files) = (LocalStore::new(place.path()), [OutputFile::new("made/below/x", 3)]);
+        for (name, is_refused) in [
+            ("r", false),
+            ("there/r", false),
+            ("made/r", false),
+            ("made/below/r", false),
+            ("made/other/r", true),
+            ("file/r", true),
+            ("none/r", true),
+        ] {
+            let path = place.path().join(name).display().to_string();
+            let request = StageRequest { attachment: Some(&path), ..StageRequest::new("o", &files) };
+            let kind = store.check(&request).err().map(|error| error.kind());
+            assert_eq!(kind, is_refused.then_some(Kind::Usage), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_small_file_is_replaced_at_once_and_within_the_store() {
+        let place = tempfile::tempdir().unwrap();
+        let store = LocalStore::new(place.path());
+        ["old", "new"].into_iter().for_each(|text| store.replace("r", text.as_bytes()).unwrap());
+        assert_eq!(fs::read(place.path().join("r")).unwrap(), b"new");
+        assert_eq!(store.list("", 9).unwrap(), ["r"]);
+        assert_eq!(store.replace("../r", b"").unwrap_err().kind(), Kind::Usage);
+        assert_eq!(store.replace("none/r", b"").unwrap_err().kind(), Kind::Io);
     }
 }

@@ -1,13 +1,16 @@
 //! The files of one output under temporary names, until all of them get their final ones.
 
+mod commit;
+
 use super::disk::{Disk, cannot, write_all_at};
 use super::journal::{Entry, Header, Journal, Past, VERSION, open_own};
-use super::names::{Naming, aside, check_distinct, parent, target};
+use super::names::{Naming, check_distinct, parent, target};
 use super::protected::Sources;
 use super::recover::{clean, unname};
 use super::stamp::Stamp;
 use crate::store::{Earlier, Stage, StageMode, StageRequest, WriteAt};
 use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting, open_regular};
+use commit::Names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,7 +23,8 @@ use tempfile::TempPath;
 /// Files that stay open: systems allow a process a thousand or less.
 const KEPT_OPEN: usize = 64;
 
-/// Output files under temporary names beside their final ones; removed when dropped before [`Stage::commit`].
+/// Output files under temporary names beside their final ones. Dropped before [`Stage::commit`], it removes them, unless
+/// several processes write them.
 #[derive(Debug)]
 pub(super) struct Output {
     disk: Arc<dyn Disk>,
@@ -38,6 +42,8 @@ pub(super) struct Output {
     token: u64,
     created: Vec<PathBuf>,
     overwrite: bool,
+    /// Whether the files stay when this is dropped: other processes wrote to them.
+    stays: bool,
 }
 
 /// A file that has no final name yet.
@@ -94,17 +100,16 @@ impl Output {
         match (shared, output.earlier) {
             // What several processes wrote is nowhere else: a file that is missing is not made again.
             (true, Earlier::Kept) => {
+                output.stays = true;
                 output.begin(directory, header, request.files)?;
-                if let Err(error) = output.open_staged(targets) {
-                    output.abandon();
-                    return Err(error);
-                }
+                output.open_staged(targets)?;
             }
             _ if request.mode == StageMode::Existing => return Err(nothing_staged(request.name)),
             _ => output.make(directory, header, request.files, targets)?,
         }
         if shared && output.earlier != Earlier::Kept {
             output.journal.note(MADE, u64::MAX);
+            output.set_stays(true);
         }
         Ok(output)
     }
@@ -124,7 +129,8 @@ impl Output {
         let mut refused = None;
         for _ in 0..ATTEMPTS {
             match Self::create(disk, directory, request, allowed) {
-                Ok(output) => output.abandon(),
+                // The lock is taken again, together with others.
+                Ok(output) => drop(output),
                 Err(error) if error.kind() == ckpt_api::Kind::Usage => refused = Some(error),
                 Err(error) => return Err(error),
             }
@@ -135,6 +141,7 @@ impl Output {
                     let header = output.header(request);
                     output.earlier = earlier(request, &header, &output.past);
                     if output.earlier == Earlier::Kept {
+                        output.stays = true;
                         output.open_staged(targets(directory, request.files)?)?;
                         return Ok(output);
                     }
@@ -171,6 +178,7 @@ impl Output {
             journal,
             created: Vec::new(),
             overwrite: request.overwrite,
+            stays: false,
         })
     }
 
@@ -258,19 +266,19 @@ impl Output {
     }
 
     fn push(&mut self, target: PathBuf, path: PathBuf, handle: fs::File) -> Result<FileId> {
-        let temporary = TempPath::try_from_path(path.clone())
+        let mut temporary = TempPath::try_from_path(path.clone())
             .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
+        temporary.disable_cleanup(self.stays);
         let handle = (self.files.len() < KEPT_OPEN).then_some(handle);
         let file = Arc::new(Staged { disk: self.disk.clone(), handle, path, target: target.clone() });
         self.files.push(Pending { temporary, file, target });
         Ok(FileId(self.files.len() - 1))
     }
 
-    /// Leaves everything to other processes, or as a process that is killed does.
-    fn abandon(mut self) {
-        self.files.drain(..).for_each(|pending| drop(pending.temporary.keep()));
-        self.created.clear();
-        self.journal.abandon();
+    /// Says whether everything stays when this is dropped, as a process that is killed leaves it.
+    fn set_stays(&mut self, stays: bool) {
+        self.stays = stays;
+        self.files.iter_mut().for_each(|pending| pending.temporary.disable_cleanup(stays));
     }
 }
 
@@ -316,7 +324,10 @@ impl Stage for Output {
     fn attach(&mut self, name: &str) -> Result<FileId> {
         let target = PathBuf::from(name);
         let temporary = self.naming.temporary_elsewhere(&target);
-        self.stage(target, temporary, None)
+        let id = self.stage(target, temporary, None)?;
+        // No other process wrote to it, nor does the journal list it.
+        self.files.iter_mut().skip(id.0).for_each(|pending| pending.temporary.disable_cleanup(false));
+        Ok(id)
     }
 
     fn bytes(&self) -> Result<u64> {
@@ -358,69 +369,14 @@ impl Stage for Output {
             names.take_back();
             return Err(error);
         }
+        self.stays = false;
         self.created.clear();
         names.aside.iter().for_each(|(old, _)| drop(fs::remove_file(old)));
-        Ok(names.given.into_iter().map(|(path, _)| path.display().to_string()).collect())
+        Ok(names.given.into_iter().map(|given| given.path.display().to_string()).collect())
     }
 
-    fn leave(self: Box<Self>) {
-        self.abandon();
-    }
-}
-
-impl Output {
-    /// Keeps the files that are to be replaced, for the case that not all can be.
-    fn set_aside(&self, names: &mut Names) -> Result<()> {
-        if !self.overwrite {
-            return Ok(());
-        }
-        let listed = self.files.iter().take(self.listed);
-        for Pending { temporary, target, .. } in listed.rev().filter(|pending| exists(&pending.target)) {
-            let old = aside(temporary);
-            let _ = fs::remove_file(&old);
-            if self.listed > 1 {
-                self.disk.rename(target, &old).map_err(|error| unnamed(target, error))?;
-            } else if self.disk.hard_link(target, &old).is_err() {
-                // A file alone is replaced at once; without links, for good.
-                continue;
-            }
-            names.aside.push((old, target.clone()));
-        }
-        Ok(())
-    }
-
-    fn give_names(&mut self, names: &mut Names, sync: bool) -> Result<()> {
-        for Pending { temporary, target, file } in self.files.drain(..) {
-            // Some systems give no name to a file that is open.
-            drop(file);
-            let replaces = exists(&target);
-            let persisted = self.disk.persist(temporary, &target, self.overwrite);
-            persisted.map_err(|error| unnamed(&target, error.error))?;
-            names.given.push((target, replaces));
-        }
-        if sync { sync_directories(&*self.disk, &names.given) } else { Ok(()) }
-    }
-}
-
-/// Names that files were given, and lost.
-#[derive(Default)]
-struct Names {
-    /// Whether another file had it.
-    given: Vec<(PathBuf, bool)>,
-    /// Where a file is now, and where it was.
-    aside: Vec<(PathBuf, PathBuf)>,
-}
-
-impl Names {
-    fn take_back(self) {
-        let new = self.given.iter().rev().filter(|(_, replaces)| !replaces);
-        new.for_each(|(path, _)| drop(fs::remove_file(path)));
-        for (old, path) in self.aside.iter().rev() {
-            if fs::rename(old, path).is_ok() {
-                // Of two names of one file, renaming keeps both.
-                let _ = fs::remove_file(old);
-            }
-        }
+    fn discard(mut self: Box<Self>) {
+        self.set_stays(false);
     }
 }
 
@@ -485,6 +441,10 @@ impl ReadStore for Written {
 
 impl Drop for Output {
     fn drop(&mut self) {
+        if self.stays {
+            self.journal.abandon();
+            return;
+        }
         self.files.clear();
         // Deepest first; a directory in which someone else put something stays.
         self.created.iter().rev().for_each(|directory| drop(fs::remove_dir(directory)));
@@ -564,34 +524,10 @@ pub(super) fn refuse_existing(path: &Path, overwrite: bool, sources: &Sources) -
     }
 }
 
-/// Another process may have made the output since it was looked for.
-fn unnamed(path: &Path, error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::AlreadyExists => existing(path),
-        _ => cannot("give the output its name", path, error),
-    }
-}
-
 fn existing(path: &Path) -> Error {
     Error::usage("the output exists")
         .file(path.display().to_string())
         .help(format!("choose another name, or replace it with {}", Setting::Overwrite))
-}
-
-#[cfg(unix)]
-fn sync_directories(disk: &dyn Disk, files: &[(PathBuf, bool)]) -> Result<()> {
-    let directories: BTreeSet<&Path> = files.iter().map(|(path, _)| parent(path)).collect();
-    for directory in directories {
-        fs::File::open(directory)
-            .and_then(|handle| disk.sync(&handle))
-            .map_err(|error| cannot("flush the output's directory", directory, error))?;
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn sync_directories(_: &dyn Disk, _: &[(PathBuf, bool)]) -> Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

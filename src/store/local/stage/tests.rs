@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::store::local::disk::Os;
+use crate::store::local::names::aside;
 use ckpt_api::Kind;
 use std::cell::Cell;
 use tempfile::TempDir;
@@ -87,7 +88,7 @@ fn killed_while_naming(place: &Place, overwrite: bool, steps: usize) -> usize {
     output.journal.name(&stamps, false).unwrap();
     let files: Vec<(PathBuf, PathBuf)> =
         output.files.iter().map(|p| (p.temporary.to_path_buf(), p.target.clone())).collect();
-    output.abandon();
+    killed(output);
     let taken = Cell::new(0);
     let step = |act: &dyn Fn()| {
         if taken.get() < steps {
@@ -106,6 +107,11 @@ impl Output {
     fn commit_as(self, sync: bool) -> Result<Vec<String>> {
         Box::new(self).commit(sync)
     }
+}
+
+/// Leaves what a process leaves that is killed.
+fn killed(mut output: Output) {
+    output.set_stays(true);
 }
 
 /// Does what is left to be done where all bytes are there.
@@ -210,18 +216,66 @@ fn several_share_the_files_of_one_key_and_nobody_else_takes_them_meanwhile() {
         let error = place.stage(&FILES, false, mode).unwrap_err();
         assert!(error.message().contains("another conversion is writing"), "{mode:?}: {error}");
     }
-    Box::new(first).leave();
-    Box::new(second).leave();
+    drop(first);
+    drop(second);
     let last = place.stage(&FILES, false, StageMode::Existing).unwrap();
     assert_eq!(last.earlier(), Earlier::Kept);
     last.commit_as(false).unwrap();
     assert!(place.holds("new"), "{:?}", place.found());
 }
 
+/// What several processes wrote, and left to be committed.
+fn shared(place: &Place, overwrite: bool) {
+    let output = place.stage(&FILES, overwrite, StageMode::Shared).unwrap();
+    (0..3).for_each(|id| output.file(FileId(id)).unwrap().write_at(0, b"new").unwrap());
+}
+
+#[test]
+fn what_several_wrote_stays_until_it_is_committed_or_discarded() {
+    let place = Place::new();
+    shared(&place, false);
+    let left = place.found();
+    assert_eq!(left.len(), 4);
+    let mut output = place.stage(&FILES, false, StageMode::Existing).unwrap();
+    let attached = place.path("receipt.json").display().to_string();
+    output.attach(&attached).unwrap();
+    drop(output);
+    let names = |found: &[(String, String)]| found.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&place.found()), names(&left), "the attachment goes");
+    Box::new(place.stage(&FILES, false, StageMode::Existing).unwrap()).discard();
+    assert_eq!(place.found(), []);
+}
+
+#[test]
+fn where_a_file_that_several_wrote_cannot_get_its_name_all_of_them_stay() {
+    let place = Place::new();
+    shared(&place, false);
+    let output = place.stage(&FILES, false, StageMode::Existing).unwrap();
+    fs::write(place.path("o.1"), "mine").unwrap();
+    assert_eq!(output.commit_as(false).unwrap_err().message(), "the output exists");
+    assert!(!place.path("o.0").exists());
+    fs::remove_file(place.path("o.1")).unwrap();
+    place.stage(&FILES, false, StageMode::Existing).unwrap().commit_as(false).unwrap();
+    assert!(place.holds("new"), "{:?}", place.found());
+
+    let place = Place::with_old();
+    shared(&place, true);
+    let output = place.stage(&FILES, true, StageMode::Existing).unwrap();
+    let blocked = aside(&output.files[1].temporary);
+    fs::create_dir_all(blocked.join("sub")).unwrap();
+    assert!(output.commit_as(false).is_err());
+    for name in FILES {
+        assert_eq!(fs::read_to_string(place.path(name)).unwrap(), "old", "{name}");
+    }
+    fs::remove_dir_all(blocked).unwrap();
+    place.stage(&FILES, true, StageMode::Existing).unwrap().commit_as(false).unwrap();
+    assert!(place.holds("new"), "{:?}", place.found());
+}
+
 #[test]
 fn a_staged_file_that_is_gone_is_an_error_and_is_not_made_again() {
     let place = Place::new();
-    Box::new(place.stage(&FILES, false, StageMode::Shared).unwrap()).leave();
+    drop(place.stage(&FILES, false, StageMode::Shared).unwrap());
     let (name, _) = place.found().into_iter().find(|(name, _)| name.ends_with(".ckpt-tmp")).unwrap();
     fs::remove_file(place.path(&name)).unwrap();
     for mode in [StageMode::Shared, StageMode::Existing] {
@@ -235,7 +289,7 @@ fn files_that_a_killed_process_had_not_all_made_are_made_again() {
     let place = Place::new();
     let first = place.stage(&FILES, false, StageMode::Shared).unwrap();
     let token = first.token();
-    Box::new(first).leave();
+    drop(first);
     let of =
         |end: &str| place.found().into_iter().map(|(name, _)| name).find(|name| name.ends_with(end)).unwrap();
     let journal = place.path(&of(".ckpt-journal"));
@@ -247,7 +301,7 @@ fn files_that_a_killed_process_had_not_all_made_are_made_again() {
     let again = place.stage(&FILES, false, StageMode::Shared).unwrap();
     assert_ne!(again.token(), token);
     (0..3).for_each(|id| again.file(FileId(id)).unwrap().write_at(0, b"new").unwrap());
-    Box::new(again).leave();
+    drop(again);
     place.stage(&FILES, false, StageMode::Existing).unwrap().commit_as(false).unwrap();
     assert!(place.holds("new"), "{:?}", place.found());
 }
@@ -263,7 +317,7 @@ fn nothing_is_staged_where_nobody_wrote() {
 #[test]
 fn what_a_killed_process_left_is_removed_by_the_next_whatever_files_that_writes() {
     let place = Place::new();
-    place.written(&["o/a/0", "o/a/1", "o.2"], false).abandon();
+    killed(place.written(&["o/a/0", "o/a/1", "o.2"], false));
     assert_eq!(place.found().len(), 3);
     place.written(&FILES, false).commit_as(false).unwrap();
     assert!(place.holds("new"), "{:?}", place.found());
@@ -286,7 +340,7 @@ fn a_journal_without_its_beginning_or_end_is_no_obstacle() {
     for number in 0..3 {
         output.note(&[number; 9], 3);
     }
-    output.abandon();
+    killed(output);
     let whole = fs::read(&journal).unwrap();
     let mut records = [0; 4];
     for len in 0..=whole.len() {
