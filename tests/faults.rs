@@ -295,7 +295,7 @@ fn a_full_disk_is_an_error_that_says_so_and_leaves_nothing() {
     for job in &JOBS {
         let output = disk.0.run(job, &[]);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains("the disk is full: nothing was left behind"), "{}", said(&output));
+        assert!(said(&output).contains("the disk is full; nothing was left behind"), "{}", said(&output));
         assert!(disk.0.names().is_empty(), "{:?}", disk.0.names());
     }
 }

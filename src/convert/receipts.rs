@@ -81,7 +81,7 @@ impl ItemReceipt {
         limits.check(Limit::TextBytes, len).map_err(|error| error.file(shown()))?;
         let text = fs::read(path).map_err(failed)?;
         serde_json::from_slice(&text).map_err(|error| {
-            Error::usage("this is no receipt of an item").file(shown()).found(error.to_string())
+            Error::usage("this is not the receipt of an item").file(shown()).found(error.to_string())
         })
     }
 }

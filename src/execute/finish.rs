@@ -34,14 +34,14 @@ pub(crate) fn finish(plan: &Plan, files: &Files<'_>, receipts: &[ItemResult]) ->
     }
     if let Some(missing) = seen.iter().position(|seen| !seen) {
         let count = seen.iter().filter(|seen| !**seen).count();
-        return Err(Error::usage("not all items of the plan were run")
-            .found(format!("no receipt of item {missing}"))
+        return Err(Error::usage("some items of the plan have not run")
+            .found(format!("no receipt for item {missing}"))
             .expected(format!(
-                "a receipt of each of {} items; {count} {} missing",
+                "a receipt for each of the {} items; {count} {} missing",
                 seen.len(),
                 if count == 1 { "is" } else { "are" }
             ))
-            .help("run the missing items"));
+            .help("run the missing items first"));
     }
     sums.verify_sources(plan, files)?;
     Ok(sums.finished(plan))
@@ -106,7 +106,7 @@ impl Totals {
             let Some(expected) = &extent.checksum else { continue };
             if *bytes != extent.len {
                 return Err(
-                    Error::defect("the pieces of a tensor do not read all of it").tensor(entry.tensor)
+                    Error::defect("the pieces of a tensor do not cover all of it").tensor(entry.tensor)
                 );
             }
             let found = expected.assemble(extent.len, [*remainder]);

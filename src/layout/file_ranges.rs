@@ -389,7 +389,7 @@ fn unordered(start: &[u64], len: Vec<u64>, order: &[usize]) -> Region {
 
 fn misplaced() -> Error {
     Error::defect("an extent of the target ends within an element")
-        .help("the target's codec is wrong: please report it")
+        .help("the target's codec has a bug: please report it")
 }
 
 #[cfg(test)]

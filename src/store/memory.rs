@@ -131,7 +131,7 @@ impl Store for MemoryStore {
             if held.files.contains_key(name) && request.source.as_ref().is_some_and(is_source) {
                 return Err(Error::usage("the output is the input, or a part of it")
                     .file(name)
-                    .help("write to another name; the source is never changed"));
+                    .help("choose another name; the source is never changed"));
             }
             if held.files.contains_key(name) && !request.overwrite {
                 let help = format!("choose another name, or replace it with {}", Setting::Overwrite);
@@ -158,9 +158,9 @@ impl Store for MemoryStore {
         };
         let kept = before.filter(same).cloned();
         if kept.is_none() && request.mode == StageMode::Existing {
-            return Err(Error::usage("nothing was written for this plan")
+            return Err(Error::usage("no item of this plan has written anything yet")
                 .file(request.name)
-                .help("run its items first"));
+                .help("run the plan's items first"));
         }
         let staged = kept.unwrap_or_else(|| Arc::new(Staged::new(request)));
         held.staged.insert(request.name.to_owned(), staged.clone());
@@ -271,7 +271,7 @@ impl Stage for MemoryStage {
             && let Some(name) = self.names.iter().find(|name| held.files.contains_key(*name))
         {
             let error = Error::usage("the output exists").file(name);
-            return Err(error.help("another writer made it meanwhile: choose another name"));
+            return Err(error.help("another writer has created it in the meantime: choose another name"));
         }
         let contents = self.staged.contents.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, file) in self.names.iter().zip(contents.iter()) {

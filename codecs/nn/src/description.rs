@@ -73,7 +73,7 @@ impl Description {
         }
         let device = self.json.get("device").filter(|device| to == Dialect::B && **device != "cpu");
         if let Some(device) = device {
-            let detail = format!("{device} becomes \"cpu\", which dialect b always says");
+            let detail = format!("{device} becomes \"cpu\", the only value in dialect b");
             losses.push(Loss::new(LossKind::MetadataDropped, "nn.device", detail));
         }
         if to == Dialect::B {
@@ -152,7 +152,7 @@ fn parse_layer(index: usize, json: &Value, rules: &mut Rules) -> Result<Layer> {
 
 fn features(value: Option<&Value>, field: &str) -> Result<u64> {
     let value = value.ok_or_else(|| {
-        Error::corrupt("a Linear layer does not say its size").field(field).expected("a positive integer")
+        Error::corrupt("a Linear layer does not state its size").field(field).expected("a positive integer")
     })?;
     let number = value.as_u64().filter(|number| u32::try_from(*number).is_ok());
     number.ok_or_else(|| wrong_type(field, value, "a positive integer below 2^32"))

@@ -110,7 +110,7 @@ impl Evidence {
     fn verdict(self, tensors: &BTreeMap<Key, &Shape>) -> Result<(Dialect, Option<String>)> {
         let help = || {
             let [a, b] = ["dialect=a", "dialect=b"].map(Setting::ReadOption);
-            format!("say which it is with {a} (DataCode 2.1.0) or {b} (2.1.1 and later)")
+            format!("name the dialect with {a} (DataCode 2.1.0) or {b} (2.1.1 and later)")
         };
         match (self.a.is_empty(), self.b.is_empty()) {
             (false, true) => Ok((Dialect::A, None)),
@@ -124,7 +124,7 @@ impl Evidence {
                 let bias = tensors.iter().find(|(key, shape)| key.part == Part::Bias && shape.rank() == 1);
                 let Some((key, shape)) = bias else {
                     let found = "square weights, no bias, and nothing else that differs between the dialects";
-                    return Err(Error::usage("nothing in the file tells its dialect")
+                    return Err(Error::usage("nothing in the file shows which dialect it uses")
                         .found(found)
                         .help(help()));
                 };

@@ -91,7 +91,7 @@ struct Stored {
 fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -> Result<Vec<Stored>> {
     if cursor.remaining() == 0 {
         return Err(Error::corrupt("the file ends where the tensors should begin").offset(cursor.position()).help(
-            "DataCode stops here while saving a model that has a layer without bias: give it one and save again",
+            "DataCode stops here when it saves a model with a layer without bias: add a bias and save again",
         ));
     }
     let count = count(cursor, "tensor_count", format::SMALLEST_TENSOR, limits, Limit::Tensors)?;
@@ -221,7 +221,7 @@ impl<'a> Binding<'a> {
             }
             Fit::No(expected) => {
                 self.broken = true;
-                let assumed = "it is kept as it is, and the model is read without a graph";
+                let assumed = "the tensor is kept unchanged, and the model is read without a graph";
                 rules.mend(name, assumed, wrong_shape(key, shape, expected))?;
                 None
             }
@@ -275,7 +275,7 @@ impl<'a> Binding<'a> {
                 Error::corrupt("no layer uses the tensor").offset(tensor.offset).tensor(&name).expected(
                     format!("the number of a Linear layer as dialect {} counts them", self.dialect.name()),
                 );
-            rules.mend(name, "it is kept, and takes no part in the model", error)?;
+            rules.mend(name, "the tensor is kept, but the model does not use it", error)?;
         }
         Ok(())
     }
@@ -341,8 +341,8 @@ impl<'a> Binding<'a> {
                 LayerKind::Linear => {
                     if let Some(found) = width.filter(|width| *width != layer.inputs) {
                         return Some(format!(
-                            "layers[{position}] takes {} features and gets {found}: a layer before it is not what the \
-                             file says, so there is no graph",
+                            "layers[{position}] takes {} features but gets {found}: a layer before it is not what the \
+                             file states, so there is no graph",
                             layer.inputs
                         ));
                     }
@@ -404,16 +404,16 @@ fn notes(description: &Description) -> Vec<String> {
     let mut notes = Vec::new();
     if has(LayerKind::Relu) {
         notes.push(
-            "DataCode stores every layer kind it does not know as ReLU (LeakyReLU, GELU, Dropout, pools): check that \
-             the ReLU layers were ones"
+            "DataCode writes ReLU for every kind of layer that it does not support (LeakyReLU, GELU, Dropout, \
+             pooling): check that these layers are really ReLU in your model"
                 .to_owned(),
         );
     }
     if has(LayerKind::Softmax) {
-        notes.push("DataCode stores LogSoftmax as Softmax: check which it was".to_owned());
+        notes.push("DataCode writes LogSoftmax as Softmax: check which one your model has".to_owned());
     }
     if description.has_frozen_layers() {
-        notes.push("\"trainable\": false is in the file, and DataCode's loader ignores it".to_owned());
+        notes.push("the file has \"trainable\": false, which DataCode's loader ignores".to_owned());
     }
     let Some(training) = description.training() else { return notes };
     if training::has_stages(training) {

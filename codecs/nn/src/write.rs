@@ -16,8 +16,8 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         (Some(graph), _) => Model::from_graph(checkpoint, graph)?,
         (None, Some(source)) => Model::from_source(checkpoint, source)?,
         (None, None) => {
-            return Err(Error::usage("the source does not say what the model computes").help(format!(
-                "describe its layers in an architecture file and give it with {}",
+            return Err(Error::usage("the source does not describe the model's layers").help(format!(
+                "describe the layers in an architecture file, given with {}",
                 Setting::Architecture
             )));
         }
@@ -119,11 +119,11 @@ impl<'a> Model<'a> {
         };
         let missing = |name: String| {
             Error::usage(
-                "the source does not say what the model computes, and has not all tensors of the .nn model",
+                "the source does not describe the model's layers, and lacks tensors of the .nn model",
             )
             .tensor(name)
             .help(format!(
-                "describe its layers in an architecture file and give it with {}",
+                "describe the layers in an architecture file, given with {}",
                 Setting::Architecture
             ))
         };
@@ -200,7 +200,7 @@ impl<'a> Model<'a> {
                     ))
                     .field(parameters.label)
                     .help(format!(
-                        "{} writes zeros, which compute the same",
+                        "{} writes zeros, which give the same results",
                         Setting::WriteOption("zero_bias=true")
                     )));
                 }
@@ -209,9 +209,11 @@ impl<'a> Model<'a> {
                 if let Some((id, tensor)) = slot.source
                     && taken.get_mut(id.0).is_none_or(|taken| std::mem::replace(taken, true))
                 {
-                    return Err(Error::unsupported("two layers share a tensor, which a .nn file cannot say")
-                        .field(parameters.label)
-                        .tensor(&tensor.name));
+                    return Err(Error::unsupported(
+                        "two layers share a tensor, which a .nn file cannot express",
+                    )
+                    .field(parameters.label)
+                    .tensor(&tensor.name));
                 }
                 slots.push(slot);
             }
@@ -239,10 +241,7 @@ impl<'a> Parameters<'a> {
         };
         let weight = find("weight")?.ok_or_else(|| {
             Error::unsupported(format!("layer '{}' has no weight", node.name)).field(&node.name).help(
-                format!(
-                    "name its tensors in an architecture file and give it with {}",
-                    Setting::Architecture
-                ),
+                format!("name its tensors in an architecture file, given with {}", Setting::Architecture),
             )
         })?;
         Ok(Parameters { label: &node.name, weight, bias: find("bias")? })
@@ -307,11 +306,11 @@ fn in_out(weight: &Tensor) -> Result<(usize, usize)> {
     }
     match (weight.axis(Axis::In), weight.axis(Axis::Out)) {
         (Some(input), Some(output)) => Ok((input, output)),
-        _ => Err(Error::usage("the source does not say which axis of the weight is in and which is out")
+        _ => Err(Error::usage("the source does not store which axis of the weight is in and which is out")
             .tensor(&weight.name)
             .found(format!("shape {}", weight.shape))
             .help(format!(
-                "say it with \"weight_axes\" in an architecture file, given with {}",
+                "state it as \"weight_axes\" in an architecture file, given with {}",
                 Setting::Architecture
             ))),
     }
@@ -363,7 +362,7 @@ fn unsayable(node: &Node, found: &str) -> Error {
         .found(found)
         .expected(format!("one of the format's layer types: {}", LayerKind::names()))
         .help(format!(
-            "if these types can say what the model computes, give such a chain with {}",
+            "if these types can express the model, describe it as a chain of them with {}",
             Setting::Architecture
         ))
 }
@@ -383,9 +382,8 @@ fn own_losses(checkpoint: &Checkpoint, own_is_used: bool, slots: &[Slot<'_>], lo
     let is_renamed = |slot: &&Slot| slot.source.is_some_and(|(_, t)| t.name != slot.key.to_string());
     let renamed = slots.iter().filter(is_renamed).count();
     if renamed > 0 && own.is_none() {
-        let detail = format!(
-            "{renamed} of the tensors get the names that the format gives them, such as layer0.weight"
-        );
+        let verb = if renamed == 1 { "tensor becomes" } else { "tensors become" };
+        let detail = format!("a .nn file does not store names: {renamed} {verb} layer0.weight and so on");
         losses.push(Loss::new(LossKind::NamesDropped, "names", detail));
     }
 }

@@ -53,10 +53,12 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
             .help("the file is cut short, or something was put before the archive"));
     }
     let differs = |found: String| {
-        Error::corrupt("the central directory has another number of members than the archive's end says")
-            .offset(end.at)
-            .found(found)
-            .expected(end.count.to_string())
+        Error::corrupt(
+            "the central directory has a different number of members than the archive's end states",
+        )
+        .offset(end.at)
+        .found(found)
+        .expected(end.count.to_string())
     };
     if end.count.checked_mul(CENTRAL_BYTES).is_none_or(|least| least > end.size) {
         return Err(differs(format!("{} bytes", end.size)));
@@ -129,7 +131,7 @@ impl End {
             Error::corrupt("the archive has no end")
                 .offset(file.len())
                 .expected("the end-of-central-directory record of a zip archive")
-                .help("the file is cut short or no archive: copy it again")
+                .help("the file is cut short, or is not an archive: copy it again")
         })?;
         let at = first.saturating_add(index as u64);
         let mut fields = record(bytes, at);
@@ -142,7 +144,7 @@ impl End {
             None if [disk, first_disk] == [0, 0] && here == count => Ok(end),
             _ => Err(Error::corrupt("the archive's end contradicts itself")
                 .offset(at)
-                .expected("one part, and the same numbers in 64 bits where there are some")),
+                .expected("one part, and the same numbers in 64 bits if there are any")),
         }
     }
 
@@ -210,7 +212,7 @@ impl Entry {
     /// Refuses what no array can be read from.
     fn check(&self) -> Result<()> {
         if !stays_inside(&self.name) {
-            return Err(Error::corrupt("the member's name leaves the archive").expected(INSIDE));
+            return Err(Error::corrupt("the member's name leads outside the archive").expected(INSIDE));
         }
         if self.flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_MASKED) != 0 {
             return Err(Error::unsupported("the member is encrypted or patched")

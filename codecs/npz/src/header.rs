@@ -62,7 +62,7 @@ impl Stored {
         let mut cursor = Cursor::range(file, start, len)?.with_message("the array's header is cut short");
         let magic: [u8; 8] = cursor.array()?;
         let Some([major, minor]) = magic.strip_prefix(&MAGIC) else {
-            return Err(Error::unsupported("it is no NumPy array")
+            return Err(Error::unsupported("it is not a NumPy array")
                 .offset(start)
                 .found(format!("\"{}\"", magic.escape_ascii()))
                 .expected("\"\\x93NUMPY\""));
@@ -122,7 +122,7 @@ fn ascii(bytes: Vec<u8>) -> Result<String> {
     let plain = String::from_utf8(bytes).ok().filter(|text| text.is_ascii());
     plain.ok_or_else(|| {
         Error::unsupported("the array's header has letters beyond ASCII")
-            .help("only structured arrays can have them: save each field as an array of its own")
+            .help("only structured arrays can have them: save each field as a separate array")
     })
 }
 
@@ -207,13 +207,13 @@ impl<'a> Scanner<'a> {
         self.space();
         let first = self.rest().chars().next();
         if matches!(first, Some('[' | '(')) {
-            return Err(Error::unsupported("a structured array has no place in a checkpoint")
+            return Err(Error::unsupported("a checkpoint cannot hold a structured array")
                 .field("descr")
-                .help("save each field as an array of its own"));
+                .help("save each field as a separate array"));
         }
         let text = self.quoted()?;
         let unsupported =
-            || Error::unsupported("arrays of this dtype are not read").field("descr").found(text);
+            || Error::unsupported("arrays of this dtype are not supported").field("descr").found(text);
         let mut letters = text.chars();
         let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind)) = (letters.next(), letters.next()) else {
             return Err(unsupported().expected("byte order, kind and size, such as '<f4'"));
@@ -303,7 +303,7 @@ impl<'a> Scanner<'a> {
         const SHOWN: usize = 24;
         let rest = self.rest();
         let found = rest.get(..SHOWN).unwrap_or(rest);
-        Error::corrupt("the array's header is not what NumPy prescribes")
+        Error::corrupt("the array's header does not follow NumPy's format")
             .found(if found.is_empty() {
                 "its end".to_owned()
             } else {
@@ -316,14 +316,14 @@ impl<'a> Scanner<'a> {
 fn remedy(kind: char) -> &'static str {
     match kind {
         'O' => "objects are pickled, which runs whatever program the file holds: save arrays of numbers",
-        'U' | 'S' | 'a' => "texts have no place in a checkpoint: save them elsewhere",
+        'U' | 'S' | 'a' => "a checkpoint cannot hold strings: save them elsewhere",
         'V' => {
-            "NumPy does not say what these bytes are, as for bfloat16 and 8-bit floats of ml_dtypes: save \
-             array.astype('float32')"
+            "the file does not say what these bytes mean (NumPy writes bfloat16 and the 8-bit floats of ml_dtypes \
+             this way): save array.astype('float32')"
         }
         'M' | 'm' => "save the times as integers: array.astype('int64')",
         'f' | 'c' => {
-            "what long double is depends on the machine: save array.astype('float64') or 'complex128'"
+            "the format of long double depends on the machine: save array.astype('float64') or 'complex128'"
         }
         _ => "save the array as one of numbers: array.astype(...)",
     }
@@ -411,8 +411,8 @@ mod tests {
     fn a_dtype_that_is_no_number_is_refused_with_what_to_do() {
         for (descr, remedy) in [
             ("'|O'", "pickled"),
-            ("'<U4'", "texts"),
-            ("'|S4'", "texts"),
+            ("'<U4'", "strings"),
+            ("'|S4'", "strings"),
             ("'<V2'", "bfloat16"),
             ("'<M8[s]'", "integers"),
             ("'<f16'", "float64"),

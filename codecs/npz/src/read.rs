@@ -80,7 +80,7 @@ impl Reader<'_> {
 
     fn member(&mut self, entry: &Entry, member: &Member) -> Result<()> {
         let Some(name) = entry.name.strip_suffix(ENDING) else {
-            return Err(Error::unsupported("a member of the archive is no array")
+            return Err(Error::unsupported("a member of the archive is not an array")
                 .offset(member.start)
                 .field(&entry.name)
                 .expected(format!("a name that ends in {ENDING}")));

@@ -97,7 +97,7 @@ fn single(arrays: &[Array], stem: &str) -> Result<OutputLayout> {
             .found(format!("{} tensors that NumPy can hold", arrays.len()))
             .help(format!("name the output .npz, or choose one tensor with {}", Setting::Include)));
     };
-    let detail = "a .npy file has no place for it: the array is called as the file is";
+    let detail = "a .npy file stores no name; the file's name names the array";
     let renamed =
         (array.tensor.name != stem).then(|| Loss::new(LossKind::NamesDropped, &array.tensor.name, detail));
     let bytes = array.header.bytes();
@@ -170,5 +170,5 @@ fn too_large() -> Error {
 }
 
 fn too_long() -> Error {
-    Error::unsupported("the name is longer than a zip archive can say").expected("at most 65,531 bytes")
+    Error::unsupported("the name is too long for a zip archive").expected("at most 65,531 bytes")
 }

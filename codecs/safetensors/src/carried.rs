@@ -224,7 +224,7 @@ fn restore_tensors(
         placements.push(placement);
     }
     forget_slots(checkpoint);
-    note(notes, "no longer have the shape that their axes were said of", changed);
+    note(notes, "no longer have the shape that their axes describe", changed);
     note(notes, "were added since", new);
     note(notes, "were removed since", gone);
 }
@@ -256,7 +256,7 @@ fn note(notes: &mut Vec<String>, what: &str, mut names: Vec<String>) {
     names.sort();
     if let Some(first) = names.first() {
         notes.push(format!(
-            "{} of the tensors described under the key '{KEY}' {what}: '{first}' first",
+            "{} of the tensors described under the key '{KEY}' {what}, first '{first}'",
             names.len()
         ));
     }

@@ -55,13 +55,13 @@ impl Header {
                 .found(
                     text.chars().next().map_or("nothing".to_owned(), |c| format!("'{}'", c.escape_debug())),
                 )
-                .help("the file is no safetensors file, or is damaged"));
+                .help("the file is not a safetensors file, or is damaged"));
         }
         let mut key = String::new();
         let mut json = serde_json::Deserializer::from_str(text);
         let parsed = HeaderSeed { key: &mut key }.deserialize(&mut json);
         let header = parsed.and_then(|header| json.end().map(|()| header)).map_err(|error| {
-            let wrong = Error::corrupt("the header is not what safetensors prescribes");
+            let wrong = Error::corrupt("the header does not follow the safetensors format");
             let wrong = if key.is_empty() { wrong } else { wrong.field(key.as_str()) };
             wrong.offset(at(position(text, &error))).found(error.to_string()).help(DAMAGED)
         })?;
@@ -221,7 +221,7 @@ impl Index {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let index: Index = serde_json::from_slice(bytes).map_err(|error| {
             let text = String::from_utf8_lossy(bytes);
-            Error::corrupt("the index is not what safetensors prescribes")
+            Error::corrupt("the index does not follow the safetensors format")
                 .offset(position(&text, &error) as u64)
                 .found(error.to_string())
                 .expected("{\"metadata\": {…}, \"weight_map\": {tensor: shard, …}}")

@@ -52,19 +52,20 @@ const OPTIONS: &[OptionSpec] = &[
         "shard_size",
         OptionKind::Size,
         Side::Write,
-        "write a sharded set where the tensors have more bytes than this (default: one file)",
+        "write a sharded set if the tensors have more bytes than this (default: one file)",
     ),
     OptionSpec::new(
         "metadata",
         OptionKind::Choice(&["full", "none"]),
         Side::Write,
-        "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools write",
+        "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools \
+         write",
     ),
     OptionSpec::new(
         "format",
         OptionKind::Choice(&["pt", "tf", "flax", "mlx"]),
         Side::Write,
-        "the framework that the header names as that of the names and layouts; transformers opens no file without one",
+        "framework to record in the header, such as pt; transformers opens only files that have one",
     ),
 ];
 

@@ -18,7 +18,10 @@ pub fn probe(input: &Input) -> Result<Match> {
     let (name, outcome) = match locate(input)? {
         Located::Nothing => return Ok(Match::No),
         Located::Several(names) => {
-            return Ok(Match::Possible(format!("the directory holds several: {}", first_few(&names, SHOWN))));
+            return Ok(Match::Possible(format!(
+                "the directory contains several: {}",
+                first_few(&names, SHOWN)
+            )));
         }
         Located::Index(name) => {
             let why = probe_index(&input.file(&name)?, limits);
@@ -62,11 +65,13 @@ pub fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     match locate(input)? {
         Located::File(name) => read_file(input, name, limits),
         Located::Index(name) => read_set(input, &name, limits),
-        Located::Several(names) => Err(Error::usage("the directory holds several safetensors checkpoints")
-            .file(input.display(""))
-            .found(first_few(&names, SHOWN))
-            .help("name the one to read")),
-        Located::Nothing => Err(Error::usage("the directory holds no safetensors file")
+        Located::Several(names) => {
+            Err(Error::usage("the directory contains several safetensors checkpoints")
+                .file(input.display(""))
+                .found(first_few(&names, SHOWN))
+                .help("name the one to read"))
+        }
+        Located::Nothing => Err(Error::usage("the directory contains no safetensors file")
             .file(input.display(""))
             .expected(format!("one file *{EXTENSION} or one index *{INDEX_EXTENSION}"))),
     }
@@ -111,7 +116,7 @@ fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
             .field("header length")
             .found(format!("{len} bytes"))
             .expected(format!("at most {} bytes", file.len().saturating_sub(LENGTH_BYTES)))
-            .help("the file is cut short, or is no safetensors file")
+            .help("the file is cut short, or is not a safetensors file")
     })?;
     limits.check(Limit::HeaderBytes, len).map_err(named)?;
     let header = Header::parse(&file.bytes(LENGTH_BYTES, len)?).map_err(named)?;
@@ -148,7 +153,7 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
         header.pairs.remove(carried::KEY);
     } else if header.pairs.contains_key(carried::KEY) {
         contents.notes.push(format!(
-            "the text under '{}' in the header is not ours or of a later version: kept as it is",
+            "the text under '{}' in the header is from another program or a later version: it is kept unchanged",
             carried::KEY
         ));
     }
@@ -276,7 +281,8 @@ fn read_shard(
     for (key, value) in header.pairs {
         match metadata.text(NAMESPACE, &key) {
             Some(first) if first != value => contents.notes.push(format!(
-                "shard '{shard}' gives the metadata key '{key}' another value than a shard before it: left out"
+                "shard '{shard}' has a different value for the metadata key '{key}' than an earlier shard: the later \
+                 value is left out"
             )),
             _ => metadata.insert(NAMESPACE, &key, value),
         }
@@ -295,7 +301,8 @@ fn read_index_metadata(index: Index, contents: &mut Contents) -> Option<Carried>
                 Some(parsed) => carried = Some(parsed),
                 None => {
                     contents.notes.push(format!(
-                        "the text under '{key}' in the index is not ours or of a later version: kept as it is"
+                        "the text under '{key}' in the index is from another program or a later version: it is kept \
+                         unchanged"
                     ));
                     contents.checkpoint.metadata.insert(INDEX_NAMESPACE, &key, value);
                 }

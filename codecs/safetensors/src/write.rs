@@ -92,7 +92,12 @@ fn carried_graph(checkpoint: &Checkpoint) -> Option<Loss> {
     checkpoint.metadata.value("tf2", "object_graph")?;
     let is_graph = |tensor: &&Tensor| tensor.role == Role::Bookkeeping && tensor.dtype.bytes().is_none();
     let tensor = checkpoint.tensors.iter().find(is_graph)?;
-    Some(Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, "kept in the metadata"))
+    Some(Loss::new(
+        LossKind::of_dropping(tensor.role),
+        &tensor.name,
+        "not stored as a tensor; a copy is in the \
+                                                                      metadata",
+    ))
 }
 
 fn total(stored: &[Stored]) -> Result<u64> {
@@ -112,9 +117,7 @@ impl Target {
     fn new(name: &str, options: &Options, total: u64) -> Result<Self> {
         let shard_size = options.size("shard_size").unwrap_or(u64::MAX);
         if shard_size == 0 {
-            return Err(Error::usage("a shard must be able to hold something")
-                .field("shard_size")
-                .found("0"));
+            return Err(Error::usage("a shard must hold at least one byte").field("shard_size").found("0"));
         }
         if name.ends_with(".json") && !name.ends_with(INDEX_EXTENSION) {
             return Err(Error::usage("a file of this name would be read as the index of a set")
@@ -220,7 +223,7 @@ fn graph_fits(graph: &Graph, tensors: &[&Tensor], losses: &mut Vec<Loss>) -> boo
     let mut used = graph.nodes.iter().flat_map(|node| node.parameters.values());
     let detail = match used.find(|name| !names.contains(name.as_str())) {
         Some(name) => format!("it uses the tensor '{name}', which is not stored"),
-        None if !carried::survives_json(graph) => "it has a number that JSON cannot say".to_owned(),
+        None if !carried::survives_json(graph) => "it has a number without a JSON form".to_owned(),
         None => return true,
     };
     losses.push(Loss::new(LossKind::GraphDropped, graph_name(graph), detail));
@@ -292,7 +295,7 @@ fn header_bytes(header: &Header) -> Result<Vec<u8>> {
 }
 
 fn unsayable(error: serde_json::Error) -> Error {
-    Error::unsupported("the metadata cannot be said in JSON").found(error.to_string())
+    Error::unsupported("the metadata has no JSON form").found(error.to_string())
 }
 
 fn add_index(

@@ -256,7 +256,7 @@ fn every_fault_is_noticed_and_named() {
         (Fault::NeedsNoData, "the checkpoint without m.mini is accepted"),
         (Fault::AnonymousError, "does not say which file"),
         (Fault::PanicsOnText, "utf-8"),
-        (Fault::PanicsOnLimits, "'tensors' is exceeded"),
+        (Fault::PanicsOnLimits, "exceeds the limit 'tensors'"),
         (Fault::PanicsOnPlacing, "starts_with('f')"),
         (Fault::ReadsUnstably, "reading twice"),
         (Fault::ShiftsValues, "is read as"),
