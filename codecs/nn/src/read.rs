@@ -1,4 +1,4 @@
-//! Reading: header, JSON block, the tensors' headers; then which layer each tensor belongs to.
+//! Reads the header, the JSON block and the tensors' headers, and assigns the tensors to layers.
 
 use crate::description::Description;
 use crate::dialect;
@@ -12,16 +12,16 @@ use ckpt_api::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Names that a text lists.
+/// Number of names that a message lists.
 const SHOWN: usize = 5;
 
-/// Certain where the magic number is there; whatever follows is for [`read`] to judge.
+/// Recognizes a file by its magic number; [`read`] checks the rest.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
     let certain = || Match::Certain("begins with the magic number DATACODE".to_owned());
     Ok(if input.head()? == Some(*format::MAGIC) { certain() } else { Match::No })
 }
 
-/// Reads everything but tensor data.
+/// Reads everything except tensor data.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     input.read_alone("a .nn model", |file| read_file(file, options, limits))
 }
@@ -50,7 +50,7 @@ fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents
     Ok(contents)
 }
 
-/// Reads the number of things of at least `size` bytes each that follow.
+/// Reads a count, and checks that as many items of at least `size` bytes can follow.
 fn count(cursor: &mut Cursor<'_>, field: &str, size: u64, limits: &Limits, limit: Limit) -> Result<u64> {
     let start = cursor.position();
     let count = cursor.count::<u32>(size).and_then(|count| limits.check(limit, count).map(|()| count));
@@ -80,7 +80,7 @@ fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
     cursor.text(len, limits, Limit::HeaderBytes).map_err(|error| error.field("JSON"))
 }
 
-/// A tensor as the file has it.
+/// A tensor, as the file stores it.
 struct Stored {
     key: Key,
     shape: Shape,
@@ -162,17 +162,17 @@ fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<St
     Ok(Stored { key, shape, offset, len })
 }
 
-/// Ties the tensors to the layers.
+/// Assigns the tensors to the layers.
 struct Binding<'a> {
     description: &'a Description,
     dialect: Dialect,
     stored: &'a [Stored],
     by_key: HashMap<Key, usize>,
-    /// What the axes mean, and so that a layer uses the tensor; parallel to `stored`.
+    /// The axes of each tensor of `stored`; `None` for a tensor that no layer uses.
     used: Vec<Option<Option<Vec<Axis>>>>,
-    /// For each layer its tensors, as far as they fit.
+    /// The tensors of each layer that fit it.
     bound: BTreeMap<usize, Vec<(Part, Key)>>,
-    /// Whether what the model computes is not fully known.
+    /// Whether the file does not describe the layers completely.
     broken: bool,
 }
 
@@ -332,7 +332,7 @@ impl<'a> Binding<'a> {
         })
     }
 
-    /// Layers that do not fit each other: something between them was stored as what it is not.
+    /// Describes the first layer that does not fit the one before: the file stores a layer between them as a different kind.
     fn mismatch_note(&self) -> Option<String> {
         let mut width = None;
         for (position, layer) in self.description.layers.iter().enumerate() {
@@ -382,12 +382,12 @@ impl<'a> Binding<'a> {
     }
 }
 
-/// How a shape fits its layer.
+/// The result of comparing a tensor's shape with its layer.
 enum Fit {
     Exact(Vec<Axis>),
-    /// The same values with an axis too many; with what was expected.
+    /// The same values, but one axis too many; with the expected shape.
     Mended(Vec<Axis>, String),
-    /// With what was expected.
+    /// The shape does not fit; with the expected shape.
     No(String),
 }
 
@@ -398,7 +398,7 @@ fn wrong_shape(key: Key, shape: &Shape, expected: String) -> Error {
         .expected(expected)
 }
 
-/// What DataCode's writer does not say, where it may concern this file.
+/// Returns notes on facts that DataCode does not store and that may matter for this file.
 fn notes(description: &Description) -> Vec<String> {
     let has = |kind| description.layers.iter().any(|layer| layer.kind == kind);
     let mut notes = Vec::new();

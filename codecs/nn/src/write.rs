@@ -1,4 +1,4 @@
-//! Writing: which layer each tensor belongs to, the JSON block, and where everything goes.
+//! Writes models: assigns the tensors to layers, writes the JSON block, and places everything.
 
 use crate::description::Description;
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
@@ -9,7 +9,7 @@ use ckpt_api::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// Says where every tensor goes. See [`ckpt_api::Codec::place`].
+/// Places every tensor. See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let source = Source::of(checkpoint);
     let model = match (&checkpoint.graph, &source) {
@@ -47,7 +47,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     Ok(placed)
 }
 
-/// What an earlier reading of a `.nn` file left in the metadata.
+/// The metadata of a `.nn` file that was read before.
 struct Source<'a> {
     text: &'a str,
     description: Description,
@@ -68,10 +68,10 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The layers to be written and their tensors.
+/// The layers to write, with their tensors.
 struct Model<'a> {
     layers: Vec<Layer>,
-    /// For each Linear layer, by its position.
+    /// The tensors of each Linear layer, by its position.
     parameters: BTreeMap<usize, Parameters<'a>>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Model<'a> {
         Ok(model)
     }
 
-    /// A file without a graph goes back as it came.
+    /// Places a file without a graph unchanged.
     fn from_source(checkpoint: &'a Checkpoint, source: &Source<'_>) -> Result<Self> {
         let by_name = checkpoint.by_name();
         let find = |number, part| {
@@ -169,7 +169,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// The tensors in the order in which DataCode writes them.
+    /// Returns the tensors in the order in which DataCode writes them.
     fn slots(
         &self,
         checkpoint: &Checkpoint,
@@ -263,7 +263,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// A tensor of the target file; zeros where it has no source.
+/// A tensor of the target file; it has zeros if it has no source.
 struct Slot<'a> {
     key: Key,
     dims: Vec<u64>,
@@ -297,7 +297,7 @@ fn bias_slot<'a>(
     Ok(Slot { key, dims, source: Some(bias), order: (0..shape.rank()).collect() })
 }
 
-/// Which axis is in and which is out.
+/// Returns which axis is `in`, and which is `out`.
 fn in_out(weight: &Tensor) -> Result<(usize, usize)> {
     if weight.shape.rank() != 2 {
         return Err(Error::unsupported("a Linear layer's weight must have two axes")
@@ -372,7 +372,7 @@ fn reorder(slots: &mut [Slot<'_>], order: &[Key]) {
     slots.sort_by_key(|slot| ranks.get(&slot.key).copied().unwrap_or(usize::MAX));
 }
 
-/// The losses that only this format has: its own metadata where it describes other layers, and names.
+/// Adds the losses that only this format has: names, and its own metadata if it describes different layers.
 fn own_losses(checkpoint: &Checkpoint, own_is_used: bool, slots: &[Slot<'_>], losses: &mut Vec<Loss>) {
     let own = checkpoint.metadata.namespace(format::ID);
     if own.is_some() && !own_is_used {
@@ -400,7 +400,7 @@ fn require_float(tensor: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Header, JSON, and each tensor's header before its data.
+/// Lays out the file: header, JSON, and each tensor's header before its data.
 fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<OutputLayout> {
     let mut placed = OutputLayout::default();
     let mut at = 0u64;

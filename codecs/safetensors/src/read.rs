@@ -1,4 +1,4 @@
-//! Reading: one file, or a sharded set by its index.
+//! Reads a file, or a sharded set by its index.
 
 use crate::carried::{self, Carried};
 use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index, LENGTH_BYTES};
@@ -9,7 +9,7 @@ use ckpt_api::{
 };
 use std::collections::{BTreeSet, HashMap};
 
-/// Names that a text lists.
+/// Number of names that a message lists.
 const SHOWN: usize = 8;
 
 /// See [`ckpt_api::Codec::probe`].
@@ -104,7 +104,7 @@ fn locate(input: &Input) -> Result<Located> {
     })
 }
 
-/// The header, and the offset of the first byte after it.
+/// Reads the header; returns it with the offset of the first byte after it.
 fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
     let named = |error: Error| error.file(file.name());
     let mut prefix = [0; 8];
@@ -171,7 +171,7 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
     Ok(contents)
 }
 
-/// `model-00001-of-00003.safetensors`.
+/// Returns whether a name has the form `model-00001-of-00003.safetensors`.
 fn is_shard(name: &str) -> bool {
     let number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     name.strip_suffix(EXTENSION)
@@ -248,7 +248,7 @@ fn read_set(input: &Input, name: &str, limits: &Limits) -> Result<Contents> {
     Ok(contents)
 }
 
-/// Adds one shard's tensors and takes them off `listed`.
+/// Adds the tensors of a shard, and removes them from `listed`.
 fn read_shard(
     input: &Input,
     shard: &str,
@@ -313,8 +313,8 @@ fn read_index_metadata(index: Index, contents: &mut Contents) -> Option<Carried>
     carried
 }
 
-/// `total_size` follows from the tensors, so it is not kept; writers round it or count otherwise, so a difference
-/// is no error.
+/// Notes a `total_size` that differs from the tensors' size. Writers round it or count differently, so this is not an
+/// error.
 fn check_total(stated: &MetadataValue, contents: &mut Contents) {
     let extents = contents.placements.iter().flat_map(|placement| &placement.extents);
     let total = extents.fold(0u64, |sum, extent| sum.saturating_add(extent.len));
