@@ -99,7 +99,7 @@ pub enum Outcome {
 /// How far two tensors are apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Distance {
-    /// Elements that differ bitwise.
+    /// Elements with different bits.
     pub differing: u64,
     /// Elements outside the tolerance.
     pub outside: u64,

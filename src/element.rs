@@ -83,7 +83,7 @@ impl sealed::Sealed for bool {
 
     fn decode(bytes: &[u8], out: &mut Vec<Self>) -> Result<()> {
         if let Some(other) = bytes.iter().find(|byte| **byte > 1) {
-            return Err(Error::corrupt("an element is no boolean")
+            return Err(Error::corrupt("an element is not a boolean")
                 .found(other.to_string())
                 .expected("0 or 1"));
         }
@@ -121,10 +121,10 @@ pub(crate) fn check_exact<T: Element>(dtype: DType) -> Result<()> {
         return Ok(());
     }
     let others: Vec<&str> = TYPES.into_iter().filter(holds).map(DType::name).collect();
-    Err(Error::usage("the elements cannot be read as this type without a change")
+    Err(Error::usage("this type cannot hold the elements exactly")
         .found(format!("elements of {dtype}, read as {}", T::DTYPE))
         .help(match &others[..] {
-            [] => "no Rust type holds them: read them with `TensorRef::bytes`".to_owned(),
+            [] => "no Rust type holds them; read them with `TensorRef::bytes`".to_owned(),
             others => format!("read them as {}", others.join(" or ")),
         }))
 }

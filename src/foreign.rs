@@ -7,9 +7,14 @@ use ckpt_api::{Input, Result, Setting};
 /// # Errors
 /// [`ckpt_api::Kind::Io`] where it cannot be read.
 pub(crate) fn advice(input: &Input) -> Result<String> {
-    let name_it = format!("say its format with {}: the error will tell what is wrong", Setting::SourceFormat);
+    let name_it = format!(
+        "name its format with {}; the new error says what is wrong with the file",
+        Setting::SourceFormat
+    );
     if input.is_directory() {
-        return Ok(format!("name the checkpoint that is in the directory; if this is one, {name_it}"));
+        return Ok(format!(
+            "name the checkpoint in the directory; if the directory is the checkpoint, {name_it}"
+        ));
     }
     let head = input.head::<8>()?.unwrap_or_default();
     if let Some(advice) = by_head(&head) {
@@ -29,16 +34,17 @@ fn by_head(head: &[u8]) -> Option<String> {
         [0xfd, b'7', b'z', b'X', b'Z', ..] => "it is compressed with xz: decompress it first",
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => "it is compressed with bzip2: decompress it first",
         [0x89, b'H', b'D', b'F', ..] => {
-            "it is an HDF5 file, such as Keras's .h5: load the model in Keras, and save it with \
+            "it is an HDF5 file, such as a Keras .h5 file: load the model in Keras, and save it with \
              model.export('DIRECTORY') or tf.train.Checkpoint(model=model).write('PREFIX')"
         }
         [b'P', b'K', 3, 4, ..] => {
-            "it is a zip archive, but not NumPy's: unpack it; of PyTorch's .pt save the tensors with \
-             safetensors.torch.save_file, of Keras's .keras the model with model.export('DIRECTORY')"
+            "it is a zip archive, but not a NumPy archive: unpack it; if it is a PyTorch .pt file, save its tensors \
+             with safetensors.torch.save_file; if it is a Keras .keras file, save the model with \
+             model.export('DIRECTORY')"
         }
         [0x80, 2..=5, ..] => {
-            "it is a Python pickle, which is a program and is never opened here: save the tensors in Python, \
-             with safetensors or numpy.savez"
+            "it is a Python pickle, which is a program and is never run here: save the tensors in Python, with \
+             safetensors or numpy.savez"
         }
         [b'G', b'G', b'U', b'F', ..] => {
             return Some(format!(

@@ -44,7 +44,7 @@ pub struct Checked {
 /// ```
 pub fn check(receipt: &str, root: &Path) -> Result<Checked> {
     let recorded: Recorded = serde_json::from_str(receipt)
-        .map_err(|error| Error::usage("this is no receipt of a conversion").found(error.to_string()))?;
+        .map_err(|error| Error::usage("this is not the receipt of a conversion").found(error.to_string()))?;
     let sides = [&recorded.source, &recorded.target];
     let files: Vec<(&str, &FileRecord)> = sides
         .into_iter()
@@ -59,12 +59,13 @@ fn check_file(directory: &Path, recorded: &FileRecord) -> Result<()> {
     let here = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let shown = here.join(&recorded.name).display().to_string();
     let differs = |found: String, expected: String| {
-        Error::mismatch("a file is not the one that the receipt names")
+        Error::mismatch("a file does not match the receipt")
             .file(shown.as_str())
             .found(found)
             .expected(expected)
             .help(format!(
-                "it was changed since, or is another's; relative paths are looked up below {}",
+                "the file has changed since the conversion, or it is a different file; if the receipt's paths are \
+                 relative, name their directory with {}",
                 Setting::ReceiptRoot
             ))
     };

@@ -60,7 +60,7 @@ impl Registry {
     pub fn add(&mut self, codec: impl Codec + 'static) -> Result<()> {
         let id = codec.info().id;
         if self.codecs().any(|known| known.info().id == id) {
-            return Err(Error::usage("a codec with this id is registered already").field(id));
+            return Err(Error::usage("a codec with this id is already registered").field(id));
         }
         for spec in codec.ops() {
             self.check_op(id, spec.name)?;
@@ -82,7 +82,7 @@ impl Registry {
             .field(name)
             .found(format!("a definition by codec '{id}'"))
             .expected(format!("only the one by {owner}"))
-            .help("begin the name with the namespace of the codec"))
+            .help("begin the name with the codec's namespace"))
     }
 
     /// Returns the definition of the operator of this name, if a codec registers one.
@@ -148,20 +148,20 @@ impl Registry {
             !info.writes.is_empty() && extension.as_deref().is_some_and(|e| info.extensions.contains(&e))
         };
         let claiming: Vec<&Arc<dyn Codec>> = self.codecs().filter(claims).collect();
-        let error = || Error::usage("the output's name does not say its format").found(format!("'{name}'"));
+        let error = || Error::usage("the output's name does not show its format").found(format!("'{name}'"));
         match &claiming[..] {
             [codec] => Ok(Arc::clone(codec)),
             [] => {
                 let written = self.codecs().map(|codec| codec.info()).filter(|info| !info.writes.is_empty());
                 let ids = written.map(|info| info.id).collect::<Vec<_>>().join(", ");
-                Err(error().help(format!("say it with {}: one of {ids}", Setting::TargetFormat(""))))
+                Err(error().help(format!("name it with {}: one of {ids}", Setting::TargetFormat(""))))
             }
             several => {
                 let ids: Vec<&str> = several.iter().map(|codec| codec.info().id).collect();
                 let ways: Vec<String> = ids.iter().map(|id| Setting::TargetFormat(id).to_string()).collect();
                 Err(error()
                     .expected(format!("one format, but {} share the extension", ids.join(" and ")))
-                    .help(format!("say which with {}", ways.join(" or "))))
+                    .help(format!("name one with {}", ways.join(" or "))))
             }
         }
     }
@@ -186,7 +186,7 @@ impl Registry {
             .iter()
             .filter_map(|evidence| match &evidence.verdict {
                 Match::Certain(why) => Some(format!("{}: {why}", evidence.format)),
-                Match::Possible(why) => Some(format!("perhaps {}: {why}", evidence.format)),
+                Match::Possible(why) => Some(format!("possibly {}: {why}", evidence.format)),
                 Match::No => None,
             })
             .collect();
@@ -200,20 +200,20 @@ impl Registry {
                         let error = error.expected(format!("one of: {}", known.join(", ")));
                         match begun(input) {
                             Some(name) => error
-                                .found("no file of this name, but some that begin with it")
+                                .found("no file of this name, but some whose names begin with it")
                                 .help(format!("did you mean '{name}'?")),
                             None => error.help(foreign::advice(input)?),
                         }
                     }
                     reasons => error
                         .found(reasons.join("; "))
-                        .help(format!("if that is right, say so with {}", Setting::SourceFormat)),
+                        .help(format!("if that is right, name it with {}", Setting::SourceFormat)),
                 })
             }
             _ => Err(Error::usage("more than one format fits the input")
                 .file(shown)
                 .found(reasons.join("; "))
-                .help(format!("say which with {}", Setting::SourceFormat))),
+                .help(format!("name one with {}", Setting::SourceFormat))),
         }
     }
 }

@@ -163,7 +163,7 @@ impl<'a> Writer<'a> {
     pub fn axes(mut self, axes: &[Axis]) -> Result<Self> {
         let tensor = self.last()?;
         if axes.len() != tensor.shape.rank() {
-            return Err(Error::usage("not every axis has a meaning")
+            return Err(Error::usage("the number of axis names differs from the number of axes")
                 .tensor(&tensor.name)
                 .found(format!("{} meanings", axes.len()))
                 .expected(format!("one for each axis of {}", tensor.shape)));
@@ -222,7 +222,7 @@ impl<'a> Writer<'a> {
         let tensor = Tensor::new(name, dtype, shape);
         let bytes = data.size().map_err(|error| Error::io("cannot read the tensor", error).tensor(name))?;
         if dtype.bytes().is_none() || bytes != tensor.value_bytes() {
-            return Err(Error::usage("the shape has another number of elements than were given")
+            return Err(Error::usage("the shape does not fit the number of elements")
                 .tensor(name)
                 .found(format!("{bytes} bytes"))
                 .expected(format!("{} bytes: {dtype} {}", tensor.value_bytes(), tensor.shape)));
@@ -236,6 +236,6 @@ impl<'a> Writer<'a> {
     }
 
     fn last(&mut self) -> Result<&mut Tensor> {
-        self.checkpoint.tensors.last_mut().ok_or_else(|| Error::usage("no tensor was added yet"))
+        self.checkpoint.tensors.last_mut().ok_or_else(|| Error::usage("no tensor has been added"))
     }
 }

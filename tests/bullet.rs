@@ -248,7 +248,7 @@ fn an_architecture_file_of_another_format_is_refused() {
     let output = ckpt(work.path(), &["inspect", "--from", "bullet", "--arch", "net.json", "raw.bin"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        !output.status.success() && error.contains("another format") && error.contains("net.json"),
+        !output.status.success() && error.contains("a different format") && error.contains("net.json"),
         "{error}"
     );
 }

@@ -279,7 +279,7 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
         2,
         &["unknown format", "known: bullet, cnn2, nn, npz, safetensors"],
     );
-    place.refuses(&["convert", "m.nn", "o.xyz"], 2, &["does not say its format", "--to"]);
+    place.refuses(&["convert", "m.nn", "o.xyz"], 2, &["does not show its format", "--to"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialekt=a"], 2, &["dialekt", "did you mean 'dialect'"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialect=c"], 2, &["a or b"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialect"], 2, &["key=value"]);
@@ -292,7 +292,11 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
     );
     place.refuses(&["convert", "m.nn", out, "--exclude", "layer9*"], 2, &["matches no tensor"]);
     place.refuses(&["convert", "m.nn", out, "--dtype", "int8"], 2, &["unknown dtype"]);
-    place.refuses(&["convert", "m.nn", out, "--max-memory", "1m"], 1, &["does not fit", "at least"]);
+    place.refuses(
+        &["convert", "m.nn", out, "--max-memory", "1m"],
+        1,
+        &["more memory than allowed", "at least"],
+    );
     place.refuses(
         &["convert", "m.nn", "o.nn", "--set", "dialect=a"],
         2,
@@ -372,7 +376,10 @@ fn a_mapping_renames_and_its_check_shows_how() {
     place.write("names.toml", "[[rule]]\nfrom = \"layer{n:int}.{part}\"\nto = \"fc{n}.{part}\"\n");
     let check = place.ckpt(&["map", "check", "names.toml", "m.nn"]);
     let text = String::from_utf8(check.stdout).unwrap();
-    assert!(text.contains("fc0.weight") && text.contains("the rules have an inverse"), "{text}");
+    assert!(
+        text.contains("fc0.weight") && text.contains("the mapping works in both directions (--inverse)"),
+        "{text}"
+    );
     assert!(place.ckpt(&["convert", "m.nn", "o.safetensors", "--map", "names.toml"]).status.success());
     let text = String::from_utf8(place.ckpt(&["inspect", "o.safetensors"]).stdout).unwrap();
     assert!(text.contains("fc1.bias") && !text.contains("layer1.bias"), "{text}");
@@ -385,7 +392,7 @@ fn a_conversion_that_would_change_the_function_stops_until_the_loss_is_allowed()
     let strict = [&["convert", DIGITS, "o.nn", "--strict"][..], &options].concat();
     place.refuses(&strict, 1, &["--strict forbids", "counter-dropped"]);
     let exclude = [&["convert", DIGITS, "o.nn", "--exclude", "**bias"][..], &options].concat();
-    place.refuses(&exclude, 2, &["does not say", "which is left out"]);
+    place.refuses(&exclude, 2, &["does not describe", "which is left out"]);
     place.write("m.nn", valid_nn());
     let graph = ["convert", "m.nn", "o.safetensors", "--exclude", "layer0*", "--strict"];
     place.refuses(&graph, 1, &["--strict forbids", "graph-dropped", "layer0.bias"]);
@@ -398,7 +405,7 @@ fn a_conversion_that_would_change_the_function_stops_until_the_loss_is_allowed()
     assert!(output.status.success());
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("narrowed"), "an asked-for loss is told, too");
-    assert!(told.contains("largest rounding error ") && told.contains("e-"), "{told}");
+    assert!(told.contains("largest rounding error: ") && told.contains("e-"), "{told}");
     let output = place.ckpt(&[&narrow[..], &["--force", "--format", "json"]].concat());
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rounding = summary["rounding"].as_array().unwrap();
@@ -505,7 +512,7 @@ fn diff_says_what_differs_and_exits_with_4() {
     let differs = place.ckpt(&["diff", "a.nn", "b.nn"]);
     assert_eq!(differs.status.code(), Some(4));
     let text = String::from_utf8(differs.stdout).unwrap();
-    assert!(text.contains("different: layer1.bias: 1 element (") && text.contains("3 of 4"), "{text}");
+    assert!(text.contains("different: layer1.bias: 1 element,") && text.contains("3 of 4"), "{text}");
     let close = place.ckpt(&["diff", "a.nn", "b.nn", "--atol", "10"]);
     assert_eq!(close.status.code(), Some(0));
     for wrong in ["-1", "nan"] {

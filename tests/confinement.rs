@@ -111,7 +111,7 @@ fn a_receipt_that_has_the_name_of_a_file_of_the_output_is_refused_however_it_is_
     for receipt in ["work/o.npz", "./work/o.npz", "work/../work/o.npz", "work/O.npz"] {
         let arguments =
             ["convert", "in.safetensors", "work/o.npz", "--no-sync", "--force", "--receipt", receipt];
-        place.refuses(&arguments, 2, &["the receipt has the name of a file of the output"]);
+        place.refuses(&arguments, 2, &["the receipt has the same name as a file of the output"]);
         assert!(files(&place.path("work")).is_empty(), "{receipt}");
     }
 }

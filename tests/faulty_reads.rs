@@ -241,7 +241,7 @@ fn a_file_that_ends_while_it_is_read_is_refused_whenever_that_is() {
     }
 }
 
-/// Converts to several files where there are some, in the place of old ones where `replaces`.
+/// Converts to several files if there are any, in the place of old ones where `replaces`.
 fn convert(stored: &Stored, disk: &Arc<Disk>, directory: &Path, replaces: bool) -> Result<()> {
     let registry = Registry::builtin();
     let conversion = Conversion::new()

@@ -227,7 +227,7 @@ fn text_bytes_bounds_what_people_write() {
         };
         let refusal = run("text_bytes=15");
         assert!(
-            refusal.contains("'text_bytes' is exceeded") && refusal.contains("--limit text_bytes="),
+            refusal.contains("exceeds the limit 'text_bytes'") && refusal.contains("--limit text_bytes="),
             "{refusal}"
         );
         assert!(!run("text_bytes=16").contains("text_bytes"), "{command:?}");

@@ -70,7 +70,7 @@ fn check_shows_targets_with_shapes_and_steps_and_the_inverse_of_every_rule() {
         "inverse: '{layer}.weight' -> 'digits/{layer}/kernel', transpose",
         "dropped: save_counter",
         "5 target names, one to one; 12 source names dropped",
-        "the rules have an inverse",
+        "the mapping works in both directions (--inverse)",
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
@@ -114,13 +114,17 @@ fn check_with_inverse_checks_the_inverse() {
 fn check_shows_unused_rules_and_rules_without_inverse() {
     let place = Workplace::new();
     place.checkpoint("a.safetensors", &[tensor("w", values(1, &[2]))]);
-    place.write("m.toml", "identity = true\n[[rule]]\nfrom = 'q{n:int}'\nto = 'r'\n[[rule]]\nfrom = '{x}w'\nto = 'v'\ninverse = false");
+    place.write(
+        "m.toml",
+        "identity = true\n[[rule]]\nfrom = 'q{n:int}'\nto = 'r'\n[[rule]]\nfrom = '{x}w'\nto = \
+                           'v'\ninverse = false",
+    );
     let text = place.says(&["map", "check", "m.toml", "a.safetensors"]);
     for words in [
         "no inverse: the capture 'n' does not appear in 'to'",
-        "no inverse: the rule says inverse = false",
+        "no inverse: the rule has inverse = false",
         "unused: rule 1 at line 3",
-        "the rules have no inverse",
+        "the mapping works in one direction only",
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
@@ -193,7 +197,7 @@ fn invert_writes_the_inverse_as_a_file() {
     );
     convert(DIGITS, "plain.safetensors", "plain.toml");
     let same = place.says(&["diff", "plain.safetensors", "back.safetensors"]);
-    assert!(same.contains("4 of 4 common tensors equal"), "{same}");
+    assert!(same.contains("4 of 4 common tensors are equal"), "{same}");
     place.refuses(&["map", "invert", "m.toml", "-o", "back.toml"], 1, &["back.toml"]);
 }
 
@@ -244,7 +248,7 @@ fn a_mapping_with_a_rule_without_inverse_is_not_read_backwards() {
     place.refuses(
         &["map", "explain", "m.toml", "b", "--inverse"],
         3,
-        &["rule 1 at line 2", "no inverse", "m.toml"],
+        &["rule 1 at line 2", "cannot be inverted", "m.toml"],
     );
 }
 
@@ -280,7 +284,7 @@ fn suggest_finds_names_and_steps_that_make_the_other_checkpoint() {
         "from = \"layer_{n:int}/bias\"\nto = \"h.{n-1}.bias\"",
         "to = [\"in.weight\", \"out.weight\"]\ntie = true",
         "ignore = [\"step\"]",
-        "# Only in the second checkpoint, so without a source:\n#   'extra'",
+        "# Only in the second checkpoint, so no source:\n#   'extra'",
         "# Check these pairs: several tensors have the same value",
         "#   'layer_1/bias' -> 'h.0.bias'",
     ] {
@@ -289,13 +293,17 @@ fn suggest_finds_names_and_steps_that_make_the_other_checkpoint() {
     assert_eq!(place.says(&["map", "suggest", "a.safetensors", "b.safetensors", "-o", "m.toml"]), "");
     assert_eq!(fs::read_to_string(place.path("m.toml")).unwrap(), text);
     let check = place.says(&["map", "check", "m.toml", "a.safetensors"]);
-    assert!(check.contains("8 target names") && check.contains("the rules have an inverse"), "{check}");
+    assert!(
+        check.contains("8 target names")
+            && check.contains("the mapping works in both directions (--inverse)"),
+        "{check}"
+    );
     let convert =
         ["convert", "a.safetensors", "o.safetensors", "--map", "m.toml", "-q", "--no-sync", "--allow", "all"];
     place.says(&convert);
     let same = String::from_utf8(place.ckpt(&["diff", "o.safetensors", "b.safetensors"]).stdout).unwrap();
     assert!(
-        same.contains("8 of 8 common tensors equal") && same.contains("only in the second: extra"),
+        same.contains("8 of 8 common tensors are equal") && same.contains("only in the second: extra"),
         "{same}"
     );
 }
@@ -309,8 +317,9 @@ fn suggest_never_guesses_between_equal_candidates() {
     let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
     for words in [
         "ignore = [\"p.bias\", \"q.bias\"]",
-        "# Ambiguous, so ignored; each could be any of:\n#   'p.bias': 'x.bias', 'y.bias'\n#   'q.bias': 'x.bias', 'y.bias'",
-        "without a source:\n#   'x.bias'\n#   'y.bias'",
+        "# Ambiguous, so ignored; each could be any of:\n#   'p.bias': 'x.bias', 'y.bias'\n#   'q.bias': 'x.bias', \
+         'y.bias'",
+        "so no source:\n#   'x.bias'\n#   'y.bias'",
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }

@@ -202,11 +202,11 @@ fn a_plan_that_was_altered_or_is_of_another_version_is_refused() {
     place.plan(TARGETS[0]);
     let text = fs::read_to_string(place.path("plan.json")).unwrap();
     let changes = [
-        ("\"offset\": 8", "\"offset\": 9", "the plan was altered"),
-        ("o.safetensors", "p.safetensors", "the plan was altered"),
-        ("\"version\": 1", "\"version\": 2", "the plan is of another version"),
-        ("\"program\": \"ckpt ", "\"program\": \"ckpt 9", "the plan is of another version"),
-        ("\"items\"", "\"itens\"", "this is no plan"),
+        ("\"offset\": 8", "\"offset\": 9", "the plan was modified"),
+        ("o.safetensors", "p.safetensors", "the plan was modified"),
+        ("\"version\": 1", "\"version\": 2", "another version wrote the plan"),
+        ("\"program\": \"ckpt ", "\"program\": \"ckpt 9", "another version wrote the plan"),
+        ("\"items\"", "\"itens\"", "this is not a plan"),
     ];
     for (from, to, words) in changes {
         assert!(text.contains(from), "{from}");
@@ -231,7 +231,7 @@ fn a_source_that_changed_since_the_plan_was_made_is_refused() {
     for arguments in
         [&["run-plan", "plan.json", "--receipts", "receipts"][..], &["commit", "plan.json", "receipts"]]
     {
-        place.refused(arguments, 1, "the source was changed since the plan was made");
+        place.refused(arguments, 1, "the source has changed since the plan was made");
     }
 }
 
@@ -241,12 +241,12 @@ fn a_commit_without_all_receipts_is_refused_and_keeps_what_was_written() {
     let (items, expected) = place.plan(TARGETS[0]);
     place.refused(&["commit", "plan.json", "receipts"], 1, "cannot list the directory");
     fs::create_dir(place.path("receipts")).unwrap();
-    place.refused(&["commit", "plan.json", "receipts"], 2, "nothing was written for this plan");
+    place.refused(&["commit", "plan.json", "receipts"], 2, "no item of this plan has written anything yet");
     place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
     let receipts = found(&place.path("receipts"));
     let (name, _) = &receipts[items / 2];
     fs::remove_file(place.path("receipts").join(name)).unwrap();
-    place.refused(&["commit", "plan.json", "receipts"], 2, &format!("no receipt of item {}", items / 2));
+    place.refused(&["commit", "plan.json", "receipts"], 2, &format!("no receipt for item {}", items / 2));
     place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
     place.done(&["commit", "plan.json", "receipts", "-q"]);
     assert!(place.output(&expected) == expected);
@@ -262,9 +262,13 @@ fn receipts_of_files_that_are_gone_are_worth_nothing() {
             fs::remove_file(entry.path()).unwrap();
         }
     }
-    place.refused(&["commit", "plan.json", "receipts"], 2, "nothing was written for this plan");
+    place.refused(&["commit", "plan.json", "receipts"], 2, "no item of this plan has written anything yet");
     place.done(&["run-plan", "plan.json", "--items", "0..1", "--receipts", "receipts", "-q"]);
-    place.refused(&["commit", "plan.json", "receipts"], 2, "receipts are of files that are gone");
+    place.refused(
+        &["commit", "plan.json", "receipts"],
+        2,
+        "receipts belong to another plan, or to files that no longer exist",
+    );
     place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
     place.done(&["commit", "plan.json", "receipts", "-q"]);
     assert!(place.output(&expected) == expected);
@@ -278,7 +282,12 @@ fn what_was_written_can_be_discarded() {
     assert!(!place.left_over(&expected).is_empty());
     place.done(&["commit", "plan.json", "receipts", "--discard"]);
     assert_eq!(place.left_over(&expected), [""; 0]);
-    place.refused(&["commit", "plan.json", "receipts", "--discard"], 2, "nothing was written for this plan");
+    place.refused(
+        &["commit", "plan.json", "receipts", "--discard"],
+        2,
+        "no item of this plan has written anything \
+                                                                         yet",
+    );
 }
 
 #[test]
@@ -300,8 +309,8 @@ fn items_that_the_plan_does_not_have_are_refused() {
     let place = Place::new();
     let (items, _) = place.plan(TARGETS[0]);
     for (range, words) in [
-        (format!("0..{}", items + 1), "the plan has no such items"),
-        ("3..2".to_owned(), "the plan has no such items"),
+        (format!("0..{}", items + 1), "the plan does not have these items"),
+        ("3..2".to_owned(), "the plan does not have these items"),
         ("all".to_owned(), "items are not a range"),
         ("1..".to_owned(), "items are not a range"),
     ] {

@@ -120,12 +120,12 @@ fn fact(error: &Error, label: &str) -> String {
 #[test]
 fn output_that_is_not_what_the_source_holds_is_found_whatever_is_wrong_and_leaves_nothing() {
     let faults = [
-        (Fault::Element, Kind::Mismatch, "not what the source holds"),
-        (Fault::Order, Kind::Defect, "axes are read back in another order"),
-        (Fault::Place, Kind::Defect, "not found where it was written"),
-        (Fault::Axes, Kind::Defect, "axes are read back in another order"),
+        (Fault::Element, Kind::Mismatch, "differs from the source"),
+        (Fault::Order, Kind::Defect, "axes are read back in a different order"),
+        (Fault::Place, Kind::Defect, "not where the conversion wrote it"),
+        (Fault::Axes, Kind::Defect, "axes are read back in a different order"),
         (Fault::Header, Kind::Mismatch, "cannot be read back"),
-        (Fault::Magic, Kind::Defect, "not recognized as its format"),
+        (Fault::Magic, Kind::Defect, "not recognized as its own format"),
     ];
     for (fault, kind, message) in faults {
         let place = tempfile::tempdir().unwrap();
@@ -226,7 +226,7 @@ fn output_that_computes_something_else_is_found_in_its_layer_and_leaves_nothing(
     let planned = conversion.plan(&registry, &source, place.path().join("o.safetensors")).unwrap();
     let error = planned.execute(&Execution::default(), &|_| ()).unwrap_err();
     assert_eq!(error.kind(), Kind::Mismatch, "{error}");
-    assert!(error.message().contains("does not compute"), "{error}");
+    assert!(error.message().contains("give different results"), "{error}");
     assert!(fact(&error, "field").contains("hidden"), "{error}");
     assert!(names(place.path()).is_empty());
 }
@@ -347,7 +347,7 @@ fn a_receipt_takes_no_name_that_is_taken() {
     let output = place.path().join("o.toy");
     let with = |name: &str| to_toy().receipt(place.path().join(name));
     let error = convert(Fault::None, &output, with("o.toy")).unwrap_err();
-    assert!(error.message().contains("name of a file of the output"), "{error}");
+    assert!(error.message().contains("same name as a file of the output"), "{error}");
     std::fs::write(place.path().join("r.json"), "mine").unwrap();
     assert_eq!(convert(Fault::None, &output, with("r.json")).unwrap_err().kind(), Kind::Usage);
     assert_eq!(std::fs::read(place.path().join("r.json")).unwrap(), b"mine");

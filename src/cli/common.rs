@@ -61,7 +61,7 @@ pub(super) struct Two {
 /// What files may make the process do.
 #[derive(Args)]
 pub(super) struct Bounds {
-    /// Raise or lower a bound on hostile input; the README lists them
+    /// Set a limit on what an input may contain; the guide's page "Limits" lists the names
     #[arg(long, value_name = "NAME=N")]
     limit: Vec<String>,
 }

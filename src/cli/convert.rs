@@ -136,7 +136,7 @@ fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
     text += &summary.resumed.as_ref().map(resumed).unwrap_or_default();
     if let Some(worst) = summary.largest_rounding() {
         let tensor = render::plain(&worst.tensor);
-        let _ = writeln!(text, "largest rounding error {:.1e} in {tensor}", worst.largest_error);
+        let _ = writeln!(text, "largest rounding error: {}", rounding(worst.largest_error, &tensor));
     }
     if let Some(found) = &summary.verification {
         text += &verified(found);
@@ -149,10 +149,10 @@ fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
 
 fn resumed(resumed: &Resumed) -> String {
     match resumed.anew {
-        Some(why) => format!("nothing to resume, so all was written: {why}\n"),
+        Some(why) => format!("nothing to resume, so everything was written: {why}\n"),
         None => {
             let (tensors, bytes) = (count(resumed.tensors, "tensor"), render::bytes(resumed.bytes));
-            format!("resumed: {tensors}, {bytes} had been written, with the right checksums\n")
+            format!("resumed: {tensors} ({bytes}) were already written, with the right checksums\n")
         }
     }
 }
@@ -161,7 +161,7 @@ fn verified(found: &Verification) -> String {
     let computed = match &found.computed {
         Computed::Agree { rule, reason } => {
             format!(
-                "verified: both graphs agree on random inputs, by rule '{rule}': {}\n",
+                "verified: both graphs agree on random inputs (rule '{rule}': {})\n",
                 render::plain(reason)
             )
         }
@@ -175,11 +175,18 @@ fn tensors(found: &Verification) -> String {
     let Some(worst) = found.largest_error() else {
         return format!("verified: {all} read back, equal to the source bit for bit\n");
     };
-    let (tensor, error) = (render::plain(&worst.tensor), worst.largest_error);
+    let tensor = render::plain(&worst.tensor);
     format!(
-        "verified: {all} read back: {} equal to the source bit for bit, {} to its recomputed numbers; \
-         largest error {error:.1e} in {tensor}\n",
+        "verified: {all} read back; {} equal the source bit for bit, and {} equal its converted values; largest \
+         rounding \
+         error: {}\n",
         found.equal,
-        found.changed.len()
+        found.changed.len(),
+        rounding(worst.largest_error, &tensor)
     )
+}
+
+/// Describes the largest rounding error: `1.2e-4 in w`, or `0` without a tensor.
+fn rounding(error: f64, tensor: &str) -> String {
+    if error == 0.0 { "0".to_owned() } else { format!("{error:.1e} in {tensor}") }
 }

@@ -41,40 +41,42 @@ fn text(difference: &Difference) -> String {
             let _ = writeln!(text, "only in the {side}: {}", render::plain(name));
         }
     }
-    difference.tensors.iter().filter_map(line).for_each(|line| text += &line);
+    let is_exact = difference.tolerance.is_exact();
+    difference.tensors.iter().filter_map(|tensor| line(tensor, is_exact)).for_each(|line| text += &line);
     let count =
         |is: fn(&Outcome) -> bool| difference.tensors.iter().filter(|tensor| is(&tensor.outcome)).count();
     let equal = count(|outcome| matches!(outcome, Outcome::Equal));
     let close = count(|outcome| matches!(outcome, Outcome::Close(_)));
-    let rule = match difference.tolerance {
-        exact if exact.is_exact() => "equal bits".to_owned(),
-        Tolerance { absolute, relative } => format!("|b - a| <= {absolute:e} + {relative:e} * |a|"),
+    let all = difference.tensors.len();
+    let _ = match difference.tolerance {
+        exact if exact.is_exact() => writeln!(text, "{equal} of {all} common tensors are equal bit for bit"),
+        Tolerance { absolute, relative } => writeln!(
+            text,
+            "{equal} of {all} common tensors are equal, and {close} are close: |b - a| <= {absolute:e} + {relative:e} \
+             * |a|",
+        ),
     };
-    let _ = writeln!(
-        text,
-        "{equal} of {} common tensors equal, {close} close; rule: {rule}",
-        difference.tensors.len()
-    );
     if difference.tensors.is_empty() {
-        text += "the checkpoints have no tensor name in common: convert one to the other's format, or rename with ckpt convert --map\n";
+        text += "the checkpoints have no tensor names in common: convert one to the other's format, or rename its \
+                 tensors with ckpt convert --map\n";
     }
     text
 }
 
 /// Describes a tensor that differs; `None` for one that is equal.
-fn line(tensor: &TensorDifference) -> Option<String> {
+fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
     let name = render::plain(&tensor.name);
     match &tensor.outcome {
         Outcome::Equal => None,
         Outcome::Close(distance) => Some(format!(
-            "close: {name}: {}, largest difference {:e}\n",
+            "close: {name}: {}, largest difference {:?}\n",
             count(distance.differing, "element"),
             distance.max_absolute
         )),
         Outcome::Different(distance) => Some(format!(
-            "different: {name}: {} ({} outside the tolerance), largest difference {:e}, first at element {}\n",
+            "different: {name}: {}{}, largest difference {:?}, first at element {}\n",
             count(distance.differing, "element"),
-            distance.outside,
+            if is_exact { String::new() } else { format!(" ({} outside the tolerance)", distance.outside) },
             distance.max_absolute,
             distance.first
         )),

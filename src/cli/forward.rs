@@ -14,7 +14,7 @@ pub(super) struct Forward {
     /// random if left out
     #[arg(long, value_name = "[INPUT=]FILE[:ARRAY]")]
     input: Vec<String>,
-    /// Divide the numbers of --input, in binary32: 255 scales bytes to 0..1
+    /// Divide the values of --input by this number, in f32: 255 scales bytes to 0..1
     #[arg(long, value_name = "NUMBER", requires = "input")]
     divide: Option<f32>,
     /// Chess positions as inputs: FEN, or a file with one on each line

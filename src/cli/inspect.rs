@@ -6,7 +6,7 @@ use super::{Report, to_json};
 use crate::inspect::{FileSummary, Inspection, Stats, TensorSummary, html, inspect, overview, summaries};
 use crate::registry::Registry;
 use crate::words;
-use ckpt_api::{Graph, Result, Role};
+use ckpt_api::{Graph, Result};
 use clap::Args;
 use std::borrow::Borrow;
 use std::fmt::Write;
@@ -107,7 +107,7 @@ fn table(
         table.cell(&tensor.shape);
         table.text(&axes.collect::<Vec<_>>().join(" "));
         table.cell(render::bytes(tensor.bytes));
-        table.text(if tensor.role == Role::Weight { "" } else { tensor.role.name() });
+        table.text(tensor.role.name());
         if stats {
             stat_cells(tensor.stats.as_deref()).iter().for_each(|cell| table.text(cell));
         }

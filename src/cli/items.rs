@@ -107,8 +107,9 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
         return Ok(super::to_json(&report)?.into());
     }
     if !shared.quiet {
-        let known = if ran < wanted { format!("; {} had been run", wanted - ran) } else { String::new() };
-        eprintln!("ran {} of {}{known}", count(ran, "item"), planned.plan().items().len());
+        let known =
+            if ran < wanted { format!("; {} were already done", wanted - ran) } else { String::new() };
+        eprintln!("ran {ran} of {}{known}", count(planned.plan().items().len(), "item"));
     }
     Ok(String::new().into())
 }

@@ -54,7 +54,8 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "ckpt", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 name mapping, 4 checkpoints differ, 5 corrupt input, 70 a defect of the program, 128 + N ended by signal N"
+    after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 name mapping, 4 checkpoints differ, 5 corrupt input, 70 \
+                  internal error, 128 + N stopped by signal N"
 )]
 struct Cli {
     #[command(subcommand)]

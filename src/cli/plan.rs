@@ -252,12 +252,13 @@ fn plan_text(plan: &Plan) -> String {
     }
     table.append_to(&mut text);
     for file in plan.files() {
-        let len = file.len.map_or("size known when written".to_owned(), |len| render::bytes(len).to_string());
+        let len =
+            file.len.map_or("size known only after writing".to_owned(), |len| render::bytes(len).to_string());
         let _ = writeln!(text, "file {} ({len})", render::plain(&file.name));
     }
     let _ = writeln!(
         text,
-        "reads {}, writes {}, {}, at most {} of memory",
+        "tensor data: reads {}, writes {}; {}, at most {} of memory",
         render::bytes(plan.bytes_read),
         render::bytes(plan.bytes_written),
         count(plan.threads, "thread"),

@@ -13,7 +13,7 @@ pub(super) fn explained(error: &clap::Error) -> Error {
         ErrorKind::UnknownArgument => "one argument too many".to_owned(),
         ErrorKind::InvalidSubcommand => "unknown command".to_owned(),
         ErrorKind::MissingRequiredArgument => "an argument is missing".to_owned(),
-        ErrorKind::ArgumentConflict => "these arguments exclude each other".to_owned(),
+        ErrorKind::ArgumentConflict => "these arguments cannot be used together".to_owned(),
         ErrorKind::InvalidValue if value.as_deref() == Some("") => "the option needs a value".to_owned(),
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => "the option has a wrong value".to_owned(),
         _ => first_line(error),
@@ -109,7 +109,7 @@ mod tests {
             ("ckpt convert a", &["an argument is missing", "<OUTPUT>", "usage: ckpt convert"]),
             ("ckpt convert a b -j x", &["wrong value", "--threads", "'x': invalid digit"]),
             ("ckpt convert a b --map", &["needs a value", "--map <FILE|NAME>"]),
-            ("ckpt formats nn --matrix", &["exclude each other"]),
+            ("ckpt formats nn --matrix", &["cannot be used together"]),
             ("ckpt completions fsh", &["'fsh'", "bash", "did you mean 'fish'?"]),
         ] {
             let told = told(line);

@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     /// Types in which numbers are stored and computed
     #[arg(long, value_enum, default_value = "f32")]
     arithmetic: Numbers,
-    /// Compute a quantized network in integers, as engines do, and multiply the result by SCALE (400 for bullet)
+    /// Run a quantized network in integers, as chess engines do; an output of 1.0 becomes SCALE (400 for bullet)
     #[arg(long, value_name = "SCALE", conflicts_with = "arithmetic")]
     integers: Option<i32>,
     /// Write the outputs to a file, in the format of its extension
@@ -39,18 +39,18 @@ pub(super) struct Arguments {
     /// Print the index of the largest element of each row
     #[arg(long)]
     argmax: bool,
-    /// Count the rows whose largest element is at the index in this file: IDX, or any format of arrays
+    /// Count the rows whose largest element is at the index that this file states: IDX, or any format of arrays
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Numbers {
-    /// Stored and computed in binary32, sums in order
+    /// Stored and computed in f32, sums in order
     F32,
-    /// Stored and computed in binary64
+    /// Stored and computed in f64
     F64,
-    /// Stored in binary32, computed in binary64
+    /// Stored in f32, computed in f64
     F32InF64,
 }
 
@@ -136,13 +136,13 @@ fn as_json(pass: &ForwardPass, labels: Option<(usize, usize)>, argmax: bool, qui
 }
 
 fn text(pass: &ForwardPass, labels: Option<(usize, usize)>, argmax: bool, quiet: bool) -> String {
-    let mut text = format!("on {}\n", render::plain(&pass.device.to_string()));
+    let mut text = format!("run on {}\n", render::plain(&pass.device.to_string()));
     for input in &pass.inputs {
         let name = render::plain(&input.name);
-        let _ = writeln!(text, "input {name} {:?}: {}", input.shape, render::plain(&input.origin));
+        let _ = writeln!(text, "input '{name}' {:?}: {}", input.shape, render::plain(&input.origin));
     }
     for (name, value) in &pass.outputs {
-        let _ = writeln!(text, "output {} {:?}", render::plain(name), value.shape);
+        let _ = writeln!(text, "output '{}' {:?}", render::plain(name), value.shape);
         if argmax {
             largest(value).iter().for_each(|row| {
                 let _ = writeln!(text, "  {row}");

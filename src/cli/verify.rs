@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     /// Devices to run the second graph on: cpu, cuda, metal, vulkan; each is compared with the first graph on the CPU
     #[arg(long, value_name = "DEVICE", value_delimiter = ',', default_value = "cpu")]
     device: Vec<String>,
-    /// Compare every layer on the first graph's own activations; always done where outputs differ
+    /// Compare every layer, giving it the inputs that the first graph computed; always done if outputs differ
     #[arg(long)]
     per_layer: bool,
     /// Absolute tolerance; replaces the rule by |b - a| <= ATOL + RTOL * |a|
@@ -119,7 +119,7 @@ fn text(report: &Verification) -> String {
     }
     for input in &report.inputs {
         let name = render::plain(&input.name);
-        let _ = writeln!(text, "input {name} {:?}: {}", input.shape, render::plain(&input.origin));
+        let _ = writeln!(text, "input '{name}' {:?}: {}", input.shape, render::plain(&input.origin));
     }
     report.runs.iter().for_each(|run| run_text(run, &mut text));
     if let Some(tensors) = &report.tensors {
@@ -135,9 +135,9 @@ fn text(report: &Verification) -> String {
 fn run_text(run: &Run, text: &mut String) {
     let _ = writeln!(
         text,
-        "\nb on {}; a, the reference, on {}",
-        render::plain(&run.device.to_string()),
-        run.reference
+        "\na, the reference, runs on {}; b runs on {}",
+        run.reference,
+        render::plain(&run.device.to_string())
     );
     let _ = writeln!(text, "  rule     {}: {}", run.rule.name.name(), run.rule.reason);
     let _ = writeln!(text, "  layers   {}", run.rule.layers);
@@ -147,7 +147,7 @@ fn run_text(run: &Run, text: &mut String) {
         .iter()
         .map(|output| row(&output.a, "output", Some(&output.comparison), output.comparison.verdict))
         .collect();
-    let _ = write!(text, "\n{}", render::table(&HEAD, &RIGHT, &rows));
+    let _ = write!(text, "\noutputs\n{}", render::table(&HEAD, &RIGHT, &rows));
     for output in &run.outputs {
         details(output, text);
     }
@@ -157,7 +157,7 @@ fn run_text(run: &Run, text: &mut String) {
             .iter()
             .map(|layer| row(layer_name(layer), &layer.op, layer.comparison.as_ref(), layer.verdict))
             .collect();
-        let _ = write!(text, "\n{}", render::table(&HEAD, &RIGHT, &rows));
+        let _ = write!(text, "\nlayers\n{}", render::table(&HEAD, &RIGHT, &rows));
     }
     for (index, layer) in run.layers.iter().enumerate() {
         if let Some(Diagnosis { reason, .. }) = &layer.diagnosis {
@@ -194,7 +194,7 @@ fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict
     row.push(metrics.cosine.map_or("-".to_owned(), |cosine| format!("{cosine:.9}")));
     row.push(metrics.max_ulp.map_or("-".to_owned(), |ulp| ulp.to_string()));
     row.push(tightest.map_or(String::new(), |check| {
-        format!("{}: {}, allowed {}", check.name, maybe(check.found), number(check.limit))
+        format!("{}: {} (allowed: {})", check.name, maybe(check.found), number(check.limit))
     }));
     row.push(verdict.name().to_owned());
     row
@@ -222,7 +222,9 @@ fn details(output: &OutputReport, text: &mut String) {
     if let Some(argmax) = output.argmax {
         let _ = writeln!(
             text,
-            "  {name}: the largest element is the same in {} of {} rows, and in {} of the {} rows whose margin exceeds the error",
+            "  {name}: the largest element is at the same place in {} of {} rows, and in {} of the {} rows whose \
+             margin exceeds the \
+             allowed error",
             argmax.agreeing, argmax.rows, argmax.decided_agreeing, argmax.decided
         );
     }
@@ -246,7 +248,7 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
             }
             Outcome::Close(distance) | Outcome::Different(distance) => writeln!(
                 text,
-                "  {name}: {}, {} of them outside the tolerance; largest difference {:e}, first at element {}",
+                "  {name}: {} ({} outside the tolerance), largest difference {:?}, first at element {}",
                 count(distance.differing, "differing element"),
                 distance.outside,
                 distance.max_absolute,

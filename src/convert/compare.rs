@@ -35,7 +35,9 @@ impl<'a> Pair<'a> {
         let (tensor, _) = planned.plan.contents.tensor_at(entry.to.tensor)?;
         let (found, placement) = written.contents.tensor_at(id)?;
         let back = with_axes_of(tensor, &entry, found, placement).map_err(|error| {
-            error.tensor(entry.tensor).help("nothing was kept; the format's codec is wrong: please report it")
+            error
+                .tensor(entry.tensor)
+                .help("nothing was kept; the format's codec has a bug: please report it")
         })?;
         let budget = planned.plan.budget.of_two();
         Ok(Pair { planned, entry, tensor, written, back, budget, canceled })
@@ -77,7 +79,7 @@ impl<'a> Pair<'a> {
         if together {
             Ok(())
         } else {
-            Err(Error::mismatch("what was written has another number of elements"))
+            Err(Error::mismatch("a tensor of the output has a different number of elements"))
         }
     }
 
@@ -135,8 +137,7 @@ impl<'a> Pair<'a> {
 
     /// The error for the first byte that differs: where both lie, and what they say.
     fn differs(&self, common: &Encoding, first: u64, at: usize, own: &[u8], back: &[u8]) -> Error {
-        let error =
-            Error::mismatch("what was written is not what the source holds").tensor(self.entry.tensor);
+        let error = Error::mismatch("the output differs from the source").tensor(self.entry.tensor);
         let error =
             error.help("nothing was kept; check the disk and memory of this machine, and please report it");
         let size = common.dtype.bytes().filter(|_| common.blocks.is_none());
@@ -193,24 +194,24 @@ fn with_axes_of(
 ) -> Result<Placement> {
     let (to, encoding) = (&entry.to.encoding, &placement.encoding);
     if encoding.dtype != to.dtype {
-        return Err(Error::defect("the tensor is read back with another dtype")
+        return Err(Error::defect("the tensor is read back with a different dtype")
             .found(encoding.dtype.name())
             .expected(to.dtype.name()));
     }
     if let (Some(found), Some(written)) = (encoding.scaling, to.scaling)
         && found.scale != written.scale
     {
-        return Err(Error::defect("the tensor is read back with another scale")
+        return Err(Error::defect("the tensor is read back with a different scale")
             .found(found.scale.to_string())
             .expected(written.scale.to_string()));
     }
     if encoding.blocks != to.blocks {
-        return Err(Error::defect("the tensor is read back in other blocks")
+        return Err(Error::defect("the tensor is read back with different blocks")
             .found(format!("{:?}", encoding.blocks))
             .expected(format!("{:?}", to.blocks)));
     }
     if found.lengths != tensor.lengths {
-        return Err(Error::defect("strings are read back with other lengths"));
+        return Err(Error::defect("strings are read back with different lengths"));
     }
     check_shape(tensor, entry, found, placement)?;
     let axes = axes(tensor, to, found, encoding);
@@ -218,7 +219,7 @@ fn with_axes_of(
     let mut back = placement.clone();
     for region in back.extents.iter_mut().filter_map(|extent| extent.region.as_mut()) {
         let axes = axes.as_ref().filter(|axes| found.shape.permuted(axes) == tensor.shape);
-        let axes = axes.ok_or_else(|| Error::defect("slices are read back with other axes"))?;
+        let axes = axes.ok_or_else(|| Error::defect("slices are read back with different axes"))?;
         region.start = axes.iter().filter_map(|axis| region.start.get(*axis).copied()).collect();
         region.shape = region.shape.permuted(axes);
     }
@@ -243,7 +244,7 @@ fn check_shape(
     if is == was || list {
         return Ok(());
     }
-    Err(Error::defect("the tensor is read back with another shape")
+    Err(Error::defect("the tensor is read back with a different shape")
         .found(format!("{is:?} as stored"))
         .expected(format!("{was:?}, as it was written")))
 }
@@ -273,7 +274,7 @@ fn axes(tensor: &Tensor, to: &Encoding, found: &Tensor, encoding: &Encoding) -> 
 fn check_axes(tensor: &Tensor, found: &Tensor, axes: Option<&[usize]>) -> Result<()> {
     let Some(axes) = axes else { return Ok(()) };
     let differ = |found: String, expected: String| {
-        Err(Error::defect("the axes are read back in another order").found(found).expected(expected))
+        Err(Error::defect("the axes are read back in a different order").found(found).expected(expected))
     };
     let (Some(own), Some(other)) = (&tensor.axes, &found.axes) else {
         let same = axes.iter().copied().eq(0..axes.len());

@@ -48,12 +48,12 @@ impl Computed {
 #[cfg(feature = "forward")]
 pub(super) fn compute(planned: &Planned, parts: &[Source], options: &Commit) -> ckpt_api::Result<Computed> {
     if planned.plan.losses.iter().any(|loss| loss.kind.changes_function() && !is_rounding(loss.kind)) {
-        return Ok(Computed::not_run("what the model computes was changed, as was allowed"));
+        return Ok(Computed::not_run("the conversion changed what the model computes, as allowed"));
     }
     if planned.plan.tensors().flat_map(|entry| &entry.to.added).any(is_at_one_index) {
         let why = format!(
-            "a tensor was folded into one channel of another, which computes the same only where that channel's input is 1: \
-             verify input and output with such inputs, given with {}",
+            "a tensor was folded into one channel of another, which gives the same results only if that channel's \
+             input is 1; to verify, pass such inputs with {}",
             Setting::Inputs("")
         );
         return Ok(Computed::not_run(options.vocabulary.resolve(&why)));
@@ -63,13 +63,13 @@ pub(super) fn compute(planned: &Planned, parts: &[Source], options: &Commit) -> 
     let outcomes =
         parts.map(|part| pair(planned, &source, part, options)).collect::<ckpt_api::Result<Vec<_>>>()?;
     let worst = Computed::worst(outcomes);
-    Ok(worst.unwrap_or_else(|| Computed::not_run("the output does not say what it computes")))
+    Ok(worst.unwrap_or_else(|| Computed::not_run("the output has no graph")))
 }
 
 #[cfg(not(feature = "forward"))]
 #[expect(clippy::unnecessary_wraps, reason = "as it is with the feature")]
 pub(super) fn compute(_: &Planned, _: &[Source], _: &Commit) -> ckpt_api::Result<Computed> {
-    Ok(Computed::not_run("this program was built without the forward pass"))
+    Ok(Computed::not_run("this build does not include the forward pass"))
 }
 
 /// A bias that became the weight of a constant input.
@@ -92,7 +92,7 @@ fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> c
     use ckpt_api::Kind;
 
     if source.checkpoint().graph.is_none() {
-        return Ok(Computed::not_run("the source does not say what it computes"));
+        return Ok(Computed::not_run("the source has no graph"));
     }
     let mapping = planned.plan.settings.mapping.as_ref();
     let parse = |record: &MappingRecord| {
@@ -110,7 +110,7 @@ fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> c
         Ok(report) => report,
         Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Io | Kind::Mismatch) => {
             return Err(error.help(format!(
-                "nothing was kept; convert without {} to look at the output",
+                "nothing was kept; to look at the output, convert without {}",
                 Setting::Verify
             )));
         }
@@ -127,10 +127,10 @@ fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> c
         });
     }
     let layer = run.first_divergence.and_then(|index| run.layers.get(index));
-    let error = ckpt_api::Error::mismatch("the output does not compute what the source computes")
+    let error = ckpt_api::Error::mismatch("the output and the source give different results")
         .expected(run.rule.outputs.clone())
         .help(format!(
-            "nothing was kept; to see more, convert without {} and look at {}",
+            "nothing was kept; for details, convert without {} and run {}",
             Setting::Verify,
             Setting::PerLayer
         ));

@@ -63,7 +63,7 @@ pub(super) fn examine(
     let numbers: Vec<usize> = (0..planned.plan.tensors().len()).collect();
     in_parallel(&numbers, planned.plan.threads, |number| {
         let (part, id) =
-            reread.tensor(number).ok_or_else(|| Error::defect("a tensor that was written is not found"))?;
+            reread.tensor(number).ok_or_else(|| Error::defect("a tensor of the output is missing"))?;
         let pair = Pair::new(planned, plan_number(number)?, (part, id), canceled)?;
         if options.verify {
             pair.compare()?;

@@ -31,9 +31,9 @@ pub(super) fn check(input: &Input, pins: &[SourceFile], message: &str) -> Result
         None => Ok(()),
         Some(before) => Err(Error::io(
             message,
-            std::io::Error::other("its size, its time of last change, or the file itself is another"),
+            std::io::Error::other("its size, its modification time or the file itself differs"),
         )
         .file(input.display(&before.name))
-        .help("the output was not made; convert it again when nobody writes to it")),
+        .help("the output was not made; convert again when no other program writes to it")),
     }
 }

@@ -144,7 +144,7 @@ impl Planned {
         plan.attach(registry.reader(&plan.source.format)?.block_encodings());
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
         let input = Input::within_store(crate::store::open(source)?, &plan.source.entry);
-        pins::check(&input, plan.source_files(), "the source was changed since the plan was made")?;
+        pins::check(&input, plan.source_files(), "the source has changed since the plan was made")?;
         let target = plan.target.location.as_deref().ok_or_else(|| elsewhere("target"))?;
         let output = Destination::within(crate::store::open(target)?, plan.target.name.clone());
         Ok(Planned {
@@ -252,7 +252,7 @@ impl Planned {
         if items.start <= items.end && items.end <= count {
             return Ok(());
         }
-        Err(Error::usage("the plan has no such items")
+        Err(Error::usage("the plan does not have these items")
             .found(format!("{}..{}", items.start, items.end))
             .expected(format!("a range within 0..{count}")))
     }
@@ -300,7 +300,7 @@ impl Planned {
         match finish(&self.plan, &self.files, &own) {
             Ok(_) => Ok(own),
             Err(error) if error.kind() == Kind::Usage && foreign > 0 => Err(error.with_help(|help| {
-                format!("{help}; {foreign} receipts are of files that are gone, or of another plan")
+                format!("{help}; {foreign} receipts belong to another plan, or to files that no longer exist")
             })),
             Err(error) => Err(error),
         }
@@ -419,7 +419,7 @@ pub(super) fn finish_files(
     Ok(finished)
 }
 
-const CHANGED: &str = "the source was changed while it was read";
+const CHANGED: &str = "the source changed while it was being read";
 
 /// What receipts call a staging.
 fn staging(stage: &dyn Stage) -> String {

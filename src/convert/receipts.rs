@@ -66,7 +66,7 @@ impl ItemReceipt {
     fn load(file: &File, limits: &Limits) -> Result<ItemReceipt> {
         limits.check(Limit::TextBytes, file.len())?;
         serde_json::from_slice(&file.bytes(0, file.len())?)
-            .map_err(|error| Error::usage("this is no receipt of an item").found(error.to_string()))
+            .map_err(|error| Error::usage("this is not the receipt of an item").found(error.to_string()))
     }
 }
 

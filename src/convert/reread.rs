@@ -23,8 +23,8 @@ impl Reread {
     /// [`ckpt_api::Kind::Defect`] where the codec does not find in it what was written, [`ckpt_api::Kind::Mismatch`] where it cannot read it.
     pub(super) fn open(planned: &Planned, stage: &dyn Stage, commit: &Commit) -> Result<Self> {
         if planned.codec.info().reads.is_empty() {
-            return Err(Error::unsupported("what cannot be read cannot be verified")
-                .found(format!("format '{}', which is only written", planned.codec.info().id)));
+            return Err(Error::unsupported("a format that cannot be read cannot be verified")
+                .found(format!("format '{}', which can only be written", planned.codec.info().id)));
         }
         let files = stage.written();
         let readings = readings(planned, &files)?;
@@ -44,9 +44,9 @@ impl Reread {
 /// What was written breaks the rules of its own format, say its reader.
 fn unreadable(error: Error) -> Error {
     let found = format!("{}: {}", error.kind(), error.quoted());
-    Error::mismatch("what was written cannot be read back")
+    Error::mismatch("the output cannot be read back")
         .found(found)
-        .help("nothing was kept; this is a defect of the format's codec, or of the disk: please report it")
+        .help("nothing was kept; the codec or the disk is faulty: please report it")
 }
 
 /// What the codec says, or else what its user would name.
@@ -69,10 +69,10 @@ fn readings(planned: &Planned, files: &Arc<dyn ReadStore>) -> Result<Vec<Reading
             return Ok(vec![Reading { entry: entry.to_owned(), options, architecture }]);
         }
     }
-    Err(Error::defect("what was written is not recognized as its format")
+    Err(Error::defect("the output is not recognized as its own format")
         .file(planned.output.store.display(&planned.output.name))
         .expected(info.title)
-        .help("the format's codec is wrong: please report it"))
+        .help("the format's codec has a bug: please report it"))
 }
 
 fn open(planned: &Planned, reading: &Reading, files: &Arc<dyn ReadStore>, commit: &Commit) -> Result<Source> {
@@ -144,10 +144,10 @@ fn place<'a>(extents: &[Extent], name: impl Fn(&Extent) -> String) -> Place<'a> 
 }
 
 fn missing(entry: &TensorEntry<'_>, elsewhere: bool, place: &Place) -> Error {
-    let error = Error::defect("a tensor that was written is not found where it was written")
+    let error = Error::defect("a tensor is not where the conversion wrote it")
         .tensor(entry.tensor)
-        .found(if elsewhere { "a tensor of its name, elsewhere" } else { "no tensor there" })
-        .help("nothing was kept; the format's codec is wrong: please report it");
+        .found(if elsewhere { "a tensor of this name at another place" } else { "no tensor at this place" })
+        .help("nothing was kept; the format's codec has a bug: please report it");
     match place.first() {
         Some((file, offset, len)) => {
             error.file(file.as_str()).offset(*offset).expected(format!("{len} bytes of '{}'", entry.to.name))

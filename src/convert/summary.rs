@@ -60,8 +60,11 @@ impl Resumed {
         let extents = kept.clone().flat_map(|(entry, _)| &entry.to.extents);
         let anew = match earlier {
             Earlier::Kept | Earlier::Complete => None,
-            Earlier::Nothing => Some("no conversion to this output was killed"),
-            Earlier::Other => Some("the source, the options or the program are not those of the killed one"),
+            Earlier::Nothing => Some("no conversion to this output was interrupted"),
+            Earlier::Other => Some(
+                "the source, the options or the program differ from those of the interrupted \
+                                    conversion",
+            ),
         };
         // Of what began anew, an empty plan keeps all of nothing.
         let tensors = if anew.is_some() { 0 } else { kept.count() };

@@ -20,7 +20,7 @@ pub(super) fn check_equal(
     if are_equal(files, first, other, budget.of_two(), canceled)? {
         return Ok(());
     }
-    Err(Error::mapping("tensors that must be equal differ, so one name cannot stand for both")
+    Err(Error::mapping("tensors that must be equal differ, so they cannot share one name")
         .tensor(name)
         .found(format!("'{}' differs from '{}'", other.tensor.name, first.tensor.name))
         .help("leave one of them out with 'ignore', or give each its own name"))

@@ -34,14 +34,14 @@ pub(crate) fn finish(plan: &Plan, files: &Files<'_>, receipts: &[ItemResult]) ->
     }
     if let Some(missing) = seen.iter().position(|seen| !seen) {
         let count = seen.iter().filter(|seen| !**seen).count();
-        return Err(Error::usage("not all items of the plan were run")
-            .found(format!("no receipt of item {missing}"))
+        return Err(Error::usage("some items of the plan have not run")
+            .found(format!("no receipt for item {missing}"))
             .expected(format!(
-                "a receipt of each of {} items; {count} {} missing",
+                "a receipt for each of the {} items; {count} {} missing",
                 seen.len(),
                 if count == 1 { "is" } else { "are" }
             ))
-            .help("run the missing items"));
+            .help("run the missing items first"));
     }
     sums.verify_sources(plan, files)?;
     Ok(sums.finished(plan))

@@ -82,7 +82,7 @@ impl ItemResult {
     /// [`ckpt_api::Kind::Usage`] for what is none, or does not fit the plan.
     pub(crate) fn parse(text: &[u8], plan: &Plan) -> Result<Self> {
         let result: ItemResult = serde_json::from_slice(text)
-            .map_err(|error| Error::usage("this is no result of an item").found(error.to_string()))?;
+            .map_err(|error| Error::usage("this is not the result of an item").found(error.to_string()))?;
         result.check(plan)?;
         Ok(result)
     }

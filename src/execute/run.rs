@@ -57,7 +57,7 @@ pub(crate) fn completed(run: &Run<'_>) -> Result<Vec<ItemResult>> {
                 (run.progress)(run.plan.bytes_of(number));
                 Ok(ItemResult { kept: true, ..kept.clone() })
             }
-            _ => Err(Error::usage("the output exists, and is not what the killed conversion had written")
+            _ => Err(Error::usage("the output exists, and the interrupted conversion did not write it")
                 .help(format!(
                     "choose another name, or replace it with {} and without {}",
                     Setting::Overwrite,
@@ -160,7 +160,7 @@ fn no_tensor(piece: &Piece) -> Error {
 }
 
 fn misfit(tensor: &str) -> Error {
-    Error::defect("the target's place does not fit the tensor")
+    Error::defect("the target's placement does not fit the tensor")
         .tensor(tensor)
-        .help("the target's codec is wrong: please report it")
+        .help("the target's codec has a bug: please report it")
 }

@@ -241,7 +241,7 @@ fn not_movable(tensor: &Tensor, from: &Encoding, to: &Encoding) -> Error {
     Error::unsupported("the elements cannot be reordered")
         .tensor(&tensor.name)
         .found(format!("{} to {}, or slices of it", from.dtype, to.dtype))
-        .expected("elements that take whole bytes")
+        .expected("elements of whole bytes")
 }
 
 impl Route {

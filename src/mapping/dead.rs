@@ -1,4 +1,4 @@
-//! Refuses rules that can never decide about a name.
+//! Refuses rules that never apply.
 
 use super::definition::Mapping;
 use super::rule::{Rule, twins};
@@ -33,7 +33,7 @@ pub(super) fn check(mapping: &Mapping) -> Result<()> {
                 None => None,
             };
             if let Some(hides) = hides {
-                return Err(Error::mapping("a rule can never decide")
+                return Err(Error::mapping("a rule never applies")
                     .field(mapping.describe_rule(index))
                     .found(hides)
                     .help("remove the rule, narrow the entry that hides it, or change the order"));

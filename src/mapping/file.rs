@@ -121,7 +121,7 @@ fn ignore(lines: &Lines, text: &Spanned<String>, limits: &Limits) -> Result<Igno
 fn ignored_role(lines: &Lines, name: &Spanned<String>) -> Result<Role> {
     let known = || Role::ALL.into_iter().filter(|role| *role != Role::Weight);
     known().find(|role| role.name() == name.get_ref()).ok_or_else(|| {
-        let error = Error::mapping("'ignore_roles' does not take this role")
+        let error = Error::mapping("'ignore_roles' does not accept this role")
             .field(format!("line {}, ignore_roles", lines.of(name.span().start)))
             .found(quote(name.get_ref()));
         match name.get_ref() == Role::Weight.name() {
@@ -141,7 +141,7 @@ fn roles(lines: &Lines, raw: &MappingFile, limits: &Limits) -> Result<Roles> {
         };
         if !used.contains(name.as_str()) {
             return Err(located(
-                Error::mapping("no rule has this role").help("name it in a rule (role = …), or remove it"),
+                Error::mapping("no rule uses this role").help("name it in a rule (role = …), or remove it"),
             ));
         }
         roles.insert(name.clone(), parse_steps(steps.get_ref(), limits).map_err(located)?);

@@ -23,9 +23,11 @@ fn invert(mapping: &Mapping) -> Result<Mapping> {
     let rules = (0..mapping.rules.len()).map(|index| invert_rule(mapping, index));
     let rules = rules.collect::<Result<Vec<Rule>>>()?;
     if let Some((first, second)) = twins(&rules) {
-        return Err(Error::mapping("two rules write targets of one form, so neither has an inverse")
-            .field(format!("rules {first} and {second}"))
-            .help("give the targets of each rule a form of their own, or set inverse = false in one"));
+        return Err(Error::mapping(
+            "two rules produce the same form of target names, so neither can be inverted",
+        )
+        .field(format!("rules {first} and {second}"))
+        .help("make the target patterns of the two rules distinct, or set inverse = false in one"));
     }
     let roles = mapping.roles.iter().map(|(name, steps)| (name.clone(), inverse_steps(steps)));
     let lookup = mapping.lookup.iter().map(|(source, Entry { target, line })| {

@@ -17,7 +17,7 @@ pub(super) fn two_forms(mapping: &Mapping, rule: usize, first: usize, second: us
         let pattern = mapping.rules.get(rule).and_then(|rule| rule.from.get(form));
         quote(&pattern.map(Pattern::as_source).unwrap_or_default())
     };
-    Error::mapping("two patterns of one rule match one name")
+    Error::mapping("two patterns of one rule match the same name")
         .field(mapping.describe_rule(rule))
         .found(pattern(first) + " and " + &pattern(second))
         .help("narrow one of them")
@@ -25,7 +25,7 @@ pub(super) fn two_forms(mapping: &Mapping, rule: usize, first: usize, second: us
 
 /// Two rules match one name.
 pub(super) fn overlap(mapping: &Mapping, name: &str, first: usize, second: usize) -> Error {
-    Error::mapping("two rules match one name")
+    Error::mapping("two rules match the same name")
         .tensor(printable(name))
         .found(format!("{} and {}", mapping.describe_rule(first), mapping.describe_rule(second)))
         .help("narrow one of them, put the name into [lookup], or set ordered = true to let the first win")
@@ -39,7 +39,7 @@ pub(super) fn collision(
     second: (&str, Origin),
 ) -> Error {
     let one = |(source, origin)| format!("{} by {}", quote(source), mapping.describe(origin, source));
-    Error::mapping("two source names become one target name")
+    Error::mapping("two source names become the same target name")
         .tensor(printable(target))
         .found(format!("{} and {}", one(first), one(second)))
         .help("change one of them, or list one source in 'ignore'")
@@ -69,7 +69,8 @@ pub(super) fn unmapped(mapping: &Mapping, unmapped: &[&str]) -> Error {
     };
     Error::mapping(format!("the mapping does not cover {}", count(unmapped.len(), "source name")))
         .found(first_few(unmapped.iter().map(one), SHOWN))
-        .help("map each name in a [[rule]] or in [lookup], drop it with 'ignore' or 'ignore_roles', or set identity = true to keep it")
+        .help("map each name in a [[rule]] or in [lookup], drop it with 'ignore' or 'ignore_roles', or set identity = \
+               true to keep it")
 }
 
 /// A rule with several sources finds only some of them.
@@ -78,18 +79,18 @@ pub(super) fn missing_source<'a>(missing: &str, present: impl Iterator<Item = &'
     Error::mapping("a rule finds only some of its sources")
         .found(format!("{}, but not {}", present.join(", "), quote(missing)))
         .expected("all sources of the rule, or none")
-        .help("if the missing one does not exist, or another entry of the mapping takes it, give the others a rule of their own")
+        .help("if the missing one does not exist, or another entry matches it, write a separate rule for the others")
 }
 
 /// The inverse maps a target to other sources.
 pub(super) fn wrong_inverse(expected: &Link, actual: Option<&Link>) -> Error {
     let list = |names: &[String]| names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(" + ");
     let found = actual.map_or_else(|| "nothing".to_owned(), |link| list(&link.targets));
-    Error::mapping("the rules have no inverse on these names")
+    Error::mapping("the rules cannot be inverted for these names")
         .tensor(expected.sources.first().map(|name| printable(name)).unwrap_or_default())
-        .found(format!("read backwards, they make {found}"))
+        .found(format!("applied backwards, they give {found}"))
         .expected(list(&expected.targets))
-        .help("separate the captures of 'to' by text that they cannot contain, or give them narrower types")
+        .help("separate the captures in 'to' with text that they cannot contain, or give them narrower types")
 }
 
 /// Checks that every source of the lookup exists: a missing one is usually a typing error.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The help for a rule without an inverse.
 fn table() -> String {
-    format!("change the rule, or write a table of the names of one checkpoint: {}", Setting::InverseTable)
+    format!("change the rule, or write a table for the names of one checkpoint: {}", Setting::InverseTable)
 }
 
 /// The separators of source and target names.
@@ -76,10 +76,10 @@ impl Rule {
     /// Returns the rule read backwards.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Mapping`] if the rule has no inverse, with the reason.
+    /// [`ckpt_api::Kind::Mapping`] if the rule cannot be inverted, with the reason.
     pub(crate) fn invert(&self) -> Result<Self> {
         if let Some(reason) = self.why_not_invertible() {
-            return Err(Error::mapping("the rule has no inverse").found(reason).help(table()));
+            return Err(Error::mapping("the rule cannot be inverted").found(reason).help(table()));
         }
         let shift = |name: &str| self.to.first().map_or(0, |to| to.shift_of(name));
         Ok(Rule {
@@ -95,7 +95,7 @@ impl Rule {
 
     fn why_not_invertible(&self) -> Option<String> {
         if !self.invertible {
-            return Some("the rule says inverse = false".to_owned());
+            return Some("the rule has inverse = false".to_owned());
         }
         self.from.first()?.captures().find_map(|(capture, class)| {
             let count = |to: &Pattern| to.captures().filter(|(name, _)| *name == capture).count();
@@ -111,7 +111,7 @@ impl Rule {
             let mut written = self.to.iter().map(|to| (to.class_of(capture), to.shift_of(capture)));
             let first = written.next();
             let differs = class.is_number() && written.any(|other| Some(other) != first);
-            differs.then(|| format!("the names of 'to' write the capture '{capture}' in different ways"))
+            differs.then(|| format!("the names in 'to' write the capture '{capture}' in different ways"))
         })
     }
 
@@ -206,18 +206,18 @@ fn number<'v>(name: &str, value: &'v str, class: Class, shift: i64) -> Result<Co
         (_, Ok(number)) => match number.checked_add_signed(shift) {
             Some(number) => number.to_string().into(),
             None => {
-                return Err(about("a shifted number leaves the range of numbers")
-                    .expected(format!("a number that stays at 0 or more with {shift:+}"))
-                    .help("map the names with smaller numbers by a rule of their own"));
+                return Err(about("a shifted number is out of range")
+                    .expected(format!("a number that is 0 or more after {shift:+}"))
+                    .help("write a separate rule for the names with smaller numbers"));
             }
         },
     };
     let Class::Padded(width) = class else { return Ok(shifted) };
     let width = usize::from(width);
     if shifted.len() > width {
-        return Err(about("a number has more digits than its padding")
+        return Err(about("a number has more digits than its padding allows")
             .expected(format!("at most {width} digits"))
-            .help("write a wider type in 'to', up to int9, or the number without padding"));
+            .help("write a wider type in 'to' (up to int9), or no padding"));
     }
     Ok(format!("{shifted:0>width$}").into())
 }

@@ -106,13 +106,13 @@ impl RuleText {
             if captures != first {
                 return Err(at(
                     text,
-                    Error::mapping("the patterns of 'from' have different captures")
+                    Error::mapping("the patterns in 'from' have different captures")
                         .found(listed(&captures))
                         .expected(format!("{}, as in the first pattern", listed(&first))),
                 ));
             }
             if forms.iter().any(|other| other.shape() == form.shape()) {
-                return Err(at(text, Error::mapping("two patterns of 'from' match exactly the same names")));
+                return Err(at(text, Error::mapping("two patterns in 'from' match exactly the same names")));
             }
             forms.push(form);
         }
@@ -129,7 +129,7 @@ impl RuleText {
             if forms.contains(&form) {
                 return Err(at(
                     text,
-                    Error::mapping("'to' has one name twice").help("give each target its own name"),
+                    Error::mapping("'to' has the same name twice").help("give each target its own name"),
                 ));
             }
             forms.push(form);
@@ -177,7 +177,7 @@ impl RuleText {
             (None, Some(merge), false) => Relation::Merge { axis: axis("merge", merge)?, sizes },
             _ => {
                 let error = Error::mapping("a rule has more than one of split, merge and tie")
-                    .help("write a rule for each, with names of its own");
+                    .help("write a rule for each, with its own names");
                 return Err(context.error("split, merge, tie", self.from.span().start, error));
             }
         };
@@ -209,7 +209,7 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
         Relation::Merge { .. } => ("a merge", (several, one), from > 1 && to == 1),
         Relation::Tie => {
             let fits = from.min(to) == 1 && from.max(to) > 1;
-            ("a tie", (one, "a list of at least two names, or the other way round"), fits)
+            ("a tie", (one, "a list of at least two names, or the reverse"), fits)
         }
     };
     if fits {
@@ -217,7 +217,7 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
     }
     let help = match relation {
         Relation::One => "a list needs split = AXIS, merge = AXIS or tie = true",
-        _ => "a rule that only renames has neither split, merge nor tie",
+        _ => "a rule that only renames has no split, merge or tie",
     };
     Err(Error::mapping(format!("{what} has the wrong number of names"))
         .found(format!("{from} in 'from', {to} in 'to'"))
@@ -227,18 +227,18 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
 
 fn check_sizes(sizes: &[u64], forms: Option<usize>) -> Result<()> {
     let Some(forms) = forms else {
-        return Err(Error::mapping("a rule has sizes, but neither split nor merge")
+        return Err(Error::mapping("a rule has sizes, but no split or merge")
             .help("name the axis: split = AXIS or merge = AXIS"));
     };
     if sizes.len() != forms {
-        return Err(Error::mapping("the number of sizes is not the number of parts")
+        return Err(Error::mapping("the number of sizes differs from the number of parts")
             .found(sizes.len().to_string())
             .expected(forms.to_string()));
     }
     if sizes.contains(&0) || sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size)).is_none() {
-        return Err(Error::mapping("the sizes are not lengths of an axis")
+        return Err(Error::mapping("the sizes are not valid lengths")
             .found(format!("{sizes:?}"))
-            .expected("numbers from 1, whose sum fits 64 bits"));
+            .expected("numbers of at least 1, whose sum fits 64 bits"));
     }
     Ok(())
 }

@@ -57,9 +57,9 @@ fn matching(text: &str, limits: &Limits, wildcards: Wildcards) -> Result<Vec<Par
         if let Part::Capture { name, .. } = &part
             && parts.iter().any(|known| matches!(known, Part::Capture { name: known, .. } if known == name))
         {
-            return Err(Error::mapping("a pattern has two captures of one name")
+            return Err(Error::mapping("a pattern has two captures with the same name")
                 .found(quote(name))
-                .help("give each capture its own name"));
+                .help("name each capture differently"));
         }
         parts.push(part);
     }
@@ -212,7 +212,8 @@ fn escaped(text: &str) -> Option<(char, &str)> {
 fn star(count: usize, wildcards: Wildcards) -> Result<Class> {
     match (wildcards, count) {
         (Wildcards::Refused, _) => Err(Error::mapping("a rule contains '*'").help(
-            "only patterns that select names have wildcards, such as those of 'ignore': here, write a capture, such as {name} or {rest:path}, or {*} for a star in the name",
+            "only patterns that select names have wildcards, such as those of 'ignore': here, write a capture, such \
+             as {name} or {rest:path}, or {*} for a star in the name",
         )),
         (Wildcards::Allowed, 1) => Ok(Class::Star),
         (Wildcards::Allowed, 2) => Ok(Class::DoubleStar),
@@ -222,7 +223,7 @@ fn star(count: usize, wildcards: Wildcards) -> Result<Class> {
 }
 
 fn unbalanced(text: &str, found: &str) -> Error {
-    Error::mapping(format!("the braces of {} do not pair", quote(text)))
+    Error::mapping(format!("unbalanced braces in {}", quote(text)))
         .found(found)
-        .help("double a brace that belongs to the name: '{{' or '}}'")
+        .help("write a brace that belongs to the name twice: '{{' or '}}'")
 }

@@ -135,8 +135,8 @@ impl Plan {
     pub fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Plan> {
         if !bytes.starts_with(&GZIP) {
             limits.check(Limit::HeaderBytes, bytes.len() as u64)?;
-            let text =
-                str::from_utf8(bytes).map_err(|_| unreadable("this is no plan").found("no UTF-8 text"))?;
+            let text = str::from_utf8(bytes)
+                .map_err(|_| unreadable("this is not a plan").found("not UTF-8 text"))?;
             return Self::from_json(text, limits);
         }
         let most = limits.get(Limit::HeaderBytes);
@@ -154,7 +154,7 @@ impl Plan {
     /// [`ckpt_api::Kind::Limit`] for a checkpoint that exceeds a limit.
     pub fn from_json(text: &str, limits: &Limits) -> Result<Plan> {
         let document: Document = serde_json::from_str(text).map_err(|error| {
-            version_of(text).unwrap_or_else(|| unreadable("this is no plan").found(error.to_string()))
+            version_of(text).unwrap_or_else(|| unreadable("this is not a plan").found(error.to_string()))
         })?;
         if (document.version, &*document.program) != (VERSION, PROGRAM) {
             return Err(of_another(document.version, &document.program));
@@ -164,10 +164,10 @@ impl Plan {
         plan.check(limits)?;
         let found = crate::words::hex(&plan.sha256()?);
         if found != sha256 {
-            return Err(unreadable("the plan was altered")
+            return Err(unreadable("the plan was modified")
                 .found(format!("SHA-256 {found}"))
                 .expected(sha256)
-                .help("make the plan again; a plan is not edited by hand"));
+                .help("plan again; a plan cannot be edited by hand"));
         }
         plan.with_resources(Resources::default(), false)
     }
@@ -229,11 +229,11 @@ impl Plan {
         let mut unplaced = self.placed.unplaced(&self.contents.checkpoint);
         if let Some((_, tensor)) = unplaced.find(|(_, tensor)| !lost.contains(tensor.name.as_str())) {
             return Err(unreadable("the plan contradicts itself")
-                .found("a tensor without a place")
+                .found("a tensor without a placement")
                 .tensor(&tensor.name));
         }
         if entries(&self.contents, &self.placed).map_err(wrong)? != self.entries {
-            return Err(unreadable("the plan contradicts itself").found("a route that leads elsewhere"));
+            return Err(unreadable("the plan contradicts itself").found("a route to a different placement"));
         }
         for item in &self.items {
             if let Item::Compare(comparison) = item {
@@ -275,7 +275,7 @@ impl Document<'_> {
             let known =
                 to.added.iter().map(|added| added.tensor).chain([to.tensor]).all(|id| id.0 < tensors.len());
             let slot = places.get_mut(transfer.number).filter(|slot| slot.is_none() && known);
-            *slot.ok_or_else(|| unreadable("two transfers of the plan have one number"))? = Some(to);
+            *slot.ok_or_else(|| unreadable("two transfers of the plan have the same number"))? = Some(to);
             entries.push(Entry { number: transfer.number, route: transfer.route.into_owned() });
         }
         let mut contents = Contents::default()
@@ -331,10 +331,10 @@ fn version_of(text: &str) -> Option<Error> {
 }
 
 fn of_another(version: u32, program: &str) -> Error {
-    unreadable("the plan is of another version")
+    unreadable("another version wrote the plan")
         .found(format!("version {version}, {program}"))
         .expected(format!("version {VERSION}, {PROGRAM}"))
-        .help("make the plan again with this program")
+        .help("plan again with this version")
 }
 
 pub(super) fn unreadable(message: &str) -> Error {

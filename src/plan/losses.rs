@@ -36,7 +36,7 @@ pub(super) fn dequantized(checkpoint: &Checkpoint, placed: &OutputLayout, entrie
         Some(Loss::new(
             LossKind::Dequantized,
             name,
-            format!("stored in blocks of {blocks}, and as numbers now"),
+            format!("stored in blocks of {blocks}, and now as plain numbers"),
         ))
     });
     each.filter(|loss| !declared.covers(loss)).collect()
@@ -127,9 +127,14 @@ impl<'a> Target<'a> {
             let is_unused = used.as_ref().is_some_and(|used| !used.contains(tensor.name.as_str()));
             let detail = match (tensor.dtype.bytes(), is_unused && !self.info.free_names) {
                 (None, _) => format!("format '{}' has no {} tensors", self.info.id, tensor.dtype),
-                (_, true) => format!("no layer uses it, and {}", self.no_place()),
+                (_, true) => {
+                    format!(
+                        "not used by any layer, and format '{}' stores only the tensors of layers",
+                        self.info.id
+                    )
+                }
                 _ if !self.info.dtypes.contains(&tensor.dtype) => {
-                    format!("format '{}' has no place for tensors of {}", self.info.id, tensor.dtype)
+                    format!("format '{}' cannot store {} tensors", self.info.id, tensor.dtype)
                 }
                 _ => self.no_place(),
             };
@@ -193,7 +198,7 @@ impl<'a> Target<'a> {
             let (Ok((own, from)), Ok((other, others_from))) = sources else { continue };
             if !is_shared && from.name != others_from.name {
                 let detail =
-                    format!("shares its bytes with '{}' in the source, and is stored apart", other.name);
+                    format!("shares its bytes with '{}' in the source, and is stored separately", other.name);
                 losses.push(Loss::new(LossKind::Untied, &own.name, detail));
             }
         }
@@ -224,7 +229,7 @@ impl<'a> Target<'a> {
             let Some(why) = self.missing(aspect) else { continue };
             let count = self.tensors().filter(|(_, tensor, _)| self.has(tensor, aspect)).count();
             if count > 0 {
-                let detail = format!("of {}: {why}", words::count(count, "tensor"));
+                let detail = format!("{why} ({})", words::count(count, "tensor"));
                 losses.push(Loss::new(LossKind::MetadataDropped, subject, detail));
             }
         }
@@ -232,7 +237,7 @@ impl<'a> Target<'a> {
             let scaled =
                 self.tensors().filter_map(|(_, t, _)| Some((&t.name, t.quantization.as_ref()?.scale)));
             losses.extend(scaled.map(|(name, scale)| {
-                Loss::new(LossKind::ScaleDropped, name, format!("its scale of {scale} per 1.0: {why}"))
+                Loss::new(LossKind::ScaleDropped, name, format!("scale of {scale} per 1.0: {why}"))
             }));
         }
         if let Some(why) = self.missing(Aspect::Metadata) {
@@ -254,7 +259,7 @@ impl<'a> Target<'a> {
     }
 
     fn no_place(&self) -> String {
-        format!("format '{}' has no place for it", self.info.id)
+        format!("not supported by format '{}'", self.info.id)
     }
 
     /// Whether a tensor has something of this aspect. What a codec leaves out includes its own format's metadata.

@@ -98,19 +98,21 @@ fn share(
     let least = Budget::LEAST + held.each;
     fitting.ok_or_else(|| match resources.max_memory.saturating_sub(fixed) < least {
         true => too_little_memory(resources.max_memory, fixed + least),
-        false => Error::limit("the conversion does not fit into the address space that the system allows")
+        false => Error::limit("the conversion needs more address space than the system allows")
             .found(format!("{} bytes left", room.unwrap_or_default()))
-            .expected(format!("at least {}", held.ahead + least))
+            .expected(format!("at least {} bytes", held.ahead + least))
             .help("allow more with ulimit -v"),
     })
 }
 
 fn too_little_memory(max_memory: u64, least: u64) -> Error {
-    let (allowed, enough) = (max_memory.to_string(), format!("{}m", least.div_ceil(1 << 20)));
-    Error::limit("the conversion does not fit into the memory allowed")
+    let whole = max_memory >> 20 << 20 == max_memory;
+    let allowed = if whole { format!("{}m", max_memory >> 20) } else { max_memory.to_string() };
+    let enough = format!("{}m", least.div_ceil(1 << 20));
+    Error::limit("the conversion needs more memory than allowed")
         .found(Setting::Memory(&allowed))
-        .expected(format!("at least {least}"))
-        .help(format!("give it {}", Setting::Memory(&enough)))
+        .expected(format!("at least {least} bytes"))
+        .help(format!("use {}", Setting::Memory(&enough)))
 }
 
 #[cfg(test)]

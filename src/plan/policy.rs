@@ -86,11 +86,11 @@ impl Policy {
         let kinds: BTreeSet<&str> = refused.iter().map(|loss| loss.kind.name()).collect();
         let kinds = kinds.into_iter().collect::<Vec<_>>().join(",");
         let message = match refused.iter().any(|loss| loss.kind.changes_function()) {
-            true => "the target would not compute the same as the source".to_owned(),
-            false => format!("the target cannot carry everything, and {} forbids that", Setting::Strict),
+            true => "the conversion would change what the model computes".to_owned(),
+            false => format!("the target cannot hold everything, and {} forbids losses", Setting::Strict),
         };
         Err(Error::lossy(message).found(ckpt_api::first_few(shown, SHOWN)).help(format!(
-            "accept it with {}, or leave tensors out with {}",
+            "to accept this, use {}; to leave tensors out, use {}",
             Setting::Allow(&kinds),
             Setting::Exclude
         )))

@@ -272,10 +272,10 @@ fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<A
     if format == info.id {
         return Ok(Some(file.clone()));
     }
-    let error = Error::usage("the architecture file is for another format")
+    let error = Error::usage("the architecture file is for a different format")
         .field("format")
         .found(format!("'{format}'"))
-        .expected(format!("'{}', or none with layers for any format", info.id));
+        .expected(format!("'{}', or no format and a list of layers", info.id));
     Err(match file.name() {
         Some(name) => error.file(name),
         None => error,

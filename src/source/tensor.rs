@@ -173,7 +173,7 @@ fn reserve<T>(elements: &mut Vec<T>, count: u64) -> Result<()> {
     reserved.ok_or_else(|| {
         Error::limit("the tensor does not fit into memory")
             .found(format!("{count} elements"))
-            .help("read it with `TensorRef::chunks`, or some of its rows")
+            .help("read it with `TensorRef::chunks`, or read only some rows")
     })
 }
 

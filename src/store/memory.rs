@@ -131,7 +131,7 @@ impl Store for MemoryStore {
             if held.files.contains_key(name) && request.source.as_ref().is_some_and(is_source) {
                 return Err(Error::usage("the output is the input, or a part of it")
                     .file(name)
-                    .help("write to another name; the source is never changed"));
+                    .help("choose another name; the source is never changed"));
             }
             if held.files.contains_key(name) && !request.overwrite {
                 let help = format!("choose another name, or replace it with {}", Setting::Overwrite);
@@ -163,9 +163,9 @@ impl Store for MemoryStore {
         };
         let kept = before.filter(same).cloned();
         if kept.is_none() && request.mode == StageMode::Existing {
-            return Err(Error::usage("nothing was written for this plan")
+            return Err(Error::usage("no item of this plan has written anything yet")
                 .file(request.name)
-                .help("run its items first"));
+                .help("run the plan's items first"));
         }
         let staged = match kept {
             Some(staged) => staged,
@@ -294,7 +294,7 @@ impl Stage for MemoryStage {
             && let Some((name, _)) = self.files().find(|(name, _)| held.files.contains_key(*name))
         {
             let error = Error::usage("the output exists").file(name);
-            return Err(error.help("another writer made it meanwhile: choose another name"));
+            return Err(error.help("another writer has created it in the meantime: choose another name"));
         }
         held.files.extend(self.files().map(|(name, file)| (name.clone(), file.clone())));
         let names = self.files().map(|(name, _)| name.clone()).collect();

@@ -30,7 +30,7 @@ pub fn open(location: &str) -> Result<Arc<LocalStore>> {
     let path = std::path::Path::new(location);
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_dir() => Ok(Arc::new(LocalStore::new(path))),
-        Ok(_) => Err(Error::usage("the address of a store is not a directory").file(location)),
+        Ok(_) => Err(Error::usage("the store's address is not a directory").file(location)),
         Err(error) => Err(Error::io("cannot open the store", error).file(location)),
     }
 }

@@ -94,7 +94,7 @@ impl Suggestion {
             text += &format!("# {}: {}\n", count(number, "pair"), basis.words());
         }
         if !self.mapping.ignore.is_empty() {
-            text += "# ignore: tensors without a certain partner in the second checkpoint\n";
+            text += "# ignore: tensors that have no clear match in the second checkpoint\n";
         }
         text += "\n";
         text += &self.mapping.to_toml();
@@ -109,7 +109,7 @@ impl Suggestion {
             let steps = if steps.is_empty() { "none".to_owned() } else { steps.join(", ") };
             format!("{}: {steps}", list(&pair.sources))
         });
-        comment(&mut text, "Other steps give the same shape or value; check these", steps);
+        comment(&mut text, "Check these steps: others give the same shape or value", steps);
         let ambiguous = self.ambiguous.iter().map(|one| {
             let candidates = first_few(one.candidates.iter().map(|name| quote(name)), CANDIDATES);
             format!("{}: {candidates}", quote(&one.name))
@@ -122,7 +122,7 @@ impl Suggestion {
         );
         comment(
             &mut text,
-            "Only in the second checkpoint, so without a source",
+            "Only in the second checkpoint, so no source",
             self.only_in_b.iter().map(|name| quote(name)),
         );
         text
@@ -132,12 +132,10 @@ impl Suggestion {
 impl Basis {
     fn words(self) -> &'static str {
         match self {
-            Basis::Value => "no other tensors have the same value",
-            Basis::ValueAndName => "several tensors have the same value; these names are the most similar",
-            Basis::Name => {
-                "the values differ; of the tensors with the same shape, these names are the most similar"
-            }
-            Basis::Shape => "the values differ; no other tensors remain with the same shape",
+            Basis::Value => "matched by value, which no other tensor has",
+            Basis::ValueAndName => "several tensors have the same value; matched by the most similar names",
+            Basis::Name => "the values differ; matched by shape and the most similar names",
+            Basis::Shape => "the values differ; matched by shape, which no other remaining tensor has",
         }
     }
 }

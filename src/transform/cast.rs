@@ -239,7 +239,7 @@ fn to_f16(number: f32) -> ([u8; 2], f32) {
 
 /// The error for the first finite number of `source` that is not finite in `out`.
 fn overflow(from: DType, to: DType, first: u64, source: &[u8], out: &[u8]) -> Error {
-    let error = Error::lossy("a number is too large for the dtype that it is to be stored as");
+    let error = Error::lossy("a value is too large for the target's dtype");
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for_each_number(from, source, |number| before.push(number));
     for_each_number(to, out, |number| after.push(number));
@@ -251,7 +251,7 @@ fn overflow(from: DType, to: DType, first: u64, source: &[u8], out: &[u8]) -> Er
         Some(largest) => error.expected(format!("at most {largest} and at least -{largest}, as {to}")),
         None => error,
     };
-    error.help("choose a larger dtype, or clip the weights")
+    error.help("choose a wider dtype, or clip the weights")
 }
 
 /// The largest finite value of a float that is written.

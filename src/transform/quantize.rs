@@ -86,7 +86,7 @@ fn low_bits(integer: f64) -> i32 {
 
 /// The error for the first number that does not fit.
 fn misfit(dtype: DType, scaling: Scaling, first: u64, numbers: &[[u8; 4]]) -> Error {
-    let error = Error::lossy("a number does not fit the integers that it is to be stored as");
+    let error = Error::lossy("a value does not fit the target's integer type");
     let Some((low, high, _)) = limits(dtype) else { return error };
     let fits = |number: f32| integer(scaling, [low, high], number).1;
     let mut numbers = (first..).zip(numbers.iter().map(|number| f32::from_le_bytes(*number)));
@@ -96,7 +96,7 @@ fn misfit(dtype: DType, scaling: Scaling, first: u64, numbers: &[[u8; 4]]) -> Er
         .field(format!("element {position}"))
         .found(format!("{number}, which is {} at a scale of {scale}", scale * f64::from(number)))
         .expected(format!("{} to {} ({low} to {high} as {dtype})", low / scale, high / scale))
-        .help("choose a smaller scale or a larger dtype, or clip the weights")
+        .help("choose a smaller scale or a wider dtype, or clip the weights")
 }
 
 /// Reads little-endian integers as the 32-bit floats that they stand for.
@@ -142,7 +142,7 @@ fn limits(dtype: DType) -> Option<(f64, f64, usize)> {
 }
 
 fn unsupported(dtype: DType) -> Error {
-    Error::unsupported("numbers cannot be stored as this type's integers")
+    Error::unsupported("scaled integers cannot have this dtype")
         .found(dtype.name())
         .expected("i8, i16 or i32")
 }

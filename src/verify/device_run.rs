@@ -131,8 +131,8 @@ impl DeviceRun<'_> {
             reports.push(OutputReport { a: own.name.clone(), b: theirs.name.clone(), comparison, argmax });
         }
         if reports.iter().all(|report| report.comparison.shape.contains(&0)) {
-            return Err(Error::usage("nothing can be compared: the outputs have no elements")
-                .help("give inputs of at least one example"));
+            return Err(Error::usage("nothing can be compared, because the outputs have no elements")
+                .help("pass at least one example as input"));
         }
         Ok(reports)
     }

@@ -31,7 +31,7 @@ pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
 
 #[cfg(not(all(feature = "cuda", feature = "metal", feature = "vulkan")))]
 fn not_built(name: &str) -> Error {
-    Error::unsupported("this program was built without the device")
+    Error::unsupported("this build does not support the device")
         .field(Setting::Device)
         .found(name)
         .help(format!("build it with {}", Setting::Feature(name)))

@@ -71,10 +71,8 @@ pub fn run(
 
 /// The error for a checkpoint without a graph. A codec notes why it found none.
 fn no_graph(source: &Source) -> Error {
-    let error = Error::usage("the checkpoint has no graph to run").help(format!(
-        "describe the model in an architecture file and give it with {}",
-        Setting::Architecture
-    ));
+    let error = Error::usage("the checkpoint has no graph to run")
+        .help(format!("describe the model in an architecture file, given with {}", Setting::Architecture));
     match &source.contents().notes[..] {
         [] => error,
         notes => error.found(notes.join("; ")),

@@ -143,7 +143,7 @@ fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Diff
     let mut notes = Vec::new();
     if difference.tensors.is_empty() {
         notes.push(format!(
-            "the checkpoints have no tensor name in common: give a mapping with {}",
+            "the checkpoints have no tensor names in common: pass a mapping with {}",
             Setting::Mapping
         ));
     }
@@ -153,7 +153,7 @@ fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Diff
         notes.extend(source.contents().notes.iter().map(|note| format!("{shown}: {note}")));
     }
     if options.inputs.are_given() || options.devices != Options::default().devices {
-        notes.push("nothing was run: the given inputs and devices were not used".to_owned());
+        notes.push("no graph was run, so the given inputs and devices were not used".to_owned());
     }
     notes.dedup();
     notes

@@ -8,21 +8,22 @@ pub(super) fn on_runs(runs: &[Run]) -> Vec<String> {
     let mut notes = Vec::new();
     let is_blank = |output: &OutputReport| output.comparison.metrics.cosine.is_none();
     if runs.iter().any(|run| run.outputs.iter().any(is_blank)) {
-        let note = "on these inputs an output has only zeros, infinities or NaN, which shows little: give other inputs";
+        let note = "for these inputs, an output has only zeros, infinities or NaN, which proves little: use other \
+                    inputs";
         notes.push(note.to_owned());
     }
     for run in runs.iter().filter(|run| !run.verdict.passes()) {
         if run.first_divergence.is_none() {
             notes.push(format!(
-                "on {}, every layer agrees on the reference's own activations, but the outputs differ: errors grow from layer \
-                 to layer, or one graph is wired differently",
+                "on {}, every layer agrees if it gets the reference's inputs, but the outputs differ: errors grow \
+                 from layer to layer, or the graphs are connected differently",
                 run.device
             ));
         }
         if run.rule.name == RuleName::Bits && has_rounded_tensors(run) {
             notes.push(format!(
-                "equal bits are required because the second checkpoint should be made from the first: if it is the \
-                 other way round, exchange them; if a dtype between them was narrower, give {}",
+                "equal bits are required because the second checkpoint should have been converted from the first: if \
+                 it was the other way around, swap them; if an intermediate format used a narrower dtype, set {}",
                 Setting::Tolerance
             ));
         }

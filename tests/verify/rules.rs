@@ -265,7 +265,7 @@ fn checkpoints_without_a_graph_are_compared_by_their_tensors() {
     assert!(report.notes.is_empty());
     let devices = vec!["vulkan".to_owned()];
     let unused = check(&net.source(), &other.source(), &Options { devices, ..Options::default() });
-    assert!(unused.notes[0].contains("nothing was run"), "{:?}", unused.notes);
+    assert!(unused.notes[0].contains("no graph was run"), "{:?}", unused.notes);
     let mut renamed = other.renamed(|name| format!("m.{name}"));
     assert_eq!(check(&net.source(), &renamed.source(), &Options::default()).verdict, Verdict::Fail);
     let mapping = Mapping::from_toml("[[rule]]\nfrom = '{name:path}'\nto = 'm.{name}'\n", "m.toml").unwrap();

@@ -105,9 +105,9 @@ impl Blocks {
 
     /// The error of whoever needs the numbers of opaque blocks.
     pub fn refusal(&self) -> Error {
-        Error::unsupported(format!("the numbers in blocks of {self} cannot be read"))
-            .expected("a target that stores the same blocks")
-            .help("convert to the format that the checkpoint has, or dequantize it with the program that wrote it")
+        Error::unsupported(format!("blocks of {self} cannot be decoded"))
+            .expected("a target format that stores the same blocks")
+            .help("convert to the checkpoint's own format, or dequantize it with the program that wrote it")
     }
 
     /// Takes the decoder of one of `known`, which a serialized block encoding lacks.

@@ -37,11 +37,9 @@ impl Checkpoint {
     pub fn specify<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<()> {
         let given = names.into_iter().map(Activation::from_name).collect::<Result<Vec<_>>>()?;
         let graph = self.graph.as_mut().ok_or_else(|| {
-            Error::usage("the source does not say which layers it has, so none can be given an activation")
-                .help(format!(
-                    "describe the model in an architecture file and give it with {}",
-                    Setting::Architecture
-                ))
+            Error::usage("the source does not describe its layers, so none can be given an activation").help(
+                format!("describe the model in an architecture file, given with {}", Setting::Architecture),
+            )
         })?;
         graph.specify(&given)
     }

@@ -95,9 +95,9 @@ impl Compression {
     pub(crate) fn total(&self, len: u64) -> Result<u64> {
         let most = self.stored.saturating_mul(self.method.largest_ratio());
         self.skip.checked_add(len).filter(|total| *total <= most).ok_or_else(|| {
-            Error::corrupt("the compressed bytes cannot hold the tensor")
+            Error::corrupt("the compressed data is too short for the tensor")
                 .found(format!("{} bytes of {}", self.stored, self.method.name()))
-                .expected(format!("what {len} bytes compress to"))
+                .expected(format!("at least the compressed size of {len} bytes"))
         })
     }
 

@@ -64,7 +64,8 @@ impl Rules {
     /// `error`, with the option that would accept it.
     pub fn mend(&mut self, subject: impl Into<String>, assumed: &str, error: Error) -> Result<()> {
         if !self.lenient {
-            return Err(error.help(format!("{} accepts it: {assumed}", Setting::ReadOption("lenient=true"))));
+            return Err(error
+                .help(format!("to read it anyway, use {}: {assumed}", Setting::ReadOption("lenient=true"))));
         }
         let detail = format!("{}: {assumed}", error.message());
         self.repairs.push(Repair { subject: subject.into(), detail });
@@ -92,7 +93,7 @@ impl Contents {
         limits.check(Limit::Tensors, tensors.len() as u64)?;
         limits.check(Limit::Files, self.files.len() as u64)?;
         if tensors.len() != self.placements.len() {
-            return Err(Error::corrupt("not every tensor has a place")
+            return Err(Error::corrupt("some tensors have no placement")
                 .found(self.placements.len().to_string())
                 .expected(tensors.len().to_string()));
         }

@@ -153,7 +153,7 @@ impl<'a> Cursor<'a> {
         let available = rest.len();
         let value = decode_varint(&mut rest).map(|value| (value, available.saturating_sub(rest.len())));
         let (value, len) = value.map_err(|_| {
-            let error = Error::corrupt("a varint has no end or more than 64 bits");
+            let error = Error::corrupt("a varint is unterminated or longer than 64 bits");
             self.named(error.offset(self.position))
         })?;
         self.position += len as u64;

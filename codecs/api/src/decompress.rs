@@ -49,7 +49,7 @@ impl Extent {
     ///
     /// # Errors
     /// [`crate::Kind::Corrupt`] where the file ends before or so few bytes cannot hold the extent's. Reading it fails with
-    /// [`crate::Kind::Corrupt`] where the compressed bytes are damaged, hold more or fewer bytes than the extent says, or
+    /// [`crate::Kind::Corrupt`] where the compressed data is damaged, hold more or fewer bytes than the extent says, or
     /// their own checksum differs.
     pub fn open(&self, file: &File) -> Result<File> {
         let inside = self.offset.checked_add(self.stored_len()).is_some_and(|end| end <= file.len());
@@ -185,7 +185,9 @@ impl Decompressed {
         if let State::Kept(bytes) = &*state {
             let start = usize::try_from(first).unwrap_or(usize::MAX);
             let bytes = bytes.get(start..).and_then(|rest| rest.get(..out.len()));
-            out.copy_from_slice(bytes.ok_or_else(|| Error::defect("more is read than was decompressed"))?);
+            out.copy_from_slice(
+                bytes.ok_or_else(|| Error::defect("more bytes are read than were decompressed"))?,
+            );
             return Ok(());
         }
         // What fails in between is not gone on with.
@@ -234,7 +236,7 @@ impl Decompressed {
     fn next(&self, decoder: &mut Decoder, out: &mut [u8]) -> Result<()> {
         match decoder.fill(out)? {
             true => Ok(()),
-            false => Err(Error::corrupt("the compressed bytes hold less than the tensor")
+            false => Err(Error::corrupt("the compressed data is shorter than the tensor")
                 .expected(format!("{} bytes", self.total))),
         }
     }
@@ -242,14 +244,14 @@ impl Decompressed {
     /// Checks that nothing follows.
     fn end(&self, decoder: &mut Decoder) -> Result<()> {
         if decoder.fill(&mut [0])? {
-            return Err(Error::corrupt("the compressed bytes hold more than the tensor")
+            return Err(Error::corrupt("the compressed data is longer than the tensor")
                 .expected(format!("{} bytes", self.total)));
         }
         let used = decoder.used()?;
         if used == self.compression.stored {
             return Ok(());
         }
-        Err(Error::corrupt("the compressed bytes end before their place does")
+        Err(Error::corrupt("the compressed data ends too early")
             .found(format!("{used} bytes"))
             .expected(format!("{} bytes", self.compression.stored)))
     }
@@ -260,7 +262,7 @@ impl Decompressed {
 }
 
 fn damaged(method: Method, found: &dyn fmt::Display) -> Error {
-    Error::corrupt("the compressed bytes are damaged")
+    Error::corrupt("the compressed data is damaged")
         .found(found.to_string())
         .expected(format!("bytes of {}", method.name()))
         .help("copy the file again, or use another checkpoint")

@@ -43,7 +43,7 @@ impl fmt::Display for Kind {
             Kind::Mismatch => "mismatch",
             Kind::Usage => "usage",
             Kind::Io => "input/output",
-            Kind::Defect => "defect of the program",
+            Kind::Defect => "internal error",
         })
     }
 }

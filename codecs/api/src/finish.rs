@@ -72,7 +72,7 @@ impl FinishState {
     /// [`crate::Kind::Usage`] if a document contains something else than a `T`.
     pub fn get<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>> {
         let of_another_type = |found: &str| {
-            Error::defect("the codec finishes with another state than it placed with")
+            Error::defect("the codec finishes with a different state than it returned from layout")
                 .found(found)
                 .expected(type_name::<T>())
         };

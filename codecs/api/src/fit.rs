@@ -123,7 +123,7 @@ fn stored_shape<'a>(tensor: &'a Tensor, placement: &'a Placement) -> Result<&'a 
     if tensor.dtype.bytes().is_some() && is_inside(&window.start, &tensor.shape, &window.whole) {
         return Ok(&window.whole);
     }
-    Err(Error::corrupt("the tensor is no part of what it is said to be a part of")
+    Err(Error::corrupt("the tensor is not a part of the whole that it refers to")
         .found(format!("{:?}+{}", window.start, tensor.shape))
         .expected(format!("a box inside {}, of elements of one size", window.whole)))
 }

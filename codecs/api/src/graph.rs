@@ -143,14 +143,14 @@ impl Graph {
             if let Some(input) =
                 node.inputs.iter().find(|name| !name.is_empty() && !made.contains(name.as_str()))
             {
-                return wrong("a layer takes a value that no layer before it makes", &node.name, input);
+                return wrong("a layer takes a value that no earlier layer produces", &node.name, input);
             }
             if let Some(output) = node.outputs.iter().find(|name| !made.insert(name)) {
-                return wrong("a layer makes a value that is there already", &node.name, output);
+                return wrong("a layer produces a value that already exists", &node.name, output);
             }
         }
         match self.outputs.iter().find(|value| !made.contains(value.name.as_str())) {
-            Some(value) => wrong("the graph gives a value that no layer makes", "outputs", &value.name),
+            Some(value) => wrong("the graph outputs a value that no layer produces", "outputs", &value.name),
             None => Ok(()),
         }
     }
@@ -219,10 +219,12 @@ impl Graph {
         }
         let example = [vec!["relu"; open.len() - 1], vec!["softmax"]].concat().join(",");
         let (option, file) = (format!("activations={example}"), Setting::Architecture);
-        Err(Error::usage("the source does not say which activations its layers have")
-            .found(format!("none for {}", open.join(", ")))
+        Err(Error::usage("the source does not store the activations of its layers")
+            .found(format!("no activation for {}", open.join(", ")))
             .help(format!(
-                "give one for each in this order, such as {} (linear for none), or an architecture file with {file}",
+                "name one for each of these layers, in this order, such as {} (linear for a layer without an \
+                 activation), or \
+                 describe the layers in an architecture file, given with {file}",
                 Setting::ReadOption(&option)
             )))
     }
@@ -241,9 +243,8 @@ impl Graph {
         }
         let mut nodes = self.nodes.iter().filter(|node| node.op == Op::Unspecified);
         if let Some(node) = nodes.find(|node| node.inputs.len() != 1 || node.outputs.len() != 1) {
-            return Err(
-                Error::unsupported("an activation has not one input and one output").field(&node.name)
-            );
+            return Err(Error::unsupported("an activation does not have exactly one input and one output")
+                .field(&node.name));
         }
         let mut given = activations.iter();
         let mut removed: HashMap<String, String> = HashMap::new();
@@ -328,10 +329,10 @@ mod tests {
         type Damage = fn(&mut Graph);
         let damages: &[(&str, Damage)] = &[
             ("same name", |graph| graph.nodes[1].name = "a".into()),
-            ("no layer before it makes", |graph| graph.nodes.swap(0, 1)),
-            ("no layer before it makes", |graph| graph.inputs.clear()),
-            ("there already", |graph| graph.nodes[1].outputs = vec!["input".into()]),
-            ("no layer makes", |graph| graph.outputs[0].name = "z".into()),
+            ("no earlier layer produces", |graph| graph.nodes.swap(0, 1)),
+            ("no earlier layer produces", |graph| graph.inputs.clear()),
+            ("already exists", |graph| graph.nodes[1].outputs = vec!["input".into()]),
+            ("no layer produces", |graph| graph.outputs[0].name = "z".into()),
         ];
         open_chain().check().unwrap();
         for (message, damage) in damages {

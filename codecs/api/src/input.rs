@@ -50,7 +50,7 @@ impl Input {
             }
             Ok(_) => Err(Error::usage("the input is neither a file nor a directory")
                 .file(shown)
-                .help("pipes and devices cannot be read at random: copy it into a file first")),
+                .help("pipes and devices have no random access: copy it to a file first")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let missing = || {
                     let error = Error::io("cannot open the input", error).file(shown);
@@ -266,7 +266,8 @@ pub(crate) fn ends_before(what: &str, file: &str, file_len: u64, offset: u64, le
 fn split(path: &Path) -> Result<(PathBuf, String)> {
     let bad = || Error::usage("the path has no usable file name").file(path.display().to_string());
     let name = path.file_name().ok_or_else(bad)?.to_str().ok_or_else(|| bad().help("names must be UTF-8"))?;
-    checked(name).map_err(|_| bad().help("names in a checkpoint have no backslash: rename the file"))?;
+    checked(name)
+        .map_err(|_| bad().help("names in a checkpoint cannot contain a backslash: rename the file"))?;
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),

@@ -146,10 +146,10 @@ fn exceeded(limit: Limit, value: u64, found: u64) -> Error {
     // What is counted one by one may be more than was found so far.
     let raised = found.max(value.saturating_mul(2));
     let (name, raised) = (limit.name(), format!("{}={raised}", limit.name()));
-    Error::limit(format!("the limit '{name}' is exceeded"))
+    Error::limit(format!("the input exceeds the limit '{name}'"))
         .found(found.to_string())
         .expected(format!("at most {value}"))
-        .help(format!("if you trust the file, allow it with {}", Setting::Limit(&raised)))
+        .help(format!("if you trust the input, allow this with {}", Setting::Limit(&raised)))
 }
 
 #[cfg(test)]

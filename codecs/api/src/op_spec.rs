@@ -338,7 +338,7 @@ impl<'a> InputView<'a> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "indices are integers, and a negative one is none"
+        reason = "indices are integers; a negative one stands for no index"
     )]
     pub fn index_at<const N: usize>(&self, place: [usize; N]) -> Option<usize> {
         let value = self.at(place);

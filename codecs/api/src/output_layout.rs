@@ -122,15 +122,13 @@ impl OutputLayout {
             }
             check_added(checkpoint, tensor, placement)?;
             if placement.window.is_some() {
-                return Err(
-                    defect("only what is read can be a part of something larger").tensor(&tensor.name)
-                );
+                return Err(defect("only a source tensor can be a part of a larger one").tensor(&tensor.name));
             }
             if placement.extents.iter().any(|extent| extent.compression.is_some()) {
-                return Err(defect("a tensor's place is compressed").tensor(&tensor.name));
+                return Err(defect("a tensor's placement is compressed").tensor(&tensor.name));
             }
             check_fit(tensor, placement).map_err(|error| {
-                defect("a tensor's place does not fit it").tensor(&tensor.name).found(error.quoted())
+                defect("a tensor's placement does not fit it").tensor(&tensor.name).found(error.quoted())
             })?;
         }
         Ok(())
@@ -233,7 +231,7 @@ fn check_added(checkpoint: &Checkpoint, tensor: &Tensor, placement: &Placement) 
 }
 
 fn defect(message: &str) -> Error {
-    Error::defect(message).help("the target's codec is wrong: please report it")
+    Error::defect(message).help("the target's codec has a bug: please report it")
 }
 
 /// One file to be written.

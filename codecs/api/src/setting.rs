@@ -5,9 +5,9 @@
 //!
 //! ```
 //! use ckpt_api::{Error, Setting};
-//! let error = Error::usage("the source does not say which layers it has")
-//!     .help(format!("describe them in an architecture file and give it with {}", Setting::Architecture));
-//! assert!(error.to_string().ends_with("give it with `OpenOptions::architecture`"));
+//! let error = Error::usage("the source does not describe its layers")
+//!     .help(format!("describe them in an architecture file, given with {}", Setting::Architecture));
+//! assert!(error.to_string().ends_with("given with `OpenOptions::architecture`"));
 //! ```
 
 use crate::LossKind;

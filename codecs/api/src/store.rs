@@ -209,7 +209,7 @@ pub(crate) fn checked(name: &str) -> Result<()> {
     if inside {
         Ok(())
     } else {
-        Err(Error::corrupt("the name leaves the input's directory")
+        Err(Error::corrupt("the name leads outside the input's directory")
             .found(format!("'{}'", name.escape_debug()))
             .expected("a file beside the input"))
     }

@@ -150,7 +150,7 @@ fn a_large_extent_that_is_read_forwards_is_decompressed_once() {
 fn an_extent_that_decompresses_to_more_or_fewer_bytes_is_corrupt() {
     for method in [Method::Deflate, Method::Zlib, Method::Zstd] {
         let bytes = some_bytes(400);
-        for (len, said) in [(399, "hold more"), (401, "hold less")] {
+        for (len, said) in [(399, "longer than"), (401, "shorter than")] {
             let (file, mut extent) = stored(method, &bytes, 0, None);
             extent.len = len;
             let error = extent.open(&file).unwrap().bytes(0, len).unwrap_err();
@@ -217,7 +217,10 @@ fn a_length_that_so_few_bytes_cannot_hold_is_corrupt_before_anything_is_read() {
     let (file, mut extent) = stored(Method::Deflate, &some_bytes(400), 0, None);
     extent.len = 1 << 40;
     let error = extent.open(&file).unwrap_err();
-    assert!(error.kind() == Kind::Corrupt && error.to_string().contains("cannot hold"), "{error}");
+    assert!(
+        error.kind() == Kind::Corrupt && error.to_string().contains("too short for the tensor"),
+        "{error}"
+    );
 }
 
 /// A file that has a size and cannot be read.

@@ -55,7 +55,7 @@ fn write(context: &Context<'_>, output: &mut Output) -> Result<()> {
                 if target.source_parts.is_some() && target.parts.contains(&Content::State) =>
             {
                 let name = if *content == Content::Raw { RAW } else { QUANTISED };
-                let why = "not written: making it from the weights takes an architecture";
+                let why = "not written: deriving it from the weights needs an architecture";
                 output.add_loss(LossKind::MetadataDropped, name, why);
             }
             (Content::Raw | Content::Quantised | Content::Engine, None) => {

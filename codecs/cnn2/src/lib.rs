@@ -61,7 +61,7 @@ const OPTIONS: &[OptionSpec] = &[
         "border",
         OptionKind::Choice(&format::Border::NAMES),
         Side::Read,
-        "pixels beyond the edge of the image: zeros, or the nearest pixel (default: unstated)",
+        "how the border of the image is padded: zero, or clamp (the nearest pixel) (default: unstated)",
     ),
     OptionSpec::new(
         "version",

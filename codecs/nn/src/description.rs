@@ -1,4 +1,4 @@
-//! The JSON block: what it says about the layers, and how it is written.
+//! Parses and writes the JSON block, which describes the layers.
 
 use crate::format::{self, Dialect, Layer, LayerKind};
 use crate::training;
@@ -39,7 +39,7 @@ impl Description {
         Ok(Description { layers, json })
     }
 
-    /// What DataCode writes for a net that was never trained.
+    /// Describes these layers as DataCode describes a net without training history.
     pub(crate) fn untrained(layers: &[Layer], dialect: Dialect) -> Self {
         let names = format::layer_names(layers, dialect);
         let described: Vec<Value> = layers
@@ -60,7 +60,7 @@ impl Description {
         Description { layers: layers.to_vec(), json }
     }
 
-    /// The same description as the other dialect has it. Numbers and unknown keys stay as they are.
+    /// Converts the description to another dialect. Numbers and unknown keys do not change.
     pub(crate) fn convert(&mut self, from: Dialect, to: Dialect, losses: &mut Vec<Loss>) {
         let old_names = format::layer_names(&self.layers, from);
         let new_names = format::layer_names(&self.layers, to);
@@ -73,7 +73,7 @@ impl Description {
         }
         let device = self.json.get("device").filter(|device| to == Dialect::B && **device != "cpu");
         if let Some(device) = device {
-            let detail = format!("{device} becomes \"cpu\", which dialect b always says");
+            let detail = format!("{device} becomes \"cpu\", the only value in dialect b");
             losses.push(Loss::new(LossKind::MetadataDropped, "nn.device", detail));
         }
         if to == Dialect::B {
@@ -84,24 +84,24 @@ impl Description {
         }
     }
 
-    /// Compact, keys sorted, numbers exact.
+    /// Returns the JSON text: compact, with sorted keys and exact numbers.
     pub(crate) fn into_text(self) -> String {
         Value::Object(self.json).to_string()
     }
 
-    /// `name` of a layer, where it has one.
+    /// Returns the `name` of a layer, if it has one.
     pub(crate) fn name(&self, position: usize) -> Option<&str> {
         self.layer_json(position)?.get("name")?.as_str()
     }
 
-    /// Whether any layer is marked as frozen.
+    /// Returns whether any layer has `"trainable": false`.
     pub(crate) fn has_frozen_layers(&self) -> bool {
         (0..self.layers.len()).any(|position| {
             self.layer_json(position).and_then(|layer| layer.get("trainable")) == Some(&Value::Bool(false))
         })
     }
 
-    /// `training`, where there is any.
+    /// Returns the object `training`, if there is one.
     pub(crate) fn training(&self) -> Option<&Map<String, Value>> {
         self.json.get("training")?.as_object()
     }
@@ -152,7 +152,7 @@ fn parse_layer(index: usize, json: &Value, rules: &mut Rules) -> Result<Layer> {
 
 fn features(value: Option<&Value>, field: &str) -> Result<u64> {
     let value = value.ok_or_else(|| {
-        Error::corrupt("a Linear layer does not say its size").field(field).expected("a positive integer")
+        Error::corrupt("a Linear layer does not state its size").field(field).expected("a positive integer")
     })?;
     let number = value.as_u64().filter(|number| u32::try_from(*number).is_ok());
     number.ok_or_else(|| wrong_type(field, value, "a positive integer below 2^32"))

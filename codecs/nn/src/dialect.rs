@@ -1,4 +1,4 @@
-//! Which dialect a file is in: by everything that speaks for one, never by one sign against another.
+//! Finds a file's dialect: all evidence must agree.
 
 use crate::description::Description;
 use crate::format::{Dialect, Key, Linear, Part, linears};
@@ -6,14 +6,14 @@ use crate::training;
 use ckpt_api::{Error, Result, Setting, Shape, first_few};
 use std::collections::{BTreeMap, HashSet};
 
-/// Names that a text lists.
+/// Number of names that a message lists.
 const SHOWN: usize = 4;
 
-/// The dialect that the evidence speaks for, and a note where the evidence is thin.
+/// Returns the dialect that the evidence shows, and a note if the evidence is weak.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Corrupt`] where the evidence conflicts, [`ckpt_api::Kind::Usage`] where there is none; both
-/// ask for the option `dialect`.
+/// [`ckpt_api::Kind::Corrupt`] if the evidence conflicts; [`ckpt_api::Kind::Usage`] if there is none. Both ask for the
+/// option `dialect`.
 pub(crate) fn detect(
     description: &Description,
     tensors: &BTreeMap<Key, &Shape>,
@@ -50,7 +50,8 @@ impl Evidence {
         }
     }
 
-    /// Which layer a tensor belongs to depends on the dialect: only those layers speak that are known by now.
+    /// Adds the evidence of the weights' shapes. A tensor's layer depends on the dialect. While both dialects are possible, only
+    /// layers that have the same number in both count.
     fn weigh_weights(&mut self, layers: &[Linear<'_>], tensors: &BTreeMap<Key, &Shape>) {
         let numbering = match (self.a.is_empty(), self.b.is_empty()) {
             (false, true) => Some(Dialect::A),
@@ -76,7 +77,8 @@ impl Evidence {
         }
     }
 
-    /// A bias of one axis is b's, but allowed in a: it counts only where nothing else speaks.
+    /// Adds the evidence of biases `[1, out]`, which only dialect a writes. A bias `[out]` is no evidence, because dialect a allows
+    /// it, too.
     fn weigh_biases(&mut self, tensors: &BTreeMap<Key, &Shape>) {
         for (key, shape) in tensors.iter().filter(|(key, _)| key.part == Part::Bias) {
             if shape.rank() == 2 && shape[0] == 1 {
@@ -110,7 +112,7 @@ impl Evidence {
     fn verdict(self, tensors: &BTreeMap<Key, &Shape>) -> Result<(Dialect, Option<String>)> {
         let help = || {
             let [a, b] = ["dialect=a", "dialect=b"].map(Setting::ReadOption);
-            format!("say which it is with {a} (DataCode 2.1.0) or {b} (2.1.1 and later)")
+            format!("name the dialect with {a} (DataCode 2.1.0) or {b} (2.1.1 and later)")
         };
         match (self.a.is_empty(), self.b.is_empty()) {
             (false, true) => Ok((Dialect::A, None)),
@@ -124,7 +126,7 @@ impl Evidence {
                 let bias = tensors.iter().find(|(key, shape)| key.part == Part::Bias && shape.rank() == 1);
                 let Some((key, shape)) = bias else {
                     let found = "square weights, no bias, and nothing else that differs between the dialects";
-                    return Err(Error::usage("nothing in the file tells its dialect")
+                    return Err(Error::usage("nothing in the file shows which dialect it uses")
                         .found(found)
                         .help(help()));
                 };

@@ -3,23 +3,23 @@
 use ckpt_api::Op;
 use std::fmt;
 
-/// Id of the format and its namespace in the metadata.
+/// Id of the format, and its metadata namespace.
 pub(crate) const ID: &str = "nn";
 pub(crate) const MAGIC: &[u8; 8] = b"DATACODE";
 pub(crate) const VERSION: u32 = 1;
 
-/// Bytes that every tensor has: the length of its name, and its number of dimensions.
+/// Bytes that every tensor takes at least: the length of its name, and its number of dimensions.
 pub(crate) const SMALLEST_TENSOR: u64 = 4 + 4;
-/// Where the JSON begins: magic, version, json_len.
+/// Offset of the JSON block, after the magic number, the version and the JSON's length.
 pub(crate) const JSON_OFFSET: u64 = 16;
-/// Training stages that dialect b keeps.
+/// Number of training stages that dialect b keeps.
 pub(crate) const STAGES_KEPT: usize = 10;
 /// Keys of the `nn` metadata.
 pub(crate) const KEY_JSON: &str = "json";
 pub(crate) const KEY_DIALECT: &str = "dialect";
 pub(crate) const KEY_ORDER: &str = "order";
 
-/// Which generation of DataCode a file is for.
+/// A dialect of the format, by the version of DataCode that writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     A,
@@ -38,7 +38,7 @@ impl Dialect {
         [Dialect::A, Dialect::B].into_iter().find(|dialect| dialect.name() == name)
     }
 
-    /// N in the names of a Linear layer and its tensors.
+    /// Returns the number N in the names of a Linear layer and its tensors.
     pub(crate) fn number(self, linear: &Linear) -> usize {
         match self {
             Dialect::A => linear.position,
@@ -46,7 +46,7 @@ impl Dialect {
         }
     }
 
-    /// Dimensions of a weight as stored.
+    /// Returns the stored shape of a weight.
     pub(crate) fn weight_dims(self, inputs: u64, outputs: u64) -> [u64; 2] {
         match self {
             Dialect::A => [inputs, outputs],
@@ -55,7 +55,7 @@ impl Dialect {
     }
 }
 
-/// The layer types that the format has.
+/// A layer type of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LayerKind {
     Linear,
@@ -76,7 +76,7 @@ impl LayerKind {
         LayerKind::Flatten,
     ];
 
-    /// The JSON's `type`.
+    /// Returns the value of the JSON's `type`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             LayerKind::Linear => "Linear",
@@ -107,30 +107,30 @@ impl LayerKind {
         Self::ALL.into_iter().find(|kind| kind.op() == *op)
     }
 
-    /// All types, for messages.
+    /// Lists all types, for messages.
     pub(crate) fn names() -> String {
         Self::ALL.map(LayerKind::name).join(", ")
     }
 }
 
-/// One layer as the JSON describes it.
+/// A layer, as the JSON describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layer {
     pub(crate) kind: LayerKind,
-    /// `in_features`; 0 for other types and for a convolution stored as Linear.
+    /// `in_features`; 0 for other types, and for a convolution stored as Linear.
     pub(crate) inputs: u64,
     /// `out_features`; 0 likewise.
     pub(crate) outputs: u64,
 }
 
 impl Layer {
-    /// A convolution, which DataCode stores as a Linear layer without features.
+    /// Returns whether the layer is a convolution, which DataCode stores as a Linear layer with 0 features.
     pub(crate) fn is_convolution(&self) -> bool {
         self.kind == LayerKind::Linear && self.inputs == 0
     }
 }
 
-/// Where a Linear layer stands.
+/// A Linear layer with its positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Linear<'a> {
     /// Index among all layers.
@@ -140,13 +140,13 @@ pub(crate) struct Linear<'a> {
     pub(crate) layer: &'a Layer,
 }
 
-/// The layers that have tensors.
+/// Returns the layers that have tensors.
 pub(crate) fn linears(layers: &[Layer]) -> impl Iterator<Item = Linear<'_>> {
     let numbered = layers.iter().enumerate().filter(|(_, layer)| layer.kind == LayerKind::Linear);
     numbered.enumerate().map(|(ordinal, (position, layer))| Linear { position, ordinal, layer })
 }
 
-/// The JSON's `name` of each layer.
+/// Returns the name of each layer, as the dialect derives it.
 pub(crate) fn layer_names(layers: &[Layer], dialect: Dialect) -> Vec<String> {
     let mut names: Vec<String> = (0..layers.len()).map(|position| format!("layer{position}")).collect();
     for linear in linears(layers) {
@@ -155,7 +155,7 @@ pub(crate) fn layer_names(layers: &[Layer], dialect: Dialect) -> Vec<String> {
     names
 }
 
-/// What a tensor is to its layer, in the order in which a layer's tensors are written.
+/// The role of a tensor in its layer, in the order in which a layer's tensors are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Part {
     Weight,
@@ -179,7 +179,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key that is written exactly as `name`.
+    /// Parses a name; `None` if the key would be written differently.
     pub(crate) fn parse(name: &str) -> Option<Key> {
         let (number, part) = name.strip_prefix("layer")?.split_once('.')?;
         let part = [Part::Weight, Part::Bias].into_iter().find(|known| known.name() == part)?;

@@ -1,7 +1,7 @@
-//! Reads and writes DataCode `.nn` models for `ckpt`, in both dialects that exist.
+//! Reads and writes DataCode `.nn` models for `ckpt`, in both dialects.
 //!
-//! A `.nn` file is a JSON block (layers, device, training history) followed by named f32 tensors. DataCode 2.1.0
-//! and DataCode 2.1.1 and later write it differently under the same version number:
+//! A `.nn` file has a JSON block (layers, device, training history), followed by named f32 tensors. DataCode 2.1.0 and
+//! DataCode 2.1.1 and later write different dialects with the same version number:
 //!
 //! | | dialect `a` (2.1.0) | dialect `b` (2.1.1 and later) |
 //! |---|---|---|
@@ -10,18 +10,18 @@
 //! | N in `layer{N}.weight` | index among all layers | index among the Linear layers |
 //! | stages | all, without `lr_history` | the last 10, with `lr_history` |
 //!
-//! The dialect is found by evidence; where that conflicts or is missing, the error lists it and asks for the
-//! option `dialect`.
+//! The codec finds the dialect from the evidence in the file. If the evidence conflicts or is missing, the error lists it
+//! and asks for the option `dialect`.
 //!
-//! **Tensors** keep the names they have in the file. **Graph**: a chain of Gemm, Relu, Sigmoid, Tanh, Softmax,
-//! Flatten. There is none where the file does not say what the model computes (DataCode stores a convolution as a
-//! Linear layer with 0 features); such a file still goes from `.nn` to `.nn` unchanged.
+//! **Tensors** keep the names that they have in the file. The **graph** is a chain of Gemm, Relu, Sigmoid, Tanh, Softmax and
+//! Flatten. There is no graph if the file does not describe the layers completely (DataCode stores a convolution as a
+//! Linear layer with 0 features); such a file can still be converted from `.nn` to `.nn` unchanged.
 //!
-//! **Metadata**, namespace `nn`: `json`, the JSON block as it is; `dialect`; `order`, the names of the tensors
-//! where the file does not have them layer by layer, weight before bias. Writing uses `json` as it is when it
-//! describes the layers and the dialect stays, so that `.nn` → `.nn` is byte-identical.
+//! The **metadata** namespace `nn` has these keys: `json`, the JSON block; `dialect`; and `order`, the names of the tensors
+//! if the file does not store them layer by layer, weight before bias. Writing uses `json` unchanged if it describes the
+//! layers and the dialect is the same, so `.nn` → `.nn` is byte-identical.
 //!
-//! **Writing** takes any chain of the ops above; Identity nodes are skipped, for they compute nothing.
+//! **Writing** accepts any chain of the operators above. It skips Identity nodes, which compute nothing.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -38,7 +38,7 @@ use ckpt_api::{
     OptionSpec, Options, OutputLayout, Result, Side,
 };
 
-/// The codec.
+/// The codec of the format `nn`.
 ///
 /// ```
 /// use ckpt_api::{Codec, Input, Match};

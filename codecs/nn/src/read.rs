@@ -1,4 +1,4 @@
-//! Reading: header, JSON block, the tensors' headers; then which layer each tensor belongs to.
+//! Reads the header, the JSON block and the tensors' headers, and assigns the tensors to layers.
 
 use crate::description::Description;
 use crate::dialect;
@@ -12,16 +12,16 @@ use ckpt_api::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Names that a text lists.
+/// Number of names that a message lists.
 const SHOWN: usize = 5;
 
-/// Certain where the magic number is there; whatever follows is for [`read`] to judge.
+/// Recognizes a file by its magic number; [`read`] checks the rest.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
     let certain = || Match::Certain("begins with the magic number DATACODE".to_owned());
     Ok(if input.head()? == Some(*format::MAGIC) { certain() } else { Match::No })
 }
 
-/// Reads everything but tensor data.
+/// Reads everything except tensor data.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     input.read_alone("a .nn model", |file| read_file(file, options, limits))
 }
@@ -50,7 +50,7 @@ fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents
     Ok(contents)
 }
 
-/// Reads the number of things of at least `size` bytes each that follow.
+/// Reads a count, and checks that as many items of at least `size` bytes can follow.
 fn count(cursor: &mut Cursor<'_>, field: &str, size: u64, limits: &Limits, limit: Limit) -> Result<u64> {
     let start = cursor.position();
     let count = cursor.count::<u32>(size).and_then(|count| limits.check(limit, count).map(|()| count));
@@ -80,7 +80,7 @@ fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
     cursor.text(len, limits, Limit::HeaderBytes).map_err(|error| error.field("JSON"))
 }
 
-/// A tensor as the file has it.
+/// A tensor, as the file stores it.
 struct Stored {
     key: Key,
     shape: Shape,
@@ -91,7 +91,7 @@ struct Stored {
 fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -> Result<Vec<Stored>> {
     if cursor.remaining() == 0 {
         return Err(Error::corrupt("the file ends where the tensors should begin").offset(cursor.position()).help(
-            "DataCode stops here while saving a model that has a layer without bias: give it one and save again",
+            "DataCode stops here when it saves a model with a layer without bias: add a bias and save again",
         ));
     }
     let count = count(cursor, "tensor_count", format::SMALLEST_TENSOR, limits, Limit::Tensors)?;
@@ -162,17 +162,17 @@ fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<St
     Ok(Stored { key, shape, offset, len })
 }
 
-/// Ties the tensors to the layers.
+/// Assigns the tensors to the layers.
 struct Binding<'a> {
     description: &'a Description,
     dialect: Dialect,
     stored: &'a [Stored],
     by_key: HashMap<Key, usize>,
-    /// What the axes mean, and so that a layer uses the tensor; parallel to `stored`.
+    /// The axes of each tensor of `stored`; `None` for a tensor that no layer uses.
     used: Vec<Option<Option<Vec<Axis>>>>,
-    /// For each layer its tensors, as far as they fit.
+    /// The tensors of each layer that fit it.
     bound: BTreeMap<usize, Vec<(Part, Key)>>,
-    /// Whether what the model computes is not fully known.
+    /// Whether the file does not describe the layers completely.
     broken: bool,
 }
 
@@ -221,7 +221,7 @@ impl<'a> Binding<'a> {
             }
             Fit::No(expected) => {
                 self.broken = true;
-                let assumed = "it is kept as it is, and the model is read without a graph";
+                let assumed = "the tensor is kept unchanged, and the model is read without a graph";
                 rules.mend(name, assumed, wrong_shape(key, shape, expected))?;
                 None
             }
@@ -275,7 +275,7 @@ impl<'a> Binding<'a> {
                 Error::corrupt("no layer uses the tensor").offset(tensor.offset).tensor(&name).expected(
                     format!("the number of a Linear layer as dialect {} counts them", self.dialect.name()),
                 );
-            rules.mend(name, "it is kept, and takes no part in the model", error)?;
+            rules.mend(name, "the tensor is kept, but the model does not use it", error)?;
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ impl<'a> Binding<'a> {
         })
     }
 
-    /// Layers that do not fit each other: something between them was stored as what it is not.
+    /// Describes the first layer that does not fit the one before: the file stores a layer between them as a different kind.
     fn mismatch_note(&self) -> Option<String> {
         let mut width = None;
         for (position, layer) in self.description.layers.iter().enumerate() {
@@ -341,8 +341,8 @@ impl<'a> Binding<'a> {
                 LayerKind::Linear => {
                     if let Some(found) = width.filter(|width| *width != layer.inputs) {
                         return Some(format!(
-                            "layers[{position}] takes {} features and gets {found}: a layer before it is not what the \
-                             file says, so there is no graph",
+                            "layers[{position}] takes {} features but gets {found}: a layer before it is not what the \
+                             file states, so there is no graph",
                             layer.inputs
                         ));
                     }
@@ -382,12 +382,12 @@ impl<'a> Binding<'a> {
     }
 }
 
-/// How a shape fits its layer.
+/// The result of comparing a tensor's shape with its layer.
 enum Fit {
     Exact(Vec<Axis>),
-    /// The same values with an axis too many; with what was expected.
+    /// The same values, but one axis too many; with the expected shape.
     Mended(Vec<Axis>, String),
-    /// With what was expected.
+    /// The shape does not fit; with the expected shape.
     No(String),
 }
 
@@ -398,22 +398,22 @@ fn wrong_shape(key: Key, shape: &Shape, expected: String) -> Error {
         .expected(expected)
 }
 
-/// What DataCode's writer does not say, where it may concern this file.
+/// Returns notes on facts that DataCode does not store and that may matter for this file.
 fn notes(description: &Description) -> Vec<String> {
     let has = |kind| description.layers.iter().any(|layer| layer.kind == kind);
     let mut notes = Vec::new();
     if has(LayerKind::Relu) {
         notes.push(
-            "DataCode stores every layer kind it does not know as ReLU (LeakyReLU, GELU, Dropout, pools): check that \
-             the ReLU layers were ones"
+            "DataCode writes ReLU for every kind of layer that it does not support (LeakyReLU, GELU, Dropout, \
+             pooling): check that these layers are really ReLU in your model"
                 .to_owned(),
         );
     }
     if has(LayerKind::Softmax) {
-        notes.push("DataCode stores LogSoftmax as Softmax: check which it was".to_owned());
+        notes.push("DataCode writes LogSoftmax as Softmax: check which one your model has".to_owned());
     }
     if description.has_frozen_layers() {
-        notes.push("\"trainable\": false is in the file, and DataCode's loader ignores it".to_owned());
+        notes.push("the file has \"trainable\": false, which DataCode's loader ignores".to_owned());
     }
     let Some(training) = description.training() else { return notes };
     if training::has_stages(training) {

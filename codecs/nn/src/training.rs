@@ -1,10 +1,10 @@
-//! The JSON's `training`: carried as it is, checked so that oddities are told, converted between dialects.
+//! The JSON's `training`: preserves it, reports unexpected values, and converts it between dialects.
 
 use crate::format::{Dialect, STAGES_KEPT};
 use ckpt_api::{Loss, LossKind};
 use serde_json::{Map, Value};
 
-/// What DataCode writes for a net that was never trained.
+/// Returns the value that DataCode writes for a net without training history.
 pub(crate) fn untrained() -> Value {
     let field = |(key, _): &(&str, Type)| {
         let value = if *key == STAGES { Value::Array(Vec::new()) } else { Value::Null };
@@ -13,7 +13,7 @@ pub(crate) fn untrained() -> Value {
     Value::Object(TRAINING.iter().map(field).collect())
 }
 
-/// Gives every stage what the dialect `to` has there.
+/// Converts every stage to the dialect `to`.
 pub(crate) fn convert(training: &mut Map<String, Value>, to: Dialect, losses: &mut Vec<Loss>) {
     let Some(Value::Array(stages)) = training.get_mut(STAGES) else { return };
     if to == Dialect::B && stages.len() > STAGES_KEPT {
@@ -40,7 +40,7 @@ pub(crate) fn convert(training: &mut Map<String, Value>, to: Dialect, losses: &m
     }
 }
 
-/// Which dialect the stages speak for: the field `lr_history` is b's. A stage that lacks more than that says nothing.
+/// Returns the dialect that the stages show: only dialect b has the field `lr_history`. A stage that lacks more fields shows nothing.
 pub(crate) fn evidence(training: &Map<String, Value>) -> (bool, bool) {
     let (mut without, mut with) = (false, false);
     let stages = training.get(STAGES).and_then(Value::as_array);
@@ -52,12 +52,12 @@ pub(crate) fn evidence(training: &Map<String, Value>) -> (bool, bool) {
     (without, with)
 }
 
-/// Whether any stage was trained.
+/// Returns whether there is a training stage.
 pub(crate) fn has_stages(training: &Map<String, Value>) -> bool {
     training.get(STAGES).and_then(Value::as_array).is_some_and(|stages| !stages.is_empty())
 }
 
-/// Fields whose values are not of the format's types. They have no effect, and are carried as they are.
+/// Returns the fields whose values have unexpected types. They have no effect, and are preserved.
 pub(crate) fn oddities(training: &Map<String, Value>) -> Vec<String> {
     let mut odd = Vec::new();
     check("training", training, TRAINING, &mut odd);
@@ -75,7 +75,7 @@ pub(crate) fn oddities(training: &Map<String, Value>) -> Vec<String> {
 const STAGES: &str = "stages";
 const LR_HISTORY: &str = "lr_history";
 
-/// What a field holds when it is not null.
+/// The type that the value of a field has if it is not null.
 #[derive(Clone, Copy)]
 enum Type {
     Count,

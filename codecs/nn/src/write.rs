@@ -1,4 +1,4 @@
-//! Writing: which layer each tensor belongs to, the JSON block, and where everything goes.
+//! Writes models: assigns the tensors to layers, writes the JSON block, and places everything.
 
 use crate::description::Description;
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
@@ -9,15 +9,15 @@ use ckpt_api::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// Says where every tensor goes. See [`ckpt_api::Codec::place`].
+/// Places every tensor. See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let source = Source::of(checkpoint);
     let model = match (&checkpoint.graph, &source) {
         (Some(graph), _) => Model::from_graph(checkpoint, graph)?,
         (None, Some(source)) => Model::from_source(checkpoint, source)?,
         (None, None) => {
-            return Err(Error::usage("the source does not say what the model computes").help(format!(
-                "describe its layers in an architecture file and give it with {}",
+            return Err(Error::usage("the source does not describe the model's layers").help(format!(
+                "describe the layers in an architecture file, given with {}",
                 Setting::Architecture
             )));
         }
@@ -47,7 +47,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     Ok(placed)
 }
 
-/// What an earlier reading of a `.nn` file left in the metadata.
+/// The metadata of a `.nn` file that was read before.
 struct Source<'a> {
     text: &'a str,
     description: Description,
@@ -68,10 +68,10 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The layers to be written and their tensors.
+/// The layers to write, with their tensors.
 struct Model<'a> {
     layers: Vec<Layer>,
-    /// For each Linear layer, by its position.
+    /// The tensors of each Linear layer, by its position.
     parameters: BTreeMap<usize, Parameters<'a>>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Model<'a> {
         Ok(model)
     }
 
-    /// A file without a graph goes back as it came.
+    /// Places a file without a graph unchanged.
     fn from_source(checkpoint: &'a Checkpoint, source: &Source<'_>) -> Result<Self> {
         let by_name = checkpoint.by_name();
         let find = |number, part| {
@@ -119,11 +119,11 @@ impl<'a> Model<'a> {
         };
         let missing = |name: String| {
             Error::usage(
-                "the source does not say what the model computes, and has not all tensors of the .nn model",
+                "the source does not describe the model's layers, and lacks tensors of the .nn model",
             )
             .tensor(name)
             .help(format!(
-                "describe its layers in an architecture file and give it with {}",
+                "describe the layers in an architecture file, given with {}",
                 Setting::Architecture
             ))
         };
@@ -169,7 +169,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// The tensors in the order in which DataCode writes them.
+    /// Returns the tensors in the order in which DataCode writes them.
     fn slots(
         &self,
         checkpoint: &Checkpoint,
@@ -200,7 +200,7 @@ impl<'a> Model<'a> {
                     ))
                     .field(parameters.label)
                     .help(format!(
-                        "{} writes zeros, which compute the same",
+                        "{} writes zeros, which give the same results",
                         Setting::WriteOption("zero_bias=true")
                     )));
                 }
@@ -209,9 +209,11 @@ impl<'a> Model<'a> {
                 if let Some((id, tensor)) = slot.source
                     && taken.get_mut(id.0).is_none_or(|taken| std::mem::replace(taken, true))
                 {
-                    return Err(Error::unsupported("two layers share a tensor, which a .nn file cannot say")
-                        .field(parameters.label)
-                        .tensor(&tensor.name));
+                    return Err(Error::unsupported(
+                        "two layers share a tensor, which a .nn file cannot express",
+                    )
+                    .field(parameters.label)
+                    .tensor(&tensor.name));
                 }
                 slots.push(slot);
             }
@@ -239,10 +241,7 @@ impl<'a> Parameters<'a> {
         };
         let weight = find("weight")?.ok_or_else(|| {
             Error::unsupported(format!("layer '{}' has no weight", node.name)).field(&node.name).help(
-                format!(
-                    "name its tensors in an architecture file and give it with {}",
-                    Setting::Architecture
-                ),
+                format!("name its tensors in an architecture file, given with {}", Setting::Architecture),
             )
         })?;
         Ok(Parameters { label: &node.name, weight, bias: find("bias")? })
@@ -264,7 +263,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// A tensor of the target file; zeros where it has no source.
+/// A tensor of the target file; it has zeros if it has no source.
 struct Slot<'a> {
     key: Key,
     dims: Vec<u64>,
@@ -298,7 +297,7 @@ fn bias_slot<'a>(
     Ok(Slot { key, dims, source: Some(bias), order: (0..shape.rank()).collect() })
 }
 
-/// Which axis is in and which is out.
+/// Returns which axis is `in`, and which is `out`.
 fn in_out(weight: &Tensor) -> Result<(usize, usize)> {
     if weight.shape.rank() != 2 {
         return Err(Error::unsupported("a Linear layer's weight must have two axes")
@@ -307,11 +306,11 @@ fn in_out(weight: &Tensor) -> Result<(usize, usize)> {
     }
     match (weight.axis(Axis::In), weight.axis(Axis::Out)) {
         (Some(input), Some(output)) => Ok((input, output)),
-        _ => Err(Error::usage("the source does not say which axis of the weight is in and which is out")
+        _ => Err(Error::usage("the source does not store which axis of the weight is in and which is out")
             .tensor(&weight.name)
             .found(format!("shape {}", weight.shape))
             .help(format!(
-                "say it with \"weight_axes\" in an architecture file, given with {}",
+                "state it as \"weight_axes\" in an architecture file, given with {}",
                 Setting::Architecture
             ))),
     }
@@ -363,7 +362,7 @@ fn unsayable(node: &Node, found: &str) -> Error {
         .found(found)
         .expected(format!("one of the format's layer types: {}", LayerKind::names()))
         .help(format!(
-            "if these types can say what the model computes, give such a chain with {}",
+            "if these types can express the model, describe it as a chain of them with {}",
             Setting::Architecture
         ))
 }
@@ -373,7 +372,7 @@ fn reorder(slots: &mut [Slot<'_>], order: &[Key]) {
     slots.sort_by_key(|slot| ranks.get(&slot.key).copied().unwrap_or(usize::MAX));
 }
 
-/// The losses that only this format has: its own metadata where it describes other layers, and names.
+/// Adds the losses that only this format has: names, and its own metadata if it describes different layers.
 fn own_losses(checkpoint: &Checkpoint, own_is_used: bool, slots: &[Slot<'_>], losses: &mut Vec<Loss>) {
     let own = checkpoint.metadata.namespace(format::ID);
     if own.is_some() && !own_is_used {
@@ -383,9 +382,8 @@ fn own_losses(checkpoint: &Checkpoint, own_is_used: bool, slots: &[Slot<'_>], lo
     let is_renamed = |slot: &&Slot| slot.source.is_some_and(|(_, t)| t.name != slot.key.to_string());
     let renamed = slots.iter().filter(is_renamed).count();
     if renamed > 0 && own.is_none() {
-        let detail = format!(
-            "{renamed} of the tensors get the names that the format gives them, such as layer0.weight"
-        );
+        let verb = if renamed == 1 { "tensor becomes" } else { "tensors become" };
+        let detail = format!("a .nn file does not store names: {renamed} {verb} layer0.weight and so on");
         losses.push(Loss::new(LossKind::NamesDropped, "names", detail));
     }
 }
@@ -402,7 +400,7 @@ fn require_float(tensor: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Header, JSON, and each tensor's header before its data.
+/// Lays out the file: header, JSON, and each tensor's header before its data.
 fn layout(name: &str, text: &str, slots: &[Slot<'_>]) -> Result<OutputLayout> {
     let mut placed = OutputLayout::default();
     let mut at = 0u64;

@@ -1,23 +1,23 @@
-//! The records of a zip archive, and how `np.savez` fills them.
+//! Writes the records of a zip archive, as `np.savez` does.
 
 use ckpt_api::Writer;
 
-/// Signatures.
+/// Signatures of the records.
 pub(crate) const LOCAL: [u8; 4] = *b"PK\x03\x04";
 pub(crate) const CENTRAL: [u8; 4] = *b"PK\x01\x02";
 pub(crate) const END: [u8; 4] = *b"PK\x05\x06";
 pub(crate) const END64: [u8; 4] = *b"PK\x06\x06";
 pub(crate) const LOCATOR64: [u8; 4] = *b"PK\x06\x07";
-/// Bytes of each record, without what has a length of its own.
+/// Bytes of each record, without its parts of variable length.
 pub(crate) const LOCAL_BYTES: u64 = 30;
 pub(crate) const CENTRAL_BYTES: u64 = 46;
 pub(crate) const END_BYTES: u64 = 22;
 pub(crate) const END64_BYTES: u64 = 56;
 pub(crate) const LOCATOR64_BYTES: u64 = 20;
-/// Where the checksum is in a local header, and in an entry of the central directory.
+/// Offset of the checksum in a local header, and in an entry of the central directory.
 pub(crate) const LOCAL_CRC: u64 = 14;
 pub(crate) const CENTRAL_CRC: u64 = 16;
-/// Id of the extra field that has 64-bit sizes.
+/// Id of the extra field with 64-bit sizes.
 pub(crate) const EXTRA64: u16 = 1;
 /// Flags: encrypted, sizes after the data, differences, encrypted directory; the name is UTF-8.
 pub(crate) const FLAG_ENCRYPTED: u16 = 1;
@@ -32,34 +32,34 @@ pub(crate) const DEFLATED: u16 = 8;
 /// First version of the format with 64-bit sizes, on Unix.
 const VERSION: u8 = 45;
 const UNIX: u8 = 3;
-/// 1980-01-01, the earliest there is.
+/// 1980-01-01, the earliest date of the format.
 const DATE: u16 = 1 << 5 | 1;
 /// `rw-------`.
 const ATTRIBUTES: u32 = 0o600 << 16;
-/// Python says numbers above this in 64 bits; the format could say twice as much in 32.
+/// Python writes larger numbers in 64 bits; the format allows twice as much in 32.
 const MOST_BYTES: u64 = (1 << 31) - 1;
 const MOST_ENTRIES: u64 = u16::MAX as u64;
 
-/// One member, as it is written.
+/// A member to write.
 pub(crate) struct Member {
-    /// Its name's bytes, as many as 16 bits count.
+    /// The bytes of its name, at most 65,535.
     pub(crate) name: Vec<u8>,
     name_len: u16,
-    /// Where its local header begins.
+    /// Offset of its local header.
     pub(crate) at: u64,
-    /// Bytes of its data.
+    /// Length of its data in bytes.
     pub(crate) len: u64,
 }
 
 impl Member {
-    /// `None` where the name is too long for the format.
+    /// Creates a member; `None` if the name is too long for the format.
     pub(crate) fn new(name: String, at: u64, len: u64) -> Option<Self> {
         let name = name.into_bytes();
         let name_len = u16::try_from(name.len()).ok()?;
         Some(Member { name, name_len, at, len })
     }
 
-    /// The local header, with a checksum of 0.
+    /// Returns the local header, with a checksum of 0.
     pub(crate) fn local(&self) -> Vec<u8> {
         let mut bytes = Writer::new();
         bytes.bytes(&LOCAL).bytes(&[VERSION, 0]);
@@ -69,7 +69,7 @@ impl Member {
         bytes.into_bytes()
     }
 
-    /// The entry of the central directory, with a checksum of 0.
+    /// Returns the entry of the central directory, with a checksum of 0.
     fn central(&self) -> Vec<u8> {
         let large = |number: &&u64| **number > MOST_BYTES;
         let extra: Vec<u64> = [self.len, self.len, self.at].iter().filter(large).copied().collect();
@@ -87,7 +87,7 @@ impl Member {
         bytes.into_bytes()
     }
 
-    /// What both have in common, to the length of the name.
+    /// Writes the fields that both records have, up to the length of the name.
     fn common(&self, bytes: &mut Writer, len: u64) {
         let flags = if self.name.is_ascii() { 0 } else { FLAG_UTF8 };
         bytes
@@ -97,9 +97,8 @@ impl Member {
     }
 }
 
-/// What follows the members: the central directory, which begins at `at`, and the end.
-///
-/// Also where in it the checksum of each member is to be.
+/// Returns the bytes after the members (the central directory, which begins at `at`, and the archive's end), and the offset in them
+/// of each member's checksum.
 pub(crate) fn tail(members: &[Member], at: u64) -> (Vec<u8>, Vec<u64>) {
     let mut bytes = Writer::new();
     let mut checksums = Vec::with_capacity(members.len());
@@ -121,7 +120,7 @@ pub(crate) fn tail(members: &[Member], at: u64) -> (Vec<u8>, Vec<u64>) {
     (bytes.into_bytes(), checksums)
 }
 
-/// The number, or what says that it is elsewhere.
+/// Returns the number, or the mark for a number that is stored in 64 bits elsewhere.
 fn saturated(number: u64) -> u32 {
     if number > MOST_BYTES { u32::MAX } else { number as u32 }
 }

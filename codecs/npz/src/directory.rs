@@ -1,4 +1,4 @@
-//! Reading a zip archive: its end, its central directory, and each member's local header.
+//! Reads a zip archive: its end, its central directory, and each member's local header.
 
 use crate::archive::{
     CENTRAL, CENTRAL_BYTES, DEFLATED, END, END_BYTES, END64, END64_BYTES, EXTRA64, FLAG_ENCRYPTED,
@@ -9,40 +9,40 @@ use crate::format::{INSIDE, stays_inside};
 use ckpt_api::{Compression, Cursor, Error, File, Limit, Limits, Method, Result};
 use std::collections::HashSet;
 
-/// Longest comment at the end of an archive.
+/// Length of the longest comment at the end of an archive, in bytes.
 const LONGEST_COMMENT: u64 = u16::MAX as u64;
 
-/// One entry of the central directory.
+/// An entry of the central directory.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// Where the entry is.
+    /// Offset of the entry.
     at: u64,
     flags: u16,
     method: u16,
     pub(crate) crc: u32,
     compressed: u64,
     len: u64,
-    /// Where its local header is.
+    /// Offset of its local header.
     local: u64,
 }
 
-/// A member's bytes.
+/// The bytes of a member.
 pub(crate) struct Member {
     pub(crate) start: u64,
-    /// Bytes when they are decompressed.
+    /// Length of the decompressed data in bytes.
     pub(crate) len: u64,
     pub(crate) compression: Option<Compression>,
 }
 
 impl Member {
-    /// Bytes in the archive.
+    /// Range of bytes in the archive.
     fn stored_len(&self) -> u64 {
         self.compression.as_ref().map_or(self.len, |compression| compression.stored)
     }
 }
 
-/// The central directory, and where it begins.
+/// Reads the central directory; returns its entries, and where it begins.
 pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
     let end = End::find(file)?;
     if end.start.checked_add(end.size) != Some(end.at) {
@@ -53,10 +53,12 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
             .help("the file is cut short, or something was put before the archive"));
     }
     let differs = |found: String| {
-        Error::corrupt("the central directory has another number of members than the archive's end says")
-            .offset(end.at)
-            .found(found)
-            .expected(end.count.to_string())
+        Error::corrupt(
+            "the central directory has a different number of members than the archive's end states",
+        )
+        .offset(end.at)
+        .found(found)
+        .expected(end.count.to_string())
     };
     if end.count.checked_mul(CENTRAL_BYTES).is_none_or(|least| least > end.size) {
         return Err(differs(format!("{} bytes", end.size)));
@@ -80,7 +82,7 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
     Ok((entries, end.start))
 }
 
-/// Where the bytes of all members are; `directory` is where the central directory begins.
+/// Locates the bytes of all members; `directory` is the offset of the central directory.
 pub(crate) fn members(file: &File, entries: &[Entry], directory: u64) -> Result<Vec<Member>> {
     let found = entries.iter().map(|entry| entry.member(file).map_err(|error| entry.place(error)));
     let found = found.collect::<Result<Vec<Member>>>()?;
@@ -102,14 +104,14 @@ pub(crate) fn members(file: &File, entries: &[Entry], directory: u64) -> Result<
     Ok(found)
 }
 
-/// What the end of an archive says.
+/// The content of an archive's end record.
 struct End {
-    /// Members.
+    /// Number of members.
     count: u64,
-    /// Where the central directory is.
+    /// Range of the central directory.
     start: u64,
     size: u64,
-    /// Where it must end.
+    /// Offset at which it must end.
     at: u64,
 }
 
@@ -129,7 +131,7 @@ impl End {
             Error::corrupt("the archive has no end")
                 .offset(file.len())
                 .expected("the end-of-central-directory record of a zip archive")
-                .help("the file is cut short or no archive: copy it again")
+                .help("the file is cut short, or is not an archive: copy it again")
         })?;
         let at = first.saturating_add(index as u64);
         let mut fields = record(bytes, at);
@@ -142,11 +144,11 @@ impl End {
             None if [disk, first_disk] == [0, 0] && here == count => Ok(end),
             _ => Err(Error::corrupt("the archive's end contradicts itself")
                 .offset(at)
-                .expected("one part, and the same numbers in 64 bits where there are some")),
+                .expected("one part, and the same numbers in 64 bits if there are any")),
         }
     }
 
-    /// What the 64-bit record before the end says, where there is one.
+    /// Reads the 64-bit record before the end, if there is one.
     fn find64(file: &File, end: u64) -> Result<Option<Self>> {
         let Some(at) = end.checked_sub(LOCATOR64_BYTES) else { return Ok(None) };
         let bytes = file.bytes(at, LOCATOR64_BYTES)?;
@@ -169,7 +171,7 @@ impl End {
         Ok(Some(End { count, start, size, at: large }))
     }
 
-    /// Whether the 32-bit numbers are the same, or say that they are elsewhere.
+    /// Returns whether the 32-bit numbers are the same, or are marked as stored in 64 bits.
     fn agrees(&self, large: &End) -> bool {
         let same = |number: u64, most: u64, large: u64| number == large || number == most;
         same(self.count, u64::from(u16::MAX), large.count)
@@ -207,10 +209,10 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Refuses what no array can be read from.
+    /// Refuses a member that cannot be an array.
     fn check(&self) -> Result<()> {
         if !stays_inside(&self.name) {
-            return Err(Error::corrupt("the member's name leaves the archive").expected(INSIDE));
+            return Err(Error::corrupt("the member's name leads outside the archive").expected(INSIDE));
         }
         if self.flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_MASKED) != 0 {
             return Err(Error::unsupported("the member is encrypted or patched")
@@ -229,12 +231,12 @@ impl Entry {
         }
     }
 
-    /// Names the member in an error.
+    /// Adds the member's name to an error.
     fn place(&self, error: Error) -> Error {
         error.offset(self.at).field(&self.name)
     }
 
-    /// Where the member's bytes are. Its local header must say what the directory says.
+    /// Locates the member's bytes. Its local header must agree with the directory.
     fn member(&self, file: &File) -> Result<Member> {
         let head = file.bytes(self.local, LOCAL_BYTES)?;
         let differs = |what: &str| {
@@ -280,11 +282,11 @@ fn text(name: &[u8], flags: u16) -> Result<String> {
     })
 }
 
-/// The 64-bit numbers of an extra field, in the order in which 32-bit ones refer to them.
+/// The 64-bit numbers of an extra field, in the order of the 32-bit fields that refer to them.
 struct Large<'a>(Cursor<'a>);
 
 impl<'a> Large<'a> {
-    /// Finds them in the extra fields of a record, which begin at `at`.
+    /// Finds the numbers in the extra fields of a record, which begin at `at`.
     fn find(extra: &'a [u8], at: u64) -> Result<Self> {
         let mut rest = extra;
         while rest.len() >= 4 {
@@ -307,7 +309,7 @@ impl<'a> Large<'a> {
     }
 }
 
-/// Reads the little-endian fields of a record that begins at `at`.
+/// Reads the little-endian fields of the record at `at`.
 fn record(bytes: &[u8], at: u64) -> Cursor<'_> {
     Cursor::of_bytes(bytes, at).with_message("a record of the archive is cut short")
 }

@@ -1,18 +1,18 @@
-//! What both kinds of file share: names, endings, the dtypes.
+//! Names, file extensions and dtypes, which `.npz` and `.npy` share.
 
 use ckpt_api::DType;
 
-/// Id of the format and its namespace in the metadata.
+/// Id of the format, and its metadata namespace.
 pub(crate) const ID: &str = "npz";
 /// Keys of a tensor's `npz` metadata.
 pub(crate) const KEY_HEADER: &str = "header";
 pub(crate) const KEY_VERSION: &str = "version";
-/// How the name of an array's file ends, and of its member in an archive.
+/// Extension of an array's file, and of its member in an archive.
 pub(crate) const ENDING: &str = ".npy";
-/// NumPy's own bound; older than 2.0 it is 32.
+/// The largest number of axes in NumPy 2; older versions allow 32.
 pub(crate) const MOST_AXES: usize = 64;
 
-/// Every dtype that NumPy has, with its kind and bytes.
+/// Every dtype of NumPy, with its kind and its size in bytes.
 const DTYPES: [(DType, char, u64); 14] = [
     (DType::F64, 'f', 8),
     (DType::F32, 'f', 4),
@@ -30,7 +30,7 @@ const DTYPES: [(DType, char, u64); 14] = [
     (DType::C128, 'c', 16),
 ];
 
-/// The dtypes that NumPy has.
+/// Lists the dtypes of NumPy.
 pub(crate) const NATIVE: [DType; 14] = {
     let mut native = [DType::F64; 14];
     let mut k = 0;
@@ -41,20 +41,20 @@ pub(crate) const NATIVE: [DType; 14] = {
     native
 };
 
-/// The dtype of this kind and so many bytes.
+/// Returns the dtype of a kind and a size in bytes.
 pub(crate) fn dtype(kind: char, bytes: &str) -> Option<DType> {
     let same = |(_, known, size): &&(DType, char, u64)| *known == kind && size.to_string() == bytes;
     DTYPES.iter().find(same).map(|(dtype, ..)| *dtype)
 }
 
-/// Kind and bytes, as NumPy writes them.
+/// Returns kind and size in bytes, as NumPy writes them.
 pub(crate) fn code(dtype: DType) -> Option<String> {
     let known = DTYPES.iter().find(|(known, ..)| *known == dtype);
     known.map(|(_, kind, bytes)| format!("{kind}{bytes}"))
 }
 
-/// The dtype to store `dtype` as: itself, or where NumPy lacks it one that holds every value of it exactly; `None` where
-/// there is none.
+/// Returns the dtype to store `dtype` as: itself or, if NumPy lacks it, one that holds every value exactly; `None` if there
+/// is none.
 pub(crate) fn holder(dtype: DType) -> Option<DType> {
     let holder = match dtype {
         DType::Bf16 | DType::F8E8m0 => DType::F32,
@@ -76,12 +76,12 @@ pub(crate) fn holder(dtype: DType) -> Option<DType> {
     NATIVE.contains(&holder).then_some(holder)
 }
 
-/// Whether no tool takes the name for a place outside the folder that it unpacks an archive into.
+/// Returns whether the name is safe: no tool unpacks the member to a path outside its folder.
 pub(crate) fn stays_inside(name: &str) -> bool {
     !name.starts_with('/') && !name.contains(['\\', '\0']) && name.split('/').all(|part| part != "..")
 }
 
-/// What such a name is.
+/// The description of a safe name, for messages.
 pub(crate) const INSIDE: &str = "no '/' at its beginning, and no '..', '\\' or NUL";
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! The header of a `.npy` array: magic number, version, length, and a Python dict of three keys.
+//! Parses and writes the header of a `.npy` array: magic number, version, length, and a Python dict with three keys.
 
 use crate::format::{code, dtype};
 use ckpt_api::{Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Shape};
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
-/// What NumPy makes the bytes before the data a multiple of.
+/// NumPy pads the bytes before the data to a multiple of this.
 const ALIGNMENT: usize = 64;
-/// NumPy leaves so much room for the length of the axis along which an array grows.
+/// Digits that NumPy reserves for the length of the axis along which an array grows.
 const GROWTH_DIGITS: usize = 21;
-/// Only structured arrays have longer ones.
+/// Bytes of the longest header of an array of numbers; only structured arrays have longer ones.
 const LONGEST: u64 = 64 << 10;
 
-/// Which version of the header, which says how many bytes its length has.
+/// Version of the header, which determines the size of its length field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     One,
@@ -37,7 +37,7 @@ impl Version {
     }
 }
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) dtype: DType,
@@ -46,23 +46,23 @@ pub(crate) struct Header {
     pub(crate) shape: Shape,
 }
 
-/// A header as it is stored.
+/// A header, as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) header: Header,
     pub(crate) version: Version,
-    /// The dict and all that follows it, up to the data.
+    /// The dict, and everything after it up to the data.
     pub(crate) text: String,
 }
 
 impl Stored {
-    /// Reads the header of an array of which `len` bytes begin at `start`.
+    /// Reads the header of an array that has `len` bytes from offset `start`.
     pub(crate) fn read(file: &File, start: u64, len: u64, limits: &Limits) -> Result<Self> {
         let at = |relative: u64| start.saturating_add(relative);
         let mut cursor = Cursor::range(file, start, len)?.with_message("the array's header is cut short");
         let magic: [u8; 8] = cursor.array()?;
         let Some([major, minor]) = magic.strip_prefix(&MAGIC) else {
-            return Err(Error::unsupported("it is no NumPy array")
+            return Err(Error::unsupported("it is not a NumPy array")
                 .offset(start)
                 .found(format!("\"{}\"", magic.escape_ascii()))
                 .expected("\"\\x93NUMPY\""));
@@ -89,25 +89,25 @@ impl Stored {
         Ok(Stored { header, version, text })
     }
 
-    /// The header that says the same as `header`, as NumPy 2 writes it.
+    /// Returns the header that NumPy 2 writes for this content.
     pub(crate) fn new(header: Header) -> Option<Self> {
         let text = header.text()?;
         Some(Stored { header, version: Version::One, text })
     }
 
-    /// A header from its text, which other tools may have changed.
+    /// Restores a header from its text, which other tools may have changed.
     pub(crate) fn from_text(text: &str, version: Version) -> Option<Self> {
         let fits = text.len() as u64 <= LONGEST.min(u64::from(u16::MAX)) && text.is_ascii();
         let header = Header::parse(text).ok().filter(|_| fits)?;
         Some(Stored { header, version, text: text.to_owned() })
     }
 
-    /// Bytes before the data.
+    /// Returns the number of bytes before the data.
     pub(crate) fn len(&self) -> u64 {
         8 + self.version.length_bytes() + self.text.len() as u64
     }
 
-    /// The bytes before the data.
+    /// Returns the bytes before the data.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend([self.version.number(), 0]);
@@ -122,7 +122,7 @@ fn ascii(bytes: Vec<u8>) -> Result<String> {
     let plain = String::from_utf8(bytes).ok().filter(|text| text.is_ascii());
     plain.ok_or_else(|| {
         Error::unsupported("the array's header has letters beyond ASCII")
-            .help("only structured arrays can have them: save each field as an array of its own")
+            .help("only structured arrays can have them: save each field as a separate array")
     })
 }
 
@@ -133,7 +133,7 @@ impl Header {
         scanner.dict().map_err(|error| (error, scanner.at as u64))
     }
 
-    /// The dict, spaces, and the end of the line; `None` for a dtype that NumPy lacks.
+    /// Returns the dict, spaces, and the end of the line; `None` for a dtype that NumPy lacks.
     fn text(&self) -> Option<String> {
         let order = match (self.dtype.component_bytes(), self.endian) {
             (1, _) => '|',
@@ -157,7 +157,7 @@ impl Header {
         Some(text)
     }
 
-    /// How the data are stored.
+    /// Returns the encoding of the data.
     pub(crate) fn encoding(&self) -> Encoding {
         let axes = 0..self.shape.rank();
         Encoding::new(self.dtype, if self.fortran_order { axes.rev().collect() } else { axes.collect() })
@@ -165,7 +165,7 @@ impl Header {
     }
 }
 
-/// Reads a Python literal of the one form that headers have.
+/// Parses a Python literal in the form that headers use.
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
@@ -202,18 +202,18 @@ impl<'a> Scanner<'a> {
         Ok(Header { dtype, endian, fortran_order, shape })
     }
 
-    /// Byte order and dtype.
+    /// Parses byte order and dtype.
     fn descr(&mut self) -> Result<(DType, Endian)> {
         self.space();
         let first = self.rest().chars().next();
         if matches!(first, Some('[' | '(')) {
-            return Err(Error::unsupported("a structured array has no place in a checkpoint")
+            return Err(Error::unsupported("a checkpoint cannot hold a structured array")
                 .field("descr")
-                .help("save each field as an array of its own"));
+                .help("save each field as a separate array"));
         }
         let text = self.quoted()?;
         let unsupported =
-            || Error::unsupported("arrays of this dtype are not read").field("descr").found(text);
+            || Error::unsupported("arrays of this dtype are not supported").field("descr").found(text);
         let mut letters = text.chars();
         let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind)) = (letters.next(), letters.next()) else {
             return Err(unsupported().expected("byte order, kind and size, such as '<f4'"));
@@ -234,7 +234,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A tuple of numbers; Python 2 wrote an `L` after each.
+    /// Parses a tuple of numbers; Python 2 wrote an `L` after each.
     fn shape(&mut self) -> Result<Shape> {
         let mut dims = Vec::new();
         self.expect("(")?;
@@ -263,7 +263,7 @@ impl<'a> Scanner<'a> {
         Ok(number)
     }
 
-    /// What stands between quotes; headers have no escapes.
+    /// Parses quoted text; headers have no escapes.
     fn quoted(&mut self) -> Result<&'a str> {
         self.space();
         let rest = self.rest();
@@ -281,7 +281,7 @@ impl<'a> Scanner<'a> {
         self.at += rest.len() - rest.trim_ascii_start().len();
     }
 
-    /// Whether `token` follows, after spaces; steps over it.
+    /// Skips spaces and `token`; returns whether the token was there.
     fn eat(&mut self, token: &str) -> bool {
         self.space();
         let follows = self.rest().starts_with(token);
@@ -303,7 +303,7 @@ impl<'a> Scanner<'a> {
         const SHOWN: usize = 24;
         let rest = self.rest();
         let found = rest.get(..SHOWN).unwrap_or(rest);
-        Error::corrupt("the array's header is not what NumPy prescribes")
+        Error::corrupt("the array's header does not follow NumPy's format")
             .found(if found.is_empty() {
                 "its end".to_owned()
             } else {
@@ -316,14 +316,14 @@ impl<'a> Scanner<'a> {
 fn remedy(kind: char) -> &'static str {
     match kind {
         'O' => "objects are pickled, which runs whatever program the file holds: save arrays of numbers",
-        'U' | 'S' | 'a' => "texts have no place in a checkpoint: save them elsewhere",
+        'U' | 'S' | 'a' => "a checkpoint cannot hold strings: save them elsewhere",
         'V' => {
-            "NumPy does not say what these bytes are, as for bfloat16 and 8-bit floats of ml_dtypes: save \
-             array.astype('float32')"
+            "the file does not say what these bytes mean (NumPy writes bfloat16 and the 8-bit floats of ml_dtypes \
+             this way): save array.astype('float32')"
         }
         'M' | 'm' => "save the times as integers: array.astype('int64')",
         'f' | 'c' => {
-            "what long double is depends on the machine: save array.astype('float64') or 'complex128'"
+            "the format of long double depends on the machine: save array.astype('float64') or 'complex128'"
         }
         _ => "save the array as one of numbers: array.astype(...)",
     }
@@ -411,8 +411,8 @@ mod tests {
     fn a_dtype_that_is_no_number_is_refused_with_what_to_do() {
         for (descr, remedy) in [
             ("'|O'", "pickled"),
-            ("'<U4'", "texts"),
-            ("'|S4'", "texts"),
+            ("'<U4'", "strings"),
+            ("'|S4'", "strings"),
             ("'<V2'", "bfloat16"),
             ("'<M8[s]'", "integers"),
             ("'<f16'", "float64"),

@@ -1,16 +1,17 @@
-//! NumPy's `.npz` archives and single `.npy` arrays: what `np.savez` and `np.save` write and `np.load` reads.
+//! Reads and writes NumPy's `.npz` archives and `.npy` arrays, as `np.savez` and `np.save` do.
 //!
-//! An `.npz` file is a zip archive of `.npy` members. Stored and deflated ones are read (`np.savez`,
-//! `np.savez_compressed`), stored ones written. An array's name is its member's without
-//! `.npy`; a single `.npy` file's array is called as the file is. Arrays of real and complex numbers, integers and
-//! booleans are read, little- and big-endian, row- and column-major; strings and objects are not, and nothing is ever
-//! unpickled. The checksum of every member is verified.
+//! An `.npz` file is a zip archive of `.npy` members. The codec reads stored and deflated members (`np.savez`,
+//! `np.savez_compressed`), and writes stored ones. An array has the name of its member without `.npy`; the array of a
+//! single `.npy` file has the name of the file. The codec reads arrays of real and complex numbers, integers and booleans,
+//! little- and big-endian, row- and column-major. It does not read strings and objects, and never unpickles anything. It
+//! verifies the checksum of every member.
 //!
-//! **Metadata** of a tensor, namespace `npz`: `header`, the text of its array's header, and `version`, where these are not
-//! what NumPy 2 writes for a row-major little-endian array. Writing uses them while dtype and shape are the same, so that
-//! byte and axis order come back as they were, and a file that `np.savez` wrote comes back byte for byte.
+//! The **metadata** of a tensor, namespace `npz`, has two keys: `header`, the text of its array's header, and `version`. A
+//! tensor has them only if they differ from what NumPy 2 writes for a row-major little-endian array. Writing uses them if
+//! dtype and shape are unchanged. So byte order and axis order are preserved, and a file that `np.savez` wrote is written
+//! again byte for byte.
 //!
-//! Files say nothing but names, dtypes, shapes and values: all else is named as a loss.
+//! Files store only names, dtypes, shapes and values. Everything else is reported as a loss.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Limits, Options};
@@ -37,7 +38,7 @@ use ckpt_api::{
     OutputLayout, Result, Written,
 };
 
-/// The codec.
+/// The codec of the format `npz`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Npz;
 

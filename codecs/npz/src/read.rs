@@ -1,4 +1,4 @@
-//! Reading: which arrays there are, and where their data lie.
+//! Reads the list of arrays, and locates their data.
 
 use crate::archive::{END, LOCAL};
 use crate::directory::{self, Entry, Member};
@@ -9,7 +9,7 @@ use ckpt_api::{
     MetadataValue, Options, Placement, Result, Rules, Tensor, TensorId,
 };
 
-/// Certain for an array's magic number, and for an archive of nothing but arrays.
+/// Recognizes an array by its magic number, and an archive that has only arrays.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
     if input.head()? == Some(MAGIC) {
         return Ok(Match::Certain("begins with the magic number of a NumPy array".to_owned()));
@@ -33,7 +33,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     })
 }
 
-/// Reads everything but the arrays' data.
+/// Reads everything except the arrays' data.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     input.read_alone("a NumPy archive or array", |file| {
         let rules = Rules::new(options);
@@ -54,7 +54,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A file that is one array, called as the file is.
+    /// Adds the array of a `.npy` file; it has the name of the file.
     fn single(&mut self, entry: &str) -> Result<()> {
         let name = entry.strip_suffix(ENDING).unwrap_or(entry);
         let whole = Member { start: 0, len: self.file.len(), compression: None };
@@ -80,7 +80,7 @@ impl Reader<'_> {
 
     fn member(&mut self, entry: &Entry, member: &Member) -> Result<()> {
         let Some(name) = entry.name.strip_suffix(ENDING) else {
-            return Err(Error::unsupported("a member of the archive is no array")
+            return Err(Error::unsupported("a member of the archive is not an array")
                 .offset(member.start)
                 .field(&entry.name)
                 .expected(format!("a name that ends in {ENDING}")));
@@ -88,7 +88,7 @@ impl Reader<'_> {
         self.add(name, member, Some(entry.crc)).map_err(|error| error.tensor(name))
     }
 
-    /// Adds the array that these bytes are; `crc` is what all of them must sum to.
+    /// Adds the array in these bytes; `crc` is their CRC-32, if known.
     fn add(&mut self, name: &str, member: &Member, crc: Option<u32>) -> Result<()> {
         let whole =
             Extent::new(FileId(0), member.start, member.len).with_compression(member.compression.clone());
@@ -130,7 +130,7 @@ impl Reader<'_> {
     }
 }
 
-/// Keeps the header where it is not the one that would be written.
+/// Keeps the header in the tensor's metadata if writing would produce a different one.
 fn remember(tensor: &mut Tensor, stored: &Stored) {
     let plain =
         crate::header::Header { endian: Endian::Little, fortran_order: false, ..stored.header.clone() };

@@ -1,4 +1,4 @@
-//! Writing: an archive as `np.savez` writes it, or one array as `np.save` does.
+//! Writes an archive as `np.savez` does, or one array as `np.save` does.
 
 use crate::archive::{self, LOCAL_CRC, Member};
 use crate::format::{ENDING, ID, INSIDE, KEY_HEADER, KEY_VERSION, MOST_AXES, holder, stays_inside};
@@ -21,7 +21,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout>
     Ok(placed)
 }
 
-/// For each array of an archive, the offsets of its checksum: in its local header and in the central directory.
+/// For each array of an archive, the offsets of its checksum in its local header and in the central directory.
 type ChecksumOffsets = Vec<[u64; 2]>;
 
 /// See [`ckpt_api::Codec::finish`].
@@ -37,17 +37,17 @@ pub(crate) fn finish(placed: &OutputLayout, written: &[Written]) -> Result<Vec<L
     Ok(pairs.flat_map(|(sum, offsets)| offsets.map(|offset| block(sum, offset))).collect())
 }
 
-/// One tensor and how it is stored.
+/// A tensor with the dtype and header that it is stored with.
 struct Array<'a> {
     id: TensorId,
     tensor: &'a Tensor,
     header: Stored,
-    /// Bytes of the data.
+    /// Length of the data in bytes.
     len: u64,
 }
 
 impl Array<'_> {
-    /// Bytes of header and data.
+    /// Returns the number of bytes of header and data.
     fn total(&self) -> Option<u64> {
         self.len.checked_add(self.header.len())
     }
@@ -58,7 +58,7 @@ impl Array<'_> {
     }
 }
 
-/// The tensors that NumPy has a dtype for, in the checkpoint's order.
+/// Returns the tensors that NumPy has a dtype for, in the checkpoint's order.
 fn store(checkpoint: &Checkpoint) -> Result<Vec<Array<'_>>> {
     let mut arrays = Vec::with_capacity(checkpoint.tensors.len());
     for (id, tensor) in checkpoint.tensors.iter().enumerate() {
@@ -77,7 +77,7 @@ fn store(checkpoint: &Checkpoint) -> Result<Vec<Array<'_>>> {
     Ok(arrays)
 }
 
-/// The header that was read, where it still fits; else the one that NumPy writes.
+/// Returns the header that was read, if it still fits; otherwise, the one that NumPy writes.
 fn header(tensor: &Tensor, dtype: DType) -> Option<Stored> {
     let kept = || {
         let version = match tensor.metadata.value(ID, KEY_VERSION) {
@@ -97,7 +97,7 @@ fn single(arrays: &[Array], stem: &str) -> Result<OutputLayout> {
             .found(format!("{} tensors that NumPy can hold", arrays.len()))
             .help(format!("name the output .npz, or choose one tensor with {}", Setting::Include)));
     };
-    let detail = "a .npy file has no place for it: the array is called as the file is";
+    let detail = "a .npy file stores no name; the file's name names the array";
     let renamed =
         (array.tensor.name != stem).then(|| Loss::new(LossKind::NamesDropped, &array.tensor.name, detail));
     let bytes = array.header.bytes();
@@ -141,7 +141,7 @@ fn many(arrays: &[Array]) -> Result<OutputLayout> {
     Ok(placed)
 }
 
-/// Adds the headers before an array, and its place; returns where the data begin.
+/// Adds the headers before an array, and its placement; returns the offset of the data.
 fn add_member(placed: &mut OutputLayout, array: &Array, member: &Member) -> Result<u64> {
     let mut head = member.local();
     let header = array.header.bytes();
@@ -158,7 +158,7 @@ fn add_member(placed: &mut OutputLayout, array: &Array, member: &Member) -> Resu
     Ok(data)
 }
 
-/// Adds a part of the bytes that are to lie at `at`.
+/// Adds bytes at the offset `at`.
 fn add_block(placed: &mut OutputLayout, at: u64, bytes: &[u8], part: std::ops::Range<u64>) {
     let offset = at.saturating_add(part.start);
     let bytes = bytes.get(part.start as usize..part.end as usize).unwrap_or_default().to_vec();
@@ -170,5 +170,5 @@ fn too_large() -> Error {
 }
 
 fn too_long() -> Error {
-    Error::unsupported("the name is longer than a zip archive can say").expected("at most 65,531 bytes")
+    Error::unsupported("the name is too long for a zip archive").expected("at most 65,531 bytes")
 }

@@ -1,4 +1,4 @@
-//! What safetensors itself cannot say: the JSON text under the key `ckpt`.
+//! The JSON text under the key `ckpt`, which carries what safetensors itself cannot store.
 //!
 //! ```json
 //! {"version": 1,
@@ -8,8 +8,8 @@
 //!               "metadata": {"safetensors": {"logical_dtype": "i4"}}}, …]}
 //! ```
 //!
-//! Every part may be missing. Other tools may have edited the file since, so that a part that no longer fits is
-//! left out with a note; it is never an error.
+//! Every part is optional. Other tools may have edited the file since, so a part that no longer fits is left out with a
+//! note. It is never an error.
 
 use crate::NAMESPACE;
 use crate::format::holder;
@@ -23,13 +23,13 @@ use std::collections::{HashMap, HashSet};
 /// The key, in `__metadata__` of a file and in `metadata` of an index.
 pub const KEY: &str = "ckpt";
 const VERSION: u64 = 1;
-/// In a tensor's metadata: the dtype that it had before it was stored as one that safetensors has.
+/// Key of a tensor's metadata: the dtype that the tensor had before it was stored as a dtype of safetensors.
 const LOGICAL_DTYPE: &str = "logical_dtype";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
     name: String,
-    /// With axes: the shape they were said of.
+    /// The shape that `axes` describe; set if `axes` are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shape: Option<Shape>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,8 +59,7 @@ impl Description {
     }
 }
 
-/// What is said of the tensor alone; with the dtype that it had before one was chosen that safetensors has, as long
-/// as that is what it is stored as.
+/// Returns the tensor's own metadata, with its original dtype if it is still stored as the dtype that replaced it.
 fn metadata(tensor: &Tensor) -> Metadata {
     let mut metadata = tensor.metadata.clone();
     let stored = |dtype| holder(dtype, tensor.shape.elements());
@@ -79,7 +78,7 @@ fn metadata(tensor: &Tensor) -> Metadata {
     metadata
 }
 
-/// Whether the tensor says more than name, dtype and shape.
+/// Returns whether there is more to store than name, dtype and shape.
 pub fn is_described(tensor: &Tensor) -> bool {
     tensor.axes.is_some()
         || tensor.role != Role::Weight
@@ -88,14 +87,14 @@ pub fn is_described(tensor: &Tensor) -> bool {
         || !metadata(tensor).is_empty()
 }
 
-/// Whether the graph comes back from JSON as it is: a number that is not finite does not.
+/// Returns whether the graph can be stored as JSON: all its numbers must be finite.
 pub fn survives_json(graph: &Graph) -> bool {
     let text = serde_json::to_string(graph);
     text.ok().and_then(|text| serde_json::from_str::<Graph>(&text).ok()).is_some_and(|again| again == *graph)
 }
 
-/// The text, or `None` where there is nothing to say. `tensors` is empty where neither their order nor anything
-/// about them has to be said.
+/// Returns the text, or `None` if there is nothing to store. `tensors` is empty if neither their order nor anything about
+/// them must be stored.
 pub fn write(graph: Option<&Graph>, metadata: Map<String, Value>, tensors: &[&Tensor]) -> Option<String> {
     let mut parts = Map::new();
     if let Some(graph) = graph.and_then(|graph| serde_json::to_value(graph).ok()) {
@@ -115,7 +114,7 @@ pub fn write(graph: Option<&Graph>, metadata: Map<String, Value>, tensors: &[&Te
     Some(Value::Object(parts).to_string())
 }
 
-/// The text, parsed as far as it can be.
+/// The parsed text, with the parts that could be parsed.
 #[derive(Debug, Default)]
 pub struct Carried {
     graph: Option<Graph>,
@@ -125,7 +124,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Parses the text; `None` where it is somebody else's or of a later version.
+    /// Parses the text; `None` if another program or a later version wrote it.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts: Map<String, Value> = serde_json::from_str(text).ok()?;
         if parts.get("version").and_then(Value::as_u64) != Some(VERSION) {
@@ -140,8 +139,8 @@ impl Carried {
         })
     }
 
-    /// Gives a checkpoint that was read what is carried for it and still fits. The metadata that is carried comes
-    /// under the one that was read.
+    /// Adds the carried parts that still fit to a checkpoint. Metadata that was read from the file has priority over carried
+    /// metadata.
     pub fn restore(
         mut self,
         checkpoint: &mut Checkpoint,
@@ -187,7 +186,7 @@ fn part<T: serde::de::DeserializeOwned>(
     }
 }
 
-/// Restores order, axes, roles, quantization and slots. Tensors that are not described follow those that are.
+/// Restores order, axes, roles, quantization and slots. Tensors without a description come last.
 fn restore_tensors(
     described: Vec<Description>,
     checkpoint: &mut Checkpoint,
@@ -224,12 +223,12 @@ fn restore_tensors(
         placements.push(placement);
     }
     forget_slots(checkpoint);
-    note(notes, "no longer have the shape that their axes were said of", changed);
+    note(notes, "no longer have the shape that their axes describe", changed);
     note(notes, "were added since", new);
     note(notes, "were removed since", gone);
 }
 
-/// Slots of tensors that are gone belong to none.
+/// Removes slots of variables that no longer exist.
 fn forget_slots(checkpoint: &mut Checkpoint) {
     let names: HashSet<String> = checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect();
     for tensor in &mut checkpoint.tensors {
@@ -237,7 +236,7 @@ fn forget_slots(checkpoint: &mut Checkpoint) {
     }
 }
 
-/// Whether all that is said of the tensor still fits it.
+/// Returns whether the description still fits the tensor.
 fn describe(tensor: &mut Tensor, description: Description) -> bool {
     tensor.role = description.role.unwrap_or_default();
     tensor.quantization = description.quantization;
@@ -256,7 +255,7 @@ fn note(notes: &mut Vec<String>, what: &str, mut names: Vec<String>) {
     names.sort();
     if let Some(first) = names.first() {
         notes.push(format!(
-            "{} of the tensors described under the key '{KEY}' {what}: '{first}' first",
+            "{} of the tensors described under the key '{KEY}' {what}, first '{first}'",
             names.len()
         ));
     }

@@ -1,4 +1,4 @@
-//! The format's constants and structures: the header of a file, the index of a sharded set, the dtypes.
+//! Parses the header of a file and the index of a sharded set, and maps dtypes.
 
 use ckpt_api::{DType, Error, MetadataMap, Result, Shape};
 use safetensors::Dtype;
@@ -9,29 +9,29 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// How the name of a file ends.
+/// Extension of a file.
 pub const EXTENSION: &str = ".safetensors";
-/// How the name of a sharded set's index ends.
+/// Extension of a sharded set's index.
 pub const INDEX_EXTENSION: &str = ".safetensors.index.json";
-/// Bytes of the length that a file begins with.
+/// Bytes of the length field at the start of a file.
 pub const LENGTH_BYTES: u64 = 8;
-/// Other readers refuse a longer header.
+/// Bytes of the longest header that other readers accept.
 pub const LONGEST_HEADER: u64 = 100_000_000;
 /// The header's key for pairs of strings; no tensor can have this name.
 pub const METADATA: &str = "__metadata__";
 
-/// What the header says about one tensor.
+/// The header's description of a tensor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// Type of the elements.
+    /// Dtype of the elements.
     pub dtype: Dtype,
     /// Length of each axis.
     pub shape: Vec<u64>,
-    /// First byte and end, counted from the end of the header.
+    /// Start and end of its bytes, relative to the end of the header.
     pub data_offsets: (u64, u64),
 }
 
-/// A header: pairs of strings, and tensors in the order in which they are named.
+/// A header: pairs of strings, and the tensors in the order of the header.
 #[derive(Debug, Default)]
 pub struct Header {
     /// `__metadata__`.
@@ -41,9 +41,9 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses and checks a header: the rules of the `safetensors` crate, and those that the format states
-    /// but the crate does not enforce: `{` comes first, no key is given twice; a shape may not overflow even
-    /// beside an empty axis.
+    /// Parses and checks a header. It enforces the rules of the `safetensors` crate, and rules of the format that the crate
+    /// does not enforce: `{` comes first, no key appears twice, and the product of a shape does not overflow even if an axis
+    /// has length 0.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let at = |position: usize| LENGTH_BYTES.saturating_add(position as u64);
         let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -55,13 +55,13 @@ impl Header {
                 .found(
                     text.chars().next().map_or("nothing".to_owned(), |c| format!("'{}'", c.escape_debug())),
                 )
-                .help("the file is no safetensors file, or is damaged"));
+                .help("the file is not a safetensors file, or is damaged"));
         }
         let mut key = String::new();
         let mut json = serde_json::Deserializer::from_str(text);
         let parsed = HeaderSeed { key: &mut key }.deserialize(&mut json);
         let header = parsed.and_then(|header| json.end().map(|()| header)).map_err(|error| {
-            let wrong = Error::corrupt("the header is not what safetensors prescribes");
+            let wrong = Error::corrupt("the header does not follow the safetensors format");
             let wrong = if key.is_empty() { wrong } else { wrong.field(key.as_str()) };
             wrong.offset(at(position(text, &error))).found(error.to_string()).help(DAMAGED)
         })?;
@@ -69,12 +69,12 @@ impl Header {
         Ok(header)
     }
 
-    /// Bytes of all tensors together.
+    /// Returns the number of bytes of all tensors together.
     pub fn data_len(&self) -> u64 {
         self.tensors.iter().map(|(_, entry)| entry.data_offsets.1).max().unwrap_or(0)
     }
 
-    /// Names are unique, and the tensors' bytes follow each other without overlap or hole.
+    /// Checks that names are unique, and that the tensors' bytes follow each other without overlap or gap.
     fn check(&self) -> Result<()> {
         let mut names = HashSet::with_capacity(self.tensors.len());
         if let Some((name, _)) = self.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
@@ -93,7 +93,7 @@ impl Header {
 const DAMAGED: &str = "the file is damaged or was written by a faulty tool: copy or write it again";
 
 impl Entry {
-    /// Checks this entry against where the tensor before it ends; returns where it ends itself.
+    /// Checks this entry, given the end of the previous tensor; returns its own end.
     fn check(&self, previous: u64) -> Result<u64> {
         let (start, end) = self.data_offsets;
         let field = |error: Error| error.field("data_offsets").found(format!("[{start}, {end}]"));
@@ -137,7 +137,7 @@ impl Serialize for Header {
     }
 }
 
-/// Parses a header, leaving in `key` the one at which parsing stopped.
+/// Parses a header; `key` becomes the key at which parsing stops.
 struct HeaderSeed<'a> {
     key: &'a mut String,
 }
@@ -175,7 +175,7 @@ impl<'de> Visitor<'de> for HeaderSeed<'_> {
     }
 }
 
-/// An object in which a key that is given twice is an error.
+/// A JSON object in which a repeated key is an error.
 #[derive(Debug)]
 pub struct UniquePairs<V>(pub BTreeMap<String, V>);
 
@@ -206,13 +206,13 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueVisitor<V> {
     }
 }
 
-/// `*.safetensors.index.json`: which shard holds which tensor.
+/// The index `*.safetensors.index.json`, which names the shard of each tensor.
 #[derive(Debug, Deserialize)]
 pub struct Index {
-    /// `total_size` and whatever else the writer adds.
+    /// `total_size`, and any other keys of the writer.
     #[serde(default)]
     pub metadata: Option<MetadataMap>,
-    /// Shard by tensor.
+    /// Name of the shard, by name of the tensor.
     pub weight_map: UniquePairs<String>,
 }
 
@@ -221,7 +221,7 @@ impl Index {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let index: Index = serde_json::from_slice(bytes).map_err(|error| {
             let text = String::from_utf8_lossy(bytes);
-            Error::corrupt("the index is not what safetensors prescribes")
+            Error::corrupt("the index does not follow the safetensors format")
                 .offset(position(&text, &error) as u64)
                 .found(error.to_string())
                 .expected("{\"metadata\": {…}, \"weight_map\": {tensor: shard, …}}")
@@ -233,13 +233,13 @@ impl Index {
     }
 }
 
-/// Where in `text` a JSON error was found.
+/// Returns the offset in `text` of a JSON error.
 fn position(text: &str, error: &serde_json::Error) -> usize {
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     before.saturating_add(error.column().saturating_sub(1)).min(text.len())
 }
 
-/// Every dtype that safetensors has, under both names.
+/// Every dtype of safetensors, under both names.
 const DTYPES: [(DType, Dtype); 22] = [
     (DType::F64, Dtype::F64),
     (DType::F32, Dtype::F32),
@@ -265,7 +265,7 @@ const DTYPES: [(DType, Dtype); 22] = [
     (DType::C64, Dtype::C64),
 ];
 
-/// The dtypes that safetensors has.
+/// Lists the dtypes of safetensors.
 pub const NATIVE: [DType; 22] = {
     let mut native = [DType::F64; 22];
     let mut k = 0;
@@ -276,18 +276,18 @@ pub const NATIVE: [DType; 22] = {
     native
 };
 
-/// This dtype as safetensors calls it.
+/// Returns safetensors' name of a dtype.
 pub fn native(dtype: DType) -> Option<Dtype> {
     DTYPES.iter().find(|(ours, _)| *ours == dtype).map(|(_, theirs)| *theirs)
 }
 
-/// What safetensors' dtype is here.
+/// Returns the dtype with this name in safetensors.
 pub fn dtype(native: Dtype) -> Option<DType> {
     DTYPES.iter().find(|(_, theirs)| *theirs == native).map(|(ours, _)| *ours)
 }
 
-/// The dtype to store `elements` of `dtype` as: itself, or where safetensors lacks it one that holds every value
-/// of it exactly; `None` where there is none.
+/// Returns the dtype to store `elements` of `dtype` as: itself or, if safetensors lacks it, one that holds every value
+/// exactly; `None` if there is none.
 pub fn holder(dtype: DType, elements: u64) -> Option<DType> {
     let holder = match dtype {
         DType::I4 | DType::I2 | DType::Qi8 => DType::I8,
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!((error.context().offset, error.context().field), (Some(16), Some("a")));
     }
 
-    /// All finite values from 0 up of a float with these bits, leaving out the last `specials` codes.
+    /// Returns all finite values from 0 up of a float with these bits, without the last `specials` codes.
     fn values(exponent_bits: i32, fraction_bits: i32, bias: i32, specials: i32) -> Vec<f64> {
         let codes = (1 << (exponent_bits + fraction_bits)) - specials;
         let value = |code: i32| {

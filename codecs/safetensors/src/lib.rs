@@ -1,18 +1,18 @@
-//! safetensors files and sharded sets.
+//! Reads and writes safetensors files and sharded sets.
 //!
-//! Reads `*.safetensors`, a sharded set by its `*.safetensors.index.json`, and a directory that holds exactly one
-//! of them; writes both. Headers are held to the rules of the `safetensors` crate; a file written here has, byte
+//! The codec reads `*.safetensors`, a sharded set by its `*.safetensors.index.json`, and a directory that holds exactly one
+//! of them. It writes both. Headers must follow the rules of the `safetensors` crate; a file that the codec writes has, byte
 //! for byte, the layout that the crate would write.
 //!
-//! # What goes where
-//! - Pairs of strings in `__metadata__` are the metadata namespace [`NAMESPACE`]: read and written as they are. In
-//!   a set every shard carries all of them.
-//! - What safetensors cannot say (graph, metadata of other formats, axes, roles, quantization, the order of the
-//!   tensors) is a JSON text under the key `ckpt`: in `__metadata__` of a single file, in `metadata` of a set's
-//!   index. It is written only where there is something to say, and not at all with `metadata=none`.
+//! # What is stored where
+//! - Pairs of strings in `__metadata__` are the metadata namespace [`NAMESPACE`]; they are preserved. In a set, every shard
+//!   has all of them.
+//! - What safetensors cannot store (graph, metadata of other formats, axes, roles, quantization, the order of the tensors)
+//!   is a JSON text under the key `ckpt`: in `__metadata__` of a single file, in `metadata` of a set's index. The codec
+//!   writes it only if there is something to store, and never with `metadata=none`.
 //! - Other keys in `metadata` of an index are the namespace [`INDEX_NAMESPACE`]; `total_size` is computed.
-//! - A dtype that safetensors lacks is stored as one that holds all its values exactly. The tensor is of that dtype
-//!   from then on; its own metadata, namespace [`NAMESPACE`], key `logical_dtype`, keeps what it was.
+//! - A tensor with a dtype that safetensors lacks is stored with a dtype that holds all its values exactly. From then on,
+//!   the tensor has that dtype; its own metadata, namespace [`NAMESPACE`], key `logical_dtype`, has the original one.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Limits, Options};
@@ -43,7 +43,7 @@ pub const NAMESPACE: &str = "safetensors";
 /// Metadata namespace of the keys in `metadata` of a sharded set's index.
 pub const INDEX_NAMESPACE: &str = "safetensors.index";
 
-/// The codec.
+/// The codec of the format `safetensors`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Safetensors;
 
@@ -52,19 +52,20 @@ const OPTIONS: &[OptionSpec] = &[
         "shard_size",
         OptionKind::Size,
         Side::Write,
-        "write a sharded set where the tensors have more bytes than this (default: one file)",
+        "write a sharded set if the tensors have more bytes than this (default: one file)",
     ),
     OptionSpec::new(
         "metadata",
         OptionKind::Choice(&["full", "none"]),
         Side::Write,
-        "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools write",
+        "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools \
+         write",
     ),
     OptionSpec::new(
         "format",
         OptionKind::Choice(&["pt", "tf", "flax", "mlx"]),
         Side::Write,
-        "the framework that the header names as that of the names and layouts; transformers opens no file without one",
+        "framework to record in the header, such as pt; transformers opens only files that have one",
     ),
 ];
 
@@ -78,7 +79,7 @@ static INFO: FormatInfo = FormatInfo::new("safetensors", "safetensors file or sh
     .with_options(OPTIONS);
 
 impl Codec for Safetensors {
-    /// `ops` is empty: safetensors itself stores no graph; any graph is carried in the metadata.
+    /// `ops` is empty, because safetensors itself stores no graph; the metadata carries any graph.
     fn info(&self) -> &FormatInfo {
         &INFO
     }

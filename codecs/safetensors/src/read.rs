@@ -1,4 +1,4 @@
-//! Reading: one file, or a sharded set by its index.
+//! Reads a file, or a sharded set by its index.
 
 use crate::carried::{self, Carried};
 use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index, LENGTH_BYTES};
@@ -9,7 +9,7 @@ use ckpt_api::{
 };
 use std::collections::{BTreeSet, HashMap};
 
-/// Names that a text lists.
+/// Number of names that a message lists.
 const SHOWN: usize = 8;
 
 /// See [`ckpt_api::Codec::probe`].
@@ -18,7 +18,10 @@ pub fn probe(input: &Input) -> Result<Match> {
     let (name, outcome) = match locate(input)? {
         Located::Nothing => return Ok(Match::No),
         Located::Several(names) => {
-            return Ok(Match::Possible(format!("the directory holds several: {}", first_few(&names, SHOWN))));
+            return Ok(Match::Possible(format!(
+                "the directory contains several: {}",
+                first_few(&names, SHOWN)
+            )));
         }
         Located::Index(name) => {
             let why = probe_index(&input.file(&name)?, limits);
@@ -62,11 +65,13 @@ pub fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     match locate(input)? {
         Located::File(name) => read_file(input, name, limits),
         Located::Index(name) => read_set(input, &name, limits),
-        Located::Several(names) => Err(Error::usage("the directory holds several safetensors checkpoints")
-            .file(input.display(""))
-            .found(first_few(&names, SHOWN))
-            .help("name the one to read")),
-        Located::Nothing => Err(Error::usage("the directory holds no safetensors file")
+        Located::Several(names) => {
+            Err(Error::usage("the directory contains several safetensors checkpoints")
+                .file(input.display(""))
+                .found(first_few(&names, SHOWN))
+                .help("name the one to read"))
+        }
+        Located::Nothing => Err(Error::usage("the directory contains no safetensors file")
             .file(input.display(""))
             .expected(format!("one file *{EXTENSION} or one index *{INDEX_EXTENSION}"))),
     }
@@ -99,7 +104,7 @@ fn locate(input: &Input) -> Result<Located> {
     })
 }
 
-/// The header, and the offset of the first byte after it.
+/// Reads the header; returns it with the offset of the first byte after it.
 fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
     let named = |error: Error| error.file(file.name());
     let mut prefix = [0; 8];
@@ -111,7 +116,7 @@ fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
             .field("header length")
             .found(format!("{len} bytes"))
             .expected(format!("at most {} bytes", file.len().saturating_sub(LENGTH_BYTES)))
-            .help("the file is cut short, or is no safetensors file")
+            .help("the file is cut short, or is not a safetensors file")
     })?;
     limits.check(Limit::HeaderBytes, len).map_err(named)?;
     let header = Header::parse(&file.bytes(LENGTH_BYTES, len)?).map_err(named)?;
@@ -148,7 +153,7 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
         header.pairs.remove(carried::KEY);
     } else if header.pairs.contains_key(carried::KEY) {
         contents.notes.push(format!(
-            "the text under '{}' in the header is not ours or of a later version: kept as it is",
+            "the text under '{}' in the header is from another program or a later version: it is kept unchanged",
             carried::KEY
         ));
     }
@@ -166,7 +171,7 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
     Ok(contents)
 }
 
-/// `model-00001-of-00003.safetensors`.
+/// Returns whether a name has the form `model-00001-of-00003.safetensors`.
 fn is_shard(name: &str) -> bool {
     let number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     name.strip_suffix(EXTENSION)
@@ -243,7 +248,7 @@ fn read_set(input: &Input, name: &str, limits: &Limits) -> Result<Contents> {
     Ok(contents)
 }
 
-/// Adds one shard's tensors and takes them off `listed`.
+/// Adds the tensors of a shard, and removes them from `listed`.
 fn read_shard(
     input: &Input,
     shard: &str,
@@ -276,7 +281,8 @@ fn read_shard(
     for (key, value) in header.pairs {
         match metadata.text(NAMESPACE, &key) {
             Some(first) if first != value => contents.notes.push(format!(
-                "shard '{shard}' gives the metadata key '{key}' another value than a shard before it: left out"
+                "shard '{shard}' has a different value for the metadata key '{key}' than an earlier shard: the later \
+                 value is left out"
             )),
             _ => metadata.insert(NAMESPACE, &key, value),
         }
@@ -295,7 +301,8 @@ fn read_index_metadata(index: Index, contents: &mut Contents) -> Option<Carried>
                 Some(parsed) => carried = Some(parsed),
                 None => {
                     contents.notes.push(format!(
-                        "the text under '{key}' in the index is not ours or of a later version: kept as it is"
+                        "the text under '{key}' in the index is from another program or a later version: it is kept \
+                         unchanged"
                     ));
                     contents.checkpoint.metadata.insert(INDEX_NAMESPACE, &key, value);
                 }
@@ -306,8 +313,8 @@ fn read_index_metadata(index: Index, contents: &mut Contents) -> Option<Carried>
     carried
 }
 
-/// `total_size` follows from the tensors, so it is not kept; writers round it or count otherwise, so a difference
-/// is no error.
+/// Notes a `total_size` that differs from the tensors' size. Writers round it or count differently, so this is not an
+/// error.
 fn check_total(stated: &MetadataValue, contents: &mut Contents) {
     let extents = contents.placements.iter().flat_map(|placement| &placement.extents);
     let total = extents.fold(0u64, |sum, extent| sum.saturating_add(extent.len));

@@ -1,4 +1,4 @@
-//! Writing: one file, or a sharded set named as Hugging Face names them.
+//! Writes a file, or a sharded set with Hugging Face's names.
 
 use crate::format::{
     self, EXTENSION, Entry, Header, INDEX_EXTENSION, LENGTH_BYTES, LONGEST_HEADER, METADATA,
@@ -12,7 +12,7 @@ use safetensors::Dtype;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 
-/// Why the option `metadata=none` loses something.
+/// The reason of a loss that the option `metadata=none` causes.
 const LEFT_OUT: &str = "left out because of metadata=none";
 
 /// See [`ckpt_api::Codec::place`].
@@ -56,7 +56,7 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<O
     Ok(placed)
 }
 
-/// One tensor and how it is stored.
+/// A tensor with the dtype that it is stored with.
 struct Stored<'a> {
     id: TensorId,
     tensor: &'a Tensor,
@@ -65,7 +65,7 @@ struct Stored<'a> {
     len: u64,
 }
 
-/// The tensors that safetensors has a dtype for, in the checkpoint's order.
+/// Returns the tensors that safetensors has a dtype for, in the checkpoint's order.
 fn store(checkpoint: &Checkpoint) -> Result<Vec<Stored<'_>>> {
     let mut stored = Vec::with_capacity(checkpoint.tensors.len());
     for (id, tensor) in checkpoint.tensors.iter().enumerate() {
@@ -87,12 +87,17 @@ fn store(checkpoint: &Checkpoint) -> Result<Vec<Stored<'_>>> {
     Ok(stored)
 }
 
-/// TensorFlow's object graph is no tensor of a safetensors file, but the metadata has it.
+/// Returns the loss of TensorFlow's object graph, which is stored in the metadata, not as a tensor.
 fn carried_graph(checkpoint: &Checkpoint) -> Option<Loss> {
     checkpoint.metadata.value("tf2", "object_graph")?;
     let is_graph = |tensor: &&Tensor| tensor.role == Role::Bookkeeping && tensor.dtype.bytes().is_none();
     let tensor = checkpoint.tensors.iter().find(is_graph)?;
-    Some(Loss::new(LossKind::of_dropping(tensor.role), &tensor.name, "kept in the metadata"))
+    Some(Loss::new(
+        LossKind::of_dropping(tensor.role),
+        &tensor.name,
+        "not stored as a tensor; a copy is in the \
+                                                                      metadata",
+    ))
 }
 
 fn total(stored: &[Stored]) -> Result<u64> {
@@ -101,7 +106,7 @@ fn total(stored: &[Stored]) -> Result<u64> {
         .ok_or_else(|| Error::unsupported("the tensors have more bytes than a file can hold"))
 }
 
-/// What the files are called and how much goes into one.
+/// The names of the files, and the size of a shard.
 struct Target {
     stem: String,
     set: bool,
@@ -112,9 +117,7 @@ impl Target {
     fn new(name: &str, options: &Options, total: u64) -> Result<Self> {
         let shard_size = options.size("shard_size").unwrap_or(u64::MAX);
         if shard_size == 0 {
-            return Err(Error::usage("a shard must be able to hold something")
-                .field("shard_size")
-                .found("0"));
+            return Err(Error::usage("a shard must hold at least one byte").field("shard_size").found("0"));
         }
         if name.ends_with(".json") && !name.ends_with(INDEX_EXTENSION) {
             return Err(Error::usage("a file of this name would be read as the index of a set")
@@ -132,8 +135,8 @@ impl Target {
         format!("{}-{number:05}-of-{count:05}{EXTENSION}", self.stem)
     }
 
-    /// Fills shards greedily; within one, tensors lie as the `safetensors` crate lays them: larger dtypes first,
-    /// so that all are aligned, then by name.
+    /// Distributes tensors over shards greedily. Within a shard, tensors have the order of the `safetensors` crate: larger
+    /// dtypes first, so that all are aligned, then by name.
     fn split<'a>(&self, stored: Vec<Stored<'a>>) -> Vec<Vec<Stored<'a>>> {
         let mut shards = vec![Vec::new()];
         let mut room = if self.set { self.shard_size } else { u64::MAX };
@@ -154,13 +157,13 @@ impl Target {
     }
 }
 
-/// In which order the tensors are in the checkpoint, and whether the files give the same one.
+/// The order of the tensors in the checkpoint, and whether the files have the same order.
 struct Layout {
     order: Vec<TensorId>,
     as_stored: bool,
 }
 
-/// What is said beside the tensors, and where.
+/// The metadata to write, by where it is written.
 struct Said {
     /// In `__metadata__` of every file.
     pairs: BTreeMap<String, String>,
@@ -198,7 +201,7 @@ fn say(checkpoint: &Checkpoint, layout: &Layout, set: bool, full: bool, losses: 
     Said { pairs, index }
 }
 
-/// Takes the keys that `wanted` names out of a namespace, and the namespace where nothing is left.
+/// Removes the keys in `wanted` from a namespace, and the namespace if it becomes empty.
 fn take(
     namespaces: &mut Map<String, Value>,
     namespace: &str,
@@ -220,7 +223,7 @@ fn graph_fits(graph: &Graph, tensors: &[&Tensor], losses: &mut Vec<Loss>) -> boo
     let mut used = graph.nodes.iter().flat_map(|node| node.parameters.values());
     let detail = match used.find(|name| !names.contains(name.as_str())) {
         Some(name) => format!("it uses the tensor '{name}', which is not stored"),
-        None if !carried::survives_json(graph) => "it has a number that JSON cannot say".to_owned(),
+        None if !carried::survives_json(graph) => "it has a number without a JSON form".to_owned(),
         None => return true,
     };
     losses.push(Loss::new(LossKind::GraphDropped, graph_name(graph), detail));
@@ -231,14 +234,14 @@ fn graph_name(graph: &Graph) -> &str {
     if graph.name.is_empty() { "graph" } else { &graph.name }
 }
 
-/// What `metadata=none` leaves out of safetensors' own metadata.
+/// Adds the losses that `metadata=none` causes in safetensors' own metadata.
 fn leave_out(rest: &Map<String, Value>, losses: &mut Vec<Loss>) {
     for namespace in rest.keys().filter(|namespace| INFO.owns(namespace)) {
         losses.push(Loss::new(LossKind::MetadataDropped, namespace, LEFT_OUT));
     }
 }
 
-/// Adds one file; returns the bytes of its tensors.
+/// Adds a file; returns the number of bytes of its tensors.
 fn add_file(
     placed: &mut OutputLayout,
     name: String,
@@ -272,7 +275,7 @@ fn add_file(
     Ok(end)
 }
 
-/// The length, the JSON, and spaces to a multiple of 8.
+/// Returns the header's bytes: the length, the JSON, and spaces up to a multiple of 8.
 fn header_bytes(header: &Header) -> Result<Vec<u8>> {
     let mut bytes = vec![0; LENGTH_BYTES as usize];
     serde_json::to_writer(&mut bytes, header).map_err(unsayable)?;
@@ -292,7 +295,7 @@ fn header_bytes(header: &Header) -> Result<Vec<u8>> {
 }
 
 fn unsayable(error: serde_json::Error) -> Error {
-    Error::unsupported("the metadata cannot be said in JSON").found(error.to_string())
+    Error::unsupported("the metadata has no JSON form").found(error.to_string())
 }
 
 fn add_index(

@@ -123,7 +123,7 @@ fn a_shard_name_that_leaves_the_directory_is_refused() {
         ["../x.safetensors", "/etc/passwd", "a/../../b", "", ".", "a\\\\b", "./m.safetensors", "a\\u0000"]
     {
         let error = read_set(|index| index.replace(two, hostile));
-        assert!(error.to_string().contains("leaves the input's directory"), "{hostile}: {error}");
+        assert!(error.to_string().contains("leads outside the input's directory"), "{hostile}: {error}");
     }
 }
 
@@ -200,10 +200,10 @@ fn probing_is_certain_only_of_what_can_be_read() {
 #[test]
 fn a_carried_graph_that_cannot_run_is_left_out_with_a_note() {
     let graphs = [
-        (r#"{"inputs":[],"outputs":[{"name":"y","shape":[]}],"nodes":[]}"#, "no layer makes"),
+        (r#"{"inputs":[],"outputs":[{"name":"y","shape":[]}],"nodes":[]}"#, "no layer produces"),
         (
             r#"{"inputs":[],"outputs":[],"nodes":[{"name":"a","op":"Relu","inputs":["x"],"outputs":["y"]}]}"#,
-            "no layer before it makes",
+            "no earlier layer produces",
         ),
         (
             r#"{"inputs":[],"outputs":[],"nodes":[{"name":"a","op":"Gemm","inputs":[],"outputs":[],"parameters":{"weight":"gone"}}]}"#,

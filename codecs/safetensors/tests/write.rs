@@ -187,7 +187,7 @@ fn dtypes_without_a_holder_have_no_place_but_an_object_graph_is_kept_in_the_meta
     let unplaced: Vec<&str> = placed.unplaced(&checkpoint).map(|(_, tensor)| tensor.name.as_str()).collect();
     assert_eq!(unplaced, ["s", "g", "c"]);
     assert_eq!(losses(&placed), [(LossKind::BookkeepingDropped, "g")]);
-    assert_eq!(placed.losses[0].detail, "kept in the metadata");
+    assert_eq!(placed.losses[0].detail, "not stored as a tensor; a copy is in the metadata");
     assert_eq!(losses(&place(&checkpoint, &[("metadata", "none")]).unwrap()), []);
 }
 

@@ -72,7 +72,7 @@ fn by_name(input: &Input, entry: &str) -> Result<Location> {
     if !input.has_file(&location.index) && input.is_file() && has_table(input, entry)? {
         return Ok(Location {
             index: entry.to_owned(),
-            how: ", as the only file of a V1 checkpoint does",
+            how: ", the only file of a V1 checkpoint",
             ..location
         });
     }
@@ -97,9 +97,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         true if is_leveldb => {
             Ok(Match::Possible(format!("{} is a table, possibly of LevelDB", location.index)))
         }
-        true => {
-            Ok(Match::Certain(format!("{} ends with a table's magic number{}", location.index, location.how)))
-        }
+        true => Ok(Match::Certain(format!("{} is a TensorFlow index{}", location.index, location.how))),
         false => Ok(damaged(input, &location)?.map_or(Match::No, Match::Possible)),
     }
 }
@@ -141,7 +139,7 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
         [prefix] => Ok(Some(Location::new(prefix, ", the directory's only index"))),
         [] => Ok(None),
         several => Err(Error::usage(
-            "the directory contains several checkpoints and no state file that names the latest",
+            "the directory contains several checkpoints, and no file 'checkpoint' names the latest",
         )
         .file(input.display(""))
         .found(first_few(several, SHOWN))
@@ -166,7 +164,7 @@ fn by_state_file(input: &Input) -> Result<Location> {
     };
     let named = state_file::relative(&path).filter(exists);
     let beside = || state_file::file_name(&path).map(str::to_owned).filter(exists);
-    let how = ", and the state file names it";
+    let how = ", named by the file 'checkpoint'";
     let mut location = match (named, beside) {
         (Some(prefix), _) => Location::new(&prefix, how),
         (None, beside) => {
@@ -191,7 +189,7 @@ fn dangling(input: &Input, path: &str) -> Error {
         [] => "the checkpoint was moved or removed: name the checkpoint itself".to_owned(),
         known => format!("name the checkpoint itself; the directory contains {}", first_few(known, SHOWN)),
     };
-    Error::corrupt("the state file names a checkpoint that is not in its directory")
+    Error::corrupt("the file 'checkpoint' names a checkpoint that is not in its directory")
         .file(input.display(STATE_FILE))
         .field("model_checkpoint_path")
         .found(format!("'{}'", path.escape_debug()))

@@ -80,7 +80,8 @@ fn locate_error(error: Error, index: &File, entry: &Entry) -> Error {
 fn open_index(input: &Input, location: &Location) -> Result<File> {
     input.file(&location.index).map_err(|error| match error.kind() {
         ckpt_api::Kind::Io => error.expected("the index of a TensorFlow v2 checkpoint").help(
-            "a checkpoint consists of PREFIX.index and PREFIX.data-…: put the index beside its data, or name the prefix",
+            "a checkpoint consists of PREFIX.index and PREFIX.data-…: put the index beside its data, or pass the \
+             prefix",
         ),
         _ => error,
     })

@@ -15,10 +15,10 @@ pub(crate) fn latest(file: &File) -> Result<String> {
     }
     let bytes = file.bytes(0, file.len())?;
     let invalid = || {
-        Error::corrupt("the state file does not name the latest checkpoint")
+        Error::corrupt("the file 'checkpoint' does not name the latest checkpoint")
             .file(file.name())
             .expected("model_checkpoint_path: \"…\"")
-            .help("name the checkpoint itself: its PREFIX or PREFIX.index")
+            .help("pass the checkpoint itself: its PREFIX or PREFIX.index")
     };
     let path = String::from_utf8(parse(&bytes).ok_or_else(invalid)?).map_err(|_| invalid())?;
     if path.is_empty() { Err(invalid()) } else { Ok(path) }

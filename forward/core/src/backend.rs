@@ -130,11 +130,17 @@ pub enum MathMode {
 impl std::fmt::Display for DeviceInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let math = match self.math {
-            MathMode::Strict => "strict",
-            MathMode::Contracted => "contracted",
-            MathMode::Fast => "fast-math",
+            MathMode::Strict => "",
+            MathMode::Contracted => " with fused operations",
+            MathMode::Fast => " with approximate operations",
         };
-        let software = if self.software && self.api != "cpu" { " (CPU)" } else { "" };
-        write!(f, "{}/{}{software}, {}, {math}", self.api, self.device, self.arithmetic.name())
+        let arithmetic = self.arithmetic.name();
+        match &self.api[..] {
+            "cpu" => write!(f, "the CPU in {arithmetic}{math}"),
+            api => {
+                let software = if self.software { ", in software" } else { "" };
+                write!(f, "{api} ({}{software}) in {arithmetic}{math}", self.device)
+            }
+        }
     }
 }

@@ -316,11 +316,11 @@ fn elements(tensor: &Tensor) -> Result<Elements> {
 }
 
 fn no_fit(found: u64, expected: u64) -> Error {
-    Error::unsupported("the scales do not fit each other in integer arithmetic")
+    Error::unsupported("the scales do not match in integer arithmetic")
         .found(found.to_string())
         .expected(format!("a multiple of {expected}"))
 }
 
 fn too_fine(scale: u64) -> Error {
-    Error::unsupported("a scale is too fine for integers of 32 bits").found(scale.to_string())
+    Error::unsupported("a scale is too large for 32-bit integers").found(scale.to_string())
 }

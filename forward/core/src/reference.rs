@@ -32,7 +32,8 @@ impl ReferenceCall {
         let mut take = |shape: &[usize]| {
             let len = shape.iter().product::<usize>();
             left.next().filter(|values| values.len() == len).ok_or_else(|| {
-                Error::unsupported("an operator got other operands than its node has").found(self.spec.name)
+                Error::unsupported("an operator got different operands than its node has")
+                    .found(self.spec.name)
             })
         };
         let mut inputs = Vec::with_capacity(self.inputs.len());

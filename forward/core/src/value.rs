@@ -20,7 +20,7 @@ impl Value {
     pub fn new(shape: impl Into<Vec<usize>>, array: Array) -> Result<Self> {
         let shape = shape.into();
         if count(&shape) != Some(array.len()) {
-            return Err(Error::usage("a value has another number of elements than its shape")
+            return Err(Error::usage("a value has a different number of elements than its shape")
                 .found(array.len().to_string())
                 .expected(format!("the elements of {shape:?}")));
         }

@@ -54,13 +54,13 @@ impl Cuda {
             return Err(unavailable("the NVIDIA driver's library is not installed").expected(LIBRARY));
         }
         let count = CudaContext::device_count()
-            .map_err(|error| unavailable("the NVIDIA driver does not start").found(text(error)))?;
+            .map_err(|error| unavailable("the NVIDIA driver cannot be initialized").found(text(error)))?;
         if count < 1 {
-            return Err(unavailable("the NVIDIA driver shows no device")
-                .help("look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES"));
+            return Err(unavailable("the NVIDIA driver finds no device")
+                .help("check nvidia-smi, and the variable CUDA_VISIBLE_DEVICES"));
         }
         Self::first(arithmetic).map_err(|error| {
-            unavailable("the device does not take the kernels")
+            unavailable("the device rejects the kernels")
                 .found(text(error))
                 .expected("a driver of CUDA 12.0 (525) or later, and compute capability 6.0 or later")
         })
@@ -95,7 +95,7 @@ impl Cuda {
             DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => too_large(len)
                 .found(format!("{bytes} bytes"))
                 .help("run it in smaller batches, or with less on the device"),
-            error => failed("memory of the device cannot be had", error),
+            error => failed("the device cannot allocate memory", error),
         })
     }
 
@@ -104,7 +104,7 @@ impl Cuda {
         if !values.is_empty() {
             self.stream
                 .memcpy_htod(values, &mut slice)
-                .map_err(|error| failed("values do not reach the device", error))?;
+                .map_err(|error| failed("values cannot be copied to the device", error))?;
         }
         Ok(slice)
     }
@@ -114,7 +114,7 @@ impl Cuda {
         self.stream
             .memcpy_dtoh(slice, &mut values)
             .and_then(|()| self.stream.synchronize())
-            .map_err(|error| failed("the device reports an error of this or an earlier kernel", error))?;
+            .map_err(|error| failed("the device reports an error in this kernel or an earlier one", error))?;
         values.truncate(len);
         Ok(values)
     }
@@ -131,14 +131,14 @@ impl Cuda {
             (_, Some(name)) => {
                 Error::unsupported("an index is out of range").found(format!("in the kernel {name}"))
             }
-            (Some(name), None) => Error::unsupported("an integer leaves 32 bits")
+            (Some(name), None) => Error::unsupported("an integer exceeds 32 bits")
                 .found(format!("in the kernel {name}"))
                 .help("the network's quantization overflows in integer arithmetic"),
             (None, None) => return Ok(()),
         };
         self.stream
             .memset_zeros(&mut self.faults)
-            .map_err(|error| failed("memory of the device cannot be written", error))?;
+            .map_err(|error| failed("the device's memory cannot be written", error))?;
         Err(error)
     }
 
@@ -152,7 +152,7 @@ impl Cuda {
         }
         self.launched.push(kernel.name());
         let number = u32::try_from(self.launched.len())
-            .map_err(|_| Error::limit("more kernels were launched than can be counted before a download"))?;
+            .map_err(|_| Error::limit("too many kernels were launched before a download"))?;
         let slots = launch.slots.map(|slot| slot.and_then(|slot| operands.get(slot).copied()));
         launch_on(&self.stream, &self.module, &launch, slots, output, &mut self.faults, number).map_err(
             |error| {
@@ -299,5 +299,5 @@ fn unknown(buffer: BufferId) -> Error {
 
 fn text(error: DriverError) -> String {
     let words = error.error_string().ok().and_then(|words| words.to_str().ok());
-    format!("{} ({:?})", words.unwrap_or("an error that the driver has no words for"), error.0)
+    format!("{} ({:?})", words.unwrap_or("an error without a description"), error.0)
 }

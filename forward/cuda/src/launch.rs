@@ -87,10 +87,10 @@ fn entry(kernel: &Kernel, numbers: Numbers) -> Result<String> {
         },
         (_, Numbers::Integer) if has_integers(kernel) => "i32",
         (_, Numbers::Integer) => {
-            return Err(unsupported(kernel, "this is computed with real numbers only, not with integers"));
+            return Err(unsupported(kernel, "this operation supports only real numbers"));
         }
         (Kernel::Unary(Unary { function: Function::Scale { .. }, .. }), _) => {
-            return Err(unsupported(kernel, "this is computed with integers only"));
+            return Err(unsupported(kernel, "this operation supports only integers"));
         }
         (_, Numbers::Real(Arithmetic::F64)) => "f64",
         (_, Numbers::Real(Arithmetic::F32)) => "f32",

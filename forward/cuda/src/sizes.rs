@@ -143,12 +143,12 @@ impl<'a> Sizes<'a> {
 
 /// The error for sizes that do not fit.
 pub(crate) fn does_not_fit(kernel: &Kernel) -> Error {
-    Error::unsupported("a kernel was given operands or sizes that do not fit")
+    Error::unsupported("a kernel got operands or sizes that do not fit")
         .found(format!("in the kernel {}", kernel.name()))
 }
 
 fn as_u64(len: usize) -> Result<u64> {
-    u64::try_from(len).map_err(|_| Error::unsupported("a size leaves 64 bits").found(len.to_string()))
+    u64::try_from(len).map_err(|_| Error::unsupported("a size exceeds 64 bits").found(len.to_string()))
 }
 
 /// How many elements the kernel computes; `None` where they cannot be counted.

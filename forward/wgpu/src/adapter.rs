@@ -15,9 +15,7 @@ impl Api {
         match name {
             "metal" => Ok(Api::Metal),
             "vulkan" => Ok(Api::Vulkan),
-            _ => Err(Error::usage("there is no such interface to a GPU")
-                .found(name)
-                .expected("vulkan or metal")),
+            _ => Err(Error::usage("there is no such GPU interface").found(name).expected("vulkan or metal")),
         }
     }
 
@@ -52,12 +50,12 @@ impl Api {
 pub(crate) fn choose(api: Api) -> Result<Adapter> {
     if !api.is_built_in() {
         return Err(api
-            .unavailable("this build has not its feature")
+            .unavailable("this build does not include its feature")
             .help(format!("build it with {}", Setting::Feature(api.name()))));
     }
     let backends = Backends::from(api.backend());
     if !Instance::enabled_backend_features().contains(backends) {
-        return Err(api.unavailable("this system has no such interface"));
+        return Err(api.unavailable("this system does not have this interface"));
     }
     let instance = Instance::new(InstanceDescriptor {
         backends,

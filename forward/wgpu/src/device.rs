@@ -26,14 +26,14 @@ use wgpu::{
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] where the interface is unavailable, and why; and for another arithmetic than
-/// [`Arithmetic::F32`], since shaders have no binary64. [`ckpt_api::Kind::Usage`] for another name.
+/// [`Arithmetic::F32`], since shaders have no f64. [`ckpt_api::Kind::Usage`] for another name.
 pub fn open(api: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
     let api = Api::parse(api)?;
     if arithmetic != Arithmetic::F32 {
-        return Err(Error::unsupported(format!("{} computes in binary32 only", api.name()))
+        return Err(Error::unsupported(format!("{} computes only in f32", api.name()))
             .found(arithmetic.name())
             .expected(Arithmetic::F32.name())
-            .help("use the CPU or CUDA for binary64"));
+            .help("use the CPU or CUDA for f64"));
     }
     Ok(Box::new(Gpu::open(api, &choose(api)?)?))
 }
@@ -131,11 +131,11 @@ impl Gpu {
     /// A buffer of zeros for so many elements.
     fn allocate(&mut self, element: Element, len: usize) -> Result<BufferId> {
         if element == Element::F64 {
-            return Err(Error::unsupported("shaders have no binary64").found("a buffer of binary64"));
+            return Err(Error::unsupported("shaders have no f64").found("a buffer of f64"));
         }
         let bytes = u64::try_from(len).unwrap_or(u64::MAX).saturating_mul(4);
         if len > MAX_ELEMENTS || bytes > self.longest {
-            return Err(Error::limit("a tensor is too large for a buffer of this device")
+            return Err(Error::limit("a tensor is too large for a buffer on this device")
                 .found(format!("{bytes} bytes"))
                 .expected(format!("at most {} bytes", self.longest.min(4 * MAX_ELEMENTS as u64)))
                 .help("run it on the CPU, or in smaller batches"));
@@ -158,7 +158,7 @@ impl Gpu {
     fn fitting(&self, name: &'static str, id: BufferId, needed: Requirement) -> Result<&Held> {
         let held = self.held(id)?;
         if held.element != needed.element || held.len < needed.len {
-            return Err(Error::unsupported("a kernel got other operands than it states")
+            return Err(Error::unsupported("a kernel got different operands than it declares")
                 .found(format!("kernel {name} with {} elements of {:?}", held.len, held.element))
                 .expected(format!("at least {} of {:?}", needed.len, needed.element)));
         }
@@ -176,7 +176,7 @@ impl Gpu {
                 continue;
             };
             let refused = |message| Error::unsupported(message).found(format!("kernel {name}"));
-            let id = *left.next().ok_or_else(|| refused("a kernel got fewer operands than it states"))?;
+            let id = *left.next().ok_or_else(|| refused("a kernel got fewer operands than it declares"))?;
             if id == output {
                 return Err(refused("a kernel's output is one of its operands"));
             }
@@ -229,7 +229,7 @@ impl Gpu {
         if failures.is_empty() {
             return Ok(());
         }
-        Err(Error::unsupported("the device refused what it was asked for").found(format!(
+        Err(Error::unsupported("the device rejected the request").found(format!(
             "{} from {}",
             failures.join("; "),
             self.info
@@ -247,7 +247,7 @@ impl Gpu {
         if status & OUT_OF_RANGE != 0 {
             return Err(Error::unsupported("an index is out of range").found(kernels));
         }
-        Err(Error::unsupported("an integer leaves 32 bits").found(kernels).help(
+        Err(Error::unsupported("an integer exceeds 32 bits").found(kernels).help(
             "the network's quantization overflows in integer arithmetic; no engine would compute this exactly",
         ))
     }

@@ -60,7 +60,7 @@ impl Pipelines {
             self.made.insert(shader.name, pipeline);
         }
         self.made.get(shader.name).ok_or_else(|| {
-            ckpt_api::Error::unsupported("a compute pipeline could not be made")
+            ckpt_api::Error::unsupported("a compute pipeline could not be created")
                 .found(format!("kernel {}", shader.name))
         })
     }
@@ -114,6 +114,6 @@ fn passed_through(device: &Device, shader: Shader) -> Result<ShaderModule> {
 
 #[cfg(not(feature = "metal"))]
 fn passed_through(_: &Device, shader: Shader) -> Result<ShaderModule> {
-    Err(ckpt_api::Error::unsupported("this build has not the feature metal")
+    Err(ckpt_api::Error::unsupported("this build does not include the feature metal")
         .found(format!("kernel {}", shader.name)))
 }

@@ -225,7 +225,7 @@ fn words(array: &Array) -> Vec<u32> {
     match array {
         Array::F32(values) => values.iter().map(|value| value.to_bits()).collect(),
         Array::I32(values) => values.iter().map(|value| value.cast_unsigned()).collect(),
-        Array::F64(_) => panic!("shaders have no binary64"),
+        Array::F64(_) => panic!("shaders have no f64"),
     }
 }
 
@@ -274,7 +274,7 @@ impl Backend for Translated {
         self.buffers.insert(output, found);
         match status {
             0 => Ok(()),
-            OVERFLOW => Err(failure("an integer leaves 32 bits")),
+            OVERFLOW => Err(failure("an integer exceeds 32 bits")),
             OUT_OF_RANGE => Err(failure("an index is out of range")),
             other => panic!("status {other}"),
         }

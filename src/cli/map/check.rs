@@ -66,8 +66,12 @@ fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport]) -> String {
     let all = count(applied.targets.len(), "target name");
     let _ = writeln!(text, "{all}, one to one; {} dropped", count(applied.dropped.len(), "source name"));
     let _ = match &applied.inverse {
-        Ok(_) => writeln!(text, "the rules have an inverse"),
-        Err(why) => writeln!(text, "the rules have no inverse: {}", render::plain(&why.text_in(&Flags::One))),
+        Ok(_) => writeln!(text, "the mapping works in both directions (--inverse)"),
+        Err(why) => writeln!(
+            text,
+            "the mapping works in one direction only: {}",
+            render::plain(&why.text_in(&Flags::One))
+        ),
     };
     text
 }

@@ -40,14 +40,14 @@ fn text(explained: &Explanation, roles: &[&str]) -> String {
         let _ = writeln!(text, "  {label:<9} {}", render::plain(value));
     };
     match &explained.decision {
-        Decision::Lookup { line: at } => line("decided", &format!("lookup{}", place(*at))),
-        Decision::Identity => line("decided", "identity: no entry matches, so the name stays"),
+        Decision::Lookup { line: at } => line("mapped by", &format!("lookup{}", place(*at))),
+        Decision::Identity => line("mapped by", "identity: no entry matches, so the name is unchanged"),
         Decision::Ignored { pattern, line: at } => {
             line("dropped", &format!("ignore '{pattern}'{}", place(*at)));
         }
-        Decision::Rule { rule } => line("decided", rule),
+        Decision::Rule { rule } => line("mapped by", rule),
         Decision::Nothing { nearest } => {
-            line("nothing", "no lookup, ignore or rule matches, and identity is not set: an error");
+            line("error", "no entry of the mapping matches, and it does not have identity = true");
             if let Some(nearest) = nearest {
                 line("nearest", &nearest.rule);
                 let rest = if nearest.rest.is_empty() {
@@ -61,7 +61,7 @@ fn text(explained: &Explanation, roles: &[&str]) -> String {
     }
     if !roles.is_empty() && !matches!(explained.decision, Decision::Lookup { .. } | Decision::Ignored { .. })
     {
-        line("unless", &format!("its role is ignored: {}", roles.join(", ")));
+        line("dropped", &format!("if its role is ignored: {}", roles.join(", ")));
     }
     for (name, value) in &explained.captures {
         line("capture", &format!("{name} = {value}"));
@@ -74,7 +74,7 @@ fn text(explained: &Explanation, roles: &[&str]) -> String {
             Some(target) => line("inverse", &described(target)),
             None => {
                 let other: Vec<String> = back.iter().map(described).collect();
-                line("inverse", &format!("{}, which is another name", other.join(", ")));
+                line("inverse", &format!("{}, which differs from the original name", other.join(", ")));
             }
         },
     }

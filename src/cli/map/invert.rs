@@ -39,7 +39,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         return Ok(to_json(&value)?.into());
     }
     if let Some(why) = why_table {
-        eprintln!("note: this is a table of these names alone, because {}", super::render::plain(&why));
+        eprintln!("note: this table covers only these names, because {}", super::render::plain(&why));
     }
     Ok(arguments.output.write(text)?.into())
 }

@@ -288,7 +288,7 @@ fn a_source_that_is_changed_while_it_is_read_leaves_nothing() {
         let error =
             place.convert(&to("safetensors", &[]), &|_| once.call_once(|| change(&path))).unwrap_err();
         assert_eq!(error.kind(), ckpt_api::Kind::Io);
-        assert!(error.to_string().contains("was changed while it was read"), "{error}");
+        assert!(error.to_string().contains("changed while it was being read"), "{error}");
         assert_eq!(place.found(), []);
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn add(
             let terms = [f32::from_le_bytes(*sum), f32::from_le_bytes(*value)];
             let total = sum_of(terms, rounded);
             if !total.is_finite() && terms.iter().all(|term| term.is_finite()) {
-                return Err(Error::lossy("a sum is too large for 32-bit floats")
+                return Err(Error::lossy("a sum is too large for f32")
                     .field(format!("element {}", to.first + at as u64))
                     .found(format!("{} + {} of '{}'", terms[0], terms[1], addend.transfer.tensor))
                     .expected(format!("at most {}", f32::MAX)));

@@ -106,7 +106,7 @@ impl Handle<'_> {
             Handle::File(file) => file.read_at(offset, buffer),
             Handle::Memory { name, bytes } => read_exact_at(*bytes, offset, buffer).map_err(|error| {
                 let error = match error.kind() {
-                    io::ErrorKind::UnexpectedEof => Error::usage("the tensor has fewer bytes than it had"),
+                    io::ErrorKind::UnexpectedEof => Error::usage("the tensor has become shorter"),
                     _ => Error::io("cannot read the tensor", error),
                 };
                 error.tensor(*name).offset(offset)

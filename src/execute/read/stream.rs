@@ -451,8 +451,8 @@ fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
 }
 
 fn not_movable(transfer: &Transfer<'_>) -> Error {
-    Error::unsupported("a part of the tensor cannot be taken")
+    Error::unsupported("a part of the tensor cannot be read by itself")
         .tensor(transfer.tensor)
         .found(format!("elements of {}", transfer.source.encoding.dtype))
-        .expected("elements that take whole bytes")
+        .expected("elements of whole bytes")
 }

@@ -228,7 +228,7 @@ fn check_sizes(tensors: &[PlacedTensor], axis: usize, sizes: Option<&[u64]>) -> 
     Err(Error::mapping("the tensors to merge do not have the expected lengths")
         .found(format!("{found:?} along axis {axis}"))
         .expected(expected)
-        .help("set the length of each with 'sizes'; without it, the merge has no inverse"))
+        .help("set the length of each with 'sizes'; without it, the merge cannot be inverted"))
 }
 
 fn check_like(first: &PlacedTensor, other: &PlacedTensor, axis: usize) -> Result<()> {

@@ -117,14 +117,14 @@ fn the_loss_of_a_dropped_tensor_says_why() {
     let details = |info: &FormatInfo| -> Vec<String> {
         losses(&contents, &OutputLayout::default(), info).into_iter().map(|loss| loss.detail).collect()
     };
-    let no_place = "format 'plain' has no place for it";
+    let no_place = "not supported by format 'plain'";
     let no_strings = "format 'plain' has no string tensors";
     assert_eq!(details(&rich()), [no_place, no_place, no_strings]);
     // A format without free names stores the tensors of its layers.
-    let unused = format!("no layer uses it, and {no_place}");
+    let unused = "not used by any layer, and format 'plain' stores only the tensors of layers";
     let mut layers_only = rich();
     layers_only.free_names = false;
-    assert_eq!(details(&layers_only), [no_place, &unused, no_strings]);
+    assert_eq!(details(&layers_only), [no_place, unused, no_strings]);
 }
 
 #[test]
@@ -199,8 +199,8 @@ fn what_tensors_mean_is_a_loss_where_the_format_keeps_it_not() {
     assert!(others.iter().all(|loss| loss.kind == LossKind::MetadataDropped));
     let subjects: Vec<&str> = found.iter().map(|loss| loss.subject.as_str()).collect();
     assert_eq!(subjects, ["axes", "roles", "slots", "metadata of tensors", "w"]);
-    assert_eq!(found[0].detail, "of 1 tensor: format 'plain' has no place for it");
-    assert_eq!(found[4].detail, "its scale of 64 per 1.0: format 'plain' has no place for it");
+    assert_eq!(found[0].detail, "not supported by format 'plain' (1 tensor)");
+    assert_eq!(found[4].detail, "scale of 64 per 1.0: not supported by format 'plain'");
     assert_eq!(kinds(&contents, &placed(&contents)), []);
 }
 
@@ -210,7 +210,7 @@ fn what_a_codec_leaves_out_is_lost_for_its_reason_with_its_own_metadata_of_tenso
     let left_out = Aspect::ALL.iter().map(|aspect| (*aspect, "as asked".to_owned())).collect();
     let found = losses(&contents, &placed(&contents).with_left_out(left_out), &rich());
     let of_metadata = found.iter().find(|loss| loss.subject == "metadata of tensors").unwrap();
-    assert_eq!(of_metadata.detail, "of 2 tensors: as asked");
+    assert_eq!(of_metadata.detail, "as asked (2 tensors)");
 }
 
 /// Three tensors of the same bytes, stored under their own names.
@@ -232,7 +232,7 @@ fn apart(contents: &Contents) -> OutputLayout {
 #[test]
 fn ties_that_are_stored_apart_are_untied_each_from_the_first() {
     let contents = tied();
-    let detail = "shares its bytes with 'a' in the source, and is stored apart";
+    let detail = "shares its bytes with 'a' in the source, and is stored separately";
     let expected = ["b", "c"].map(|name| Loss::new(LossKind::Untied, name, detail));
     assert_eq!(losses(&contents, &apart(&contents), &rich()), expected);
     assert_eq!(losses(&contents, &placed(&contents), &rich()), []);

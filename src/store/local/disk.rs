@@ -87,7 +87,7 @@ pub(super) fn cannot(what: &str, path: &Path, error: io::Error) -> Error {
     let full = error.kind() == io::ErrorKind::StorageFull;
     let result = Error::io(format!("cannot {what}"), error).file(path.display().to_string());
     if full {
-        result.help("the disk is full: the output was not made; make room or write elsewhere")
+        result.help("the disk is full: the output was not made; free some space, or write elsewhere")
     } else {
         result
     }

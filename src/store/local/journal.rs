@@ -126,8 +126,9 @@ impl Journal {
     pub(super) fn begin(&mut self, header: &Header) -> Result<()> {
         self.own = true;
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let text = serde_json::to_vec(header)
-            .map_err(|error| Error::usage("the output's names cannot be noted").found(error.to_string()))?;
+        let text = serde_json::to_vec(header).map_err(|error| {
+            Error::usage("the output's file names cannot be recorded").found(error.to_string())
+        })?;
         state.records = header.key.is_some();
         let begun = state.go_to(0).and_then(|()| state.append(&framed(HEADER, &text)));
         begun.map_err(|error| unwritable(&self.path, error))
@@ -324,13 +325,13 @@ fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
 fn busy(path: &Path) -> Error {
     Error::usage("another conversion is writing this output")
         .file(path.display().to_string())
-        .help("wait until it has ended, or write to another name")
+        .help("wait until it ends, or choose another name")
 }
 
 fn planted(path: &Path) -> Error {
-    Error::usage("something has the name of the conversion's journal")
+    Error::usage("the name of the conversion's journal is already taken")
         .file(path.display().to_string())
-        .help("it is no file: remove it, or write to another directory")
+        .help("it is not a file: remove it, or write to another directory")
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Error {
@@ -339,5 +340,5 @@ fn unreadable(path: &Path, error: io::Error) -> Error {
 
 fn unwritable(path: &Path, error: io::Error) -> Error {
     cannot("make a file in the output's directory", parent(path), error)
-        .help("the directory must exist and be writable, on a disk that has room")
+        .help("the directory must exist, be writable, and have free space")
 }

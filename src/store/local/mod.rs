@@ -54,7 +54,7 @@ impl LocalStore {
         if !directory.as_os_str().is_empty() && !directory.is_dir() {
             return Err(Error::usage("the output's directory does not exist")
                 .file(shown())
-                .help("make it first"));
+                .help("create it first"));
         }
         Ok((LocalStore::new(directory), name.to_owned()))
     }
@@ -108,7 +108,7 @@ impl Store for LocalStore {
         targets.iter().try_for_each(|path| refuse_existing(path, request.overwrite, &sources))?;
         let Some(attachment) = request.attachment.map(Path::new) else { return Ok(()) };
         if targets.iter().any(|target| is_same_name(target, attachment)) {
-            return Err(Error::usage("the receipt has the name of a file of the output")
+            return Err(Error::usage("the receipt has the same name as a file of the output")
                 .file(attachment.display().to_string()));
         }
         refuse_existing(attachment, request.overwrite, &sources)?;

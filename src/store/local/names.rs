@@ -16,10 +16,10 @@ pub(super) fn target(directory: &Path, name: &str) -> Result<PathBuf> {
         && !name.contains('\0')
         && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     if !inside {
-        return Err(Error::usage("the output's name leaves its directory").found(format!("{name:?}")));
+        return Err(Error::usage("the output's name leads outside its directory").found(format!("{name:?}")));
     }
     if cfg!(windows) && name.split(['/', '\\']).any(is_device) {
-        return Err(Error::usage("the output's name is one that this system does not give to files")
+        return Err(Error::usage("this system does not allow the output's name")
             .found(format!("{name:?}"))
             .help("choose another name"));
     }
@@ -46,9 +46,9 @@ pub(super) fn check_distinct<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -
     let mut seen: HashMap<String, &Path> = HashMap::new();
     for path in paths {
         if let Some(other) = seen.insert(path.to_string_lossy().to_lowercase(), path) {
-            return Err(Error::usage("two files of the output would have names that differ only in case")
+            return Err(Error::usage("two output files would have names that differ only in case")
                 .found(format!("'{}' and '{}'", other.display(), path.display()))
-                .help("some file systems take them for one: choose another name"));
+                .help("some file systems treat them as the same name: choose another one"));
         }
     }
     Ok(())

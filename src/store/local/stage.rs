@@ -225,7 +225,7 @@ impl Output {
             let handle = open_own(&path, fs::OpenOptions::new().read(true).write(true))
                 .map_err(|error| cannot("open a staged file", &path, error))
                 .map_err(|error| {
-                    error.help("discard what was written and run all items of the plan again")
+                    error.help("discard the unfinished files, and run all items of the plan again")
                 })?;
             self.push(target, path, handle)?;
         }
@@ -477,9 +477,9 @@ fn earlier(request: &StageRequest<'_>, header: &Header, past: &Past) -> Earlier 
 }
 
 fn nothing_staged(name: &str) -> Error {
-    Error::usage("nothing was written for this plan").file(name).help(
-        "run the plan's items first; where they were run, their files are gone or belong to another plan",
-    )
+    Error::usage("no item of this plan has written anything yet")
+        .file(name)
+        .help("run the plan's items first; if they have run, their files are gone or belong to another plan")
 }
 
 /// The paths of an output's files, which differ even where a file system does not tell `a` from `A`.
@@ -509,16 +509,16 @@ pub(super) fn refuse_existing(path: &Path, overwrite: bool, sources: &Sources) -
     if sources.contain(path) {
         return Err(Error::usage("the output is the input, or a part of it")
             .file(shown)
-            .help("write to another name; the source is never changed"));
+            .help("choose another name; the source is never changed"));
     }
     // A link gives its name to the output; what it leads to is not touched, but says what is meant.
     match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => {
-            Err(Error::usage("the output is a directory").file(shown).help("name the file to write in it"))
+            Err(Error::usage("the output is a directory").file(shown).help("add a file name to the path"))
         }
-        Ok(meta) if !meta.is_file() => Err(Error::usage("the output is no regular file")
+        Ok(meta) if !meta.is_file() => Err(Error::usage("the output is not a regular file")
             .file(shown)
-            .help("pipes and devices cannot be written at random: write to a file")),
+            .help("pipes and devices have no random access: write to a file")),
         _ if overwrite => Ok(()),
         _ => Err(existing(path)),
     }

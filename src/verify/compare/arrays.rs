@@ -17,7 +17,7 @@ pub(crate) fn compare(reference: &Value, found: &Value, criterion: &Criterion) -
     let (metrics, histogram) = metrics.finish(&reference.shape);
     let not_finite = || count("elements that are finite on one side only", metrics.not_finite);
     let checks = match criterion {
-        Criterion::Bits => vec![count("elements that differ bitwise", metrics.differing)],
+        Criterion::Bits => vec![count("elements with different bits", metrics.differing)],
         Criterion::Given(_) => vec![count("elements outside atol + rtol·|a|", totals.outside)],
         Criterion::Node(bound) => {
             let norms = bound.norms(&a);

@@ -64,8 +64,8 @@ impl StorageChanges {
         }
         if self.kinds.is_empty() && device.api == "cpu" && device.arithmetic == Arithmetic::F32 {
             let rule = "equal bits in every element; NaN equals NaN".to_owned();
-            let reason = "no tensor is stored with less precision, so only format, names and layout can differ; both \
-                          graphs run on the CPU in binary32 and add in the same order";
+            let reason = "every tensor keeps its precision, and both graphs run on the CPU in f32 and add in the same \
+                          order";
             let reason = reason.to_owned();
             return Rule { name: RuleName::Bits, reason, layers: rule.clone(), outputs: rule };
         }
@@ -79,7 +79,7 @@ impl StorageChanges {
             .map(|(change, kind)| format!("{change} ({})", count(kind.tensors, "tensor")))
             .collect();
         if device.api != "cpu" {
-            reasons.push(format!("the second graph runs on {device}, the first in binary64 on the CPU"));
+            reasons.push(format!("b runs on {device}, and a on the CPU in f64"));
         }
         let bounds: Vec<&str> = self.kinds.values().map(|kind| kind.bound.as_str()).collect();
         let [storage, of_layer, of_output, weights] = match bounds.is_empty() {
@@ -89,7 +89,7 @@ impl StorageChanges {
                 " + ‖W‖₂/‖y‖₂".to_owned(),
                 " + Σ‖W‖₂/‖y‖₂ over all layers (after a softmax from z to p, times ‖z‖₂/(2·‖p‖₂) if that exceeds 1)"
                     .to_owned(),
-                format!("; W = Σ|x|·Δw + Δb bounds the effect of storage: {}", bounds.join("; ")),
+                format!("; W = Σ|x|·Δw + Δb bounds the effect of how the weights are stored: {}", bounds.join("; ")),
             ],
         };
         let norm = "‖y‖₂ is at least ‖S‖₂/√k, the norm of a sum whose summands have random signs";
@@ -97,13 +97,14 @@ impl StorageChanges {
             name: RuleName::Bound,
             reason: reasons.join("; "),
             layers: format!(
-                "|e| ≤ 2·√k·u·S + 2u·|y| + 2⁻¹²⁶{storage}, with u = 2⁻²⁴ (binary32) and S = Σ|x||w| + |b| over k summands \
-                 (correct sums in any order were measured to stay within 1.31·√k·u·S); no error where elements are only \
-                 moved or chosen{weights}; and ‖e‖₂/‖y‖₂ ≤ {RELATIVE_L2:e}{of_layer}, where {norm}"
+                "|e| ≤ 2·√k·u·S + 2u·|y| + 2⁻¹²⁶{storage}, with u = 2⁻²⁴ (f32) and S = Σ|x||w| + |b| over k summands \
+                 (measured for correct sums in any order: at most 1.31·√k·u·S); no error if elements are only moved \
+                 or selected{weights}; and ‖e‖₂/‖y‖₂ ≤ {RELATIVE_L2:e}{of_layer}, where {norm}"
             ),
             outputs: format!(
                 "‖e‖₂/‖y‖₂ ≤ {RELATIVE_L2:e}{of_output}, and max|e|/max|y| ≤ {PEAK} times that (standard deviations), \
-                 where {norm}; and the largest element of each row is the same where its margin exceeds both errors"
+                 where {norm}; and the largest element of each row is the same if its margin (its distance to the \
+                 next largest) exceeds the allowed error"
             ),
         }
     }

@@ -14,7 +14,7 @@ pub(crate) fn diagnose(a: &Node, b: &Node, pairs: &[TensorPair], tensors: Vec<Te
     reasons.extend(pairs.iter().filter_map(unpaired));
     reasons.extend(tensors.iter().map(describe));
     if reasons.is_empty() {
-        let same = "operator, attributes and tensors are the same, so the device computes another result";
+        let same = "operator, attributes and tensors are the same, so the device computes a different result";
         reasons.push(same.to_owned());
     }
     Diagnosis { reason: reasons.join("; "), tensors }
@@ -46,12 +46,15 @@ fn unpaired(pair: &TensorPair) -> Option<String> {
 }
 
 fn describe(tensor: &TensorDiagnosis) -> String {
-    let mut text = format!(
-        "'{}' differs from '{}' in {} of {} elements",
-        tensor.b, tensor.a, tensor.differing, tensor.elements
-    );
+    let (a, b) = (&tensor.a, &tensor.b);
+    let pair = if a == b {
+        format!("its tensor '{a}' differs between a and b")
+    } else {
+        format!("its tensor '{b}' differs from '{a}'")
+    };
+    let mut text = format!("{pair} in {} of {} elements", tensor.differing, tensor.elements);
     if let Some(max) = tensor.max_absolute {
-        text += &format!(" by at most {max:e}, first at {:?}", tensor.first);
+        text += &format!(", by at most {max:.3e}, first at {:?}", tensor.first);
     }
     for detail in [&tensor.cause, &tensor.mapped_by].into_iter().flatten() {
         text += &format!(" ({detail})");

@@ -70,7 +70,7 @@ fn read_idx(input: &Input, memory: u64) -> Result<Option<NamedArray>> {
         return Ok(None);
     }
     if file.len() > memory / 4 {
-        return Err(Error::limit("the file exceeds the memory of the forward pass")
+        return Err(Error::limit("the file needs more memory than the forward pass may use")
             .found(format!("{} elements", file.len()))
             .help(format!("allow more with {}", Setting::ForwardMemory)));
     }

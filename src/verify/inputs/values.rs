@@ -100,7 +100,7 @@ fn input_for(key: &str, file: &InputFile, graph: &Graph, given: &GivenValues) ->
     if let Some(name) = &file.input {
         return match names().any(|known| known == name) {
             true => Ok(name.clone()),
-            false => Err(Error::usage("the graph has no such input")
+            false => Err(Error::usage("the graph does not have this input")
                 .field(name)
                 .help(ckpt_api::nearest(name, names()))),
         };
@@ -111,7 +111,7 @@ fn input_for(key: &str, file: &InputFile, graph: &Graph, given: &GivenValues) ->
     let mut left = names().filter(|name| !given.0.contains_key(*name));
     match (left.next(), left.next()) {
         (Some(only), None) => Ok(only.to_owned()),
-        _ => Err(Error::usage("it is not clear which input an array is for")
+        _ => Err(Error::usage("an array fits more than one input")
             .tensor(key)
             .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
             .help(format!(
@@ -180,7 +180,7 @@ fn converted(array: Array, numbers: Numbers) -> Result<Array> {
             Ok(Array::F32(values.into_iter().map(|value| value as f32).collect()))
         }
         (array, Numbers::Integer) if !matches!(array, Array::I32(_)) => {
-            Err(Error::usage("an input of indices is given real numbers").help("store it as integers"))
+            Err(Error::usage("an input of indices gets real numbers").help("store it as integers"))
         }
         (array, _) => Ok(array),
     }

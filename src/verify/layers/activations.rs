@@ -45,7 +45,7 @@ impl KeptActivations {
     fn keep(&mut self, name: &str, value: Value) -> Result<()> {
         let bytes = (value.array.len() as u64).saturating_mul(4);
         self.left = self.left.checked_sub(bytes).ok_or_else(|| {
-            Error::limit("the activations of all layers exceed the memory of the forward pass")
+            Error::limit("the results of all layers need more memory than the forward pass may use")
                 .field(name)
                 .help(format!("compare fewer examples, or allow more with {}", Setting::ForwardMemory))
         })?;

@@ -30,7 +30,7 @@ pub(super) fn storage_bound(
     let (mean, variance) = (load("mean", 0.0)?, load("variance", 1.0)?);
     let epsilon = match node.attributes.get("epsilon") {
         Some(Attribute::Float(epsilon)) => *epsilon,
-        #[expect(clippy::cast_precision_loss, reason = "such an epsilon makes no sense")]
+        #[expect(clippy::cast_precision_loss, reason = "this epsilon is not valid")]
         Some(Attribute::Int(epsilon)) => *epsilon as f64,
         _ => EPSILON,
     };

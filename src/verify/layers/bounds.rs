@@ -60,10 +60,10 @@ impl LayerBounds<'_> {
 
 /// The error for an operator of unknown arithmetic whose tensors are stored with less precision.
 fn no_bound(node: &Node) -> Error {
-    Error::unsupported("the effect of less precise tensors on the layer's result is not known")
+    Error::unsupported("no error bound is known for this layer with less precise tensors")
         .field(&node.name)
         .found(format!("operator {}, which a codec defines", node.op))
-        .help("compare with a tolerance in place of the computed bound")
+        .help("set a tolerance to use instead of the computed bound")
 }
 
 /// The absolute values of real numbers; indices stay.

@@ -59,9 +59,9 @@ impl Parameters for SourceParameters<'_> {
         let tensor = self.source.tensor(name)?;
         let bytes = tensor.shape().elements().saturating_mul(8);
         if bytes > self.memory {
-            return Err(Error::limit("a tensor exceeds the memory of the forward pass")
+            return Err(Error::limit("a tensor needs more memory than the forward pass may use")
                 .tensor(name)
-                .found(format!("{bytes} bytes, counted as binary64"))
+                .found(format!("{bytes} bytes, counted as f64"))
                 .expected(format!("at most {}", self.memory))
                 .help(format!("allow more with {}", Setting::ForwardMemory)));
         }

@@ -79,7 +79,7 @@ impl Check {
 pub struct Metrics {
     /// Number of elements.
     pub elements: u64,
-    /// Elements that differ bitwise; two NaN are equal.
+    /// Elements with different bits; two NaN are equal.
     pub differing: u64,
     /// Elements that are NaN or infinite on one side, and not the same on the other.
     pub not_finite: u64,

@@ -80,7 +80,7 @@ impl Binder<'_> {
             return Ok(());
         }
         Err(Error::unsupported(
-            "an architecture file cannot say how the pixels of a convolution are flattened",
+            "an architecture file cannot state how the output of a convolution is flattened",
         )
         .expected("a conv or activation layer after a conv layer"))
     }
@@ -114,7 +114,7 @@ impl Binder<'_> {
         }
         let Some(weight) = node.parameters.get("weight") else {
             return Err(Error::usage(
-                "the architecture's layer has no weight, and the source names none for it",
+                "the layer names no weight, and the source has none of the expected name",
             )
             .help(format!(
                 "add \"weight\": \"NAME\" and \"bias\": \"NAME\"; {} lists the names",
@@ -124,7 +124,7 @@ impl Binder<'_> {
         for name in node.parameters.values() {
             if !self.names.contains_key(name) {
                 let names = self.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str());
-                return Err(Error::usage("the architecture names a tensor that the source has not")
+                return Err(Error::usage("the architecture names a tensor that the source does not have")
                     .tensor(name.as_str())
                     .help(crate::nearest(name, names)));
             }
@@ -146,7 +146,8 @@ impl Binder<'_> {
         let (kinds, help): (&[Axis], _) = match op {
             Op::Conv => (
                 &[Axis::In, Axis::Out, Axis::KernelY, Axis::KernelX],
-                "add \"weight_axes\": [\"kernel_y\", \"kernel_x\", \"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \"in\", \"kernel_y\", \"kernel_x\"] (PyTorch)",
+                "add \"weight_axes\": [\"kernel_y\", \"kernel_x\", \"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \
+                 \"in\", \"kernel_y\", \"kernel_x\"] (PyTorch)",
             ),
             _ => (
                 &[Axis::In, Axis::Out],
@@ -156,7 +157,7 @@ impl Binder<'_> {
         let Some(axes) = axes else {
             return match tensor.axes {
                 Some(_) => Ok(()),
-                None => Err(Error::usage("the source does not say what the weight's axes mean")
+                None => Err(Error::usage("the source does not store what the weight's axes mean")
                     .tensor(weight)
                     .help(help)),
             };

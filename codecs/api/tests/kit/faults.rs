@@ -264,7 +264,7 @@ fn every_fault_is_noticed_and_named() {
         (Fault::NeedsNoData, "the checkpoint without m.mini is accepted"),
         (Fault::AnonymousError, "does not say which file"),
         (Fault::PanicsOnText, "utf-8"),
-        (Fault::PanicsOnLimits, "'tensors' is exceeded"),
+        (Fault::PanicsOnLimits, "exceeds the limit 'tensors'"),
         (Fault::IgnoresLimits, "limits of 0 is no error"),
         (Fault::TakesAnothersNamespace, "under 'minimal', which belongs to another format"),
         (Fault::PanicsOnPlacing, "starts_with('f')"),

@@ -67,7 +67,8 @@ impl<'a> Weights<'a> {
             return Err(Error::usage("the files cannot be compared: a weight is missing")
                 .field("check")
                 .tensor(&parameter.id)
-                .help("compare with optimiser_state, which has every weight; raw.bin lacks weights that are merged into others"));
+                .help("compare with optimiser_state, which has every weight; raw.bin lacks weights that are merged \
+                       into others"));
         };
         let (rows, columns) = parameter.rows_and_columns();
         Ok(Matrix { file: self.input.file(name)?, offset: extent.offset, rows, columns })
@@ -185,7 +186,8 @@ impl StoredNumbers<'_> {
             .field(format!("element {}", self.element))
             .found(found.to_string())
             .expected(format!("{expected} as {}, from {number}", self.section.dtype))
-            .help("the files are of different checkpoints, or the architecture's entry is wrong: check its type, scale, rounding, transpose and merge")
+            .help("the files belong to different checkpoints, or the architecture's entry is wrong: check its type, \
+                   scale, rounding, transpose and merge")
     }
 
     /// Decodes a stored element.

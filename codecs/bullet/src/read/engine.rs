@@ -55,6 +55,6 @@ fn check_gap(name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
             .file(name)
             .offset(offset.saturating_add(position as u64))
             .expected("zeros up to the next multiple of 'align'")
-            .help("the architecture may be that of another net")),
+            .help("the architecture may describe a different net")),
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn check_lengths(file: &File, sections: &[Section<'_>]) -> Result<()>
     Err(wrong_count(&section.stored, found)
         .file(file.name())
         .offset(section.offset)
-        .help("the file is cut short, or the architecture describes another net"))
+        .help("the file is cut short, or the architecture describes a different net"))
 }
 
 /// The error for a file that continues after the last tensor of the architecture.

@@ -79,7 +79,7 @@ fn detect(
             match (fits(&current), fits(&rows)) {
                 (true, false) => Ok((RecordForm::Current, current)),
                 (false, true) => Ok((RecordForm::Rows, rows)),
-                _ => Err(Error::usage("the file parses in both forms of records")
+                _ => Err(Error::usage("the file is valid in both record layouts")
                     .file(file.name())
                     .help("choose one with the option records, or give the architecture")),
             }
@@ -156,7 +156,8 @@ fn parse_id(file: &File, start: u64, limits: &Limits) -> Result<String> {
         if is_invalid || (end.is_some() && id.is_empty()) {
             return Err(Error::corrupt("a record does not begin with an id")
                 .expected("a line of printable ASCII")
-                .help("the file is damaged, was not written by bullet's optimizer, or dates from before 2024-10 (read it with records=headerless)"));
+                .help("the file is damaged, was not written by bullet's optimizer, or dates from before 2024-10 (read \
+                       it with records=headerless)"));
         }
         limits.check(Limit::NameBytes, id.len() as u64)?;
         if end.is_some() {
@@ -210,7 +211,8 @@ fn check(records: &[Record], architecture: &Architecture) -> Result<()> {
     let ids: HashSet<&str> = records.iter().map(|record| record.id.as_str()).collect();
     match architecture.all_stored().find(|stored| !ids.contains(stored.id)) {
         Some(stored) => Err(Error::corrupt("a weight has no record").tensor(stored.id).help(
-            "bullet would load the file silently and keep its initial values; if the net has no such weight, correct the architecture",
+            "bullet would load the file silently and keep its initial values; if the net has no such weight, correct \
+             the architecture",
         )),
         None => Ok(()),
     }

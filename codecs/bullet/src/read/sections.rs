@@ -27,7 +27,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, content: Content) -> Res
         return Err(Error::corrupt("bullet could not quantize the net and left the file empty")
             .file(source.name())
             .found("0 bytes")
-            .help("clip the weights or choose smaller scales, for a value did not fit its integer type; raw.bin and optimiser_state of the same checkpoint are complete"));
+            .help("clip the weights or choose smaller scales, for a value did not fit its integer type; raw.bin and \
+                   optimiser_state of the same checkpoint are complete"));
     }
     let architecture = reader.architecture.ok_or_else(|| fit::needs_architecture(&source))?;
     let sections = match content {
@@ -93,12 +94,12 @@ fn check<'a>(
         Some(Padding::Name) => {}
         Some(Padding::Zero) => reader.keep(KEY_PADDING, Padding::Zero.name()),
         None => {
-            return Err(Error::corrupt("the padding after the last entry is not bullet's")
+            return Err(Error::corrupt("the padding after the last entry does not follow bullet's format")
                 .file(file.name())
                 .offset(end)
                 .found(format!("\"{}\"", found.escape_ascii()))
                 .expected("the text bullet, repeated, or zeros")
-                .help("the architecture may be that of another net"));
+                .help("the architecture may describe a different net"));
         }
     }
     Ok(sections)

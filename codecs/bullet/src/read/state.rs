@@ -34,7 +34,10 @@ pub(super) fn read_folder(reader: &mut Reader<'_>, folder: &str, weights: StateF
 
     let slots = expected_slots(reader, folder);
     if slots.is_empty() {
-        reader.note("the optimizer's state is missing: bullet cannot resume training without momentum.bin and velocity.bin");
+        reader.note(
+            "the optimizer's state is missing: bullet cannot resume training without momentum.bin and \
+                     velocity.bin",
+        );
     }
     for slot in slots {
         let file = reader.input.file(&path(slot.name)).map_err(|error| {
@@ -144,7 +147,7 @@ fn check_same_weights(weights: &[Record], records: &[Record]) -> Result<()> {
         match missing.remove(record.id.as_str()) {
             None => return Err(Error::corrupt("a record belongs to no weight").tensor(&record.id)),
             Some(count) if count != record.count => {
-                return Err(Error::corrupt("a record has another length than its weight")
+                return Err(Error::corrupt("a record has a different length than its weight")
                     .tensor(&record.id)
                     .offset(record.offset)
                     .found(format!("{} numbers", record.count))

@@ -25,7 +25,7 @@ fn report_texts(context: &Context<'_>, output: &mut Output) {
             && !output.placed.files.iter().any(is_written)
             && !output.placed.losses.iter().any(|loss| loss.subject == name)
         {
-            output.add_loss(kind, name, "the written files have no place for it");
+            output.add_loss(kind, name, "the written files cannot store it");
         }
     }
 }

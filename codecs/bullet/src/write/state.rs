@@ -43,7 +43,7 @@ fn write_steps(context: &Context<'_>, output: &mut Output) {
     match step::check(text, ids) {
         Ok(()) => output.add_text(context.target.path(STATE, STEP), text),
         Err(_) => {
-            output.add_loss(LossKind::CounterDropped, STEP, "it counts the steps of other weights");
+            output.add_loss(LossKind::CounterDropped, STEP, "it counts the steps of different weights");
         }
     }
 }

@@ -291,7 +291,7 @@ fn a_wrong_size_is_refused_with_the_entry_and_the_difference() {
         "quantised.bin",
         quantized(),
         "simple:3x2x1",
-        ["padding after the last entry is not bullet's", "another net"],
+        ["padding after the last entry does not follow", "a different net"],
     );
 }
 

@@ -153,7 +153,7 @@ fn a_missing_record_is_refused() {
 fn moments_of_other_weights_are_refused() {
     let mut files = directory();
     files.insert("optimiser_state/momentum.bin".into(), records(&[("l0w", 1, vec![0.0; 7])]));
-    assert!(refused(read("", &files, &[])).to_string().contains("another length than its weight"));
+    assert!(refused(read("", &files, &[])).to_string().contains("a different length than its weight"));
     files.insert("optimiser_state/momentum.bin".into(), records(&[("l9w", 1, vec![0.0; 7])]));
     assert!(refused(read("", &files, &[])).to_string().contains("belongs to no weight"));
 }
@@ -235,9 +235,9 @@ fn quantised_bin_is_padded_with_bullets_name_or_zeros() {
     }
     let error = refused(read("quantised.bin", &one("quantised.bin", quantized(b"bulleT")), &ARCH));
     assert!(
-        error
-            .to_string()
-            .contains("padding after the last entry is not bullet's (file quantised.bin, offset 36)"),
+        error.to_string().contains(
+            "padding after the last entry does not follow bullet's format (file quantised.bin, offset 36)"
+        ),
         "{error}"
     );
     let mut unfilled = quantized(b"bullet");

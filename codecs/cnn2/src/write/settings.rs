@@ -19,7 +19,7 @@ impl Settings {
         let default = if mip > 0 { Version::Two } else { source.version.unwrap_or(Version::One) };
         let version = number("version").and_then(Version::from_number).unwrap_or(default);
         if version == Version::One && mip > 0 {
-            let detail = format!("version 1 has no place for mip level {mip}: its readers use level 0");
+            let detail = format!("version 1 cannot store mip level {mip}; its readers use level 0");
             losses.push(Loss::new(LossKind::MetadataDropped, "cnn2.mip", detail));
         }
         let pad = options.text("pad").and_then(Pad::from_name).or(source.pad).unwrap_or(Pad::Zero);
@@ -57,7 +57,7 @@ impl SourceSettings {
                 _ => false,
             };
             if !is_known {
-                let detail = "a CNN2 file has no place for it";
+                let detail = "a CNN2 file cannot store it";
                 losses.push(Loss::new(LossKind::MetadataDropped, format!("{ID}.{key}"), detail));
             }
         }

@@ -149,7 +149,7 @@ fn layers_that_do_not_fit_each_other_have_no_graph_and_still_go_back_unchanged()
     let bytes = file(&json, &tensors);
     let (contents, _) = read(&bytes, &[]).unwrap();
     assert!(contents.checkpoint.graph.is_none());
-    assert!(contents.notes[0].contains("takes 5 features and gets 4"), "{:?}", contents.notes);
+    assert!(contents.notes[0].contains("takes 5 features but gets 4"), "{:?}", contents.notes);
     assert_eq!(rewrite(&bytes, &[], &[]).unwrap(), bytes);
 }
 

@@ -51,7 +51,7 @@ fn an_encrypted_member_is_refused() {
 #[test]
 fn a_name_that_leaves_the_archive_is_refused() {
     for name in ["/a.npy", "../a.npy", "a/../../b.npy", "a\\b.npy", "a\0b.npy"] {
-        assert_refused(&archive(&[Member::new(name, matrix())]), Kind::Corrupt, "leaves the archive");
+        assert_refused(&archive(&[Member::new(name, matrix())]), Kind::Corrupt, "leads outside the archive");
     }
 }
 
@@ -135,8 +135,8 @@ fn an_archive_ends_where_its_end_says() {
     let (start, size) = (body.len() as u32 - 51, 51);
     let with = |count, size, start| [body, &end(count, size, start)].concat();
     assert_eq!(with(1, size, start), good);
-    assert_refused(&with(2, size, start), Kind::Corrupt, "another number of members");
-    assert_refused(&with(0, size, start), Kind::Corrupt, "another number of members");
+    assert_refused(&with(2, size, start), Kind::Corrupt, "a different number of members");
+    assert_refused(&with(0, size, start), Kind::Corrupt, "a different number of members");
     assert_refused(&with(1, size - 1, start), Kind::Corrupt, "does not lie before");
     assert_refused(&with(1, size - 1, start + 1), Kind::Corrupt, "directory is damaged");
     assert_refused(&with(1, u32::MAX, start), Kind::Corrupt, "does not lie before");

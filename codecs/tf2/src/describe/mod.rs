@@ -172,7 +172,7 @@ fn find_chain(
     }
     let reasons: Vec<String> = reasons.into_iter().map(|NoChain(reason)| reason).collect();
     Ok(Found::Unknown(format!(
-        "the layers are not known to form a chain: {}; the tensors are complete; to describe the layers, give {}",
+        "the layers are not known to form a chain: {}; the tensors are complete; to describe the layers, use {}",
         reasons.join("; "),
         Setting::Architecture
     )))

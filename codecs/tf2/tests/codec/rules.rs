@@ -115,7 +115,7 @@ fn varints_that_are_too_long_or_too_large_are_refused() {
         changed.data.splice(..1, number.iter().copied());
         let size = changed.data.len() as u64;
         let error = refused(&changed.raw("s", entry(7, &[1], 0, 0, size, 0)));
-        assert!(error.to_string().contains("more than 64 bits"), "{error}");
+        assert!(error.to_string().contains("longer than 64 bits"), "{error}");
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Case {
 pub struct Outcome {
     /// Number of elements.
     pub elements: usize,
-    /// Elements that differ bitwise; NaN equals NaN.
+    /// Elements with different bits; NaN equals NaN.
     pub different: usize,
     /// Largest distance in units in the last place; `u64::MAX` where only one is NaN.
     pub ulps: u64,

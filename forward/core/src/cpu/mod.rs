@@ -126,7 +126,7 @@ struct Operands<'a> {
 impl<'a> Operands<'a> {
     fn take<T: Slices>(&mut self) -> Result<&'a [T]> {
         self.left.next().and_then(|array| T::slice(array)).ok_or_else(|| {
-            Error::unsupported("a kernel got other operands than it states")
+            Error::unsupported("a kernel got different operands than it declares")
                 .found(format!("kernel {}", self.kernel.name()))
         })
     }
@@ -143,7 +143,7 @@ fn too_large(kernel: &Kernel) -> Error {
 }
 
 fn no_integers(kernel: &Kernel) -> Error {
-    Error::unsupported("this kernel supports real numbers only").found(format!("kernel {}", kernel.name()))
+    Error::unsupported("this kernel supports only real numbers").found(format!("kernel {}", kernel.name()))
 }
 
 /// Runs a kernel that supports integers and real numbers; `Ok(None)` for another kernel.

@@ -134,7 +134,7 @@ impl<'a> Lowering<'a> {
             return Ok(());
         }
         let name = |numbers| if numbers == Numbers::Real { "real numbers" } else { "integers" };
-        Err(Error::corrupt(format!("{} takes values of another kind", self.node.op))
+        Err(Error::corrupt(format!("{} takes values of a different kind", self.node.op))
             .found(name(info.numbers))
             .expected(name(numbers)))
     }

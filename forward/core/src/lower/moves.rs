@@ -261,12 +261,14 @@ fn repeats_edge(lowering: &Lowering) -> Result<bool> {
         None | Some("constant") => false,
         Some("edge") => true,
         Some("unspecified") => {
-            return Err(Error::usage("the source does not record what lies beyond the border of the image")
-                .help(format!(
-                    "state it: {} or {}",
-                    Setting::ReadOption("border=zero"),
-                    Setting::ReadOption("border=clamp")
-                )));
+            return Err(Error::usage(
+                "the source does not record how its convolutions pad the border of the image",
+            )
+            .help(format!(
+                "state it: {} or {}",
+                Setting::ReadOption("border=zero"),
+                Setting::ReadOption("border=clamp")
+            )));
         }
         Some(other) => {
             return Err(Error::unsupported("this padding mode is not supported")

@@ -155,7 +155,7 @@ fn find_outputs(
         let found = by_name.get(output.name.as_str()).and_then(|id| Some((*id, values.get(*id)?)));
         let (id, (_, info)) = found.ok_or_else(|| no_such("value", values.len()))?;
         if !fits(&output.shape, &info.shape) {
-            return Err(Error::corrupt("an output has another shape than the graph states")
+            return Err(Error::corrupt("an output has a different shape than the graph states")
                 .field(&output.name)
                 .found(show(&info.shape))
                 .expected(show_stated(&output.shape)));

@@ -100,8 +100,8 @@ fn bytes(elements: usize) -> u64 {
 }
 
 fn too_much(found: u64, memory: u64) -> Error {
-    Error::limit("the forward pass needs more memory than is allowed")
+    Error::limit("the forward pass needs more memory than allowed")
         .found(format!("{found} bytes"))
         .expected(format!("at most {memory}"))
-        .help("give fewer or smaller inputs at a time")
+        .help("use fewer or smaller inputs at a time")
 }

@@ -101,7 +101,7 @@ impl Program<'_> {
         let mut held: Vec<Option<BufferId>> = vec![None; self.values.len()];
         let taken: Vec<usize> = step.inputs.iter().flatten().copied().collect();
         if taken.len() != inputs.len() {
-            return Err(Error::usage("a node is run on another number of values than it has inputs")
+            return Err(Error::usage("a node gets a different number of values than it has inputs")
                 .found(inputs.len().to_string())
                 .expected(taken.len().to_string()));
         }
@@ -119,7 +119,7 @@ impl Program<'_> {
     fn given<'v>(&self, inputs: &'v BTreeMap<String, Value>) -> Result<Vec<&'v Value>> {
         let known: HashSet<&str> = self.input_values().iter().map(|(name, _)| name.as_str()).collect();
         if let Some(name) = inputs.keys().find(|name| !known.contains(name.as_str())) {
-            return Err(Error::usage("the graph has no such input").field(name));
+            return Err(Error::usage("the graph does not have this input").field(name));
         }
         self.input_values()
             .iter()
@@ -195,7 +195,7 @@ impl Program<'_> {
                 let is_integer = matches!(array, Array::I32(_));
                 let fits = is_integer == (*numbers == Numbers::Integer || scale.is_some());
                 if !fits || array.len() != *len {
-                    return Err(Error::corrupt("a tensor has other elements than its description")
+                    return Err(Error::corrupt("a tensor has different elements than its description")
                         .tensor(name)
                         .found(format!("{} of type {:?}", array.len(), array.element()))
                         .expected(format!("{len}")));
@@ -213,12 +213,12 @@ impl Program<'_> {
 pub(super) fn check(value: &Value, info: &Info) -> Result<()> {
     let is_integer = matches!(value.array, Array::I32(_));
     if value.shape != info.shape || value.array.len() != info.len() {
-        return Err(Error::usage("a value has another shape than the program was built for")
+        return Err(Error::usage("a value has a different shape than the program was built for")
             .found(show(&value.shape))
             .expected(show(&info.shape)));
     }
     if is_integer != (info.numbers == Numbers::Integer) {
-        return Err(Error::usage("a value has elements of another kind than the program was built for")
+        return Err(Error::usage("a value has a different element type than the program was built for")
             .found(format!("{:?}", value.array.element()))
             .expected(if is_integer { "real numbers" } else { "integers" }));
     }

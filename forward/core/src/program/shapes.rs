@@ -59,7 +59,7 @@ pub(super) fn bind_inputs(
     let known: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
     if let Some(name) = shapes.keys().find(|name| !known.contains(name.as_str())) {
         let names = graph.inputs.iter().map(|input| input.name.as_str());
-        return Err(Error::usage("the graph has no such input")
+        return Err(Error::usage("the graph does not have this input")
             .field(name)
             .help(ckpt_api::nearest(name, names)));
     }
@@ -69,7 +69,7 @@ pub(super) fn bind_inputs(
             .get(&input.name)
             .ok_or_else(|| Error::usage("an input of the graph is missing").field(&input.name))?;
         if !fits(&input.shape, shape) || count(shape).is_none() {
-            return Err(Error::usage("an input has another shape than the graph states")
+            return Err(Error::usage("an input has a different shape than the graph states")
                 .field(&input.name)
                 .found(show(shape))
                 .expected(show_stated(&input.shape)));

@@ -27,7 +27,7 @@ impl Step {
             node.inputs.iter().map(|name| by_name.get(name.as_str()).copied()).collect();
         let lowered = lower(&inputs)?;
         if lowered.outputs.len() != node.outputs.len() {
-            return Err(Error::corrupt("the layer has another number of outputs than its operator")
+            return Err(Error::corrupt("the layer has a different number of outputs than its operator")
                 .field(&node.name)
                 .found(node.outputs.len().to_string())
                 .expected(lowered.outputs.len().to_string()));

@@ -58,7 +58,7 @@ fn of_tensors() -> Vec<Refusal> {
         (dense("w"), vec![zeros(&[3])], Corrupt, &["[3]", "batch"]),
         (dense("w"), vec![], Corrupt, &["lacks an input"]),
         (dense("w"), vec![zeros(&[4, 3]), zeros(&[1])], Corrupt, &["2 inputs", "1 for Gemm"]),
-        (dense("w"), vec![integer(&[4, 3], &[0; 12])], Usage, &["another kind"]),
+        (dense("w"), vec![integer(&[4, 3], &[0; 12])], Usage, &["a different element type"]),
         (dense("w").parameter("bias", "b3"), x(), Corrupt, &["b3", "3 on axis out", "2"]),
         (dense("w").parameter("scale", "b"), x(), Unsupported, &["'scale'", "weight, bias"]),
         (dense("w").attribute("alpha", Attribute::Float(2.0)), x(), Corrupt, &["alpha", "2"]),
@@ -220,7 +220,7 @@ fn unknown_missing_and_misshaped_inputs_are_refused_by_name() {
     let (graph, tensors) = (embedding(), tensors());
     let shapes = |name: &str, shape: &[usize]| BTreeMap::from([(name.to_owned(), shape.to_vec())]);
     for (shapes, parts) in [
-        (shapes("x1", &[2]), ["x1", "no such input"]),
+        (shapes("x1", &[2]), ["x1", "does not have this input"]),
         (shapes("x0", &[2, 2]), ["x0", "[2, 2]"]),
         (BTreeMap::new(), ["x0", "is missing"]),
     ] {

@@ -108,7 +108,7 @@ impl Sizes<'_> {
     }
 
     fn contradiction(self, what: &str) -> Error {
-        Error::unsupported("a kernel was given sizes that do not fit")
+        Error::unsupported("a kernel got sizes that do not fit")
             .found(format!("{what} in kernel {}", self.kernel.name()))
     }
 
@@ -168,12 +168,12 @@ impl Sizes<'_> {
         match self.element {
             Element::F32 => Ok(()),
             Element::F64 => Err(self.no_binary64()),
-            Element::I32 => Err(self.refused("this is computed with real numbers only, not with integers")),
+            Element::I32 => Err(self.refused("this operation supports only real numbers")),
         }
     }
 
     fn no_binary64(self) -> Error {
-        self.refused("shaders have no binary64")
+        self.refused("shaders have no f64")
     }
 
     /// The field is the caller's, who knows the node's name.

@@ -33,7 +33,7 @@ fn real_function(sizes: Sizes, function: Function) -> Result<([u32; 3], Element)
         Function::Square => [9, 0, 0],
         Function::Dequantize { divide } => return Ok(([10, bits(divide), 0], Element::I32)),
         Function::Scale { .. } => {
-            return Err(sizes.refused("this is computed with integers only"));
+            return Err(sizes.refused("this operation supports only integers"));
         }
     };
     Ok((words, Element::F32))

@@ -178,15 +178,15 @@ pub fn an_overflow_is_an_error(backend: &mut dyn Backend) {
     let large = i32::MAX;
     let cases = [
         (gemm(3), vec![vec![large, large, -large], vec![1, 1, 1]], None),
-        (gemm(2), vec![vec![large, large], vec![1, 1]], Some("leaves 32 bits")),
+        (gemm(2), vec![vec![large, large], vec![1, 1]], Some("exceeds 32 bits")),
         (gemm(2), vec![vec![large, large], vec![large, -large]], None),
-        (gemm(2), vec![vec![i32::MIN; 2], vec![i32::MIN; 2]], Some("leaves 32 bits")),
-        (square(), vec![vec![46341]], Some("leaves 32 bits")),
+        (gemm(2), vec![vec![i32::MIN; 2], vec![i32::MIN; 2]], Some("exceeds 32 bits")),
+        (square(), vec![vec![46341]], Some("exceeds 32 bits")),
         (square(), vec![vec![-46340]], None),
         (scale(large, large), vec![vec![-large]], None),
-        (scale(-1, 1), vec![vec![i32::MIN]], Some("leaves 32 bits")),
+        (scale(-1, 1), vec![vec![i32::MIN]], Some("exceeds 32 bits")),
         (scale(i32::MIN, i32::MIN), vec![vec![i32::MIN]], None),
-        (scale(i32::MIN, 3), vec![vec![5]], Some("leaves 32 bits")),
+        (scale(i32::MIN, 3), vec![vec![5]], Some("exceeds 32 bits")),
     ];
     for (i, (kernel, operands, error)) in cases.into_iter().enumerate() {
         let operands = operands.into_iter().map(Array::I32).collect();

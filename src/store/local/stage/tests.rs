@@ -310,7 +310,7 @@ fn files_that_a_killed_process_had_not_all_made_are_made_again() {
 fn nothing_is_staged_where_nobody_wrote() {
     let place = Place::new();
     let error = place.stage(&FILES, false, StageMode::Existing).unwrap_err();
-    assert_eq!(error.message(), "nothing was written for this plan");
+    assert_eq!(error.message(), "no item of this plan has written anything yet");
     assert_eq!(place.found(), []);
 }
 

@@ -37,7 +37,8 @@ fn summary(report: &Report, title: &str) -> String {
     let model = |side: &str, model: &Model| {
         let nodes = model.nodes.map_or_else(|| "no graph".to_owned(), |nodes| nodes.to_string());
         format!(
-            "<tr><td>{side}</td><td class=\"name\">{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{nodes}</td></tr>\n",
+            "<tr><td>{side}</td><td class=\"name\">{}</td><td>{}</td><td class=\"number\">{}</td><td \
+             class=\"number\">{nodes}</td></tr>\n",
             code(&model.path),
             escaped(&model.format),
             model.tensors
@@ -69,7 +70,8 @@ fn summary(report: &Report, title: &str) -> String {
 fn section(run: &Run, number: usize) -> String {
     let anchor = format!("run{number}-layer");
     let mut text = format!(
-        "<h2>{} {}</h2>\n<dl><dt>reference</dt><dd>{}</dd><dt>rule</dt><dd><strong>{}</strong>: {}</dd><dt>layers</dt><dd>{}</dd><dt>outputs</dt><dd>{}</dd></dl>\n",
+        "<h2>{} {}</h2>\n<dl><dt>reference</dt><dd>{}</dd><dt>rule</dt><dd><strong>{}</strong>: \
+         {}</dd><dt>layers</dt><dd>{}</dd><dt>outputs</dt><dd>{}</dd></dl>\n",
         escaped(&run.device.to_string()),
         badge(run.verdict.name()),
         escaped(&run.reference.to_string()),
@@ -91,7 +93,8 @@ fn section(run: &Run, number: usize) -> String {
             title(layer)
         );
     }
-    text += "<p class=\"muted\">Relative L2 error of each layer on the reference's own activations. Diamonds mark layers that fail.</p>\n";
+    text += "<p class=\"muted\">Relative L2 error of each layer, computed from the reference's inputs. Diamonds mark \
+             layers that fail.</p>\n";
     text += &plot::errors(&run.layers, run.first_divergence, &anchor);
     let rows: String =
         run.layers.iter().enumerate().map(|(index, layer)| row(layer, index, &anchor)).collect();
@@ -126,7 +129,8 @@ fn outputs(run: &Run) -> String {
 
 fn agreement(argmax: &Argmax) -> String {
     format!(
-        "The largest element is the same in {} of {} rows, and in {} of the {} rows whose margin exceeds the error.",
+        "The largest element is at the same place in {} of {} rows, and in {} of the {} rows whose margin exceeds the \
+         allowed error.",
         argmax.agreeing, argmax.rows, argmax.decided_agreeing, argmax.decided
     )
 }
@@ -145,7 +149,8 @@ fn title(layer: &Layer) -> String {
 fn row(layer: &Layer, index: usize, anchor: &str) -> String {
     let verdict = layer.verdict.name();
     let mut text = format!(
-        "<tr class=\"{verdict}\"><td class=\"number\">{}</td><td class=\"name\"><a href=\"#{anchor}{index}\">{}</a></td><td>{}</td><td>{}</td>",
+        "<tr class=\"{verdict}\"><td class=\"number\">{}</td><td class=\"name\"><a \
+         href=\"#{anchor}{index}\">{}</a></td><td>{}</td><td>{}</td>",
         index + 1,
         title(layer),
         escaped(&layer.op),
@@ -236,7 +241,7 @@ fn comparison(found: &Comparison) -> String {
         let _ = write!(text, "<dt>{name}</dt><dd>{value}</dd>");
     };
     line("shape", shape(&found.shape));
-    line("elements", format!("{}, of which {} differ bitwise", metrics.elements, metrics.differing));
+    line("elements", format!("{}, of which {} differ", metrics.elements, metrics.differing));
     line(
         "largest error",
         format!("{} absolute, {} relative", number(metrics.max_absolute), number(metrics.max_relative)),
@@ -306,7 +311,8 @@ fn tensor(tensor: &TensorDifference) -> String {
         format!("{} {}", dtype(*own, scale), shape(lens))
     };
     let mut text = format!(
-        "<tr class=\"{verdict}\"><td class=\"name\">{}</td><td>{}</td><td>{}</td><td><span class=\"badge {verdict}\">{word}</span></td>",
+        "<tr class=\"{verdict}\"><td class=\"name\">{}</td><td>{}</td><td>{}</td><td><span class=\"badge \
+         {verdict}\">{word}</span></td>",
         code(&tensor.name),
         side(&tensor.a, tensor.scale_a),
         side(&tensor.b, tensor.scale_b)

@@ -171,13 +171,13 @@ fn a_page_states_the_verdict_the_rule_the_devices_and_the_first_divergence() {
     for words in [
         "<title>fail: models/name0 and out/name1</title>",
         "<span class=\"badge fail\">fail</span>",
-        "cpu/llvmpipe (LLVM 15.0.6, 256 bits), f64, strict",
-        "vulkan/llvmpipe (LLVM 15.0.6, 256 bits) (CPU), f32, contracted",
+        "the CPU in f64",
+        "vulkan (llvmpipe (LLVM 15.0.6, 256 bits), in software) in f32 with fused operations",
         "<strong>bound</strong>: &#39;name0&#39; is i16 at 255 and was f32",
         "The first layer that diverges is <a href=\"#run1-layer7\">",
         "first divergence</text>",
         "it is transposed",
-        "in 255 of 256 rows, and in 250 of the 250 rows whose margin exceeds the error.",
+        "in 255 of 256 rows, and in 250 of the 250 rows whose margin exceeds the allowed error.",
         "1 of 4 common tensors are equal.",
     ] {
         assert!(page.contains(words), "{words}");

@@ -78,14 +78,12 @@ impl Kind {
 /// As [`super::naming`].
 pub(super) fn read(checkpoint: &Checkpoint, activations: Activations) -> Result<Model> {
     let Some(graph) = &checkpoint.graph else {
-        return Err(Error::usage(
-            "keys by layer need the model's layers, which the source does not describe",
-        )
-        .help(format!(
-            "describe them in an architecture file, given with {}, or use {}",
-            Setting::Architecture,
-            Setting::WriteOption("names=plain")
-        )));
+        return Err(Error::usage("these names need the model's layers, which the source does not describe")
+            .help(format!(
+                "describe them in an architecture file, given with {}, or use {}",
+                Setting::Architecture,
+                Setting::WriteOption("names=plain")
+            )));
     };
     let index = checkpoint.by_name();
     let mut used = HashSet::new();
@@ -279,7 +277,8 @@ fn order(tensor: &Tensor, node: &Node, kind: Kind, name: &str) -> Result<Vec<usi
         return Err(Error::usage("the meanings of this weight's axes are unknown")
             .found(tensor.shape.to_string())
             .help(format!(
-                "state them in an architecture file, given with {}: \"weight_axes\": [\"in\", \"out\"] (TensorFlow, Keras) \
+                "state them in an architecture file, given with {}: \"weight_axes\": [\"in\", \"out\"] (TensorFlow, \
+                 Keras) \
                  or [\"out\", \"in\"] (PyTorch)",
                 Setting::Architecture
             )));
