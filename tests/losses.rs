@@ -297,7 +297,7 @@ fn dropping_a_scale_stops_until_it_is_allowed() {
     let npz = conversion("npz", &[]);
     let error = npz.plan(&registry, &source, &output).unwrap_err();
     assert_eq!(error.kind(), Kind::Lossy);
-    assert!(error.to_string().contains("scale-dropped 'q' (its scale of 64 per 1.0"), "{error}");
+    assert!(error.to_string().contains("scale-dropped 'q' (scale of 64 per 1.0"), "{error}");
     npz.allow(LossKind::ScaleDropped).plan(&registry, &source, &output).unwrap();
 }
 
@@ -310,5 +310,5 @@ fn a_tensor_of_a_dtype_that_the_format_lacks_is_lost_with_the_dtype_named() {
     let output = directory.path().join("out");
     let planned = conversion("floats", &[]).plan_unjudged(&registry, &source, output).unwrap();
     let losses = &planned.plan().losses;
-    assert_eq!(losses[0].detail, "format 'floats' has no place for tensors of i64");
+    assert_eq!(losses[0].detail, "format 'floats' cannot store i64 tensors");
 }

@@ -431,10 +431,10 @@ fn a_plan_that_was_made_with_raised_limits_runs_with_them() {
     fs::write(place.path("deep.npy"), array).unwrap();
     let raised = ["--limit", "rank=400"];
     let plan = ["plan", "deep.npy", "o.safetensors", "--output", "plan.json"];
-    place.refused(&plan, 1, "the limit 'rank' is exceeded");
+    place.refused(&plan, 1, "exceeds the limit 'rank'");
     place.done(&[&plan[..], &raised].concat());
     let run = ["run-plan", "plan.json", "--receipts", "receipts", "-q"];
-    place.refused(&run, 1, "the limit 'rank' is exceeded");
+    place.refused(&run, 1, "exceeds the limit 'rank'");
     place.done(&[&run[..], &raised].concat());
     place.done(&[&["commit", "plan.json", "receipts", "-q"][..], &raised].concat());
     assert!(fs::read(place.path("o.safetensors")).unwrap().ends_with(&2.5f32.to_le_bytes()));

@@ -463,7 +463,7 @@ mod tests {
         drop(store.stage(&again).unwrap());
         store.stage(&StageRequest { overwrite: true, ..existing.clone() }).unwrap().discard();
         let gone = store.stage(&StageRequest { overwrite: true, ..existing.clone() }).unwrap_err();
-        assert_eq!(gone.message(), "nothing was written for this plan");
+        assert_eq!(gone.message(), "no item of this plan has written anything yet");
     }
 
     #[test]
