@@ -4,7 +4,7 @@ use crate::generate::Given;
 use arbitrary::{Result, Unstructured};
 use ckpt_api::{
     Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Endian, Extent, FileId,
-    FormatInfo, Input, Limits, Match, Network, Options, OutputFile, Packing, OutputLayout, Placement, Region,
+    FormatInfo, Input, Limits, Match, Network, Options, OutputFile, OutputLayout, Packing, Placement, Region,
     Rounding, Scaling, Shape, Tensor, TensorId, Tile,
 };
 use std::num::NonZeroU32;
