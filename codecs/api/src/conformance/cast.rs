@@ -8,9 +8,14 @@ pub(super) fn cast(from: DType, to: DType, value: &[u8]) -> Option<Vec<u8>> {
         return Some(value.to_vec());
     }
     let size = usize::try_from(from.bytes()?).ok()?;
-    let numbers = value.chunks(size).map(|element| number(from, element)).collect::<Option<Vec<f64>>>()?;
-    let elements = numbers.into_iter().map(|number| element(to, number)).collect::<Option<Vec<_>>>()?;
-    Some(elements.concat())
+    let one = |stored: &[u8]| element(to, number(from, stored)?, is_negative(from, stored));
+    Some(value.chunks(size).map(one).collect::<Option<Vec<_>>>()?.concat())
+}
+
+/// Whether a number has a minus. Arithmetic does not keep that of a NaN on every platform.
+fn is_negative(dtype: DType, element: &[u8]) -> bool {
+    let signed = dtype.is_float() || matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64);
+    signed && element.last().is_some_and(|byte| byte & 0x80 != 0)
 }
 
 fn number(dtype: DType, element: &[u8]) -> Option<f64> {
@@ -27,12 +32,14 @@ fn number(dtype: DType, element: &[u8]) -> Option<f64> {
     })
 }
 
-fn element(dtype: DType, number: f64) -> Option<Vec<u8>> {
+fn element(dtype: DType, number: f64, is_negative: bool) -> Option<Vec<u8>> {
+    let sign = if is_negative { -1.0 } else { 1.0 };
+    let half = |bits: u16| (bits | u16::from(is_negative) << 15).to_le_bytes().to_vec();
     Some(match dtype {
-        DType::F64 => number.to_le_bytes().to_vec(),
-        DType::F32 => (number as f32).to_le_bytes().to_vec(),
-        DType::F16 => narrowed(number, 5, 10).to_le_bytes().to_vec(),
-        DType::Bf16 => narrowed(number, 8, 7).to_le_bytes().to_vec(),
+        DType::F64 => number.copysign(f64::from(sign)).to_le_bytes().to_vec(),
+        DType::F32 => (number as f32).copysign(sign).to_le_bytes().to_vec(),
+        DType::F16 => half(narrowed(number, 5, 10)),
+        DType::Bf16 => half(narrowed(number, 8, 7)),
         _ => return None,
     })
 }
@@ -52,12 +59,11 @@ fn widened(bits: u64, exponent_bits: u32, mantissa_bits: u32) -> f64 {
     if bits >> (exponent_bits + mantissa_bits) & 1 == 1 { -size } else { size }
 }
 
-/// The bits of a 16-bit IEEE float nearest to a number, halves to even.
+/// The bits, without the sign, of the 16-bit IEEE float nearest to a number, halves to even.
 fn narrowed(number: f64, exponent_bits: u32, mantissa_bits: u32) -> u16 {
-    let sign = u16::from(number.is_sign_negative()) << 15;
     let top = ((1 << exponent_bits) - 1) << mantissa_bits;
     if number.is_nan() {
-        return sign | top | 1 << (mantissa_bits - 1);
+        return top | 1 << (mantissa_bits - 1);
     }
     let bias = (1 << (exponent_bits - 1)) - 1;
     // The exponent of the last bit that is kept: of the number itself, or of the smallest.
@@ -66,7 +72,7 @@ fn narrowed(number: f64, exponent_bits: u32, mantissa_bits: u32) -> u16 {
     // Both are powers of two: the quotient is exact. Carries go into the exponent by themselves.
     let units = (number.abs() / power_of_two(last)).round_ties_even();
     let bits = units + f64::from(exponent + bias - 1) * (1u64 << mantissa_bits) as f64;
-    sign | bits.min(f64::from(top)) as u16
+    bits.min(f64::from(top)) as u16
 }
 
 /// Two to the power of an exponent that normal numbers have, exactly: the precision of `powi` is the platform's.
@@ -98,6 +104,8 @@ mod tests {
         }
         let bf16 = cast(DType::F32, DType::Bf16, &f32::NAN.to_le_bytes()).unwrap();
         assert_eq!(bf16, 0x7fc0u16.to_le_bytes());
+        let bf16 = cast(DType::F32, DType::Bf16, &f32::from_bits(0xffc0_0000).to_le_bytes()).unwrap();
+        assert_eq!(bf16, 0xffc0u16.to_le_bytes());
     }
 
     #[test]
