@@ -461,3 +461,39 @@ fn no_command_runs_on_zero_threads() {
     place.refused(&["run-plan", "plan.json", "--receipts", "receipts", "-j", "0"], 2, words);
     place.refused(&["commit", "plan.json", "receipts", "-j", "0"], 2, words);
 }
+
+/// A safetensors file of two tensors of f32.
+fn two(a: (&str, [f32; 6]), b: (&str, [f32; 6])) -> Vec<u8> {
+    let header = format!(
+        r#"{{"a":{{"dtype":"F32","shape":{},"data_offsets":[0,24]}},"b":{{"dtype":"F32","shape":{},"data_offsets":[24,48]}}}}"#,
+        a.0, b.0
+    );
+    let values = a.1.iter().chain(&b.1).flat_map(|value| value.to_le_bytes());
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &values.collect::<Vec<u8>>()].concat()
+}
+
+#[test]
+fn tensors_that_one_name_stands_for_are_compared_by_the_items_of_a_plan() {
+    let place = Place::new();
+    let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    fs::write(place.path("tie.toml"), "[[rule]]\nfrom = 't'\nto = ['a', 'b']\ntie = true\n").unwrap();
+    fs::write(place.path("m.safetensors"), two(("[2,3]", values), ("[2,3]", values))).unwrap();
+    let back = ["--map", "tie.toml", "--inverse"];
+    place.done(&[&["convert", "m.safetensors", "expected.npz", "-q"][..], &back].concat());
+    let plan = [&["plan", "m.safetensors", "o.npz", "--output", "plan.json"][..], &back].concat();
+    place.done(&plan);
+    let items: Value = serde_json::from_slice(&fs::read(place.path("plan.json")).unwrap()).unwrap();
+    assert_eq!(items["items"][0]["do"], "compare");
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    place.done(&["commit", "plan.json", "receipts", "-q"]);
+    assert!(fs::read(place.path("o.npz")).unwrap() == fs::read(place.path("expected.npz")).unwrap());
+    // Another value is found when the item runs, another shape when the plan is made.
+    let words = "tensors that must be equal differ";
+    let other = [1.0, 2.0, 3.0, 4.0, 5.0, 7.0];
+    fs::write(place.path("m.safetensors"), two(("[2,3]", values), ("[2,3]", other))).unwrap();
+    let plan = [&["plan", "m.safetensors", "p.npz", "--output", "other.json"][..], &back].concat();
+    place.done(&plan);
+    place.refused(&["run-plan", "other.json", "--receipts", "more"], 3, words);
+    fs::write(place.path("m.safetensors"), two(("[2,3]", values), ("[6]", values))).unwrap();
+    place.refused(&plan, 3, words);
+}

@@ -148,8 +148,13 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
                       "checksum": { "algorithm": "crc32c", "seed": 0, "value": null } }],
         "encoding": { "dtype": "f32", "endian": "big", "order": [0], "packing": "bits" }, "shape": [1],
     });
-    let tensor = serde_json::json!({ "name": "w", "dtype": "f32", "shape": [1], "role": "weight" });
-    let stored = serde_json::json!({ "tensor": tensor, "placement": placement });
+    let scaled = ckpt::api::Tensor::new("w", DType::F32, shape(&[1]))
+        .with_quantization(Some(ckpt::api::Quantization { scale: 255.try_into().unwrap() }));
+    let tensor = serde_json::to_value(scaled).unwrap();
+    let route = serde_json::json!({ "steps": steps, "access": "tile" });
+    let encoding = &placement["encoding"];
+    let stored =
+        serde_json::json!({ "tensor": tensor, "placement": placement, "encoding": encoding, "route": route });
     let part = serde_json::json!({ "sequence": { "extents": { "start": 0, "end": 1 }, "bytes": { "start": 0, "end": 4 } } });
     let piece = serde_json::json!({ "tensor": 0, "extent": 0, "at": 0, "len": 4, "part": part });
     let mut plan = serde_json::json!({
@@ -160,7 +165,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
         "settings": { "transforms": [], "include": [], "exclude": [], "made_of": { "w": ["v"] } },
         "source_files": ["x"], "files": [{ "name": "y", "len": null }],
         "tensors": [{ "tensor": tensor, "from": placement }],
-        "transfers": [{ "number": 0, "to": placement, "route": { "steps": steps, "access": "tile" } }],
+        "transfers": [{ "number": 0, "to": placement, "route": route }],
         "items": [
             { "do": "write", "file": 0, "range": { "start": 0, "end": 4 }, "pieces": [piece] },
             { "do": "compare", "name": "w", "first": stored, "other": stored },

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A checkpoint that is only read.
 #[derive(Args)]
-pub(super) struct Looking {
+pub(super) struct OneInput {
     /// Checkpoint to read
     pub(super) path: PathBuf,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(super) struct Looking {
     set: Vec<String>,
 }
 
-impl Looking {
+impl OneInput {
     /// Opens it.
     pub(super) fn open(&self, registry: &Registry) -> Result<Source> {
         self.reading.open(registry, &self.path, pairs(&self.set)?)
@@ -33,7 +33,7 @@ impl Looking {
 
 /// Two checkpoints that are only read.
 #[derive(Args)]
-pub(super) struct Two {
+pub(super) struct TwoInputs {
     /// First checkpoint
     a: PathBuf,
     /// Second checkpoint
@@ -76,7 +76,7 @@ impl Bounds {
     }
 }
 
-impl Two {
+impl TwoInputs {
     /// Opens both.
     pub(super) fn open(&self, registry: &Registry, limits: &Limits) -> Result<(Source, Source)> {
         let open =
@@ -208,7 +208,11 @@ pub(super) fn until_the_end<T>(value: T) -> ManuallyDrop<T> {
 /// Writes a file that must not exist; half of one is worse than none.
 pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let shown = path.display().to_string();
-    let failed = |error| Error::io("cannot write the file", error).file(shown.as_str());
+    let failed = |error: std::io::Error| {
+        let exists = error.kind() == std::io::ErrorKind::AlreadyExists;
+        let error = Error::io("cannot write the file", error).file(shown.as_str());
+        if exists { error.help("choose another name: this file is never replaced") } else { error }
+    };
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
     if let Err(error) = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all()) {
         // That it cannot be removed either adds nothing.

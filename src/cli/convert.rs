@@ -1,7 +1,7 @@
 //! `ckpt convert`.
 
 use super::common::until_the_end;
-use super::plan::{Wanted, prepare, remarks, show_plan};
+use super::plan::{ConversionArguments, prepare, remarks, show_plan};
 use super::render;
 use super::{Report, to_json};
 use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary, Verification};
@@ -20,7 +20,7 @@ use std::time::Instant;
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: ConversionArguments,
     /// Show the plan and stop
     #[arg(long)]
     dry_run: bool,

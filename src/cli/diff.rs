@@ -1,6 +1,6 @@
 //! `ckpt diff`.
 
-use super::common::{Bounds, Two, tolerated};
+use super::common::{Bounds, TwoInputs, tolerated};
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, TensorDifference, Tolerance, diff};
 use crate::registry::Registry;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    two: Two,
+    two: TwoInputs,
     #[command(flatten)]
     bounds: Bounds,
     /// Absolute tolerance: |b - a| <= ATOL + RTOL * |a|

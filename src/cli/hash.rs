@@ -1,6 +1,6 @@
 //! `ckpt hash`.
 
-use super::common::Looking;
+use super::common::OneInput;
 use super::{Report, render, to_json};
 use crate::digest::digest;
 use crate::registry::Registry;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    looking: Looking,
+    looking: OneInput,
     /// Also print the hash of each tensor
     #[arg(long)]
     tensors: bool,

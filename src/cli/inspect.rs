@@ -1,6 +1,6 @@
 //! `ckpt inspect`.
 
-use super::common::{Looking, until_the_end, write_new};
+use super::common::{OneInput, until_the_end, write_new};
 use super::render::{self, Table};
 use super::{Report, to_json};
 use crate::inspect::{FileSummary, Inspection, Stats, TensorSummary, html, inspect, overview, summaries};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    looking: Looking,
+    looking: OneInput,
     /// Read all values: minimum, maximum, mean, standard deviation, zeros, NaN, infinities
     #[arg(long)]
     stats: bool,

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: ConversionArguments,
     /// Write the plan to this file, for run-plan and commit: as JSON where it ends in .json, else compressed
     #[arg(long = "output", value_name = "FILE")]
     file: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 
 /// What to convert, to what, and how.
 #[derive(Args)]
-pub(super) struct Wanted {
+pub(super) struct ConversionArguments {
     /// Checkpoint to read
     pub(super) input: PathBuf,
     /// Checkpoint to write
@@ -115,7 +115,7 @@ fn save(plan: &Plan, path: &Path) -> Result<()> {
 /// Plans what is wanted; `more` adds what planning alone does not know.
 pub(super) fn prepare(
     registry: &Registry,
-    arguments: &Wanted,
+    arguments: &ConversionArguments,
     more: impl FnOnce(Conversion) -> Conversion,
 ) -> Result<(Conversion, Planned)> {
     let target = match &arguments.to {
@@ -186,7 +186,7 @@ fn dtype(name: &str) -> Result<DType> {
     })
 }
 
-fn resources(arguments: &Wanted) -> Result<Resources> {
+fn resources(arguments: &ConversionArguments) -> Result<Resources> {
     let max_memory = size(&arguments.max_memory, "--max-memory")?;
     let item_size = arguments.item_size.as_deref().map(|text| size(text, "--item-size")).transpose()?;
     Ok(Resources { max_memory, threads: threads(arguments.threads)?, item_size: item_size.unwrap_or(0) })

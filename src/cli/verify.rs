@@ -1,6 +1,6 @@
 //! `ckpt verify`.
 
-use super::common::{Bounds, Two, tolerated, write_new};
+use super::common::{Bounds, TwoInputs, tolerated, write_new};
 use super::forward::Forward;
 use super::map::read_mapping;
 use super::receipt::{self, Recorded};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    two: Option<Two>,
+    two: Option<TwoInputs>,
     #[command(flatten)]
     bounds: Bounds,
     #[command(flatten)]

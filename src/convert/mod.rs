@@ -21,7 +21,7 @@ pub use planned::{Commit, Execution, Planned};
 pub use receipts::ItemReceipt;
 pub use summary::{Resumed, Rounded, Summary};
 
-use crate::map::{Mapped, Wishes, map};
+use crate::map::{MapOptions, Mapped, map};
 use crate::mapping::Mapping;
 use crate::plan::{MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, TargetRecord, compile};
 use crate::recipe::Transform;
@@ -150,7 +150,7 @@ impl Conversion {
     ) -> Result<Planned> {
         let output = output.into_destination()?;
         let codec = self.writer(registry, &output)?;
-        let mapped = map(&source.contents, &self.wishes())?;
+        let mapped = map(&source.contents, &self.map_options())?;
         let words = &*source.options.vocabulary;
         let plan = self.compile(&*codec, source_record(source), mapped, &output, words)?;
         Planned::new(registry, source, codec, output, plan, self)
@@ -167,7 +167,7 @@ impl Conversion {
     ) -> Result<Plan> {
         let info = codec.info();
         let placed = self.place(codec, &mapped, &output.name)?;
-        let Mapped { contents, excluded, losses, made_of, comparisons } = mapped;
+        let Mapped { contents, excluded, losses, made_of, twins } = mapped;
         compile(Parts {
             source,
             target: self.target_record(info, output),
@@ -177,7 +177,7 @@ impl Conversion {
             placed,
             excluded,
             losses,
-            comparisons,
+            twins,
             resources: self.resources,
             reread: self.verify || self.receipt.is_some(),
             words,
@@ -192,8 +192,8 @@ impl Conversion {
         }
     }
 
-    fn wishes(&self) -> Wishes<'_> {
-        Wishes {
+    fn map_options(&self) -> MapOptions<'_> {
+        MapOptions {
             include: &self.include,
             exclude: &self.exclude,
             mapping: self.mapping.as_ref(),

@@ -18,7 +18,7 @@ struct Receipt<'a> {
     source: SideRecord<'a>,
     target: SideRecord<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mapping: Option<Named>,
+    mapping: Option<TextRecord>,
     transforms: &'a [String],
     include: &'a [String],
     exclude: &'a [String],
@@ -39,13 +39,13 @@ struct SideRecord<'a> {
     entry: &'a str,
     options: BTreeMap<&'a str, &'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    architecture: Option<Named>,
+    architecture: Option<TextRecord>,
     files: Vec<FileRecord>,
 }
 
 /// A text that was an input, by its hash.
 #[derive(Serialize)]
-struct Named {
+struct TextRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     sha256: String,
@@ -144,12 +144,12 @@ fn pairs(options: &[(String, String)]) -> BTreeMap<&str, &str> {
     options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
 }
 
-fn of_architecture(file: &ArchitectureFile) -> Named {
-    Named { name: file.name().map(str::to_owned), sha256: of_text(&file.to_json()) }
+fn of_architecture(file: &ArchitectureFile) -> TextRecord {
+    TextRecord { name: file.name().map(str::to_owned), sha256: of_text(&file.to_json()) }
 }
 
-fn of_mapping(mapping: &MappingRecord) -> Named {
-    Named { name: mapping.name.clone(), sha256: of_text(&mapping.toml) }
+fn of_mapping(mapping: &MappingRecord) -> TextRecord {
+    TextRecord { name: mapping.name.clone(), sha256: of_text(&mapping.toml) }
 }
 
 fn of_text(text: &str) -> String {

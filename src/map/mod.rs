@@ -10,9 +10,8 @@ mod transform;
 #[cfg(any(feature = "cli", feature = "forward"))]
 use crate::mapping::Applied;
 use crate::mapping::Mapping;
-use crate::plan::{Comparison, Stored};
 use crate::recipe::{Join, Target, Transform};
-use ckpt_api::{Contents, DType, Limits, Loss, Result, Ties};
+use ckpt_api::{Contents, DType, Limits, Loss, Placement, Result, Tensor, Ties};
 use rebuild::rebuild;
 use retype::retype;
 use select::{Removed, remove, select};
@@ -22,7 +21,7 @@ use transform::transform;
 
 /// What is wanted of a source's tensors.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wishes<'a> {
+pub(crate) struct MapOptions<'a> {
     pub(crate) include: &'a [String],
     pub(crate) exclude: &'a [String],
     pub(crate) mapping: Option<&'a Mapping>,
@@ -43,34 +42,45 @@ pub(crate) struct Mapped {
     /// Of tensors that a mapping made, the source's names.
     pub(crate) made_of: BTreeMap<String, Vec<String>>,
     /// Tensors that must be equal, because one name stands for them.
-    pub(crate) comparisons: Vec<Comparison>,
+    pub(crate) twins: Vec<Twins>,
 }
 
-/// Carries out the wishes: selection, then the mapping, then transforms, then the dtype. Finds the ties of what is left.
+/// Two tensors of the source that must be equal, because one name stands for both.
+#[derive(Clone, Debug)]
+pub(crate) struct Twins {
+    /// The name.
+    pub(crate) name: String,
+    /// The tensor that is kept.
+    pub(crate) first: (Tensor, Placement),
+    /// The one that must be equal.
+    pub(crate) other: (Tensor, Placement),
+}
+
+/// Applies the options: selection, then the mapping, then transforms, then the dtype. Finds the ties of what is left.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, [`ckpt_api::Kind::Mapping`] for a mapping that does not
 /// fit.
-pub(crate) fn map(contents: &Arc<Contents>, wishes: &Wishes<'_>) -> Result<Mapped> {
+pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<Mapped> {
     let mut mapped = Mapped {
         contents: contents.clone(),
         excluded: Vec::new(),
         losses: Vec::new(),
         made_of: BTreeMap::new(),
-        comparisons: Vec::new(),
+        twins: Vec::new(),
     };
-    if !wishes.include.is_empty() || !wishes.exclude.is_empty() {
-        let removed = select(mapped.contents_mut(), wishes.include, wishes.exclude)?;
+    if !options.include.is_empty() || !options.exclude.is_empty() {
+        let removed = select(mapped.contents_mut(), options.include, options.exclude)?;
         mapped.remove(removed);
     }
-    if let Some(mapping) = wishes.mapping {
-        mapped.rename(mapping, wishes.limits)?;
+    if let Some(mapping) = options.mapping {
+        mapped.rename(mapping, options.limits)?;
     }
-    if !wishes.transforms.is_empty() {
-        let losses = transform(mapped.contents_mut(), wishes.transforms)?;
+    if !options.transforms.is_empty() {
+        let losses = transform(mapped.contents_mut(), options.transforms)?;
         mapped.losses.extend(losses);
     }
-    if let Some(dtype) = wishes.dtype {
+    if let Some(dtype) = options.dtype {
         let losses = retype(mapped.contents_mut(), dtype)?;
         mapped.losses.extend(losses);
     }
@@ -114,7 +124,7 @@ impl Mapped {
         let applied = mapping.apply_to(&self.contents.checkpoint.tensors, limits)?;
         let removed = remove(self.contents_mut(), applied.dropped);
         self.remove(removed);
-        self.comparisons.extend(comparisons(&self.contents, &applied.targets));
+        self.twins.extend(twins(&self.contents, &applied.targets));
         let losses = rebuild(self.contents_mut(), &applied.targets)?;
         self.losses.extend(losses);
         let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());
@@ -129,7 +139,7 @@ impl Mapped {
 }
 
 /// Of tensors that become one, only one is kept: that is no loss where they are equal, which reading them shows.
-fn comparisons(contents: &Contents, targets: &[Target]) -> Vec<Comparison> {
+fn twins(contents: &Contents, targets: &[Target]) -> Vec<Twins> {
     let tied = targets.iter().filter(|target| target.recipe.join == Join::Tied);
     let mut names: Option<HashMap<&str, _>> = None;
     let mut found = Vec::new();
@@ -138,11 +148,11 @@ fn comparisons(contents: &Contents, targets: &[Target]) -> Vec<Comparison> {
         let stored = |name: &String| {
             let id = ids.get(name.as_str())?;
             let (tensor, placement) = contents.tensor_at(*id).ok()?;
-            Some(Stored { tensor: tensor.clone(), placement: placement.clone() })
+            Some((tensor.clone(), placement.clone()))
         };
         let mut all = target.sources.iter().filter_map(stored);
         let Some(first) = all.next() else { continue };
-        found.extend(all.map(|other| Comparison { name: target.name.clone(), first: first.clone(), other }));
+        found.extend(all.map(|other| Twins { name: target.name.clone(), first: first.clone(), other }));
     }
     found
 }

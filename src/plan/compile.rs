@@ -2,10 +2,13 @@
 
 use super::losses::{dequantized, losses as losses_of};
 use super::memory::{bytes, share_of};
-use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, TargetRecord, added};
-use crate::layout::{self, TargetLayout, cut, default_range_size};
+use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, Stored, TargetRecord, added};
+use crate::layout::{self, TargetLayout, axis_order, canonical, cut, default_range_size};
+use crate::map::Twins;
 use crate::resources::{Budget, Resources};
-use ckpt_api::{Contents, FormatInfo, Loss, OutputLayout, Result, Vocabulary};
+use ckpt_api::{
+    Contents, Encoding, Error, FormatInfo, Loss, OutputLayout, Placement, Result, Tensor, Vocabulary,
+};
 use std::sync::Arc;
 
 /// Everything a plan is made from.
@@ -19,7 +22,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) placed: OutputLayout,
     pub(crate) excluded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
-    pub(crate) comparisons: Vec<Comparison>,
+    pub(crate) twins: Vec<Twins>,
     pub(crate) resources: Resources,
     /// Whether the output will be read back.
     pub(crate) reread: bool,
@@ -65,9 +68,40 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
         size => size.min(plan.bytes_written.max(1)),
     };
     let ranges = cut(plan.cuts(), |number| plan.extents(number), size)?.into_iter().map(Item::Write);
-    plan.items = parts.comparisons.into_iter().map(Box::new).map(Item::Compare).chain(ranges).collect();
+    let twins = parts.twins.into_iter().map(|twins| Ok(Item::Compare(Box::new(comparison(twins)?))));
+    plan.items = twins.collect::<Result<_>>()?;
+    plan.items.extend(ranges);
     (plan.budget, plan.threads, plan.peak_memory) = share_of(&plan, parts.resources, parts.reread)?;
     Ok(plan)
+}
+
+/// The comparison of two tensors: the axes of both in one order, and the elements as they are stored.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] for tensors that differ in shape, dtype or lengths.
+pub(super) fn comparison(twins: Twins) -> Result<Comparison> {
+    let Twins { name, first: (first, placement), other: (other, other_placement) } = twins;
+    let (encoding, mut other_encoding) = (canonical(&first, &placement), canonical(&other, &other_placement));
+    match axis_order(&first, &other) {
+        Some(order) if first.lengths == other.lengths && encoding.dtype == other_encoding.dtype => {
+            other_encoding.order = order;
+        }
+        _ => return Err(unequal(&name, &first, &other)),
+    }
+    let stored = |tensor: Tensor, placement: Placement, encoding: Encoding| {
+        let route = layout::compile(&tensor, &placement, &TargetLayout::read(&encoding), &[])?;
+        Ok(Stored { tensor, placement, encoding, route })
+    };
+    let first = stored(first, placement, encoding)?;
+    Ok(Comparison { name, first, other: stored(other, other_placement, other_encoding)? })
+}
+
+/// The error for tensors that must be equal and are not.
+pub(crate) fn unequal(name: &str, first: &Tensor, other: &Tensor) -> Error {
+    Error::mapping("tensors that must be equal differ, so they cannot share one name")
+        .tensor(name)
+        .found(format!("'{}' differs from '{}'", other.name, first.name))
+        .help("leave one of them out with 'ignore', or give each its own name")
 }
 
 /// The route to each placement, in the order of the source's bytes.

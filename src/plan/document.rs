@@ -1,8 +1,9 @@
 //! A plan as JSON, and back.
 
-use super::compile::entries;
+use super::compile::{comparison as compiled, entries};
 use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, Stored, TargetRecord};
 use crate::layout::Route;
+use crate::map::Twins;
 use crate::resources::{Budget, Resources};
 use ckpt_api::{
     Checkpoint, Contents, Error, FinishState, Kind, Limit, Limits, Literal, Loss, Metadata, OutputFile,
@@ -244,7 +245,7 @@ impl Plan {
     }
 
     fn check_comparison(&self, comparison: &Comparison, limits: &Limits) -> Result<()> {
-        for Stored { tensor, placement } in [&comparison.first, &comparison.other] {
+        for Stored { tensor, placement, .. } in [&comparison.first, &comparison.other] {
             let placement = placement.clone().with_tensor(TensorId(0));
             let contents = Contents::default()
                 .with_checkpoint(Checkpoint { tensors: vec![tensor.clone()], ..Checkpoint::default() })
@@ -252,7 +253,13 @@ impl Plan {
                 .with_placements(vec![placement]);
             contents.check(limits)?;
         }
-        Ok(())
+        let Comparison { name, first, other } = comparison.clone();
+        let twins =
+            Twins { name, first: (first.tensor, first.placement), other: (other.tensor, other.placement) };
+        match compiled(twins)? == *comparison {
+            true => Ok(()),
+            false => Err(unreadable("the plan contradicts itself").found("a route to a different placement")),
+        }
     }
 }
 

@@ -12,15 +12,15 @@ mod losses;
 mod memory;
 mod policy;
 
-pub(crate) use compile::{Parts, compile};
+pub(crate) use compile::{Parts, compile, unequal};
 pub use policy::Policy;
 
 pub use crate::layout::{Access, FileRange, Part, Piece, Step};
 use crate::layout::{Cut, Extents, Route, Transfer};
 use crate::resources::{Budget, Resources};
 use ckpt_api::{
-    AddedAxis, ArchitectureFile, Blocks, Contents, DType, FileId, Loss, OutputFile, OutputLayout, Placement,
-    Repair, Result, Tensor,
+    AddedAxis, ArchitectureFile, Blocks, Contents, DType, Encoding, FileId, Loss, OutputFile, OutputLayout,
+    Placement, Repair, Result, Tensor,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -149,7 +149,7 @@ pub struct Comparison {
     pub other: Stored,
 }
 
-/// A tensor of the source and where its bytes are.
+/// A tensor of the source, where its bytes are, and how they are read to be compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stored {
@@ -157,6 +157,17 @@ pub struct Stored {
     pub tensor: Tensor,
     /// Where it is.
     pub placement: Placement,
+    /// The encoding in which it is compared.
+    pub encoding: Encoding,
+    /// The way from the one to the other.
+    pub(crate) route: Route,
+}
+
+impl Stored {
+    /// Its transfer to whoever compares it.
+    pub(crate) fn transfer(&self) -> Transfer<'_> {
+        self.route.transfer(&self.tensor, &self.placement, &self.encoding, &[])
+    }
 }
 
 /// What a plan holds of one tensor that is written: there can be many, and the rest is in the placements.
@@ -321,15 +332,20 @@ impl Plan {
         if known.is_empty() {
             return;
         }
-        let attach = |placement: &mut Placement| {
-            placement.encoding.blocks.iter_mut().for_each(|blocks| blocks.attach(known));
+        let attach = |encoding: &mut Encoding| {
+            encoding.blocks.iter_mut().for_each(|blocks| blocks.attach(known));
         };
-        Arc::make_mut(&mut self.contents).placements.iter_mut().for_each(attach);
+        let placements = &mut Arc::make_mut(&mut self.contents).placements;
+        placements.iter_mut().for_each(|placement| attach(&mut placement.encoding));
         self.entries.iter_mut().for_each(|entry| entry.route.attach(known));
         for item in &mut self.items {
             if let Item::Compare(comparison) = item {
                 let Comparison { first, other, .. } = &mut **comparison;
-                [first, other].into_iter().for_each(|stored| attach(&mut stored.placement));
+                for Stored { placement, encoding, route, .. } in [first, other] {
+                    attach(&mut placement.encoding);
+                    attach(encoding);
+                    route.attach(known);
+                }
             }
         }
     }

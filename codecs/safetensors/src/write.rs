@@ -33,7 +33,7 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<O
         as_stored: shards.iter().flatten().map(|tensor| tensor.id).eq(order.iter().copied()),
         order,
     };
-    let mut said = say(checkpoint, &layout, target.set, full, &mut placed.losses);
+    let mut said = metadata_of(checkpoint, &layout, target.set, full, &mut placed.losses);
     if let Some(framework) = options.text("format") {
         said.pairs.insert("format".to_owned(), framework.to_owned());
     }
@@ -164,14 +164,20 @@ struct Layout {
 }
 
 /// The metadata to write, by where it is written.
-struct Said {
+struct WrittenMetadata {
     /// In `__metadata__` of every file.
     pairs: BTreeMap<String, String>,
     /// In `metadata` of the index.
     index: Map<String, Value>,
 }
 
-fn say(checkpoint: &Checkpoint, layout: &Layout, set: bool, full: bool, losses: &mut Vec<Loss>) -> Said {
+fn metadata_of(
+    checkpoint: &Checkpoint,
+    layout: &Layout,
+    set: bool,
+    full: bool,
+    losses: &mut Vec<Loss>,
+) -> WrittenMetadata {
     let mut rest = match serde_json::to_value(&checkpoint.metadata) {
         Ok(Value::Object(namespaces)) => namespaces,
         _ => Map::new(),
@@ -198,7 +204,7 @@ fn say(checkpoint: &Checkpoint, layout: &Layout, set: bool, full: bool, losses: 
     } else {
         leave_out(&rest, losses);
     }
-    Said { pairs, index }
+    WrittenMetadata { pairs, index }
 }
 
 /// Removes the keys in `wanted` from a namespace, and the namespace if it becomes empty.

@@ -1,6 +1,6 @@
 //! The command `ckpt map check`.
 
-use super::super::common::Looking;
+use super::super::common::OneInput;
 use super::super::flags::Flags;
 use super::super::{Report, render, to_json};
 use super::{MappingArgument, sources};
@@ -17,7 +17,7 @@ pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     mapping: MappingArgument,
     #[command(flatten)]
-    looking: Looking,
+    looking: OneInput,
 }
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {

@@ -1,6 +1,6 @@
 //! The command `ckpt map suggest`.
 
-use super::super::common::{Bounds, Two};
+use super::super::common::{Bounds, TwoInputs};
 use super::super::{Report, to_json};
 use super::Output;
 use crate::registry::Registry;
@@ -11,7 +11,7 @@ use clap::Args;
 #[derive(Args)]
 pub(in crate::cli) struct Arguments {
     #[command(flatten)]
-    two: Two,
+    two: TwoInputs,
     #[command(flatten)]
     bounds: Bounds,
     #[command(flatten)]
