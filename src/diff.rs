@@ -12,9 +12,9 @@ use std::num::NonZeroU32;
 
 /// How far a value `x` may be from its reference: `|x − ref| ≤ absolute + relative·|ref|`, element by element.
 ///
-/// The reference is always the first checkpoint's value (`a`), here and in `verify`: exchanging the checkpoints can
-/// change the outcome. Where both parts are 0, equal bits are demanded. NaN is within tolerance of NaN alone, and an
-/// infinity of itself alone.
+/// The reference is always the first checkpoint's value (`a`), here and in `verify`: swapping the checkpoints can change
+/// the result. [`Tolerance::allows`] accepts NaN only for NaN, and an infinity only for itself. If both parts are 0,
+/// [`diff`] and `verify` compare bits instead.
 ///
 /// ```
 /// use ckpt::diff::Tolerance;
@@ -30,7 +30,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// Whether equal bits are demanded.
+    /// Whether the values must be equal bit for bit.
     pub fn is_exact(self) -> bool {
         self.absolute == 0.0 && self.relative == 0.0
     }
