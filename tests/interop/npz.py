@@ -119,7 +119,7 @@ def archives_of_other_writers_are_read(folder, writer):
 @check("object", "text", "bfloat16", "structured")
 def what_is_no_array_of_numbers_is_refused_with_a_remedy(folder, sort):
     value, said = {
-        "object": (np.array([None]), "pickled"), "text": (np.array(["a"]), "texts"),
+        "object": (np.array([None]), "pickled"), "text": (np.array(["a"]), "strings"),
         "bfloat16": (np.ones(3, ml_dtypes.bfloat16), "float32"), "structured": (np.ones(2, [("x", "f4")]), "each field"),
     }[sort]
     np.savez(folder / "in.npz", w=value, v=np.ones(2))
