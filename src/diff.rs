@@ -50,6 +50,7 @@ impl Tolerance {
 
 /// The result of comparing two checkpoints.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Difference {
     /// The tolerance that was applied.
     pub tolerance: Tolerance,
@@ -63,6 +64,7 @@ pub struct Difference {
 
 /// The comparison of one tensor.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct TensorDifference {
     /// Name in both checkpoints.
     pub name: String,
@@ -84,6 +86,7 @@ pub struct TensorDifference {
 /// The result of comparing one tensor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Outcome {
     /// All bits are equal.
     Equal,
@@ -98,6 +101,7 @@ pub enum Outcome {
 
 /// How far two tensors are apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Distance {
     /// Elements with different bits.
     pub differing: u64,

@@ -10,6 +10,7 @@ use std::num::NonZeroU32;
 
 /// The hashes of a checkpoint and of its tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Digest {
     /// SHA-256, in hex, of all tensors in the order of their names. Each contributes the length of its name, its
     /// name, the length of its dtype's name, that name, its rank, its axes' lengths, its own SHA-256 as 32 bytes, and, if
@@ -21,6 +22,7 @@ pub struct Digest {
 
 /// The hash of one tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct TensorDigest {
     /// Name.
     pub name: String,

@@ -13,6 +13,7 @@ use std::fmt;
 /// println!("{matrix}"); // in Markdown
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Matrix {
     /// Ids of the formats that are written.
     pub targets: Vec<&'static str>,
@@ -22,6 +23,7 @@ pub struct Matrix {
 
 /// One format that is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Row {
     /// Its id.
     pub from: &'static str,

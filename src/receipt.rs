@@ -16,6 +16,7 @@ use std::path::Path;
 
 /// What [`check`] looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Checked {
     /// How many files.
     pub files: usize,

@@ -19,6 +19,7 @@ impl std::fmt::Debug for Registry {
 
 /// What one codec said of an input.
 #[derive(Clone, Debug, serde::Serialize)]
+#[non_exhaustive]
 pub struct Evidence {
     /// The codec's format id.
     pub format: &'static str,

@@ -9,6 +9,7 @@ use serde::Serialize;
 /// What running both graphs on the same inputs found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Computed {
     /// They agree.
     Agree {

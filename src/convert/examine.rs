@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 /// What comparing the output with the source found: no difference, or there would be no output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Verification {
     /// How many tensors were read back and compared, element by element.
     pub tensors: usize,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 /// The receipt of one item of a plan. Its JSON Schema is `schemas/item-receipt.schema.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ItemReceipt {
     /// SHA-256 of the plan, in hex.
     pub plan: String,

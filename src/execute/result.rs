@@ -22,6 +22,7 @@ pub(crate) struct ItemResult {
 /// What the pieces of an item contribute to checksums, and how far they round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Sums {
     /// For each piece, the remainder of its bytes in the extent of the target; 0 where its bytes are an extent of the
     /// source whose checksum is known.
@@ -54,6 +55,7 @@ impl Sums {
 /// What one piece contributes to the checksum of one extent of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Share {
     /// Number of the piece in the item.
     pub piece: u32,
@@ -68,6 +70,7 @@ pub struct Share {
 /// How far a piece rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Rounding {
     /// Number of the piece in the item.
     pub piece: u32,

@@ -13,6 +13,7 @@ pub use values::{Histogram, Stats};
 
 /// The contents of a checkpoint, with statistics of the values if they were read.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Inspection {
     /// Path as the user gave it.
     pub path: String,
@@ -41,6 +42,7 @@ pub struct Inspection {
 
 /// A file of a checkpoint.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct FileSummary {
     /// Name relative to the input's directory.
     pub name: String,
@@ -52,6 +54,7 @@ pub struct FileSummary {
 
 /// A tensor.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct TensorSummary {
     /// Name.
     pub name: String,

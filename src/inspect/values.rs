@@ -8,6 +8,7 @@ use serde::Serialize;
 
 /// Statistics of a tensor's values. NaN and infinities are counted, and left out of the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Stats {
     /// Smallest finite value; `None` if there is none.
     pub min: Option<f64>,
@@ -29,6 +30,7 @@ pub struct Stats {
 
 /// Distribution of finite values between the smallest and the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Histogram {
     /// Number of sampled values in each of these equal bins.
     pub counts: [u16; Histogram::BINS],

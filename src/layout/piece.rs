@@ -7,6 +7,7 @@ use std::ops::Range;
 /// A contiguous range of one target file, and what fills it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct FileRange {
     /// The target file.
     pub file: FileId,
@@ -19,6 +20,7 @@ pub struct FileRange {
 /// A part of one tensor that is written to one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Piece {
     /// Number of the tensor in the plan.
     pub tensor: u32,
@@ -35,6 +37,7 @@ pub struct Piece {
 /// What of a tensor is moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum Part {
     /// These bytes of the concatenation of these extents of the source.
     Sequence {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 /// One transformation of a tensor's elements or their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Step {
     /// Reverses the bytes of every component. Its own inverse.
     SwapBytes {
@@ -98,6 +99,7 @@ pub enum Step {
 /// How a step touches memory: what the budget is planned from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Access {
     /// A chunk at a time, in order.
     Stream,

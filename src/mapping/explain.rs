@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 /// The decision of a mapping about one name, and its reason.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The source name.
     pub name: String,
@@ -32,6 +33,7 @@ pub struct Explanation {
 /// The entry of a mapping that decides about a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "decision", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Decision {
     /// The lookup.
     Lookup {
@@ -64,6 +66,7 @@ pub enum Decision {
 
 /// A rule that matches the beginning of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Nearest {
     /// The description of the rule.
     pub rule: String,
@@ -76,6 +79,7 @@ pub struct Nearest {
 /// The result of the inverse for the targets of a name.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Back {
     /// These sources.
     Leads(Vec<Target>),
@@ -85,6 +89,7 @@ pub enum Back {
 
 /// A rule and its inverse.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct RuleReport {
     /// The description of the rule, with its number, and its line in the file.
     pub rule: String,

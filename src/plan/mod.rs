@@ -74,6 +74,7 @@ pub(crate) struct SourceRecord {
 /// One file of a source, pinned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct SourceFile {
     /// Relative to the source's store.
     pub name: String,
@@ -130,6 +131,7 @@ pub(crate) struct MappingRecord {
 /// One unit of work. Items are independent of each other and can be repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Item {
     /// Compares two tensors of the source, which must be equal.
     Compare(Box<Comparison>),
@@ -140,6 +142,7 @@ pub enum Item {
 /// Two tensors that must be equal, because one name stands for both in the target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Comparison {
     /// The name.
     pub name: String,

@@ -7,6 +7,7 @@ use serde::Serialize;
 /// A step that reorders the axes of a tensor. The elements stay the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum AxisStep {
     /// Exchanges the two axes of a matrix.
     Transpose,

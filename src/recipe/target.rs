@@ -27,6 +27,7 @@ pub struct Recipe {
 /// What a target takes of its source tensors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "join", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Join {
     /// One tensor, whole.
     #[default]

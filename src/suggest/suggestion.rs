@@ -13,6 +13,7 @@ const CANDIDATES: usize = 8;
 
 /// A mapping proposed from two checkpoints.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Suggestion {
     /// The mapping. It covers every tensor of the first checkpoint; tensors without a partner are in its `ignore`.
     #[serde(skip)]
@@ -29,6 +30,7 @@ pub struct Suggestion {
 
 /// Tensors that are the same in both checkpoints: one and one, or one and several equal ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Pair {
     /// Names in the first checkpoint.
     pub sources: Vec<String>,
@@ -45,6 +47,7 @@ pub struct Pair {
 /// The reason for a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Basis {
     /// No other tensors have this value.
     Value,
@@ -58,6 +61,7 @@ pub enum Basis {
 
 /// A tensor of the first checkpoint that could be several of the second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Ambiguous {
     /// The name of the tensor.
     pub name: String,

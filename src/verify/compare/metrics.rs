@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 /// The type in which units in the last place are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Precision {
     /// binary32: values are rounded to it first.
     Single,

@@ -37,6 +37,7 @@ impl Verdict {
 
 /// Two arrays compared by a rule.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Comparison {
     /// Shape of both arrays.
     pub shape: Vec<usize>,
@@ -52,6 +53,7 @@ pub struct Comparison {
 
 /// One demand of a rule: `found ≤ limit`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Check {
     /// The quantity that is limited.
     pub name: String,
@@ -76,6 +78,7 @@ impl Check {
 /// Measures of the error of an array, `e = found − reference`. Sums and maxima are over the elements that are finite on
 /// both sides; the others count in [`Metrics::not_finite`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Metrics {
     /// Number of elements.
     pub elements: u64,
@@ -105,6 +108,7 @@ pub struct Metrics {
 
 /// The element that differs most.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct WorstElement {
     /// Its index on each axis.
     pub index: Vec<u64>,
@@ -116,6 +120,7 @@ pub struct WorstElement {
 
 /// Distribution of errors over magnitudes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Histogram {
     /// Elements without an error.
     pub exact: u64,
@@ -127,6 +132,7 @@ pub struct Histogram {
 
 /// Errors of one order of magnitude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Decade {
     /// The power of ten.
     pub exponent: i32,
@@ -136,6 +142,7 @@ pub struct Decade {
 
 /// How often the largest element of a row stands at the same index in both arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Argmax {
     /// Number of rows.
     pub rows: usize,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// A node of the first graph and its counterpart in the second, compared on the same inputs.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Layer {
     /// Name of the node in the first graph; `None` where only the second graph has it.
     pub a: Option<String>,
@@ -28,6 +29,7 @@ pub struct Layer {
 
 /// A tensor of a layer and its counterpart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TensorPair {
     /// `weight`, `bias`, ….
     pub role: String,
@@ -44,6 +46,7 @@ pub struct TensorPair {
 
 /// One side of a [`TensorPair`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TensorSide {
     /// Name.
     pub name: String,
@@ -58,6 +61,7 @@ pub struct TensorSide {
 
 /// Why a layer diverges, as far as can be determined.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Diagnosis {
     /// The reason, in a sentence.
     pub reason: String,
@@ -67,6 +71,7 @@ pub struct Diagnosis {
 
 /// A tensor that differs by more than its storage explains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TensorDiagnosis {
     /// `weight`, `bias`, ….
     pub role: String,

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 /// The comparison of two checkpoints: of what they compute where both have a graph, else of their tensors.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Report {
     /// Whether everything agrees.
     pub verdict: Verdict,
@@ -38,6 +39,7 @@ pub struct Report {
 
 /// One of the two checkpoints.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Model {
     /// Path as the user gave it.
     pub path: String,
@@ -51,6 +53,7 @@ pub struct Model {
 
 /// One input of both graphs.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct InputSummary {
     /// Name in the first graph.
     pub name: String,
@@ -62,6 +65,7 @@ pub struct InputSummary {
 
 /// The second graph on one device, compared with the first graph on the CPU.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Run {
     /// The device that computed the reference.
     pub reference: DeviceInfo,
@@ -82,6 +86,7 @@ pub struct Run {
 
 /// What must hold, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Rule {
     /// Which rule it is.
     pub name: RuleName,
@@ -96,6 +101,7 @@ pub struct Rule {
 /// The kinds of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum RuleName {
     /// Equal bits.
     Bits,
@@ -118,6 +124,7 @@ impl RuleName {
 
 /// One output of the graphs.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct OutputReport {
     /// Name in the first graph.
     pub a: String,
@@ -132,6 +139,7 @@ pub struct OutputReport {
 
 /// The comparison of tensors by name.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct TensorReport {
     /// Why the graphs were not run.
     pub reason: String,
