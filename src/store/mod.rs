@@ -22,11 +22,11 @@ use ckpt_api::{Error, FileId, FormatInfo, Input, OutputFile, ReadAt, ReadStore, 
 use std::fmt;
 use std::sync::Arc;
 
-/// Opens the store at an address: a directory of this machine.
+/// Opens the store at an address, as plans name it: a directory of this machine.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Io`] where there is none.
-pub fn open(location: &str) -> Result<Arc<LocalStore>> {
+/// [`ckpt_api::Kind::Io`] where there is none; [`ckpt_api::Kind::Usage`] for something else than a directory.
+pub fn open(location: &str) -> Result<Arc<dyn Store>> {
     let path = std::path::Path::new(location);
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_dir() => Ok(Arc::new(LocalStore::new(path))),
