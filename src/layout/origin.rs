@@ -45,10 +45,10 @@ pub(super) fn origins(cut: &Cut<'_>) -> Result<Vec<Origin>> {
         return regions.iter().map(origin).collect();
     }
     let extents = 0..plan_number(transfer.source.extents.len())?;
-    let mut start = 0;
+    let mut start = 0u64;
     let origins = target.extents.iter().map(|extent| {
         let first = start;
-        start += extent.len;
+        start = first.saturating_add(extent.len);
         match transfer.access {
             Access::Stream => Origin::Sequence { extents: extents.clone(), start: first },
             Access::Tile => Origin::Box { region: whole_box(&transfer.shape), start: first },
