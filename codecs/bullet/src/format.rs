@@ -24,6 +24,8 @@ pub(crate) const KEY_ROWS: &str = "rows";
 /// Metadata of a tensor: the scale of the integers that its values come from, or 0 for none. The values include what
 /// the file merges into them.
 pub(crate) const KEY_QUANTISED: &str = "quantised";
+/// Metadata of a tensor with [`KEY_QUANTISED`]: `true` if 32-bit floats cannot represent all of the integers.
+pub(crate) const KEY_INEXACT: &str = "inexact";
 
 /// The weights as 32-bit floats, without names or shapes.
 pub(crate) const RAW: &str = "raw.bin";

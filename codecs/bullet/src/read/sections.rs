@@ -3,7 +3,8 @@
 use super::reader::Reader;
 use super::{compare, engine, fit};
 use crate::format::{
-    Content, ID, KEY_ID, KEY_PADDING, KEY_QUANTISED, Padding, QUANTISED, RAW, encoding, extent, padded,
+    Content, ID, KEY_ID, KEY_INEXACT, KEY_PADDING, KEY_QUANTISED, Padding, QUANTISED, RAW, encoding, extent,
+    padded,
 };
 use crate::net::architecture::Architecture;
 use crate::net::entry::{Entry, EntryType};
@@ -130,8 +131,11 @@ fn read_section(
         tensor.metadata.insert(ID, KEY_ID, parameter.id.as_str());
         let encoding = match content {
             Content::Raw => encoding(DType::F32, parameter.order(false)),
-            _ => quantised(entry, parameter, &mut tensor, reader.keeps_integers, is_inexact)?,
+            _ => quantised(entry, parameter, &mut tensor, reader.keeps_integers)?,
         };
+        if is_inexact {
+            tensor.metadata.insert(ID, KEY_INEXACT, MetadataValue::from(true));
+        }
         // The section is within the file, and the parameters are within the section.
         let len = parameter.elements().saturating_mul(dtype.bytes().unwrap_or(1));
         reader.add_tensor(tensor, &parameter.id, extent(file, offset, len), encoding);
@@ -146,7 +150,6 @@ fn quantised(
     parameter: &Parameter,
     tensor: &mut Tensor,
     keeps_integers: bool,
-    is_inexact: bool,
 ) -> Result<Encoding> {
     let mut encoding = encoding(entry.kind.dtype(), parameter.order(entry.transpose));
     if let Some(layout) = Layout::of(entry, parameter)? {
@@ -161,8 +164,7 @@ fn quantised(
         None => encoding.scaling = entry.scaling(),
     }
     if entry.scale.is_some() || entry.merge.is_some() {
-        let exact = entry.scale.filter(|_| !is_inexact);
-        let scale = exact.map_or(0, NonZeroU32::get);
+        let scale = entry.scale.map_or(0, NonZeroU32::get);
         tensor.metadata.insert(ID, KEY_QUANTISED, MetadataValue::integer(scale.into()));
     }
     Ok(encoding)

@@ -1,13 +1,13 @@
 //! Binds the tensors of a checkpoint to the weights of the net.
 
-use crate::format::{ID, KEY_ID, KEY_QUANTISED, KEY_ROWS, SLOTS, StateFile};
+use crate::format::{ID, KEY_ID, KEY_INEXACT, KEY_QUANTISED, KEY_ROWS, SLOTS, StateFile};
 use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
 use crate::net::layout::Layout;
 use crate::net::parameter::Parameter;
 use ckpt_api::{
-    AddedAxis, Axis, Checkpoint, DType, Encoding, Error, Loss, LossKind, Result, Role, Setting, Tensor,
-    TensorId,
+    AddedAxis, Axis, Checkpoint, DType, Encoding, Error, Loss, LossKind, MetadataValue, Result, Role,
+    Setting, Tensor, TensorId,
 };
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -281,6 +281,11 @@ impl Binding<'_> {
     /// The scale of the integers that the values come from, or 0 for none; `None` if they do not come from quantised.bin.
     pub(super) fn quantised(&self) -> Option<u64> {
         self.source.metadata.value(ID, KEY_QUANTISED)?.as_u64()
+    }
+
+    /// Whether the values come from integers that 32-bit floats cannot represent, so that some were lost.
+    pub(super) fn is_inexact(&self) -> bool {
+        self.source.metadata.value(ID, KEY_INEXACT).and_then(MetadataValue::as_bool).unwrap_or(false)
     }
 
     /// The number of rows that the record of the source stated.

@@ -217,6 +217,18 @@ fn integers_come_back_exactly_even_if_the_net_truncates() {
 }
 
 #[test]
+fn an_integer_that_floats_cannot_represent_costs_the_others_nothing() {
+    let json = r#"{ "format": "bullet", "input": { "features": 2, "perspectives": 1 }, "layers": [{ "size": 1 }],
+        "saved": [{ "id": "l0w", "type": "i32", "scale": 3 }, { "id": "l0b" }] }"#;
+    let mut bytes = [29_557i32.to_le_bytes(), 1_309_972_565i32.to_le_bytes(), [0; 4]].concat();
+    bytes.extend(b"bullet".iter().cycle().take(52));
+    let file = one("quantised.bin", bytes);
+    let (contents, values) = build::read_all_with("quantised.bin", &file, json, &[]).unwrap();
+    let written = build::write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap();
+    assert_eq!(written["quantised.bin"][..4], file["quantised.bin"][..4]);
+}
+
+#[test]
 fn kept_integers_are_written_unchanged() {
     let file = one("quantised.bin", quantized(b"bullet"));
     let (contents, values) = read("quantised.bin", &file, &[ARCH[0], ("integers", "true")]).unwrap();
