@@ -1,7 +1,7 @@
 //! Selects tensors by name.
 
 use crate::pattern::Selector;
-use ckpt_api::{Contents, Error, Loss, LossKind, Result, TensorId};
+use ckpt_api::{Contents, Loss, LossKind, Result, TensorId};
 use std::collections::HashSet;
 
 /// The tensors that were removed from a checkpoint at the user's request.
@@ -19,23 +19,10 @@ pub(super) struct Removed {
 /// [`ckpt_api::Kind::Usage`] for a malformed pattern, a pattern that matches nothing, or when no tensor is left.
 pub(super) fn select(contents: &mut Contents, include: &[String], exclude: &[String]) -> Result<Removed> {
     let names: Vec<&str> = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-    let included = matches_any(include, &names)?;
-    let excluded = matches_any(exclude, &names)?;
-    let is_kept = |(included, excluded): (&bool, &bool)| (include.is_empty() || *included) && !excluded;
-    let kept = included.iter().zip(&excluded).map(is_kept);
+    let kept = Selector::choose(include, exclude, &names)?;
     let dropped: Vec<String> =
         names.iter().zip(kept).filter(|(_, kept)| !kept).map(|(name, _)| (*name).to_owned()).collect();
-    if dropped.len() == names.len() && !names.is_empty() {
-        return Err(Error::usage("no tensor is left").help("include more tensors, or exclude fewer"));
-    }
     Ok(remove(contents, dropped))
-}
-
-/// Returns, for each name, whether a pattern matches it.
-fn matches_any(patterns: &[String], names: &[&str]) -> Result<Vec<bool>> {
-    let selectors = patterns.iter().map(|text| Selector::parse(text)).collect::<Result<Vec<_>>>()?;
-    let matches = Selector::matches(&selectors, names)?;
-    Ok(matches.iter().map(|selectors| !selectors.is_empty()).collect())
 }
 
 /// Removes tensors, and the graph if it needs one of them. The optimizer slots of a removed tensor belong to no tensor then.

@@ -48,6 +48,25 @@ impl Selector {
         }
     }
 
+    /// Returns, for each name, whether an `include` pattern matches it, or there is none, and no `exclude` pattern does.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a malformed pattern, for one that matches nothing, or when no name is left.
+    pub(crate) fn choose(include: &[String], exclude: &[String], names: &[&str]) -> Result<Vec<bool>> {
+        let any = |patterns: &[String]| -> Result<Vec<bool>> {
+            let selectors = patterns.iter().map(|text| Selector::parse(text)).collect::<Result<Vec<_>>>()?;
+            let matches = Selector::matches(&selectors, names)?;
+            Ok(matches.iter().map(|selectors| !selectors.is_empty()).collect())
+        };
+        let (included, excluded) = (any(include)?, any(exclude)?);
+        let is_chosen = |(included, excluded): (&bool, &bool)| (include.is_empty() || *included) && !excluded;
+        let chosen: Vec<bool> = included.iter().zip(&excluded).map(is_chosen).collect();
+        if !names.is_empty() && !chosen.contains(&true) {
+            return Err(Error::usage("no tensor is left").help("include more tensors, or exclude fewer"));
+        }
+        Ok(chosen)
+    }
+
     fn no_match(&self, names: &[&str]) -> Error {
         let hint = hints(&[&self.pattern], names.iter().copied(), SEPARATOR).pop().flatten();
         let help = hint.map(|hint| format!("{hint}: '*' does not cross '{SEPARATOR}'"));
