@@ -159,15 +159,21 @@ fn text(pass: &ForwardPass, labels: Option<(usize, usize)>, argmax: bool, quiet:
 
 fn rows(value: &Value, text: &mut String) {
     let len = value.shape.last().copied().unwrap_or(1).max(1);
-    let numbers: Vec<String> = match &value.array {
-        Array::F32(values) => values.iter().map(|value| format!("{value:?}")).collect(),
-        Array::F64(values) => values.iter().map(|value| format!("{value:?}")).collect(),
-        Array::I32(values) => values.iter().map(i32::to_string).collect(),
+    // What is not shown is not made: there can be many million numbers.
+    let shown = len.saturating_mul(MAX_ROWS);
+    let (all, numbers): (usize, Vec<String>) = match &value.array {
+        Array::F32(values) => {
+            (values.len(), values.iter().take(shown).map(|value| format!("{value:?}")).collect())
+        }
+        Array::F64(values) => {
+            (values.len(), values.iter().take(shown).map(|value| format!("{value:?}")).collect())
+        }
+        Array::I32(values) => (values.len(), values.iter().take(shown).map(i32::to_string).collect()),
     };
-    for row in numbers.chunks(len).take(MAX_ROWS) {
+    for row in numbers.chunks(len) {
         let _ = writeln!(text, "  {}", row.join(" "));
     }
-    let more = (numbers.len() / len).saturating_sub(MAX_ROWS);
+    let more = (all / len).saturating_sub(MAX_ROWS);
     if more > 0 {
         let _ =
             writeln!(text, "  … and {more} more rows (--format json shows all, --output FILE writes them)");
