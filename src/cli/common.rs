@@ -1,5 +1,6 @@
 //! Arguments that several subcommands share.
 
+use super::Report;
 use super::flags::Flags;
 use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize};
@@ -28,6 +29,47 @@ impl OneInput {
     /// Opens it.
     pub(super) fn open(&self, registry: &Registry) -> Result<Source> {
         self.reading.open(registry, &self.path, pairs(&self.set)?)
+    }
+}
+
+/// Checkpoints that are only read, one or more, each in the same way.
+#[derive(Args)]
+pub(super) struct Inputs {
+    /// Checkpoints to read
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
+    /// Option for reading; `ckpt formats` lists them
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Inputs {
+    /// Reports on each. Of several, the texts are printed as soon as they are known, with `between` them; JSON is one array.
+    pub(super) fn report(
+        &self,
+        registry: &Registry,
+        json: bool,
+        between: &str,
+        report: impl Fn(&Path, Source) -> Result<String>,
+    ) -> Result<Report> {
+        let report = |path: &Path| report(path, self.reading.open(registry, path, pairs(&self.set)?)?);
+        match &self.paths[..] {
+            [path] => report(path).map(Report::from),
+            paths if json => {
+                let texts = paths.iter().map(|path| report(path)).collect::<Result<Vec<_>>>()?;
+                let texts: Vec<&str> = texts.iter().map(|text| text.trim_end()).collect();
+                Ok(format!("[\n{}\n]\n", texts.join(",\n")).into())
+            }
+            paths => {
+                for (index, path) in paths.iter().enumerate() {
+                    let before = if index == 0 { "" } else { between };
+                    super::print(&format!("{before}{}", report(path)?), false)?;
+                }
+                Ok(String::new().into())
+            }
+        }
     }
 }
 

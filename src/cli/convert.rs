@@ -55,7 +55,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     })?;
     if arguments.dry_run {
         planned.check_output()?;
-        return show_plan(&conversion, &planned, json);
+        return show_plan(&conversion, &planned, json, arguments.wanted.width());
     }
     let planned = until_the_end(planned);
     conversion.judge(planned.plan())?;
@@ -110,7 +110,7 @@ pub(super) fn with_bar<T>(
         return work(&|_| ());
     }
     let bar = indicatif::ProgressBar::new(bytes);
-    let style = "{wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  ETA {eta}";
+    let style = "{wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  ETA {eta}";
     if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
         bar.set_style(style);
     }

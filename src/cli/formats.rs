@@ -1,6 +1,7 @@
 //! `ckpt formats`.
 
-use super::{Report, render, to_json};
+use super::table::{Column, Width, table};
+use super::{Report, to_json};
 use crate::registry::Registry;
 use ckpt_api::{FormatInfo, OptionKind, Result, Side};
 use clap::Args;
@@ -66,25 +67,22 @@ fn text(info: &FormatInfo) -> String {
         return text;
     }
     text += "  options\n";
-    let rows: Vec<Vec<String>> = info
-        .options
-        .iter()
-        .map(|option| {
-            let values = match option.kind {
-                OptionKind::Flag => "true|false".to_owned(),
-                OptionKind::Choice(words) => words.join("|"),
-                OptionKind::Size => "SIZE".to_owned(),
-                OptionKind::List => "A,B,...".to_owned(),
-                _ => "TEXT".to_owned(),
-            };
-            let side = match option.side {
-                Side::Read => "reading",
-                Side::Write => "writing",
-                Side::Both => "both",
-            };
-            vec![String::new(), format!("{}={values}", option.name), side.to_owned(), option.help.to_owned()]
-        })
-        .collect();
-    let table = render::table(&["", "", "", ""], &[], &rows);
+    let rows = info.options.iter().map(|option| {
+        let values = match option.kind {
+            OptionKind::Flag => "true|false".to_owned(),
+            OptionKind::Choice(words) => words.join("|"),
+            OptionKind::Size => "SIZE".to_owned(),
+            OptionKind::List => "A,B,...".to_owned(),
+            _ => "TEXT".to_owned(),
+        };
+        let side = match option.side {
+            Side::Read => "reading",
+            Side::Write => "writing",
+            Side::Both => "both",
+        };
+        vec![String::new(), format!("{}={values}", option.name), side.to_owned(), option.help.to_owned()]
+    });
+    // No text of a file is among them: nothing needs to be cut.
+    let table = table(&[Column::word(""); 4], Width::Unlimited, rows);
     text + table.trim_start_matches('\n')
 }

@@ -1,31 +1,35 @@
 //! `ckpt hash`.
 
-use super::common::OneInput;
+use super::common::Inputs;
 use super::{Report, render, to_json};
-use crate::digest::digest;
+use crate::digest::{Digest, digest};
 use crate::registry::Registry;
-use crate::words::dtype;
+use crate::words::{dtype, natural};
 use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;
+use std::path::Path;
 
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    looking: OneInput,
+    inputs: Inputs,
     /// Also print the hash of each tensor
     #[arg(long)]
     tensors: bool,
 }
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
-    let source = arguments.looking.open(registry)?;
-    let digest = digest(&source, 0)?;
-    if json {
-        return Ok(to_json(&digest)?.into());
-    }
+    arguments.inputs.report(registry, json, "", |path, source| {
+        let digest = digest(&source, 0)?;
+        if json { to_json(&digest) } else { Ok(text(path, digest, arguments.tensors)) }
+    })
+}
+
+fn text(path: &Path, mut digest: Digest, tensors: bool) -> String {
     let mut text = String::new();
-    if arguments.tensors {
+    if tensors {
+        digest.tensors.sort_by(|a, b| natural(&a.name, &b.name));
         for tensor in &digest.tensors {
             let _ = writeln!(
                 text,
@@ -37,7 +41,6 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
             );
         }
     }
-    let _ =
-        writeln!(text, "{}  {}", digest.sha256, render::plain(&arguments.looking.path.display().to_string()));
-    Ok(text.into())
+    let _ = writeln!(text, "{}  {}", digest.sha256, render::plain(&path.display().to_string()));
+    text
 }

@@ -1,21 +1,30 @@
 //! `ckpt inspect`.
 
-use super::common::{OneInput, until_the_end, write_new};
-use super::render::{self, Table};
+use super::common::{Inputs, until_the_end, write_new};
+use super::render;
+use super::table::{Column, Layout, Table, Width, table};
 use super::{Report, to_json};
-use crate::inspect::{FileSummary, Inspection, Stats, TensorSummary, html, inspect, overview, summaries};
+use crate::inspect::{
+    FileSummary, Group, Inspection, Order, Stats, TensorSummary, describe, groups, html, ids, inspect,
+    overview, placement_bytes, sort, summaries,
+};
+use crate::pattern::Selector;
 use crate::registry::Registry;
+use crate::source::Source;
 use crate::words;
-use ckpt_api::{Graph, Result};
-use clap::Args;
+use ckpt_api::{Error, Graph, Result, TensorId};
+use clap::{Args, ValueEnum};
 use std::borrow::Borrow;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    looking: OneInput,
+    inputs: Inputs,
+    #[command(flatten)]
+    shown: Shown,
     /// Read all values: minimum, maximum, mean, standard deviation, zeros, NaN, infinities
     #[arg(long)]
     stats: bool,
@@ -23,103 +32,232 @@ pub(super) struct Arguments {
     #[arg(long)]
     graph: bool,
     /// Read all values, and write a self-contained HTML page to a new file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["include", "exclude", "sort", "depth"])]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    layout: Layout,
+}
+
+/// Which tensors are shown, and how.
+#[derive(Args)]
+struct Shown {
+    /// Show only tensors whose name matches: `**` is any text, `*` any text without a `/`, `?` one character but `/`
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Leave out tensors whose name matches; patterns as for --include
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Sort the tensors; left out, they stand as in the checkpoint, but layer2 before layer10
+    #[arg(long, value_enum)]
+    sort: Option<Sort>,
+    /// Group the tensors by the first N parts of their names
+    #[arg(long, value_name = "N")]
+    depth: Option<NonZeroUsize>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Sort {
+    /// By name, layer2 before layer10
+    Name,
+    /// The largest first
+    Size,
+    /// As the checkpoint has them
+    File,
+}
+
+impl Shown {
+    /// Chooses tensors, and puts them in order. Programs get the checkpoint's own unless they ask for another.
+    fn ids(&self, source: &Source, json: bool) -> Result<Vec<TensorId>> {
+        let contents = source.contents();
+        let mut ids: Vec<TensorId> = ids(source).collect();
+        if !self.include.is_empty() || !self.exclude.is_empty() {
+            let names: Vec<&str> =
+                contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            let mut chosen = Selector::choose(&self.include, &self.exclude, &names)?.into_iter();
+            ids.retain(|_| chosen.next().unwrap_or(false));
+        }
+        let order = match self.sort {
+            None if json => Order::Stored,
+            None => Order::Readable,
+            Some(Sort::Name) => Order::Name,
+            Some(Sort::Size) => Order::Size,
+            Some(Sort::File) => Order::Stored,
+        };
+        let bytes = |id: &TensorId| contents.placements.get(id.0).map_or(0, placement_bytes);
+        sort(&mut ids, &contents.checkpoint, order, bytes);
+        Ok(ids)
+    }
 }
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
-    let source = until_the_end(arguments.looking.open(registry)?);
-    let stats = arguments.stats;
-    if arguments.html.is_none() && !stats && !json {
-        let overview = overview(&source);
-        return Ok(match arguments.graph {
-            true => layers_of(&overview).into(),
-            // One by one: there can be many thousands.
-            false => text(&overview, summaries(&source), stats).into(),
-        });
+    if arguments.html.is_some() && arguments.inputs.paths.len() > 1 {
+        return Err(Error::usage("one page shows one checkpoint")
+            .field("--html")
+            .found(format!("{} checkpoints", arguments.inputs.paths.len()))
+            .help("write a page for each: run the command once for each checkpoint"));
     }
-    let mut inspection = until_the_end(inspect(&source, stats || arguments.html.is_some())?);
-    if let Some(path) = &arguments.html {
-        write_new(path, html::page(&inspection))?;
-        if !stats {
-            // The page alone needs statistics.
-            inspection.tensors.iter_mut().for_each(|tensor| tensor.stats = None);
+    arguments.inputs.report(registry, json, "\n", |_, source| {
+        let source = until_the_end(source);
+        match &arguments.html {
+            Some(path) => with_page(&source, path, arguments, json),
+            None => described(&source, arguments, json),
         }
-    }
-    Ok(match (json, arguments.graph) {
-        (true, true) => to_json(&inspection.graph)?.into(),
-        (true, false) => to_json(&*inspection)?.into(),
-        (false, true) => layers_of(&inspection).into(),
-        (false, false) => text(&inspection, &inspection.tensors, stats).into(),
     })
 }
 
-fn layers_of(inspection: &Inspection) -> String {
-    inspection.graph.as_ref().map_or("no graph\n".to_owned(), layers)
+fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<String> {
+    let ids = arguments.shown.ids(source, json)?;
+    let (stats, depth) = (arguments.stats, arguments.shown.depth.map(NonZeroUsize::get));
+    let mut inspection = until_the_end(overview(source));
+    if json && arguments.graph {
+        return to_json(&inspection.graph);
+    }
+    if json {
+        inspection.tensors = describe(source, &ids, stats)?;
+        inspection.groups = depth.map(|depth| groups(&inspection.tensors, depth));
+        return to_json(&*inspection);
+    }
+    let width = arguments.layout.width();
+    if arguments.graph {
+        return Ok(layers_of(&inspection, width));
+    }
+    // One by one: there can be many thousands.
+    let tensors = match (depth, stats) {
+        (Some(depth), _) => Listed::groups(&groups(summaries(source, &ids), depth), width),
+        (None, false) => Listed::tensors(summaries(source, &ids), false, width),
+        (None, true) => Listed::tensors(&*until_the_end(describe(source, &ids, true)?), true, width),
+    };
+    let all = source.contents().placements.len();
+    Ok(text(&inspection, tensors, (ids.len() < all).then_some(all), width))
 }
 
-/// Describes `inspection` and its `tensors`.
-fn text(
-    inspection: &Inspection,
-    tensors: impl IntoIterator<Item: Borrow<TensorSummary>>,
-    stats: bool,
-) -> String {
+/// Writes the page, which needs statistics.
+fn with_page(source: &Source, path: &Path, arguments: &Arguments, json: bool) -> Result<String> {
+    let mut inspection = until_the_end(inspect(source, true)?);
+    write_new(path, html::page(&inspection))?;
+    if !arguments.stats {
+        inspection.tensors.iter_mut().for_each(|tensor| tensor.stats = None);
+    }
+    let width = arguments.layout.width();
+    Ok(match (json, arguments.graph) {
+        (true, true) => to_json(&inspection.graph)?,
+        (true, false) => to_json(&*inspection)?,
+        (false, true) => layers_of(&inspection, width),
+        (false, false) => {
+            let tensors = Listed::tensors(&inspection.tensors, arguments.stats, width);
+            text(&inspection, tensors, None, width)
+        }
+    })
+}
+
+fn layers_of(inspection: &Inspection, width: Width) -> String {
+    inspection.graph.as_ref().map_or("no graph\n".to_owned(), |graph| layers(graph, width))
+}
+
+/// Describes `inspection` and its `tensors`, which are some of `all`.
+fn text(inspection: &Inspection, tensors: Listed, all: Option<usize>, width: Width) -> String {
     let mut text = format!(
         "{}: {} ({})\n",
         render::plain(&inspection.path),
         inspection.title,
         render::plain(&inspection.reason)
     );
-    let (table, count, bytes) = table(tensors, stats);
-    let _ = writeln!(text, "\n{}, {}", words::count(count, "tensor"), render::bytes(bytes));
-    if count > 0 {
-        table.append_to(&mut text);
+    let size = render::bytes(tensors.bytes);
+    let _ = match all {
+        None => writeln!(text, "\n{}, {size}", words::count(tensors.count, "tensor")),
+        Some(all) => writeln!(text, "\n{} of {}, {size}", tensors.count, words::count(all, "tensor")),
+    };
+    if tensors.count > 0 {
+        tensors.table.append_to(&mut text);
     }
     if let Some(graph) = &inspection.graph {
-        let _ = write!(text, "\nlayers\n{}", layers(graph));
+        let _ = write!(text, "\nlayers\n{}", layers(graph, width));
     }
     if !inspection.files.is_empty() {
         text += "\nfiles\n";
-        files(&inspection.files).append_to(&mut text);
+        files(&inspection.files, width).append_to(&mut text);
     }
     text + &metadata(inspection)
 }
 
-/// Returns the table of tensors, their number, and the sum of their bytes.
-fn table(
-    tensors: impl IntoIterator<Item: Borrow<TensorSummary>>,
-    stats: bool,
-) -> (Table<'static>, usize, u64) {
-    let mut head = vec!["name", "dtype", "shape", "axes", "bytes", "role"];
-    if stats {
-        head.extend(["min", "max", "mean", "std", "zeros", "nan", "inf"]);
-    }
-    let mut table = Table::new(&head, &[4, 6, 7, 8, 9, 10, 11, 12]);
-    let (mut count, mut bytes) = (0, 0u64);
-    for tensor in tensors {
-        let tensor = tensor.borrow();
-        let axes = tensor.axes.iter().flatten().map(|axis| axis.name());
-        table.text(&render::plain(&tensor.name));
-        match tensor.scale {
-            Some(_) => table.cell(words::dtype(tensor.dtype, tensor.scale)),
-            None => table.text(tensor.dtype.name()),
-        }
-        table.cell(&tensor.shape);
-        table.text(&axes.collect::<Vec<_>>().join(" "));
-        table.cell(render::bytes(tensor.bytes));
-        table.text(tensor.role.name());
-        if stats {
-            stat_cells(tensor.stats.as_deref()).iter().for_each(|cell| table.text(cell));
-        }
-        table.end_row();
-        count += 1;
-        bytes = bytes.saturating_add(tensor.bytes);
-    }
-    (table, count, bytes)
+/// A table of tensors or of groups, the number of tensors, and the sum of their bytes.
+struct Listed {
+    table: Table<'static>,
+    count: usize,
+    bytes: u64,
 }
 
-fn files(files: &[FileSummary]) -> Table<'static> {
-    let mut table = Table::new(&["name", "size", "tensors"], &[1, 2]);
+const TENSORS: [Column; 6] = [
+    Column::text("name"),
+    Column::word("dtype"),
+    Column::text("shape"),
+    Column::text("axes").optional(),
+    Column::number("bytes"),
+    Column::word("role").optional(),
+];
+
+const TENSORS_WITH_STATS: [Column; 13] = {
+    let number = Column::number;
+    let [name, dtype, shape, axes, bytes, role] = TENSORS;
+    let (min, max, mean, std) = (number("min"), number("max"), number("mean"), number("std"));
+    let (zeros, nan, inf) = (number("zeros"), number("nan"), number("inf"));
+    [name, dtype, shape, axes, bytes.optional(), role, min, max, mean, std, zeros, nan, inf]
+};
+
+const GROUPS: [Column; 5] = [
+    Column::text("name"),
+    Column::number("tensors"),
+    Column::number("elements"),
+    Column::number("bytes"),
+    Column::text("dtypes"),
+];
+
+impl Listed {
+    fn tensors(tensors: impl IntoIterator<Item: Borrow<TensorSummary>>, stats: bool, width: Width) -> Self {
+        let columns: &[Column] = if stats { &TENSORS_WITH_STATS } else { &TENSORS };
+        let mut listed = Listed { table: Table::new(columns, width), count: 0, bytes: 0 };
+        for tensor in tensors {
+            let (tensor, table) = (tensor.borrow(), &mut listed.table);
+            let axes = tensor.axes.iter().flatten().map(|axis| axis.name());
+            table.text(&render::plain(&tensor.name));
+            match tensor.scale {
+                Some(_) => table.cell(words::dtype(tensor.dtype, tensor.scale)),
+                None => table.text(tensor.dtype.name()),
+            }
+            table.cell(&tensor.shape);
+            table.text(&axes.collect::<Vec<_>>().join(" "));
+            table.cell(render::bytes(tensor.bytes));
+            table.text(tensor.role.name());
+            if stats {
+                stat_cells(tensor.stats.as_deref()).iter().for_each(|cell| table.text(cell));
+            }
+            table.end_row();
+            listed.count += 1;
+            listed.bytes = listed.bytes.saturating_add(tensor.bytes);
+        }
+        listed
+    }
+
+    fn groups(groups: &[Group], width: Width) -> Self {
+        let mut listed = Listed { table: Table::new(&GROUPS, width), count: 0, bytes: 0 };
+        for group in groups {
+            let table = &mut listed.table;
+            table.text(&render::plain(&group.name));
+            table.cell(group.tensors);
+            table.cell(group.elements);
+            table.cell(render::bytes(group.bytes));
+            table.text(&group.dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" "));
+            table.end_row();
+            listed.count += group.tensors;
+            listed.bytes = listed.bytes.saturating_add(group.bytes);
+        }
+        listed
+    }
+}
+
+fn files(files: &[FileSummary], width: Width) -> Table<'static> {
+    const COLUMNS: [Column; 3] = [Column::text("name"), Column::number("size"), Column::number("tensors")];
+    let mut table = Table::new(&COLUMNS, width);
     for file in files {
         table.text(&render::plain(&file.name));
         match file.bytes {
@@ -134,7 +272,7 @@ fn files(files: &[FileSummary]) -> Table<'static> {
 
 fn stat_cells(stats: Option<&Stats>) -> [String; 7] {
     let Some(stats) = stats else { return Default::default() };
-    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4e}"));
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| render::number(value, 5));
     [
         number(stats.min),
         number(stats.max),
@@ -146,22 +284,15 @@ fn stat_cells(stats: Option<&Stats>) -> [String; 7] {
     ]
 }
 
-fn layers(graph: &Graph) -> String {
-    let rows: Vec<Vec<String>> = graph
-        .nodes
-        .iter()
-        .map(|node| {
-            let parameters: Vec<String> = node
-                .parameters
-                .iter()
-                .map(|(role, name)| format!("{role}={}", render::plain(name)))
-                .collect();
-            let op =
-                if node.op == ckpt_api::Op::Unspecified { "(activation unknown)" } else { node.op.name() };
-            vec![render::plain(&node.name).into_owned(), op.to_owned(), parameters.join(" ")]
-        })
-        .collect();
-    render::table(&["layer", "op", "tensors"], &[], &rows)
+fn layers(graph: &Graph, width: Width) -> String {
+    const COLUMNS: [Column; 3] = [Column::text("layer"), Column::text("op"), Column::text("tensors")];
+    let rows = graph.nodes.iter().map(|node| {
+        let parameters: Vec<String> =
+            node.parameters.iter().map(|(role, name)| format!("{role}={}", render::plain(name))).collect();
+        let op = if node.op == ckpt_api::Op::Unspecified { "(activation unknown)" } else { node.op.name() };
+        vec![render::plain(&node.name).into_owned(), op.to_owned(), parameters.join(" ")]
+    });
+    table(&COLUMNS, width, rows)
 }
 
 fn metadata(inspection: &Inspection) -> String {

@@ -38,6 +38,7 @@ mod render;
 #[cfg(feature = "forward")]
 mod run;
 mod signals;
+mod table;
 #[cfg(feature = "forward")]
 mod verify;
 

@@ -2,9 +2,11 @@
 
 use super::common::{Reading, pairs, route, write_new};
 use super::map::read_mapping;
-use super::render::{self, Table};
+use super::render;
+use super::table::{Column, Layout, Table, Width};
 use super::{Report, to_json};
 use crate::convert::{Conversion, Planned};
+use crate::inspect::{make_readable, placement_bytes};
 use crate::plan::{Plan, Policy};
 use crate::recipe::Transform;
 use crate::registry::Registry;
@@ -82,6 +84,15 @@ pub(super) struct ConversionArguments {
     /// and 64m)
     #[arg(long, value_name = "SIZE")]
     item_size: Option<String>,
+    #[command(flatten)]
+    layout: Layout,
+}
+
+impl ConversionArguments {
+    /// The width of the plan's table.
+    pub(super) fn width(&self) -> Width {
+        self.layout.width()
+    }
 }
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
@@ -89,7 +100,9 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let overwrite = arguments.force || arguments.file.is_none();
     let more = |conversion| Conversion { overwrite, ..conversion };
     let (conversion, planned) = prepare(registry, &arguments.wanted, more)?;
-    let Some(path) = &arguments.file else { return show_plan(&conversion, &planned, json) };
+    let Some(path) = &arguments.file else {
+        return show_plan(&conversion, &planned, json, arguments.wanted.width());
+    };
     conversion.judge(planned.plan())?;
     planned.check_output()?;
     save(planned.plan(), path)?;
@@ -229,9 +242,14 @@ pub(super) fn remarks(plan: &Plan) -> String {
     text
 }
 
-pub(super) fn show_plan(conversion: &Conversion, planned: &Planned, json: bool) -> Result<Report> {
+pub(super) fn show_plan(
+    conversion: &Conversion,
+    planned: &Planned,
+    json: bool,
+    width: Width,
+) -> Result<Report> {
     let plan = planned.plan();
-    let text = if json { to_json(plan)? } else { plan_text(plan) };
+    let text = if json { to_json(plan)? } else { plan_text(plan, width) };
     if let Err(error) = conversion.judge(plan) {
         super::print(&text, json)?;
         return Err(error);
@@ -239,15 +257,19 @@ pub(super) fn show_plan(conversion: &Conversion, planned: &Planned, json: bool) 
     Ok(text.into())
 }
 
-fn plan_text(plan: &Plan) -> String {
+fn plan_text(plan: &Plan, width: Width) -> String {
+    const COLUMNS: [Column; 4] =
+        [Column::text("from"), Column::text("to"), Column::text("steps"), Column::number("bytes")];
     let mut text = format!("{} to {}\n", plan.from(), plan.to());
-    let mut table = Table::new(&["tensor", "becomes", "steps", "bytes"], &[3]);
-    for entry in plan.tensors() {
+    let mut table = Table::new(&COLUMNS, width);
+    let mut entries: Vec<_> = plan.tensors().collect();
+    make_readable(&mut entries, |entry| entry.tensor);
+    for entry in entries {
         let steps = entry.steps.iter().map(|step| step.describe()).collect::<Vec<_>>().join(", ");
-        table.text(&render::plain(entry.tensor));
+        table.text(&plan.sources_of(entry.tensor).map(render::plain).collect::<Vec<_>>().join(" + "));
         table.text(&render::plain(&entry.to.name));
         table.text(if steps.is_empty() { "copy" } else { &steps });
-        table.cell(render::bytes(entry.to.extents.iter().map(|extent| extent.len).sum()));
+        table.cell(render::bytes(placement_bytes(entry.to)));
         table.end_row();
     }
     table.append_to(&mut text);

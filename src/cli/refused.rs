@@ -105,7 +105,7 @@ mod tests {
                 "ckpt inspect a --format jsn",
                 &["wrong value", "--format", "'jsn'", "human, json", "did you mean 'json'?"],
             ),
-            ("ckpt inspect a b", &["one argument too many", "'b'", "usage: ckpt inspect"]),
+            ("ckpt formats a b", &["one argument too many", "'b'", "usage: ckpt formats"]),
             ("ckpt convert a", &["an argument is missing", "<OUTPUT>", "usage: ckpt convert"]),
             ("ckpt convert a b -j x", &["wrong value", "--threads", "'x': invalid digit"]),
             ("ckpt convert a b --map", &["needs a value", "--map <FILE|NAME>"]),

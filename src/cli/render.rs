@@ -1,12 +1,11 @@
-//! Text for people: tables, sizes, losses.
+//! Text for people: sizes, losses, and what files say.
 
 use crate::words::{all_bytes, is_control};
-pub(super) use crate::words::{bytes, plain};
+pub(super) use crate::words::{bytes, number, plain};
 use ckpt_api::{Loss, LossKind};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
-use unicode_width::UnicodeWidthStr;
+use std::fmt::Write;
 
 /// A text of several lines, in columns or not, without any other control character: the last bar between a file and the terminal. In JSON,
 /// where they stand in strings alone, as JSON escapes them.
@@ -27,123 +26,6 @@ pub(super) fn harmless(text: &str, json: bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
-}
-
-/// A table with aligned columns; those named in `right` are aligned to the right.
-pub(super) fn table(head: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
-    let mut table = Table::new(head, right);
-    for row in rows {
-        row.iter().for_each(|cell| table.cell(cell));
-        table.end_row();
-    }
-    table.finish()
-}
-
-/// A table that is made cell by cell: all text of its cells lies in one string, since there can be many thousand rows.
-pub(super) struct Table<'a> {
-    right: &'a [usize],
-    /// Cells of the head.
-    columns: u8,
-    text: String,
-    /// Bytes of each cell.
-    cells: Vec<u32>,
-    /// Cells of each row.
-    rows: Vec<u8>,
-    /// Cells of the row that is not ended.
-    column: u8,
-}
-
-impl<'a> Table<'a> {
-    /// One with this head; columns named in `right` are aligned to the right.
-    pub(super) fn new(head: &[&str], right: &'a [usize]) -> Self {
-        let columns = u8::try_from(head.len()).unwrap_or(u8::MAX);
-        let (text, cells, rows) = (String::new(), Vec::new(), Vec::new());
-        let mut table = Table { right, columns, text, cells, rows, column: 0 };
-        head.iter().for_each(|cell| table.text(cell));
-        table.end_row();
-        table
-    }
-
-    /// The next cell of the row; those past the head are left out.
-    pub(super) fn cell(&mut self, cell: impl Display) {
-        let start = self.text.len();
-        let _ = write!(self.text, "{cell}");
-        self.end_cell(start);
-    }
-
-    /// [`Table::cell`] for what is text already.
-    pub(super) fn text(&mut self, cell: &str) {
-        let start = self.text.len();
-        self.text.push_str(cell);
-        self.end_cell(start);
-    }
-
-    fn end_cell(&mut self, start: usize) {
-        match u32::try_from(self.text.len() - start) {
-            Ok(len) if self.column < self.columns => {
-                self.cells.push(len);
-                self.column += 1;
-            }
-            _ => self.text.truncate(start),
-        }
-    }
-
-    pub(super) fn end_row(&mut self) {
-        self.rows.push(std::mem::take(&mut self.column));
-    }
-
-    pub(super) fn finish(self) -> String {
-        let mut out = String::new();
-        self.append_to(&mut out);
-        out
-    }
-
-    /// Appends the lines of the table.
-    pub(super) fn append_to(self, out: &mut String) {
-        // How many columns of the terminal a cell takes.
-        let ascii = self.text.is_ascii();
-        let columns_of = |cell: &str| if ascii { cell.len() } else { cell.width() };
-        let mut columns: Vec<(usize, bool)> =
-            (0..self.columns.into()).map(|column| (0, self.right.contains(&column))).collect();
-        let (mut text, mut cells) = (&self.text[..], self.cells.iter());
-        for row in &self.rows {
-            for ((width, _), len) in columns[..usize::from(*row)].iter_mut().zip(&mut cells) {
-                let (cell, rest) = text.split_at(*len as usize);
-                *width = (*width).max(columns_of(cell));
-                text = rest;
-            }
-        }
-        let line: usize = columns.iter().map(|(width, _)| width + 2).sum();
-        out.reserve(self.rows.len().saturating_mul(line + 1));
-        let (mut text, mut cells) = (&self.text[..], self.cells.iter());
-        for row in &self.rows {
-            // Spaces since the last cell with text: none end a line.
-            let mut gap = 0;
-            for ((width, right), len) in columns[..usize::from(*row)].iter().zip(&mut cells) {
-                let (cell, rest) = text.split_at(*len as usize);
-                let space = width - columns_of(cell) + 2;
-                // On either side of a cell at the right, and after one at the left.
-                let before = if *right { space } else { 2 };
-                gap += before;
-                if !cell.is_empty() {
-                    spaces(std::mem::take(&mut gap), out);
-                    out.push_str(cell);
-                }
-                gap += space - before;
-                text = rest;
-            }
-            out.push('\n');
-        }
-    }
-}
-
-fn spaces(mut count: usize, out: &mut String) {
-    const MANY: &str = "                                                                ";
-    while let Some(rest) = count.checked_sub(MANY.len()) {
-        out.push_str(MANY);
-        count = rest;
-    }
-    out.push_str(&MANY[..count]);
 }
 
 /// Losses by kind, each with how many and the first few.
@@ -178,25 +60,6 @@ pub(super) fn losses(losses: &[Loss]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cells_stand_in_columns_and_no_line_ends_with_spaces() {
-        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
-        let wide = "w".repeat(150);
-        let rows = [row(["a", "1", ""]), row(["", "100", "z"]), row([&wide, "", ""])];
-        let pad = " ".repeat(149);
-        let expected = format!("  a{pad}   no  end\n  a{pad}    1\n  {pad}   100  z\n  {wide}\n");
-        assert_eq!(table(&["a", "no", "end"], &[1], &rows), expected);
-    }
-
-    #[test]
-    fn a_cell_is_as_wide_as_the_terminal_shows_it() {
-        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
-        // Two columns for each ideograph, none for an accent that combines.
-        let rows = [row(["重み", "1"]), row(["e\u{301}", "2"]), row(["wxyz", "3"])];
-        let expected = "  name  n\n  重み  1\n  e\u{301}     2\n  wxyz  3\n";
-        assert_eq!(table(&["name", "n"], &[], &rows), expected);
-    }
 
     #[test]
     fn control_characters_of_a_file_never_reach_the_terminal() {

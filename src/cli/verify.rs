@@ -4,6 +4,7 @@ use super::common::{Bounds, TwoInputs, tolerated, write_new};
 use super::forward::Forward;
 use super::map::read_mapping;
 use super::receipt::{self, Recorded};
+use super::table::{Column, Layout, Width, table};
 use super::{Report, render, to_json};
 use crate::diff::{Outcome, Tolerance};
 use crate::registry::Registry;
@@ -51,6 +52,8 @@ pub(super) struct Arguments {
     /// Write the report as a self-contained HTML page to a new file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    layout: Layout,
 }
 
 impl Arguments {
@@ -101,11 +104,11 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     if let Some(path) = &arguments.html {
         write_new(path, html::page(&found))?;
     }
-    let text = if json { to_json(&found)? } else { text(&found) };
+    let text = if json { to_json(&found)? } else { text(&found, arguments.layout.width()) };
     Ok(Report { text, differs: !found.verdict.passes() })
 }
 
-fn text(report: &Verification) -> String {
+fn text(report: &Verification, width: Width) -> String {
     let mut text = String::new();
     for (side, model) in [("a", &report.a), ("b", &report.b)] {
         let nodes = model.nodes.map_or("no graph".to_owned(), |nodes| count(nodes, "node"));
@@ -121,7 +124,7 @@ fn text(report: &Verification) -> String {
         let name = render::plain(&input.name);
         let _ = writeln!(text, "input '{name}' {:?}: {}", input.shape, render::plain(&input.origin));
     }
-    report.runs.iter().for_each(|run| run_text(run, &mut text));
+    report.runs.iter().for_each(|run| run_text(run, &mut text, width));
     if let Some(tensors) = &report.tensors {
         tensors_text(tensors, &mut text);
     }
@@ -132,7 +135,7 @@ fn text(report: &Verification) -> String {
     text
 }
 
-fn run_text(run: &Run, text: &mut String) {
+fn run_text(run: &Run, text: &mut String, width: Width) {
     let _ = writeln!(
         text,
         "\na, the reference, runs on {}; b runs on {}",
@@ -142,22 +145,20 @@ fn run_text(run: &Run, text: &mut String) {
     let _ = writeln!(text, "  rule     {}: {}", run.rule.name.name(), run.rule.reason);
     let _ = writeln!(text, "  layers   {}", run.rule.layers);
     let _ = writeln!(text, "  outputs  {}", run.rule.outputs);
-    let rows: Vec<Vec<String>> = run
+    let rows = run
         .outputs
         .iter()
-        .map(|output| row(&output.a, "output", Some(&output.comparison), output.comparison.verdict))
-        .collect();
-    let _ = write!(text, "\noutputs\n{}", render::table(&HEAD, &RIGHT, &rows));
+        .map(|output| row(&output.a, "output", Some(&output.comparison), output.comparison.verdict));
+    let _ = write!(text, "\noutputs\n{}", table(&COLUMNS, width, rows));
     for output in &run.outputs {
         details(output, text);
     }
     if !run.layers.is_empty() {
-        let rows: Vec<Vec<String>> = run
+        let rows = run
             .layers
             .iter()
-            .map(|layer| row(layer_name(layer), &layer.op, layer.comparison.as_ref(), layer.verdict))
-            .collect();
-        let _ = write!(text, "\nlayers\n{}", render::table(&HEAD, &RIGHT, &rows));
+            .map(|layer| row(layer_name(layer), &layer.op, layer.comparison.as_ref(), layer.verdict));
+        let _ = write!(text, "\nlayers\n{}", table(&COLUMNS, width, rows));
     }
     for (index, layer) in run.layers.iter().enumerate() {
         if let Some(Diagnosis { reason, .. }) = &layer.diagnosis {
@@ -168,9 +169,19 @@ fn run_text(run: &Run, text: &mut String) {
     }
 }
 
-const HEAD: [&str; 11] =
-    ["name", "", "shape", "max abs", "max rel", "rms", "rel L2", "cosine", "ulp", "check", "verdict"];
-const RIGHT: [usize; 6] = [3, 4, 5, 6, 7, 8];
+const COLUMNS: [Column; 11] = [
+    Column::text("name"),
+    Column::text(""),
+    Column::text("shape"),
+    Column::number("max abs"),
+    Column::number("max rel").optional(),
+    Column::number("rms").optional(),
+    Column::number("rel L2").optional(),
+    Column::number("cosine").optional(),
+    Column::number("ulp").optional(),
+    Column::word("check"),
+    Column::word("verdict"),
+];
 
 fn layer_name(layer: &Layer) -> &str {
     layer.a.as_deref().or(layer.b.as_deref()).unwrap_or_default()
@@ -183,8 +194,7 @@ fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict
         row.push(verdict.name().to_owned());
         return row;
     };
-    let is_count = |value: f64| value.fract() == 0.0 && value.abs() < 1e6;
-    let number = |value: f64| if is_count(value) { value.to_string() } else { format!("{value:.2e}") };
+    let number = |value: f64| render::number(value, 3);
     let maybe = |value: Option<f64>| value.map_or("-".to_owned(), number);
     // The check nearest to its limit, the first of equals.
     let tightest = checks.iter().rev().max_by(|a, b| tightness(a).total_cmp(&tightness(b)));

@@ -1,12 +1,17 @@
 //! Describes the contents of a checkpoint, for people and programs.
 
+mod groups;
 pub mod html;
+mod order;
 mod values;
 
 use crate::registry::Evidence;
 use crate::resources::{default_threads, in_parallel};
 use crate::source::Source;
-use ckpt_api::{Axis, DType, Graph, Metadata, Repair, Result, Role, Shape, TensorId};
+use ckpt_api::{Axis, DType, Graph, Metadata, Placement, Repair, Result, Role, Shape, TensorId};
+pub use groups::Group;
+pub(crate) use groups::groups;
+pub(crate) use order::{Order, make_readable, sort};
 use serde::Serialize;
 use std::num::NonZeroU32;
 pub use values::{Histogram, Stats};
@@ -29,6 +34,9 @@ pub struct Inspection {
     pub files: Vec<FileSummary>,
     /// The tensors, in the format's order.
     pub tensors: Vec<TensorSummary>,
+    /// The tensors by the beginnings of their names, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<Group>>,
     /// The graph of layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graph: Option<Graph>,
@@ -99,14 +107,17 @@ pub struct TensorSummary {
 /// # }
 /// ```
 pub fn inspect(source: &Source, stats: bool) -> Result<Inspection> {
-    let tensors = if stats {
-        let ids: Vec<TensorId> = ids(source).collect();
-        let values = in_parallel(&ids, default_threads(), |id| values::read(source, id))?;
-        ids.iter().zip(values).map(|(id, values)| summary(source, *id, values)).collect()
-    } else {
-        summaries(source).collect()
-    };
-    Ok(Inspection { tensors, ..overview(source) })
+    let ids: Vec<TensorId> = ids(source).collect();
+    Ok(Inspection { tensors: describe(source, &ids, stats)?, ..overview(source) })
+}
+
+/// Describes these tensors, in this order. With `stats`, reads their values.
+pub(crate) fn describe(source: &Source, ids: &[TensorId], stats: bool) -> Result<Vec<TensorSummary>> {
+    if !stats {
+        return Ok(summaries(source, ids).collect());
+    }
+    let values = in_parallel(ids, default_threads(), |id| values::read(source, id))?;
+    Ok(ids.iter().zip(values).map(|(id, values)| summary(source, *id, values)).collect())
 }
 
 /// Describes everything but the tensors; [`summaries`] returns those.
@@ -120,6 +131,7 @@ pub(crate) fn overview(source: &Source) -> Inspection {
         evidence: source.evidence().to_vec(),
         files: files(source),
         tensors: Vec::new(),
+        groups: None,
         graph: contents.checkpoint.graph.clone(),
         metadata: contents.checkpoint.metadata.clone(),
         repairs: contents.repairs.clone(),
@@ -127,12 +139,13 @@ pub(crate) fn overview(source: &Source) -> Inspection {
     }
 }
 
-/// Describes the tensors one by one, without statistics.
-pub(crate) fn summaries(source: &Source) -> impl Iterator<Item = TensorSummary> {
-    ids(source).map(|id| summary(source, id, None))
+/// Describes these tensors one by one, without statistics.
+pub(crate) fn summaries(source: &Source, ids: &[TensorId]) -> impl Iterator<Item = TensorSummary> {
+    ids.iter().map(|id| summary(source, *id, None))
 }
 
-fn ids(source: &Source) -> impl Iterator<Item = TensorId> + use<> {
+/// Lists all tensors, in the checkpoint's order.
+pub(crate) fn ids(source: &Source) -> impl Iterator<Item = TensorId> + use<> {
     (0..source.contents().placements.len()).map(TensorId)
 }
 
@@ -148,11 +161,16 @@ fn summary(source: &Source, id: TensorId, values: Option<(Stats, Option<Histogra
         shape: tensor.shape.clone(),
         axes: tensor.axes.clone(),
         role: tensor.role,
-        bytes: placement.extents.iter().map(|extent| extent.len).sum(),
+        bytes: placement_bytes(placement),
         extents: placement.extents.len(),
         stats: stats.map(Box::new),
         histogram: histogram.flatten().map(Box::new),
     }
+}
+
+/// Returns the bytes that a placement describes, before compression.
+pub(crate) fn placement_bytes(placement: &Placement) -> u64 {
+    placement.extents.iter().fold(0, |sum, extent| extent.len.saturating_add(sum))
 }
 
 fn files(source: &Source) -> Vec<FileSummary> {

@@ -2,10 +2,13 @@
 
 use super::super::common::OneInput;
 use super::super::flags::Flags;
+use super::super::table::{Column, Layout, Width, table};
 use super::super::{Report, render, to_json};
 use super::{MappingArgument, sources};
+use crate::inspect::make_readable;
 use crate::map::renamed;
 use crate::mapping::{Applied, RuleReport};
+use crate::recipe::Target;
 use crate::registry::Registry;
 use crate::words::count;
 use ckpt_api::{Checkpoint, Result};
@@ -18,6 +21,8 @@ pub(in crate::cli) struct Arguments {
     mapping: MappingArgument,
     #[command(flatten)]
     looking: OneInput,
+    #[command(flatten)]
+    layout: Layout,
 }
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
@@ -28,7 +33,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let (contents, applied) = renamed(source.contents(), &mapping, &limits)?;
     let rules = mapping.rules();
     if !json {
-        return Ok(text(&applied, &contents.checkpoint, &rules).into());
+        return Ok(text(&applied, &contents.checkpoint, &rules, arguments.layout.width()).into());
     }
     let why = applied.inverse.as_ref().err().map(|why| why.text_in(&Flags::One));
     Ok(to_json(&serde_json::json!({
@@ -39,14 +44,18 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
 }
 
 /// Writes the report; `made` has the target tensors.
-fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport]) -> String {
+fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport], width: Width) -> String {
+    const COLUMNS: [Column; 4] =
+        [Column::text("from"), Column::text("to"), Column::text("shape"), Column::text("steps")];
     let ids = made.by_name();
-    let rows = applied.targets.iter().map(|target| {
+    let mut targets: Vec<&Target> = applied.targets.iter().collect();
+    make_readable(&mut targets, |target| target.sources.first().map_or("", String::as_str));
+    let rows = targets.into_iter().map(|target| {
         let tensor = ids.get(target.name.as_str()).and_then(|id| made.tensors.get(id.0));
         let shape = tensor.map(|tensor| tensor.shape.to_string()).unwrap_or_default();
         vec![sources(target), render::plain(&target.name).into_owned(), shape, target.recipe.describe()]
     });
-    let mut text = render::table(&["from", "to", "shape", "steps"], &[], &rows.collect::<Vec<_>>());
+    let mut text = table(&COLUMNS, width, rows);
     for rule in rules {
         let _ = writeln!(text, "{}", render::plain(&rule.rule));
         let _ = match (&rule.inverse, &rule.why_not) {

@@ -1,7 +1,8 @@
 //! The commands `ckpt map list` and `ckpt map show`.
 
 use super::super::flags::Flags;
-use super::super::{Report, render, to_json};
+use super::super::table::{Column, Width, table};
+use super::super::{Report, to_json};
 use crate::mapping::Mapping;
 use ckpt_api::Result;
 use clap::Args;
@@ -30,8 +31,9 @@ pub(super) fn run(json: bool) -> Result<Report> {
         let title = mapping.title().unwrap_or_default().to_owned();
         vec![(*name).to_owned(), mapping.rules().len().to_string(), inverse.to_owned(), title]
     });
-    let rows: Vec<Vec<String>> = rows.collect();
-    Ok(render::table(&["name", "rules", "inverse", "title"], &[1], &rows).into())
+    const COLUMNS: [Column; 4] =
+        [Column::word("name"), Column::number("rules"), Column::word("inverse"), Column::word("title")];
+    Ok(table(&COLUMNS, Width::Unlimited, rows).into())
 }
 
 pub(super) fn show(arguments: &ShowArguments, json: bool) -> Result<Report> {

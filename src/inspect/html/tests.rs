@@ -79,6 +79,7 @@ fn inspection(layers: usize, name: impl Fn(usize) -> String) -> Inspection {
         evidence: vec![],
         files: vec![FileSummary { name: name(2), bytes: Some(5), tensors: 1 }],
         tensors: names.enumerate().map(|(number, name)| tensor(name, number)).collect(),
+        groups: None,
         graph: (layers > 0).then(|| graph(layers, &name)),
         metadata,
         repairs: vec![ckpt_api::Repair { subject: name(3), detail: name(0) }],
