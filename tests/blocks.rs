@@ -289,6 +289,21 @@ fn what_needs_the_numbers_of_opaque_blocks_is_refused_by_name() {
 }
 
 #[test]
+fn the_elements_of_opaque_blocks_cannot_be_read_or_shown() {
+    let work = tempfile::tempdir().unwrap();
+    let (input, _) = written(work.path(), b's', [8, 8]);
+    let source = open(&input);
+    let tensor = source.tensor("w").unwrap();
+    let error = tensor.read::<f32>().unwrap_err();
+    assert!(error.kind() == Kind::Unsupported && error.to_string().contains("blk.secret"), "{error}");
+    let file = std::fs::read(&input).unwrap();
+    assert!(file.ends_with(&tensor.bytes().unwrap()), "the blocks themselves can be");
+    let path = input.to_str().unwrap();
+    let code = ckpt::cli::run(&registry(), ["ckpt", "show", path, "w"].map(Into::into));
+    assert_eq!(code, std::process::ExitCode::FAILURE);
+}
+
+#[test]
 fn opaque_blocks_are_hashed_and_compared() {
     let work = tempfile::tempdir().unwrap();
     let (input, _) = written(work.path(), b's', [8, 8]);

@@ -1,4 +1,4 @@
-//! What `inspect`, `plan` and `map check` print of tensors.
+//! What `inspect`, `plan`, `map check` and `show` print of tensors.
 
 #![cfg(all(feature = "cli", feature = "npz", feature = "safetensors", feature = "tf2"))]
 
@@ -7,6 +7,22 @@ mod workplace;
 
 use serde_json::{Value, json};
 use workplace::{DIGITS, Tensor, Workplace};
+
+/// Name, dtype of safetensors, shape and bytes.
+type Stored<'a> = (&'a str, &'a str, &'a [usize], &'a [u8]);
+
+/// A safetensors file of these tensors.
+fn stored(place: &Workplace, file: &str, tensors: &[Stored]) {
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+    for (name, dtype, shape, bytes) in tensors {
+        let start = data.len();
+        data.extend_from_slice(bytes);
+        let entry = json!({ "dtype": dtype, "shape": shape, "data_offsets": [start, data.len()] });
+        assert!(header.insert((*name).to_owned(), entry).is_none(), "{name}");
+    }
+    let header = Value::from(header).to_string();
+    place.write(file, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat());
+}
 
 fn ones(names: &[&str]) -> Vec<Tensor> {
     names.iter().map(|name| ((*name).to_owned(), vec![1], vec![1.0])).collect()
@@ -148,4 +164,112 @@ fn a_plan_shows_the_names_of_the_source_and_those_of_the_target() {
     ] {
         assert!(plan.lines().any(|line| line == row), "{row}\n{plan}");
     }
+}
+
+fn show(place: &Workplace, name: &str, more: &[&str]) -> String {
+    place.says(&[&["show", "m.safetensors", name], more].concat())
+}
+
+#[test]
+fn show_prints_the_values_of_a_tensor_or_of_some_rows() {
+    let place = Workplace::new();
+    place.checkpoint(
+        "m.safetensors",
+        &[("w".to_owned(), vec![3, 2], vec![0.0, 1.5, -2.0, 3e-9, f32::NAN, 320.0])],
+    );
+    assert_eq!(show(&place, "w", &[]), "w: f32 [3, 2]\n[[   0  1.5]\n [  -2 3e-9]\n [ NaN  320]]\n");
+    assert_eq!(show(&place, "w", &["--rows", "1..2"]), "w: f32 [1, 2], rows 1..2\n[[  -2 3e-9]]\n");
+    assert_eq!(show(&place, "w", &["--rows", "2"]), "w: f32 [1, 2], rows 2..3\n[[NaN 320]]\n");
+    let json = place.json(&["show", "m.safetensors", "w", "--rows", "1.."]);
+    let expected = json!({
+        "name": "w", "dtype": "f32", "shape": [3, 2], "rows": [1, 3], "values": [[-2, 3e-9], ["NaN", 320]],
+    });
+    assert_eq!(json.to_string(), expected.to_string());
+    let told = place.refused(&["show", "m.safetensors", "w", "--rows", "2..4"]);
+    assert!(told.contains("rows 2..4") && told.contains("within 0..3"), "{told}");
+    let told = place.refused(&["show", "m.safetensors", "v"]);
+    assert!(told.contains("no such tensor"), "{told}");
+}
+
+#[test]
+fn show_prints_every_dtype() {
+    let place = Workplace::new();
+    let cases: [(Stored, &str, Value); 12] = [
+        (("half", "F16", &[2], &[0x66, 0x2e, 0, 0x5d]), "[0.1 320]", json!([0.1, 320])),
+        (("brain", "BF16", &[2], &[0xcd, 0x3d, 0x80, 0x7f]), "[0.1 inf]", json!([0.1, "Infinity"])),
+        (("f8", "F8_E4M3", &[2], &[0x38, 0xb8]), "[ 1 -1]", json!([1, -1])),
+        (("scale", "F8_E8M0", &[1], &[0x80]), "[2]", json!([2])),
+        (("double", "F64", &[1], &0.1f64.to_le_bytes()), "[0.1]", json!([0.1])),
+        (("large", "U64", &[1], &[0xff; 8]), "[18446744073709551615]", json!([u64::MAX])),
+        (("small", "I64", &[1], &i64::MIN.to_le_bytes()), "[-9223372036854775808]", json!([i64::MIN])),
+        (("byte", "I8", &[1], &[0xff]), "[-1]", json!([-1])),
+        (("truth", "BOOL", &[2], &[0, 1]), "[false  true]", json!([false, true])),
+        (("scalar", "I32", &[], &[7, 0, 0, 0]), "7", json!(7)),
+        (("empty", "F32", &[0, 3], &[]), "[]", json!([])),
+        (("complex", "C64", &[1], &[0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0]), "[1-2j]", json!([[1, -2]])),
+    ];
+    stored(&place, "m.safetensors", &cases.each_ref().map(|case| case.0));
+    for ((name, ..), text, values) in cases {
+        let shown = show(&place, name, &[]);
+        assert_eq!(shown.split_once('\n').unwrap().1.trim_end(), text, "{name}");
+        let json = place.json(&["show", "m.safetensors", name]);
+        assert_eq!(json["values"].to_string(), values.to_string(), "{name}");
+    }
+    let told = place.refused(&["show", "m.safetensors", "scalar", "--rows", "0..1"]);
+    assert!(told.contains("a tensor with an axis"), "{told}");
+    let bytes = place.says(&["show", DIGITS, "_CHECKPOINTABLE_OBJECT_GRAPH"]);
+    assert!(
+        bytes.contains("string []\nb\"") && bytes.lines().all(|line| line.chars().count() <= 100),
+        "{bytes}"
+    );
+    assert!(place.json(&["show", DIGITS, "_CHECKPOINTABLE_OBJECT_GRAPH"])["values"]["hex"].is_string());
+}
+
+#[test]
+fn show_prints_strings_and_those_of_some_rows() {
+    let place = Workplace::new();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/tf2/accept/strings");
+    let shown = place.says(&["show", path, "texts"]);
+    assert!(shown.starts_with("texts: string [2, 2]\n[[\"\" \"a\"]\n [b\"\\xff\\x00"), "{shown}");
+    assert!(shown.contains('…') && shown.ends_with(" \"ü\"]]\n"), "{shown}");
+    let json = place.json(&["show", path, "texts", "--rows", "1"]);
+    assert!(json["values"][0][0]["hex"].as_str().unwrap().starts_with("ff00ff00"), "{json}");
+    assert_eq!(json["values"][0][1], "ü");
+    assert_eq!(place.json(&["show", path, "texts", "--rows", "..1"])["values"], json!([["", "a"]]));
+}
+
+#[test]
+fn show_writes_numpy_arrays_that_hold_every_value() {
+    let place = Workplace::new();
+    let brains: Vec<u8> =
+        [0x3f80u16, 0xc000, 0x4040, 0x3f00].iter().flat_map(|value| value.to_le_bytes()).collect();
+    stored(&place, "m.safetensors", &[("w", "BF16", &[2, 2], &brains)]);
+    for (rows, shape, values) in
+        [(&[][..], vec![2, 2], vec![1.0, -2.0, 3.0, 0.5]), (&["--rows", "1.."], vec![1, 2], vec![3.0, 0.5])]
+    {
+        let output = place.ckpt(&[&["show", "m.safetensors", "w", "--format", "npy"], rows].concat());
+        place.write("w.npy", output.stdout);
+        let (model, name) = (ckpt::open(place.path("w.npy").as_path()).unwrap(), "w");
+        let tensor = model.tensor(name).unwrap();
+        assert_eq!((tensor.dtype().name(), tensor.shape()[..].to_vec()), ("f32", shape));
+        assert_eq!(tensor.read::<f32>().unwrap(), values);
+    }
+    let told = place.refused(&["show", DIGITS, "_CHECKPOINTABLE_OBJECT_GRAPH", "--format", "npy"]);
+    assert!(told.contains("string") && told.contains("NumPy"), "{told}");
+    let told = place.refused(&["inspect", "m.safetensors", "--format", "npy"]);
+    assert!(told.contains("only the command show"), "{told}");
+}
+
+#[test]
+fn of_a_large_tensor_show_prints_the_edges() {
+    let place = Workplace::new();
+    let values: Vec<f32> = (0u16..20_000).map(f32::from).collect();
+    place.checkpoint("m.safetensors", &[("w".to_owned(), vec![200, 100], values)]);
+    let expected = "w: f32 [200, 100]\n[[    0     1     2 ...    97    98    99]\n [  100   101   102 ...   197   198   199]\n \
+                    [  200   201   202 ...   297   298   299]\n ...\n [19700 19701 19702 ... 19797 19798 19799]\n \
+                    [19800 19801 19802 ... 19897 19898 19899]\n [19900 19901 19902 ... 19997 19998 19999]]\n\
+                    … 36 of 20000 elements: --rows A..B shows some rows, --format json all\n";
+    assert_eq!(show(&place, "w", &[]), expected);
+    let all = place.json(&["show", "m.safetensors", "w"]);
+    assert_eq!(all["values"][199][99], 19_999);
 }

@@ -37,6 +37,7 @@ mod refused;
 mod render;
 #[cfg(feature = "forward")]
 mod run;
+mod show;
 mod signals;
 mod table;
 #[cfg(feature = "forward")]
@@ -70,6 +71,9 @@ struct Cli {
 enum Format {
     Human,
     Json,
+    /// A NumPy array, of `ckpt show`
+    #[value(hide = true)]
+    Npy,
 }
 
 #[derive(Subcommand)]
@@ -84,6 +88,8 @@ enum Command {
     Commit(items::CommitArguments),
     /// Show what is in a checkpoint
     Inspect(inspect::Arguments),
+    /// Print the values of a tensor
+    Show(show::Arguments),
     /// Compare two checkpoints tensor by tensor
     Diff(diff::Arguments),
     /// Compare what two checkpoints compute
@@ -137,7 +143,7 @@ pub fn run(registry: &Registry, arguments: impl IntoIterator<Item = OsString>) -
     };
     let json = cli.format == Format::Json;
     let printed = unless_it_panics(|| {
-        let report = run_command(registry, &program, cli.command, json)?;
+        let report = run_command(registry, &program, cli.command, cli.format)?;
         print(&report.text, json).map(|()| report.differs)
     });
     match printed {
@@ -188,8 +194,16 @@ fn wants_json(arguments: &[OsString]) -> bool {
         || arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
 }
 
-fn run_command(registry: &Registry, program: &Program, command: Command, json: bool) -> Result<Report> {
+fn run_command(registry: &Registry, program: &Program, command: Command, format: Format) -> Result<Report> {
+    if format == Format::Npy && !matches!(command, Command::Show(_)) {
+        return Err(Error::usage("only the command show prints NumPy arrays")
+            .field("--format")
+            .found("npy")
+            .expected("human or json"));
+    }
+    let json = format == Format::Json;
     match command {
+        Command::Show(arguments) => show::run(registry, &arguments, format),
         Command::Convert(arguments) => convert::run(registry, &arguments, json),
         Command::Plan(arguments) => plan::run(registry, &arguments, json),
         Command::RunPlan(arguments) => items::run(registry, &arguments, json),

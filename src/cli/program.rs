@@ -53,6 +53,9 @@ impl Program {
         if let Some(about) = command.get_about().map(text) {
             command = command.about(about);
         }
+        if let Some(after) = command.get_after_help().map(text) {
+            command = command.after_help(after);
+        }
         command.mut_args(|argument| match argument.get_help().map(text) {
             Some(help) => argument.help(help),
             None => argument,

@@ -261,7 +261,7 @@ fn share(mut widths: Vec<usize>, mut room: usize) -> usize {
 }
 
 /// Returns how many columns of the terminal a text takes.
-fn columns_of(text: &str) -> usize {
+pub(super) fn columns_of(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 

@@ -5,7 +5,7 @@ mod options;
 mod tensor;
 
 pub use options::OpenOptions;
-pub use tensor::{Chunks, TensorRef};
+pub use tensor::{ByteChunks, Chunks, TensorRef};
 
 use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};

@@ -94,7 +94,7 @@ impl<'a> TensorRef<'a> {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for a type that does not hold every value, naming those that do;
-    /// [`ckpt_api::Kind::Corrupt`] for a checksum that does not match; [`ckpt_api::Kind::Io`].
+    /// [`ckpt_api::Kind::Unsupported`] for opaque blocks; [`ckpt_api::Kind::Corrupt`] for a checksum that does not match; [`ckpt_api::Kind::Io`].
     pub fn read<T: Element>(&self) -> Result<Vec<T>> {
         let mut reader = self.reader::<T>()?;
         let mut elements = Vec::new();
@@ -137,6 +137,34 @@ impl<'a> TensorRef<'a> {
         Ok(all)
     }
 
+    /// Reads what [`TensorRef::bytes`] returns, a chunk of whole elements at a time (of strings, any bytes), in bounded
+    /// memory.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let model = ckpt::open("examples/data/digits")?;
+    /// let kernel = model.tensor("digits/hidden/kernel")?;
+    /// let len: usize = kernel.byte_chunks()?.map(|chunk| chunk.map(|bytes| bytes.len())).sum::<ckpt::Result<_>>()?;
+    /// assert_eq!(len, 64 * 32 * 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`TensorRef::bytes`].
+    pub fn byte_chunks(&self) -> Result<ByteChunks<'a>> {
+        Ok(ByteChunks { reader: Some(Reader::new(self, &self.source.canonical(self.id))?) })
+    }
+
+    /// The bytes of each string, in row-major order; `None` for elements that all have the same size.
+    pub fn lengths(&self) -> Option<&'a [u64]> {
+        let lengths = self.tensor.lengths.as_deref()?;
+        let Some(rows) = &self.rows else { return Some(lengths) };
+        let row: u64 = self.tensor.shape.iter().skip(1).product();
+        let at = |row_number: u64| usize::try_from(row_number.saturating_mul(row)).unwrap_or(usize::MAX);
+        lengths.get(at(rows.start)..at(rows.end))
+    }
+
     /// Reads the elements as an array of this shape.
     ///
     /// ```
@@ -159,7 +187,16 @@ impl<'a> TensorRef<'a> {
             .map_err(|error| too_large().found(error.to_string()))
     }
 
+    /// Fails where nobody can read the elements: [`TensorRef::bytes`] returns their blocks then.
+    pub(crate) fn refuse_opaque(&self) -> Result<()> {
+        match self.source.canonical(self.id).blocks {
+            Some(blocks) => Err(blocks.refusal().tensor(self.name())),
+            None => Ok(()),
+        }
+    }
+
     fn reader<T: Element>(&self) -> Result<Reader<'a>> {
+        self.refuse_opaque()?;
         let mut encoding = self.source.canonical(self.id);
         check_exact::<T>(encoding.dtype).map_err(|error| error.tensor(self.name()))?;
         encoding.dtype = T::DTYPE;
@@ -201,6 +238,25 @@ impl<T: Element> Iterator for Chunks<'_, T> {
             Err(error) => Some(Err(error)),
         };
         self.reader = None;
+        chunk
+    }
+}
+
+/// The bytes of a tensor in order, a chunk at a time; made by [`TensorRef::byte_chunks`]. Ends after an error.
+#[derive(Debug)]
+pub struct ByteChunks<'a> {
+    /// `None` after the last chunk, or an error.
+    reader: Option<Reader<'a>>,
+}
+
+impl Iterator for ByteChunks<'_> {
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let chunk = self.reader.as_mut()?.next(<[u8]>::to_vec).transpose();
+        if !matches!(chunk, Some(Ok(_))) {
+            self.reader = None;
+        }
         chunk
     }
 }
