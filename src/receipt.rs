@@ -7,28 +7,41 @@
 //! Files are read by position and written by several threads at once, so that their hashes are taken afterwards, from the
 //! start to the end, when the system still holds them in memory.
 
+mod places;
+
 use crate::resources::{default_threads, in_parallel};
 use crate::words::hex;
-use ckpt_api::{Error, File, Input, Kind, Result, Setting};
+use ckpt_api::{Error, File, Input, Limit, Limits, Result, Setting, open_regular};
+use places::Places;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 /// What [`check`] looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Checked {
-    /// How many files.
+    /// How many files; one that the receipt names twice counts once.
     pub files: usize,
     /// Bytes in all of them.
     pub bytes: u64,
+    /// Directories that the receipt names and that lie outside the working directory. Empty if a root was given: then all
+    /// files lie below it.
+    pub outside: Vec<String>,
 }
 
-/// Whether the files that a receipt names are still what it says. Paths in it are relative to `root`.
+/// Checks that the files that a receipt names are still what it says.
+///
+/// With a `root`, the receipt's directories are relative to it, and no file outside it is read, also through no symbolic
+/// link. Without one, they are relative to the working directory, and the receipt chooses what is read: its directories
+/// may be absolute. [`Checked::outside`] lists those.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] for the first file that is missing or other, sources before targets;
-/// [`ckpt_api::Kind::Usage`] for a text that is no receipt.
+/// [`ckpt_api::Kind::Usage`] for a text that is no receipt, and for a directory outside the root;
+/// [`ckpt_api::Kind::Corrupt`] for a file name that leaves its directory; [`ckpt_api::Kind::Limit`] for more files on a
+/// side than [`Limit::Files`].
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
@@ -39,29 +52,86 @@ pub struct Checked {
 /// let conversion = ckpt::Conversion::new().receipt(&receipt);
 /// conversion.plan(&registry, &source, &out)?.execute(&Default::default(), &|_bytes| ())?;
 /// let text = std::fs::read_to_string(receipt).unwrap();
-/// assert_eq!(ckpt::receipt::check(&text, std::path::Path::new("."))?.files, 4);
+/// assert_eq!(ckpt::receipt::check(&text, None, &Default::default())?.files, 4);
 /// # Ok(())
 /// # }
 /// ```
-pub fn check(receipt: &str, root: &Path) -> Result<Checked> {
-    let recorded: Recorded = serde_json::from_str(receipt)
-        .map_err(|error| Error::usage("this is not the receipt of a conversion").found(error.to_string()))?;
-    let sides = [&recorded.source, &recorded.target];
-    let files: Vec<(&str, &FileRecord)> = sides
-        .into_iter()
-        .flat_map(|side| side.files.iter().map(|file| (side.directory.as_str(), file)))
-        .collect();
-    in_parallel(&files, default_threads(), |(directory, file)| check_file(&root.join(directory), file))?;
-    let bytes = files.iter().fold(0u64, |sum, (_, file)| sum.saturating_add(file.bytes));
-    Ok(Checked { files: files.len(), bytes })
+pub fn check(receipt: &str, root: Option<&Path>, limits: &Limits) -> Result<Checked> {
+    let recorded: Recorded = serde_json::from_str(receipt).map_err(|error| no_receipt(error.to_string()))?;
+    let sides = [("source", &recorded.source), ("target", &recorded.target)];
+    for (name, side) in sides {
+        limits.check(Limit::Files, side.files.len() as u64).map_err(|error| error.field(name))?;
+        if side.files.is_empty() {
+            return Err(no_receipt("it lists no files".to_owned()).field(name));
+        }
+    }
+    let places = Places::new(root)?;
+    let files = files(&places, sides.map(|(_, side)| side))?;
+    let listed: Vec<&Listed<'_>> = files.iter().collect();
+    in_parallel(&listed, default_threads(), Listed::check)?;
+    let bytes = files.iter().filter_map(|file| file.records.first());
+    Ok(Checked {
+        files: files.len(),
+        bytes: bytes.fold(0u64, |sum, record| sum.saturating_add(record.bytes)),
+        outside: places.outside(sides.map(|(_, side)| side.directory.as_str())),
+    })
 }
 
-fn check_file(directory: &Path, recorded: &FileRecord) -> Result<()> {
-    let here = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let shown = here.join(&recorded.name).display().to_string();
-    let differs = |found: String, expected: String| {
+fn no_receipt(found: String) -> Error {
+    Error::usage("this is not the receipt of a conversion").found(found)
+}
+
+/// A file on disk, with every record of it: it is read once, however often a receipt names it.
+struct Listed<'a> {
+    /// `None` if there is no such file.
+    path: Option<PathBuf>,
+    /// The path for messages.
+    shown: String,
+    records: Vec<&'a FileRecord>,
+}
+
+/// The files of both sides, in the order of the receipt.
+fn files<'a>(places: &Places, sides: [&'a RecordedSide; 2]) -> Result<Vec<Listed<'a>>> {
+    let (mut files, mut known) = (Vec::new(), HashMap::new());
+    for side in sides {
+        let directory = places.directory(&side.directory)?;
+        for record in &side.files {
+            let shown = directory.join(&record.name).display().to_string();
+            let path = places.file(&directory, &record.name)?;
+            let number =
+                *known.entry(path.clone().unwrap_or_else(|| shown.clone().into())).or_insert(files.len());
+            if number == files.len() {
+                files.push(Listed { path, shown, records: Vec::new() });
+            }
+            if let Some(file) = files.get_mut(number) {
+                file.records.push(record);
+            }
+        }
+    }
+    Ok(files)
+}
+
+impl Listed<'_> {
+    /// Compares the file with its records: the lengths first, then the hashes.
+    fn check(&self) -> Result<()> {
+        let Some(path) = &self.path else {
+            let expected = self.records.first().map_or(0, |record| record.bytes);
+            return Err(self.differs("no file".into(), format!("{expected} bytes")));
+        };
+        let file = File::new(open_regular(path, &self.shown)?, &self.shown)?;
+        if let Some(other) = self.records.iter().find(|record| record.bytes != file.len()) {
+            return Err(self.differs(format!("{} bytes", file.len()), format!("{} bytes", other.bytes)));
+        }
+        let found = hash(&file, READ)?;
+        match self.records.iter().find(|record| record.sha256 != found) {
+            Some(other) => Err(self.differs(format!("SHA-256 {found}"), format!("SHA-256 {}", other.sha256))),
+            None => Ok(()),
+        }
+    }
+
+    fn differs(&self, found: String, expected: String) -> Error {
         Error::mismatch("a file does not match the receipt")
-            .file(shown.as_str())
+            .file(self.shown.as_str())
             .found(found)
             .expected(expected)
             .help(format!(
@@ -69,27 +139,7 @@ fn check_file(directory: &Path, recorded: &FileRecord) -> Result<()> {
                  relative, name their directory with {}",
                 Setting::ReceiptRoot
             ))
-    };
-    let opened = Input::open(here).and_then(|input| input.file(&recorded.name));
-    let file = match opened {
-        Err(error) if is_missing(&error) => {
-            return Err(differs("no file".into(), format!("{} bytes", recorded.bytes)));
-        }
-        opened => opened?,
-    };
-    if file.len() != recorded.bytes {
-        return Err(differs(format!("{} bytes", file.len()), format!("{} bytes", recorded.bytes)));
     }
-    let found = hash(&file, READ)?;
-    if found != recorded.sha256 {
-        return Err(differs(format!("SHA-256 {found}"), recorded.sha256.clone()));
-    }
-    Ok(())
-}
-
-fn is_missing(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
-    error.kind() == Kind::Io && source.is_some_and(|source| source.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// What [`check`] reads of a receipt.

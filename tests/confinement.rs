@@ -116,6 +116,120 @@ fn a_receipt_that_has_the_name_of_a_file_of_the_output_is_refused_however_it_is_
     }
 }
 
+/// Receipts that were not written by `ckpt`: what they name is not read, unless they are trusted.
+#[cfg(feature = "forward")]
+mod receipts {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// A place with a checkpoint, `sub/o.npz` that was made of it, and the receipt.
+    fn converted() -> (Workplace, Value) {
+        let place = workplace("plain");
+        fs::create_dir(place.path("sub")).unwrap();
+        assert!(convert(&place, &["in.safetensors", "sub/o.npz", "--receipt", "r.json"]));
+        let receipt = serde_json::from_slice(&fs::read(place.path("r.json")).unwrap()).unwrap();
+        (place, receipt)
+    }
+
+    fn check(place: &Workplace, receipt: &Value, more: &[&str]) -> (Option<i32>, String) {
+        place.write("other.json", receipt.to_string());
+        let output = place.ckpt(&[&["verify", "--receipt", "other.json"], more].concat());
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        (output.status.code(), said.concat())
+    }
+
+    #[test]
+    fn with_a_root_no_directory_of_a_receipt_leads_outside_of_it() {
+        let (place, receipt) = converted();
+        assert_eq!(check(&place, &receipt, &["--root", "."]).0, Some(0));
+        let absolute = place.path("sub").display().to_string();
+        for outside in ["/etc", "/", "..", "../..", "sub/../..", "sub/../../etc", absolute.as_str()] {
+            for side in ["source", "target"] {
+                let mut other = receipt.clone();
+                other[side]["directory"] = json!(outside);
+                let (code, said) = check(&place, &other, &["--root", "."]);
+                assert_eq!(code, Some(2), "{outside}: {said}");
+                assert!(said.contains("the receipt names files outside the root"), "{said}");
+            }
+        }
+        let mut other = receipt.clone();
+        other["target"]["files"][0]["name"] = json!("../in.safetensors");
+        let (code, said) = check(&place, &other, &[]);
+        assert!(code == Some(5) && said.contains("leads outside its directory"), "{code:?}: {said}");
+        let mut inside = receipt;
+        inside["target"]["directory"] = json!("./sub/../sub");
+        assert_eq!(check(&place, &inside, &["--root", "."]).0, Some(0));
+    }
+
+    #[test]
+    fn without_a_root_a_directory_outside_is_read_and_said() {
+        let (place, mut receipt) = converted();
+        assert!(!check(&place, &receipt, &[]).1.contains("note:"));
+        let absolute = place.path("sub").display().to_string();
+        receipt["target"]["directory"] = json!(absolute);
+        let (code, said) = check(&place, &receipt, &[]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("note: ") && said.contains(&absolute), "{said}");
+        let (_, said) = check(&place, &receipt, &["--format", "json"]);
+        assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["outside"], json!([absolute]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn with_a_root_no_link_leads_outside_of_it_and_links_within_are_followed() {
+        use std::os::unix::fs::symlink;
+        let (place, receipt) = converted();
+        fs::create_dir(place.path("root")).unwrap();
+        fs::rename(place.path("sub"), place.path("root/sub")).unwrap();
+        fs::rename(place.path("in.safetensors"), place.path("root/real")).unwrap();
+        symlink("real", place.path("root/in.safetensors")).unwrap();
+        assert_eq!(check(&place, &receipt, &["--root", "root"]).0, Some(0));
+        // A file, then a directory.
+        fs::rename(place.path("root/real"), place.path("real")).unwrap();
+        fs::remove_file(place.path("root/in.safetensors")).unwrap();
+        symlink("../real", place.path("root/in.safetensors")).unwrap();
+        let (code, said) = check(&place, &receipt, &["--root", "root"]);
+        assert!(code == Some(2) && said.contains("a symbolic link to"), "{code:?}: {said}");
+        fs::remove_file(place.path("root/in.safetensors")).unwrap();
+        fs::rename(place.path("real"), place.path("root/in.safetensors")).unwrap();
+        fs::rename(place.path("root/sub"), place.path("sub")).unwrap();
+        symlink("../sub", place.path("root/sub")).unwrap();
+        let (code, said) = check(&place, &receipt, &["--root", "root"]);
+        assert!(code == Some(2) && said.contains("a symbolic link to"), "{code:?}: {said}");
+    }
+
+    #[test]
+    fn a_receipt_that_lists_no_files_is_no_receipt() {
+        let (place, receipt) = converted();
+        for side in ["source", "target"] {
+            let mut other = receipt.clone();
+            other[side]["files"] = json!([]);
+            let (code, said) = check(&place, &other, &[]);
+            assert_eq!(code, Some(2), "{said}");
+            assert!(said.contains("not the receipt of a conversion") && said.contains(side), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_a_receipt_names_many_times_is_read_once_and_too_many_names_are_refused() {
+        let (place, mut receipt) = converted();
+        // Read 70,000 times, this would be half a terabyte.
+        let large = place.path("sub/large");
+        fs::File::create(&large).unwrap().set_len(8 << 20).unwrap();
+        let zeros = "2daeb1f36095b44b318410b3f4e8b5d989dcc7bb023d1426c492dab0a3053e74";
+        let record = json!({ "name": "large", "bytes": 8 << 20, "sha256": zeros });
+        receipt["target"]["files"] = json!(vec![record; 70_000]);
+        let (code, said) = check(&place, &receipt, &[]);
+        assert!(code == Some(1) && said.contains("exceeds the limit 'files'"), "{code:?}: {said}");
+        let (code, said) = check(&place, &receipt, &["--limit", "files=70000"]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.starts_with("2 files match the receipt"), "{said}");
+        // One of the names may be of something else.
+        receipt["target"]["files"][69_999]["sha256"] = json!(zeros.replace('2', "3"));
+        assert_eq!(check(&place, &receipt, &["--limit", "files=70000"]).0, Some(4));
+    }
+}
+
 #[cfg(unix)]
 mod links {
     use super::*;

@@ -323,7 +323,7 @@ fn a_receipt_tells_which_file_is_not_what_it_was() {
     let place = tempfile::tempdir().unwrap();
     digits("o.safetensors", place.path(), Conversion::default());
     let text = std::fs::read_to_string(place.path().join("receipt.json")).unwrap();
-    let check = || ckpt::receipt::check(&text, Path::new("elsewhere"));
+    let check = || ckpt::receipt::check(&text, None, &Limits::default());
     assert_eq!(check().unwrap().files, 4);
     let output = place.path().join("o.safetensors");
     let mut bytes = std::fs::read(&output).unwrap();
@@ -337,7 +337,7 @@ fn a_receipt_tells_which_file_is_not_what_it_was() {
     std::fs::remove_file(&output).unwrap();
     let error = check().unwrap_err();
     assert_eq!((error.kind(), fact(&error, "found")), (Kind::Mismatch, "no file".to_owned()));
-    let error = ckpt::receipt::check("{}", Path::new(".")).unwrap_err();
+    let error = ckpt::receipt::check("{}", None, &Limits::default()).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
 }
 
@@ -364,12 +364,25 @@ fn ckpt(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), text)
 }
 
+/// Copies a directory with all that is below it.
+#[cfg(all(feature = "cli", feature = "forward"))]
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+        let to = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy_all(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
 #[cfg(all(feature = "cli", feature = "forward"))]
 #[test]
 fn the_command_line_says_what_was_verified_and_exits_with_4_where_files_changed() {
     let place = tempfile::tempdir().unwrap();
-    let model = format!("{ROOT}/examples/data/digits_saved_model");
-    let arguments = ["convert", &model, "m.nn", "--verify", "--receipt", "r.json", "--no-sync"];
+    copy_all(&Path::new(ROOT).join("examples/data/digits_saved_model"), &place.path().join("model"));
+    let arguments = ["convert", "model", "m.nn", "--verify", "--receipt", "r.json", "--no-sync"];
     let (code, text) = ckpt(place.path(), &arguments);
     assert_eq!(code, Some(0), "{text}");
     assert!(

@@ -16,7 +16,7 @@ use crate::words::{count, dtype};
 use ckpt_api::{Error, Limits, Result};
 use clap::Args;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -88,7 +88,7 @@ impl Arguments {
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     if let Some(receipt) = &arguments.recorded.receipt {
-        let root = arguments.recorded.root.as_deref().unwrap_or(Path::new("."));
+        let root = arguments.recorded.root.as_deref();
         return receipt::run(receipt, root, &arguments.bounds.limits()?, json);
     }
     let two = arguments.two.as_ref().ok_or_else(|| {
