@@ -116,6 +116,26 @@ fn a_receipt_that_has_the_name_of_a_file_of_the_output_is_refused_however_it_is_
     }
 }
 
+#[test]
+fn a_name_of_an_unfinished_conversions_files_is_refused_for_whatever_is_written() {
+    let place = workplace("plain");
+    place.write("rename.toml", "identity = true\n");
+    for name in [".o.npz.ckpt-journal", ".o.npz.00000000.ckpt-tmp", "work/.O.NPZ.ckpt-old"] {
+        for arguments in [
+            &["convert", "in.safetensors", "o.npz", "--receipt", name][..],
+            &["convert", "in.safetensors", name, "--to", "npz"],
+            &["convert", "in.safetensors", name, "--to", "npz", "--force"],
+            &["plan", "in.safetensors", "o.npz", "--output", name],
+            &["inspect", "in.safetensors", "--html", name],
+            &["verify", "in.safetensors", "in.safetensors", "--html", name],
+            &["verify", "in.safetensors", "in.safetensors", "--report", name],
+            &["map", "invert", "rename.toml", "--output", name],
+        ] {
+            place.refuses(arguments, 2, &["reserved for the files of an unfinished conversion"]);
+        }
+    }
+}
+
 /// Receipts that were not written by `ckpt`: what they name is not read, unless they are trusted.
 #[cfg(feature = "forward")]
 mod receipts {
@@ -268,7 +288,7 @@ mod links {
     }
 
     #[test]
-    fn a_link_in_the_place_of_an_output_file_is_replaced_and_what_it_leads_to_stays() {
+    fn a_link_in_the_place_of_an_output_file_is_refused_and_stays_with_what_it_leads_to() {
         for (target, count) in TARGETS {
             let plain = workplace("plain");
             assert!(convert(&plain, target), "{target:?}");
@@ -280,10 +300,30 @@ mod links {
                 fs::create_dir_all(link.parent().unwrap()).unwrap();
                 symlink(place.path("precious"), link).unwrap();
             }
-            assert!(!convert(&place, target), "{target:?}");
-            assert!(convert(&place, &[target, &["--force"]].concat()), "{target:?}");
+            for force in [&[][..], &["--force"]] {
+                let said = place.refused(&[&["convert", "--no-sync"], target, force].concat());
+                assert!(said.contains("the output is a symbolic link"), "{target:?}: {said}");
+                assert!(!said.contains("--force"), "{target:?}: {said}");
+            }
             assert_eq!(fs::read(place.path("precious")).unwrap(), b"precious", "{target:?}");
-            assert!(files(&place.path("work")) == made && made.len() == count, "{target:?}");
+            assert!(made.len() == count && files(&place.path("work")).len() == count, "{target:?}");
+            for name in made.keys() {
+                let link = fs::read_link(place.path("work").join(name)).unwrap();
+                assert_eq!(link, place.path("precious"), "{target:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn standard_output_is_refused_without_a_word_of_force_wherever_it_leads() {
+        let place = workplace("plain");
+        for force in [&[][..], &["--force"]] {
+            let file = fs::File::create(place.path("work/out")).unwrap();
+            let arguments = [&["convert", "in.safetensors", "/dev/stdout", "--to", "npz"], force].concat();
+            let output = place.command(&arguments).stdout(file).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains("cannot be standard output") && !said.contains("--force"), "{said}");
         }
     }
 }

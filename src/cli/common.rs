@@ -2,8 +2,10 @@
 
 use super::Report;
 use super::flags::Flags;
+use crate::execute::interrupted;
 use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize};
+use crate::store::refuse_own;
 use ckpt_api::{ArchitectureFile, Codec, Error, Input, Limit, Limits, OptionSpec, Result, Side, nearest};
 use clap::Args;
 use std::collections::BTreeSet;
@@ -12,6 +14,7 @@ use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A checkpoint that is only read.
 #[derive(Args)]
@@ -247,8 +250,11 @@ pub(super) fn until_the_end<T>(value: T) -> ManuallyDrop<T> {
     ManuallyDrop::new(value)
 }
 
-/// Writes a file that must not exist; half of one is worse than none.
+/// Writes a file that must not exist; half of one is worse than none, also where a signal comes.
 pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    refuse_own(path)?;
+    let canceled = Arc::default();
+    super::signals::watch(&canceled);
     let shown = path.display().to_string();
     let failed = |error: std::io::Error| {
         let exists = error.kind() == std::io::ErrorKind::AlreadyExists;
@@ -256,12 +262,15 @@ pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
         if exists { error.help("choose another name: this file is never replaced") } else { error }
     };
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    if let Err(error) = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all()) {
-        // That it cannot be removed either adds nothing.
-        let _ = fs::remove_file(path);
-        return Err(failed(error));
-    }
-    Ok(())
+    let written = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all()).map_err(failed);
+    let written = written.and_then(|()| match canceled.load(Ordering::Relaxed) {
+        true => Err(interrupted()),
+        false => Ok(()),
+    });
+    written.map_err(|error| match fs::remove_file(path) {
+        Ok(()) => error,
+        Err(left) => error.help(format!("a part of it is left, because it cannot be removed: {left}")),
+    })
 }
 
 /// A tolerance from an argument.

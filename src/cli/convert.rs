@@ -77,7 +77,7 @@ pub(super) fn finished(
         return Ok(to_json(&serde_json::json!({
             "files": files, "tensors": summary.tensors, "bytes": summary.bytes,
             "rounding": summary.rounding, "verification": summary.verification,
-            "resumed": summary.resumed, "receipt": receipt,
+            "resumed": summary.resumed, "receipt": receipt, "left": summary.left,
             "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs(), "notes": plan.notes(),
         }))?
         .into());
@@ -143,6 +143,13 @@ fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
     }
     if let Some(receipt) = &summary.receipt {
         let _ = writeln!(text, "receipt {}", render::plain(&receipt.display().to_string()));
+    }
+    for left in &summary.left {
+        let _ = writeln!(
+            text,
+            "note: {}; the output is complete, and the next conversion to it removes this file",
+            render::plain(left)
+        );
     }
     text + &remarks(plan)
 }

@@ -9,7 +9,7 @@ use crate::resources::Resources;
 #[cfg(feature = "forward")]
 use crate::source::OpenOptions;
 use crate::source::Source;
-use crate::store::{Destination, Earlier, Protected, Stage, StageMode, StageRequest};
+use crate::store::{Destination, Earlier, Protected, Stage, StageMode, StageRequest, leaving};
 use crate::words::hex;
 use ckpt_api::{Codec, Error, Input, Kind, LibraryWords, Limits, Result, Vocabulary};
 use std::collections::HashSet;
@@ -198,18 +198,25 @@ impl Planned {
     /// holds, [`ckpt_api::Kind::Io`], also where the source was changed meanwhile.
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
         let mode = if self.resume { StageMode::Resume } else { StageMode::Fresh };
-        let stage = self.staged(mode, self.plan.key(), |request| self.output.store.stage(request))?;
-        let running = self.run(&*stage, execution, progress);
+        let mut stage = self.staged(mode, self.plan.key(), |request| self.output.store.stage(request))?;
         if stage.earlier() == Earlier::Complete {
-            let receipts = completed(&running)?;
+            let receipts = completed(&self.run(&*stage, execution, progress))?;
             return self.was_complete(stage, &receipts);
         }
+        match self.write(&mut *stage, execution, progress) {
+            Ok(ready) => self.name(stage, ready, &self.commit, execution),
+            Err(error) => Err(leaving(error, &stage.discard())),
+        }
+    }
+
+    /// Runs all items, and makes the output ready to be named.
+    fn write(&self, stage: &mut dyn Stage, execution: &Execution, progress: Progress) -> Result<Ready> {
         let items: Vec<usize> = (0..self.plan.items().len()).collect();
         let note = |receipt: &ItemResult| {
             stage.note(&receipt.to_json()?, self.plan.bytes_of(receipt.item));
             Ok(())
         };
-        let receipts = run(&running, &items, &note)?;
+        let receipts = run(&self.run(stage, execution, progress), &items, &note)?;
         self.complete(stage, &receipts, &self.commit, execution)
     }
 
@@ -271,14 +278,15 @@ impl Planned {
         execution: &Execution,
     ) -> Result<Summary> {
         let key = self.plan.sha256()?;
-        let stage = self.staged(StageMode::Existing, Some(key), |request| {
+        let mut stage = self.staged(StageMode::Existing, Some(key), |request| {
             let attachment = options.receipt.as_ref().map(|path| path.to_string_lossy().into_owned());
             let request =
                 StageRequest { attachment: attachment.as_deref(), accept_complete: false, ..request.clone() };
             self.output.store.stage(&request)
         })?;
         let own = self.own_receipts(receipts, &hex(&key), &*stage)?;
-        self.complete(stage, &own, options, execution)
+        let ready = self.complete(&mut *stage, &own, options, execution)?;
+        self.name(stage, ready, options, execution)
     }
 
     /// The receipts of what is staged now, which must be complete.
@@ -313,8 +321,14 @@ impl Planned {
     pub fn discard(&self) -> Result<()> {
         let key = Some(self.plan.sha256()?);
         let stage = self.staged(StageMode::Existing, key, |request| self.output.store.stage(request))?;
-        stage.discard();
-        Ok(())
+        match stage.discard().first() {
+            Some(left) => {
+                Err(Error::io("cannot remove all that the items wrote", std::io::ErrorKind::Other.into())
+                    .found(left)
+                    .help("remove the rest yourself"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Asks a store for the output.
@@ -331,7 +345,7 @@ impl Planned {
             overwrite: self.plan.target.overwrite,
             key,
             mode,
-            accept_complete: !self.commit.verify && self.commit.receipt.is_none(),
+            accept_complete: !self.commit.verify,
             source: Some(&source),
             ..StageRequest::new(&self.output.name, self.plan.files())
         })
@@ -347,18 +361,18 @@ impl Planned {
         Run { plan: &self.plan, files: &self.files, stage, progress, canceled: &execution.canceled }
     }
 
-    /// Everything after the last item.
+    /// Everything between the last item and the names.
     fn complete(
         &self,
-        mut stage: Box<dyn Stage>,
+        stage: &mut dyn Stage,
         receipts: &[ItemResult],
         options: &Commit,
         execution: &Execution,
-    ) -> Result<Summary> {
-        let finished = finish_files(&self.plan, &self.files, &*self.codec, &*stage, receipts)?;
+    ) -> Result<Ready> {
+        let finished = finish_files(&self.plan, &self.files, &*self.codec, stage, receipts)?;
         let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
         let bytes = stage.bytes()?;
-        let verification = self.read_back(&mut *stage, options, execution)?;
+        let verification = self.read_back(stage, options, execution)?;
         if execution.sync {
             stage.sync()?;
         }
@@ -366,6 +380,18 @@ impl Planned {
         if execution.canceled.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
+        Ok(Ready { finished, bytes, verification, resumed })
+    }
+
+    /// Gives the output its names.
+    fn name(
+        &self,
+        stage: Box<dyn Stage>,
+        ready: Ready,
+        options: &Commit,
+        execution: &Execution,
+    ) -> Result<Summary> {
+        let Ready { finished, bytes, verification, resumed } = ready;
         let mut summary = Summary::new(&self.plan, &finished, stage.commit(execution.sync)?, bytes);
         summary.receipt = if options.receipt.is_some() { summary.files.pop() } else { None };
         Ok(Summary { verification, resumed, ..summary })
@@ -375,8 +401,8 @@ impl Planned {
     fn was_complete(&self, stage: Box<dyn Stage>, receipts: &[ItemResult]) -> Result<Summary> {
         let finished: Finished = finish(&self.plan, &self.files, receipts)?;
         let resumed = Some(Resumed::new(stage.earlier(), &self.plan, &finished));
-        let bytes = stage.bytes()?;
-        Ok(Summary { resumed, ..Summary::new(&self.plan, &finished, stage.commit(false)?, bytes) })
+        let ready = Ready { finished, bytes: stage.bytes()?, verification: None, resumed };
+        self.name(stage, ready, &self.commit, &Execution::new().sync(false))
     }
 
     /// Looks at what was written, as far as that was asked for, and adds the receipt.
@@ -401,6 +427,15 @@ impl Planned {
         }
         Ok(verification)
     }
+}
+
+/// What is known of an output that is complete but for its names.
+struct Ready {
+    finished: Finished,
+    /// Bytes of its files.
+    bytes: u64,
+    verification: Option<Verification>,
+    resumed: Option<Resumed>,
 }
 
 /// Writes everything of a target's files that is not a tensor.

@@ -3,7 +3,7 @@
 use super::Verification;
 use crate::execute::Finished;
 use crate::plan::{Plan, Step};
-use crate::store::Earlier;
+use crate::store::{Committed, Earlier};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -26,12 +26,15 @@ pub struct Summary {
     pub receipt: Option<PathBuf>,
     /// What was kept of a conversion that was killed, where resuming was asked for.
     pub resumed: Option<Resumed>,
+    /// Temporary files that could not be removed, and why, for people; the output is complete all the same.
+    pub left: Vec<String>,
 }
 
 impl Summary {
-    pub(super) fn new(plan: &Plan, finished: &Finished, files: Vec<String>, bytes: u64) -> Self {
+    pub(super) fn new(plan: &Plan, finished: &Finished, committed: Committed, bytes: u64) -> Self {
         Summary {
-            files: files.into_iter().map(PathBuf::from).collect(),
+            files: committed.names.into_iter().map(PathBuf::from).collect(),
+            left: committed.left,
             tensors: plan.tensors().len(),
             bytes,
             rounding: Rounded::all(plan, finished),

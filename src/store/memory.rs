@@ -1,6 +1,6 @@
 //! Files in memory: a store for tests, examples and programs that never touch a disk.
 
-use super::{Destination, Earlier, Stage, StageMode, StageRequest, Store, WriteAt};
+use super::{Committed, Destination, Earlier, Stage, StageMode, StageRequest, Store, WriteAt};
 use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -287,7 +287,7 @@ impl Stage for MemoryStage {
         Ok(())
     }
 
-    fn commit(mut self: Box<Self>, _: bool) -> Result<Vec<String>> {
+    fn commit(mut self: Box<Self>, _: bool) -> Result<Committed> {
         let store = self.store.clone();
         let mut held = store.held();
         if !self.overwrite
@@ -301,11 +301,12 @@ impl Stage for MemoryStage {
         // The lock is taken again when this is dropped.
         drop(held);
         self.stays = false;
-        Ok(names)
+        Ok(Committed::new(names))
     }
 
-    fn discard(mut self: Box<Self>) {
+    fn discard(mut self: Box<Self>) -> Vec<String> {
         self.stays = false;
+        Vec::new()
     }
 }
 
@@ -394,7 +395,7 @@ mod tests {
         written(&*stage, 2);
         let inside = Input::within_store(stage.written(), "d");
         assert_eq!(inside.file("b").unwrap().bytes(0, 3).unwrap(), b"new");
-        assert_eq!(stage.commit(true).unwrap(), ["a", "d/b"]);
+        assert_eq!(stage.commit(true).unwrap().names, ["a", "d/b"]);
         assert_eq!(store.names(), ["a", "d/b"]);
         assert_eq!(store.get("d/b").unwrap(), b"new");
     }
@@ -457,7 +458,7 @@ mod tests {
         let attached = stage.attach("kept").unwrap();
         stage.file(attached).unwrap().write_at(0, b"kept").unwrap();
         assert_eq!(stage.bytes().unwrap(), 7);
-        assert_eq!(stage.commit(true).unwrap(), ["a", "kept"]);
+        assert_eq!(stage.commit(true).unwrap().names, ["a", "kept"]);
         assert_eq!((store.get("a").unwrap(), store.get("kept").unwrap()), (b"new".into(), b"kept".into()));
         let again = StageRequest { overwrite: true, ..shared.clone() };
         drop(store.stage(&again).unwrap());

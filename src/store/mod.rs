@@ -14,6 +14,8 @@ mod memory;
 
 pub use destination::{Destination, IntoDestination, IntoInput};
 pub use local::LocalStore;
+#[cfg(feature = "cli")]
+pub(crate) use local::refuse_own;
 #[cfg(test)]
 pub(crate) use local::{Disk, Os};
 pub use memory::MemoryStore;
@@ -224,15 +226,44 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// [`ckpt_api::Kind::Io`].
     fn sync(&self) -> Result<()>;
 
-    /// Gives every file its name, and returns the names as people should see them. `sync` waits until the names are where a
+    /// Gives every file its name. `sync` waits until the names are where a
     /// power failure does not reach them. An error leaves the names what they were, and files that stay staged.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where another process made the output meanwhile, [`ckpt_api::Kind::Io`].
-    fn commit(self: Box<Self>, sync: bool) -> Result<Vec<String>>;
+    fn commit(self: Box<Self>, sync: bool) -> Result<Committed>;
 
-    /// Removes the files, also where they would stay.
-    fn discard(self: Box<Self>);
+    /// Removes the files, also where they would stay. Returns what could not be removed, and why, for people.
+    fn discard(self: Box<Self>) -> Vec<String>;
+}
+
+/// What became of the files of an output that was committed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Committed {
+    /// The names as people should see them, in the order in which the files got them.
+    pub names: Vec<String>,
+    /// Files of the stage's own that could not be removed, and why, for people. The output is complete all the same.
+    pub left: Vec<String>,
+}
+
+impl Committed {
+    /// Files that got these names, and left nothing else.
+    pub fn new(names: Vec<String>) -> Self {
+        Committed { names, left: Vec::new() }
+    }
+}
+
+/// The error, which also says what it leaves behind.
+pub(crate) fn leaving(error: Error, left: &[String]) -> Error {
+    if left.is_empty() {
+        return error;
+    }
+    let left = format!("{}; the next conversion to this output puts the rest right", left.join("; "));
+    match error.context().help.is_some() {
+        true => error.with_help(|help| format!("{help}; {left}")),
+        false => error.help(left),
+    }
 }
 
 /// Something that can be written at any place, by several threads at once.

@@ -4,7 +4,7 @@
 use super::super::*;
 use super::{Found, Place, to};
 use crate::store::{Disk, LocalStore, Os};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -22,17 +22,22 @@ enum Fault {
     Once(u64, io::ErrorKind),
     /// This call fails so, and all that follow.
     From(u64, io::ErrorKind),
+    /// From this removal on, so many fail.
+    Removals(u64, u64),
+    /// The file system has no locks, and says so.
+    Locks,
 }
 
 #[derive(Debug)]
 struct Faulty {
     fault: Fault,
     calls: AtomicU64,
+    removals: AtomicU64,
 }
 
 impl Faulty {
     fn new(fault: Fault) -> Arc<Self> {
-        Arc::new(Faulty { fault, calls: AtomicU64::new(0) })
+        Arc::new(Faulty { fault, calls: AtomicU64::new(0), removals: AtomicU64::new(0) })
     }
 
     fn calls(&self) -> u64 {
@@ -94,6 +99,23 @@ impl Disk for Faulty {
         Os.hard_link(from, to)
     }
 
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let number = self.removals.fetch_add(1, Ordering::SeqCst);
+        match self.fault {
+            Fault::Removals(at, count) if number >= at && number - at < count => {
+                Err(io::ErrorKind::Other.into())
+            }
+            _ => Os.remove_file(path),
+        }
+    }
+
+    fn try_lock(&self, file: &File, shared: bool) -> std::result::Result<(), TryLockError> {
+        match self.fault {
+            Fault::Locks => Err(TryLockError::Error(io::ErrorKind::Other.into())),
+            _ => Os.try_lock(file, shared),
+        }
+    }
+
     fn persist(
         &self,
         file: TempPath,
@@ -121,7 +143,8 @@ fn convert(place: &Place, conversion: &Conversion, fault: Fault) -> (Result<Summ
 fn replacing(place: &Place) -> Vec<Conversion> {
     let receipt = Some(place.out().join("receipt"));
     let mut all = vec![to("safetensors", &[]), to("tf2", &[("shard_size", "4k")]), to("npz", &[])];
-    all.push(Conversion { receipt, ..to("safetensors", &[]) });
+    all.push(Conversion { receipt: receipt.clone(), ..to("safetensors", &[]) });
+    all.push(Conversion { receipt, ..to("tf2", &[("shard_size", "16k")]) });
     all.iter_mut().for_each(|conversion| conversion.overwrite = true);
     all
 }
@@ -179,6 +202,64 @@ fn a_call_that_fails_leaves_the_old_or_the_new_and_nothing_else_whichever_call_i
             }
         }
         assert!(refused > 20 && refused > done, "{:?}: {refused} refused, {done} done", conversion.to);
+    }
+}
+
+#[test]
+fn a_removal_that_fails_once_is_tried_again_and_one_that_always_fails_is_reported_and_done_by_the_next() {
+    let place = Place::new();
+    for conversion in replacing(&place) {
+        let (complete, calls) = undisturbed(&place, &conversion);
+        let old: Found = complete.iter().map(|(name, _)| (name.clone(), b"old".to_vec())).collect();
+        for at in 0..8 {
+            place.put(&old);
+            assert_eq!(convert(&place, &conversion, Fault::Removals(at, 1)).0.unwrap().left, [""; 0]);
+            assert!(place.found() == complete, "{:?}, removal {at}: {:?}", conversion.to, names(&place));
+        }
+        for before in [&Found::new(), &old] {
+            place.put(before);
+            let left = convert(&place, &conversion, Fault::Removals(0, u64::MAX)).0.unwrap().left;
+            let own = |name: &String| name.starts_with('.');
+            let unnamed: Vec<String> = names(&place).into_iter().filter(own).collect();
+            assert!(!unnamed.is_empty());
+            // The journal stays by intent where another file does.
+            let told = |name: &&String| left.iter().any(|left| left.contains(*name));
+            let silent: Vec<&String> = unnamed.iter().filter(|name| !told(name)).collect();
+            assert!(silent.is_empty() || (silent.len() == 1 && silent[0].ends_with("journal")), "{left:?}");
+            let found: Found = place.found().into_iter().filter(|(name, _)| !own(name)).collect();
+            assert!(found == complete, "{:?}: {:?}", conversion.to, names(&place));
+            convert(&place, &conversion, Fault::None).0.unwrap();
+            assert!(place.found() == complete, "{:?}: {:?}", conversion.to, names(&place));
+        }
+        assert!(calls > 0);
+    }
+}
+
+#[test]
+fn files_that_an_interrupted_conversion_cannot_remove_are_named_by_its_error() {
+    let (place, registry) = (Place::new(), Registry::builtin());
+    let conversion = to("tf2", &[("shard_size", "4k")]);
+    let store = LocalStore::on(Faulty::new(Fault::Removals(0, u64::MAX)), place.out());
+    let planned =
+        conversion.plan(&registry, &place.source(), Destination::within(Arc::new(store), "o")).unwrap();
+    let execution = Execution::default();
+    execution.canceled.store(true, Ordering::Relaxed);
+    let error = planned.execute(&execution, &|_| ()).unwrap_err().to_string();
+    let left: Vec<String> = names(&place).into_iter().filter(|name| name.ends_with(".ckpt-tmp")).collect();
+    assert!(error.contains("interrupted") && left.len() > 2, "{error}");
+    assert!(left.iter().all(|name| error.contains(name)), "{left:?} in {error}");
+    convert(&place, &conversion, Fault::None).0.unwrap();
+    assert!(names(&place).iter().all(|name| !name.starts_with('.')), "{:?}", names(&place));
+}
+
+#[test]
+fn a_file_system_that_refuses_locks_is_reported_and_nothing_is_left() {
+    let place = Place::new();
+    for conversion in replacing(&place) {
+        place.put(&Vec::new());
+        let error = convert(&place, &conversion, Fault::Locks).0.unwrap_err();
+        assert_eq!(error.message(), "cannot lock the conversion's journal");
+        assert!(place.found().is_empty(), "{:?}", names(&place));
     }
 }
 

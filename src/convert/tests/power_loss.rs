@@ -206,7 +206,9 @@ fn again(place: &Place, conversion: &Conversion) -> Result<Summary> {
 /// What has a final name: all that is old, all that is new, or parts to which no index leads.
 fn is_old_or_new(found: &Found, old: &Found, complete: &Found) -> bool {
     let of = |all: &Found| found.iter().filter(|file| all.contains(file)).count();
-    let last = complete.iter().find(|(name, _)| name.ends_with(".index") || complete.len() == 1);
+    let is_last = |name: &str| name == "receipt" || complete.len() == 1;
+    let last = complete.iter().find(|(name, _)| is_last(name));
+    let last = last.or_else(|| complete.iter().find(|(name, _)| name.ends_with(".index")));
     let Some((last, _)) = last else { return false };
     let leads = found.iter().any(|(name, _)| name == last);
     !leads || of(complete) == complete.len() || of(old) == old.len()
@@ -240,7 +242,11 @@ fn left(moments: &[Moment], number: usize) -> Vec<Left<'_>> {
 fn whenever_the_power_fails_the_names_have_the_old_or_the_new_and_the_next_conversion_makes_it_whole() {
     let place = Place::new();
     let mut tried = 0;
-    for mut conversion in [to("safetensors", &[]), to("tf2", &[("shard_size", "4k")]), to("npz", &[])] {
+    let receipt = Some(place.out().join("receipt"));
+    let with_receipt = Conversion { receipt: receipt.clone(), ..to("npz", &[]) };
+    let sharded = Conversion { receipt, ..to("tf2", &[("shard_size", "16k")]) };
+    let plain = [to("safetensors", &[]), to("tf2", &[("shard_size", "4k")]), to("npz", &[])];
+    for mut conversion in plain.into_iter().chain([with_receipt, sharded]) {
         conversion.overwrite = true;
         conversion.exclude.push("adam/*".into());
         let resuming = resuming(&conversion);
@@ -268,4 +274,32 @@ fn whenever_the_power_fails_the_names_have_the_old_or_the_new_and_the_next_conve
         }
     }
     assert!(tried > 300, "{tried}");
+}
+
+#[test]
+fn killed_at_any_call_a_conversion_with_a_receipt_goes_on_to_what_it_would_have_given() {
+    let (place, mut tried) = (Place::new(), 0);
+    let receipt = Some(place.out().join("receipt"));
+    for format in ["npz", "tf2"] {
+        let mut conversion = Conversion { receipt: receipt.clone(), ..to(format, &[]) };
+        conversion.exclude.push("adam/*".into());
+        place.put(&Vec::new());
+        let witness = Witness::new(&place);
+        execute(&place, &conversion, witness.clone()).unwrap();
+        let complete = place.found();
+        witness.call();
+        let moments = std::mem::take(&mut *witness.moments.lock().unwrap());
+        for (number, moment) in moments.iter().enumerate() {
+            // What was written is there: it is not the power that fails.
+            witness.put(&moment.names, &Written::All.of(moment));
+            let result = again(&place, &resuming(&conversion));
+            let told = format!("{format} at {number}, {:?}: {result:?}", moment.names.keys());
+            let done = moment.names.len() == complete.len()
+                && moment.names.keys().all(|name| !name.starts_with('.'));
+            assert!(result.is_ok() || done, "{told}");
+            assert!(place.found() == complete, "{told}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 60, "{tried}");
 }

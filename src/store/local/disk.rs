@@ -2,12 +2,12 @@
 
 use ckpt_api::Error;
 use std::fmt;
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io;
 use std::path::Path;
 use tempfile::{PathPersistError, TempPath};
 
-/// The calls that make an output. Removing files again is not among them: it is tried, and does not fail.
+/// The calls that make an output, and that remove what is not needed any more.
 pub(crate) trait Disk: fmt::Debug + Send + Sync {
     fn open(&self, path: &Path, options: &fs::OpenOptions) -> io::Result<fs::File> {
         options.open(path)
@@ -37,6 +37,14 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::hard_link(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn try_lock(&self, file: &fs::File, shared: bool) -> Result<(), TryLockError> {
+        if shared { file.try_lock_shared() } else { file.try_lock() }
     }
 
     /// Gives a file its final name.
@@ -80,6 +88,25 @@ pub(super) fn write_all_at(
         }
     }
     Ok(())
+}
+
+/// Removes a file. One that does not exist needs no removing.
+pub(super) fn remove(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match persistently(|| disk.remove_file(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Why a file could not be removed, for people; `None` once it is gone.
+pub(super) fn unremoved(disk: &dyn Disk, path: &Path) -> Option<String> {
+    remove(disk, path).err().map(|error| format!("cannot remove '{}': {error}", path.display()))
+}
+
+/// Tries again what failed: nothing comes after it that could put it right.
+pub(super) fn persistently(act: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    const ATTEMPTS: usize = 3;
+    (1..ATTEMPTS).find_map(|_| act().ok()).map_or_else(act, Ok)
 }
 
 /// What keeps an output from being made.

@@ -3,10 +3,10 @@
 //! It lies beside the output while that has no name, and whoever writes the output holds a lock on it: an exclusive one,
 //! or a shared one where several processes write together. Records follow each other, each with its length and checksum, so
 //! that one that was cut off is recognized. The first names the temporary files and the key of what determines their
-//! bytes; then come the notes of the writers; and, when all files are complete, what identifies the files that get
-//! their names now. Nothing waits for the disk: whoever reads a note checks that the bytes are there.
+//! bytes; then come the notes of the writers; where a file is attached, its path; and, when all files are complete, what
+//! identifies the files that get their names now. Nothing waits for the disk: whoever reads a note checks that the bytes are there.
 
-use super::disk::{Disk, cannot, write_all_at};
+use super::disk::{Disk, cannot, remove, unremoved, write_all_at};
 use super::names::{crc32c, parent};
 use super::stamp::Stamp;
 use ckpt_api::{Error, Result};
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Journal {
     path: PathBuf,
     own: bool,
+    removed: bool,
     state: Mutex<State>,
 }
 
@@ -68,7 +69,9 @@ pub(super) struct Entry {
 pub(super) struct Past {
     pub(super) header: Option<Header>,
     pub(super) notes: Vec<Vec<u8>>,
-    /// Once the files began to get their names: what they are known by.
+    /// The real path of the file that was attached last.
+    pub(super) attached: Option<PathBuf>,
+    /// Once the files began to get their names: what they are known by, with the attached one last.
     pub(super) named: Option<Vec<Stamp>>,
     /// Bytes of intact records.
     pub(super) valid: u64,
@@ -86,6 +89,7 @@ const LARGEST: u32 = 64 << 20;
 
 const HEADER: u8 = b'H';
 const NOTE: u8 = b'D';
+const ATTACHED: u8 = b'A';
 const NAMED: u8 = b'N';
 
 impl Journal {
@@ -110,7 +114,7 @@ impl Journal {
         for _ in 0..100 {
             if let Some(file) = open(&**disk, path, shared)? {
                 let state = Mutex::new(State::new(disk.clone(), file));
-                return Ok(Journal { path: path.to_owned(), own: false, state });
+                return Ok(Journal { path: path.to_owned(), own: false, removed: false, state });
             }
         }
         Err(busy(path))
@@ -156,6 +160,15 @@ impl Journal {
         }
     }
 
+    /// Notes that a file of this real path is attached. One whose path is not text is not recognized later.
+    pub(super) fn attach(&self, path: &Path) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = path.to_str() else { return Ok(()) };
+        state.flush();
+        let noted = state.append(&framed(ATTACHED, path.as_bytes()));
+        noted.map_err(|error| unwritable(&self.path, error))
+    }
+
     /// Notes that all files are complete and get their names now. `sync` waits until that is on the disk.
     pub(super) fn name(&self, files: &[Stamp], sync: bool) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,15 +190,24 @@ impl Journal {
     pub(super) fn abandon(&mut self) {
         self.own = false;
     }
+
+    /// Removes the file, unless it is kept; says why it cannot be removed.
+    pub(super) fn remove(&mut self) -> Option<String> {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // One that was made just now, and not used, is no one else's either.
+        let is_own = self.own || state.file.metadata().is_ok_and(|meta| meta.len() == 0);
+        self.own = false;
+        if is_own && !self.removed {
+            self.removed = true;
+            return unremoved(&*state.disk, &self.path);
+        }
+        None
+    }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // One that was made just now, and not used, is no one else's either.
-        if self.own || state.file.metadata().is_ok_and(|meta| meta.len() == 0) {
-            drop(fs::remove_file(&self.path));
-        }
+        drop(self.remove());
     }
 }
 
@@ -220,21 +242,23 @@ fn open(disk: &dyn Disk, path: &Path, shared: bool) -> Result<Option<File>> {
     let failed = |error| unwritable(path, error);
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true);
-    let file = match disk.open(path, options.clone().create_new(true)) {
+    let (file, is_new) = match disk.open(path, options.clone().create_new(true)) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match open_own(path, &options) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(planted(path)),
-            opened => opened.map_err(failed)?,
+            opened => (opened.map_err(failed)?, false),
         },
-        opened => opened.map_err(failed)?,
+        opened => (opened.map_err(failed)?, true),
     };
-    let locked = if shared { file.try_lock_shared() } else { file.try_lock() };
-    match locked {
+    match disk.try_lock(&file, shared) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(busy(path)),
         // Some file systems have no locks: then nobody is told of another.
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+        Err(TryLockError::Error(error)) => {
+            let left = if is_new { remove(disk, path).err() } else { None };
+            return Err(unlockable(path, error, left));
+        }
     }
     let here = Stamp::of_file(&file).map_err(failed)?;
     Ok(Stamp::of(path).is_ok_and(|there| there.is_same_file(&here)).then_some(file))
@@ -305,6 +329,11 @@ impl Past {
                 self.header.as_ref()?;
             }
             (NOTE, Some(_)) => self.notes.push(body.to_vec()),
+            (ATTACHED, Some(_)) => {
+                self.attached = Some(PathBuf::from(std::str::from_utf8(body).ok()?));
+                // Names that were given before were taken back, or nothing would have been attached.
+                self.named = None;
+            }
             (NAMED, Some(_)) => self.named = Some(serde_json::from_slice(body).ok()?),
             _ => return None,
         }
@@ -326,6 +355,15 @@ fn busy(path: &Path) -> Error {
     Error::usage("another conversion is writing this output")
         .file(path.display().to_string())
         .help("wait until it ends, or choose another name")
+}
+
+/// A file system that refuses a lock (without a lock service, NFS does) keeps two processes from being told apart.
+fn unlockable(path: &Path, error: io::Error, left: Option<io::Error>) -> Error {
+    let left = left.map(|error| format!("; its file is left, because it cannot be removed: {error}"));
+    Error::io("cannot lock the conversion's journal", error).file(path.display().to_string()).help(format!(
+        "the output was not made; if the file system has no locks, write to another one and copy the output{}",
+        left.unwrap_or_default()
+    ))
 }
 
 fn planted(path: &Path) -> Error {

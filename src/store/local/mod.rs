@@ -16,6 +16,7 @@ use disk::{Disk, Os};
 use super::{Stage, StageMode, StageRequest, Store};
 use ckpt_api::{Directory, Error, ReadAt, ReadStore, Result};
 use disk::cannot;
+pub(crate) use names::refuse_own;
 use names::{is_same_name, parent, target};
 use protected::Sources;
 use stage::{Output, refuse_existing, targets};
@@ -111,6 +112,7 @@ impl Store for LocalStore {
             return Err(Error::usage("the receipt has the same name as a file of the output")
                 .file(attachment.display().to_string()));
         }
+        refuse_own(attachment)?;
         refuse_existing(attachment, request.overwrite, &sources)?;
         // Directories of the output's files are made with them.
         let directory = parent(attachment);
@@ -125,6 +127,7 @@ impl Store for LocalStore {
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = target(self.root(), name)?;
+        refuse_own(&path)?;
         let failed = |error| cannot("write the file", &path, error);
         let mut file = tempfile::NamedTempFile::new_in(parent(&path)).map_err(failed)?;
         file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;

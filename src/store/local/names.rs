@@ -54,16 +54,36 @@ pub(super) fn check_distinct<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -
     Ok(())
 }
 
+/// Refuses a name that a conversion gives to files of its own: another conversion would remove it.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`].
+pub(crate) fn refuse_own(path: &Path) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    if !name.starts_with('.') || ![TEMPORARY, ASIDE, JOURNAL].iter().any(|end| name.ends_with(end)) {
+        return Ok(());
+    }
+    Err(Error::usage("the name is reserved for the files of an unfinished conversion")
+        .file(path.display().to_string())
+        .help("choose another name"))
+}
+
 /// Whether both are one name, however they are spelled, where `a` is not told from `A`.
 pub(super) fn is_same_name(a: &Path, b: &Path) -> bool {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().to_lowercase());
-    let real = |path: &Path| parent(path).canonicalize().unwrap_or_else(|_| parent(path).to_owned());
-    name(a) == name(b) && real(a) == real(b)
+    let directory = |path: &Path| real(path).parent().map(Path::to_owned);
+    name(a) == name(b) && directory(a) == directory(b)
 }
 
 /// The directory that a file lies in; `.` where its path names none.
 pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The path of a file whose directory has no links in it.
+pub(super) fn real(path: &Path) -> PathBuf {
+    let directory = parent(path).canonicalize().unwrap_or_else(|_| parent(path).to_owned());
+    directory.join(path.file_name().unwrap_or_default())
 }
 
 /// The names that one output's files have until they have their own: the same whenever the same output is written, and
@@ -100,8 +120,7 @@ impl Naming {
 
     /// The same for a file that may lie elsewhere.
     pub(super) fn temporary_elsewhere(&self, target: &Path) -> String {
-        let real = parent(target).canonicalize().unwrap_or_else(|_| parent(target).to_owned());
-        self.temporary(&real.join(target.file_name().unwrap_or_default()).to_string_lossy())
+        self.temporary(&real(target).to_string_lossy())
     }
 }
 
@@ -141,6 +160,17 @@ mod tests {
             assert_eq!(target(Path::new("d"), name).unwrap_err().kind(), ckpt_api::Kind::Usage, "{name:?}");
         }
         assert_eq!(target(Path::new("d"), "sub/x").unwrap(), Path::new("d/sub/x"));
+    }
+
+    #[test]
+    fn names_that_conversions_give_to_their_own_files_are_refused() {
+        let naming = Naming::new(Path::new("d"), "x.npz");
+        let temporary = Path::new("d").join(naming.temporary("x.npz"));
+        let own = [naming.journal, aside(&temporary), temporary, PathBuf::from(".X.CKPT-Journal")];
+        own.iter().for_each(|path| assert!(refuse_own(path).is_err(), "{}", path.display()));
+        for name in ["x.ckpt-journal", ".x.npz", ".ckpt-tmp/x", ".x.ckpt-journal.json", ""] {
+            refuse_own(Path::new(name)).unwrap();
+        }
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! What a killed process left, put right by the next one that writes the same output.
 
+use super::disk::{Disk, remove};
 use super::journal::{Entry, Past};
-use super::names::{aside, is_temporary, target};
+use super::names::{Naming, aside, is_temporary, real, target};
 use super::stamp::Stamp;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Of a process that was killed while files got their names: takes back those that were given, unless all were, so that
-/// the names have the files that had them before. Says whether all were.
-pub(super) fn unname(directory: &Path, past: &Past) -> bool {
+/// the names have the files that had them before. Says whether all were. `attachment` is the one of the present request.
+pub(super) fn unname(naming: &Naming, past: &Past, attachment: Option<&Path>) -> bool {
     let (Some(header), Some(stamps)) = (&past.header, &past.named) else { return false };
-    let files: Vec<Listed> = header.files.iter().filter_map(|entry| Listed::of(directory, entry)).collect();
+    let entries = header.files.iter().filter_map(|entry| Listed::of(naming.directory(), entry));
+    let attached = past.attached.as_deref().and_then(|path| Listed::attached(naming, path, attachment));
+    let files: Vec<Listed> = entries.chain(attached).collect();
     if files.len() != stamps.len() {
         return false;
     }
@@ -22,7 +25,8 @@ pub(super) fn unname(directory: &Path, past: &Past) -> bool {
     let complete = named.len() == files.len();
     if !complete {
         // The last one leads to the others.
-        named.iter().rev().for_each(|file| drop(fs::rename(&file.target, &file.temporary)));
+        let own = named.iter().rev().filter(|file| file.is_own);
+        own.for_each(|file| drop(fs::rename(&file.target, &file.temporary)));
     }
     for file in &files {
         let _ = match fs::symlink_metadata(&file.target) {
@@ -31,6 +35,13 @@ pub(super) fn unname(directory: &Path, past: &Past) -> bool {
         };
     }
     complete
+}
+
+/// Removes the temporary file of what an earlier process attached: it is attached again, or not wanted.
+pub(super) fn clean_attached(disk: &dyn Disk, naming: &Naming, past: &Past) {
+    let attached = past.attached.as_deref().and_then(|path| Listed::attached(naming, path, None));
+    // What fails here fails where the name is needed.
+    attached.into_iter().for_each(|file| drop(remove(disk, &file.temporary)));
 }
 
 /// Removes the temporary files that a journal lists, and the directories that were made for them if nothing else is there.
@@ -47,12 +58,23 @@ struct Listed {
     target: PathBuf,
     temporary: PathBuf,
     aside: PathBuf,
+    /// Whether the name may be taken from the file that has it.
+    is_own: bool,
 }
 
 impl Listed {
     fn of(directory: &Path, entry: &Entry) -> Option<Self> {
         let target = target(directory, &entry.target).ok()?;
         let temporary = is_temporary(&entry.temporary).then(|| target.with_file_name(&entry.temporary))?;
-        Some(Listed { aside: aside(&temporary), target, temporary })
+        Some(Listed { aside: aside(&temporary), target, temporary, is_own: true })
+    }
+
+    /// An attachment lies anywhere. Of the journal's word for it, only files with names that this output alone gives are
+    /// touched; the attachment itself only where the present request names it, too.
+    fn attached(naming: &Naming, path: &Path, requested: Option<&Path>) -> Option<Self> {
+        path.file_name().filter(|_| path.is_absolute())?;
+        let temporary = path.with_file_name(naming.temporary_elsewhere(path));
+        let is_own = requested.is_some_and(|requested| real(requested) == path);
+        Some(Listed { aside: aside(&temporary), target: path.to_owned(), temporary, is_own })
     }
 }

@@ -2,13 +2,12 @@
 
 mod commit;
 
-use super::disk::{Disk, cannot, write_all_at};
+use super::disk::{Disk, cannot, remove, unremoved, write_all_at};
 use super::journal::{Entry, Header, Journal, Past, VERSION, open_own};
-use super::names::{Naming, check_distinct, parent, target};
+use super::names::{Naming, check_distinct, parent, real, refuse_own, target};
 use super::protected::Sources;
-use super::recover::{clean, unname};
-use super::stamp::Stamp;
-use crate::store::{Earlier, Stage, StageMode, StageRequest, WriteAt};
+use super::recover::{clean, clean_attached, unname};
+use crate::store::{Committed, Earlier, Stage, StageMode, StageRequest, WriteAt, leaving};
 use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting, open_regular};
 use commit::Names;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +17,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempPath;
 
 /// Files that stay open: systems allow a process a thousand or less.
 const KEPT_OPEN: usize = 64;
@@ -29,14 +27,12 @@ const KEPT_OPEN: usize = 64;
 pub(super) struct Output {
     disk: Arc<dyn Disk>,
     files: Vec<Pending>,
-    /// How many of them the journal lists.
-    listed: usize,
-    /// The names that the files will have, relative to the output's directory.
+    /// The names that the files will have, relative to the output's directory; an attached file is not among them.
     names: Vec<String>,
     naming: Naming,
     past: Past,
     earlier: Earlier,
-    /// The final paths, where an earlier process had given all names.
+    /// The final paths, where an earlier process had given all names; the last one may be that of an attached file.
     complete: Vec<PathBuf>,
     journal: Journal,
     token: u64,
@@ -49,9 +45,11 @@ pub(super) struct Output {
 /// A file that has no final name yet.
 #[derive(Debug)]
 struct Pending {
-    temporary: TempPath,
+    temporary: PathBuf,
     file: Arc<Staged>,
     target: PathBuf,
+    /// Whether it was attached: the output's other files come before it.
+    is_attached: bool,
 }
 
 /// A staged file, to be written and read.
@@ -87,14 +85,18 @@ impl Output {
         let mut output = Self::new(disk, request, naming, journal)?;
         let header = output.header(request);
         output.earlier = earlier(request, &header, &output.past);
-        if unname(directory, &output.past) {
+        let attachment = request.attachment.map(Path::new);
+        if unname(&output.naming, &output.past, attachment) {
             output.journal.finished();
-            if output.earlier == Earlier::Kept && request.accept_complete {
+            let is_all = attachment.is_none_or(|path| output.past.attached == Some(real(path)));
+            if output.earlier == Earlier::Kept && request.accept_complete && is_all {
                 output.earlier = Earlier::Complete;
                 output.complete = targets;
+                output.complete.extend(attachment.map(Path::to_owned));
                 return Ok(output);
             }
         }
+        clean_attached(&**disk, &output.naming, &output.past);
         allowed()?;
         let shared = matches!(request.mode, StageMode::Shared | StageMode::Existing);
         match (shared, output.earlier) {
@@ -109,7 +111,7 @@ impl Output {
         }
         if shared && output.earlier != Earlier::Kept {
             output.journal.note(MADE, u64::MAX);
-            output.set_stays(true);
+            output.stays = true;
         }
         Ok(output)
     }
@@ -168,7 +170,6 @@ impl Output {
         Ok(Output {
             disk: disk.clone(),
             files: Vec::new(),
-            listed: 0,
             names: request.files.iter().map(|file| file.name.clone()).collect(),
             naming,
             token: past.header.as_ref().map_or(0, |header| header.token),
@@ -212,9 +213,8 @@ impl Output {
             made.map_err(|error| cannot("make the output's directory", directory, error))?;
         }
         for (target, file) in targets.into_iter().zip(files) {
-            self.stage(target, self.naming.temporary(&file.name), file.len)?;
+            self.stage(target, self.naming.temporary(&file.name), file.len, false)?;
         }
-        self.listed = self.files.len();
         Ok(())
     }
 
@@ -227,9 +227,8 @@ impl Output {
                 .map_err(|error| {
                     error.help("discard the unfinished files, and run all items of the plan again")
                 })?;
-            self.push(target, path, handle)?;
+            self.push(target, path, handle, false);
         }
-        self.listed = self.files.len();
         Ok(())
     }
 
@@ -252,12 +251,18 @@ impl Output {
         Ok(())
     }
 
-    fn stage(&mut self, target: PathBuf, temporary: String, len: Option<u64>) -> Result<FileId> {
+    fn stage(
+        &mut self,
+        target: PathBuf,
+        temporary: String,
+        len: Option<u64>,
+        is_attached: bool,
+    ) -> Result<FileId> {
         let path = target.with_file_name(temporary);
         let handle = open_temporary(&*self.disk, &path, self.earlier == Earlier::Kept)
             .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
         // From here on it is removed where something fails.
-        let id = self.push(target, path, handle)?;
+        let id = self.push(target, path, handle, is_attached);
         let Some(Pending { file, target, .. }) = self.files.get(id.0) else { return Ok(id) };
         // What has no length yet is written in one go.
         let sized = file.with_handle(|handle| self.disk.set_len(handle, len.unwrap_or(0)));
@@ -265,20 +270,34 @@ impl Output {
         Ok(id)
     }
 
-    fn push(&mut self, target: PathBuf, path: PathBuf, handle: fs::File) -> Result<FileId> {
-        let mut temporary = TempPath::try_from_path(path.clone())
-            .map_err(|error| cannot("make a file in the output's directory", parent(&target), error))?;
-        temporary.disable_cleanup(self.stays);
+    fn push(&mut self, target: PathBuf, path: PathBuf, handle: fs::File, is_attached: bool) -> FileId {
         let handle = (self.files.len() < KEPT_OPEN).then_some(handle);
+        let temporary = path.clone();
         let file = Arc::new(Staged { disk: self.disk.clone(), handle, path, target: target.clone() });
-        self.files.push(Pending { temporary, file, target });
-        Ok(FileId(self.files.len() - 1))
+        self.files.push(Pending { temporary, file, target, is_attached });
+        FileId(self.files.len() - 1)
     }
 
-    /// Says whether everything stays when this is dropped, as a process that is killed leaves it.
-    fn set_stays(&mut self, stays: bool) {
-        self.stays = stays;
-        self.files.iter_mut().for_each(|pending| pending.temporary.disable_cleanup(stays));
+    /// Removes what no other process needs, and says what cannot be removed. Then the journal stays, so that the next
+    /// process that writes the output removes it.
+    fn clear(&mut self) -> Vec<String> {
+        let stays = self.stays;
+        let unneeded = self.files.drain(..).filter(|pending| pending.is_attached || !stays);
+        // Some systems remove no file that is open.
+        let paths: Vec<PathBuf> = unneeded.map(|pending| pending.temporary).collect();
+        let mut left: Vec<String> = paths.iter().filter_map(|path| unremoved(&*self.disk, path)).collect();
+        if stays {
+            self.journal.abandon();
+            return left;
+        }
+        // Deepest first; a directory in which someone else put something stays.
+        self.created.drain(..).rev().for_each(|directory| drop(fs::remove_dir(directory)));
+        if left.is_empty() {
+            left.extend(self.journal.remove());
+        } else {
+            self.journal.abandon();
+        }
+        left
     }
 }
 
@@ -323,16 +342,14 @@ impl Stage for Output {
 
     fn attach(&mut self, name: &str) -> Result<FileId> {
         let target = PathBuf::from(name);
+        self.journal.attach(&real(&target))?;
         let temporary = self.naming.temporary_elsewhere(&target);
-        let id = self.stage(target, temporary, None)?;
-        // No other process wrote to it, nor does the journal list it.
-        self.files.iter_mut().skip(id.0).for_each(|pending| pending.temporary.disable_cleanup(false));
-        Ok(id)
+        self.stage(target, temporary, None, true)
     }
 
     fn bytes(&self) -> Result<u64> {
-        let staged = self.files.iter().map(|pending| (&*pending.temporary, &pending.target));
-        let complete = self.complete.iter().map(|path| (path.as_path(), path));
+        let staged = self.files.iter().map(|pending| (&pending.temporary, &pending.target));
+        let complete = self.complete.iter().take(self.names.len()).map(|path| (path, path));
         staged.chain(complete).try_fold(0, |sum, (path, target)| {
             let meta = fs::symlink_metadata(path);
             Ok(sum + meta.map_err(|error| cannot("look at the output", target, error))?.len())
@@ -346,37 +363,34 @@ impl Stage for Output {
     /// Gives every file its final name, the last one last.
     ///
     /// Where several files replace others, the old ones lose their names first, the last one before the others: at no
-    /// time do old and new files stand together as one checkpoint.
-    fn commit(mut self: Box<Self>, sync: bool) -> Result<Vec<String>> {
-        if self.earlier == Earlier::Complete {
-            return Ok(self.complete.iter().map(|path| path.display().to_string()).collect());
-        }
-        let stamp = |pending: &Pending| {
-            Stamp::of(&pending.temporary)
-                .map_err(|error| cannot("look at the output", &pending.target, error))
-        };
-        let listed = self.files.iter().take(self.listed);
-        let stamps = listed.map(stamp).collect::<Result<Vec<_>>>()?;
-        let several = self.files.len() > 1;
-        let noted = self.journal.name(&stamps, sync && several);
-        // One file gets its name at once, whoever knows of it.
-        if several {
-            noted?
-        }
+    /// time do old and new files stand together as one checkpoint. An attached file is the last one.
+    fn commit(mut self: Box<Self>, sync: bool) -> Result<Committed> {
         let mut names = Names::default();
-        let result = self.set_aside(&mut names).and_then(|()| self.give_names(&mut names, sync));
-        if let Err(error) = result {
-            names.take_back();
-            return Err(error);
+        if let Err(error) = self.name_all(&mut names, sync) {
+            let mut left = names.take_back(&*self.disk);
+            if !left.is_empty() {
+                // The next process takes the rest back.
+                self.journal.abandon();
+            }
+            left.extend(self.clear());
+            return Err(leaving(error, &left));
         }
         self.stays = false;
         self.created.clear();
-        names.aside.iter().for_each(|(old, _)| drop(fs::remove_file(old)));
-        Ok(names.given.into_iter().map(|given| given.path.display().to_string()).collect())
+        let mut left: Vec<String> =
+            names.aside.iter().filter_map(|(old, _)| unremoved(&*self.disk, old)).collect();
+        if !left.is_empty() {
+            self.journal.abandon();
+        }
+        left.extend(self.clear());
+        let given = names.given.into_iter().map(|given| given.path);
+        let paths = std::mem::take(&mut self.complete).into_iter().chain(given);
+        Ok(Committed { names: paths.map(|path| path.display().to_string()).collect(), left })
     }
 
-    fn discard(mut self: Box<Self>) {
-        self.set_stays(false);
+    fn discard(mut self: Box<Self>) -> Vec<String> {
+        self.stays = false;
+        self.clear()
     }
 }
 
@@ -441,13 +455,7 @@ impl ReadStore for Written {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if self.stays {
-            self.journal.abandon();
-            return;
-        }
-        self.files.clear();
-        // Deepest first; a directory in which someone else put something stays.
-        self.created.iter().rev().for_each(|directory| drop(fs::remove_dir(directory)));
+        drop(self.clear());
     }
 }
 
@@ -461,7 +469,7 @@ fn open_temporary(disk: &dyn Disk, path: &Path, keep: bool) -> io::Result<fs::Fi
     options.create_new(true);
     match disk.open(path, &options) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(path)?;
+            remove(disk, path)?;
             disk.open(path, &options)
         }
         opened => opened,
@@ -485,6 +493,7 @@ fn nothing_staged(name: &str) -> Error {
 /// The paths of an output's files, which differ even where a file system does not tell `a` from `A`.
 pub(super) fn targets(directory: &Path, files: &[OutputFile]) -> Result<Vec<PathBuf>> {
     let targets = files.iter().map(|file| target(directory, &file.name)).collect::<Result<Vec<_>>>()?;
+    targets.iter().try_for_each(|path| refuse_own(path))?;
     check_distinct(&targets)?;
     Ok(targets)
 }
@@ -502,25 +511,38 @@ fn exists(path: &Path) -> bool {
 }
 
 pub(super) fn refuse_existing(path: &Path, overwrite: bool, sources: &Sources) -> Result<()> {
-    if !exists(path) {
-        return Ok(());
-    }
+    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     let shown = path.display().to_string();
     if sources.contain(path) {
         return Err(Error::usage("the output is the input, or a part of it")
             .file(shown)
             .help("choose another name; the source is never changed"));
     }
-    // A link gives its name to the output; what it leads to is not touched, but says what is meant.
-    match fs::metadata(path) {
-        Ok(meta) if meta.is_dir() => {
-            Err(Error::usage("the output is a directory").file(shown).help("add a file name to the path"))
-        }
-        Ok(meta) if !meta.is_file() => Err(Error::usage("the output is not a regular file")
+    if meta.is_symlink() {
+        return Err(is_link(path));
+    }
+    if meta.is_dir() {
+        return Err(Error::usage("the output is a directory")
             .file(shown)
-            .help("pipes and devices have no random access: write to a file")),
-        _ if overwrite => Ok(()),
-        _ => Err(existing(path)),
+            .help("add a file name to the path"));
+    }
+    if !meta.is_file() {
+        return Err(Error::usage("the output is not a regular file")
+            .file(shown)
+            .help("pipes and devices have no random access: write to a file"));
+    }
+    if overwrite { Ok(()) } else { Err(existing(path)) }
+}
+
+/// Whether the link or what it leads to is meant, only the user knows.
+fn is_link(path: &Path) -> Error {
+    let error = Error::usage("the output is a symbolic link").file(path.display().to_string()).help(
+        "a link is never replaced: name the file that it leads to, or remove the link; an output cannot be standard \
+         output, because it needs random access",
+    );
+    match fs::read_link(path) {
+        Ok(target) => error.found(format!("a link to '{}'", target.display())),
+        Err(_) => error,
     }
 }
 

@@ -1,46 +1,101 @@
 //! Gives the files of an output their final names, and takes the names back where one cannot be given.
 
 use super::{Output, Pending, existing, exists};
-use crate::store::local::disk::{Disk, cannot};
+use crate::store::leaving;
+use crate::store::local::disk::{Disk, cannot, persistently, remove, unremoved};
 use crate::store::local::names::{aside, parent};
+use crate::store::local::stamp::Stamp;
 use ckpt_api::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use tempfile::TempPath;
 
 impl Output {
+    /// Notes in the journal what gets its name, and gives the names. After an error, `names` says what to take back.
+    pub(super) fn name_all(&mut self, names: &mut Names, sync: bool) -> Result<()> {
+        let stamp = |pending: &Pending| {
+            Stamp::of(&pending.temporary)
+                .map_err(|error| cannot("look at the output", &pending.target, error))
+        };
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let stamps = self.files.iter().map(stamp).collect::<Result<Vec<_>>>()?;
+        let several = self.files.len() > 1;
+        let noted = self.journal.name(&stamps, sync && several);
+        // One file gets its name at once, whoever knows of it.
+        if several {
+            noted?;
+        }
+        self.set_aside(names)?;
+        self.give_names(names, sync)
+    }
+
     /// Keeps the files that are to be replaced, for the case that not all can be.
-    pub(super) fn set_aside(&self, names: &mut Names) -> Result<()> {
+    fn set_aside(&self, names: &mut Names) -> Result<()> {
         if !self.overwrite {
             return Ok(());
         }
-        let listed = self.files.iter().take(self.listed);
-        for Pending { temporary, target, .. } in listed.rev().filter(|pending| exists(&pending.target)) {
+        for pending in self.files.iter().rev().filter(|pending| exists(&pending.target)) {
+            let Pending { temporary, target, is_attached, .. } = pending;
             let old = aside(temporary);
-            let _ = fs::remove_file(&old);
-            if self.listed > 1 {
+            // Where this fails, the next step does.
+            let _ = remove(&*self.disk, &old);
+            // A file that is an output alone is replaced at once: the old one keeps its name until then.
+            let alone = self.names.len() == 1 && !is_attached;
+            if !alone || self.disk.hard_link(target, &old).is_err() {
+                if self.files.len() == 1 {
+                    // Without links, for good.
+                    continue;
+                }
                 self.disk.rename(target, &old).map_err(|error| unnamed(target, error))?;
-            } else if self.disk.hard_link(target, &old).is_err() {
-                // A file alone is replaced at once; without links, for good.
-                continue;
             }
             names.aside.push((old, target.clone()));
         }
         Ok(())
     }
 
-    pub(super) fn give_names(&mut self, names: &mut Names, sync: bool) -> Result<()> {
-        for Pending { temporary, target, file } in self.files.drain(..) {
-            // Some systems give no name to a file that is open.
-            drop(file);
-            let replaces = exists(&target);
-            let back = (self.stays && names.given.len() < self.listed).then(|| temporary.to_path_buf());
-            let persisted = self.disk.persist(temporary, &target, self.overwrite);
-            persisted.map_err(|error| unnamed(&target, error.error))?;
-            names.given.push(Given { path: target, replaces, back });
+    /// Names the output's files, then those that are attached: those must not be found where the others could be lost.
+    fn give_names(&mut self, names: &mut Names, sync: bool) -> Result<()> {
+        let (attached, own) = self.files.drain(..).partition(|pending| pending.is_attached);
+        let mut groups: [Vec<Pending>; 2] = [own, attached];
+        let mut result = Ok(());
+        for group in &mut groups {
+            group.reverse();
+            let before = names.given.len();
+            while result.is_ok()
+                && let Some(pending) = group.pop()
+            {
+                result = self.give_name(pending, names);
+            }
+            let given = names.given.get(before..).unwrap_or_default();
+            if result.is_ok() && sync {
+                result = sync_directories(&*self.disk, given);
+            }
         }
-        if sync { sync_directories(&*self.disk, &names.given) } else { Ok(()) }
+        // What got no name goes, or stays, with the stage.
+        self.files.extend(groups.into_iter().flatten());
+        result
+    }
+
+    fn give_name(&self, pending: Pending, names: &mut Names) -> Result<()> {
+        let Pending { temporary, file, target, is_attached } = pending;
+        // Some systems give no name to a file that is open.
+        drop(file);
+        let replaces = exists(&target);
+        let stays = self.stays && !is_attached;
+        let persisted = TempPath::try_from_path(&temporary).and_then(|mut path| {
+            path.disable_cleanup(true);
+            self.disk.persist(path, &target, self.overwrite).map_err(|error| error.error)
+        });
+        if let Err(error) = persisted {
+            let left = if stays { None } else { unremoved(&*self.disk, &temporary) };
+            return Err(leaving(unnamed(&target, error), left.as_slice()));
+        }
+        names.given.push(Given { path: target, replaces, back: stays.then_some(temporary) });
+        Ok(())
     }
 }
 
@@ -62,21 +117,25 @@ pub(super) struct Given {
 }
 
 impl Names {
-    pub(super) fn take_back(self) {
+    /// Gives the names back to the files that had them; says for which of them that fails.
+    pub(super) fn take_back(self, disk: &dyn Disk) -> Vec<String> {
+        let mut failed = Vec::new();
+        let renamed = |from: &Path, to: &Path| {
+            let told = |error| format!("cannot rename '{}' to '{}': {error}", from.display(), to.display());
+            persistently(|| fs::rename(from, to)).map_err(told)
+        };
         for Given { path, replaces, back } in self.given.iter().rev() {
-            // What fails here, the next process does that takes the output.
-            let _ = match back {
-                Some(back) => fs::rename(path, back),
-                None if *replaces => Ok(()),
-                None => fs::remove_file(path),
-            };
+            failed.extend(match back {
+                Some(back) => renamed(path, back).err(),
+                None if *replaces => None,
+                None => unremoved(disk, path),
+            });
         }
         for (old, path) in self.aside.iter().rev() {
-            if fs::rename(old, path).is_ok() {
-                // Of two names of one file, renaming keeps both.
-                let _ = fs::remove_file(old);
-            }
+            // Of two names of one file, renaming keeps both.
+            failed.extend(renamed(old, path).err().or_else(|| unremoved(disk, old)));
         }
+        failed
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::store::local::disk::Os;
 use crate::store::local::names::aside;
+use crate::store::local::stamp::Stamp;
 use ckpt_api::Kind;
 use std::cell::Cell;
 use tempfile::TempDir;
@@ -34,7 +35,22 @@ impl Place {
         self.stage(names, overwrite, if resume { StageMode::Resume } else { StageMode::Fresh })
     }
 
+    /// [`FILES`], with an attachment.
+    fn attaching(&self, attachment: Option<&Path>, overwrite: bool, mode: StageMode) -> Result<Output> {
+        self.request(&FILES, attachment.map(|path| path.to_str().unwrap()), overwrite, mode)
+    }
+
     fn stage(&self, names: &[&str], overwrite: bool, mode: StageMode) -> Result<Output> {
+        self.request(names, None, overwrite, mode)
+    }
+
+    fn request(
+        &self,
+        names: &[&str],
+        attachment: Option<&str>,
+        overwrite: bool,
+        mode: StageMode,
+    ) -> Result<Output> {
         let file = |name: &&str| OutputFile::new(*name, 3);
         let files: Vec<OutputFile> = names.iter().map(file).collect();
         let (disk, directory) = (os(), self.0.path());
@@ -43,6 +59,7 @@ impl Place {
             key: Some([7; 32]),
             mode,
             accept_complete: true,
+            attachment,
             ..StageRequest::new("o", &files)
         };
         let allowed = || {
@@ -104,14 +121,15 @@ fn killed_while_naming(place: &Place, overwrite: bool, steps: usize) -> usize {
 }
 
 impl Output {
-    fn commit_as(self, sync: bool) -> Result<Vec<String>> {
+    fn commit_as(self, sync: bool) -> Result<Committed> {
         Box::new(self).commit(sync)
     }
 }
 
 /// Leaves what a process leaves that is killed.
 fn killed(mut output: Output) {
-    output.set_stays(true);
+    output.stays = true;
+    output.files.iter_mut().for_each(|pending| pending.is_attached = false);
 }
 
 /// Does what is left to be done where all bytes are there.
@@ -373,6 +391,80 @@ fn two_names_that_differ_only_in_case_are_refused_before_anything_exists() {
     assert!(place.found().is_empty());
 }
 
+/// A process that is killed after `steps` of those that [`Output::commit`] takes with an attachment in another directory.
+fn killed_with_attachment(place: &Place, attachment: &Path, overwrite: bool, steps: usize) -> usize {
+    let mut output = place.attaching(Some(attachment), overwrite, StageMode::Fresh).unwrap();
+    (0..3).for_each(|id| output.file(FileId(id)).unwrap().write_at(0, b"new").unwrap());
+    let id = output.attach(attachment.to_str().unwrap()).unwrap();
+    output.file(id).unwrap().write_at(0, b"new").unwrap();
+    let files: Vec<(PathBuf, PathBuf)> =
+        output.files.iter().map(|p| (p.temporary.clone(), p.target.clone())).collect();
+    let stamps: Vec<Stamp> = files.iter().map(|(path, _)| Stamp::of(path).unwrap()).collect();
+    output.journal.name(&stamps, false).unwrap();
+    killed(output);
+    let old = files.iter().rev().filter(|_| overwrite).map(|(path, target)| (target.clone(), aside(path)));
+    let new = files.iter().map(|(path, target)| (path.clone(), target.clone()));
+    let taken = old.chain(new).take(steps);
+    taken.map(|(from, to)| fs::rename(from, to).unwrap()).count()
+}
+
+#[test]
+fn killed_between_the_outputs_names_and_the_attachments_the_next_process_takes_all_back_or_has_all() {
+    for (overwrite, steps) in (0..=4).map(|steps| (false, steps)).chain((0..=8).map(|steps| (true, steps))) {
+        let all = if overwrite { 8 } else { 4 };
+        // The next process wants the same attachment, another one, or none; it goes on, or begins anew.
+        for (mode, same) in
+            [StageMode::Resume, StageMode::Fresh].into_iter().flat_map(|m| [(m, true), (m, false)])
+        {
+            let (place, elsewhere) = (if overwrite { Place::with_old() } else { Place::new() }, Place::new());
+            let attachment = elsewhere.path("r");
+            if overwrite {
+                fs::write(&attachment, "old").unwrap();
+            }
+            assert_eq!(killed_with_attachment(&place, &attachment, overwrite, steps), steps);
+            let wanted = same.then_some(attachment.as_path());
+            let told = format!("overwrite {overwrite}, {steps} steps, {mode:?}, same {same}");
+            match place.attaching(wanted, overwrite, mode) {
+                Ok(output) => {
+                    let complete = steps == all && mode == StageMode::Resume;
+                    assert_eq!(output.earlier() == Earlier::Complete, complete, "{told}");
+                    assert_eq!(output.bytes().unwrap(), 9, "{told}");
+                }
+                Err(error) => assert!(steps == all && !overwrite, "{told}: {error}"),
+            }
+            let expected = if steps == all { Some("new") } else { overwrite.then_some("old") };
+            let held =
+                |text: &str| place.holds(text) && elsewhere.found() == [("r".to_owned(), text.to_owned())];
+            match expected {
+                Some(text) => assert!(held(text), "{told}: {:?} {:?}", place.found(), elsewhere.found()),
+                None => assert_eq!((place.found(), elsewhere.found()), (vec![], vec![]), "{told}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_journal_leads_to_no_file_outside_the_directory_that_is_not_the_outputs_own() {
+    let (place, victim) = (Place::new(), Place::new());
+    fs::write(victim.path("r"), "precious").unwrap();
+    fs::write(victim.path(".r.0badc0de.ckpt-tmp"), "precious").unwrap();
+    let before = victim.found();
+    let output = place.written(&FILES, false);
+    let mut stamps: Vec<Stamp> = output.files.iter().map(|p| Stamp::of(&p.temporary).unwrap()).collect();
+    stamps.push(Stamp::of(&victim.path("r")).unwrap());
+    for path in
+        [victim.path("r"), victim.path(".r.0badc0de.ckpt-tmp"), PathBuf::from("../r"), PathBuf::from("/")]
+    {
+        output.journal.attach(&path).unwrap();
+    }
+    output.journal.attach(&victim.path("r")).unwrap();
+    output.journal.name(&stamps, false).unwrap();
+    killed(output);
+    drop(place.create(&FILES, true, true).unwrap());
+    assert_eq!(victim.found(), before);
+    assert!(place.found().is_empty());
+}
+
 #[cfg(unix)]
 mod links {
     use super::*;
@@ -406,13 +498,22 @@ mod links {
     }
 
     #[test]
-    fn a_link_with_the_final_name_is_replaced_and_what_it_leads_to_stays() {
+    fn a_link_with_the_final_name_is_never_replaced_wherever_it_leads() {
         let (place, victim) = (Place::new(), Place::new());
         fs::write(victim.path("v"), "precious").unwrap();
-        symlink(victim.path("v"), place.path("o.0")).unwrap();
-        assert_eq!(place.create(&FILES, false, false).unwrap_err().message(), "the output exists");
-        place.written(&FILES, true).commit_as(false).unwrap();
-        assert!(place.holds("new"));
+        for target in
+            [victim.path("v"), victim.path("not-there"), victim.0.path().into(), "/dev/stdout".into()]
+        {
+            symlink(&target, place.path("o.0")).unwrap();
+            for overwrite in [false, true] {
+                let error = place.create(&FILES, overwrite, false).unwrap_err();
+                assert_eq!(error.message(), "the output is a symbolic link");
+                assert!(!error.to_string().contains("overwrite"), "{error}");
+            }
+            assert_eq!(fs::read_link(place.path("o.0")).unwrap(), target);
+            fs::remove_file(place.path("o.0")).unwrap();
+            assert!(place.found().is_empty());
+        }
         assert_eq!(victim.found(), [("v".to_owned(), "precious".to_owned())]);
     }
 
