@@ -191,11 +191,17 @@ fn old_or_new(place: &Place, new: &BTreeMap<String, Vec<u8>>, replaces: bool) {
 
 #[test]
 fn a_signal_ends_it_with_its_code_and_nothing_is_left() {
-    for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
-        for job in &JOBS {
+    let signals = SIGNALS.into_iter().chain(if cfg!(target_os = "linux") { REAL_TIME } else { [0; 2] });
+    let mut sent = 0;
+    for (number, name) in signals.filter(|number| *number != 0 && !is_ignored(*number)).enumerate() {
+        // Every job with those that people send, one with each of the others.
+        let jobs = if [1, 2, 15].contains(&name) { &JOBS[..] } else { &JOBS[number % JOBS.len()..][..1] };
+        let code = 128 + name;
+        sent += 1;
+        for job in jobs {
             let place = Place::new();
             let child = place.stopped(job);
-            signal(&child, name);
+            signal(&child, &name.to_string());
             signal(&child, "CONT");
             let output = child.wait_with_output().unwrap();
             assert_eq!(output.status.code(), Some(code), "{name}: {}", said(&output));
@@ -204,6 +210,35 @@ fn a_signal_ends_it_with_its_code_and_nothing_is_left() {
             assert!(place.names().is_empty(), "{name}: {:?}", place.names());
         }
     }
+    assert!(sent > 3, "{sent}");
+}
+
+/// HUP, INT, QUIT, TRAP, ABRT, ALRM, TERM, XCPU, VTALRM, PROF: they have these numbers everywhere.
+const SIGNALS: [i32; 10] = [1, 2, 3, 5, 6, 14, 15, 24, 26, 27];
+/// The first and the last that programs have for themselves.
+const REAL_TIME: [i32; 2] = [34, 64];
+
+/// Whether this process, and with it every child, was started to ignore a signal.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 == 1)
+}
+
+#[test]
+fn a_signal_that_it_was_started_to_ignore_is_ignored() {
+    let (place, job) = (Place::new(), &JOBS[0]);
+    let (command, mut shell) = (place.command(job, &[]), Command::new("sh"));
+    shell.args(["-c", "trap '' HUP USR1; exec \"$0\" \"$@\""]).arg(command.get_program());
+    shell.args(command.get_args()).stderr(Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    let begun = || place.names().iter().any(|name| name.ends_with(".ckpt-tmp"));
+    while child.try_wait().unwrap().is_none() && !begun() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ["HUP", "USR1"].into_iter().for_each(|name| signal(&child, name));
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Writes the outputs of a forward pass to a file.
 
-use crate::convert::{Conversion, Execution};
+use crate::cli::convert::execution;
+use crate::convert::Conversion;
 use crate::registry::Registry;
 use crate::source::{OpenOptions, Source};
 use crate::verify::ForwardPass;
@@ -20,7 +21,7 @@ pub(super) fn write(pass: &ForwardPass, registry: &Registry, path: &Path) -> Res
     let options = OpenOptions { format: Some("safetensors".to_owned()), ..OpenOptions::default() };
     let source = Source::open(registry, input, &options)?;
     let planned = Conversion::default().plan(registry, &source, path)?;
-    planned.execute(&Execution::default(), &|_| ()).map(|_| ())
+    planned.execute(&execution(true), &|_| ()).map(|_| ())
 }
 
 /// The outputs as a safetensors file.
