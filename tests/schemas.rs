@@ -237,7 +237,7 @@ fn the_schema_of_mappings_accepts_what_the_program_accepts() {
         ("[lookup]\na = ''", false),
         ("separator = ''", false),
         (
-            "title = 't'\n[roles]\nk = ['transpose', 'permute 3 2 0 1', 'squeeze 0', 'unsqueeze 1']\n[[rule]]\nfrom = 'a'\nto = 'b'\nrole = 'k'",
+            "title = 't'\n[roles]\nk = ['transpose', 'permute 3 2 0 1', 'squeeze 0', 'unsqueeze 1', 'flatten_order 4 4 8', 'unflatten_order 4 8 on 1']\n[[rule]]\nfrom = 'a'\nto = 'b'\nrole = 'k'",
             true,
         ),
         (

@@ -53,7 +53,7 @@ pub(super) struct ConversionArguments {
     /// Apply the inverse of the mapping
     #[arg(long, requires = "map")]
     inverse: bool,
-    /// Reorder the axes of tensors whose name, after mapping, matches: transpose, permute 3 2 0 1, squeeze 0, unsqueeze 0
+    /// Reorder the axes of tensors whose name, after mapping, matches: transpose, permute 3 2 0 1, squeeze 0, unsqueeze 0, flatten_order 4 4 8
     #[arg(long, value_name = "PATTERN: STEP")]
     transform: Vec<String>,
     /// Keep only tensors whose name matches: `**` is any text, `*` any text without a `/`, `?` one character but `/`

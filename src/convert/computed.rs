@@ -59,6 +59,10 @@ pub(super) fn compute(planned: &Planned, parts: &[Source], options: &Commit) -> 
         );
         return Ok(Computed::not_run(options.vocabulary.resolve(&why)));
     }
+    if planned.plan.settings.transforms.iter().any(|text| is_of_image(text)) {
+        let why = "a transform reordered flattened images; to verify that, give the step in a mapping";
+        return Ok(Computed::not_run(why));
+    }
     let source = planned.source(options)?;
     let parts = parts.iter().filter(|part| part.checkpoint().graph.is_some());
     let outcomes =
@@ -77,6 +81,12 @@ pub(super) fn compute(_: &Planned, _: &[Source], _: &Commit) -> ckpt_api::Result
 #[cfg(feature = "forward")]
 fn is_at_one_index(added: &ckpt_api::Added) -> bool {
     added.axes.iter().any(|axis| matches!(axis, ckpt_api::AddedAxis::At(_)))
+}
+
+/// Whether a recorded transform reorders flattened images.
+#[cfg(feature = "forward")]
+fn is_of_image(text: &str) -> bool {
+    crate::recipe::Transform::parse(text).is_ok_and(|transform| transform.step.is_of_image())
 }
 
 /// Losses whose effect on the outputs has a bound that is checked.

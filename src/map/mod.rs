@@ -2,6 +2,7 @@
 //!
 //! It reads a source and returns what it becomes; the source stays what it is.
 
+mod flatten;
 mod rebuild;
 mod retype;
 mod select;
@@ -80,6 +81,8 @@ pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<
         let losses = transform(mapped.contents_mut(), options.transforms)?;
         mapped.losses.extend(losses);
     }
+    let conventions = flatten::conventions(contents, &mapped.contents);
+    mapped.losses.extend(conventions);
     if let Some(dtype) = options.dtype {
         let losses = retype(mapped.contents_mut(), dtype)?;
         mapped.losses.extend(losses);

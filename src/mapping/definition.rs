@@ -115,6 +115,12 @@ impl Mapping {
         }
     }
 
+    /// Returns whether a rule has a step on flattened images.
+    #[cfg(feature = "forward")]
+    pub(crate) fn reorders_images(&self) -> bool {
+        self.rules.iter().any(|rule| rule.steps.iter().any(AxisStep::is_of_image))
+    }
+
     /// Returns the file that the mapping was read from, or the name of the built-in mapping.
     pub fn origin(&self) -> Option<&str> {
         self.origin.as_deref()

@@ -35,7 +35,8 @@
 //! `{n+1}` and `{n-1}` shift it, `{n-1:int3}` does both. A number that does not fit its padding, or falls below 0, is an error.
 //! The separators in a path become the `target_separator`.
 //!
-//! **Steps** ([`crate::recipe::AxisStep`]): `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`.
+//! **Steps** ([`crate::recipe::AxisStep`]): `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, and
+//! for the input axis of a dense layer behind a Flatten `flatten_order 4 4 8` and its inverse, `unflatten_order 4 4 8`.
 //!
 //! **Several tensors.** A rule that takes or makes several tensors has a list of names with the same captures:
 //!

@@ -4,7 +4,7 @@ use crate::layout::inverse_permutation;
 use ckpt_api::{Error, Result};
 use serde::Serialize;
 
-/// A step that reorders the axes of a tensor. The elements stay the same.
+/// A step that reorders the axes of a tensor, or the indices on one axis. The elements stay the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -17,24 +17,90 @@ pub enum AxisStep {
     Squeeze(usize),
     /// Inserts an axis of length 1 that gets this number.
     Unsqueeze(usize),
+    /// Reorders an axis along which images were flattened with their channels last: now the channels come first.
+    FlattenOrder(FlattenedImage),
+    /// Undoes [`AxisStep::FlattenOrder`]: the channels come last.
+    UnflattenOrder(FlattenedImage),
+}
+
+/// An image that was flattened along one axis of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct FlattenedImage {
+    /// The lengths of the image, the channels last: `[height, width, channels]`. Only the number of channels and the number of
+    /// pixels matter: `[pixels, channels]` says the same.
+    pub lens: Vec<u64>,
+    /// The axis of the tensor; `None` for its input axis, or the only axis of this length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub axis: Option<usize>,
+}
+
+impl FlattenedImage {
+    /// Parses `4 4 8` or `4 4 8 on 0`.
+    fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let words: Vec<&str> = words.take(MAX_AXES + 2).collect();
+        let (lens, axis) = match &words[..] {
+            [lens @ .., "on", axis] => (lens, Some(axis.parse().ok().filter(|axis| *axis < MAX_AXES)?)),
+            lens => (lens, None),
+        };
+        let lens: Option<Vec<u64>> =
+            lens.iter().map(|word| word.parse().ok().filter(|len| *len > 0)).collect();
+        let image = FlattenedImage { lens: lens?, axis };
+        (2..MAX_AXES).contains(&image.lens.len()).then_some(())?;
+        image.elements().map(|_| image)
+    }
+
+    /// Returns the length of the axis; `None` if it does not fit 64 bits.
+    pub(crate) fn elements(&self) -> Option<u64> {
+        self.lens.iter().try_fold(1u64, |product, len| product.checked_mul(*len))
+    }
+
+    /// Returns the number of pixels.
+    pub(crate) fn pixels(&self) -> u64 {
+        let spatial = self.lens.split_last().map_or(&[][..], |(_, spatial)| spatial);
+        spatial.iter().fold(1, |product, len| product.saturating_mul(*len))
+    }
+
+    /// Returns the number of channels.
+    pub(crate) fn channels(&self) -> u64 {
+        self.lens.last().copied().unwrap_or(1)
+    }
+}
+
+/// As [`AxisStep::parse`] reads it, after the name of the step.
+impl std::fmt::Display for FlattenedImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.lens.iter().try_for_each(|len| write!(f, " {len}"))?;
+        self.axis.map_or(Ok(()), |axis| write!(f, " on {axis}"))
+    }
 }
 
 /// The number of axes that a step can name.
 pub(crate) const MAX_AXES: usize = 64;
 
 impl AxisStep {
-    /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0` or `unsqueeze 0`.
+    /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `flatten_order 4 4 8` or `unflatten_order 4 4 8`.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for any other text.
     pub fn parse(text: &str) -> Result<Self> {
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default();
-        let numbers: Vec<Option<usize>> =
-            words.take(MAX_AXES + 1).map(|word| word.parse().ok().filter(|axis| *axis < MAX_AXES)).collect();
         let wrong = |expected: &str| {
             Err(Error::mapping("the axes of a step are wrong").found(format!("'{text}'")).expected(expected))
         };
+        if let "flatten_order" | "unflatten_order" = verb {
+            return match FlattenedImage::parse(words) {
+                Some(image) if verb == "flatten_order" => Ok(AxisStep::FlattenOrder(image)),
+                Some(image) => Ok(AxisStep::UnflattenOrder(image)),
+                None => wrong(
+                    "the lengths of the image, its channels last, such as 'flatten_order 4 4 8', or with the axis: \
+                     'flatten_order 4 4 8 on 0'",
+                ),
+            };
+        }
+        let numbers: Vec<Option<usize>> =
+            words.take(MAX_AXES + 1).map(|word| word.parse().ok().filter(|axis| *axis < MAX_AXES)).collect();
         match (verb, &numbers[..]) {
             ("transpose", []) => Ok(AxisStep::Transpose),
             ("transpose", _) => wrong("'transpose' alone; 'permute' takes an order of axes"),
@@ -46,7 +112,8 @@ impl AxisStep {
                 None => wrong("every axis from 0, once, such as 'permute 3 2 0 1'"),
             },
             _ => {
-                let known = ["transpose", "permute", "squeeze", "unsqueeze"];
+                let known =
+                    ["transpose", "permute", "squeeze", "unsqueeze", "flatten_order", "unflatten_order"];
                 Err(Error::mapping("unknown step")
                     .found(format!("'{text}'"))
                     .help(ckpt_api::nearest(verb, known.into_iter())))
@@ -62,7 +129,14 @@ impl AxisStep {
             AxisStep::Permute(order) => AxisStep::Permute(inverse_permutation(order)),
             AxisStep::Squeeze(axis) => AxisStep::Unsqueeze(*axis),
             AxisStep::Unsqueeze(axis) => AxisStep::Squeeze(*axis),
+            AxisStep::FlattenOrder(image) => AxisStep::UnflattenOrder(image.clone()),
+            AxisStep::UnflattenOrder(image) => AxisStep::FlattenOrder(image.clone()),
         }
+    }
+
+    /// Returns whether the step reorders flattened images.
+    pub(crate) fn is_of_image(&self) -> bool {
+        matches!(self, AxisStep::FlattenOrder(_) | AxisStep::UnflattenOrder(_))
     }
 }
 
@@ -73,6 +147,8 @@ impl std::fmt::Display for AxisStep {
             AxisStep::Transpose => f.write_str("transpose"),
             AxisStep::Squeeze(axis) => write!(f, "squeeze {axis}"),
             AxisStep::Unsqueeze(axis) => write!(f, "unsqueeze {axis}"),
+            AxisStep::FlattenOrder(image) => write!(f, "flatten_order{image}"),
+            AxisStep::UnflattenOrder(image) => write!(f, "unflatten_order{image}"),
             AxisStep::Permute(order) => {
                 f.write_str("permute")?;
                 order.iter().try_for_each(|axis| write!(f, " {axis}"))
@@ -94,7 +170,15 @@ mod tests {
 
     #[test]
     fn every_step_is_parsed_as_it_is_printed_and_undone_by_its_inverse() {
-        for text in ["transpose", "permute 3 2 0 1", "permute 0", "squeeze 0", "unsqueeze 3"] {
+        for text in [
+            "transpose",
+            "permute 3 2 0 1",
+            "permute 0",
+            "squeeze 0",
+            "unsqueeze 3",
+            "flatten_order 4 4 8",
+            "unflatten_order 4 8 on 1",
+        ] {
             let step = AxisStep::parse(text).unwrap();
             assert_eq!(step.to_string(), text);
             assert_eq!(step.inverse().inverse(), step);
@@ -119,6 +203,12 @@ mod tests {
             "permute 0 0",
             "permute 0 2",
             "flip 0",
+            "flatten_order",
+            "flatten_order 8",
+            "flatten_order 4 0",
+            "flatten_order 4 4 on",
+            "flatten_order 4 4 on 64",
+            "unflatten_order 4294967296 4294967296",
             &many,
         ] {
             assert_eq!(AxisStep::parse(text).unwrap_err().kind(), ckpt_api::Kind::Mapping, "{text:.40}");

@@ -48,6 +48,7 @@ mod layers;
 mod notes;
 mod options;
 mod parameters;
+mod reordered;
 mod report;
 mod shapes;
 
@@ -95,12 +96,19 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
         notes: Vec::new(),
     };
     if let (Some(own), Some(theirs)) = (&a.checkpoint().graph, &b.checkpoint().graph) {
+        let reordered = reordered::reordered(registry, a, options)?;
+        let mapped = Options { mapping: None, ..options.clone() };
+        let (a, own, options) = match reordered.as_ref().and_then(|a| Some((a, a.checkpoint().graph.as_ref()?))) {
+            Some((a, own)) => (a, own, &mapped),
+            None => (a, own, options),
+        };
         let adapted = inputs::with_channels_last(own, theirs);
         let theirs = adapted.as_ref().unwrap_or(theirs);
         (report.inputs, report.runs) = graphs::compare_graphs(registry, (a, own), (b, theirs), options)?;
         let passes = !report.runs.is_empty() && report.runs.iter().all(|run| run.verdict.passes());
         report.verdict = Verdict::of(passes);
         report.notes = notes::on_runs(&report.runs);
+        report.notes.extend(reordered.map(|_| reordered::NOTE.to_owned()));
     } else {
         let difference = compare_tensors(a, b, options)?;
         report.verdict = Verdict::of(difference.agrees() && !difference.tensors.is_empty());

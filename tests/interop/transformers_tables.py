@@ -21,6 +21,7 @@ sys.modules["triton"] = None  # torch does without it; its LLVM and TensorFlow's
 import published
 import keras
 import numpy as np
+import safetensors.torch
 import tensorflow as tf
 import torch
 import torchvision
@@ -199,6 +200,54 @@ def resnet50_computes_in_torchvision_what_it_computes_in_keras(folder):
     back = folder / "back.ckpt"
     convert(out, back, "--to", "tf2", "--map", "resnet-keras-to-torchvision", "--inverse", "--set", "names=plain")
     assert_equal(published.read(back), {variable.path: variable.numpy() for variable in model.variables})
+
+
+FLATTENED = """
+target_separator = "."
+ignore_roles = ["bookkeeping", "duplicate"]
+[[rule]]
+from = "net/{layer}/bias"
+to = "{layer}.bias"
+[[rule]]
+from = "net/conv/kernel"
+to = "conv.weight"
+steps = ["permute 3 2 0 1"]
+[[rule]]
+from = "net/hidden/kernel"
+to = "hidden.weight"
+steps = ["STEP", "transpose"]
+"""
+
+
+@check("saved model", "checkpoint")
+def a_flattened_image_computes_in_torch_what_it_computes_in_keras(folder, kind):
+    keras.utils.set_random_seed(8)
+    layers = keras.layers
+    model = keras.Sequential([layers.Input((8, 6, 3)), layers.Conv2D(5, 3, activation="relu", padding="same", name="conv"),
+                              layers.MaxPooling2D(2), layers.Flatten(), layers.Dense(4, name="hidden")], name="net")
+    source, out = folder / "keras", folder / "model.safetensors"
+    if kind == "checkpoint":
+        tf.train.Checkpoint(model=model).write(str(source))
+    else:
+        model.export(source, verbose=False)
+    (folder / "without.toml").write_text(FLATTENED.replace('"STEP", ', ""))
+    said = convert(source, out, "--from", "tf2", "--map", folder / "without.toml", fails=True)
+    assert "convention" in said and "flatten_order 12 5" in said, said
+    (folder / "with.toml").write_text(FLATTENED.replace("STEP", "flatten_order 4 3 5"))
+    convert(source, out, "--from", "tf2", "--map", folder / "with.toml", "--verify")
+
+    weights = {name: torch.from_numpy(value.copy()) for name, value in load(out).items()}
+    x = np.random.default_rng(9).normal(size=(7, 8, 6, 3)).astype(np.float32)
+    image = torch.from_numpy(x.transpose(0, 3, 1, 2).copy())
+    image = torch.relu(torch.nn.functional.conv2d(image, weights["conv.weight"], weights["conv.bias"], padding=1))
+    flat = torch.flatten(torch.max_pool2d(image, 2), 1)
+    y = torch.nn.functional.linear(flat, weights["hidden.weight"], weights["hidden.bias"]).numpy()
+    np.testing.assert_allclose(y, model(x).numpy(), rtol=1e-4, atol=1e-5)
+
+    back = folder / "back.npz"
+    safetensors.torch.save_file(weights, folder / "torch.safetensors")  # as PyTorch writes it, without a graph
+    convert(folder / "torch.safetensors", back, "--map", folder / "with.toml", "--inverse")
+    assert_equal(dict(np.load(back)), {v.path: v.numpy() for v in model.variables})
 
 
 def resnet50(tensors: dict) -> torch.nn.Module:

@@ -58,6 +58,8 @@ loss_kinds! {
     ScaleDropped = "scale-dropped", true;
     /// A layer that the target cannot say.
     LayerDropped = "layer-dropped", true;
+    /// Values that the target's readers take in another order than the source's, such as flattened images.
+    Convention = "convention", true;
     /// Values stored in another dtype that holds every one of them exactly.
     Retyped = "retyped", false;
     /// Values that were stored in blocks, stored as the numbers that they stand for.

@@ -1,10 +1,12 @@
 //! Carries out recipes on the contents of a checkpoint: rewrites placements, and reads no byte.
 
+mod image;
 mod placed;
 mod references;
 #[cfg(test)]
 mod tests;
 
+use super::flatten::reorder_images;
 use crate::recipe::{Join, Recipe, Target};
 use ckpt_api::{Contents, Error, Loss, Result, Role, TensorId};
 use placed::{PlacedTensor, merge, reorder, split};
@@ -34,12 +36,16 @@ pub(super) fn rebuild(contents: &mut Contents, targets: &[Target]) -> Result<Vec
     }
     reassign_slots(made.iter_mut().map(|(_, _, placed)| &mut placed.tensor), targets, &tensors, &ids);
     made.sort_by(|a, b| (a.0, a.1, &a.2.tensor.name).cmp(&(b.0, b.1, &b.2.tensor.name)));
+    let stored = ids.iter().filter_map(|(name, id)| Some((*name, &tensors.get(*id)?.tensor))).collect();
+    let reordered = reorder_images(&mut contents.checkpoint.graph, &stored, targets)?;
     for (id, (_, _, mut placed)) in made.into_iter().enumerate() {
         placed.placement.tensor = TensorId(id);
         contents.checkpoint.tensors.push(placed.tensor);
         contents.placements.push(placed.placement);
     }
-    Ok(rename_in_graph(contents, targets))
+    let mut losses = rename_in_graph(contents, targets);
+    losses.extend(reordered);
+    Ok(losses)
 }
 
 fn take_tensors(contents: &mut Contents) -> Vec<PlacedTensor> {

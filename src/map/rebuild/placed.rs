@@ -1,5 +1,6 @@
 //! The operations of recipes on a tensor and its placement.
 
+use super::image::reorder_image;
 use crate::layout::inverse_permutation;
 use crate::recipe::AxisStep;
 use ckpt_api::{Axis, AxisPart, Encoding, Error, Placement, Region, Result, Shape, Tensor, Tile, Window};
@@ -41,12 +42,15 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
             AxisStep::Unsqueeze(axis) => {
                 return Err(misfit(step, &placed, &format!("a tensor of at least {axis} axes")));
             }
+            AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image) => {
+                reorder_image(placed, image, step)?
+            }
         };
     }
     Ok(placed)
 }
 
-fn misfit(step: &AxisStep, placed: &PlacedTensor, expected: &str) -> Error {
+pub(super) fn misfit(step: &AxisStep, placed: &PlacedTensor, expected: &str) -> Error {
     Error::mapping("a step does not fit the tensor")
         .found(format!("'{step}' for a tensor of shape {}", placed.tensor.shape))
         .expected(expected)
@@ -263,6 +267,9 @@ fn as_slices(mut placed: PlacedTensor, axis: usize, shift: u64) -> Result<Placed
     check_fixed_size(&placed, "merged")?;
     let whole = placed.whole();
     let PlacedTensor { tensor, placement } = &mut placed;
+    if !placement.encoding.tiles.is_empty() {
+        return Err(Error::unsupported("a tensor that is stored in parts cannot be merged").tensor(&tensor.name));
+    }
     let in_pieces = placement.extents.len() > 1;
     if placement.window.is_some() || (in_pieces && placement.extents.iter().any(|e| e.region.is_none())) {
         return Err(Error::unsupported("a part of a tensor cannot be merged").tensor(&tensor.name));
@@ -278,7 +285,7 @@ fn as_slices(mut placed: PlacedTensor, axis: usize, shift: u64) -> Result<Placed
 }
 
 /// Checks that all elements have one size.
-fn check_fixed_size(placed: &PlacedTensor, what: &str) -> Result<()> {
+pub(super) fn check_fixed_size(placed: &PlacedTensor, what: &str) -> Result<()> {
     match placed.tensor.dtype.bytes() {
         Some(_) => Ok(()),
         None => Err(Error::mapping(format!("a tensor of {}s cannot be {what}", placed.tensor.dtype))

@@ -3,7 +3,7 @@
 use super::rebuild;
 use crate::execute::{Files, TensorStream};
 use crate::layout::{TargetLayout, compile};
-use crate::recipe::{AxisStep, Join, Recipe, Target};
+use crate::recipe::{AxisStep, FlattenedImage, Join, Recipe, Target};
 use crate::resources::Budget;
 use ckpt_api::{
     Axis, Checkpoint, Checksum, ChecksumAlgorithm, Contents, DType, Encoding, Extent, FileId, Graph, Input,
@@ -172,6 +172,35 @@ proptest! {
         prop_assert_eq!(&memory.array("b").unwrap(), &expected);
         let back: Vec<AxisStep> = steps.iter().rev().map(AxisStep::inverse).collect();
         let memory = memory.rebuilt(&[target("a", &["b"], Join::One, &back)]).unwrap();
+        prop_assert_eq!(memory.array("a").unwrap(), array);
+    }
+
+    #[test]
+    fn flattened_images_are_reordered_as_by_plain_loops(
+        image in prop::collection::vec(1u64..5, 2..4), others in prop::collection::vec(1u64..4, 0..3), at in 0usize..3,
+        transposed in any::<bool>(),
+    ) {
+        let at = at.min(others.len());
+        let mut whole = others.clone();
+        whole.splice(at..at, image.iter().copied());
+        let mut shape = others;
+        shape.insert(at, image.iter().product());
+        let array = Array::counted(&shape, 3);
+        let mut order: Vec<usize> = (0..whole.len()).collect();
+        let channels = order.remove(at + image.len() - 1);
+        order.insert(at, channels);
+        let mut expected = Array { shape: whole, values: array.values.clone() }.permuted(&order);
+        expected.shape.clone_from(&shape);
+        let step = AxisStep::FlattenOrder(FlattenedImage { lens: image, axis: Some(at) });
+        let mut stored: Vec<usize> = (0..shape.len()).collect();
+        if transposed {
+            stored.reverse();
+        }
+        let memory = Memory::default().add("a", &array, &stored, false);
+        let memory = memory.rebuilt(&[target("b", &["a"], Join::One, std::slice::from_ref(&step))]).unwrap();
+        prop_assert_eq!(&memory.array("b").unwrap(), &expected);
+        let memory = Memory::default().add("b", &expected, &stored, false);
+        let memory = memory.rebuilt(&[target("a", &["b"], Join::One, &[step.inverse()])]).unwrap();
         prop_assert_eq!(memory.array("a").unwrap(), array);
     }
 
@@ -394,4 +423,22 @@ fn strings_are_not_reordered() {
     let error = rebuild(&mut { error }, &[step(AxisStep::Transpose)]).unwrap_err();
     assert!(error.kind() == Kind::Mapping && error.to_string().contains("cannot be reordered"), "{error}");
     rebuild(&mut memory.contents, &[step(AxisStep::Unsqueeze(0))]).unwrap();
+}
+
+#[test]
+fn a_flattened_image_needs_one_whole_axis_of_its_length() {
+    let square = || Array::counted(&[12, 12], 0);
+    let step = |text: &str| [target("b", &["a"], Join::One, &[AxisStep::parse(text).unwrap()])];
+    let memory = || Memory::default().add("a", &square(), &[0, 1], false);
+    let error = |memory: Memory, text: &str| memory.rebuilt(&step(text)).err().unwrap().to_string();
+    assert!(error(memory(), "flatten_order 2 2 3").contains("flatten_order 2 2 3 on 0"));
+    assert!(error(memory(), "flatten_order 2 2 2").contains("2 × 2 × 2 = 8"));
+    assert!(error(memory(), "flatten_order 2 2 3 on 2").contains("2 × 2 × 3 = 12"));
+    let sliced = Memory::default().add("a", &square(), &[0, 1], true);
+    assert!(error(sliced, "flatten_order 2 2 3 on 0").contains("stored in parts"));
+    let axes = |memory: &mut Memory| memory.contents.checkpoint.tensors[0].axes = Some(vec![Axis::In, Axis::Out]);
+    let mut named = memory();
+    axes(&mut named);
+    let named = named.rebuilt(&step("flatten_order 2 2 3")).unwrap();
+    assert_eq!(named.array("b").unwrap().values[12], square().values[3 * 12], "the input axis");
 }

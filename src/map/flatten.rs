@@ -1,0 +1,414 @@
+//! Flattened images in graphs: a dense layer takes them in the order in which the Flatten before it has their elements.
+//!
+//! Keras flattens `[height, width, channels]`, PyTorch `[channels, height, width]`. In a graph, images have their channels
+//! first; a Transpose before a Flatten moves them to the end. Where a step reorders the weight behind the Flatten, this
+//! Transpose goes, or comes.
+
+use crate::recipe::{AxisStep, Target};
+use ckpt_api::{
+    Attribute, Axis, Contents, Error, Graph, Loss, LossKind, Node, Op, Result, Role, Shape, Tensor,
+};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Changes the graph as the steps on flattened images change the tensors, which still have the names of the source. Removes
+/// the graph where it does not show the images, and returns that as a loss.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] where only some tensors behind a Flatten are reordered, or images have other channels.
+pub(super) fn reorder_images(
+    graph: &mut Option<Graph>,
+    tensors: &HashMap<&str, &Tensor>,
+    targets: &[Target],
+) -> Result<Option<Loss>> {
+    let steps: HashMap<&str, &AxisStep> = targets.iter().filter_map(image_step).collect();
+    let Some(found) = graph.as_mut().filter(|_| !steps.is_empty()) else { return Ok(None) };
+    let mut left: HashSet<&str> = steps.keys().copied().collect();
+    let images = images(found, tensors);
+    let all = flattened(found);
+    let mut moves = Vec::new();
+    for flattened in &all {
+        let wanted = |tensor: &String| steps.get(tensor.as_str()).copied();
+        let Some(step) = flattened.tensors.iter().find_map(wanted) else { continue };
+        check_all(flattened, step, wanted)?;
+        let before = images.get(&flattened.node);
+        check_channels(flattened, step, before)?;
+        let change = match (step, flattened.transpose) {
+            _ if !flattened.others.is_empty() => None,
+            (AxisStep::FlattenOrder(_), Some(transpose)) => Some(Move::Without(transpose)),
+            (AxisStep::UnflattenOrder(image), None) => {
+                Some(Move::Last(before.map_or(image.lens.len() + 1, |before| before.rank)))
+            }
+            _ => None,
+        };
+        if let Some(change) = change {
+            flattened.tensors.iter().for_each(|tensor| {
+                left.remove(tensor.as_str());
+            });
+            moves.push((flattened.node, change));
+        }
+    }
+    rewire(found, moves);
+    let needed = found.nodes.iter().find_map(|node| {
+        let tensor = node.parameters.values().find(|name| left.contains(name.as_str()))?;
+        Some(format!("layer '{}' needs '{tensor}', whose inputs are reordered", node.name))
+    });
+    Ok(needed.map(|why| {
+        *graph = None;
+        Loss::new(LossKind::GraphDropped, "graph", why)
+    }))
+}
+
+/// Returns a loss for each dense weight whose flattened images have their channels last, although the mapping moved the channels
+/// of the convolutions before it to the front.
+pub(super) fn conventions(source: &Contents, mapped: &Contents) -> Vec<Loss> {
+    let Some(graph) = &mapped.checkpoint.graph else { return likely_conventions(source, mapped) };
+    let flattened: Vec<Flattened> =
+        flattened(graph).into_iter().filter(|found| found.transpose.is_some()).collect();
+    if flattened.is_empty() {
+        return Vec::new();
+    }
+    let tensors: HashMap<&str, &Tensor> =
+        mapped.checkpoint.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let images = turned_images(graph, &turned_kernels(source, mapped));
+    let before = self::images(graph, &tensors);
+    let mut losses = Vec::new();
+    for found in flattened {
+        let input = found.transpose.and_then(|index| graph.nodes.get(index)?.inputs.first());
+        if !input.is_some_and(|input| images.contains(input.as_str())) {
+            continue;
+        }
+        let channels = before.get(&found.node).map(|image| image.channels);
+        for name in &found.tensors {
+            let Some(inputs) = tensors.get(name.as_str()).and_then(|tensor| input_len(tensor)) else { continue };
+            losses.push(Loss::new(LossKind::Convention, name, advice(inputs, channels)));
+        }
+    }
+    losses
+}
+
+/// The same without a graph: for each dense weight with a number of inputs that no layer makes, and that is a multiple of the
+/// channels of a convolution.
+fn likely_conventions(source: &Contents, mapped: &Contents) -> Vec<Loss> {
+    let kernels = turned_kernels(source, mapped);
+    if kernels.is_empty() {
+        return Vec::new();
+    }
+    let tensors = &mapped.checkpoint.tensors;
+    let made: HashSet<u64> = tensors.iter().filter_map(|tensor| axis_len(tensor, Axis::Out)).collect();
+    let turned = tensors.iter().filter(|tensor| kernels.contains(tensor.name.as_str()));
+    let channels: BTreeSet<u64> = turned.filter_map(|kernel| axis_len(kernel, Axis::Out)).collect();
+    let mut losses = Vec::new();
+    for (tensor, placement) in tensors.iter().zip(&mapped.placements) {
+        let is_matrix = tensor.shape.rank() == 2 && placement.encoding.tiles.is_empty();
+        let Some(inputs) = axis_len(tensor, Axis::In).filter(|_| is_matrix && tensor.role == Role::Weight) else {
+            continue;
+        };
+        let fits = |channels: &&u64| **channels > 1 && inputs > **channels && inputs.is_multiple_of(**channels);
+        if let Some(channels) = channels.iter().filter(|_| !made.contains(&inputs)).rfind(fits) {
+            let pixels = inputs.checked_div(*channels).unwrap_or(1);
+            let detail = format!(
+                "no layer makes its {inputs} inputs, so they seem to be flattened images with their channels last, but \
+                 the kernels of the convolutions now have their channels first: if {channels} is the number of channels \
+                 before the Flatten, add the step 'flatten_order {pixels} {channels}' for it to the mapping"
+            );
+            losses.push(Loss::new(LossKind::Convention, &tensor.name, detail));
+        }
+    }
+    losses
+}
+
+/// The step of a target on flattened images, by the name of its source.
+fn image_step(target: &Target) -> Option<(&str, &AxisStep)> {
+    let step = target.recipe.steps.iter().find(|step| step.is_of_image())?;
+    Some((target.sources.first()?.as_str(), step))
+}
+
+fn advice(inputs: u64, channels: Option<u64>) -> String {
+    let wants = "its inputs are images that are flattened with their channels last, but the kernels of the convolutions \
+                 before it now have their channels first: add the step";
+    match channels.and_then(|channels| Some((channels, inputs.checked_div(channels)?))) {
+        Some((channels, pixels)) => format!(
+            "{wants} 'flatten_order {pixels} {channels}' (pixels and channels) for it to the mapping"
+        ),
+        None => format!("{wants} 'flatten_order PIXELS CHANNELS' for it to the mapping"),
+    }
+}
+
+/// A Flatten, and what its order of elements matters to.
+struct Flattened {
+    node: usize,
+    /// The Transpose before it that moves the channels to the end.
+    transpose: Option<usize>,
+    /// Tensors that have the flattened elements along an axis.
+    tensors: Vec<String>,
+    /// Layers that take the elements, and are not understood.
+    others: Vec<String>,
+}
+
+/// Returns every Flatten, in the graph's order.
+fn flattened(graph: &Graph) -> Vec<Flattened> {
+    let mut found: Vec<Flattened> = Vec::new();
+    let mut makers: HashMap<&str, usize> = HashMap::new();
+    // The Flatten whose elements a value has, in its order.
+    let mut carried: HashMap<&str, usize> = HashMap::new();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let mut from = node.inputs.iter().filter_map(|input| carried.get(input.as_str()).copied());
+        let carrier = from.next();
+        let alike = node.inputs.len() == 1 || from.clone().count() + 1 == node.inputs.len();
+        let alike = alike && from.all(|other| Some(other) == carrier);
+        let mut result = None;
+        if node.op == Op::Flatten && carrier.is_none() {
+            let before = node.inputs.first().and_then(|input| makers.get(input.as_str()).copied());
+            let transpose = before.filter(|before| graph.nodes.get(*before).is_some_and(moves_channels_last));
+            result = Some(found.len());
+            found.push(Flattened { node: index, transpose, tensors: Vec::new(), others: Vec::new() });
+        } else if let Some(flattened) = carrier.and_then(|carrier| found.get_mut(carrier)) {
+            match node.op {
+                Op::Gemm if alike => flattened.tensors.extend(node.parameters.get("weight").cloned()),
+                Op::BatchNormalization | Op::LayerNormalization if alike => {
+                    flattened.tensors.extend(node.parameters.values().cloned());
+                    result = carrier;
+                }
+                _ if alike && keeps_order(&node.op) && node.parameters.is_empty() => result = carrier,
+                _ => flattened.others.push(node.name.clone()),
+            }
+        }
+        for output in &node.outputs {
+            makers.insert(output, index);
+            carried.extend(result.map(|result| (output.as_str(), result)));
+        }
+    }
+    for output in &graph.outputs {
+        if let Some(flattened) = carried.get(output.name.as_str()).and_then(|index| found.get_mut(*index)) {
+            flattened.others.push(output.name.clone());
+        }
+    }
+    found
+}
+
+/// Whether every element of the result comes from the element at its place, whatever the order.
+fn keeps_order(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Relu
+            | Op::LeakyRelu
+            | Op::Elu
+            | Op::Gelu
+            | Op::Softplus
+            | Op::Sigmoid
+            | Op::Tanh
+            | Op::Softmax
+            | Op::LogSoftmax
+            | Op::Clip
+            | Op::Identity
+            | Op::Flatten
+            | Op::Add
+            | Op::Mul
+            | Op::Unspecified
+    )
+}
+
+fn moves_channels_last(node: &Node) -> bool {
+    let Some(Attribute::Ints(perm)) = node.attributes.get("perm") else { return false };
+    node.op == Op::Transpose && perm.len() > 2 && *perm == channels_last(perm.len())
+}
+
+/// The order of axes that moves axis 1 to the end: `0, 2, 3, 1`.
+fn channels_last(rank: usize) -> Vec<i64> {
+    let axis = |axis: usize| i64::try_from(axis).unwrap_or(i64::MAX);
+    [0].into_iter().chain((2..rank).map(axis)).chain([1]).collect()
+}
+
+/// All tensors behind a Flatten are reordered alike, or none.
+fn check_all<'s>(
+    flattened: &Flattened,
+    step: &AxisStep,
+    wanted: impl Fn(&String) -> Option<&'s AxisStep>,
+) -> Result<()> {
+    let image = |step: &AxisStep| match step {
+        AxisStep::FlattenOrder(image) => Some((true, image.lens.clone())),
+        AxisStep::UnflattenOrder(image) => Some((false, image.lens.clone())),
+        _ => None,
+    };
+    let differs = |tensor: &&String| wanted(tensor).and_then(image) != image(step);
+    match flattened.tensors.iter().find(differs) {
+        None => Ok(()),
+        Some(other) => Err(Error::mapping("tensors that take the same flattened images are reordered differently")
+            .tensor(other)
+            .expected(format!("'{step}', as for the others"))),
+    }
+}
+
+/// The channels of the step are those of the convolution before the Flatten.
+fn check_channels(flattened: &Flattened, step: &AxisStep, before: Option<&Image>) -> Result<()> {
+    let (AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image)) = step else { return Ok(()) };
+    match before {
+        Some(Image { channels, .. }) if *channels != image.channels() => {
+            let error = Error::mapping("the images that are flattened have another number of channels");
+            let error = flattened.tensors.iter().fold(error, |error, tensor| error.tensor(tensor));
+            Err(error
+                .found(format!("'{step}'"))
+                .expected(format!("{channels} channels, the last number")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The images that a convolution makes.
+#[derive(Clone, Copy)]
+struct Image {
+    channels: u64,
+    /// The number of axes, with that of the batch.
+    rank: usize,
+}
+
+/// For each Flatten, by its index, its images: those of the convolution before, if only layers that keep their channels are
+/// between.
+fn images(graph: &Graph, tensors: &HashMap<&str, &Tensor>) -> HashMap<usize, Image> {
+    let mut of_values: HashMap<&str, Image> = HashMap::new();
+    let mut found = HashMap::new();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let before = node.inputs.first().and_then(|input| of_values.get(input.as_str()).copied());
+        let keeps = matches!(node.op, Op::MaxPool | Op::AveragePool | Op::BatchNormalization | Op::Pad);
+        let image = match node.op {
+            Op::Conv => made_by(node, tensors),
+            Op::Flatten => {
+                found.extend(before.map(|image| (index, image)));
+                None
+            }
+            _ if keeps || keeps_order(&node.op) || moves_channels_last(node) => before,
+            _ => None,
+        };
+        if let Some(image) = image {
+            of_values.extend(node.outputs.iter().map(|output| (output.as_str(), image)));
+        }
+    }
+    found
+}
+
+fn made_by(convolution: &Node, tensors: &HashMap<&str, &Tensor>) -> Option<Image> {
+    let weight = tensors.get(convolution.parameters.get("weight")?.as_str())?;
+    Some(Image { channels: axis_len(weight, Axis::Out)?, rank: weight.shape.rank() })
+}
+
+fn axis_len(tensor: &Tensor, axis: Axis) -> Option<u64> {
+    let index = tensor.axes.as_ref()?.iter().position(|own| *own == axis)?;
+    tensor.shape.get(index).copied()
+}
+
+/// The number of inputs of a layer: along the input axis of a matrix, or of a vector the whole.
+fn input_len(tensor: &Tensor) -> Option<u64> {
+    axis_len(tensor, Axis::In).or_else(|| Some(&tensor.shape).filter(|shape| shape.rank() == 1).map(Shape::elements))
+}
+
+/// The kernels whose channels the mapping moved before the axes of the window.
+fn turned_kernels<'m>(source: &Contents, mapped: &'m Contents) -> HashSet<&'m str> {
+    let stored: HashMap<&str, &Tensor> = source
+        .placements
+        .iter()
+        .zip(&source.checkpoint.tensors)
+        .map(|(placement, tensor)| (placement.name.as_str(), tensor))
+        .collect();
+    let pairs = mapped.checkpoint.tensors.iter().zip(&mapped.placements);
+    let turned = pairs.filter(|(tensor, placement)| {
+        let before = stored.get(placement.name.as_str()).copied();
+        before.and_then(has_channels_first) == Some(false) && has_channels_first(tensor) == Some(true)
+    });
+    turned.map(|(tensor, _)| tensor.name.as_str()).collect()
+}
+
+/// Whether the input channels of a kernel come before the axes of its window; `None` where its axes are not known.
+fn has_channels_first(tensor: &Tensor) -> Option<bool> {
+    let axes = tensor.axes.as_ref()?;
+    let input = axes.iter().position(|axis| *axis == Axis::In)?;
+    let window = axes.iter().position(|axis| matches!(axis, Axis::KernelY | Axis::KernelX))?;
+    Some(input < window)
+}
+
+/// The values that come from a convolution with one of these kernels.
+fn turned_images<'g>(graph: &'g Graph, kernels: &HashSet<&str>) -> HashSet<&'g str> {
+    let mut images: HashSet<&str> = HashSet::new();
+    for node in &graph.nodes {
+        let has_kernel = node.parameters.get("weight").is_some_and(|weight| kernels.contains(weight.as_str()));
+        if (node.op == Op::Conv && has_kernel) || node.inputs.iter().any(|input| images.contains(input.as_str())) {
+            images.extend(node.outputs.iter().map(String::as_str));
+        }
+    }
+    images
+}
+
+/// How the images come to a Flatten.
+enum Move {
+    /// Without this Transpose.
+    Without(usize),
+    /// Through a new Transpose of values of this rank, which moves the channels to the end.
+    Last(usize),
+}
+
+/// Changes how images come to these Flattens.
+fn rewire(graph: &mut Graph, moves: Vec<(usize, Move)>) {
+    let mut removed: HashSet<usize> = HashSet::new();
+    let mut added: HashMap<usize, Node> = HashMap::new();
+    let mut names = FreeNames::new(graph);
+    for (flatten, change) in moves {
+        match change {
+            Move::Without(transpose) => {
+                let before = graph.nodes.get(transpose).and_then(|node| node.inputs.first()).cloned();
+                let input = graph.nodes.get_mut(flatten).and_then(|node| node.inputs.first_mut());
+                if let (Some(before), Some(input)) = (before, input) {
+                    *input = before;
+                    removed.insert(transpose);
+                }
+            }
+            Move::Last(rank) => {
+                let input = graph.nodes.get_mut(flatten).and_then(|node| node.inputs.first_mut());
+                let Some(input) = input else { continue };
+                let name = names.next();
+                let before = std::mem::replace(input, name.clone());
+                let mut node = Node::new(name.clone(), Op::Transpose)
+                    .attribute("perm", Attribute::Ints(channels_last(rank)));
+                (node.inputs, node.outputs) = (vec![before], vec![name]);
+                added.insert(flatten, node);
+            }
+        }
+    }
+    let inputs = graph.nodes.iter().flat_map(|node| &node.inputs);
+    let used: HashSet<String> =
+        inputs.chain(graph.outputs.iter().map(|output| &output.name)).cloned().collect();
+    for (index, node) in std::mem::take(&mut graph.nodes).into_iter().enumerate() {
+        graph.nodes.extend(added.remove(&index));
+        if !removed.contains(&index) || node.outputs.iter().any(|output| used.contains(output)) {
+            graph.nodes.push(node);
+        }
+    }
+}
+
+/// Names for new nodes and their values.
+struct FreeNames {
+    taken: HashSet<String>,
+    number: u64,
+}
+
+impl FreeNames {
+    fn new(graph: &Graph) -> Self {
+        let nodes = graph.nodes.iter().flat_map(|node| node.outputs.iter().chain([&node.name]));
+        let taken = nodes.chain(graph.inputs.iter().map(|input| &input.name)).cloned().collect();
+        FreeNames { taken, number: 0 }
+    }
+
+    fn next(&mut self) -> String {
+        loop {
+            self.number += 1;
+            let name = match self.number {
+                1 => "to_channels_last".to_owned(),
+                number => format!("to_channels_last#{number}"),
+            };
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+use super::super::rebuild::rebuild;
+use super::*;
+use crate::recipe::{Join, Recipe};
+use ckpt_api::{Checkpoint, DType, Encoding, Extent, FileId, Kind, Placement, TensorId};
+
+/// A convolution with 2 channels on images of 2 × 3, a Flatten, and a dense layer.
+fn network(channels_last: bool) -> Contents {
+    let mut nodes = vec![Node::new("conv", Op::Conv).parameter("weight", "k"), Node::new("relu", Op::Relu)];
+    if channels_last {
+        nodes.push(Node::new("last", Op::Transpose).attribute("perm", Attribute::Ints(vec![0, 2, 3, 1])));
+    }
+    nodes.push(Node::new("flatten", Op::Flatten));
+    nodes.push(Node::new("drop", Op::Identity));
+    nodes.push(Node::new("dense", Op::Gemm).parameter("weight", "w").parameter("bias", "b"));
+    let kernel = [Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out];
+    let tensor = |name: &str, shape: &[u64], axes: &[Axis]| {
+        Tensor::new(name, DType::F32, Shape::new(shape).unwrap()).with_axes(axes.to_vec())
+    };
+    let tensors = vec![
+        tensor("k", &[1, 1, 3, 2], &kernel),
+        tensor("w", &[12, 4], &[Axis::In, Axis::Out]),
+        tensor("b", &[4], &[Axis::Out]),
+    ];
+    let placement = |(id, tensor): (usize, &Tensor)| {
+        let extent = Extent::new(FileId(0), 0, tensor.value_bytes());
+        Placement::new(TensorId(id), tensor.name.clone(), vec![extent], Encoding::row_major(tensor))
+    };
+    let placements = tensors.iter().enumerate().map(placement).collect();
+    let graph = Some(Graph::sequential("m", vec![], vec![], nodes));
+    let checkpoint = Checkpoint { graph, tensors, ..Checkpoint::default() };
+    Contents::default().with_checkpoint(checkpoint).with_placements(placements)
+}
+
+/// The network after these steps, by tensor, and the losses.
+fn mapped(source: &Contents, steps: &[(&str, &str)]) -> Result<(Contents, Vec<Loss>)> {
+    let mut contents = source.clone();
+    let targets = source.checkpoint.tensors.iter().map(|tensor| {
+        let own = steps.iter().filter(|(name, _)| *name == tensor.name);
+        let steps = own.map(|(_, step)| AxisStep::parse(step)).collect::<Result<_>>()?;
+        let recipe = Recipe { join: Join::One, steps };
+        Ok(Target { name: tensor.name.clone(), sources: vec![tensor.name.clone()], recipe })
+    });
+    let mut losses = rebuild(&mut contents, &targets.collect::<Result<Vec<_>>>()?)?;
+    losses.extend(conventions(source, &contents));
+    Ok((contents, losses))
+}
+
+fn ops(contents: &Contents) -> Vec<String> {
+    contents.checkpoint.graph.iter().flat_map(|graph| &graph.nodes).map(|node| node.op.to_string()).collect()
+}
+
+const TURNED: (&str, &str) = ("k", "permute 3 2 0 1");
+
+#[test]
+fn kernels_with_their_channels_first_before_a_flatten_with_its_channels_last_are_a_loss_of_convention() {
+    let (_, losses) = mapped(&network(true), &[TURNED]).unwrap();
+    assert_eq!((losses.len(), losses[0].kind, losses[0].subject.as_str()), (1, LossKind::Convention, "w"));
+    let detail = &losses[0].detail;
+    assert!(detail.contains("'flatten_order 6 2'"), "{detail}");
+    assert!(LossKind::Convention.changes_function());
+    for steps in [&[][..], &[("w", "transpose")], &[TURNED, ("w", "flatten_order 2 3 2")]] {
+        assert_eq!(mapped(&network(true), steps).unwrap().1, []);
+    }
+    assert_eq!(mapped(&network(false), &[TURNED]).unwrap().1, [], "the channels are first already");
+}
+
+#[test]
+fn the_transpose_before_a_flatten_goes_and_comes_with_the_order_of_the_dense_weight() {
+    let (first, _) = mapped(&network(true), &[("w", "flatten_order 2 3 2")]).unwrap();
+    assert_eq!(ops(&first), ["Conv", "Relu", "Flatten", "Identity", "Gemm"]);
+    first.checkpoint.graph.as_ref().unwrap().check().unwrap();
+    let (last, losses) = mapped(&network(false), &[("w", "unflatten_order 6 2")]).unwrap();
+    assert_eq!((ops(&last), losses), (ops(&network(true)), vec![]));
+    last.checkpoint.graph.as_ref().unwrap().check().unwrap();
+    let Some(Attribute::Ints(perm)) =
+        last.checkpoint.graph.as_ref().unwrap().nodes[2].attributes.get("perm").cloned()
+    else {
+        panic!("no perm")
+    };
+    assert_eq!(perm, [0, 2, 3, 1]);
+}
+
+#[test]
+fn a_graph_that_does_not_show_the_reordered_images_is_dropped() {
+    for (channels_last, step) in [(false, "flatten_order 2 3 2"), (true, "unflatten_order 2 3 2")] {
+        let (contents, losses) = mapped(&network(channels_last), &[("w", step)]).unwrap();
+        assert!(contents.checkpoint.graph.is_none());
+        assert_eq!((losses.len(), losses[0].kind), (1, LossKind::GraphDropped));
+    }
+}
+
+#[test]
+fn an_image_with_other_channels_than_the_convolution_is_refused() {
+    let error = mapped(&network(true), &[("w", "flatten_order 2 2 3")]).err().unwrap();
+    assert_eq!(error.kind(), Kind::Mapping);
+    assert!(error.to_string().contains("2 channels"), "{error}");
+}
+
+#[test]
+fn tensors_that_take_the_same_images_are_reordered_alike() {
+    let mut source = network(true);
+    let graph = source.checkpoint.graph.as_mut().unwrap();
+    let mut more = Node::new("more", Op::Gemm).parameter("weight", "k");
+    (more.inputs, more.outputs) = (vec!["drop".into()], vec!["more".into()]);
+    graph.nodes.push(more);
+    let error = mapped(&source, &[("w", "flatten_order 2 3 2")]).err().unwrap();
+    assert_eq!((error.kind(), error.context().tensor.as_deref()), (Kind::Mapping, Some("k")));
+}
+
+#[test]
+fn without_a_graph_inputs_that_no_layer_makes_are_likely_flattened_images() {
+    let mut source = network(true);
+    source.checkpoint.graph = None;
+    let (_, losses) = mapped(&source, &[TURNED]).unwrap();
+    assert_eq!((losses.len(), losses[0].kind, losses[0].subject.as_str()), (1, LossKind::Convention, "w"));
+    assert!(losses[0].detail.contains("'flatten_order 6 2'"), "{}", losses[0].detail);
+    for steps in [&[][..], &[TURNED, ("w", "flatten_order 6 2")]] {
+        assert_eq!(mapped(&source, steps).unwrap().1, []);
+    }
+    source.checkpoint.tensors[2].shape = Shape::new(vec![12]).unwrap();
+    assert_eq!(mapped(&source, &[TURNED]).unwrap().1, [], "a layer makes 12 outputs");
+}
