@@ -4,8 +4,8 @@ use crate::execute::in_lockstep;
 use crate::layout::axis_order;
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
-use crate::transform::for_each_number;
-use ckpt_api::{DType, Encoding, Result, Shape, Tensor, TensorId};
+use crate::transform::{castable, for_each_number};
+use ckpt_api::{DType, Encoding, Result, Role, Shape, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -58,6 +58,9 @@ pub struct Difference {
     pub only_in_a: Vec<String>,
     /// Names that only the second checkpoint has.
     pub only_in_b: Vec<String>,
+    /// Names that are no difference: book-keeping, and counters and second copies that only one checkpoint has; in `verify`
+    /// also optimizer state that only one has.
+    pub incidental: Vec<String>,
     /// Tensors whose names both have, in the first checkpoint's order.
     pub tensors: Vec<TensorDifference>,
 }
@@ -90,11 +93,11 @@ pub struct TensorDifference {
 pub enum Outcome {
     /// All bits are equal.
     Equal,
-    /// Bits differ, and all values are within the tolerance.
+    /// Bits or dtypes differ, and all values are within the tolerance.
     Close(Distance),
     /// Values are outside the tolerance.
     Different(Distance),
-    /// Not compared: the dtypes or the scales differ, or the shapes differ under any order of named axes. Integers without
+    /// Not compared: the dtypes or the scales differ (without a tolerance, or not both dtypes are floating-point), or the shapes differ under any order of named axes. Integers without
     /// a scale have the scale 1.
     Incomparable,
 }
@@ -144,18 +147,39 @@ impl Difference {
 /// # }
 /// ```
 pub fn diff(a: &Source, b: &Source, tolerance: Tolerance) -> Result<Difference> {
+    diff_except(a, b, tolerance, &[Role::Bookkeeping, Role::Counter, Role::Duplicate])
+}
+
+/// Like [`diff`], where it is no difference that only one checkpoint has tensors of these roles.
+pub(crate) fn diff_except(
+    a: &Source,
+    b: &Source,
+    tolerance: Tolerance,
+    roles: &[Role],
+) -> Result<Difference> {
     let (names_a, names_b) = (a.checkpoint().by_name(), b.checkpoint().by_name());
-    let missing = |from: &Source, other: &HashMap<&str, TensorId>| -> Vec<String> {
-        let names = from.checkpoint().tensors.iter().map(|tensor| &tensor.name);
-        names.filter(|name| !other.contains_key(name.as_str())).cloned().collect()
+    let mut incidental = Vec::new();
+    let mut missing = |from: &Source, other: &HashMap<&str, TensorId>| -> Vec<String> {
+        let tensors = from.checkpoint().tensors.iter();
+        let missing = tensors.filter(|tensor| !other.contains_key(tensor.name.as_str()));
+        let (passed, missing): (Vec<&Tensor>, Vec<&Tensor>) =
+            missing.partition(|tensor| roles.contains(&tensor.role));
+        incidental.extend(passed.into_iter().map(|tensor| tensor.name.clone()));
+        missing.into_iter().map(|tensor| tensor.name.clone()).collect()
     };
+    let (only_in_a, only_in_b) = (missing(a, &names_b), missing(b, &names_a));
     let common = a.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
     let pairs: Vec<(TensorId, TensorId)> =
         common.filter_map(|name| Some((*names_a.get(name)?, *names_b.get(name)?))).collect();
+    // What describes a checkpoint's own files.
+    let is_own = |source: &Source, id: &TensorId| source.checkpoint().tensors[id.0].role == Role::Bookkeeping;
+    let (own, pairs): (Vec<_>, Vec<_>) =
+        pairs.into_iter().partition(|(ia, ib)| is_own(a, ia) && is_own(b, ib));
+    incidental.extend(own.into_iter().map(|(ia, _)| a.checkpoint().tensors[ia.0].name.clone()));
     let tensors = in_parallel(&pairs, default_threads(), |(ia, ib)| {
         compare(&Side::new(a, ia), &Side::new(b, ib), tolerance)
     })?;
-    Ok(Difference { tolerance, only_in_a: missing(a, &names_b), only_in_b: missing(b, &names_a), tensors })
+    Ok(Difference { tolerance, only_in_a, only_in_b, incidental, tensors })
 }
 
 /// A tensor and the encoding that its elements are compared in.
@@ -192,16 +216,26 @@ fn compare(a: &Side, b: &Side, tolerance: Tolerance) -> Result<TensorDifference>
     };
     let order = axis_order(a.tensor, b.tensor)
         .filter(|_| !found.scales_differ())
-        .filter(|_| a.tensor.lengths == b.tensor.lengths && a.encoding.dtype == b.encoding.dtype)
+        .filter(|_| a.tensor.lengths == b.tensor.lengths)
+        .filter(|_| a.encoding.dtype == b.encoding.dtype || are_comparable_numbers(a, b, tolerance))
         .filter(|order| a.encoding.blocks == b.encoding.blocks && comparable_blocks(a, b, order));
     if let Some(order) = order {
         found.outcome = match distance(a, b, order, tolerance)? {
-            Distance { differing: 0, .. } => Outcome::Equal,
+            Distance { differing: 0, .. } if a.encoding.dtype == b.encoding.dtype => Outcome::Equal,
             distance if distance.outside == 0 => Outcome::Close(distance),
             distance => Outcome::Different(distance),
         };
     }
     Ok(found)
+}
+
+/// Whether numbers of two dtypes are compared by their values.
+fn are_comparable_numbers(a: &Side, b: &Side, tolerance: Tolerance) -> bool {
+    let is_number = |side: &Side| {
+        let dtype = side.encoding.dtype;
+        dtype.is_float() && castable(dtype, DType::F64) && side.encoding.blocks.is_none()
+    };
+    !tolerance.is_exact() && is_number(a) && is_number(b)
 }
 
 /// Opaque blocks are compared as they are stored, in the same order of the same axes.
@@ -212,13 +246,19 @@ fn comparable_blocks(a: &Side, b: &Side, order: &[usize]) -> bool {
 
 /// Streams both tensors, `b` with its axes in this order.
 fn distance(a: &Side, b: &Side, order: Vec<usize>, tolerance: Tolerance) -> Result<Distance> {
-    let unit = Unit::new(&a.encoding);
-    let reordered = match &b.encoding.blocks {
-        Some(_) => b.encoding.clone(),
-        None => b.encoding.clone().with_order(order),
+    // The values of all floating-point types are values of f64.
+    let read_as = |encoding: &Encoding| match a.encoding.dtype == b.encoding.dtype {
+        true => encoding.clone(),
+        false => encoding.clone().with_dtype(DType::F64),
+    };
+    let (own, theirs) = (read_as(&a.encoding), read_as(&b.encoding));
+    let unit = Unit::new(&own);
+    let reordered = match &theirs.blocks {
+        Some(_) => theirs,
+        None => theirs.with_order(order),
     };
     let mut streams = (
-        a.source.stream(a.id, &a.encoding, Budget::default())?,
+        a.source.stream(a.id, &own, Budget::default())?,
         b.source.stream(b.id, &reordered, Budget::default())?,
     );
     let mut distance = Distance::default();

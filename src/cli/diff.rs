@@ -41,6 +41,10 @@ fn text(difference: &Difference) -> String {
             let _ = writeln!(text, "only in the {side}: {}", render::plain(name));
         }
     }
+    if !difference.incidental.is_empty() {
+        let tensors = count(difference.incidental.len(), "tensor");
+        let _ = writeln!(text, "no difference: {tensors} of book-keeping, counters or second copies");
+    }
     let is_exact = difference.tolerance.is_exact();
     difference.tensors.iter().filter_map(|tensor| line(tensor, is_exact)).for_each(|line| text += &line);
     let count =
@@ -69,12 +73,14 @@ fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
     match &tensor.outcome {
         Outcome::Equal => None,
         Outcome::Close(distance) => Some(format!(
-            "close: {name}: {}, largest difference {:?}\n",
+            "close: {name}: {}{}, largest difference {:?}\n",
+            dtypes(tensor),
             count(distance.differing, "element"),
             distance.max_absolute
         )),
         Outcome::Different(distance) => Some(format!(
-            "different: {name}: {}{}, largest difference {:?}, first at element {}\n",
+            "different: {name}: {}{}{}, largest difference {:?}, first at element {}\n",
+            dtypes(tensor),
             count(distance.differing, "element"),
             if is_exact { String::new() } else { format!(" ({} outside the tolerance)", distance.outside) },
             distance.max_absolute,
@@ -91,4 +97,10 @@ fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
             tensor.b.1
         )),
     }
+}
+
+/// The dtypes, where they differ.
+fn dtypes(tensor: &TensorDifference) -> String {
+    let ((a, _), (b, _)) = (&tensor.a, &tensor.b);
+    if a == b { String::new() } else { format!("{a} in the first, {b} in the second; ") }
 }

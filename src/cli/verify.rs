@@ -248,6 +248,10 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
             let _ = writeln!(text, "  only in {side}: {}", render::plain(name));
         }
     }
+    if !difference.incidental.is_empty() {
+        let tensors = count(difference.incidental.len(), "tensor");
+        let _ = writeln!(text, "  no difference: {tensors} of book-keeping or training");
+    }
     let mut equal = 0;
     for tensor in &difference.tensors {
         let name = render::plain(&tensor.name);
@@ -258,7 +262,12 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
             }
             Outcome::Close(distance) | Outcome::Different(distance) => writeln!(
                 text,
-                "  {name}: {} ({} outside the tolerance), largest difference {:?}, first at element {}",
+                "  {name}: {}{} ({} outside the tolerance), largest difference {:?}, first at element {}",
+                if tensor.a.0 == tensor.b.0 {
+                    String::new()
+                } else {
+                    format!("{} in a, {} in b; ", tensor.a.0, tensor.b.0)
+                },
                 count(distance.differing, "differing element"),
                 distance.outside,
                 distance.max_absolute,

@@ -129,7 +129,8 @@ fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> c
         Err(error) => return Ok(Computed::not_run(error.text_in(&*commit.vocabulary))),
     };
     let Some(run) = report.runs.first() else {
-        return Ok(Computed::not_run("there was nothing to run"));
+        let reason = report.tensors.map(|tensors| tensors.reason);
+        return Ok(Computed::not_run(reason.unwrap_or_else(|| "there was nothing to run".to_owned())));
     };
     if report.verdict.passes() {
         return Ok(Computed::Agree {

@@ -79,7 +79,9 @@ pub(super) fn conventions(source: &Contents, mapped: &Contents) -> Vec<Loss> {
         }
         let channels = before.get(&found.node).map(|image| image.channels);
         for name in &found.tensors {
-            let Some(inputs) = tensors.get(name.as_str()).and_then(|tensor| input_len(tensor)) else { continue };
+            let Some(inputs) = tensors.get(name.as_str()).and_then(|tensor| input_len(tensor)) else {
+                continue;
+            };
             losses.push(Loss::new(LossKind::Convention, name, advice(inputs, channels)));
         }
     }
@@ -100,10 +102,12 @@ fn likely_conventions(source: &Contents, mapped: &Contents) -> Vec<Loss> {
     let mut losses = Vec::new();
     for (tensor, placement) in tensors.iter().zip(&mapped.placements) {
         let is_matrix = tensor.shape.rank() == 2 && placement.encoding.tiles.is_empty();
-        let Some(inputs) = axis_len(tensor, Axis::In).filter(|_| is_matrix && tensor.role == Role::Weight) else {
+        let Some(inputs) = axis_len(tensor, Axis::In).filter(|_| is_matrix && tensor.role == Role::Weight)
+        else {
             continue;
         };
-        let fits = |channels: &&u64| **channels > 1 && inputs > **channels && inputs.is_multiple_of(**channels);
+        let fits =
+            |channels: &&u64| **channels > 1 && inputs > **channels && inputs.is_multiple_of(**channels);
         if let Some(channels) = channels.iter().filter(|_| !made.contains(&inputs)).rfind(fits) {
             let pixels = inputs.checked_div(*channels).unwrap_or(1);
             let detail = format!(
@@ -127,9 +131,9 @@ fn advice(inputs: u64, channels: Option<u64>) -> String {
     let wants = "its inputs are images that are flattened with their channels last, but the kernels of the convolutions \
                  before it now have their channels first: add the step";
     match channels.and_then(|channels| Some((channels, inputs.checked_div(channels)?))) {
-        Some((channels, pixels)) => format!(
-            "{wants} 'flatten_order {pixels} {channels}' (pixels and channels) for it to the mapping"
-        ),
+        Some((channels, pixels)) => {
+            format!("{wants} 'flatten_order {pixels} {channels}' (pixels and channels) for it to the mapping")
+        }
         None => format!("{wants} 'flatten_order PIXELS CHANNELS' for it to the mapping"),
     }
 }
@@ -233,9 +237,11 @@ fn check_all<'s>(
     let differs = |tensor: &&String| wanted(tensor).and_then(image) != image(step);
     match flattened.tensors.iter().find(differs) {
         None => Ok(()),
-        Some(other) => Err(Error::mapping("tensors that take the same flattened images are reordered differently")
-            .tensor(other)
-            .expected(format!("'{step}', as for the others"))),
+        Some(other) => {
+            Err(Error::mapping("tensors that take the same flattened images are reordered differently")
+                .tensor(other)
+                .expected(format!("'{step}', as for the others")))
+        }
     }
 }
 
@@ -246,9 +252,7 @@ fn check_channels(flattened: &Flattened, step: &AxisStep, before: Option<&Image>
         Some(Image { channels, .. }) if *channels != image.channels() => {
             let error = Error::mapping("the images that are flattened have another number of channels");
             let error = flattened.tensors.iter().fold(error, |error, tensor| error.tensor(tensor));
-            Err(error
-                .found(format!("'{step}'"))
-                .expected(format!("{channels} channels, the last number")))
+            Err(error.found(format!("'{step}'")).expected(format!("{channels} channels, the last number")))
         }
         _ => Ok(()),
     }
@@ -298,7 +302,8 @@ fn axis_len(tensor: &Tensor, axis: Axis) -> Option<u64> {
 
 /// The number of inputs of a layer: along the input axis of a matrix, or of a vector the whole.
 fn input_len(tensor: &Tensor) -> Option<u64> {
-    axis_len(tensor, Axis::In).or_else(|| Some(&tensor.shape).filter(|shape| shape.rank() == 1).map(Shape::elements))
+    axis_len(tensor, Axis::In)
+        .or_else(|| Some(&tensor.shape).filter(|shape| shape.rank() == 1).map(Shape::elements))
 }
 
 /// The kernels whose channels the mapping moved before the axes of the window.
@@ -329,8 +334,11 @@ fn has_channels_first(tensor: &Tensor) -> Option<bool> {
 fn turned_images<'g>(graph: &'g Graph, kernels: &HashSet<&str>) -> HashSet<&'g str> {
     let mut images: HashSet<&str> = HashSet::new();
     for node in &graph.nodes {
-        let has_kernel = node.parameters.get("weight").is_some_and(|weight| kernels.contains(weight.as_str()));
-        if (node.op == Op::Conv && has_kernel) || node.inputs.iter().any(|input| images.contains(input.as_str())) {
+        let has_kernel =
+            node.parameters.get("weight").is_some_and(|weight| kernels.contains(weight.as_str()));
+        if (node.op == Op::Conv && has_kernel)
+            || node.inputs.iter().any(|input| images.contains(input.as_str()))
+        {
             images.extend(node.outputs.iter().map(String::as_str));
         }
     }

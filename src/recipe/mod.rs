@@ -6,7 +6,7 @@ mod step;
 mod target;
 mod transform;
 
-pub use step::{AxisStep, FlattenedImage};
 pub(crate) use step::MAX_AXES;
+pub use step::{AxisStep, FlattenedImage};
 pub use target::{Join, Recipe, Target};
 pub use transform::Transform;

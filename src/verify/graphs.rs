@@ -64,7 +64,7 @@ pub(super) fn compare_graphs(
 }
 
 /// Adds the checkpoint to an error.
-fn in_file(source: &Source) -> impl Fn(Error) -> Error {
+pub(super) fn in_file(source: &Source) -> impl Fn(Error) -> Error {
     let shown = source.input().display(source.input().entry());
     move |error: Error| error.file(shown.clone())
 }

@@ -35,7 +35,8 @@
 //! The second checkpoint should be made from the first: a wider dtype than the first one's holds the same numbers
 //! (*bits*), a narrower one does not (*bound*).
 //!
-//! Where a graph is missing, tensors of the same name (after mapping) are compared as [`diff`] does.
+//! Where a graph is missing, tensors of the same name (after mapping) are compared as [`diff`](crate::diff::diff) does. So they
+//! are where the activations are not stated. Tensors of other roles than weights that only one checkpoint has are no difference.
 
 mod compare;
 mod device_run;
@@ -63,10 +64,10 @@ pub use report::{
     Verdict, WorstElement, html,
 };
 
-use crate::diff::{Difference, diff};
+use crate::diff::{Difference, diff_except};
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Result, Setting};
+use ckpt_api::{Graph, Result, Role, Setting};
 
 /// Compares two checkpoints: `a` is the reference, `b` is made from it.
 ///
@@ -95,13 +96,15 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
         tensors: None,
         notes: Vec::new(),
     };
-    if let (Some(own), Some(theirs)) = (&a.checkpoint().graph, &b.checkpoint().graph) {
+    let unstated = without_activations(a, b);
+    if let (Some(own), Some(theirs), None) = (&a.checkpoint().graph, &b.checkpoint().graph, unstated) {
         let reordered = reordered::reordered(registry, a, options)?;
         let mapped = Options { mapping: None, ..options.clone() };
-        let (a, own, options) = match reordered.as_ref().and_then(|a| Some((a, a.checkpoint().graph.as_ref()?))) {
-            Some((a, own)) => (a, own, &mapped),
-            None => (a, own, options),
-        };
+        let (a, own, options) =
+            match reordered.as_ref().and_then(|a| Some((a, a.checkpoint().graph.as_ref()?))) {
+                Some((a, own)) => (a, own, &mapped),
+                None => (a, own, options),
+            };
         let adapted = inputs::with_channels_last(own, theirs);
         let theirs = adapted.as_ref().unwrap_or(theirs);
         (report.inputs, report.runs) = graphs::compare_graphs(registry, (a, own), (b, theirs), options)?;
@@ -111,6 +114,9 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
         report.notes.extend(reordered.map(|_| reordered::NOTE.to_owned()));
     } else {
         let difference = compare_tensors(a, b, options)?;
+        if let Some((source, graph)) = unstated.filter(|_| difference.tensors.is_empty()) {
+            graph.require_activations().map_err(graphs::in_file(source))?;
+        }
         report.verdict = Verdict::of(difference.agrees() && !difference.tensors.is_empty());
         report.notes = notes_on_tensors(a, b, options, &difference);
         report.tensors = Some(TensorReport { reason: missing_graph(a, b), difference });
@@ -129,21 +135,31 @@ fn model(source: &Source) -> Model {
     }
 }
 
+/// The first checkpoint whose graph does not state all activations.
+fn without_activations<'s>(a: &'s Source, b: &'s Source) -> Option<(&'s Source, &'s Graph)> {
+    let graphs = [a, b].into_iter().filter_map(|source| Some((source, source.checkpoint().graph.as_ref()?)));
+    graphs.into_iter().find(|(_, graph)| !graph.unspecified().is_empty())
+}
+
 /// Why tensors are compared in place of graphs.
 fn missing_graph(a: &Source, b: &Source) -> String {
     let missing = match (&a.checkpoint().graph, &b.checkpoint().graph) {
         (None, None) => "neither checkpoint has a graph",
         (None, _) => "the first checkpoint has no graph",
-        _ => "the second checkpoint has no graph",
+        (_, None) => "the second checkpoint has no graph",
+        _ => "the activations of the layers are not stated",
     };
-    format!("{missing}, so tensors of the same name were compared")
+    format!("{missing}, so nothing was run, and tensors of the same name were compared")
 }
+
+/// Roles of tensors that do not matter to what a model computes.
+const INCIDENTAL: [Role; 4] = [Role::Bookkeeping, Role::Counter, Role::Duplicate, Role::Optimizer];
 
 fn compare_tensors(a: &Source, b: &Source, options: &Options) -> Result<Difference> {
     let tolerance = options.tolerance.unwrap_or_default();
     match &options.mapping {
-        Some(named) => diff(&a.renamed(&named.mapping, &options.limits)?, b, tolerance),
-        None => diff(a, b, tolerance),
+        Some(named) => diff_except(&a.renamed(&named.mapping, &options.limits)?, b, tolerance, &INCIDENTAL),
+        None => diff_except(a, b, tolerance, &INCIDENTAL),
     }
 }
 
@@ -154,6 +170,15 @@ fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Diff
             "the checkpoints have no tensor names in common: pass a mapping with {}",
             Setting::Mapping
         ));
+    }
+    if let Some((source, graph)) = without_activations(a, b) {
+        let shown = source.input().display(source.input().entry());
+        let layers = graph.unspecified().join(", ");
+        let option = Setting::ReadOption("activations=…");
+        let mut note =
+            format!("{shown}: no activation for {layers}; to run the layers, name them with {option}");
+        source.options.vocabulary.settle(&mut note);
+        notes.push(note);
     }
     // A codec notes why it found no graph.
     for source in [a, b].into_iter().filter(|source| source.checkpoint().graph.is_none()) {

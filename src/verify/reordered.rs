@@ -38,7 +38,9 @@ pub(super) fn reordered(registry: &Registry, source: &Source, options: &Options)
         if !error.is_some_and(|error| error <= LIMIT) {
             return Err(Error::mismatch("the reordered images change what the model computes")
                 .field(name)
-                .found(error.map_or("a NaN or an infinity".to_owned(), |error| format!("a relative error of {error:.2e}")))
+                .found(error.map_or("a NaN or an infinity".to_owned(), |error| {
+                    format!("a relative error of {error:.2e}")
+                }))
                 .expected(format!("at most {LIMIT:e}, in f64"))
                 .help("check the channels in the mapping's step 'flatten_order'"));
         }

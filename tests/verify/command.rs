@@ -185,7 +185,9 @@ fn a_checkpoint_without_a_graph_is_refused_with_help() {
 fn help_names_the_options_of_the_checkpoint_that_an_error_concerns() {
     let place = tempfile::tempdir().unwrap();
     let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
-    for (a, b, side) in [(bare, DIGITS, "--a-"), (DIGITS, bare, "--b-")] {
+    // Without names in common, there is nothing to compare.
+    assert!(ckpt(place.path(), &["convert", DIGITS, "m.nn"]).status.success());
+    for (a, b, side) in [(bare, "m.nn", "--a-"), ("m.nn", bare, "--b-")] {
         let output = ckpt(place.path(), &["verify", a, b]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -198,6 +200,59 @@ fn help_names_the_options_of_the_checkpoint_that_an_error_concerns() {
     let output = ckpt(place.path(), &["verify", DIGITS, "x"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("--b-format") && !said.contains("--from"), "{said}");
+}
+
+#[test]
+fn a_checkpoint_that_states_no_activations_is_compared_tensor_by_tensor() {
+    let place = tempfile::tempdir().unwrap();
+    let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+    for (a, b) in [(bare, DIGITS), (DIGITS, bare)] {
+        let output = ckpt(place.path(), &["verify", a, b]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let said = stdout(&output);
+        assert!(said.contains("nothing was run") && said.contains("4 of 4 tensors are equal"), "{said}");
+        assert!(said.contains("no activation for hidden, digit"), "{said}");
+    }
+}
+
+#[test]
+fn what_a_conversion_keeps_as_metadata_is_no_difference() {
+    let place = tempfile::tempdir().unwrap();
+    let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+    assert!(ckpt(place.path(), &["convert", bare, "m.safetensors"]).status.success());
+    for command in ["verify", "diff"] {
+        for (a, b) in [(bare, "m.safetensors"), ("m.safetensors", bare)] {
+            let output = ckpt(place.path(), &[command, a, b]);
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            assert!(stdout(&output).contains("no difference: "), "{output:?}");
+        }
+    }
+    let part = ["convert", bare, "part.safetensors", "--exclude", "**/kernel"];
+    assert!(ckpt(place.path(), &part).status.success());
+    for command in ["verify", "diff"] {
+        assert_eq!(
+            ckpt(place.path(), &[command, bare, "part.safetensors"]).status.code(),
+            Some(4),
+            "{command}"
+        );
+    }
+}
+
+#[test]
+fn a_tolerance_compares_the_values_of_different_dtypes() {
+    let place = tempfile::tempdir().unwrap();
+    assert!(ckpt(place.path(), &["convert", DIGITS, "a.npz", "--allow", "all"]).status.success());
+    assert!(ckpt(place.path(), &["convert", "a.npz", "b.npz", "--dtype", "f16"]).status.success());
+    for command in ["diff", "verify"] {
+        let exit = |options: &[&str]| {
+            let output = ckpt(place.path(), &[&[command, "a.npz", "b.npz"], options].concat());
+            (output.status.code(), stdout(&output))
+        };
+        assert_eq!(exit(&[]).0, Some(4));
+        let (code, said) = exit(&["--rtol", "1e-3", "--atol", "1e-7"]);
+        assert!(code == Some(0) && said.contains("f32 in ") && said.contains("f16 in "), "{command}: {said}");
+        assert_eq!(exit(&["--rtol", "1e-6"]).0, Some(4), "{command}");
+    }
 }
 
 #[test]

@@ -268,7 +268,9 @@ fn as_slices(mut placed: PlacedTensor, axis: usize, shift: u64) -> Result<Placed
     let whole = placed.whole();
     let PlacedTensor { tensor, placement } = &mut placed;
     if !placement.encoding.tiles.is_empty() {
-        return Err(Error::unsupported("a tensor that is stored in parts cannot be merged").tensor(&tensor.name));
+        return Err(
+            Error::unsupported("a tensor that is stored in parts cannot be merged").tensor(&tensor.name)
+        );
     }
     let in_pieces = placement.extents.len() > 1;
     if placement.window.is_some() || (in_pieces && placement.extents.iter().any(|e| e.region.is_none())) {

@@ -436,7 +436,8 @@ fn a_flattened_image_needs_one_whole_axis_of_its_length() {
     assert!(error(memory(), "flatten_order 2 2 3 on 2").contains("2 × 2 × 3 = 12"));
     let sliced = Memory::default().add("a", &square(), &[0, 1], true);
     assert!(error(sliced, "flatten_order 2 2 3 on 0").contains("stored in parts"));
-    let axes = |memory: &mut Memory| memory.contents.checkpoint.tensors[0].axes = Some(vec![Axis::In, Axis::Out]);
+    let axes =
+        |memory: &mut Memory| memory.contents.checkpoint.tensors[0].axes = Some(vec![Axis::In, Axis::Out]);
     let mut named = memory();
     axes(&mut named);
     let named = named.rebuilt(&step("flatten_order 2 2 3")).unwrap();

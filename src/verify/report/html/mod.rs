@@ -290,6 +290,14 @@ fn compared_tensors(report: &TensorReport) -> String {
             let _ = writeln!(text, "<p>Only in {side}: {}</p>", names.join(", "));
         }
     }
+    if !difference.incidental.is_empty() {
+        let names: Vec<String> = difference.incidental.iter().map(|name| code(name)).collect();
+        let _ = writeln!(
+            text,
+            "<p>No difference, as they are of book-keeping or training: {}</p>",
+            names.join(", ")
+        );
+    }
     let other = difference.tensors.iter().filter(|tensor| tensor.outcome != Outcome::Equal);
     let rows: String = other.map(tensor).collect();
     if !rows.is_empty() {

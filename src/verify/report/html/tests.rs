@@ -134,6 +134,7 @@ fn report(layers: usize, name: impl Fn(usize) -> String + Copy) -> Report {
                 tolerance: Tolerance::default(),
                 only_in_a: vec![name(0)],
                 only_in_b: vec![name(3)],
+                incidental: vec![name(4)],
                 tensors: tensors.collect(),
             },
         }),
