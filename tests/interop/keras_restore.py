@@ -142,6 +142,61 @@ def keras_2_loads_the_weights_of_a_model_that_is_not_built_yet(folder):
     assert_same(found.get_weights(), model.get_weights())
 
 
+def nested(kit, layers, functional):
+    """Models within a model: a layer of the outer one has the shape of one of the inner ones."""
+
+    def model(*layers):
+        if not functional:
+            return kit.Sequential([kit.Input((4,)), *layers])
+        inputs = outputs = kit.Input((4,))
+        for layer in layers:
+            outputs = layer(outputs)
+        return kit.Model(inputs, outputs)
+
+    def dense(name=None):
+        return kit.layers.Dense(4, "relu", name=name, bias_initializer="normal")
+
+    if layers == "one":
+        return model(model(dense("a"), dense("b")), dense("c"), dense("d"))
+    if layers == "repeated":
+        return model(model(dense("a"), dense("b")), model(dense("a"), dense("b")), dense("a"))
+    return model(dense(), model(dense(), kit.layers.Dropout(0.5), model(dense(), dense())), dense())
+
+
+NESTED = {f"{layers} {kind}": (layers, kind == "functional")
+          for layers in ("one", "repeated", "deep") for kind in ("sequential", "functional")}
+NESTED_DENSE = {"one": 4, "repeated": 5, "deep": 5}
+
+
+@check(*NESTED)
+def models_within_a_model_are_restored(folder, name):
+    layers, functional = NESTED[name]
+    model = randomised(nested(keras, layers, functional))
+    said = ("--set", "activations=" + ",".join(["relu"] * NESTED_DENSE[layers]))
+    source = checkpoint(folder, model=model)
+    if layers == "deep":  # Dropout leaves no trace but its place
+        paths = [variable.path for variable in model.variables if variable.path.endswith(("kernel", "bias"))]
+        described = [{"type": "dense", "weight": weight, "bias": bias, "activation": "relu"}
+                     for weight, bias in zip(paths[::2], paths[1::2])]
+        (folder / "net.json").write_text(json.dumps({"layers": described}))
+        said = ("--arch", folder / "net.json")
+    for names, kit in ("keras3", keras), ("keras2", tf_keras):
+        convert(source, folder / names, "--to", "tf2", "--set", f"names={names}", *said)
+        for is_functional in (functional, not functional):
+            found = nested(kit, layers, is_functional)
+            tf.train.Checkpoint(model=found).restore(str(folder / names)).assert_existing_objects_matched()
+            assert_same(found.get_weights(), model.get_weights())
+
+
+@check(*NESTED)
+def models_within_a_model_are_refused_where_their_places_are_unknown(folder, name):
+    layers, functional = NESTED[name]
+    nested(keras, layers, functional).export(str(folder / "model"), verbose=False)
+    for names in "keras3", "keras2":
+        said = convert(folder / "model", folder / "out", "--to", "tf2", "--set", f"names={names}", fails=True)
+        assert "places of layers within layers" in said, said
+
+
 @check("keras3", "keras2")
 def activations_can_be_layers_of_their_own(folder, names):
     model, path = source(folder, "dense")
@@ -188,6 +243,75 @@ def an_optimizer_goes_on_where_it_was(folder, name):
         made.restore(str(folder / "out")).assert_existing_objects_matched()
         assert_same(found.get_weights(), model.get_weights())
         assert_same(state(found.optimizer), state(model.optimizer))
+
+
+def every_optimizer(kit) -> dict:
+    """One of every kind, with all the state that it can have."""
+    made = kit.optimizers
+    kinds = {
+        "RMSprop": lambda: made.RMSprop(0.01, momentum=0.9, centered=True),
+        "Adagrad": lambda: made.Adagrad(0.01),
+        "Adadelta": lambda: made.Adadelta(0.01),
+        "Adamax": lambda: made.Adamax(0.01),
+        "Ftrl": lambda: made.Ftrl(0.01),
+        "Adafactor": lambda: made.Adafactor(0.01),
+        "Nadam": lambda: made.Nadam(0.01),
+        "Lion": lambda: made.Lion(0.01),
+        "AdamW": lambda: made.AdamW(0.01),
+        "EMA": lambda: made.Adam(0.01, use_ema=True),
+    }
+    if kit is keras:
+        kinds |= {
+            "Muon": lambda: made.Muon(0.01),
+            "Lamb": lambda: made.Lamb(0.01),
+            "accumulation": lambda: made.SGD(0.01, momentum=0.9, gradient_accumulation_steps=3),
+            "EMA and accumulation": lambda: made.Adam(0.01, use_ema=True, gradient_accumulation_steps=3),
+            "LossScale": lambda: made.LossScaleOptimizer(made.RMSprop(0.01, momentum=0.9), dynamic_growth_steps=3),
+        }
+    else:
+        kinds |= {
+            "legacy RMSprop": lambda: LEGACY.RMSprop(0.01, momentum=0.9, centered=True),
+            "legacy Adagrad": lambda: LEGACY.Adagrad(0.01),
+            "legacy Adadelta": lambda: LEGACY.Adadelta(0.01),
+            "legacy Adamax": lambda: LEGACY.Adamax(0.01),
+            "legacy Ftrl": lambda: LEGACY.Ftrl(0.01),
+            "legacy Nadam": lambda: LEGACY.Nadam(0.01),
+        }
+    return kinds
+
+
+ALL_OPTIMIZERS = {f"{names} {name}": (kit, names, optimizer)
+                  for kit, names in ((keras, "keras3"), (tf_keras, "keras2"))
+                  for name, optimizer in every_optimizer(kit).items()}
+
+
+@check(*ALL_OPTIMIZERS)
+def training_goes_on_bit_for_bit_with_every_optimizer(folder, name):
+    kit, names, optimizer = ALL_OPTIMIZERS[name]
+    model = trained(sequential(kit, "dense"), optimizer())
+    source = checkpoint(folder, model=model)
+    convert(source, folder / "m.safetensors", "--from-set", ACTIVATIONS[1])
+    convert(source, folder / "out", "--to", "tf2", "--set", f"names={names}", *ACTIVATIONS)
+    convert(folder / "m.safetensors", folder / "back", "--to", "tf2", "--set", f"names={names}")
+    weights, slots = model.get_weights(), state(model.optimizer)
+    after = None
+    for kind, prefix in (functional, "out"), (sequential, "back"):
+        found = trained(kind(kit, "dense"), optimizer(), seed=2)
+        tf.train.Checkpoint(model=found).restore(str(folder / prefix)).assert_existing_objects_matched()
+        assert_same(found.get_weights(), weights)
+        assert_same(state(found.optimizer), slots)
+        # Two more steps, on the same data.
+        if after is None:
+            go_on(model)
+            after = model.get_weights()
+        go_on(found)
+        assert_same(found.get_weights(), after)
+
+
+def go_on(model) -> None:
+    random = np.random.default_rng(3)
+    for _ in range(2):
+        model.train_on_batch(random.normal(size=(5, 7)).astype(np.float32), random.normal(size=(5, 3)).astype(np.float32))
 
 
 @check("keras 3 Adam", "keras 3 Adam amsgrad", "keras 3 momentum")

@@ -131,7 +131,7 @@ fn description<'a>(
 
 /// Gives the tensors, whose names are their keys until now, the names, roles, axes and graph of the description.
 fn apply(description: Description, contents: &mut Contents, options: &Options) -> Result<()> {
-    let Description { names, roles, axes, slots, numbers, graph, notes } = description;
+    let Description { names, roles, axes, slots, numbers, graph, is_nested, notes } = description;
     contents.notes.extend(notes);
     for tensor in &mut contents.checkpoint.tensors {
         tensor.role = roles.get(&tensor.name).copied().unwrap_or_default();
@@ -142,6 +142,9 @@ fn apply(description: Description, contents: &mut Contents, options: &Options) -
         tensor.axes = axes.get(&tensor.name).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
     }
     contents.checkpoint.graph = graph;
+    if is_nested {
+        contents.checkpoint.metadata.insert("tf2", describe::NESTED, true);
+    }
     if !options.flag("keys") && !names.is_empty() {
         for tensor in &mut contents.checkpoint.tensors {
             // The key is used for writing only while the tensor has this name.

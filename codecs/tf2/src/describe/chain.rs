@@ -24,6 +24,8 @@ pub(super) struct Chain {
     pub graph: Graph,
     /// Meanings of the parameters' axes, by key.
     pub axes: BTreeMap<String, Vec<Axis>>,
+    /// Whether layers are within other layers, such as models within a model.
+    pub is_nested: bool,
     pub notes: Vec<String>,
 }
 
@@ -138,7 +140,7 @@ impl Chain {
         }
         builder.ensure_channels_last();
         let graph = Graph::sequential(name, input, builder.dims, builder.nodes);
-        Ok(Chain { graph, axes: builder.axes, notes: Vec::new() })
+        Ok(Chain { graph, axes: builder.axes, is_nested: false, notes: Vec::new() })
     }
 }
 

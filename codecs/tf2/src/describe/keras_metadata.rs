@@ -34,12 +34,15 @@ fn read(bytes: &[u8], objects: &Objects, context: &Context) -> Result<Chain, NoC
     let root = parse(&root.metadata)?;
     let named = named_objects(&metadata, objects);
     let mut input = None;
-    let mut steps = Vec::new();
+    let (mut steps, mut is_nested) = (Vec::new(), false);
     let mut open: Vec<&Value> = model_layers(&root)?;
     open.reverse();
     while let Some(layer) = open.pop() {
         match layer["class_name"].as_str().unwrap_or_default() {
-            "Sequential" | "Functional" | "Model" => open.extend(model_layers(layer)?.into_iter().rev()),
+            "Sequential" | "Functional" | "Model" => {
+                is_nested = true;
+                open.extend(model_layers(layer)?.into_iter().rev());
+            }
             "InputLayer" if steps.is_empty() => {
                 input = input.or_else(|| dims(&layer["config"]["batch_input_shape"]))
             }
@@ -53,7 +56,8 @@ fn read(bytes: &[u8], objects: &Objects, context: &Context) -> Result<Chain, NoC
         }
     }
     let name = root["config"]["name"].as_str().unwrap_or_default();
-    Chain::build(name, input, steps, context)
+    let chain = Chain::build(name, input, steps, context)?;
+    Ok(Chain { is_nested, ..chain })
 }
 
 /// Limit on the length of a configuration, far above those of models. Parsed JSON takes many times its length in memory.

@@ -10,10 +10,10 @@ mod functions;
 mod keras_metadata;
 mod names;
 mod object_layers;
-mod objects;
+pub(crate) mod objects;
 mod ops;
 mod optimizers;
-mod roles;
+pub(crate) mod roles;
 mod saved_model;
 #[cfg(test)]
 mod tests;
@@ -26,6 +26,9 @@ use std::collections::BTreeMap;
 
 /// Metadata key of a tensor that is one of an optimizer's numbers; the value is the number's name.
 pub(crate) const OPTIMIZER_NUMBER: &str = "optimizer";
+
+/// Metadata key of a checkpoint whose model contains models, or other layers that contain layers; the value is `true`.
+pub(crate) const NESTED: &str = "nested_models";
 
 /// A tensor, as the index describes it.
 #[derive(Clone, Copy)]
@@ -68,6 +71,8 @@ pub(crate) struct Description {
     pub numbers: BTreeMap<String, &'static str>,
     /// The layers, if they form a chain that is fully known. Parameters are keys.
     pub graph: Option<Graph>,
+    /// Whether layers of the chain are within other layers.
+    pub is_nested: bool,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
@@ -122,6 +127,7 @@ pub(crate) fn describe(tensors: &[TensorInfo], sources: &Sources, limits: &Limit
             description.notes.extend(chain.notes);
             description.axes = chain.axes;
             description.graph = Some(chain.graph);
+            description.is_nested = chain.is_nested;
         }
         Found::Unknown(note) => description.notes.push(note),
         Found::Nothing => {}

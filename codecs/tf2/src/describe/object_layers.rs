@@ -19,7 +19,7 @@ pub(super) fn chain(
     assume_chain: bool,
     limits: &Limits,
 ) -> Result<Option<Chain>, NoChain> {
-    let Some(layers) = layers(objects, assume_chain, limits)? else {
+    let Some(Layers { layers, is_nested }) = layers(objects, assume_chain, limits)? else {
         return if has_layers(objects) { Err(NoChain(UNORDERED.into())) } else { Ok(None) };
     };
     let optimizers = roles::optimizers(objects);
@@ -35,6 +35,7 @@ pub(super) fn chain(
         steps.push(Step::UnspecifiedActivation);
     }
     let mut chain = Chain::build("", None, steps, context)?;
+    chain.is_nested = is_nested;
     chain.notes.extend(is_assumed.then(|| ASSUMED.to_owned()));
     Ok(Some(chain))
 }
@@ -71,8 +72,15 @@ struct Layer {
     name: String,
 }
 
+/// The layers of a model, in order.
+struct Layers {
+    layers: Vec<Layer>,
+    /// Whether some are layers of a model within the model.
+    is_nested: bool,
+}
+
 /// Returns the layers of the first Keras model in the object graph, and of the models within it.
-fn layers(objects: &Objects, assume_chain: bool, limits: &Limits) -> Result<Option<Vec<Layer>>, NoChain> {
+fn layers(objects: &Objects, assume_chain: bool, limits: &Limits) -> Result<Option<Layers>, NoChain> {
     let optimizers = roles::optimizers(objects);
     let near = objects.reach([0], |_, _, child| !optimizers[child]);
     let Some(first) = (0..objects.nodes.len()).find(|id| near[*id] && layer_list(objects, *id).is_some())
@@ -82,12 +90,13 @@ fn layers(objects: &Objects, assume_chain: bool, limits: &Limits) -> Result<Opti
     let mut budget = limits.get(Limit::GraphNodes).min(MAX_FOLLOWED);
     let mut open: Vec<Layer> = model_layers(objects, first, assume_chain, &mut budget)?;
     open.reverse();
-    let mut found = Vec::new();
+    let (mut found, mut is_nested) = (Vec::new(), false);
     while let Some(layer) = open.pop() {
         let inner = model_layers(objects, layer.id, assume_chain, &mut budget)?;
         if inner.is_empty() {
             found.push(layer);
         } else {
+            is_nested = true;
             open.extend(inner.into_iter().rev());
         }
         // Models that contain each other twice would double until the budget is used up.
@@ -95,7 +104,7 @@ fn layers(objects: &Objects, assume_chain: bool, limits: &Limits) -> Result<Opti
             return Err(NoChain(format!("there are more than {MAX_STEPS} layers")));
         }
     }
-    Ok(Some(found))
+    Ok(Some(Layers { layers: found, is_nested }))
 }
 
 /// How a model lists its layers.

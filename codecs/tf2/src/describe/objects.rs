@@ -11,13 +11,13 @@ const FIELDS: &[Nested] = &[Nested(1, &[Nested(1, &[]), Nested(2, &[]), Nested(3
 
 /// A `TrackableObjectGraph`. Object 0 is the root, and each reference names an object that exists.
 #[derive(Debug, Default)]
-pub(super) struct Objects {
+pub(crate) struct Objects {
     pub nodes: Vec<Object>,
 }
 
 /// One object.
 #[derive(Debug, Default)]
-pub(super) struct Object {
+pub(crate) struct Object {
     /// Name and number of each child, sorted by name. Names are unique.
     pub children: Vec<(String, usize)>,
     /// Values that the checkpoint stores for the object.
@@ -28,7 +28,7 @@ pub(super) struct Object {
 
 /// A value that the checkpoint stores for an object.
 #[derive(Debug)]
-pub(super) struct StoredValue {
+pub(crate) struct StoredValue {
     /// Name of the attribute: `VARIABLE_VALUE` for a variable.
     pub attribute: String,
     /// Full name of the variable.
@@ -39,7 +39,7 @@ pub(super) struct StoredValue {
 
 /// A slot variable: what an optimizer keeps for one variable.
 #[derive(Debug)]
-pub(super) struct SlotVariable {
+pub(crate) struct SlotVariable {
     /// Object of the trained variable.
     pub original: usize,
     /// Name of the slot, such as `m`.

@@ -7,6 +7,7 @@ use super::chain::{Dims, NoChain, Step, Window};
 use super::functions::{Functions, OpRef, Source, attribute, constant, decimal, flag, lengths, text};
 use crate::proto::attr_value::Value;
 use ckpt_api::{Attribute, Op};
+use std::collections::{HashMap, HashSet};
 
 /// The steps that a function computes.
 pub(super) struct FunctionSteps {
@@ -16,17 +17,20 @@ pub(super) struct FunctionSteps {
     pub steps: Vec<Step>,
     /// Whether some steps compute in 16 bits.
     pub is_half: bool,
+    /// Whether layers are within other layers.
+    pub is_nested: bool,
 }
 
 /// Reads the function `name`.
 pub(super) fn steps(functions: &mut Functions, name: &str) -> Result<FunctionSteps, NoChain> {
     let mut source = functions.enter(name)?;
-    let (mut steps, mut is_half) = (Vec::new(), false);
+    let (mut steps, mut is_half, mut scopes) = (Vec::new(), false, HashSet::new());
     loop {
         match source {
             Source::Input(at) => {
                 steps.reverse();
-                return Ok(FunctionSteps { input: functions.input_shape(at), steps, is_half });
+                let is_nested = is_nested(&scopes);
+                return Ok(FunctionSteps { input: functions.input_shape(at), steps, is_half, is_nested });
             }
             Source::Variable(key) => {
                 return Err(NoChain(format!("the function returns the variable '{key}'")));
@@ -34,11 +38,26 @@ pub(super) fn steps(functions: &mut Functions, name: &str) -> Result<FunctionSte
             Source::Node(op) => {
                 is_half |= matches!(attribute(op.node, "DstT"), Some(Value::Type(14 | 19)));
                 let (step, before) = step(functions, op)?;
+                if matches!(step, Some(Step::Dense { .. } | Step::Conv { .. })) {
+                    scopes.insert((op.frame, model_scope(&op.node.name)));
+                }
                 steps.extend(step);
                 source = before;
             }
         }
     }
+}
+
+/// Returns what precedes `LAYER/OPERATION` in the name of an operation: the model and, if it is a layer, the models around it.
+fn model_scope(operation: &str) -> &str {
+    let layer = operation.rsplit_once('/').map_or("", |(layer, _)| layer);
+    layer.rsplit_once('/').map_or("", |(model, _)| model)
+}
+
+/// Whether a function's layers have several models, or a model within a model.
+fn is_nested(scopes: &HashSet<(usize, &str)>) -> bool {
+    let mut frames = HashMap::new();
+    scopes.iter().any(|(frame, scope)| scope.contains('/') || *frames.entry(frame).or_insert(scope) != scope)
 }
 
 /// The step of an operation, if it is one, and the source of its input.

@@ -35,7 +35,7 @@ pub(super) fn roles(
 
 /// Returns for each object whether it is an optimizer. The object graph has no types: its children and its name within its
 /// parent tell.
-pub(super) fn optimizers(objects: &Objects) -> Vec<bool> {
+pub(crate) fn optimizers(objects: &Objects) -> Vec<bool> {
     let mut found: Vec<bool> = (0..objects.nodes.len()).map(|id| looks_like_optimizer(objects, id)).collect();
     for id in 0..objects.nodes.len() {
         for (name, child) in objects.children(id) {

@@ -54,6 +54,7 @@ fn read(bytes: &[u8], objects: &Objects, context: &Context, limits: &Limits) -> 
     let mut functions = Functions::new(&library, bound, limits.get(Limit::GraphNodes).min(MAX_FOLLOWED));
     let read = ops::steps(&mut functions, &name)?;
     let mut chain = Chain::build("", read.input, read.steps, context)?;
+    chain.is_nested = read.is_nested;
     if read.is_half {
         chain
             .notes

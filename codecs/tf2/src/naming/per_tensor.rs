@@ -38,7 +38,7 @@ fn assign(tensor: &Tensor, key: Vec<u8>) -> Assignment {
 }
 
 /// Returns the key that the tensor was read with if it still has the name that it was given then, or else its name.
-fn key(tensor: &Tensor) -> Vec<u8> {
+pub(super) fn key(tensor: &Tensor) -> Vec<u8> {
     let text = |field| tensor.metadata.text("tf2", field);
     match (text("key"), text("name")) {
         (Some(key), Some(name)) if name == tensor.name => unescaped(tensor, key),

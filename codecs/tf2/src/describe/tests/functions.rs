@@ -244,6 +244,35 @@ fn a_relu6_is_a_clip_with_both_limits() {
 }
 
 #[test]
+fn the_names_of_operations_show_models_within_a_model() {
+    let named = |first: &str, second: &str| {
+        let rename = |mut node: NodeDef| {
+            let of = |name: &str| match name {
+                "m" => format!("{first}/MatMul"),
+                "a" => format!("{first}/BiasAdd"),
+                "n" => format!("{second}/MatMul"),
+                "p" => format!("{second}/Add"),
+                other => other.to_owned(),
+            };
+            node.name = of(&node.name);
+            for input in &mut node.input {
+                if let Some((name, rest)) = input.clone().split_once(':') {
+                    *input = format!("{}:{rest}", of(name));
+                }
+            }
+            node
+        };
+        let nodes = two_layers().into_iter().map(rename).collect();
+        describe_functions(vec![taking(body(nodes), &[-1, 4])]).is_nested
+    };
+    assert!(!named("net_1/dense_1", "net_1/dense_2"));
+    assert!(!named("dense", "dense_1"));
+    assert!(named("net_1/inner_1/dense", "net_1/dense_2"));
+    assert!(named("net_1/inner_1/dense", "net_1/inner_1/dense_1"));
+    assert!(named("first/dense", "second/dense"));
+}
+
+#[test]
 fn a_saved_model_that_cannot_be_parsed_is_a_note() {
     let objects = super::keras3();
     let description = describe_with(&typed(super::KERAS3), Some(&objects.bytes()), Some(b"\xff\xff"), None);

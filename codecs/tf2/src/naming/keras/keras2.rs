@@ -11,13 +11,15 @@
 use super::layers::{Kind, Layer, Model, Variable};
 use super::objects::{Id, Objects};
 use super::optimizer::{self, Optimizer};
+use super::training::Training;
 use super::{Builder, Style, key, slot_lists};
 use ckpt_api::Result;
+use std::collections::BTreeMap;
 
 pub(super) fn assign<'a>(
     mut builder: Builder<'a>,
     model: &Model,
-    optimizer: Option<&Optimizer>,
+    optimizer: Option<&Training>,
 ) -> Result<Builder<'a>> {
     let mut objects = Objects::new();
     let root = Objects::ROOT;
@@ -29,15 +31,32 @@ pub(super) fn assign<'a>(
     if let Some(optimizer) = optimizer {
         let id = objects.child(root, "optimizer")?;
         objects.link(inner, "optimizer", id);
-        if optimizer.number(&["decay"]).is_some() {
-            add_slots(&mut builder, &mut objects, id, optimizer, &variables)?;
-            add_numbers(&mut builder, &mut objects, id, optimizer)?;
-        } else {
-            slot_lists::add(&mut builder, &mut objects, id, Style::Keras2, (model, optimizer), full_name)?;
-        }
+        add_optimizer(&mut builder, &mut objects, id, (model, optimizer), &variables)?;
     }
     builder.naming.extra.push(objects.finish());
     Ok(builder)
+}
+
+fn add_optimizer(
+    builder: &mut Builder,
+    objects: &mut Objects,
+    id: Id,
+    (model, optimizer): (&Model, &Training),
+    variables: &[StoredVariable],
+) -> Result<()> {
+    match optimizer {
+        Training::Recorded(recorded) => {
+            let stored = |stored: &StoredVariable| (stored.variable.tensor, (stored.id, stored.path.clone()));
+            recorded.add(builder, objects, id, &variables.iter().map(stored).collect())
+        }
+        Training::Known(optimizer) if optimizer.number(&["decay"]).is_some() => {
+            add_slots(builder, objects, id, optimizer, variables)?;
+            add_numbers(builder, objects, id, optimizer)
+        }
+        Training::Known(optimizer) => {
+            slot_lists::add(builder, objects, id, Style::Keras2, (model, optimizer), full_name)
+        }
+    }
 }
 
 /// A variable that has a key.
@@ -49,26 +68,53 @@ struct StoredVariable<'m> {
     full_name: String,
 }
 
+/// A model: the outermost one, or one that is a layer.
+struct Container {
+    /// Its objects.
+    ids: Vec<Id>,
+    /// The path of its layers; empty or with a slash at its end.
+    path: String,
+    /// Number of its layers with weights so far.
+    with_weights: u64,
+    /// Its layers, with their numbers among all layers.
+    layers: Vec<(u64, Id)>,
+}
+
+impl Container {
+    fn new(ids: Vec<Id>, path: String) -> Self {
+        Container { ids, path, with_weights: 0, layers: Vec::new() }
+    }
+
+    /// Adds a layer; returns its object and, if it has weights, its path.
+    fn add(&mut self, objects: &mut Objects, number: u64, has_weights: bool) -> Result<(Id, String)> {
+        let id = objects.add()?;
+        self.layers.push((number.saturating_sub(1), id));
+        let mut path = String::new();
+        if has_weights {
+            let local = format!("layer_with_weights-{}", self.with_weights);
+            self.with_weights = self.with_weights.saturating_add(1);
+            for model in &self.ids {
+                objects.link(*model, &local, id);
+            }
+            path = format!("{}{local}", self.path);
+        }
+        Ok((id, path))
+    }
+}
+
 fn add_layers<'m>(
     builder: &mut Builder,
     objects: &mut Objects,
     models: [Id; 2],
     model: &'m Model,
 ) -> Result<Vec<StoredVariable<'m>>> {
-    let mut all = Vec::with_capacity(model.layers.len());
+    let mut containers = BTreeMap::from([(&[] as &[u64], Container::new(models.to_vec(), String::new()))]);
     let mut stored = Vec::new();
-    let mut with_weights = 0u64;
     for layer in &model.layers {
-        let layer_id = objects.add()?;
-        all.push(layer_id);
-        if layer.variables.is_empty() {
-            continue;
-        }
-        let path = format!("layer_with_weights-{with_weights}");
-        with_weights = with_weights.saturating_add(1);
-        for model in models {
-            objects.link(model, &path, layer_id);
-        }
+        let Some((number, models)) = layer.place.split_last() else { continue };
+        add_models(objects, &mut containers, models)?;
+        let Some(container) = containers.get_mut(models) else { continue };
+        let (layer_id, path) = container.add(objects, *number, !layer.variables.is_empty())?;
         for variable in &layer.variables {
             let local = local_name(layer.kind, variable);
             let path = format!("{path}/{local}");
@@ -79,12 +125,37 @@ fn add_layers<'m>(
             stored.push(StoredVariable { variable, id, path, full_name });
         }
     }
-    for (number, layer) in all.into_iter().enumerate() {
-        for model in models {
-            objects.link(model, &format!("layer-{number}"), layer);
+    for container in containers.values() {
+        for (number, layer) in &container.layers {
+            for model in &container.ids {
+                objects.link(*model, &format!("layer-{number}"), *layer);
+            }
         }
     }
     Ok(stored)
+}
+
+/// Adds the models that contain a layer, where they are missing.
+fn add_models<'m>(
+    objects: &mut Objects,
+    containers: &mut BTreeMap<&'m [u64], Container>,
+    models: &'m [u64],
+) -> Result<()> {
+    for depth in 1..=models.len() {
+        let (Some(place), Some((number, outside))) =
+            (models.get(..depth), models.get(..depth).and_then(<[u64]>::split_last))
+        else {
+            break;
+        };
+        if containers.contains_key(place) {
+            continue;
+        }
+        if let Some(container) = containers.get_mut(outside) {
+            let (id, path) = container.add(objects, *number, true)?;
+            containers.insert(place, Container::new(vec![id], format!("{path}/")));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the name of a variable within its layer.

@@ -20,6 +20,9 @@ pub(super) struct Layer {
     pub name: String,
     pub kind: Kind,
     pub variables: Vec<Variable>,
+    /// Its number in each model that contains it, outermost first. Numbers start at 1, after the input layer. Empty if it is
+    /// unknown, which only a layer without variables may be.
+    pub place: Vec<u64>,
 }
 
 /// A variable of a layer.
@@ -101,7 +104,7 @@ pub(super) fn read(checkpoint: &Checkpoint, activations: Activations) -> Result<
             Kind::Conv2D if is_depthwise(checkpoint, node, &variables) => Kind::DepthwiseConv2D,
             kind => kind,
         };
-        reader.layers.push(Layer { name: node.name.clone(), kind, variables });
+        reader.layers.push(Layer { name: node.name.clone(), kind, variables, place: Vec::new() });
     }
     let name = model_name(graph, checkpoint, &reader.layers);
     name_layers(&name, &mut reader.layers);

@@ -9,15 +9,23 @@ mod keras3;
 mod layers;
 mod objects;
 mod optimizer;
+mod places;
+mod recorded;
 mod slot_lists;
 #[cfg(test)]
 mod tests;
 mod tf1;
+mod training;
 
 use crate::describe::OPTIMIZER_NUMBER;
+use crate::describe::objects::Objects;
 use crate::format::VARIABLE_VALUE;
 use crate::naming::{Assignment, ExtraEntry, Naming};
-use ckpt_api::{Checkpoint, DType, Error, Loss, LossKind, Result, Role, Setting, Shape, Tensor, TensorId};
+use crate::object_graph;
+use ckpt_api::{
+    Checkpoint, DType, Error, Limits, Loss, LossKind, Result, Role, Setting, Shape, Tensor, TensorId,
+};
+use training::Training;
 
 /// The program that restores the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,18 +69,30 @@ pub(crate) enum Activations {
 /// [`ckpt_api::Kind::Usage`] without a graph, or if the axes of a weight are unknown; [`ckpt_api::Kind::Unsupported`],
 /// naming the layer, for a graph that is not a chain of Keras's layers.
 pub(crate) fn naming(checkpoint: &Checkpoint, style: Style, activations: Activations) -> Result<Naming> {
-    let model = layers::read(checkpoint, activations).map_err(|error| {
+    let plain = |error: Error| {
         error.help(format!("{} stores each tensor under its name", Setting::WriteOption("names=plain")))
-    })?;
-    let optimizer = optimizer::find(checkpoint, &model);
+    };
+    let mut model = layers::read(checkpoint, activations).map_err(plain)?;
+    let objects = recorded_objects(checkpoint)?;
+    if style != Style::Tf1 {
+        places::assign(checkpoint, &mut model, objects.as_ref())?;
+    }
+    let optimizer = training::find(checkpoint, &model, style, objects.as_ref());
     let assigned = vec![None; checkpoint.tensors.len()];
     let builder = Builder { checkpoint, assigned, naming: Naming::default() };
     let builder = match style {
         Style::Keras3 => keras3::assign(builder, &model, optimizer.as_ref()),
         Style::Keras2 => keras2::assign(builder, &model, optimizer.as_ref()),
-        Style::Tf1 => tf1::assign(builder, &model, optimizer.as_ref()),
+        Style::Tf1 => tf1::assign(builder, &model, optimizer.as_ref().and_then(Training::known)),
     };
     Ok(builder?.finish(style))
+}
+
+/// Returns the object graph of the source.
+fn recorded_objects(checkpoint: &Checkpoint) -> Result<Option<Objects>> {
+    let Some(bytes) = object_graph::recorded(checkpoint) else { return Ok(None) };
+    // What is wrong with it was reported when the checkpoint was read.
+    Objects::parse(&bytes, &Limits::default(), &mut Vec::new())
 }
 
 /// Collects a naming.

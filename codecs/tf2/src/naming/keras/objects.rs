@@ -8,8 +8,12 @@ use crate::proto::trackable_object_graph::TrackableObject;
 use crate::proto::trackable_object_graph::trackable_object::{
     ObjectReference, SerializedTensor, SlotVariableReference,
 };
-use ckpt_api::{DType, Result, Shape};
+use ckpt_api::{DType, Result, Shape, TensorId};
 use prost::Message;
+use std::collections::HashMap;
+
+/// The objects of the model's variables, with their paths: keys without their suffix.
+pub(super) type StoredVariables = HashMap<TensorId, (Id, String)>;
 
 /// The number of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

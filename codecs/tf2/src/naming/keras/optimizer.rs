@@ -3,7 +3,7 @@
 use super::layers::{Model, Variable, permutation};
 use crate::describe::OPTIMIZER_NUMBER;
 use ckpt_api::{Checkpoint, Role, Tensor, TensorId};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The state of an optimizer.
 #[derive(Debug)]
@@ -39,6 +39,12 @@ impl Optimizer {
     /// Returns the slots of a variable in the order of `slots`; none for one that is not trained.
     pub fn slots_of(&self, variable: &Variable) -> &[SlotTensor] {
         self.trained.get(&variable.tensor).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns all tensors of the state.
+    pub fn tensors(&self) -> HashSet<TensorId> {
+        let slots = self.trained.values().flatten().map(|slot| slot.tensor);
+        slots.chain(self.numbers.values().copied()).collect()
     }
 
     /// Returns the first of these numbers that the source has.
@@ -94,7 +100,7 @@ fn kind(names: &BTreeSet<&str>) -> Option<(Kind, &'static [&'static str])> {
 }
 
 /// Returns the order that gives a slot the stored axes of its variable, or `None` if their shapes differ.
-fn order(slot: &Tensor, tensor: &Tensor, variable: &Variable) -> Option<Vec<usize>> {
+pub(super) fn order(slot: &Tensor, tensor: &Tensor, variable: &Variable) -> Option<Vec<usize>> {
     let order = match (&slot.axes, &tensor.axes) {
         (Some(slot), Some(axes)) if slot != axes => {
             let wanted = variable.order.iter().map(|axis| axes.get(*axis).copied());

@@ -2,6 +2,7 @@
 
 mod graph;
 mod optimizers;
+mod recorded;
 mod rules;
 
 use super::*;
