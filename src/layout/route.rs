@@ -209,11 +209,12 @@ fn slices_differ(source: &Placement, target: &TargetLayout<'_>) -> bool {
     target.extents.iter().any(|extent| extent.region.is_some()) && !keeps_slices(source, target)
 }
 
-/// How values are handed out: the tensor's stored dtype, little-endian, row-major, whole bytes; opaque blocks as they are.
+/// How values are handed out: the stored dtype of floats, little-endian, row-major, whole bytes; opaque blocks as they are.
+/// Integers have the tensor's dtype: a format that lacks it stores a wider one.
 pub(crate) fn canonical(tensor: &Tensor, placement: &Placement) -> Encoding {
     let stored = &placement.encoding;
     let mut encoding = Encoding::row_major(tensor);
-    if stored.scaling.is_none() {
+    if stored.scaling.is_none() && tensor.dtype.is_float() {
         encoding.dtype = stored.dtype;
     }
     if let Some(blocks) = stored.blocks.as_deref().filter(|blocks| blocks.is_opaque()) {

@@ -99,7 +99,7 @@ fn range(dtype: DType) -> Option<Range> {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for a pair that [`castable`] refuses; [`ckpt_api::Kind::Lossy`] for a finite number
-/// beyond the target's largest, naming the element, its value and the largest that fits.
+/// beyond the target's largest, and for an integer that the target lacks, naming the element and its value.
 pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>) -> Result<f64> {
     let error = match (from, to) {
         _ if from == to => {
@@ -244,7 +244,11 @@ fn overflow(from: DType, to: DType, first: u64, source: &[u8], out: &[u8]) -> Er
     for_each_number(from, source, |number| before.push(number));
     for_each_number(to, out, |number| after.push(number));
     let mut pairs = before.iter().zip(&after).enumerate();
-    let found = pairs.find(|(_, (before, after))| before.is_finite() && !after.is_finite());
+    let is_lost = |before: &f64, after: &f64| match to.is_float() {
+        true => before.is_finite() && !after.is_finite(),
+        false => before != after,
+    };
+    let found = pairs.find(|(_, (before, after))| is_lost(before, after));
     let Some((k, (number, _))) = found else { return error };
     let error = error.field(format!("element {}", first.saturating_add(k as u64))).found(number.to_string());
     let error = match largest(to) {
@@ -297,12 +301,16 @@ fn cast_any(from: DType, to: DType, source: &[u8], out: &mut Vec<u8>) -> Result<
     for element in source.chunks_exact(size_of_element(from)) {
         let (number, start) = (read(element), out.len());
         write(number, out);
-        if let (true, Number::Float(number)) = (rounds, number)
-            && let Number::Float(stored) = back(out.get(start..).unwrap_or_default())
-            && number.is_finite()
-        {
+        if !rounds {
+            continue;
+        }
+        match (number, back(out.get(start..).unwrap_or_default())) {
             // What is too large for a type without infinities is NaN there.
-            worst = worst.max(if stored.is_finite() { (number - stored).abs() } else { f64::INFINITY });
+            (Number::Float(number), Number::Float(stored)) if number.is_finite() => {
+                worst = worst.max(if stored.is_finite() { (number - stored).abs() } else { f64::INFINITY });
+            }
+            (Number::Int(number), Number::Int(stored)) if number != stored => worst = f64::INFINITY,
+            _ => {}
         }
     }
     Ok(worst)
@@ -398,6 +406,11 @@ fn writer(dtype: DType) -> Option<Writer> {
             out.extend_from_slice(&value.to_le_bytes()[..bytes]);
         }
     }
+    fn low_bits(number: Number, mask: u8, out: &mut Vec<u8>) {
+        if let Number::Int(value) = number {
+            out.push(value.to_le_bytes()[0] & mask);
+        }
+    }
     Some(match dtype {
         DType::F64 => |n, out| out.extend_from_slice(&float(n).to_le_bytes()),
         DType::F32 => |n, out| out.extend_from_slice(&to_f32(float(n)).to_le_bytes()),
@@ -408,6 +421,8 @@ fn writer(dtype: DType) -> Option<Writer> {
         DType::I32 | DType::U32 | DType::Qi32 => |n, out| int(n, 4, out),
         DType::I16 | DType::U16 | DType::Qi16 | DType::Qu16 => |n, out| int(n, 2, out),
         DType::I8 | DType::U8 | DType::Qi8 | DType::Qu8 => |n, out| int(n, 1, out),
+        DType::I4 | DType::U4 => |n, out| low_bits(n, 0x0f, out),
+        DType::I2 | DType::U2 => |n, out| low_bits(n, 0x03, out),
         _ => return None,
     })
 }

@@ -15,6 +15,7 @@ import cnn2_file
 import forward  # registers its checks
 import keras
 import keras_restore  # registers its checks
+import ml_dtypes
 import nn_file
 import npz  # registers its checks
 import numpy as np
@@ -327,6 +328,36 @@ def a_bias_of_the_first_layer_is_folded_by_cnn2(folder):
     said = convert(source, folder / "out.bin", "--to", "cnn2", "--allow", "narrowed")
     assert "merged" in said, said
     assert_same_cnn(folder / "out.bin", model)
+
+
+@check(64, 100, 1000)
+def a_checkpoint_in_files_of_a_maximum_size_is_written_again_byte_for_byte(folder, size):
+    variables = {f"v{length}": tf.Variable(make.values((length,), length)) for length in (7, 10, 20, 30)}
+    policy = tf.train.experimental.MaxShardSizePolicy(max_shard_size=size)
+    saved = tf.train.Checkpoint(**variables)
+    prefix = pathlib.Path(saved.write(str(folder / "in" / "ckpt"),
+                                      options=tf.train.CheckpointOptions(experimental_sharding_callback=policy)))
+    (folder / "out").mkdir()
+    convert(prefix, folder / "out" / "ckpt", "--to", "tf2")
+    files = sorted(prefix.parent.glob("ckpt.*"))
+    assert len(files) > 2 or size == 1000, files
+    for file in files:
+        assert (folder / "out" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+@check()
+def integers_of_few_bits_come_back_through_safetensors(folder):
+    dtypes = [ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2]
+    tensors = [np.resize([-2, -1, 0, 1] if dtype in dtypes[::2] else [0, 1, 2, 3], shape).astype(np.int8).astype(dtype)
+               for dtype in dtypes for shape in ((2, 4), (3,))]
+    tensors.append(np.array([[0.5, -6], [1, 0]], ml_dtypes.float4_e2m1fn))
+    names = [f"t{number}" for number in range(len(tensors))]
+    tf.raw_ops.SaveV2(prefix=str(folder / "in"), tensor_names=names, shape_and_slices=[""] * len(names),
+                      tensors=[tf.constant(tensor) for tensor in tensors])
+    convert(folder / "in.index", folder / "m.safetensors")
+    convert(folder / "m.safetensors", folder / "out", "--to", "tf2")
+    for file in "index", "data-00000-of-00001":
+        assert (folder / f"out.{file}").read_bytes() == (folder / f"in.{file}").read_bytes(), file
 
 
 if __name__ == "__main__":

@@ -243,12 +243,26 @@ fn describe(tensor: &mut Tensor, description: Description) -> bool {
     tensor.slot = description.slot;
     tensor.metadata = description.metadata;
     tensor.metadata = metadata(tensor);
+    restore_dtype(tensor);
     let fits = description.shape.as_ref().is_none_or(|shape| *shape == tensor.shape)
         && description.axes.as_ref().is_none_or(|axes| axes.len() == tensor.shape.rank());
     if fits {
         tensor.axes = description.axes;
     }
     fits
+}
+
+/// Gives an integer tensor its original dtype. The encoding keeps the dtype that is stored, in which other tools may have
+/// stored other values since: casting refuses those that the original dtype lacks.
+fn restore_dtype(tensor: &mut Tensor) {
+    let logical = tensor.metadata.text(NAMESPACE, LOGICAL_DTYPE).and_then(DType::from_name);
+    let is_same_size = |logical: &DType| !logical.is_float() && logical.bytes() == tensor.dtype.bytes();
+    let Some(logical) = logical.filter(is_same_size) else { return };
+    tensor.dtype = logical;
+    if let Some(mut own) = tensor.metadata.remove(NAMESPACE) {
+        own.remove(LOGICAL_DTYPE);
+        own.into_iter().for_each(|(key, value)| tensor.metadata.insert(NAMESPACE, &key, value));
+    }
 }
 
 fn note(notes: &mut Vec<String>, what: &str, mut names: Vec<String>) {

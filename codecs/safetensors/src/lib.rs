@@ -11,8 +11,9 @@
 //!   is a JSON text under the key `ckpt`: in `__metadata__` of a single file, in `metadata` of a set's index. The codec
 //!   writes it only if there is something to store, and never with `metadata=none`.
 //! - Other keys in `metadata` of an index are the namespace [`INDEX_NAMESPACE`]; `total_size` is computed.
-//! - A tensor with a dtype that safetensors lacks is stored with a dtype that holds all its values exactly. From then on,
-//!   the tensor has that dtype; its own metadata, namespace [`NAMESPACE`], key `logical_dtype`, has the original one.
+//! - A tensor with a dtype that safetensors lacks is stored with a dtype that holds all its values exactly. Its own
+//!   metadata, namespace [`NAMESPACE`], key `logical_dtype`, has the original one, which integers have again when they are
+//!   read.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Limits, Options};

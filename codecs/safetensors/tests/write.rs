@@ -125,9 +125,12 @@ fn dtypes_that_safetensors_lacks_are_stored_in_one_that_holds_them() {
         assert_eq!(placement.encoding.packing, Packing::Bytes);
 
         let (contents, _) = read("m.safetensors", zeros(&placed)).unwrap();
-        assert_eq!(contents.checkpoint.tensors[0].dtype, stored);
-        let kept = contents.checkpoint.tensors[0].metadata.text("safetensors", "logical_dtype");
-        assert_eq!(kept, Some(logical.name()));
+        let tensor = &contents.checkpoint.tensors[0];
+        assert_eq!(contents.placements[0].encoding.dtype, stored);
+        // Integers have their dtype again.
+        let kept = tensor.metadata.text("safetensors", "logical_dtype");
+        let expected = if logical.is_float() { (stored, Some(logical.name())) } else { (logical, None) };
+        assert_eq!((tensor.dtype, kept), expected);
         let again = place(&contents.checkpoint, &[]).unwrap();
         assert_eq!(zeros(&again), zeros(&placed), "{logical}: the dtype is forgotten on the second way");
     }
@@ -140,13 +143,9 @@ fn the_dtype_that_a_tensor_had_follows_it_to_another_name_and_goes_with_it() {
     contents.checkpoint.rename(&[("t".to_owned(), "v".to_owned())].into()).unwrap();
     let renamed = place(&contents.checkpoint, &[]).unwrap();
     let (contents, _) = read("m.safetensors", zeros(&renamed)).unwrap();
-    let dtypes: Vec<_> = contents
-        .checkpoint
-        .tensors
-        .iter()
-        .map(|tensor| (tensor.name.as_str(), tensor.metadata.text("safetensors", "logical_dtype")))
-        .collect();
-    assert_eq!(dtypes, [("v", Some("i4")), ("u", None)]);
+    let dtypes: Vec<_> =
+        contents.checkpoint.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.dtype)).collect();
+    assert_eq!(dtypes, [("v", DType::I4), ("u", DType::U8)]);
     let without = with(contents.checkpoint.tensors[1..].to_vec());
     let text = String::from_utf8_lossy(&zeros(&place(&without, &[]).unwrap())["m.safetensors"]).into_owned();
     assert!(!text.contains("i4"), "{text}");

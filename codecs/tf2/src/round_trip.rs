@@ -14,6 +14,8 @@ use ckpt_api::{Contents, File, Input, Limit, Limits, MetadataMap, MetadataValue,
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Metadata key of a partitioned tensor whose own entry has another data file than its first slice.
+pub(crate) const WHOLE_SHARD: &str = "whole_shard";
 /// Limit on the bytes outside of tensors that are recorded.
 pub(crate) const MAX_FILLER: u64 = 64 << 10;
 /// A recorded layout may have this many bytes outside of tensors, or as many as the tensors have.
@@ -153,6 +155,11 @@ fn record_slices(contents: &mut Contents, by_offset: &[TensorId], bundle: &ReadB
         if !slices.is_empty() {
             let slices: Vec<String> = slices.iter().map(|slice| slice_text(slice)).collect();
             tensor.metadata.insert("tf2", "slices", slices);
+            let whole = bundle.entries.get(entry.0).map(|(_, whole)| whole.shard);
+            let first = bundle.ranges(*entry).first().map(|(shard, ..)| *shard);
+            if let Some(shard) = whole.filter(|shard| Some(*shard) != first) {
+                tensor.metadata.insert("tf2", WHOLE_SHARD, MetadataValue::integer(shard.into()));
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::naming::keras::{self, Activations, Style};
 use crate::naming::{Naming, per_tensor};
 use crate::state_file;
 use crate::write::data_entry::DataEntry;
-use crate::write::entries::{Entries, TensorSegments};
+use crate::write::entries::{Entries, PartitionedEntry, TensorSegments};
 use crate::write::layout::{Layout, lay_out};
 use crate::write::losses::inference_losses;
 use crate::write::pending_index::{PendingEntry, PendingIndex, Variants};
@@ -143,7 +143,10 @@ impl Placer<'_> {
         for ((data, extents), position) in data.into_iter().zip(extents).zip(&self.layout.positions) {
             self.add(data, extents, *position)?;
         }
-        for (key, entry) in partitioned {
+        for PartitionedEntry { key, mut entry, first_slice, original } in partitioned {
+            // As TensorFlow does when it merges the parts of a checkpoint, each of which has its own data file.
+            let of_slice = self.layout.positions.get(first_slice).map_or(0, |(shard, _)| *shard);
+            entry.shard = original.filter(|shard| *shard < self.index.shards).unwrap_or(of_slice);
             self.index.entries.push(PendingEntry::new(key, &entry)?);
         }
         Ok(())

@@ -287,3 +287,20 @@ proptest::proptest! {
         proptest::prop_assert_eq!(&out, &f16::from_f32(number).to_le_bytes());
     }
 }
+
+#[test]
+fn an_integer_that_the_target_lacks_is_an_error() {
+    let mut out = Vec::new();
+    cast(DType::I8, DType::I4, 0, &[0xf8, 7], &mut out).unwrap();
+    assert_eq!(out, [0x08, 7]);
+    for (from, to, source) in [
+        (DType::I8, DType::I4, &[0, 8][..]),
+        (DType::U8, DType::U4, &[15, 16]),
+        (DType::I8, DType::I2, &[1, 2]),
+        (DType::U8, DType::I8, &[127, 128]),
+    ] {
+        let error = cast(from, to, 5, source, &mut out).unwrap_err();
+        assert_eq!(error.kind(), ckpt_api::Kind::Lossy, "{from} {to}");
+        assert_eq!(error.context().field, Some("element 6"), "{error}");
+    }
+}

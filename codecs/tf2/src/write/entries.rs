@@ -4,6 +4,7 @@ use crate::format::{Entry, MAX_RANK, OBJECT_GRAPH, crc32c, holder, mask};
 use crate::key_text::abbreviate;
 use crate::naming::{Assignment, ExtraEntry, Naming};
 use crate::ordered_code::slice_key;
+use crate::round_trip::WHOLE_SHARD;
 use crate::write::data_entry::{DataEntry, Segment};
 use crate::write::partition::{RecordedSlice, recorded_slices, split_strings};
 use ckpt_api::{
@@ -18,12 +19,25 @@ use std::collections::HashSet;
 pub(crate) struct Entries {
     /// Entries with data, in the order of the data.
     pub(crate) data: Vec<DataEntry>,
-    /// Keys and entries of partitioned tensors, which only list their slices.
-    pub(crate) partitioned: Vec<(Vec<u8>, Entry)>,
+    /// Partitioned tensors.
+    pub(crate) partitioned: Vec<PartitionedEntry>,
     /// Where the bytes of each tensor go.
     pub(crate) tensors: Vec<TensorSegments>,
     /// Losses of the naming.
     pub(crate) losses: Vec<Loss>,
+}
+
+/// The entry of a partitioned tensor, which only lists its slices.
+#[derive(Debug)]
+pub(crate) struct PartitionedEntry {
+    /// The key.
+    pub(crate) key: Vec<u8>,
+    /// The entry. Its data file is set when the slices have theirs.
+    pub(crate) entry: Entry,
+    /// Number of the first slice among the entries with data.
+    pub(crate) first_slice: usize,
+    /// The recorded number of its data file, if that is not the first slice's.
+    pub(crate) original: Option<u32>,
 }
 
 /// A tensor, and the segments that its bytes go to.
@@ -67,7 +81,7 @@ impl Entries {
 
     /// Returns the keys of all slices.
     pub(crate) fn slice_keys(&self) -> HashSet<Vec<u8>> {
-        let keys = |(key, entry): &(Vec<u8>, Entry)| -> Vec<Vec<u8>> {
+        let keys = |PartitionedEntry { key, entry, .. }: &PartitionedEntry| -> Vec<Vec<u8>> {
             entry.slices.iter().map(|extents| slice_key(key, extents)).collect()
         };
         self.partitioned.iter().flat_map(keys).collect()
@@ -167,7 +181,9 @@ impl Entries {
             regions.push(region);
         }
         whole.slices = listed.into();
-        self.partitioned.push((key, whole));
+        let original = tensor.metadata.value("tf2", WHOLE_SHARD).and_then(MetadataValue::as_u64);
+        let original = original.and_then(|shard| u32::try_from(shard).ok());
+        self.partitioned.push(PartitionedEntry { key, entry: whole, first_slice: first, original });
         let added = self.data.get_mut(first..).unwrap_or_default();
         if tensor.dtype.bytes().is_none() {
             return Ok(split_strings(tensor, &regions, added, first, encoding.endian));

@@ -1,6 +1,6 @@
 //! Each case in `CKPT_CASES` is written again byte for byte.
 
-use crate::common::Files;
+use crate::common::{Files, bundle, message, number, shape, slice_key};
 use ckpt_api::{Codec, Input, conformance};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,42 @@ fn every_case_is_written_again_byte_for_byte() {
         }
     }
     assert_eq!((same, default), (43, 25));
+}
+
+/// A bundle of two files. The second one has both slices of a tensor, whose own entry names the data file `whole`.
+fn partitioned_in_the_second_file(whole: u64) -> Files {
+    let (left, right) = ([(0, 2), (0, 1)], [(0, 2), (1, 1)]);
+    let second = bundle()
+        .tensor(slice_key("v", &left), 4, &[2, 1], &[1, 3])
+        .tensor(slice_key("v", &right), 4, &[2, 1], &[2, 4])
+        .partitioned("v", 4, &[2, 2], &[&left, &right]);
+    let mut all = bundle().tensor("a", 4, &[2], &[8, 9]);
+    all.header = [number(1, 2), message(3, &number(1, 1))].concat();
+    for (key, mut entry) in second.entries {
+        let (dims, shard) = if key == b"v" { (&[2, 2], whole) } else { (&[2, 1], 1) };
+        let at = number(1, 4).len() + message(2, &shape(dims)).len();
+        entry.splice(at..at, if shard == 0 { Vec::new() } else { number(3, shard) });
+        all = all.raw(key, entry);
+    }
+    Files::from([
+        ("m.index".to_owned(), all.index()),
+        ("m.data-00000-of-00002".to_owned(), all.data.clone()),
+        ("m.data-00001-of-00002".to_owned(), second.data),
+    ])
+}
+
+#[test]
+fn the_entry_of_a_partitioned_tensor_keeps_its_data_file() {
+    for whole in [1, 0] {
+        let files = partitioned_in_the_second_file(whole);
+        let input = Input::memory("m", files.clone());
+        let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &input, &[]).unwrap();
+        let written = conformance::write(&ckpt_tf2::Tf2, &contents.checkpoint, &values, "m", &[]).unwrap();
+        compare("partitioned", &written, &files);
+        // TensorFlow names the first slice's data file; another one is recorded.
+        let recorded = contents.checkpoint.tensor("v").unwrap().1.metadata.value("tf2", "whole_shard");
+        assert_eq!(recorded.is_some(), whole == 0);
+    }
 }
 
 fn compare(name: &str, written: &Files, expected: &Files) {
