@@ -166,26 +166,55 @@ struct Explained {
 }
 
 fn decide(mapping: &Mapping, name: &str, limits: &Limits) -> Result<Explained> {
-    let explained = |decision, link| Explained { decision, captures: Values::new(), link };
-    Ok(match Decider::new(mapping).decide(name)? {
-        Fate::Renamed(target, Origin::Lookup) => {
-            let line = mapping.lookup.get(name).and_then(|entry| entry.line);
-            explained(Decision::Lookup { line }, Some(Link::rename(name, &target)))
-        }
-        Fate::Renamed(target, _) => explained(Decision::Identity, Some(Link::rename(name, &target))),
-        Fate::Dropped(index) => {
-            let ignore = mapping.ignore.get(index);
-            let pattern = ignore.map(|ignore| ignore.pattern.as_source()).unwrap_or_default();
-            explained(Decision::Ignored { pattern, line: ignore.and_then(|ignore| ignore.line) }, None)
-        }
-        Fate::Unmapped => explained(Decision::Nothing { nearest: nearest(mapping, name) }, None),
+    let fate = Decider::new(mapping).decide(name)?;
+    let decision = decision(mapping, name, &fate);
+    let (captures, link) = match fate {
+        Fate::Renamed(target, _) => (Values::new(), Some(Link::rename(name, &target))),
+        Fate::Dropped(_) | Fate::Unmapped => (Values::new(), None),
         Fate::Matched(Match { rule, values, .. }) => {
-            let description = mapping.describe_rule(rule);
-            let link =
-                link(mapping, rule, &values, limits).map_err(|error| error.field(description.clone()))?;
-            Explained { decision: Decision::Rule { rule: description }, captures: values, link: Some(link) }
+            let link = link(mapping, rule, &values, limits)
+                .map_err(|error| error.field(mapping.describe_rule(rule)))?;
+            (values, Some(link))
         }
-    })
+    };
+    Ok(Explained { decision, captures, link })
+}
+
+/// Describes the entry of the mapping that decided about `name`.
+fn decision(mapping: &Mapping, name: &str, fate: &Fate) -> Decision {
+    match fate {
+        Fate::Renamed(_, Origin::Lookup) => {
+            Decision::Lookup { line: mapping.lookup.get(name).and_then(|entry| entry.line) }
+        }
+        Fate::Renamed(..) => Decision::Identity,
+        Fate::Dropped(index) => {
+            let ignore = mapping.ignore.get(*index);
+            let pattern = ignore.map(|ignore| ignore.pattern.as_source()).unwrap_or_default();
+            Decision::Ignored { pattern, line: ignore.and_then(|ignore| ignore.line) }
+        }
+        Fate::Unmapped => Decision::Nothing { nearest: nearest(mapping, name) },
+        Fate::Matched(Match { rule, .. }) => Decision::Rule { rule: mapping.describe_rule(*rule) },
+    }
+}
+
+/// The decisions of a mapping about many names, whose patterns are compiled once.
+#[cfg(feature = "forward")]
+pub(crate) struct Decisions<'m> {
+    mapping: &'m Mapping,
+    decider: std::cell::RefCell<Decider<'m>>,
+}
+
+#[cfg(feature = "forward")]
+impl<'m> Decisions<'m> {
+    pub(crate) fn new(mapping: &'m Mapping) -> Self {
+        Decisions { mapping, decider: std::cell::RefCell::new(Decider::new(mapping)) }
+    }
+
+    /// Returns the decision about `name`; `None` if two rules match.
+    pub(crate) fn of(&self, name: &str) -> Option<Decision> {
+        let fate = self.decider.borrow_mut().decide(name).ok()?;
+        Some(decision(self.mapping, name, &fate))
+    }
 }
 
 /// Returns all sources and targets of a rule for these values.

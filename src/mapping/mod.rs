@@ -75,6 +75,8 @@ mod tests;
 pub use apply::Applied;
 pub(crate) use definition::Ignore;
 pub use definition::Mapping;
+#[cfg(feature = "forward")]
+pub(crate) use explain::Decisions;
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 pub(crate) use lookup::Entry as LookupEntry;
 pub(crate) use relation::Relation;

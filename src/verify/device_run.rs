@@ -11,10 +11,10 @@ use ckpt_forward::{Arithmetic, Backend, Cpu, Program, Value};
 use std::collections::{BTreeMap, HashMap};
 
 /// Everything that a run on a device needs.
-pub(super) struct DeviceRun<'a> {
+pub(super) struct DeviceRun<'a, 'c> {
     pub(super) options: &'a Options,
     pub(super) changes: &'a StorageChanges,
-    pub(super) checkpoints: &'a Checkpoints<'a>,
+    pub(super) checkpoints: &'a Checkpoints<'c>,
     pub(super) a: (&'a Graph, &'a Program<'a>),
     pub(super) b: (&'a Graph, &'a Program<'a>),
     pub(super) pairs: &'a [Pair],
@@ -23,7 +23,7 @@ pub(super) struct DeviceRun<'a> {
     pub(super) names: &'a HashMap<String, String>,
 }
 
-impl DeviceRun<'_> {
+impl DeviceRun<'_, '_> {
     /// Runs the second graph on `device`. Layers are compared only where they are needed: for the report, for the
     /// rule, or to find the first that diverges.
     ///

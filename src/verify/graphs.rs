@@ -3,7 +3,7 @@
 use super::compare::StorageChanges;
 use super::device_run::DeviceRun;
 use super::devices;
-use super::diagnose::{Checkpoints, LayerTensor, MappedNames};
+use super::diagnose::{Checkpoints, LayerTensors, MappedNames};
 use super::layers::{Pair, pair_nodes};
 use super::options::Options;
 use super::parameters::SourceParameters;
@@ -46,8 +46,13 @@ pub(super) fn compare_graphs(
     let both =
         pairs.iter().filter_map(|pair| if let Pair::Both(ia, ib) = pair { Some((*ia, *ib)) } else { None });
     let changes = StorageChanges::new((a.1, own), (b.1, theirs), both);
-    let checkpoints =
-        Checkpoints { a: own, b: theirs, errors: &changes.errors, names: &mapped, layers: tensors_of(a.1) };
+    let checkpoints = Checkpoints {
+        a: own,
+        b: theirs,
+        errors: &changes.errors,
+        names: &mapped,
+        layers: LayerTensors::new(a.1),
+    };
     let comparison = DeviceRun {
         options,
         changes: &changes,
@@ -67,14 +72,6 @@ pub(super) fn compare_graphs(
 pub(super) fn in_file(source: &Source) -> impl Fn(Error) -> Error {
     let shown = source.input().display(source.input().entry());
     move |error: Error| error.file(shown.clone())
-}
-
-/// All tensors of a graph's layers.
-fn tensors_of(graph: &Graph) -> Vec<LayerTensor<'_>> {
-    let tensors = graph.nodes.iter().flat_map(|node| {
-        node.parameters.iter().map(|(role, name)| LayerTensor { layer: &node.name, role, name })
-    });
-    tensors.collect()
 }
 
 /// Returns the second graph's inputs, which correspond to the first graph's by name or else by order, and the names

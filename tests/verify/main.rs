@@ -8,6 +8,7 @@ mod common;
 #[cfg(feature = "cli")]
 mod command;
 mod faults;
+mod long;
 #[cfg(all(feature = "bullet", feature = "nn", feature = "npz", feature = "tf2"))]
 mod real;
 mod rules;

@@ -1,19 +1,10 @@
 //! Recognizes patterns in how a tensor differs from its reference.
 
-use super::elements::{lens, permuted, values};
-use crate::verify::parameters::SourceParameters;
-use ckpt_api::{Result, Tensor};
-use ckpt_forward::Parameters;
+use super::elements::{lens, permuted};
+use ckpt_api::Tensor;
 
 /// Largest number of axes whose orders are tried.
 const MAX_AXES: usize = 4;
-
-/// A tensor of a layer.
-pub(crate) struct LayerTensor<'a> {
-    pub(crate) layer: &'a str,
-    pub(crate) role: &'a str,
-    pub(crate) name: &'a str,
-}
 
 /// Names the bit in which two binary32 numbers differ, if it is only one.
 #[expect(clippy::cast_possible_truncation, reason = "numbers that binary32 does not hold are excluded")]
@@ -43,26 +34,6 @@ pub(super) fn other_axis_order(tensor: &Tensor, x: &[f64], found: [&[f64]; 2]) -
             format!("it equals the reference with its axes in the order {}", names.join(" "))
         })
     })
-}
-
-/// Names the layer whose tensor of the same role and shape is equal to `found`.
-///
-/// # Errors
-/// Whatever keeps a tensor from being read.
-pub(super) fn of_other_layer(
-    parameters: &SourceParameters,
-    layers: &[LayerTensor],
-    role: &str,
-    own: &Tensor,
-    found: &[f64],
-) -> Result<Option<String>> {
-    for tensor in layers.iter().filter(|tensor| tensor.role == role) {
-        let is_like = |other: &Tensor| other.name != own.name && other.shape == own.shape;
-        if parameters.tensor(tensor.name).is_some_and(is_like) && values(parameters, tensor.name)? == found {
-            return Ok(Some(format!("it equals '{}' of layer '{}'", tensor.name, tensor.layer)));
-        }
-    }
-    Ok(None)
 }
 
 /// All orders of `0..len`, the identity first.

@@ -1,6 +1,6 @@
 //! The mapping from the first checkpoint's names to the second's.
 
-use crate::mapping::Decision;
+use crate::mapping::{Decision, Decisions};
 use crate::recipe::Target;
 use crate::verify::options::NamedMapping;
 use ckpt_api::{Limits, Result, Tensor};
@@ -8,8 +8,7 @@ use std::collections::HashMap;
 
 /// A mapping applied to the names of a checkpoint. Without one, every name stays.
 pub(crate) struct MappedNames<'a> {
-    mapping: Option<&'a NamedMapping>,
-    limits: &'a Limits,
+    decisions: Option<Decisions<'a>>,
     targets: Vec<Target>,
     /// Indices into `targets`, by source name.
     by_source: HashMap<String, Vec<usize>>,
@@ -23,7 +22,7 @@ impl<'a> MappedNames<'a> {
     pub(crate) fn new(
         mapping: Option<&'a NamedMapping>,
         tensors: &[Tensor],
-        limits: &'a Limits,
+        limits: &Limits,
     ) -> Result<Self> {
         let targets = match mapping {
             Some(named) => named.mapping.apply_to(tensors, limits)?.targets,
@@ -35,12 +34,13 @@ impl<'a> MappedNames<'a> {
                 by_source.entry(source.clone()).or_default().push(index);
             }
         }
-        Ok(MappedNames { mapping, limits, targets, by_source })
+        let decisions = mapping.map(|named| Decisions::new(&named.mapping));
+        Ok(MappedNames { decisions, targets, by_source })
     }
 
     /// Returns the names of the tensors that a tensor becomes, or becomes a part of.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
-        match self.mapping {
+        match self.decisions {
             None => vec![name.to_owned()],
             Some(_) => self.targets_of(name).map(|target| target.name.clone()).collect(),
         }
@@ -48,8 +48,7 @@ impl<'a> MappedNames<'a> {
 
     /// Returns the rule that maps a name, with its steps; `None` without a mapping.
     pub(crate) fn rule(&self, name: &str) -> Option<String> {
-        let explained = self.mapping?.mapping.explain(name, self.limits).ok()?;
-        let decision = match explained.decision {
+        let decision = match self.decisions.as_ref()?.of(name)? {
             Decision::Rule { rule } => rule,
             Decision::Lookup { line: Some(line) } => format!("lookup at line {line}"),
             Decision::Lookup { line: None } => "lookup".to_owned(),

@@ -1,8 +1,9 @@
 //! Finds the tensors that differ by more than their storage explains.
 
-use super::causes::{LayerTensor, flipped_bit, of_other_layer, other_axis_order};
+use super::causes::{flipped_bit, other_axis_order};
 use super::elements::{lens, permuted, values, without_unit_axes};
 use super::names::MappedNames;
+use super::other_layer::LayerTensors;
 use crate::layout::axis_order;
 use crate::verify::compare::index;
 use crate::verify::parameters::{SourceParameters, StorageError};
@@ -19,7 +20,7 @@ pub(crate) struct Checkpoints<'a> {
     pub(crate) errors: &'a HashMap<String, StorageError>,
     pub(crate) names: &'a MappedNames<'a>,
     /// All tensors of the first graph's layers.
-    pub(crate) layers: Vec<LayerTensor<'a>>,
+    pub(crate) layers: LayerTensors<'a>,
 }
 
 impl Checkpoints<'_> {
@@ -89,7 +90,7 @@ impl Checkpoints<'_> {
             (1, pair) => pair.and_then(|(x, y)| flipped_bit(*x, *y)),
             _ => match other_axis_order(&squeezed, &x, [&y, &stored]) {
                 Some(cause) => Some(cause),
-                None => of_other_layer(self.a, &self.layers, role, own, &y)?,
+                None => self.layers.of_other_layer(self.a, role, own, &y)?,
             },
         };
         Ok(Some(diagnosis))

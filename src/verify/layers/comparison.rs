@@ -14,8 +14,8 @@ use ckpt_forward::{Arithmetic, Array, Backend, Cpu, Numbers, Program, Value};
 use std::collections::HashMap;
 
 /// Everything that comparing layers needs.
-pub(crate) struct LayerComparison<'a> {
-    pub(crate) checkpoints: &'a Checkpoints<'a>,
+pub(crate) struct LayerComparison<'a, 'c> {
+    pub(crate) checkpoints: &'a Checkpoints<'c>,
     pub(crate) a: (&'a Graph, &'a Program<'a>),
     pub(crate) b: (&'a Graph, &'a Program<'a>),
     pub(crate) pairs: &'a [Pair],
@@ -54,7 +54,7 @@ struct NodePair<'n> {
     rewired: Option<String>,
 }
 
-impl LayerComparison<'_> {
+impl LayerComparison<'_, '_> {
     /// Runs every pair of nodes on the first graph's activations, the second node on `device`.
     ///
     /// # Errors
@@ -173,13 +173,13 @@ impl LayerComparison<'_> {
 
     /// The activations that are inputs of a node of the first graph.
     fn inputs_of(&self, node: usize) -> Option<Vec<Value>> {
-        let info = self.a.1.nodes().nth(node)?;
+        let info = self.a.1.node(node)?;
         info.inputs.iter().map(|input| self.activations.get(input.name).cloned()).collect()
     }
 
     /// The same values in the shapes of the second graph's node; `None` where its inputs are others.
     fn inputs_for_b(&self, node: usize, values: &[Value]) -> Option<Vec<Value>> {
-        let info = self.b.1.nodes().nth(node)?;
+        let info = self.b.1.node(node)?;
         if info.inputs.len() != values.len() {
             return None;
         }

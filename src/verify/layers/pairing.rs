@@ -1,7 +1,7 @@
 //! Matches the nodes of two graphs.
 
 use ckpt_api::{Graph, Node, Op};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 /// A node of each graph that correspond to each other, by index, or a node that only one graph has.
@@ -75,10 +75,10 @@ fn key(node: &Node) -> Option<&str> {
 /// Pairs the nodes with parameters, in the order of the first graph.
 fn anchors(a: &Graph, b: &Graph, rename: &dyn Fn(&str) -> Vec<String>) -> Vec<(usize, usize)> {
     let (own, theirs) = (with_parameters(a), with_parameters(b));
-    let mut by_key: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut by_key: HashMap<&str, VecDeque<usize>> = HashMap::new();
     for ib in &theirs {
         if let Some(key) = node(&b.nodes, *ib).and_then(key) {
-            by_key.entry(key).or_default().push(*ib);
+            by_key.entry(key).or_default().push_back(*ib);
         }
     }
     // Nodes that share a tensor are paired in order.
@@ -87,8 +87,9 @@ fn anchors(a: &Graph, b: &Graph, rename: &dyn Fn(&str) -> Vec<String>) -> Vec<(u
         let names = node(&a.nodes, *ia).and_then(key).map(rename).unwrap_or_default();
         let candidates =
             names.iter().find(|name| by_key.get(name.as_str()).is_some_and(|ids| !ids.is_empty()));
-        if let Some(ids) = candidates.and_then(|name| by_key.get_mut(name.as_str())) {
-            found.insert(*ia, ids.remove(0));
+        let ids = candidates.and_then(|name| by_key.get_mut(name.as_str()));
+        if let Some(ib) = ids.and_then(VecDeque::pop_front) {
+            found.insert(*ia, ib);
         }
     }
     if found.len() == own.len() {

@@ -107,11 +107,12 @@ impl<'a> Program<'a> {
 
     /// Returns the nodes, in the graph's order; their indices are the arguments of [`Program::run_node`].
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeInfo<'_>> {
-        self.graph.nodes.iter().zip(&self.steps).map(|(node, step)| NodeInfo {
-            node,
-            inputs: step.inputs.iter().flatten().filter_map(|id| self.value(*id)).collect(),
-            outputs: step.outputs.iter().filter_map(|id| self.value(*id)).collect(),
-        })
+        self.graph.nodes.iter().zip(&self.steps).map(|(node, step)| self.node_info(node, step))
+    }
+
+    /// Returns the node at this index of [`Program::nodes`], in constant time.
+    pub fn node(&self, index: usize) -> Option<NodeInfo<'_>> {
+        Some(self.node_info(self.graph.nodes.get(index)?, self.steps.get(index)?))
     }
 
     /// Whether the node at index `node` runs by the reference implementation of an operator that a codec registers.
@@ -136,6 +137,14 @@ impl<'a> Program<'a> {
 
     pub(super) fn step(&self, node: usize) -> Result<(&Node, &Step)> {
         self.graph.nodes.get(node).zip(self.steps.get(node)).ok_or_else(|| no_such("node", node))
+    }
+
+    fn node_info<'p>(&'p self, node: &'p Node, step: &Step) -> NodeInfo<'p> {
+        NodeInfo {
+            node,
+            inputs: step.inputs.iter().flatten().filter_map(|id| self.value(*id)).collect(),
+            outputs: step.outputs.iter().filter_map(|id| self.value(*id)).collect(),
+        }
     }
 
     fn value(&self, id: usize) -> Option<ValueInfo<'_>> {

@@ -6,7 +6,7 @@ use crate::lower::{Info, Load, Operand, Task, show};
 use crate::value::{Numbers, Value};
 use crate::{Array, Backend, BufferId};
 use ckpt_api::{Error, Result};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Receives the values between nodes during a run.
 ///
@@ -36,6 +36,9 @@ impl Observer for () {
     }
 }
 
+/// The buffers of the values that are on the device, by the values' indices.
+type Held = HashMap<usize, BufferId>;
+
 /// Returns a node's tensors, by their index among its loads.
 type Fetch<'f> = &'f dyn Fn(usize, &Load) -> Result<Array>;
 
@@ -52,10 +55,10 @@ impl Program<'_> {
         observer: &mut dyn Observer,
     ) -> Result<BTreeMap<String, Value>> {
         let mut device = Device::new(backend);
-        let mut held: Vec<Option<BufferId>> = vec![None; self.values.len()];
+        let mut held = Held::new();
         let given = self.given(inputs)?;
-        for (slot, value) in held.iter_mut().zip(&given) {
-            *slot = Some(device.upload(value.array.clone())?);
+        for (id, value) in given.iter().enumerate() {
+            held.insert(id, device.upload(value.array.clone())?);
         }
         for (index, (node, step)) in self.graph.nodes.iter().zip(&self.steps).enumerate() {
             let load = |_, load: &Load| self.fetch_load(load);
@@ -68,7 +71,9 @@ impl Program<'_> {
                 }
             }
             for id in self.lifetimes.ended(index, step) {
-                device.free(held.get_mut(id).and_then(Option::take));
+                if let Some(buffer) = held.remove(&id) {
+                    device.free(buffer);
+                }
             }
         }
         let mut outputs = BTreeMap::new();
@@ -98,7 +103,8 @@ impl Program<'_> {
         inputs: &[Value],
         fetch: Fetch,
     ) -> Result<Vec<Value>> {
-        let mut held: Vec<Option<BufferId>> = vec![None; self.values.len()];
+        // Not a slot for each value of the program: running every node alone would then take quadratic time.
+        let mut held = Held::new();
         let taken: Vec<usize> = step.inputs.iter().flatten().copied().collect();
         if taken.len() != inputs.len() {
             return Err(Error::usage("a node gets a different number of values than it has inputs")
@@ -107,9 +113,7 @@ impl Program<'_> {
         }
         for (id, value) in taken.into_iter().zip(inputs) {
             check(value, self.info(id)?)?;
-            if let Some(slot) = held.get_mut(id) {
-                *slot = Some(device.upload(value.array.clone())?);
-            }
+            held.insert(id, device.upload(value.array.clone())?);
         }
         self.run_step(device, step, &mut held, &[], fetch)?;
         step.outputs.iter().map(|id| self.fetch(device, &held, *id)).collect()
@@ -139,13 +143,11 @@ impl Program<'_> {
         &self,
         device: &mut Device,
         step: &Step,
-        held: &mut [Option<BufferId>],
+        held: &mut Held,
         given: &[&Value],
         fetch: Fetch,
     ) -> Result<()> {
-        let buffer = |held: &[Option<BufferId>], id: usize| {
-            held.get(id).copied().flatten().ok_or_else(|| no_such("value", id))
-        };
+        let buffer = |held: &Held, id: usize| held.get(&id).copied().ok_or_else(|| no_such("value", id));
         for check in &step.lowered.checks {
             let id = step.input(Operand::Input(check.input)).ok_or_else(|| no_such("input", check.input))?;
             match given.get(id) {
@@ -173,16 +175,14 @@ impl Program<'_> {
             }
         }
         for (id, output) in step.outputs.iter().zip(&outputs) {
-            if let Some(slot) = held.get_mut(*id) {
-                *slot = Some(*output);
-            }
+            held.insert(*id, *output);
         }
-        loads.into_iter().chain(temporaries).for_each(|buffer| device.free(Some(buffer)));
+        loads.into_iter().chain(temporaries).for_each(|buffer| device.free(buffer));
         Ok(())
     }
 
-    fn fetch(&self, device: &mut Device, held: &[Option<BufferId>], id: usize) -> Result<Value> {
-        let buffer = held.get(id).copied().flatten().ok_or_else(|| no_such("value", id))?;
+    fn fetch(&self, device: &mut Device, held: &Held, id: usize) -> Result<Value> {
+        let buffer = held.get(&id).copied().ok_or_else(|| no_such("value", id))?;
         Value::new(self.info(id)?.shape.clone(), device.backend.download(buffer)?)
     }
 
@@ -248,18 +248,18 @@ fn indices(array: &Array, bound: usize, padded: bool) -> Result<()> {
 /// A backend and its buffers in use, which are freed when this is dropped.
 pub(super) struct Device<'b> {
     backend: &'b mut dyn Backend,
-    used: Vec<BufferId>,
+    used: BTreeSet<BufferId>,
 }
 
 impl<'b> Device<'b> {
     pub(super) fn new(backend: &'b mut dyn Backend) -> Self {
-        Device { backend, used: Vec::new() }
+        Device { backend, used: BTreeSet::new() }
     }
 
     fn upload(&mut self, array: Array) -> Result<BufferId> {
         let array = array.into_real(self.backend.arithmetic().element());
         let buffer = self.backend.upload(&array)?;
-        self.used.push(buffer);
+        self.used.insert(buffer);
         Ok(buffer)
     }
 
@@ -268,22 +268,21 @@ impl<'b> Device<'b> {
         for info in infos {
             let element = info.numbers.element(self.backend.arithmetic());
             let buffer = self.backend.zeros(element, info.len())?;
-            self.used.push(buffer);
+            self.used.insert(buffer);
             buffers.push(buffer);
         }
         Ok(buffers)
     }
 
-    fn free(&mut self, buffer: Option<BufferId>) {
-        let Some(buffer) = buffer else { return };
-        self.used.retain(|used| *used != buffer);
+    fn free(&mut self, buffer: BufferId) {
+        self.used.remove(&buffer);
         self.backend.free(buffer);
     }
 }
 
 impl Drop for Device<'_> {
     fn drop(&mut self) {
-        for buffer in self.used.drain(..) {
+        for buffer in std::mem::take(&mut self.used) {
             self.backend.free(buffer);
         }
     }
