@@ -6,11 +6,15 @@ use crate::archive::{
     STORED,
 };
 use crate::format::{INSIDE, stays_inside};
-use ckpt_api::{Compression, Cursor, Error, File, Limit, Limits, Method, Result};
+use ckpt_api::{
+    ChecksumAlgorithm, Compression, Cursor, Error, Extent, File, FileId, Limit, Limits, Method, Result,
+};
 use std::collections::HashSet;
 
 /// Length of the longest comment at the end of an archive, in bytes.
 const LONGEST_COMMENT: u64 = u16::MAX as u64;
+/// Bytes that are read at a time to check a member.
+const PIECE: usize = 1 << 20;
 
 /// An entry of the central directory.
 #[derive(Debug)]
@@ -39,6 +43,36 @@ impl Member {
     /// Range of bytes in the archive.
     fn stored_len(&self) -> u64 {
         self.compression.as_ref().map_or(self.len, |compression| compression.stored)
+    }
+
+    /// Returns a file that has the decompressed data, and their offset in it.
+    pub(crate) fn open(&self, archive: &File) -> Result<(File, u64)> {
+        let whole = Extent::new(FileId(0), self.start, self.len).with_compression(self.compression.clone());
+        match &whole.compression {
+            Some(_) => Ok((whole.open(archive)?, 0)),
+            None => Ok((archive.clone(), self.start)),
+        }
+    }
+
+    /// Reads the data, and compares their CRC-32 with the directory's.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] where they differ.
+    pub(crate) fn check_crc(&self, archive: &File, stored: u32) -> Result<()> {
+        let (file, start) = self.open(archive)?;
+        let mut found = 0;
+        for at in (0..self.len).step_by(PIECE) {
+            let piece = file.bytes(start.saturating_add(at), (self.len - at).min(PIECE as u64))?;
+            found = ChecksumAlgorithm::Crc32.append(found, &piece);
+        }
+        if found == stored {
+            return Ok(());
+        }
+        Err(Error::corrupt("the member's checksum does not match its bytes")
+            .offset(self.start)
+            .found(format!("{found:#010x}"))
+            .expected(format!("{stored:#010x}, as the central directory states"))
+            .help("copy the file again; the data changed after it was written"))
     }
 }
 

@@ -128,6 +128,40 @@ fn every_byte_of_an_array_is_under_its_checksum() {
     assert_eq!(seen, 128 + 24);
 }
 
+/// Also where the changed header looks like one of strings, which a lenient reader leaves out.
+#[test]
+fn a_change_of_any_byte_of_a_header_is_corruption() {
+    for member in [Member::new("a.npy", matrix()), Member::new("a.npy", matrix()).deflated()] {
+        let other = Member::new("b.npy", matrix());
+        let len = if member.method == 0 { 128 } else { member.data.len() };
+        let flips = (0..8).map(|bit| 1 << bit).chain([0xff]);
+        let changes = flips.flat_map(|flip| (0..len).map(move |at| (at, flip)));
+        for ((at, flip), lenient) in changes.flat_map(|change| [(change, false), (change, true)]) {
+            let mut changed = member.clone();
+            changed.data[at] ^= flip;
+            // The last bits of deflated data have no meaning.
+            match read("m.npz", &archive(&[changed, other.clone()]), lenient) {
+                Ok((contents, _)) => {
+                    assert!(member.method != 0 && contents.checkpoint.tensors.len() == 2, "{at} ^ {flip}");
+                }
+                Err(error) => assert_eq!(error.kind(), Kind::Corrupt, "{at} ^ {flip}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unchanged_member_of_strings_is_unsupported_and_left_out_if_lenient() {
+    let mut text = header("<U4", false, "(2,)", 20);
+    text.extend([b'x', 0, 0, 0].repeat(8));
+    for strings in [Member::new("s.npy", text.clone()), Member::new("s.npy", text).deflated()] {
+        let bytes = archive(&[Member::new("a.npy", matrix()), strings]);
+        assert_eq!(refused(&bytes).kind(), Kind::Unsupported);
+        let (contents, _) = read("m.npz", &bytes, true).unwrap();
+        assert_eq!((contents.checkpoint.tensors.len(), contents.repairs.len()), (1, 1));
+    }
+}
+
 #[test]
 fn an_archive_ends_where_its_end_says() {
     let good = archive(&[Member::new("a.npy", matrix())]);
