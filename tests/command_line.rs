@@ -250,6 +250,22 @@ fn more_shards_than_files_may_be_open_are_written_and_read() {
     assert!(place.names().len() >= 300);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_small_stack_is_enough_for_every_command() {
+    let place = Workplace::new();
+    place.copy_digits("d");
+    let script = r#"ulimit -s 64 && "$0" inspect d/ckpt-1 && "$0" --help && "$0" man &&
+        "$0" convert d/ckpt-1 n.npz --set activations=relu,softmax --allow all --verify && "$0" hash n.npz &&
+        "$0" verify d/ckpt-1 d/ckpt-1 --a-set activations=relu,softmax --b-set activations=relu,softmax"#;
+    let output = Command::new("sh")
+        .current_dir(place.directory())
+        .args(["-c", script, env!("CARGO_BIN_EXE_ckpt")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn an_earlier_result_beside_the_input_can_be_replaced() {
     let place = Workplace::new();

@@ -44,6 +44,7 @@ mod table;
 mod verify;
 
 use crate::registry::Registry;
+use crate::resources::first_stack;
 use ckpt_api::{Error, Kind, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 use program::Program;
@@ -134,12 +135,32 @@ impl From<String> for Report {
 /// assert_eq!(code, ExitCode::SUCCESS);
 /// ```
 pub fn run(registry: &Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    choose_colors();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let program = Program::of(&arguments);
-    let cli = match program.parse(&arguments) {
+    let command = || run_here(registry, &arguments);
+    if first_stack().is_none_or(|bytes| bytes >= LEAST_STACK) {
+        return command();
+    }
+    // Not always: a thread's own heap takes address space, which may be limited.
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK);
+        match thread.spawn_scoped(scope, command) {
+            Ok(running) => running.join().unwrap_or_else(|_| ExitCode::from(exit_code(Kind::Defect))),
+            Err(_) => command(),
+        }
+    })
+}
+
+/// Bytes of the first thread's stack (`ulimit -s`) below which commands get another one.
+const LEAST_STACK: u64 = 1 << 20;
+/// Bytes of that other stack.
+const STACK: usize = 8 << 20;
+
+fn run_here(registry: &Registry, arguments: &[OsString]) -> ExitCode {
+    choose_colors();
+    let program = Program::of(arguments);
+    let cli = match program.parse(arguments) {
         Ok(cli) => cli,
-        Err(error) => return refuse_arguments(&error, wants_json(&arguments)),
+        Err(error) => return refuse_arguments(&error, wants_json(arguments)),
     };
     let json = cli.format == Format::Json;
     let printed = unless_it_panics(|| {

@@ -1,4 +1,4 @@
-//! The process's address-space limit (`ulimit -v`).
+//! The process's limits: of its address space (`ulimit -v`) and of its first stack (`ulimit -s`).
 
 use std::fs;
 
@@ -8,13 +8,19 @@ pub(crate) const PER_THREAD: u64 = (2 << 20) + (64 << 20);
 /// Bytes that the process may still map; `None` where nobody limited them, or the system does not tell.
 pub(crate) fn address_space_left() -> Option<u64> {
     let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).ok();
-    let most = most(&read("limits")?)?;
+    let most = soft_limit(&read("limits")?, "Max address space")?;
     Some(most.saturating_sub(mapped(&read("status")?)?))
 }
 
-/// The soft limit of the address space, of what `/proc/self/limits` says.
-fn most(limits: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+/// Bytes of the first thread's stack; `None` where nobody limited them, or the system does not tell.
+#[cfg(feature = "cli")]
+pub(crate) fn first_stack() -> Option<u64> {
+    soft_limit(&fs::read_to_string("/proc/self/limits").ok()?, "Max stack size")
+}
+
+/// A soft limit, of what `/proc/self/limits` says.
+fn soft_limit(limits: &str, name: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
@@ -29,15 +35,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_of_the_address_space_is_read_and_none_is_none() {
+    fn a_limit_is_read_and_none_is_none() {
         let limits = |soft: &str| {
             format!(
                 "Max cpu time   unlimited  unlimited  seconds\nMax address space         {soft}            unlimited            bytes\n"
             )
         };
-        assert_eq!(most(&limits("104857600")), Some(100 << 20));
-        assert_eq!(most(&limits("unlimited")), None);
-        assert_eq!(most(""), None);
+        assert_eq!(soft_limit(&limits("104857600"), "Max address space"), Some(100 << 20));
+        assert_eq!(soft_limit(&limits("unlimited"), "Max address space"), None);
+        assert_eq!(soft_limit("", "Max address space"), None);
     }
 
     #[test]
