@@ -235,6 +235,18 @@ fn text_bytes_bounds_what_people_write() {
 }
 
 #[test]
+fn an_architecture_file_of_too_many_tokens_is_refused_before_it_is_parsed() {
+    let limits = Limits::default().with(Limit::TextTokens, 11);
+    let layers = |rest: &str| format!("{{\"layers\": [{{\"a\": 0}}{rest}]}}");
+    assert!(ArchitectureFile::from_json_within(&layers(""), &limits).is_ok());
+    for rest in [",", ", {}", "no JSON"] {
+        let error = ArchitectureFile::from_json_within(&layers(rest), &limits).unwrap_err();
+        assert_eq!(error.kind(), Kind::Limit, "{error}");
+        assert!(error.to_string().contains("text_tokens"), "{error}");
+    }
+}
+
+#[test]
 fn text_tokens_bounds_keys_strings_punctuation_spaces_and_lines_of_a_mapping() {
     assert_eq!(mapping_bound("text_tokens", "ignore = ['a', 'b']\n"), 11);
 }

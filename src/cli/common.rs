@@ -220,10 +220,12 @@ fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let name = path.display().to_string();
     let text = read_text(path, limits, Limit::TextBytes)?;
     let file = match path.extension().is_some_and(|extension| extension == "toml") {
-        true => toml::from_str::<toml::Table>(&text)
-            .map_err(|error| Error::usage("the architecture file is not valid").found(error.to_string()))
-            .and_then(|document| ArchitectureFile::new(&document)),
-        false => ArchitectureFile::from_json(&text),
+        true => crate::mapping::check_tokens(&text, limits).and_then(|()| {
+            toml::from_str::<toml::Table>(&text)
+                .map_err(|error| Error::usage("the architecture file is not valid").found(error.to_string()))
+                .and_then(|document| ArchitectureFile::new(&document))
+        }),
+        false => ArchitectureFile::from_json_within(&text, limits),
     };
     Ok(file.map_err(|error| error.file(name.as_str()))?.named(name))
 }

@@ -89,9 +89,12 @@ fn parse(text: &str, limits: &Limits) -> Result<Mapping> {
     Ok(mapping)
 }
 
-/// Checks the number of tokens before the parser allocates memory for each: about 100 bytes, for a token that may be a
-/// single byte of the text.
-fn check_tokens(text: &str, limits: &Limits) -> Result<()> {
+/// Checks the number of tokens of a TOML text before the parser allocates memory for each: about 100 bytes, for a token that
+/// may be a single byte of the text.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Limit`].
+pub(crate) fn check_tokens(text: &str, limits: &Limits) -> Result<()> {
     // The lexer adds one for the end of the text.
     let tokens = toml_parser::Source::new(text).lex().skip(1).count();
     limits.check(Limit::TextTokens, tokens as u64)

@@ -78,6 +78,8 @@ pub use definition::Mapping;
 #[cfg(feature = "forward")]
 pub(crate) use explain::Decisions;
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
+#[cfg(feature = "cli")]
+pub(crate) use file::check_tokens;
 pub(crate) use lookup::Entry as LookupEntry;
 pub(crate) use relation::Relation;
 pub(crate) use rule::{Rule, check_count, default_limit};

@@ -6,8 +6,9 @@
 
 mod bind;
 mod fields;
+mod json_tokens;
 
-use crate::{Axis, Checkpoint, Error, Op, Result};
+use crate::{Axis, Checkpoint, Error, Limit, Limits, Op, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::num::NonZeroU32;
@@ -43,6 +44,16 @@ impl ArchitectureFile {
     /// # Errors
     /// [`crate::Kind::Usage`] with the line and column.
     pub fn from_json(json: &str) -> Result<Self> {
+        Self::from_json_within(json, &Limits::default())
+    }
+
+    /// As [`ArchitectureFile::from_json`], within limits of the caller's.
+    ///
+    /// # Errors
+    /// As [`ArchitectureFile::from_json`]; [`crate::Kind::Limit`] for a text with more tokens than
+    /// [`Limit::TextTokens`], before memory is allocated for each.
+    pub fn from_json_within(json: &str, limits: &Limits) -> Result<Self> {
+        limits.check(Limit::TextTokens, json_tokens::count(json))?;
         let document = serde_json::from_str(json).map_err(|error| invalid(&error))?;
         Ok(ArchitectureFile { name: None, document })
     }
