@@ -415,7 +415,7 @@ fn suggest_pairs_by_name_and_shape_if_values_differ_and_reports_that() {
 #[test]
 fn suggest_reads_each_side_with_its_own_options() {
     let place = Workplace::new();
-    let options = ["--a-format", "tf2", "--a-set", "keys=true", "--b-format", "tf2"];
+    let options = ["--a-from", "tf2", "--a-set", "keys=true", "--b-from", "tf2"];
     let text = place.says(&[&["map", "suggest", DIGITS, DIGITS], &options[..]].concat());
     assert!(text.contains("/.ATTRIBUTES/VARIABLE_VALUE"), "{text}");
     place.refuses(&["map", "suggest", DIGITS, DIGITS, "--a-set", "nonsense=1"], 2, &["nonsense"]);

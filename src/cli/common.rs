@@ -83,12 +83,12 @@ pub(super) struct TwoInputs {
     a: PathBuf,
     /// Second checkpoint
     b: PathBuf,
-    /// Format of the first checkpoint
+    /// Format of the first checkpoint; found from its content if left out
     #[arg(long, value_name = "FORMAT")]
-    a_format: Option<String>,
-    /// Format of the second checkpoint
+    a_from: Option<String>,
+    /// Format of the second checkpoint; found from its content if left out
     #[arg(long, value_name = "FORMAT")]
-    b_format: Option<String>,
+    b_from: Option<String>,
     /// Option for reading the first checkpoint
     #[arg(long, value_name = "KEY=VALUE")]
     a_set: Vec<String>,
@@ -136,8 +136,8 @@ impl TwoInputs {
                 Source::open(registry, path, &options).map_err(|error| error.in_words(&words))
             };
         Ok((
-            open(&self.a, &self.a_format, &self.a_set, &self.a_arch, Flags::First)?,
-            open(&self.b, &self.b_format, &self.b_set, &self.b_arch, Flags::Second)?,
+            open(&self.a, &self.a_from, &self.a_set, &self.a_arch, Flags::First)?,
+            open(&self.b, &self.b_from, &self.b_set, &self.b_arch, Flags::Second)?,
         ))
     }
 

@@ -15,11 +15,11 @@ pub(super) enum Flags {
 
 impl Flags {
     /// `--NAME`, or `--a-NAME` and `--b-NAME` where there are two checkpoints.
-    fn of_source(self, one: &str, two: &str) -> String {
+    fn of_source(self, flag: &str) -> String {
         match self {
-            Flags::One => format!("--{one}"),
-            Flags::First => format!("--a-{two}"),
-            Flags::Second => format!("--b-{two}"),
+            Flags::One => format!("--{flag}"),
+            Flags::First => format!("--a-{flag}"),
+            Flags::Second => format!("--b-{flag}"),
         }
     }
 }
@@ -31,10 +31,10 @@ impl Vocabulary for Flags {
             format!("{flag}{space}{value}")
         };
         match setting {
-            Setting::Architecture => self.of_source("arch", "arch"),
-            Setting::ReadOption(option) => with(&self.of_source("set", "set"), option),
+            Setting::Architecture => self.of_source("arch"),
+            Setting::ReadOption(option) => with(&self.of_source("set"), option),
             Setting::WriteOption(option) => with("--set", option),
-            Setting::SourceFormat => self.of_source("from", "format"),
+            Setting::SourceFormat => self.of_source("from"),
             Setting::TargetFormat(id) => with("--to", id),
             Setting::Limit(limit) => with("--limit", limit),
             Setting::Allow(kinds) => {
@@ -72,7 +72,7 @@ mod tests {
     fn a_setting_of_a_source_is_a_flag_of_that_side() {
         let names = |setting| [Flags::One, Flags::First, Flags::Second].map(|flags| flags.name(setting));
         assert_eq!(names(Setting::Architecture), ["--arch", "--a-arch", "--b-arch"]);
-        assert_eq!(names(Setting::SourceFormat), ["--from", "--a-format", "--b-format"]);
+        assert_eq!(names(Setting::SourceFormat), ["--from", "--a-from", "--b-from"]);
         let option = Setting::ReadOption("border=zero");
         assert_eq!(names(option), ["--set border=zero", "--a-set border=zero", "--b-set border=zero"]);
         assert_eq!(names(Setting::Overwrite), ["--force"; 3]);

@@ -395,7 +395,7 @@ def a_chess_network_computes_the_same_in_safetensors_and_a_changed_weight_is_not
     bullet(folder, name)
     arch, out = folder / "net.json", folder / "out.safetensors"
     convert(folder / "weights.bin", out, "--from", "bullet", "--arch", arch, "--to", "safetensors")
-    said = ["--a-format", "bullet", "--a-arch", arch, "--fen", folder / "positions.txt"]
+    said = ["--a-from", "bullet", "--a-arch", arch, "--fen", folder / "positions.txt"]
     assert "rule     bits" in verify(folder / "weights.bin", out, *said)
     alter(out, folder / "altered.safetensors", "l1w")
     verify(folder / "weights.bin", folder / "altered.safetensors", *said, code=4)

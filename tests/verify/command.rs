@@ -199,7 +199,7 @@ fn help_names_the_options_of_the_checkpoint_that_an_error_concerns() {
     std::fs::write(place.path().join("x"), "no checkpoint").unwrap();
     let output = ckpt(place.path(), &["verify", DIGITS, "x"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("--b-format") && !said.contains("--from"), "{said}");
+    assert!(said.contains("--b-from") && !said.contains(" --from"), "{said}");
 }
 
 #[test]
