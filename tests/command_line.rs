@@ -307,7 +307,7 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
         &["unknown kind of loss", "weight-dropped"],
     );
     place.refuses(&["convert", "m.nn", out, "--exclude", "layer9*"], 2, &["matches no tensor"]);
-    place.refuses(&["convert", "m.nn", out, "--dtype", "int8"], 2, &["unknown dtype"]);
+    place.refuses(&["convert", "m.nn", out, "--dtype", "int7"], 2, &["unknown dtype"]);
     place.refuses(
         &["convert", "m.nn", out, "--max-memory", "1m"],
         1,

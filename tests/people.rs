@@ -177,8 +177,7 @@ fn a_page_of_a_checkpoint_is_written_to_a_file_that_must_not_exist() {
     let place = Workplace::new();
     let written = place.ckpt(&["inspect", DIGITS, "--html", "page.html"]);
     assert!(written.status.success());
-    let plain = place.ckpt(&["inspect", DIGITS]);
-    assert_eq!(written.stdout, plain.stdout, "what is printed stays what it is");
+    assert!(written.stdout.starts_with(b"wrote page.html: "), "the page takes the place of tables");
     let page = fs::read_to_string(place.path("page.html")).unwrap();
     assert!(page.contains("digits/hidden/kernel") && page.contains("<svg") && page.ends_with("</html>\n"));
     assert!(place.refused(&["inspect", DIGITS, "--html", "page.html"]).contains("page.html"));

@@ -3,7 +3,7 @@
 use super::common::until_the_end;
 use super::plan::{ConversionArguments, prepare, remarks, show_plan};
 use super::render;
-use super::{Report, to_json};
+use super::{Report, print_after, tell, to_json};
 use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary, Verification};
 use crate::plan::Plan;
 use crate::registry::Registry;
@@ -74,16 +74,16 @@ pub(super) fn finished(
     if json {
         let files: Vec<_> = summary.files.iter().map(|file| file.to_string_lossy()).collect();
         let receipt = summary.receipt.as_ref().map(|path| path.to_string_lossy());
-        return Ok(to_json(&serde_json::json!({
+        let report = to_json(&serde_json::json!({
             "files": files, "tensors": summary.tensors, "bytes": summary.bytes,
             "rounding": summary.rounding, "verification": summary.verification,
             "resumed": summary.resumed, "receipt": receipt, "left": summary.left,
             "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs(), "notes": plan.notes(),
-        }))?
-        .into());
+        }))?;
+        return print_after(&files, &report, json);
     }
     if !quiet {
-        eprint!("{}", render::harmless(&told(plan, summary, started), false));
+        tell(&told(plan, summary, started));
     }
     Ok(String::new().into())
 }

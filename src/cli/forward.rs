@@ -17,7 +17,7 @@ pub(super) struct Forward {
     /// Divide the values of --input by this number, in f32: 255 scales bytes to 0..1
     #[arg(long, value_name = "NUMBER", requires = "input")]
     divide: Option<f32>,
-    /// Chess positions as inputs: FEN, or a file with one on each line
+    /// Chess positions as inputs: FEN, startpos, or a file with one on each line
     #[arg(long, value_name = "FEN|FILE", conflicts_with = "divide")]
     fen: Vec<String>,
     /// Seed of random inputs
@@ -72,19 +72,30 @@ fn input_file(text: &str, limits: &Limits) -> InputFile {
     InputFile { input, path: PathBuf::from(path), key, limits: limits.clone() }
 }
 
-/// Parses a position, or reads the positions of a file.
+/// Parses a position, or reads the positions of a file. FEN has spaces: what has none and is no file is a file that is
+/// missing.
 fn read_positions(text: &str, limits: &Limits) -> Result<Vec<Position>> {
     let path = Path::new(text);
-    if !path.is_file() {
-        return Ok(vec![Position::parse(text)?]);
+    if !path.is_file() && (text == START_NAME || text.contains(' ')) {
+        return Ok(vec![position(text)?]);
     }
-    let content = read_text(path, limits, ckpt_api::Limit::TextBytes)?;
+    let content = read_text(path, limits, ckpt_api::Limit::TextBytes).map_err(|error| {
+        error.field("--fen").expected(format!("FEN, {START_NAME}, or a file with one on each line"))
+    })?;
     let lines = content.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let positions = lines.map(|(line, number)| {
-        Position::parse(line.trim_end())
+        position(line.trim_end())
             .map_err(|error| error.file(path.display().to_string()).field(format!("line {number}")))
     });
     positions.collect()
+}
+
+/// The start of a game, as engines call it.
+const START_NAME: &str = "startpos";
+const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
+
+fn position(text: &str) -> Result<Position> {
+    Position::parse(if text == START_NAME { START } else { text })
 }
 
 #[cfg(test)]
@@ -102,5 +113,28 @@ mod tests {
         assert_eq!(parsed("input=x.npy"), (some("input"), "x.npy".to_owned(), None));
         assert_eq!(parsed("input=Cargo.toml:x"), (some("input"), "Cargo.toml".to_owned(), some("x")));
         assert_eq!(parsed("missing.npz:x"), (None, "missing.npz:x".to_owned(), None));
+    }
+
+    #[test]
+    fn a_position_is_fen_or_the_start_or_a_line_of_a_file() {
+        let read = |text: &str| read_positions(text, &Limits::default());
+        let fen = vec![Position::parse(START).unwrap()];
+        assert_eq!((read(START).unwrap(), read("startpos").unwrap()), (fen.clone(), fen.clone()));
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, format!("{START}\nstartpos\n").as_bytes()).unwrap();
+        assert_eq!(read(file.path().to_str().unwrap()).unwrap(), [fen.clone(), fen].concat());
+    }
+
+    #[test]
+    fn a_file_of_positions_that_does_not_exist_is_said_to_be_missing() {
+        let error = read_positions("no-such-file.fen", &Limits::default()).unwrap_err();
+        let context = error.context();
+        assert_eq!(
+            (error.kind(), context.file, context.field),
+            (ckpt_api::Kind::Io, Some("no-such-file.fen"), Some("--fen"))
+        );
+        assert!(context.expected.is_some_and(|expected| expected.contains("startpos")), "{error}");
+        let wrong = read_positions("8/8 w", &Limits::default()).unwrap_err();
+        assert!(wrong.message().contains("FEN"), "{wrong}");
     }
 }

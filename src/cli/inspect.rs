@@ -3,7 +3,7 @@
 use super::common::{Inputs, until_the_end, write_new};
 use super::render;
 use super::table::{Column, Layout, Table, Width, table};
-use super::{Report, to_json};
+use super::{Report, print_after, to_json};
 use crate::inspect::{
     FileSummary, Group, Inspection, Order, Stats, TensorSummary, describe, groups, html, ids, inspect,
     overview, placement_bytes, sort, summaries,
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
     /// Show the layers only
     #[arg(long)]
     graph: bool,
-    /// Read all values, and write a self-contained HTML page to a new file
+    /// Read all values, and write a self-contained HTML page to a new file; print no table
     #[arg(long, value_name = "FILE", conflicts_with_all = ["include", "exclude", "sort", "depth"])]
     html: Option<PathBuf>,
     #[command(flatten)]
@@ -134,20 +134,21 @@ fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<Strin
 /// Writes the page, which needs statistics.
 fn with_page(source: &Source, path: &Path, arguments: &Arguments, json: bool) -> Result<String> {
     let mut inspection = until_the_end(inspect(source, true)?);
-    write_new(path, html::page(&inspection))?;
+    let page = html::page(&inspection);
+    let (len, shown) = (page.len() as u64, path.display().to_string());
+    write_new(path, page)?;
+    if !json {
+        let text = format!("wrote {}: {}\n", render::plain(&shown), render::bytes(len));
+        return print_after(&[shown], &text, false).map(|_| String::new());
+    }
     if !arguments.stats {
+        // The page alone needs statistics.
         inspection.tensors.iter_mut().for_each(|tensor| tensor.stats = None);
     }
-    let width = arguments.layout.width();
-    Ok(match (json, arguments.graph) {
-        (true, true) => to_json(&inspection.graph)?,
-        (true, false) => to_json(&*inspection)?,
-        (false, true) => layers_of(&inspection, width),
-        (false, false) => {
-            let tensors = Listed::tensors(&inspection.tensors, arguments.stats, width);
-            text(&inspection, tensors, None, width)
-        }
-    })
+    match arguments.graph {
+        true => to_json(&inspection.graph),
+        false => to_json(&*inspection),
+    }
 }
 
 fn layers_of(inspection: &Inspection, width: Width) -> String {

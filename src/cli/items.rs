@@ -109,7 +109,7 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
     if !shared.quiet {
         let known =
             if ran < wanted { format!("; {} were already done", wanted - ran) } else { String::new() };
-        eprintln!("ran {ran} of {}{known}", count(planned.plan().items().len(), "item"));
+        super::tell(&format!("ran {ran} of {}{known}\n", count(planned.plan().items().len(), "item")));
     }
     Ok(String::new().into())
 }

@@ -267,6 +267,25 @@ fn print(text: &str, json: bool) -> Result<()> {
     }
 }
 
+/// Prints the report of a command that has written `files`, for the command to return: if it cannot be printed, the error
+/// says that the files exist.
+fn print_after<S: AsRef<str>>(files: &[S], text: &str, json: bool) -> Result<Report> {
+    const SHOWN: usize = 3;
+    match print(text, json) {
+        Err(error) if !files.is_empty() => {
+            let names = ckpt_api::first_few(files.iter().map(|file| format!("'{}'", file.as_ref())), SHOWN);
+            let are = if files.len() == 1 { "exists and is" } else { "exist and are" };
+            Err(error.help(format!("only this report is missing: {names} {are} complete")))
+        }
+        printed => printed.map(|()| String::new().into()),
+    }
+}
+
+/// Tells a person on stderr. What cannot be told there does not undo what was done.
+fn tell(text: &str) {
+    let _ = std::io::stderr().write_all(render::harmless(text, false).as_bytes());
+}
+
 fn to_json(value: &impl serde::Serialize) -> Result<String> {
     let mut text = serde_json::to_string_pretty(value).map_err(|error| {
         Error::unsupported("the result cannot be written as JSON").found(error.to_string())

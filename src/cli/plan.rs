@@ -4,7 +4,7 @@ use super::common::{Reading, pairs, route, write_new};
 use super::map::read_mapping;
 use super::render;
 use super::table::{Column, Layout, Table, Width};
-use super::{Report, to_json};
+use super::{Report, print_after, to_json};
 use crate::convert::{Conversion, Planned};
 use crate::inspect::{make_readable, placement_bytes};
 use crate::plan::{Plan, Policy};
@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     wanted: ConversionArguments,
     /// Write the plan to this file, for run-plan and commit: as JSON where it ends in .json, else compressed
-    #[arg(long = "output", value_name = "FILE")]
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Let the plan replace existing output
     #[arg(long)]
@@ -62,7 +62,7 @@ pub(super) struct ConversionArguments {
     /// Leave out tensors whose name matches; patterns as for --include
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// What floating-point weights become: f64, f32, f16, bf16, f8_e4m3
+    /// What floating-point weights become: f64, f32, f16, bf16, f8_e4m3; also float16, half, bfloat16 and the like
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<String>,
     /// Accept a kind of loss that changes what the model computes; or `all`
@@ -111,10 +111,10 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     if json {
         let (sha256, bytes) = (hex(&plan.sha256()?), plan.bytes_written);
         let report = serde_json::json!({ "plan": path, "sha256": sha256, "items": items, "bytes": bytes });
-        return Ok(to_json(&report)?.into());
+        return print_after(&[path], &to_json(&report)?, json);
     }
-    let (path, bytes) = (render::plain(&path), render::bytes(plan.bytes_written));
-    Ok(format!("wrote {path}: {bytes} in {}\n", count(items, "item")).into())
+    let (shown, bytes) = (render::plain(&path), render::bytes(plan.bytes_written));
+    print_after(&[&path], &format!("wrote {shown}: {bytes} in {}\n", count(items, "item")), json)
 }
 
 /// Writes the plan to a file that must not exist: as a JSON text where its name says so, else compressed.
@@ -189,14 +189,13 @@ fn transforms(given: &[String]) -> Result<Vec<Transform>> {
 }
 
 fn dtype(name: &str) -> Result<DType> {
-    DType::from_name(name).ok_or_else(|| {
-        let written = |dtype: &&DType| dtype.is_float() && crate::transform::castable(DType::F32, **dtype);
-        let floats = DType::ALL.iter().filter(written).map(|dtype| dtype.name());
-        Error::usage("unknown dtype")
-            .field("--dtype")
-            .found(format!("'{name}'"))
-            .help(ckpt_api::nearest(name, floats))
-    })
+    name.parse().map_err(|error: Error| error.field("--dtype").help(ckpt_api::nearest(name, float_dtypes())))
+}
+
+/// Names of the dtypes that floating-point weights can become.
+pub(super) fn float_dtypes() -> impl Iterator<Item = &'static str> {
+    let written = |dtype: &&DType| dtype.is_float() && crate::transform::castable(DType::F32, **dtype);
+    DType::ALL.iter().filter(written).map(|dtype| dtype.name())
 }
 
 fn resources(arguments: &ConversionArguments) -> Result<Resources> {

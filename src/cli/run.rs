@@ -4,7 +4,7 @@ mod outputs;
 
 use super::common::{Reading, pairs};
 use super::forward::Forward;
-use super::{Report, render, to_json};
+use super::{Report, print_after, render, to_json};
 use crate::registry::Registry;
 use crate::verify::{ForwardPass, InputFile, devices, largest, read_array, run as forward};
 use ckpt_api::{Error, Result};
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     /// Run a quantized network in integers, as chess engines do; an output of 1.0 becomes SCALE (400 for bullet)
     #[arg(long, value_name = "SCALE", conflicts_with = "arithmetic")]
     integers: Option<i32>,
-    /// Write the outputs to a file, in the format of its extension
+    /// Write the outputs to a new file, in the format of its extension: .npz, .npy, .safetensors
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print the index of the largest element of each row
@@ -58,6 +58,9 @@ enum Numbers {
 const MAX_ROWS: usize = 20;
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
+    if let Some(path) = &arguments.output {
+        outputs::check(registry, path)?;
+    }
     let source = arguments.reading.open(registry, &arguments.path, pairs(&arguments.set)?)?;
     let arithmetic = match arguments.arithmetic {
         Numbers::F32 => Arithmetic::F32,
@@ -73,15 +76,16 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         None => None,
     };
     if let Some(path) = &arguments.output {
-        outputs::write(&pass, registry, path)?;
+        outputs::write(&pass.outputs, registry, path)?;
     }
-    let quiet = arguments.output.is_some() || labels.is_some();
-    Ok(if json {
+    let written: Vec<String> = arguments.output.iter().map(|path| path.display().to_string()).collect();
+    let quiet = !written.is_empty() || labels.is_some();
+    let report = if json {
         as_json(&pass, labels, arguments.argmax, quiet)?
     } else {
         text(&pass, labels, arguments.argmax, quiet)
-    }
-    .into())
+    };
+    print_after(&written, &report, json)
 }
 
 /// Counts the rows whose largest element is at the label's index, and all rows.

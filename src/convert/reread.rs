@@ -4,7 +4,7 @@ use super::{Commit, Planned};
 use crate::plan::TensorEntry;
 use crate::source::{OpenOptions, Source};
 use crate::store::Stage;
-use ckpt_api::{Error, Extent, Input, Match, ReadStore, Reading, Result, Side, TensorId};
+use ckpt_api::{Error, Extent, Input, Kind, Match, ReadStore, Reading, Result, Side, TensorId};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -41,8 +41,11 @@ impl Reread {
     }
 }
 
-/// What was written breaks the rules of its own format, say its reader.
+/// What was written breaks the rules of its own format, say its reader. A read that fails says nothing about it.
 fn unreadable(error: Error) -> Error {
+    if error.kind() == Kind::Io {
+        return error;
+    }
     let found = format!("{}: {}", error.kind(), error.quoted());
     Error::mismatch("the output cannot be read back")
         .found(found)
@@ -153,5 +156,18 @@ fn missing(entry: &TensorEntry<'_>, elsewhere: bool, place: &Place) -> Error {
             error.file(file.as_str()).offset(*offset).expected(format!("{len} bytes of '{}'", entry.to.name))
         }
         None => error.expected(format!("'{}', which has no bytes", entry.to.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_fails_while_the_output_is_read_back_is_no_difference_of_checkpoints() {
+        let failed = Error::io("cannot read the file", std::io::ErrorKind::Other.into()).file("m.nn");
+        let told = unreadable(failed);
+        assert_eq!((told.kind(), told.context().file), (Kind::Io, Some("m.nn")));
+        assert_eq!(unreadable(Error::corrupt("cut short")).kind(), Kind::Mismatch);
     }
 }

@@ -1,7 +1,9 @@
 //! Element types.
 
+use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 macro_rules! dtypes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $bits:expr, $component:expr;)*) => {
@@ -136,9 +138,76 @@ impl DType {
         )
     }
 
-    /// The dtype with this [`name`](DType::name).
+    /// The dtype with exactly this [`name`](DType::name), as files record it. What a person writes is parsed:
+    /// [`DType::from_str`].
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.iter().copied().find(|dtype| dtype.name() == name)
+    }
+}
+
+/// Other names, in lower case: those of NumPy, PyTorch and TensorFlow. `float`, `int` and `long` are none, because their
+/// sizes differ from one to the other.
+const ALIASES: &[(&str, DType)] = &[
+    ("float64", DType::F64),
+    ("fp64", DType::F64),
+    ("double", DType::F64),
+    ("float32", DType::F32),
+    ("fp32", DType::F32),
+    ("single", DType::F32),
+    ("float16", DType::F16),
+    ("fp16", DType::F16),
+    ("half", DType::F16),
+    ("bfloat16", DType::Bf16),
+    ("float8_e5m2", DType::F8E5m2),
+    ("fp8_e5m2", DType::F8E5m2),
+    ("float8_e4m3", DType::F8E4m3),
+    ("float8_e4m3fn", DType::F8E4m3),
+    ("fp8_e4m3", DType::F8E4m3),
+    ("float8_e4m3fnuz", DType::F8E4m3fnuz),
+    ("float8_e4m3b11fnuz", DType::F8E4m3b11fnuz),
+    ("float8_e5m2fnuz", DType::F8E5m2fnuz),
+    ("float8_e8m0fnu", DType::F8E8m0),
+    ("float6_e2m3fn", DType::F6E2m3),
+    ("float6_e3m2fn", DType::F6E3m2),
+    ("float4_e2m1fn", DType::F4E2m1),
+    ("int64", DType::I64),
+    ("int32", DType::I32),
+    ("int16", DType::I16),
+    ("int8", DType::I8),
+    ("int4", DType::I4),
+    ("int2", DType::I2),
+    ("uint64", DType::U64),
+    ("uint32", DType::U32),
+    ("uint16", DType::U16),
+    ("uint8", DType::U8),
+    ("uint4", DType::U4),
+    ("uint2", DType::U2),
+    ("boolean", DType::Bool),
+    ("complex64", DType::C64),
+    ("complex128", DType::C128),
+];
+
+/// Parses what a person writes: a [`name`](DType::name), or the name that NumPy, PyTorch or TensorFlow has, in lower or
+/// upper case.
+///
+/// ```
+/// use ckpt_api::DType;
+/// for text in ["bf16", "bfloat16", "BF16"] {
+///     assert_eq!(text.parse::<DType>()?, DType::Bf16);
+/// }
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+impl FromStr for DType {
+    type Err = Error;
+
+    /// # Errors
+    /// [`crate::Kind::Usage`] for a text that names none.
+    fn from_str(text: &str) -> Result<DType, Error> {
+        let name = text.to_ascii_lowercase();
+        let alias = || ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, dtype)| *dtype);
+        DType::from_name(&name)
+            .or_else(alias)
+            .ok_or_else(|| Error::usage("unknown dtype").found(format!("'{text}'")))
     }
 }
 
@@ -169,6 +238,21 @@ mod tests {
             assert_eq!(DType::from_name(dtype.name()), Some(*dtype));
         }
         assert_eq!(DType::ALL.len(), 35);
+    }
+
+    #[test]
+    fn every_alias_is_parsed_in_any_case_and_is_no_name_of_a_dtype() {
+        for (alias, dtype) in ALIASES {
+            assert_eq!(alias.parse::<DType>().unwrap(), *dtype);
+            assert_eq!(alias.to_ascii_uppercase().parse::<DType>().unwrap(), *dtype);
+            assert_eq!(DType::from_name(alias), None, "{alias} is stored in no file");
+        }
+        for dtype in DType::ALL {
+            assert_eq!(dtype.name().parse::<DType>().unwrap(), *dtype);
+        }
+        for ambiguous in ["float", "int", "long", ""] {
+            assert_eq!(ambiguous.parse::<DType>().unwrap_err().kind(), crate::Kind::Usage);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::super::common::{Reading, pairs};
 use super::super::flags::Flags;
-use super::super::{Report, to_json};
+use super::super::{Report, print_after, tell, to_json};
 use super::{Output, read_mapping};
 use crate::mapping::Mapping;
 use crate::registry::Registry;
@@ -36,10 +36,10 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     if json {
         let value = serde_json::json!({ "toml": text, "table": why_table.is_some(), "why_table": why_table });
         arguments.output.write(text)?;
-        return Ok(to_json(&value)?.into());
+        return print_after(&arguments.output.written(), &to_json(&value)?, json);
     }
     if let Some(why) = why_table {
-        eprintln!("note: this table covers only these names, because {}", super::render::plain(&why));
+        tell(&format!("note: this table covers only these names, because {}\n", super::render::plain(&why)));
     }
     Ok(arguments.output.write(text)?.into())
 }

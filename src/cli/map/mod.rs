@@ -91,6 +91,11 @@ impl Output {
         write_new(path, text)?;
         Ok(String::new())
     }
+
+    /// The file that is written, if one is.
+    fn written(&self) -> Vec<String> {
+        self.output.iter().map(|path| path.display().to_string()).collect()
+    }
 }
 
 /// Lists the sources of a target: `a + b`.

@@ -1,33 +1,81 @@
 //! Writes the outputs of a forward pass to a file.
 
 use crate::cli::convert::execution;
-use crate::convert::Conversion;
+use crate::convert::{Conversion, Planned};
 use crate::registry::Registry;
 use crate::source::{OpenOptions, Source};
-use crate::verify::ForwardPass;
-use ckpt_api::{Input, Result};
-use ckpt_forward::Array;
+use crate::store::Destination;
+use ckpt_api::{Error, Input, Kind, Network, Result};
+use ckpt_forward::{Array, Value};
 use std::path::Path;
 
 /// Name of the archive in memory.
 const ENTRY: &str = "outputs.safetensors";
 
+/// Finds out whether outputs can be written to `path`, before a graph runs for them.
+///
+/// # Errors
+/// [`Kind::Usage`] where something is there already or the extension is unknown, [`Kind::Unsupported`] for a format that
+/// does not store arrays.
+pub(super) fn check(registry: &Registry, path: &Path) -> Result<()> {
+    if path.exists() {
+        return Err(Error::usage("the output exists")
+            .file(path.display().to_string())
+            .help("choose another name: this command replaces no file"));
+    }
+    let one = Value::new([1, 1], Array::F32(vec![0.0]))?;
+    plan(&[("output".to_owned(), one)], registry, path).map(|_| ())
+}
+
 /// Writes each output as a tensor of its name to `path`, in the format of the path's extension.
 ///
 /// # Errors
 /// As [`Conversion::plan`] and [`crate::Planned::execute`].
-pub(super) fn write(pass: &ForwardPass, registry: &Registry, path: &Path) -> Result<()> {
-    let input = Input::memory(ENTRY, [(ENTRY.to_owned(), archive(pass))].into());
+pub(super) fn write(outputs: &[(String, Value)], registry: &Registry, path: &Path) -> Result<()> {
+    plan(outputs, registry, path)?.execute(&execution(true), &|_| ()).map(|_| ())
+}
+
+fn plan(outputs: &[(String, Value)], registry: &Registry, path: &Path) -> Result<Planned> {
+    let name = path.display().to_string();
+    let unknown = || {
+        Error::usage("the name of the output does not show a format for arrays").found(format!("'{name}'"))
+    };
+    let codec = registry.for_extension(&name).map_err(|_| unknown().help(advice(registry)))?;
+    let info = codec.info();
+    if info.writes != Network::ALL {
+        return Err(Error::unsupported(
+            "outputs are arrays, and the format stores networks of certain layers only",
+        )
+        .file(name)
+        .found(format!("{}, by the name's extension", info.title))
+        .help(advice(registry)));
+    }
+    let destination = Destination::path(path)?;
+    let input = Input::memory(ENTRY, [(ENTRY.to_owned(), archive(outputs))].into());
     let options = OpenOptions { format: Some("safetensors".to_owned()), ..OpenOptions::default() };
     let source = Source::open(registry, input, &options)?;
-    let planned = Conversion::default().plan(registry, &source, path)?;
-    planned.execute(&execution(true), &|_| ()).map(|_| ())
+    // What other commands advise are options that this one does not have.
+    Conversion::default().plan(registry, &source, destination).map_err(|error| match error.kind() {
+        Kind::Usage | Kind::Unsupported | Kind::Lossy => {
+            error.with_help(|_| advice(registry)).help(advice(registry)).file(name)
+        }
+        _ => error,
+    })
+}
+
+/// Which names show a format that stores any array.
+fn advice(registry: &Registry) -> String {
+    let known = ["safetensors", "npz", "npy"]
+        .into_iter()
+        .filter(|extension| registry.for_extension(&format!("outputs.{extension}")).is_ok());
+    let names: Vec<String> = known.map(|extension| format!("outputs.{extension}")).collect();
+    format!("choose a name such as {}; an .npy file holds one output", names.join(" or "))
 }
 
 /// The outputs as a safetensors file.
-fn archive(pass: &ForwardPass) -> Vec<u8> {
+fn archive(outputs: &[(String, Value)]) -> Vec<u8> {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
-    for (name, value) in &pass.outputs {
+    for (name, value) in outputs {
         let start = data.len();
         let dtype = match &value.array {
             Array::F32(values) => {

@@ -1,0 +1,103 @@
+//! What a person gives on the command line, and what the program says of it.
+
+#[path = "common/workplace.rs"]
+mod workplace;
+
+use std::fs;
+use workplace::{DIGITS, Workplace};
+
+/// A command's exit code and what it says, where nothing can be written to one of its streams.
+#[cfg(target_os = "linux")]
+fn into_a_full_disk(place: &Workplace, arguments: &[&str], errors: bool) -> (Option<i32>, String) {
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = place.command(arguments);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let output = if errors { command.stderr(full()) } else { command.stdout(full()) }.output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_error_about_a_report_says_that_the_output_exists() {
+    let place = Workplace::new();
+    let commands: [(&[&str], &str); 3] = [
+        (&["convert", DIGITS, "m.safetensors", "--format", "json"], "m.safetensors"),
+        (&["plan", DIGITS, "n.safetensors", "-o", "plan.json"], "plan.json"),
+        (&["map", "invert", "bert-tf-to-hf", "-o", "back.toml", "--format", "json"], "back.toml"),
+    ];
+    for (arguments, file) in commands {
+        let (code, said) = into_a_full_disk(&place, arguments, false);
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        let told = format!("only this report is missing: '{file}' exists and is complete");
+        assert!(said.contains("cannot write the result") && said.contains(&told), "{arguments:?}: {said}");
+        assert!(place.path(file).is_file(), "{arguments:?}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_conversion_that_cannot_tell_anybody_succeeds_all_the_same() {
+    let place = Workplace::new();
+    let (code, _) = into_a_full_disk(&place, &["convert", DIGITS, "m.safetensors"], true);
+    assert_eq!((code, place.names()), (Some(0), vec!["m.safetensors".to_owned()]));
+}
+
+#[test]
+fn a_page_is_written_instead_of_tables() {
+    let place = Workplace::new();
+    for (options, file) in [(&[][..], "a.html"), (&["--stats"], "b.html"), (&["--graph"], "c.html")] {
+        let said = place.says(&[&["inspect", DIGITS, "--html", file], options].concat());
+        assert!(said.starts_with(&format!("wrote {file}: ")) && said.lines().count() == 1, "{said}");
+        assert!(fs::read_to_string(place.path(file)).unwrap().contains("digits/hidden/kernel"));
+    }
+}
+
+/// A graph with known activations.
+const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits_saved_model");
+
+#[test]
+fn outputs_that_cannot_be_written_are_refused_before_the_graph_runs_and_with_advice_that_is_true() {
+    let place = Workplace::new();
+    place.write("old.npz", b"old");
+    for (name, says) in [
+        ("x.nn", &["the format stores networks", "outputs.npz"][..]),
+        ("x.foo", &["does not show a format for arrays", "'x.foo'", "outputs.safetensors"]),
+        ("x", &["does not show a format for arrays", "outputs.npy"]),
+        ("x.nnue", &["outputs.npz"]),
+        ("old.npz", &["the output exists", "choose another name"]),
+        ("missing/x.npz", &["directory does not exist", "create it first"]),
+    ] {
+        let said = place.refused(&["run", RUNS, "-o", name]);
+        for text in says {
+            assert!(said.contains(text), "{name} does not say {text:?}: {said}");
+        }
+        // `run` has none of these.
+        for option in ["--to", "--arch", "--force", "--allow"] {
+            assert!(!said.contains(option), "{name} recommends {option}: {said}");
+        }
+    }
+    assert_eq!(place.names(), ["old.npz"]);
+    place.says(&["run", RUNS, "-o", "x.npy"]);
+    place.says(&["run", RUNS, "-o", "x.safetensors"]);
+}
+
+#[test]
+fn a_file_of_positions_that_is_missing_is_told_as_one() {
+    let said = Workplace::new().refused(&["run", RUNS, "--fen", "games.fen"]);
+    assert!(said.contains("games.fen") && said.contains("No such file") && said.contains("--fen"), "{said}");
+}
+
+#[test]
+fn a_dtype_has_the_names_that_other_programs_give_it() {
+    let place = Workplace::new();
+    for (name, file) in [("bf16", "a.safetensors"), ("bfloat16", "b.safetensors"), ("BF16", "c.safetensors")]
+    {
+        place.says(&["convert", DIGITS, file, "--dtype", name]);
+        assert!(
+            fs::read(place.path(file)).unwrap() == fs::read(place.path("a.safetensors")).unwrap(),
+            "{name}"
+        );
+    }
+    let said = place.refused(&["convert", DIGITS, "d.npz", "--dtype", "bflot16"]);
+    assert!(said.contains("unknown dtype") && said.contains("--dtype") && said.contains("bf16"), "{said}");
+}
