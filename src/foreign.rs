@@ -1,4 +1,4 @@
-//! Files that no codec reads, recognized by their first bytes, so that the error can say what to do with them.
+//! Files that no codec reads or writes, recognized by their first bytes or their names, so that the error can say what to do.
 
 use ckpt_api::{Input, Result, Setting};
 
@@ -55,6 +55,28 @@ fn by_head(head: &[u8]) -> Option<String> {
         _ => return None,
     };
     Some(advice.to_owned())
+}
+
+/// What to do about a format that no codec has, by its extension or its name: which formats serve in its place.
+pub(crate) fn instead(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "onnx" | "ort" => {
+            "ONNX is not supported: for the weights, use .safetensors or .npz; for the graph, export it from the framework"
+        }
+        "pt" | "pth" | "torch" | "pytorch" | "pkl" | "pickle" => {
+            "pickles of PyTorch are not supported, because they are programs: use .safetensors; in Python, \
+             safetensors.torch.load_file reads it and save_file writes it"
+        }
+        "h5" | "hdf5" | "keras" => {
+            "files of Keras are not supported: use a TensorFlow checkpoint (.index), which Keras saves and loads"
+        }
+        "pb" | "tflite" | "savedmodel" => {
+            "graphs of TensorFlow are not written: use a TensorFlow checkpoint (.index)"
+        }
+        "gguf" | "ggml" => "GGUF is not supported: use .safetensors, which llama.cpp converts to GGUF",
+        "msgpack" | "orbax" | "flax" => "checkpoints of Flax are not supported: use .safetensors or .npz",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use crate::Matrix;
 use crate::foreign;
+use crate::words::printable;
 use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setting, nearest};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A list of codecs. Registration is an explicit call; there is no link-time magic.
@@ -130,11 +132,17 @@ impl Registry {
         match self.codecs().find(|codec| codec.info().id == id) {
             Some(codec) if able(codec.info()) => Ok(Arc::clone(codec)),
             Some(_) => Err(Error::unsupported(format!("format '{id}' {lack}")).help(nearest(id, known))),
-            None => Err(Error::usage("unknown format").found(format!("'{id}'")).help(format!(
-                "{}; for another format, use {}",
-                nearest(id, known),
-                Setting::MoreFormats
-            ))),
+            None => {
+                let error = Error::usage("unknown format").found(format!("'{id}'"));
+                Err(match foreign::instead(&id.to_ascii_lowercase()) {
+                    Some(advice) => error.expected(known.collect::<Vec<_>>().join(", ")).help(advice),
+                    None => error.help(format!(
+                        "{}; for another format, use {}",
+                        nearest(id, known),
+                        Setting::MoreFormats
+                    )),
+                })
+            }
         }
     }
 
@@ -143,7 +151,8 @@ impl Registry {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where no codec, or several, claim the extension.
     pub fn for_extension(&self, name: &str) -> Result<Arc<dyn Codec>> {
-        let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+        let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+        let extension = extension.map(str::to_ascii_lowercase);
         let claims = |codec: &&Arc<dyn Codec>| {
             let info = codec.info();
             !info.writes.is_empty() && extension.as_deref().is_some_and(|e| info.extensions.contains(&e))
@@ -152,11 +161,16 @@ impl Registry {
         let error = || Error::usage("the output's name does not show its format").found(format!("'{name}'"));
         match &claiming[..] {
             [codec] => Ok(Arc::clone(codec)),
-            [] => {
-                let written = self.codecs().map(|codec| codec.info()).filter(|info| !info.writes.is_empty());
-                let ids = written.map(|info| info.id).collect::<Vec<_>>().join(", ");
-                Err(error().help(format!("name it with {}: one of {ids}", Setting::TargetFormat(""))))
+            [] => Err(match extension {
+                Some(extension) => self.unwritten(&extension).found(format!("'{name}'")),
+                None => error(),
             }
+            .expected(format!("a name that ends with {}", self.written_extensions()))
+            .help(format!(
+                "name the format with {}: one of {}",
+                Setting::TargetFormat(""),
+                self.written_ids()
+            ))),
             several => {
                 let ids: Vec<&str> = several.iter().map(|codec| codec.info().id).collect();
                 let ways: Vec<String> = ids.iter().map(|id| Setting::TargetFormat(id).to_string()).collect();
@@ -165,6 +179,35 @@ impl Registry {
                     .help(format!("name one with {}", ways.join(" or "))))
             }
         }
+    }
+
+    /// The error for an output with an extension of no format that can be written: what it stands for elsewhere.
+    fn unwritten(&self, extension: &str) -> Error {
+        let reads = self.codecs().map(|codec| codec.info()).find(|info| info.extensions.contains(&extension));
+        let error = match reads {
+            Some(info) => Error::unsupported(format!("format '{}' can be read, but not written", info.id)),
+            None => Error::usage(format!(
+                "no format that is supported has names ending with .{}",
+                printable(extension)
+            )),
+        };
+        match foreign::instead(extension) {
+            Some(advice) => error.help(advice),
+            None => error,
+        }
+    }
+
+    /// `.npz or .npy (npz), .nn (nn)`: the extensions of formats that can be written.
+    fn written_extensions(&self) -> String {
+        let info = self.codecs().map(|codec| codec.info());
+        let shown = info.filter(|info| !info.writes.is_empty() && !info.extensions.is_empty());
+        let shown = shown.map(|info| format!(".{} ({})", info.extensions.join(" or ."), info.id));
+        shown.collect::<Vec<_>>().join(", ")
+    }
+
+    fn written_ids(&self) -> String {
+        let written = self.codecs().map(|codec| codec.info()).filter(|info| !info.writes.is_empty());
+        written.map(|info| info.id).collect::<Vec<_>>().join(", ")
     }
 
     /// Asks every codec, and returns the one that is certain.

@@ -101,3 +101,37 @@ fn a_dtype_has_the_names_that_other_programs_give_it() {
     let said = place.refused(&["convert", DIGITS, "d.npz", "--dtype", "bflot16"]);
     assert!(said.contains("unknown dtype") && said.contains("--dtype") && said.contains("bf16"), "{said}");
 }
+
+#[test]
+fn an_extension_of_a_format_that_is_not_supported_is_told_with_what_is() {
+    let place = Workplace::new();
+    for (name, says) in [
+        ("m.onnx", &["ending with .onnx", "ONNX is not supported", ".npz or .npy (npz)", ".index (tf2)"][..]),
+        ("m.pt", &["ending with .pt", "safetensors.torch.load_file"]),
+        ("m.h5", &["ending with .h5", "TensorFlow checkpoint"]),
+        ("m.xyz", &["ending with .xyz", ".safetensors (safetensors)", "--to"]),
+        ("m", &["does not show its format", ".nn (nn)", "--to"]),
+        ("./m", &["does not show its format"]),
+    ] {
+        place.refuses(&["convert", DIGITS, name], 2, says);
+    }
+    place.refuses(
+        &["convert", DIGITS, "m", "--to", "onnx"],
+        2,
+        &["'onnx'", "ONNX is not supported", "safetensors"],
+    );
+}
+
+#[test]
+fn an_address_is_told_how_its_files_get_here() {
+    let place = Workplace::new();
+    place.refuses(&["inspect", "s3://bucket/m.index"], 1, &["s3://bucket/m.index", "aws s3 cp", "mount"]);
+    place.refuses(
+        &["convert", "https://host/m.npz", "m.nn"],
+        1,
+        &["https://host/m.npz", "download it first"],
+    );
+    place.refuses(&["convert", DIGITS, "gs://bucket/m.npz"], 1, &["gs://bucket/m.npz", "gcloud storage cp"]);
+    place.refuses(&["inspect", DIGITS, "--html", "s3://bucket/m.html"], 1, &["cannot be written"]);
+    place.refuses(&["convert", DIGITS, "m.npz", "--map", "https://host/m.toml"], 1, &["download it first"]);
+}

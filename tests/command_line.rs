@@ -295,7 +295,11 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
         2,
         &["unknown format", "known: bullet, cnn2, nn, npz, safetensors"],
     );
-    place.refuses(&["convert", "m.nn", "o.xyz"], 2, &["does not show its format", "--to"]);
+    place.refuses(
+        &["convert", "m.nn", "o.xyz"],
+        2,
+        &["has names ending with .xyz", ".safetensors (safetensors)", "--to"],
+    );
     place.refuses(&["convert", "m.nn", out, "--set", "dialekt=a"], 2, &["dialekt", "did you mean 'dialect'"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialect=c"], 2, &["a or b"]);
     place.refuses(&["convert", "m.nn", out, "--set", "dialect"], 2, &["key=value"]);

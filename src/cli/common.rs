@@ -6,7 +6,9 @@ use crate::execute::interrupted;
 use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize};
 use crate::store::refuse_own;
-use ckpt_api::{ArchitectureFile, Codec, Error, Input, Limit, Limits, OptionSpec, Result, Side, nearest};
+use ckpt_api::{
+    Address, ArchitectureFile, Codec, Error, Input, Limit, Limits, OptionSpec, Result, Side, nearest,
+};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::fs;
@@ -263,6 +265,9 @@ pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
         let error = Error::io("cannot write the file", error).file(shown.as_str());
         if exists { error.help("choose another name: this file is never replaced") } else { error }
     };
+    if let Some(address) = Address::of(path).filter(|_| path.parent().is_none_or(|parent| !parent.is_dir())) {
+        return Err(address.unwritable());
+    }
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
     let written = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all()).map_err(failed);
     let written = written.and_then(|()| match canceled.load(Ordering::Relaxed) {

@@ -2,7 +2,7 @@
 
 use crate::read_at::{ReadAt, read_exact_at};
 use crate::store::{Below, Directory, ReadStore, checked};
-use crate::{Contents, Error, Limit, Limits, Result, nearby};
+use crate::{Address, Contents, Error, Limit, Limits, Result, nearby};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -52,6 +52,9 @@ impl Input {
                 .file(shown)
                 .help("pipes and devices have no random access: copy it to a file first")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(address) = Address::of(path) {
+                    return Err(address.unreadable());
+                }
                 let missing = || {
                     let error = Error::io("cannot open the input", error).file(shown);
                     match nearby::help(path) {

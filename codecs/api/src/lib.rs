@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod address;
 mod architecture;
 mod aspect;
 mod attribute;
@@ -55,6 +56,7 @@ mod tiles;
 mod words;
 mod writer;
 
+pub use address::Address;
 pub use architecture::{
     Activation, Architecture, ArchitectureFile, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer,
 };

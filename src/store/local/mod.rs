@@ -14,7 +14,7 @@ pub(crate) use disk::{Disk, Os};
 use disk::{Disk, Os};
 
 use super::{Stage, StageMode, StageRequest, Store};
-use ckpt_api::{Directory, Error, ReadAt, ReadStore, Result};
+use ckpt_api::{Address, Directory, Error, ReadAt, ReadStore, Result};
 use disk::cannot;
 pub(crate) use names::refuse_own;
 use names::{is_same_name, parent, target};
@@ -53,6 +53,9 @@ impl LocalStore {
         })?;
         let directory = path.parent().unwrap_or(Path::new(""));
         if !directory.as_os_str().is_empty() && !directory.is_dir() {
+            if let Some(address) = Address::of(path) {
+                return Err(address.unwritable());
+            }
             return Err(Error::usage("the output's directory does not exist")
                 .file(shown())
                 .help("create it first"));
