@@ -250,3 +250,30 @@ fn rows_do_not_read_the_rest_of_the_file() {
         assert!(tensor.read::<i32>().is_err());
     }
 }
+
+#[test]
+fn an_observer_is_told_of_all_bytes_of_values_that_are_read() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    let mut seen = 0;
+    // Strings and numbers; compressed arrays; arrays in the other order.
+    for name in [
+        "examples/data/digits",
+        "corpus/npz/accept/deflated.npz",
+        "corpus/npz/accept/column_major.npy",
+        "corpus/npz/accept/every_dtype.npz",
+    ] {
+        let source = ckpt::open(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+        let read = Arc::new(AtomicU64::new(0));
+        let total = Arc::clone(&read);
+        source.on_read(move |bytes| {
+            total.fetch_add(bytes, Relaxed);
+        });
+        ckpt::digest::digest(&source, 0).unwrap();
+        assert_eq!(read.load(Relaxed), source.value_bytes(), "{name}");
+        ckpt::diff::diff(&source, &source.clone(), Default::default()).unwrap();
+        assert_eq!(read.load(Relaxed), 3 * source.value_bytes(), "{name}");
+        seen += source.value_bytes();
+    }
+    assert!(seen > 10_000, "{seen}");
+}

@@ -2,6 +2,7 @@
 
 use super::common::until_the_end;
 use super::plan::{ConversionArguments, prepare, remarks, show_plan};
+use super::progress::with_bar;
 use super::render;
 use super::{Report, print_after, tell, to_json};
 use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary, Verification};
@@ -11,7 +12,6 @@ use crate::words::count;
 use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -98,25 +98,6 @@ pub(super) fn execution(sync: bool) -> Execution {
     let canceled = Arc::new(AtomicBool::new(false));
     super::signals::watch(&canceled);
     Execution { sync, canceled }
-}
-
-/// Works with a progress bar, where somebody looks.
-pub(super) fn with_bar<T>(
-    bytes: u64,
-    quiet: bool,
-    work: impl FnOnce(crate::execute::Progress) -> Result<T>,
-) -> Result<T> {
-    if quiet || !std::io::stderr().is_terminal() {
-        return work(&|_| ());
-    }
-    let bar = indicatif::ProgressBar::new(bytes);
-    let style = "{wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  ETA {eta}";
-    if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
-        bar.set_style(style);
-    }
-    let result = work(&|bytes| bar.inc(bytes));
-    bar.finish_and_clear();
-    result
 }
 
 fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {

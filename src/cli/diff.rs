@@ -1,6 +1,7 @@
 //! `ckpt diff`.
 
 use super::common::{Bounds, TwoInputs, tolerated};
+use super::progress::while_reading;
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, TensorDifference, Tolerance, diff};
 use crate::registry::Registry;
@@ -29,7 +30,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         absolute: tolerated("--atol", arguments.atol)?,
         relative: tolerated("--rtol", arguments.rtol)?,
     };
-    let difference = diff(&a, &b, tolerance)?;
+    let difference = while_reading(&[&a, &b], || diff(&a, &b, tolerance))?;
     let text = if json { to_json(&difference)? } else { text(&difference) };
     Ok(Report { text, differs: !difference.agrees() })
 }

@@ -1,6 +1,7 @@
 //! `ckpt hash`.
 
 use super::common::Inputs;
+use super::progress::while_reading;
 use super::{Report, render, to_json};
 use crate::digest::{Digest, digest};
 use crate::registry::Registry;
@@ -21,7 +22,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     arguments.inputs.report(registry, json, "", |path, source| {
-        let digest = digest(&source, 0)?;
+        let digest = while_reading(&[&source], || digest(&source, 0))?;
         if json { to_json(&digest) } else { Ok(text(path, digest, arguments.tensors)) }
     })
 }

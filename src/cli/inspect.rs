@@ -1,6 +1,7 @@
 //! `ckpt inspect`.
 
 use super::common::{Inputs, until_the_end, write_new};
+use super::progress::while_reading;
 use super::render;
 use super::table::{Column, Layout, Table, Width, table};
 use super::{Report, print_after, to_json};
@@ -108,12 +109,16 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
 fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<String> {
     let ids = arguments.shown.ids(source, json)?;
     let (stats, depth) = (arguments.stats, arguments.shown.depth.map(NonZeroUsize::get));
+    let with_stats = || while_reading(&[source], || describe(source, &ids, true));
     let mut inspection = until_the_end(overview(source));
     if json && arguments.graph {
         return to_json(&inspection.graph);
     }
     if json {
-        inspection.tensors = describe(source, &ids, stats)?;
+        inspection.tensors = match stats {
+            true => with_stats()?,
+            false => describe(source, &ids, false)?,
+        };
         inspection.groups = depth.map(|depth| groups(&inspection.tensors, depth));
         return to_json(&*inspection);
     }
@@ -125,7 +130,7 @@ fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<Strin
     let tensors = match (depth, stats) {
         (Some(depth), _) => Listed::groups(&groups(summaries(source, &ids), depth), width),
         (None, false) => Listed::tensors(summaries(source, &ids), false, width),
-        (None, true) => Listed::tensors(&*until_the_end(describe(source, &ids, true)?), true, width),
+        (None, true) => Listed::tensors(&*until_the_end(with_stats()?), true, width),
     };
     let all = source.contents().placements.len();
     Ok(text(&inspection, tensors, (ids.len() < all).then_some(all), width))
@@ -133,7 +138,7 @@ fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<Strin
 
 /// Writes the page, which needs statistics.
 fn with_page(source: &Source, path: &Path, arguments: &Arguments, json: bool) -> Result<String> {
-    let mut inspection = until_the_end(inspect(source, true)?);
+    let mut inspection = until_the_end(while_reading(&[source], || inspect(source, true))?);
     let page = html::page(&inspection);
     let (len, shown) = (page.len() as u64, path.display().to_string());
     write_new(path, page)?;

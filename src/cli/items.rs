@@ -2,9 +2,10 @@
 
 use super::Report;
 use super::common::{Bounds, read_bytes};
-use super::convert::{execution, finished, with_bar};
+use super::convert::{execution, finished};
 use super::flags::Flags;
 use super::plan::{size, threads};
+use super::progress::with_bar;
 use crate::convert::{Commit, ItemReceipt, Planned};
 use crate::plan::Plan;
 use crate::registry::Registry;

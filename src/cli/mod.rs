@@ -31,6 +31,7 @@ mod map;
 mod plan;
 mod problem;
 mod program;
+mod progress;
 #[cfg(feature = "forward")]
 mod receipt;
 mod refused;

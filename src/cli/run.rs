@@ -4,6 +4,7 @@ mod outputs;
 
 use super::common::{Reading, pairs};
 use super::forward::Forward;
+use super::progress::while_computing;
 use super::{Report, print_after, render, to_json};
 use crate::registry::Registry;
 use crate::verify::{ForwardPass, InputFile, devices, largest, read_array, run as forward};
@@ -70,7 +71,9 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let mut device = devices::open(&arguments.device, arithmetic)?;
     let (inputs, memory) =
         (arguments.forward.inputs(&arguments.reading.limits()?)?, arguments.forward.memory()?);
-    let pass = forward(registry, &source, &inputs, arguments.integers, &mut *device, memory)?;
+    let pass = while_computing("running", &[&source], || {
+        forward(registry, &source, &inputs, arguments.integers, &mut *device, memory)
+    })?;
     let labels = match &arguments.labels {
         Some(path) => Some(labeled(registry, path, &pass, memory)?),
         None => None,

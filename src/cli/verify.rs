@@ -3,6 +3,7 @@
 use super::common::{Bounds, TwoInputs, tolerated, write_new};
 use super::forward::Forward;
 use super::map::read_mapping;
+use super::progress::while_computing;
 use super::receipt::{self, Recorded};
 use super::table::{Column, Layout, Width, table};
 use super::{Report, render, to_json};
@@ -97,7 +98,8 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let limits = arguments.bounds.limits()?;
     let options = arguments.options(limits.clone())?;
     let (a, b) = two.open(registry, &limits)?;
-    let found = verify(registry, &a, &b, &options).map_err(|error| two.located(error))?;
+    let found = while_computing("verifying", &[&a, &b], || verify(registry, &a, &b, &options));
+    let found = found.map_err(|error| two.located(error))?;
     if let Some(path) = &arguments.report {
         write_new(path, to_json(&found)?)?;
     }

@@ -176,6 +176,46 @@ impl Source {
         tensors.map(|(id, tensor)| TensorRef::new(self, TensorId(id), tensor))
     }
 
+    /// Calls `observer` from any thread with the number of bytes of values that were read since its last call, for all
+    /// that is read from now on through this source and its clones. A source has one observer: the first.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// use std::sync::{Arc, atomic::{AtomicU64, Ordering::Relaxed}};
+    /// let model = ckpt::open("examples/data/digits")?;
+    /// let read = Arc::new(AtomicU64::new(0));
+    /// let total = Arc::clone(&read);
+    /// model.on_read(move |bytes| {
+    ///     total.fetch_add(bytes, Relaxed);
+    /// });
+    /// ckpt::digest::digest(&model, 0)?;
+    /// assert_eq!(read.load(Relaxed), model.value_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_read(&self, observer: impl Fn(u64) + Send + Sync + 'static) {
+        self.files.observe(Box::new(observer));
+    }
+
+    /// Bytes of all values, as they are read: decompressed, each element in whole bytes.
+    pub fn value_bytes(&self) -> u64 {
+        let ids = (0..self.contents.placements.len()).map(TensorId);
+        ids.fold(0, |sum: u64, id| sum.saturating_add(self.bytes_of(id)))
+    }
+
+    fn bytes_of(&self, id: TensorId) -> u64 {
+        let (encoding, placement) = (self.canonical(id), &self.contents.placements[id.0]);
+        let tensor = &self.contents.checkpoint.tensors[id.0];
+        match (&tensor.lengths, encoding.dtype.bytes().filter(|_| encoding.blocks.is_none())) {
+            (Some(lengths), _) => lengths.iter().fold(0, |sum: u64, len| sum.saturating_add(*len)),
+            (None, Some(size)) => tensor.shape.elements().saturating_mul(size),
+            // Blocks are handed out as they are stored.
+            (None, None) => {
+                placement.extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.len))
+            }
+        }
+    }
+
     /// The same checkpoint with the names, and the tensors, that a mapping makes of its own.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use ckpt_api::{Contents, Error, File, FileId, Input, ReadAt, Result, read_exact_at};
 use std::collections::HashSet;
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -14,6 +15,17 @@ pub(crate) struct Files<'a> {
     origin: Origin<'a>,
     /// Extents of which several tensors are parts, and whose checksums were right.
     verified: Mutex<HashSet<Place>>,
+    /// Who is told of the bytes that streams hand out.
+    observer: OnceLock<Observer>,
+}
+
+/// A function that is called with numbers of bytes.
+struct Observer(Box<dyn Fn(u64) + Send + Sync>);
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
 }
 
 #[derive(Debug)]
@@ -50,7 +62,18 @@ impl<'a> Files<'a> {
     }
 
     fn of(origin: Origin<'a>) -> Self {
-        Files { origin, verified: Mutex::default() }
+        Files { origin, verified: Mutex::default(), observer: OnceLock::new() }
+    }
+
+    /// Tells `observer` of all bytes that streams hand out from now on, unless there is an observer already.
+    pub(crate) fn observe(&self, observer: Box<dyn Fn(u64) + Send + Sync>) {
+        let _ = self.observer.set(Observer(observer));
+    }
+
+    pub(super) fn handed_out(&self, bytes: usize) {
+        if let Some(Observer(tell)) = self.observer.get() {
+            tell(bytes as u64);
+        }
     }
 
     pub(super) fn is_verified(&self, place: Place) -> bool {

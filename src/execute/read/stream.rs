@@ -221,6 +221,9 @@ impl<'a> TensorStream<'a> {
             Mode::Tiles { .. } => self.next_tile(),
         };
         let runs = more.map_err(|error| self.first_error(error).tensor(self.transfer.tensor))?;
+        if runs.is_some() {
+            self.opened.files().handed_out(self.buffers.bytes.len());
+        }
         Ok(runs.map(|runs| Piece { bytes: &self.buffers.bytes, runs }))
     }
 
