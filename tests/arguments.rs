@@ -135,3 +135,39 @@ fn an_address_is_told_how_its_files_get_here() {
     place.refuses(&["inspect", DIGITS, "--html", "s3://bucket/m.html"], 1, &["cannot be written"]);
     place.refuses(&["convert", DIGITS, "m.npz", "--map", "https://host/m.toml"], 1, &["download it first"]);
 }
+
+#[test]
+fn an_option_decides_about_colors_before_the_environment_does() {
+    let place = Workplace::new();
+    let colored = |options: &[&str], variable: Option<&str>| {
+        let mut command = place.command(&[&["inspect", "missing"], options].concat());
+        let output = command.envs(variable.map(|name| (name, "1"))).output().unwrap();
+        String::from_utf8(output.stderr).unwrap().contains('\x1b')
+    };
+    assert!(colored(&["--color", "always"], None) && colored(&["--color=always"], Some("NO_COLOR")));
+    assert!(!colored(&["--color", "never"], Some("FORCE_COLOR")));
+    assert!(colored(&["--color", "auto"], Some("FORCE_COLOR")) && !colored(&["--color", "auto"], None));
+    assert!(
+        colored(&["--color", "always", "--no-such-option"], None),
+        "also where the command line is wrong"
+    );
+    assert!(!colored(&["--", "--color", "always"], None), "what follows -- is no option");
+    let help = |when| place.says(&["convert", "--help", "--color", when]).contains('\x1b');
+    assert!(help("always") && !help("never") && !help("auto"));
+}
+
+#[test]
+fn the_version_says_what_the_program_is_built_with() {
+    let place = Workplace::new();
+    let version = concat!("ckpt ", env!("CARGO_PKG_VERSION"));
+    assert_eq!(place.says(&["-V"]), format!("{version}\n"));
+    let said = place.says(&["--version"]);
+    let features = said.lines().nth(1).and_then(|line| line.strip_prefix("features: ")).unwrap();
+    assert!(said.starts_with(version) && said.lines().count() == 2, "{said}");
+    let features: Vec<&str> = features.split(", ").collect();
+    for (name, built) in
+        [("safetensors", true), ("cuda", cfg!(feature = "cuda")), ("tf2", cfg!(feature = "tf2"))]
+    {
+        assert_eq!(features.contains(&name), built, "{said}");
+    }
+}

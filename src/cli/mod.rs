@@ -18,6 +18,7 @@ mod common;
 mod completions;
 mod convert;
 mod diff;
+mod examples;
 mod flags;
 mod formats;
 #[cfg(feature = "forward")]
@@ -43,20 +44,21 @@ mod signals;
 mod table;
 #[cfg(feature = "forward")]
 mod verify;
+mod version;
 
 use crate::registry::Registry;
 use crate::resources::first_stack;
 use ckpt_api::{Error, Kind, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 use program::Program;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 
 /// Converts neural-network checkpoints between formats, in bounded memory, losing nothing silently.
 #[derive(Parser)]
-#[command(name = "ckpt", version, max_term_width = 100)]
+#[command(name = "ckpt", version, long_version = version::long(), max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 name mapping, 4 checkpoints differ, 5 corrupt input, 70 \
                   internal error, 128 + N stopped by signal N"
@@ -67,6 +69,9 @@ struct Cli {
     /// How results and errors are printed
     #[arg(long, global = true, value_enum, default_value = "human")]
     format: Format,
+    /// When errors and help have colors; auto: on terminals, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
+    color: Color,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -76,6 +81,13 @@ enum Format {
     /// A NumPy array, of `ckpt show`
     #[value(hide = true)]
     Npy,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Subcommand)]
@@ -157,7 +169,7 @@ const LEAST_STACK: u64 = 1 << 20;
 const STACK: usize = 8 << 20;
 
 fn run_here(registry: &Registry, arguments: &[OsString]) -> ExitCode {
-    choose_colors();
+    choose_colors(arguments);
     let program = Program::of(arguments);
     let cli = match program.parse(arguments) {
         Ok(cli) => cli,
@@ -182,8 +194,15 @@ fn unless_it_panics<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb` and what is no terminal are heeded without this.
-fn choose_colors() {
+/// `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb` and what is no terminal are heeded without this. What is given on the
+/// command line counts before them, also where the rest of it is wrong.
+fn choose_colors(arguments: &[OsString]) {
+    match given(arguments, "--color").and_then(|value| value.to_str()) {
+        Some("always") => return anstream::ColorChoice::Always.write_global(),
+        Some("never") => return anstream::ColorChoice::Never.write_global(),
+        // The choice of an earlier command line of this process ends here.
+        _ => anstream::ColorChoice::Auto.write_global(),
+    }
     let said = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
     if said("FORCE_COLOR") && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) {
         anstream::ColorChoice::Always.write_global();
@@ -212,8 +231,18 @@ fn refuse_arguments(error: &clap::Error, json: bool) -> ExitCode {
 
 /// Whether `--format json` is among arguments that could not be parsed.
 fn wants_json(arguments: &[OsString]) -> bool {
-    arguments.iter().any(|argument| argument == "--format=json")
-        || arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
+    given(arguments, "--format").is_some_and(|value| value == "json")
+}
+
+/// The value of an option among arguments that were not parsed, or could not be.
+fn given<'a>(arguments: &'a [OsString], option: &str) -> Option<&'a OsStr> {
+    let mut options = arguments.iter().take_while(|argument| *argument != "--");
+    options
+        .find_map(|argument| match argument.to_str()?.strip_prefix(option)? {
+            "" => Some(None),
+            rest => rest.strip_prefix('=').map(|value| Some(OsStr::new(value))),
+        })?
+        .or_else(|| options.next().map(OsString::as_os_str))
 }
 
 fn run_command(registry: &Registry, program: &Program, command: Command, format: Format) -> Result<Report> {

@@ -1,6 +1,6 @@
 //! The program's name, in all that it says of itself.
 
-use super::Cli;
+use super::{Cli, examples};
 use clap::builder::StyledStr;
 use clap::{Command, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
@@ -34,6 +34,7 @@ impl Program {
     /// Every command, under the program's name.
     pub(super) fn command(&self) -> Command {
         let command = Cli::command().bin_name(&self.name).display_name(&self.name);
+        let command = examples::add(command, &self.name);
         if self.is_own() {
             return command;
         }

@@ -1,0 +1,27 @@
+//! What `--version` prints.
+
+use std::sync::LazyLock;
+
+/// Features of the build that decide what the program can do.
+const FEATURES: [(&str, bool); 10] = [
+    ("bullet", cfg!(feature = "bullet")),
+    ("cnn2", cfg!(feature = "cnn2")),
+    ("cuda", cfg!(feature = "cuda")),
+    ("forward", cfg!(feature = "forward")),
+    ("metal", cfg!(feature = "metal")),
+    ("nn", cfg!(feature = "nn")),
+    ("npz", cfg!(feature = "npz")),
+    ("safetensors", cfg!(feature = "safetensors")),
+    ("tf2", cfg!(feature = "tf2")),
+    ("vulkan", cfg!(feature = "vulkan")),
+];
+
+/// The version, the commit where the build records one, and the features.
+pub(super) fn long() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let commit = option_env!("CKPT_COMMIT").map(|commit| format!(" ({commit})")).unwrap_or_default();
+        let built: Vec<&str> = FEATURES.iter().filter(|(_, built)| *built).map(|(name, _)| *name).collect();
+        format!("{}{commit}\nfeatures: {}", env!("CARGO_PKG_VERSION"), built.join(", "))
+    });
+    &TEXT
+}
