@@ -1,7 +1,11 @@
 //! `ckpt completions`.
 
+use super::plan::float_dtypes;
 use super::{Program, Report};
-use ckpt_api::{Error, Result};
+use crate::mapping::Mapping;
+use crate::registry::Registry;
+use ckpt_api::{Error, FormatInfo, LossKind, Result};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use clap_complete::{Shell, generate};
 
@@ -48,27 +52,145 @@ impl Commands {
     }
 }
 
-pub(super) fn run(program: &Program, arguments: &Arguments) -> Result<Report> {
+pub(super) fn run(registry: &Registry, program: &Program, arguments: &Arguments) -> Result<Report> {
     let mut script = Vec::new();
     let commands = arguments.program;
-    generate(arguments.shell, &mut commands.command(program), commands.name(program), &mut script);
+    let values = Values::of(registry);
+    let mut command = values.added_to(commands.command(program));
+    generate(arguments.shell, &mut command, commands.name(program), &mut script);
     let text =
         String::from_utf8(script).map_err(|_| Error::unsupported("the completion script is not UTF-8"))?;
-    Ok(text.into())
+    Ok(values.beside_files(text, arguments.shell).into())
+}
+
+/// Values of options that the program knows, and that its parser leaves to the commands: their errors say more.
+struct Values {
+    formats: Vec<&'static str>,
+    read: Vec<&'static str>,
+    written: Vec<&'static str>,
+    dtypes: Vec<&'static str>,
+    losses: Vec<&'static str>,
+    mappings: Vec<&'static str>,
+}
+
+impl Values {
+    fn of(registry: &Registry) -> Self {
+        let formats = |is: fn(&FormatInfo) -> bool| {
+            let infos = registry.codecs().map(|codec| codec.info());
+            infos.filter(|info| is(info)).map(|info| info.id).collect::<Vec<_>>()
+        };
+        Values {
+            formats: formats(|_| true),
+            read: formats(|info| !info.reads.is_empty()),
+            written: formats(|info| !info.writes.is_empty()),
+            dtypes: float_dtypes().collect(),
+            losses: LossKind::ALL.iter().map(|kind| kind.name()).chain(["all"]).collect(),
+            mappings: Mapping::builtin_names().collect(),
+        }
+    }
+
+    /// The values of an argument, by its id.
+    fn of_argument(&self, command: &str, id: &str) -> Option<&[&'static str]> {
+        Some(match (command, id) {
+            (_, "from" | "a_from" | "b_from") => &self.read,
+            (_, "to") => &self.written,
+            ("formats", "id") => &self.formats,
+            (_, "dtype") => &self.dtypes,
+            (_, "allow") => &self.losses,
+            (_, "map") | ("show", "name") => &self.mappings,
+            #[cfg(feature = "forward")]
+            (_, "device") => &crate::verify::devices::NAMES,
+            _ => return None,
+        })
+    }
+
+    /// The command, and all below it, with these values.
+    fn added_to(&self, mut command: clap::Command) -> clap::Command {
+        for below in command.get_subcommands_mut() {
+            *below = self.added_to(std::mem::take(below));
+        }
+        let name = command.get_name().to_owned();
+        command.mut_args(|argument| match self.of_argument(&name, argument.get_id().as_str()) {
+            Some(values) => argument.value_parser(PossibleValuesParser::new(values)),
+            None => argument,
+        })
+    }
+
+    /// The script, in which mappings are files, too: a script that knows values for an argument completes nothing else.
+    fn beside_files(&self, script: String, shell: Shell) -> String {
+        let names = self.mappings.join(" ");
+        match shell {
+            Shell::Bash => {
+                script.replace(&format!("compgen -W \"{names}\""), &format!("compgen -f -W \"{names}\""))
+            }
+            Shell::Zsh => {
+                let alone = format!(":({names})");
+                let either =
+                    format!(":{{_alternative \"mappings\\:mapping\\:({names})\" \"files\\:file\\:_files\"}}");
+                // `map show` takes names alone.
+                let lines = script.lines().map(|line| match line.contains(":name -- ") {
+                    true => line.to_owned() + "\n",
+                    false => line.replace(&alone, &either) + "\n",
+                });
+                lines.collect()
+            }
+            Shell::Fish => {
+                let lines = script.lines().map(|line| match self.is_mapping_of_fish(line) {
+                    true => line.replacen(" -r -f -a ", " -r -F -a ", 1) + "\n",
+                    false => line.to_owned() + "\n",
+                });
+                lines.collect()
+            }
+            _ => script,
+        }
+    }
+
+    fn is_mapping_of_fish(&self, line: &str) -> bool {
+        line.contains(" -l map ") && self.mappings.first().is_some_and(|first| line.contains(first))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn script(program: &str, shell: Shell) -> String {
+        let program = Program::of(&[program.into()]);
+        run(&Registry::builtin(), &program, &Arguments { shell, program: Commands::All }).unwrap().text
+    }
+
     #[test]
     fn scripts_complete_the_program_that_makes_them() {
-        let program = Program::of(&["vaults".into()]);
         for (shell, text) in
             [(Shell::Bash, "_vaults()"), (Shell::Zsh, "#compdef vaults"), (Shell::Fish, "complete -c vaults")]
         {
-            let script = run(&program, &Arguments { shell, program: Commands::All }).unwrap().text;
+            let script = script("vaults", shell);
             assert!(script.contains(text) && !script.contains("-c ckpt"), "{shell}: {script}");
         }
+    }
+
+    #[test]
+    fn scripts_know_formats_dtypes_losses_and_mappings() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
+            let (script, values) = (script("ckpt", shell), Values::of(&Registry::builtin()));
+            // The other shells' generators know no values.
+            if matches!(shell, Shell::Elvish | Shell::PowerShell) {
+                continue;
+            }
+            for names in [&values.written, &values.dtypes, &values.losses, &values.mappings] {
+                assert!(names.len() > 3, "{names:?}");
+                for name in names {
+                    assert!(script.contains(name), "{shell} does not complete {name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_mapping_is_completed_as_a_file_too() {
+        assert!(script("ckpt", Shell::Bash).contains("compgen -f -W \"albert-tf-to-hf "));
+        assert!(script("ckpt", Shell::Zsh).contains("(albert-tf-to-hf "));
+        assert!(script("ckpt", Shell::Zsh).contains("\"files\\:file\\:_files\"}"));
+        assert!(script("ckpt", Shell::Fish).contains(" -r -F -a \"albert-tf-to-hf"));
     }
 }

@@ -268,7 +268,7 @@ fn run_command(registry: &Registry, program: &Program, command: Command, format:
         Command::Hash(arguments) => hash::run(registry, &arguments, json),
         Command::Formats(arguments) => formats::run(registry, &arguments, json),
         Command::Map(command) => map::run(registry, &command, json),
-        Command::Completions(arguments) => completions::run(program, &arguments),
+        Command::Completions(arguments) => completions::run(registry, program, &arguments),
         Command::Man(arguments) => man::run(program, &arguments),
     }
 }
