@@ -17,7 +17,7 @@ pub fn page(report: &Report) -> String {
     let title = format!("{} and {}", escaped(&report.a.path), escaped(&report.b.path));
     let mut body = summary(report, &title);
     for (number, run) in report.runs.iter().enumerate() {
-        body += &section(run, number);
+        body += &section(run, number, report.runs.len() > 1);
     }
     if let Some(tensors) = &report.tensors {
         body += &compared_tensors(tensors);
@@ -34,6 +34,9 @@ fn summary(report: &Report, title: &str) -> String {
         let _ = write!(text, "<span>{failed} of {layers} layers fail</span>");
     }
     text += "</p>\n";
+    for (number, run) in report.runs.iter().enumerate() {
+        text += &divergence(run, number, report.runs.len() > 1);
+    }
     let model = |side: &str, model: &Model| {
         let nodes = model.nodes.map_or_else(|| "no graph".to_owned(), |nodes| nodes.to_string());
         format!(
@@ -67,13 +70,35 @@ fn summary(report: &Report, title: &str) -> String {
     text
 }
 
-fn section(run: &Run, number: usize) -> String {
-    let anchor = format!("run{number}-layer");
+/// The start of the ids of a run's layers.
+fn anchor(number: usize) -> String {
+    format!("run{number}-layer")
+}
+
+/// Names the first layer that diverges, and the reason; nothing if all pass.
+fn divergence(run: &Run, number: usize, has_others: bool) -> String {
+    let Some((index, layer)) = run.first_divergence.and_then(|index| Some((index, run.layers.get(index)?)))
+    else {
+        return String::new();
+    };
+    let device = if has_others { format!(" on {}", escaped(&run.device.to_string())) } else { String::new() };
+    let reason = layer.diagnosis.as_ref().map(|diagnosis| format!(" {}", escaped(&diagnosis.reason)));
+    format!(
+        "<p class=\"diagnosis\">The first layer that diverges{device} is <a href=\"#{}{index}\">{}</a>:{}</p>\n",
+        anchor(number),
+        title(layer),
+        reason.unwrap_or_else(|| " its outputs differ by more than the rule allows".to_owned())
+    )
+}
+
+fn section(run: &Run, number: usize, has_others: bool) -> String {
+    let anchor = anchor(number);
     let mut text = format!(
         "<h2>{} {}</h2>\n<dl><dt>reference</dt><dd>{}</dd><dt>rule</dt><dd><strong>{}</strong>: \
-         {}</dd><dt>layers</dt><dd>{}</dd><dt>outputs</dt><dd>{}</dd></dl>\n",
+         {}</dd></dl>\n<details><summary>Formulas</summary><dl><dt>layers</dt><dd>{}</dd><dt>outputs</dt><dd>{}</dd></dl></details>\n",
         escaped(&run.device.to_string()),
-        badge(run.verdict.name()),
+        // Of a single run, the report states the verdict.
+        if has_others { badge(run.verdict.name()) } else { String::new() },
         escaped(&run.reference.to_string()),
         run.rule.name.name(),
         escaped(&run.rule.reason),
@@ -85,14 +110,6 @@ fn section(run: &Run, number: usize) -> String {
         return text;
     }
     text += "<h3>Layers</h3>\n";
-    if let Some((index, layer)) = run.first_divergence.and_then(|index| Some((index, run.layers.get(index)?)))
-    {
-        let _ = writeln!(
-            text,
-            "<p>The first layer that diverges is <a href=\"#{anchor}{index}\">{}</a>.</p>",
-            title(layer)
-        );
-    }
     text += "<p class=\"muted\">Relative L2 error of each layer, computed from the reference's inputs. Diamonds mark \
              layers that fail.</p>\n";
     text += &plot::errors(&run.layers, run.first_divergence, &anchor);
@@ -270,6 +287,9 @@ fn comparison(found: &Comparison) -> String {
         let rows: String = found.checks.iter().map(row).collect();
         let head = [("check", false), ("found", true), ("limit", true), ("", false), ("", false)];
         text += &table("", &head, &rows);
+    }
+    if metrics.differing == 0 {
+        return text;
     }
     text + "<p class=\"muted\">Elements by magnitude of error</p>\n" + &plot::histogram(&found.histogram)
 }

@@ -176,12 +176,14 @@ fn short(count: u64) -> String {
     }
 }
 
-/// Plots a check as a bar with a mark at its limit.
+/// Plots a check as a bar with a mark at its limit; nothing if the limit is 0, which has no scale.
 pub(super) fn check(found: Option<f64>, limit: f64) -> String {
+    if limit <= 0.0 {
+        return String::new();
+    }
     let part = match found {
-        Some(found) if limit > 0.0 => found / limit,
-        Some(0.0) => 0.0,
-        _ => f64::INFINITY,
+        Some(found) => found / limit,
+        None => f64::INFINITY,
     };
     let (width, at) = (160.0, 120.0);
     let long = (part * at).clamp(0.0, width);

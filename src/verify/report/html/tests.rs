@@ -175,7 +175,8 @@ fn a_page_states_the_verdict_the_rule_the_devices_and_the_first_divergence() {
         "the CPU in f64",
         "vulkan (llvmpipe (LLVM 15.0.6, 256 bits), in software) in f32 with fused operations",
         "<strong>bound</strong>: &#39;name0&#39; is i16 at 255 and was f32",
-        "The first layer that diverges is <a href=\"#run1-layer7\">",
+        "The first layer that diverges on vulkan (llvmpipe (LLVM 15.0.6, 256 bits), in software) in f32 with fused operations is <a href=\"#run1-layer7\">",
+        "<details><summary>Formulas</summary>",
         "first divergence</text>",
         "it is transposed",
         "in 255 of 256 rows, and in 250 of the 250 rows whose margin exceeds the allowed error.",
@@ -184,6 +185,21 @@ fn a_page_states_the_verdict_the_rule_the_devices_and_the_first_divergence() {
         assert!(page.contains(words), "{words}");
     }
     assert_eq!(page.matches("first divergence</text>").count(), 1);
+}
+
+#[test]
+fn the_verdict_and_the_first_divergence_come_first_and_once() {
+    let page = page(&report(9, |number| format!("name{number}")));
+    let place = |words: &str| page.find(words).unwrap();
+    assert!(place("class=\"verdict\"") < place("The first layer that diverges"));
+    assert!(place("The first layer that diverges") < place("<table"));
+    assert_eq!(page.matches("The first layer that diverges").count(), 1);
+}
+
+#[test]
+fn a_limit_of_zero_has_no_bar() {
+    assert_eq!(plot::check(Some(0.5), 0.0), "");
+    assert!(plot::check(Some(0.5), 1.0).contains("<rect"));
 }
 
 #[test]
