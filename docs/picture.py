@@ -62,7 +62,7 @@ def page(ckpt: str) -> str:
 
 def drawn(html: str) -> str:
     found = re.search(r'<table id="tensors".*?<tbody>(.*?)</tbody>', html, re.DOTALL)
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in re.findall(r"<tr>(.*?)</tr>", found[1], re.DOTALL)]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in re.findall(r"<tr[^>]*>(.*?)</tr>", found[1], re.DOTALL)]
     facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html))
     graph = re.search(r'<svg width="(\d+)"[^>]*aria-label="Layers of the graph">(.*?)</svg>', html, re.DOTALL)
     layers = re.sub(r"</?a\b[^>]*>|<title>.*?</title>", "", graph[2], flags=re.DOTALL).strip()

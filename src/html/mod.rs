@@ -1,15 +1,17 @@
-//! Pages of HTML that stand alone: no network, no fonts, one script that sorts and filters tables.
+//! Pages of HTML that stand alone: no network, no fonts, one script that sorts and filters tables, opens
+//! tensors and moves drawings.
 
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
 
-pub(crate) use text::{code, escaped, number, shortened};
+pub(crate) use text::{code, escaped, number, shortened, whole};
 
 pub(crate) const STYLE: &str = include_str!("style.css");
-pub(crate) const SCRIPT: &str = include_str!("table.js");
+pub(crate) const SCRIPT: &str =
+    concat!(include_str!("tensor.js"), include_str!("table.js"), include_str!("graph.js"));
 /// SHA-256 of [`SCRIPT`] in base64: no other script may run.
-pub(crate) const SCRIPT_HASH: &str = "EtL8xvQTDkiE8atGSubAxLkGj1iKiCX8PlNsgx7/1MY=";
+pub(crate) const SCRIPT_HASH: &str = "mo5/+HCsaCBvt/MitiQpzKHvQ1VII43zwCsvSCALVfc=";
 
 /// Returns a page. `title` and `body` are markup, in which text from files is [`escaped`]; `style` is added to the
 /// common style.
@@ -28,7 +30,7 @@ pub(crate) fn document(title: &str, style: &str, body: &str) -> String {
 pub(crate) fn table(class: &str, head: &[(&str, bool)], rows: &str) -> String {
     format!(
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\">{}<tbody>\n{rows}</tbody></table></div>\n",
-        heading(head)
+        headings(head.iter().map(|(name, is_number)| (*name, if *is_number { "number" } else { "" })))
     )
 }
 
@@ -36,19 +38,19 @@ pub(crate) fn table(class: &str, head: &[(&str, bool)], rows: &str) -> String {
 const FIRST: usize = 200;
 
 /// Returns a table of any length, of which the first rows are shown. A search field filters rows by the columns that
-/// are not numbers.
-pub(crate) fn long_table(id: &str, head: &[(&str, bool)], rows: &[String]) -> String {
+/// are not numbers. Each heading has a class.
+pub(crate) fn long_table(id: &str, head: &[(&str, &str)], rows: &[String]) -> String {
     let (first, later) = rows.split_at(rows.len().min(FIRST));
     let mut text = String::new();
     if !later.is_empty() {
         text = format!(
             "<p class=\"scriptless\">The first {FIRST} of {} rows; the others need scripts.</p>\n",
-            rows.len()
+            whole(rows.len() as u64)
         );
     }
     text += &format!(
-        "<div class=\"scroll\" tabindex=\"0\"><table id=\"{id}\" class=\"sortable findable\">{}<tbody>\n",
-        heading(head)
+        "<div class=\"scroll long\" tabindex=\"0\"><table id=\"{id}\" class=\"sortable findable\">{}<tbody>\n",
+        headings(head.iter().copied())
     );
     text.extend(first.iter().map(String::as_str));
     text += "</tbody></table>";
@@ -60,9 +62,9 @@ pub(crate) fn long_table(id: &str, head: &[(&str, bool)], rows: &[String]) -> St
     text + "</div>\n"
 }
 
-fn heading(head: &[(&str, bool)]) -> String {
-    let cells = head.iter().map(|(name, is_number)| {
-        let class = if *is_number { " class=\"number\"" } else { "" };
+fn headings<'a>(head: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let cells = head.map(|(name, class)| {
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
         format!("<th scope=\"col\"{class}>{name}</th>")
     });
     format!("<thead><tr>{}</tr></thead>", cells.collect::<String>())

@@ -1,5 +1,5 @@
-// Sorts tables by their headings, filters rows by a search field, and shows long tables in parts. Without scripts, rows
-// keep the order of the file.
+// Sorts tables by their headings, filters rows by a search field, shows long tables in parts, and opens a tensor on a
+// click. Without scripts, rows keep the order of the file.
 const PAGE = 200;
 const ORDER = new Intl.Collator("en", { numeric: true });
 function sorter(table, rows, show) {
@@ -63,10 +63,10 @@ for (const table of document.querySelectorAll("table.sortable")) {
   const show = () => {
     const found = find ? find.found() : rows;
     const shown = find ? found.slice(0, most) : found;
-    body.replaceChildren(...shown);
+    body.replaceChildren(...shown.flatMap((row) => (row.opened ? [row, row.opened] : [row])));
     more.hidden = shown.length === found.length;
     more.textContent = `Show ${Math.min(PAGE, found.length - shown.length)} more`;
-    if (find) find.status.textContent = found.length ? `${found.length} of ${rows.length}` : `none of ${rows.length} matches`;
+    if (find) find.status.textContent = found.length ? `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")}` : `none of ${rows.length} matches`;
   };
   if (table.classList.contains("findable")) {
     find = finder(table, rows, () => {
@@ -89,4 +89,5 @@ for (const table of document.querySelectorAll("table.sortable")) {
     show();
   }
   sorter(table, rows, show);
+  opener(table, rows);
 }

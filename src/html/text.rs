@@ -27,6 +27,19 @@ pub(crate) fn code(name: &str) -> String {
     format!("<code>{}</code>", escaped(name))
 }
 
+/// Returns a whole number with its thousands apart.
+pub(crate) fn whole(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// Returns a number with three digits.
 pub(crate) fn number(value: f64) -> String {
     match value {

@@ -69,6 +69,7 @@ mod tests {
             extents: 1,
             stats: None,
             histogram: None,
+            preview: None,
         }
     }
 

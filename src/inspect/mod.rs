@@ -3,6 +3,7 @@
 mod groups;
 pub mod html;
 mod order;
+mod preview;
 mod values;
 
 use crate::registry::Evidence;
@@ -12,6 +13,7 @@ use ckpt_api::{Axis, DType, Graph, Metadata, Placement, Repair, Result, Role, Sh
 pub use groups::Group;
 pub(crate) use groups::groups;
 pub(crate) use order::{Order, make_readable, sort};
+pub use preview::Preview;
 use serde::Serialize;
 use std::num::NonZeroU32;
 pub use values::{Histogram, Stats};
@@ -91,6 +93,9 @@ pub struct TensorSummary {
     /// Distribution of the values, if they were read; for pages only.
     #[serde(skip)]
     pub histogram: Option<Box<Histogram>>,
+    /// Some of the values, if they were read; for pages only.
+    #[serde(skip)]
+    pub preview: Option<Box<Preview>>,
 }
 
 /// Describes `source`. With `stats`, reads all values in bounded memory and verifies their checksums.
@@ -149,10 +154,9 @@ pub(crate) fn ids(source: &Source) -> impl Iterator<Item = TensorId> + use<> {
     (0..source.contents().placements.len()).map(TensorId)
 }
 
-fn summary(source: &Source, id: TensorId, values: Option<(Stats, Option<Histogram>)>) -> TensorSummary {
+fn summary(source: &Source, id: TensorId, values: Option<values::Values>) -> TensorSummary {
     let tensor = &source.contents().checkpoint.tensors[id.0];
     let placement = &source.contents().placements[id.0];
-    let (stats, histogram) = values.unzip();
     TensorSummary {
         name: tensor.name.clone(),
         key: (placement.name != tensor.name).then(|| placement.name.clone()),
@@ -163,8 +167,9 @@ fn summary(source: &Source, id: TensorId, values: Option<(Stats, Option<Histogra
         role: tensor.role,
         bytes: placement_bytes(placement),
         extents: placement.extents.len(),
-        stats: stats.map(Box::new),
-        histogram: histogram.flatten().map(Box::new),
+        stats: values.as_ref().map(|(stats, _, _)| Box::new(*stats)),
+        histogram: values.as_ref().and_then(|(_, histogram, _)| *histogram).map(Box::new),
+        preview: values.map(|(_, _, preview)| Box::new(preview)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads a tensor's values: statistics of all, and the distribution of a sample.
 
+use super::preview::{Cells, Preview};
 use crate::resources::Budget;
 use crate::source::Source;
 use crate::transform::for_each_number;
@@ -61,22 +62,29 @@ impl Histogram {
     }
 }
 
+/// What was read of a tensor.
+pub(super) type Values = (Stats, Option<Histogram>, Preview);
+
 /// Reads a tensor's values in bounded memory; `None` if they are not real numbers.
-pub(super) fn read(source: &Source, id: TensorId) -> Result<Option<(Stats, Option<Histogram>)>> {
+pub(super) fn read(source: &Source, id: TensorId) -> Result<Option<Values>> {
     let encoding = source.canonical(id);
     let mut stream = source.stream(id, &encoding, Budget::default())?;
     let mut running = Running::default();
-    let mut sample = Sample::of(source.contents().checkpoint.tensors[id.0].shape.elements());
+    let shape = &source.contents().checkpoint.tensors[id.0].shape;
+    let mut sample = Sample::of(shape.elements());
+    let mut cells = Cells::of(shape, id.0 < Preview::MAPS);
     while let Some(bytes) = stream.next()? {
         if !running.add(encoding.dtype, bytes) {
             return Ok(None);
         }
         sample.add(encoding.dtype, bytes);
+        cells.add(encoding.dtype, bytes);
     }
     Ok(encoding.dtype.bytes().map(|_| {
         let stats = running.finish();
         let range = stats.min.zip(stats.max);
-        (stats, range.and_then(|(low, high)| Histogram::of(&sample.values, low, high)))
+        let histogram = range.and_then(|(low, high)| Histogram::of(&sample.values, low, high));
+        (stats, histogram, cells.finish())
     }))
 }
 

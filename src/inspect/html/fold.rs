@@ -1,17 +1,21 @@
-//! Folds a graph into boxes that fit a page: one layer each, or several consecutive layers if there are too many.
+//! Folds a graph into boxes. A layer and the activation behind it share a box. Then, if asked, consecutive blocks that
+//! repeat become one box, and what is still too much for a drawing is folded by names.
 
-use ckpt_api::{Graph, Node};
+use super::repeats;
+use ckpt_api::{Graph, Node, Op};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 /// Most boxes of layers that are drawn.
-pub(super) const BOXES: usize = 48;
+pub(super) const BOXES: usize = 1000;
+/// Boxes that remain if there are more.
+const FEW: usize = 48;
 /// Most inputs, and most outputs, that are drawn.
 const ENDS: usize = 24;
 /// Most parts of a name that are compared.
 const DEPTH: usize = 12;
 /// Most lines that are drawn.
-const LINES: usize = 2000;
+const LINES: usize = 4000;
 
 /// A box.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +24,22 @@ pub(super) enum Block {
     Input(usize),
     /// A range of layers.
     Layers(Range<usize>),
+    /// A range of layers in which a block repeats.
+    Repeat(Repeat),
     /// An output of the graph, by its index.
     Output(usize),
+}
+
+/// A block of layers that repeats with consecutive numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Repeat {
+    /// All layers of all blocks.
+    pub(super) layers: Range<usize>,
+    /// The common prefix of the names, with the first number.
+    pub(super) name: String,
+    /// The last number.
+    pub(super) last: u64,
+    pub(super) times: usize,
 }
 
 /// Boxes in order, and the lines between them by index; every line leads to a later box.
@@ -33,32 +51,91 @@ pub(super) struct Folded {
     pub(super) left_out: usize,
 }
 
-/// Returns the boxes of a graph.
-pub(super) fn fold(graph: &Graph) -> Folded {
+/// Returns a box for each layer with its activation; `None` if there are too many to draw.
+pub(super) fn each(graph: &Graph) -> Option<Folded> {
+    let units = merged(graph);
+    (units.len() <= BOXES).then(|| wired(graph, units.into_iter().map(Block::Layers).collect()))
+}
+
+/// Returns the boxes of a graph in which repeated blocks are folded.
+pub(super) fn fold(graph: &Graph, shape: impl Fn(&str) -> String) -> Folded {
+    let units = merged(graph);
+    let mut blocks = repeats::find(graph, &units, shape);
+    if blocks.len() > BOXES {
+        blocks = runs(&graph.nodes, &units).into_iter().map(Block::Layers).collect();
+    }
+    wired(graph, blocks)
+}
+
+/// Returns the layers, each with the activation that is all that uses it.
+fn merged(graph: &Graph) -> Vec<Range<usize>> {
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    let inputs = graph.nodes.iter().flat_map(|node| &node.inputs);
+    for name in inputs.chain(graph.outputs.iter().map(|output| &output.name)) {
+        *uses.entry(name).or_default() += 1;
+    }
+    let mut units: Vec<Range<usize>> = Vec::new();
+    let mut before: Option<&Node> = None;
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let follows = before.is_some_and(|before| {
+            is_activation(node)
+                && before.outputs == node.inputs
+                && uses.get(node.inputs[0].as_str()) == Some(&1)
+        });
+        match units.last_mut() {
+            Some(unit) if follows && unit.len() < 3 => unit.end = index + 1,
+            _ => units.push(index..index + 1),
+        }
+        before = Some(node);
+    }
+    units
+}
+
+/// Whether a node is elementwise and has no tensors.
+pub(super) fn is_activation(node: &Node) -> bool {
+    let elementwise = matches!(
+        node.op,
+        Op::Relu
+            | Op::LeakyRelu
+            | Op::Elu
+            | Op::Gelu
+            | Op::Softplus
+            | Op::Sigmoid
+            | Op::Tanh
+            | Op::Softmax
+            | Op::LogSoftmax
+            | Op::Clip
+            | Op::Identity
+            | Op::Unspecified
+            | Op::Custom(_)
+    );
+    elementwise && node.parameters.is_empty() && node.inputs.len() == 1 && node.outputs.len() == 1
+}
+
+/// Adds the inputs and outputs to the boxes, and draws the lines.
+fn wired(graph: &Graph, layers: Vec<Block>) -> Folded {
     let mut folded = Folded::default();
     let inputs = graph.inputs.len().min(ENDS);
     let outputs = graph.outputs.len().min(ENDS);
     folded.left_out = graph.inputs.len() - inputs + graph.outputs.len() - outputs;
     folded.blocks.extend((0..inputs).map(Block::Input));
-    folded.blocks.extend(runs(&graph.nodes).into_iter().map(Block::Layers));
+    folded.blocks.extend(layers);
     let mut made: HashMap<&str, usize> = HashMap::new();
     for (index, block) in folded.blocks.iter().enumerate() {
         match block {
             Block::Input(input) => {
                 made.insert(&graph.inputs[*input].name, index);
             }
-            Block::Layers(range) => {
-                let outputs = graph.nodes[range.clone()].iter().flat_map(|node| &node.outputs);
+            block => {
+                let outputs = graph.nodes[block.layers()].iter().flat_map(|node| &node.outputs);
                 made.extend(outputs.map(|output| (output.as_str(), index)));
             }
-            Block::Output(_) => {}
         }
     }
     for index in 0..folded.blocks.len() {
-        if let Block::Layers(range) = folded.blocks[index].clone() {
-            for name in graph.nodes[range].iter().flat_map(|node| &node.inputs) {
-                folded.line(made.get(name.as_str()), index);
-            }
+        let layers = folded.blocks[index].layers();
+        for name in graph.nodes[layers].iter().flat_map(|node| &node.inputs) {
+            folded.line(made.get(name.as_str()), index);
         }
     }
     for output in 0..outputs {
@@ -67,6 +144,16 @@ pub(super) fn fold(graph: &Graph) -> Folded {
         folded.line(made.get(graph.outputs[output].name.as_str()), index);
     }
     folded
+}
+
+impl Block {
+    /// The layers of the box; empty for an input or output.
+    pub(super) fn layers(&self) -> Range<usize> {
+        match self {
+            Block::Layers(layers) | Block::Repeat(Repeat { layers, .. }) => layers.clone(),
+            Block::Input(_) | Block::Output(_) => 0..0,
+        }
+    }
 }
 
 impl Folded {
@@ -81,36 +168,34 @@ impl Folded {
     }
 }
 
-/// Groups consecutive layers: each alone if they are few enough, else by the longest prefixes of names that give few
-/// enough groups, else in groups of equal size. Lines between groups of consecutive layers form no circle.
-fn runs(nodes: &[Node]) -> Vec<Range<usize>> {
-    if nodes.len() <= BOXES {
-        return (0..nodes.len()).map(|index| index..index + 1).collect();
-    }
+/// Groups consecutive units by the longest prefixes of names that give few enough groups, or else in groups of equal
+/// size. Lines between groups of consecutive layers form no circle.
+fn runs(nodes: &[Node], units: &[Range<usize>]) -> Vec<Range<usize>> {
     let names: Vec<Vec<&str>> = nodes.iter().map(|node| parts(&node.name).collect()).collect();
     for depth in (1..DEPTH).rev() {
         let mut runs: Vec<Range<usize>> = Vec::new();
         let mut last = None;
-        for (index, name) in names.iter().enumerate() {
+        for unit in units {
+            let name = &names[unit.start];
             let start = name.get(..depth).unwrap_or(name);
             match runs.last_mut() {
-                Some(run) if last == Some(start) => run.end = index + 1,
-                _ => runs.push(index..index + 1),
+                Some(run) if last == Some(start) => run.end = unit.end,
+                _ => runs.push(unit.clone()),
             }
             last = Some(start);
-            if runs.len() > BOXES {
+            if runs.len() > FEW {
                 break;
             }
         }
-        if runs.len() <= BOXES && runs.len() > 1 {
+        if runs.len() <= FEW && runs.len() > 1 {
             return runs;
         }
     }
-    let each = nodes.len().div_ceil(BOXES);
-    (0..nodes.len()).step_by(each).map(|start| start..(start + each).min(nodes.len())).collect()
+    let each = units.chunks(units.len().div_ceil(FEW).max(1));
+    each.filter_map(|run| Some(run.first()?.start..run.last()?.end)).collect()
 }
 
-fn parts(name: &str) -> impl Iterator<Item = &str> {
+pub(super) fn parts(name: &str) -> impl Iterator<Item = &str> {
     name.split(['/', '.']).take(DEPTH)
 }
 

@@ -1,21 +1,19 @@
-//! Lays out boxes and lines in ranks from top to bottom, ordered by the barycenter of their neighbors (Sugiyama, Tagawa
-//! and Toda 1981). The layout is deterministic.
+//! Lays out boxes and lines in ranks from top to bottom. The longest path is a straight column in the middle; branches
+//! and the lines that pass ranks are columns beside it. The layout is deterministic.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Size of a box, in pixels.
 pub(super) const WIDTH: f64 = 220.0;
-pub(super) const HEIGHT: f64 = 58.0;
-const GAP_X: f64 = 28.0;
-const GAP_Y: f64 = 40.0;
-const MARGIN: f64 = 8.0;
+pub(super) const HEIGHT: f64 = 60.0;
+const GAP_X: f64 = 24.0;
+const GAP_Y: f64 = 34.0;
+const MARGIN: f64 = 12.0;
 /// Width of the lane of a line that passes a rank.
-const LANE: f64 = 12.0;
-/// Passes over the ranks that improve their order, and their positions.
-const SWEEPS: usize = 12;
-const MOVES: usize = 80;
-/// Most lanes that are laid out. With more, lines pass behind boxes.
-const LANES: usize = 2000;
+const LANE: f64 = 2.0;
+/// How far from the middle of a box the lines of other columns meet it.
+const PORT: f64 = 56.0;
 
 /// The positions of boxes and lines.
 #[derive(Debug, PartialEq)]
@@ -24,170 +22,157 @@ pub(super) struct Layout {
     pub(super) height: f64,
     /// The middle of the upper edge of each box.
     pub(super) boxes: Vec<(f64, f64)>,
-    /// The points of each line: from the lower edge of a box, in and out of each rank that it passes, to the upper
+    /// The points of each line: from the lower edge of a box, in and out of the lane that passes ranks, to the upper
     /// edge of another box.
     pub(super) lines: Vec<Vec<(f64, f64)>>,
 }
 
 /// Lays out `count` boxes; every line leads to a box of a larger index.
 pub(super) fn layout(count: usize, lines: &BTreeSet<(usize, usize)>) -> Layout {
-    let mut graph = Ranked::new(count, lines);
-    let chains: Vec<Vec<usize>> = graph.route(lines);
-    graph.order();
-    let x = graph.place();
-    let y = |item: usize| MARGIN + graph.rank[item] as f64 * (HEIGHT + GAP_Y);
-    let points = |chain: &Vec<usize>| {
-        let mut points = Vec::new();
-        for (index, item) in chain.iter().enumerate() {
-            if index > 0 {
-                points.push((x[*item], y(*item)));
+    let rank = ranks(count, lines);
+    let mut columns = columns(&rank, lines);
+    let mut lane: Vec<Option<usize>> = vec![None; count];
+    for (from, ranks) in lanes(&rank, lines) {
+        lane[from] = Some(columns.len());
+        columns.push(Column { boxes: Vec::new(), ranks });
+    }
+    let places = places(&columns, rank.iter().max().map_or(0, |last| last + 1));
+    let left = columns.iter().zip(&places).map(|(column, x)| x - column.half()).fold(0.0, f64::min);
+    let right = columns.iter().zip(&places).map(|(column, x)| x + column.half()).fold(0.0, f64::max);
+    let shift = |x: f64| (x - left + MARGIN).round();
+    let y = |rank: usize| MARGIN + rank as f64 * (HEIGHT + GAP_Y);
+    let mut boxes = vec![(0.0, 0.0); count];
+    for (column, x) in columns.iter().zip(&places) {
+        column.boxes.iter().for_each(|index| boxes[*index] = (shift(*x), y(rank[*index])));
+    }
+    let route = |(from, to): &(usize, usize)| {
+        let ((start, upper), (end, lower)) = (boxes[*from], boxes[*to]);
+        match lane[*from].filter(|_| rank[*to] > rank[*from] + 1) {
+            Some(column) => {
+                let x = shift(places[column]);
+                let (first, last) = (y(rank[*from] + 1), y(rank[*to] - 1) + HEIGHT);
+                let (start, end) = (port(start, x), port(end, x));
+                vec![(start, upper + HEIGHT), (x, first), (x, last), (end, lower)]
             }
-            if index + 1 < chain.len() {
-                points.push((x[*item], y(*item) + HEIGHT));
-            }
+            None => vec![(port(start, end), upper + HEIGHT), (port(end, start), lower)],
         }
-        points
     };
-    let right = (0..x.len()).map(|item| x[item] + graph.half(item)).fold(0.0, f64::max);
-    let bottom = (0..count).map(y).fold(0.0, f64::max) + HEIGHT;
+    let bottom = rank.iter().max().map_or(0.0, |last| y(*last)) + HEIGHT;
     Layout {
-        width: right + MARGIN,
+        width: shift(right) + MARGIN,
         height: bottom + MARGIN,
-        boxes: (0..count).map(|item| (x[item], y(item))).collect(),
-        lines: chains.iter().map(points).collect(),
+        lines: lines.iter().map(route).collect(),
+        boxes,
     }
 }
 
-/// Items by rank: boxes, then lanes.
-struct Ranked {
-    boxes: usize,
-    /// Rank of each item.
-    rank: Vec<usize>,
-    /// Items of each rank, from left to right.
-    ranks: Vec<Vec<usize>>,
-    /// Neighbors of each item in the ranks above and below.
-    above: Vec<Vec<usize>>,
-    below: Vec<Vec<usize>>,
+/// Where a line from or to `other` meets the edge of a box.
+fn port(middle: f64, other: f64) -> f64 {
+    middle + (other - middle).clamp(-PORT, PORT)
 }
 
-impl Ranked {
-    fn new(boxes: usize, lines: &BTreeSet<(usize, usize)>) -> Self {
-        let mut rank = vec![0; boxes];
-        // Lines are sorted by their start, and a line to a box starts before it.
-        for (from, to) in lines {
-            rank[*to] = rank[*to].max(rank[*from] + 1);
-        }
-        // A box without inputs stands just above the first box that uses it.
-        let taken: BTreeSet<usize> = lines.iter().map(|(_, to)| *to).collect();
-        for source in (0..boxes).filter(|item| !taken.contains(item)) {
-            let targets = lines.range((source, 0)..(source + 1, 0)).map(|(_, to)| rank[*to]);
-            rank[source] = targets.min().map_or(0, |first| first - 1);
-        }
-        let ranks = vec![Vec::new(); rank.iter().max().map_or(0, |last| last + 1)];
-        let mut ranked = Ranked { boxes, rank: Vec::new(), ranks, above: Vec::new(), below: Vec::new() };
-        for rank in rank {
-            ranked.add(rank);
-        }
-        ranked
+/// Returns the rank of each box: below all boxes that it takes from.
+fn ranks(boxes: usize, lines: &BTreeSet<(usize, usize)>) -> Vec<usize> {
+    let mut rank = vec![0; boxes];
+    // Lines are sorted by their start, and a line to a box starts before it.
+    for (from, to) in lines {
+        rank[*to] = rank[*to].max(rank[*from] + 1);
     }
-
-    fn add(&mut self, rank: usize) -> usize {
-        let item = self.rank.len();
-        self.rank.push(rank);
-        self.ranks[rank].push(item);
-        self.above.push(Vec::new());
-        self.below.push(Vec::new());
-        item
+    // A box without inputs stands just above the first box that uses it.
+    let taken: BTreeSet<usize> = lines.iter().map(|(_, to)| *to).collect();
+    for source in (0..boxes).filter(|item| !taken.contains(item)) {
+        let targets = lines.range((source, 0)..(source + 1, 0)).map(|(_, to)| rank[*to]);
+        rank[source] = targets.min().map_or(0, |first| first - 1);
     }
+    rank
+}
 
-    /// Gives each line a lane in every rank that it passes. Returns the items of each line.
-    fn route(&mut self, lines: &BTreeSet<(usize, usize)>) -> Vec<Vec<usize>> {
-        let passed: usize = lines.iter().map(|(from, to)| self.rank[*to] - self.rank[*from] - 1).sum();
-        let mut chains = Vec::with_capacity(lines.len());
-        for (from, to) in lines {
-            let mut chain = vec![*from];
-            if passed <= LANES {
-                for rank in self.rank[*from] + 1..self.rank[*to] {
-                    let lane = self.add(rank);
-                    self.join(*chain.last().unwrap_or(from), lane);
-                    chain.push(lane);
-                }
-            }
-            self.join(*chain.last().unwrap_or(from), *to);
-            chain.push(*to);
-            chains.push(chain);
+/// Boxes in consecutive ranks, or the lane of the lines of one box.
+struct Column {
+    boxes: Vec<usize>,
+    ranks: Range<usize>,
+}
+
+impl Column {
+    fn half(&self) -> f64 {
+        if self.boxes.is_empty() { LANE / 2.0 } else { WIDTH / 2.0 }
+    }
+}
+
+/// Returns the boxes in columns: first the longest path, then paths through what remains.
+fn columns(rank: &[usize], lines: &BTreeSet<(usize, usize)>) -> Vec<Column> {
+    let mut above: Vec<Vec<usize>> = vec![Vec::new(); rank.len()];
+    let mut below: Vec<Vec<usize>> = vec![Vec::new(); rank.len()];
+    for (from, to) in lines.iter().filter(|(from, to)| rank[*from] + 1 == rank[*to]) {
+        above[*to].push(*from);
+        below[*from].push(*to);
+    }
+    let mut taken = vec![false; rank.len()];
+    let mut main: Vec<usize> = Vec::new();
+    // Of equally long paths, the one through the middle.
+    let mut next = (0..rank.len()).max_by_key(|index| rank[*index]);
+    while let Some(index) = next {
+        taken[index] = true;
+        main.push(index);
+        next = above[index].get(above[index].len() / 2).copied();
+    }
+    main.reverse();
+    let column = |boxes: Vec<usize>| {
+        let start = boxes.first().map_or(0, |first| rank[*first]);
+        Column { ranks: start..start + boxes.len(), boxes }
+    };
+    let mut columns = vec![column(main)];
+    for first in 0..rank.len() {
+        let mut path = Vec::new();
+        let mut next = Some(first).filter(|first| !taken[*first]);
+        while let Some(index) = next {
+            taken[index] = true;
+            path.push(index);
+            next = below[index].iter().copied().find(|index| !taken[*index]);
         }
-        chains
+        if !path.is_empty() {
+            columns.push(column(path));
+        }
     }
+    columns
+}
 
-    fn join(&mut self, upper: usize, lower: usize) {
-        self.below[upper].push(lower);
-        self.above[lower].push(upper);
+/// Returns the ranks that the lines of a box pass, for each box with such lines. They share a lane.
+fn lanes(rank: &[usize], lines: &BTreeSet<(usize, usize)>) -> Vec<(usize, Range<usize>)> {
+    let mut lanes: Vec<(usize, Range<usize>)> = Vec::new();
+    for (from, to) in lines.iter().filter(|(from, to)| rank[*from] + 1 < rank[*to]) {
+        match lanes.last_mut() {
+            Some((last, ranks)) if last == from => ranks.end = ranks.end.max(rank[*to]),
+            _ => lanes.push((*from, rank[*from] + 1..rank[*to])),
+        }
     }
+    lanes
+}
 
-    /// Orders the items of each rank by the mean position of their neighbors, downwards and upwards in turn.
-    fn order(&mut self) {
-        let mut place = vec![0.0; self.rank.len()];
-        let number = |items: &[usize], place: &mut [f64]| {
-            items.iter().enumerate().for_each(|(index, item)| place[*item] = index as f64);
+/// Returns the horizontal center of each column. The first is at 0; the others stand beside it, the short ones near,
+/// each on the side on which it is nearer.
+fn places(columns: &[Column], ranks: usize) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..columns.len()).collect();
+    order.sort_by_key(|index| {
+        let column = &columns[*index];
+        (*index > 0, column.ranks.len(), column.boxes.is_empty(), column.ranks.start)
+    });
+    let mut x = vec![0.0; columns.len()];
+    // How far boxes and lanes reach to the right and to the left, by rank.
+    let mut reach = [vec![None; ranks], vec![None; ranks]];
+    for index in order {
+        let column = &columns[index];
+        let side = |reach: &[Option<f64>]| {
+            let taken = reach[column.ranks.clone()].iter().flatten().copied().reduce(f64::max);
+            taken.map_or(0.0, |edge: f64| edge + GAP_X + column.half())
         };
-        self.ranks.iter().for_each(|items| number(items, &mut place));
-        for sweep in 0..SWEEPS {
-            let down = sweep % 2 == 0;
-            for step in 0..self.ranks.len() {
-                let rank = if down { step } else { self.ranks.len() - 1 - step };
-                let near = if down { &self.above } else { &self.below };
-                let key = |item: &usize| mean(&near[*item], &place).unwrap_or(place[*item]);
-                let mut items = std::mem::take(&mut self.ranks[rank]);
-                items.sort_by(|a, b| key(a).total_cmp(&key(b)));
-                number(&items, &mut place);
-                self.ranks[rank] = items;
-            }
+        let [right, left] = [side(&reach[0]), side(&reach[1])];
+        let (own, place) = if right <= left { (0, right) } else { (1, left) };
+        x[index] = if own == 0 { place } else { -place };
+        for rank in column.ranks.clone() {
+            let edges = if place == 0.0 { [0, 1].as_slice() } else { &[own] };
+            edges.iter().for_each(|own| reach[*own][rank] = Some(place + column.half()));
         }
     }
-
-    /// Returns the horizontal center of each item: near its neighbors, and apart from the other items of its rank.
-    fn place(&self) -> Vec<f64> {
-        let mut x = vec![0.0; self.rank.len()];
-        for sweep in 0..MOVES {
-            for step in 0..self.ranks.len() {
-                let rank = if sweep % 2 == 0 { step } else { self.ranks.len() - 1 - step };
-                let items = &self.ranks[rank];
-                let wanted: Vec<f64> = items.iter().map(|item| self.wanted(*item, &x)).collect();
-                for (item, found) in items.iter().zip(self.apart(items, &wanted)) {
-                    x[*item] = found;
-                }
-            }
-        }
-        let left = (0..x.len()).map(|item| x[item] - self.half(item)).fold(f64::INFINITY, f64::min);
-        x.iter().map(|x| (x - left + MARGIN).round()).collect()
-    }
-
-    fn wanted(&self, item: usize, x: &[f64]) -> f64 {
-        let near: Vec<usize> = self.above[item].iter().chain(&self.below[item]).copied().collect();
-        mean(&near, x).unwrap_or(x[item])
-    }
-
-    /// Returns positions near the wanted ones that leave every item its room: the mean of those that only move right
-    /// and of those that only move left.
-    fn apart(&self, items: &[usize], wanted: &[f64]) -> Vec<f64> {
-        let room = |a: usize, b: usize| self.half(a) + self.half(b) + GAP_X;
-        let (mut right, mut left) = (wanted.to_vec(), wanted.to_vec());
-        for k in 1..items.len() {
-            right[k] = right[k].max(right[k - 1] + room(items[k - 1], items[k]));
-        }
-        for k in (1..items.len()).rev() {
-            left[k - 1] = left[k - 1].min(left[k] - room(items[k - 1], items[k]));
-        }
-        right.iter().zip(&left).map(|(right, left)| (right + left) / 2.0).collect()
-    }
-
-    fn half(&self, item: usize) -> f64 {
-        if item < self.boxes { WIDTH / 2.0 } else { LANE / 2.0 }
-    }
-}
-
-fn mean(items: &[usize], places: &[f64]) -> Option<f64> {
-    let sum: f64 = items.iter().map(|item| places[*item]).sum();
-    (!items.is_empty()).then(|| sum / items.len() as f64)
+    x
 }

@@ -1,8 +1,9 @@
-use super::fold::{BOXES, Block, Folded, fold};
+use super::fold::{BOXES, Block, Folded, Repeat, each, fold as fold_shapes};
 use super::layout::{HEIGHT, WIDTH, layout};
+use super::tensors;
 use super::*;
 use crate::html::tests::{stands_alone, tags, well_formed};
-use crate::inspect::inspect;
+use crate::inspect::{Histogram, Preview, Stats, inspect};
 use crate::{OpenOptions, Registry, Source};
 use ckpt_api::{DType, Metadata, Node, Op, Shape, Value};
 
@@ -20,6 +21,11 @@ fn hostile(number: usize) -> String {
 
 fn harmless(number: usize) -> String {
     format!("block{}/layer{number}", number / 10)
+}
+
+/// Folds a graph whose tensors all have the same shape.
+fn fold(graph: &Graph) -> Folded {
+    fold_shapes(graph, |_| String::new())
 }
 
 fn value(name: String) -> Value {
@@ -63,6 +69,12 @@ fn tensor(name: String, number: usize) -> TensorSummary {
         extents: 1,
         stats: Some(Box::new(Stats { min: Some(-1.5), max: Some(2.0), finite: 19200, ..Stats::default() })),
         histogram: Some(Box::new(Histogram { counts, samples })),
+        preview: Some(Box::new(Preview {
+            first: vec![-1.5, 0.25],
+            sampled: [32, 32],
+            levels: (0..1024u16).filter(|_| number < Preview::MAPS).map(|level| (level % 64) as u8).collect(),
+            largest: 2.0,
+        })),
         name,
     }
 }
@@ -110,14 +122,13 @@ fn a_name_is_text_whatever_it_contains() {
 fn a_page_states_what_the_checkpoint_holds_and_what_it_leaves_out() {
     let page = page(&inspection(300, harmless));
     for words in [
-        "<dt>weights</dt><dd>2880000 numbers</dd>",
+        "<dt>weights</dt><dd>2,880,000 numbers</dd>",
         "<dt>dtypes</dt><dd>300 f32</dd>",
-        "300 layers, drawn as 30 boxes",
-        "for 300 tensors (marked ≈), an even sample of at most 16384",
+        "for 300 tensors (marked ≈), an even sample of at most 16,384",
         "The first 200 of 300 rows",
-        "data-find=\"block7\"",
-        "10 layers</text>",
-        "10 Gemm</text>",
+        "data-find=\"block7/layer71\"",
+        "32 of 300 rows, 32 of 64 columns",
+        "data-first=\"-1.50  0.250 …\"",
     ] {
         assert!(page.contains(words), "{words}");
     }
@@ -133,7 +144,7 @@ fn integers_have_no_decimals_and_notes_are_shown() {
     let stats = inspection.tensors[0].stats.as_mut().unwrap();
     (stats.min, stats.max, stats.mean) = (Some(-1.0), Some(16384.0), Some(2.5));
     let page = page(&inspection);
-    assert!(page.contains("<td>-1</td><td>16384</td><td>2.50</td>"));
+    assert!(page.contains("<td>-1</td><td>16384</td><td>2.50</td>"), "{page}");
     assert!(page.contains("<dt>note</dt><dd>") && page.contains("<dt>repaired</dt><dd>"));
 }
 
@@ -142,7 +153,7 @@ fn the_page_of_twenty_thousand_tensors_has_a_few_megabytes() {
     let page = page(&inspection(20_000, |number| format!("model/block{}/layer{number}", number / 9)));
     assert!(page.len() < 20 << 20, "{}", page.len());
     let (first, _) = page.split_once("<template>").unwrap();
-    assert!(first.matches("<tr>").count() < 500, "what is laid out at once stays small");
+    assert!(first.matches("<tr").count() < 500, "what is laid out at once stays small");
 }
 
 #[test]
@@ -158,28 +169,117 @@ fn a_page_is_deterministic_and_has_a_histogram_for_each_tensor_of_numbers() {
     well_formed(&page);
 }
 
-#[test]
-fn few_layers_are_drawn_as_a_box_each() {
-    let folded = fold(&graph(BOXES, harmless));
-    assert_eq!(folded.blocks.len(), BOXES + 2);
-    assert!(
-        folded.blocks[1..=BOXES].iter().all(|block| matches!(block, Block::Layers(run) if run.len() == 1))
-    );
-    assert_eq!(
-        (folded.blocks[0].clone(), folded.blocks[BOXES + 1].clone()),
-        (Block::Input(0), Block::Output(0))
-    );
+/// A chain of blocks of a layer with an activation and a layer without.
+fn blocks(count: usize, name: impl Fn(usize, &str) -> String) -> Graph {
+    let layer = |block: usize, part: &str, op: Op| Node::new(name(block, part), op);
+    let nodes = (0..count).flat_map(|block| {
+        let up = layer(block, "up", Op::Gemm).parameter("weight", name(block, "up.w"));
+        let down = layer(block, "down", Op::Gemm).parameter("weight", name(block, "down.w"));
+        [up, layer(block, "act", Op::Relu), down]
+    });
+    Graph::sequential("", vec![None, Some(4)], vec![None, Some(4)], nodes.collect())
 }
 
 #[test]
-fn layers_are_folded_by_their_common_prefixes_or_else_in_equal_groups() {
-    let runs = |folded: Folded| -> Vec<usize> {
-        let layers = |block: &Block| if let Block::Layers(run) = block { Some(run.len()) } else { None };
-        folded.blocks.iter().filter_map(layers).collect()
+fn an_activation_is_drawn_in_its_layers_box_unless_something_else_uses_the_layer() {
+    let chain = blocks(2, |block, part| format!("{part}{block}"));
+    let ranges = |graph: &Graph| -> Vec<std::ops::Range<usize>> {
+        let drawn = each(graph).unwrap();
+        drawn.blocks.iter().map(Block::layers).filter(|layers| !layers.is_empty()).collect()
     };
-    assert_eq!(runs(fold(&graph(100, harmless))), [10; 10]);
-    let apart = runs(fold(&graph(1000, |number| format!("layer{number}"))));
-    assert!(apart.len() <= BOXES && apart.iter().sum::<usize>() == 1000, "{apart:?}");
+    assert_eq!(ranges(&chain), [0..2, 2..3, 3..5, 5..6]);
+    let mut shared = chain;
+    let value = shared.nodes[0].outputs[0].clone();
+    shared.nodes[2].inputs.push(value);
+    assert_eq!(ranges(&shared), [0..1, 1..2, 2..3, 3..5, 5..6]);
+}
+
+#[test]
+fn repeated_blocks_are_one_box_and_one_with_another_shape_is_not() {
+    let graph = blocks(60, |block, part| format!("model.layers.{block}.{part}"));
+    let repeat = |layers, name: &str, last, times| {
+        Block::Repeat(Repeat { layers, name: name.to_owned(), last, times })
+    };
+    let folded = fold(&graph);
+    assert_eq!(folded.blocks, [Block::Input(0), repeat(0..180, "model.layers.0", 59, 60), Block::Output(0)]);
+    let odd = fold_shapes(&graph, |tensor| (tensor == "model.layers.7.up.w").to_string());
+    let expected = [repeat(0..21, "model.layers.0", 6, 7), Block::Layers(21..23), Block::Layers(23..24)];
+    assert_eq!(odd.blocks[1..4], expected);
+    assert_eq!(odd.blocks[4], repeat(24..180, "model.layers.8", 59, 52));
+}
+
+#[test]
+fn a_page_with_repeated_blocks_has_a_folded_drawing_that_leads_into_one_of_all_layers() {
+    let mut inspection = inspection(3, harmless);
+    inspection.graph = Some(blocks(60, |block, part| format!("model.layers.{block}.{part}")));
+    let page = page(&inspection);
+    for words in [
+        "All 180 layers",
+        "× 60 · 3 layers each",
+        "model.layers.0 … 59",
+        "<a href=\"#box0\">",
+        "id=\"box177\"",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    well_formed(&page);
+}
+
+#[test]
+fn numbers_in_a_box_are_never_cut() {
+    let mut inspection = inspection(1, |number| format!("{number}{}", "x".repeat(99)));
+    inspection.tensors[0].shape = Shape::new([1_234_567, 12_345_678]).unwrap();
+    inspection.tensors[0].axes = Some(vec![ckpt_api::Axis::Out, ckpt_api::Axis::In]);
+    assert!(page(&inspection).contains(">12,345,678→1,234,567</text>"));
+}
+
+#[test]
+fn columns_without_values_are_left_out() {
+    let heads = |inspection: &Inspection| {
+        let (text, _) = tensors::section(inspection);
+        ["dtype", "NaN", "mean", "layer or role"].map(|head| text.contains(&format!(">{head}</th>")))
+    };
+    let mut own = inspection(3, harmless);
+    assert_eq!(heads(&own), [true, false, false, true]);
+    own.tensors[2].stats.as_mut().unwrap().nan = 1;
+    assert_eq!(heads(&own), [true, true, false, true]);
+    own.graph = None;
+    own.tensors.iter_mut().for_each(|tensor| (tensor.role, tensor.stats) = (Role::Weight, None));
+    assert_eq!(heads(&own), [true, false, false, false]);
+}
+
+#[test]
+fn tensors_without_a_graph_are_grouped_by_name_and_equal_groups_share_one() {
+    let mut own = inspection(0, harmless);
+    let names = (0..12).flat_map(|block| ["w", "b"].map(|part| format!("bert.layer.{block}.{part}")));
+    own.tensors = names.map(|name| tensor(name, 0)).collect();
+    let page = page(&own);
+    assert!(page.contains("<code>0 … 11</code> <span class=\"badge\">× 12</span>"));
+    assert_eq!(page.matches("class=\"leaf\"").count(), 2, "the tensors of one of them");
+    own.tensors[5].shape = Shape::new([7]).unwrap();
+    let page = super::page(&own);
+    assert!(page.contains("<code>0 … 1</code>") && page.contains("<code>3 … 11</code>"));
+}
+
+#[test]
+fn too_many_layers_are_folded_by_their_prefixes_or_else_in_equal_groups() {
+    for name in
+        [|number: usize| format!("layer{number}"), |number| format!("part{}/of/{number}", number / 500)]
+    {
+        let folded = fold(&graph(BOXES + 500, name));
+        let runs: Vec<usize> = folded.blocks.iter().map(|block| block.layers().len()).collect();
+        assert!(runs.len() < 60 && runs.iter().sum::<usize>() == BOXES + 500, "{runs:?}");
+    }
+}
+
+#[test]
+fn the_longest_path_is_straight_and_lines_beside_it_pass_no_box() {
+    let lines = [(0, 1), (1, 2), (1, 3), (1, 4), (2, 5), (3, 5), (4, 5), (0, 6), (5, 6), (6, 7)].into();
+    let placed = layout(8, &lines);
+    let main = [0, 1, 3, 5, 6, 7].map(|index| placed.boxes[index].0);
+    assert!(main.iter().all(|x| *x == main[0]), "{placed:?}");
+    let lane = placed.lines[lines.iter().position(|line| *line == (0, 6)).unwrap()][1].0;
+    assert!(placed.boxes.iter().all(|(x, _)| (x - lane).abs() > WIDTH / 2.0));
 }
 
 #[test]
