@@ -308,13 +308,32 @@ fn suggest_finds_names_and_steps_that_make_the_other_checkpoint() {
     );
 }
 
+/// The command must ask these questions and write nothing.
+fn asks(place: &Workplace, command: &[&str], says: &[&str]) {
+    let before = place.names();
+    let output = place.ckpt(command);
+    let asked = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{asked}");
+    assert!(output.stdout.is_empty() && asked.starts_with("question: "), "{asked}");
+    for text in says {
+        assert!(asked.contains(text), "{command:?} does not say {text:?}:\n{asked}");
+    }
+    assert_eq!(place.names(), before);
+}
+
 #[test]
 fn suggest_never_guesses_between_equal_candidates() {
     let place = Workplace::new();
     let zeros = || (vec![4], vec![0.0; 4]);
     place.checkpoint("a.safetensors", &[tensor("p.bias", zeros()), tensor("q.bias", zeros())]);
     place.checkpoint("b.safetensors", &[tensor("x.bias", zeros()), tensor("y.bias", zeros())]);
-    let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    let asked = [
+        "question: what is 'p.bias': 'x.bias', 'y.bias'?\nquestion: what is 'q.bias'",
+        "leave 2 questions open",
+        "--accept-ambiguous",
+    ];
+    asks(&place, &["map", "suggest", "a.safetensors", "b.safetensors", "-o", "m.toml"], &asked);
+    let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors", "--accept-ambiguous"]);
     for words in [
         "ignore = [\"p.bias\", \"q.bias\"]",
         "# Ambiguous, so ignored; each could be any of:\n#   'p.bias': 'x.bias', 'y.bias'\n#   'q.bias': 'x.bias', \
@@ -323,7 +342,7 @@ fn suggest_never_guesses_between_equal_candidates() {
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
-    let json = place.json(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    let json = place.json(&["map", "suggest", "a.safetensors", "b.safetensors", "--accept-ambiguous"]);
     assert_eq!(json["suggestion"]["ambiguous"].as_array().unwrap().len(), 2);
     assert_eq!(json["suggestion"]["pairs"], serde_json::json!([]));
 }
@@ -376,7 +395,8 @@ fn suggest_ties_no_more_names_than_a_rule_may_have() {
     place.checkpoint("one.safetensors", &copies(1));
     for (count, ties) in [(64, 1), (65, 0)] {
         place.checkpoint(&format!("{count}.safetensors"), &copies(count));
-        let text = place.says(&["map", "suggest", "one.safetensors", &format!("{count}.safetensors")]);
+        let other = format!("{count}.safetensors");
+        let text = place.says(&["map", "suggest", "one.safetensors", &other, "--accept-ambiguous"]);
         place.write("map.toml", &text);
         assert_eq!(text.matches("tie = true").count(), ties, "{text}");
         place.says(&["map", "check", "map.toml", "one.safetensors"]);
@@ -410,6 +430,110 @@ fn suggest_pairs_by_name_and_shape_if_values_differ_and_reports_that() {
         ])
     );
     assert!(json["toml"].as_str().unwrap().contains("Check these pairs: the values differ"));
+}
+
+/// The steps that `map suggest` gives for each source, and their reason.
+fn suggested(a: &Tensors, b: &Tensors) -> Vec<(String, String, String)> {
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", a);
+    place.checkpoint("b.safetensors", b);
+    let json = place.json(&["map", "suggest", "a.safetensors", "b.safetensors", "--accept-ambiguous"]);
+    let text = |value: &Value| value.to_string().replace('"', "");
+    let pairs = json["suggestion"]["pairs"].as_array().unwrap().iter();
+    pairs.map(|pair| (text(&pair["sources"][0]), text(&pair["steps"]), text(&pair["steps_basis"]))).collect()
+}
+
+/// Two checkpoints with other values: tensors with names and shapes.
+fn untrained(tensors: &[(&str, &str, &[usize], &[usize])]) -> (Tensors, Tensors) {
+    let of = |seed: usize, side: fn(&(&str, &str, &[usize], &[usize])) -> (String, Vec<usize>)| {
+        let named = tensors.iter().map(side).enumerate();
+        named.map(|(k, (name, shape))| tensor(&name, values(seed + k, &shape))).collect()
+    };
+    (
+        of(1, |(name, _, shape, _)| ((*name).to_owned(), shape.to_vec())),
+        of(100, |(_, name, _, shape)| ((*name).to_owned(), shape.to_vec())),
+    )
+}
+
+/// As in BERT: the square kernels of the attention need what those of the feed-forward layers need, and the embeddings not.
+#[test]
+fn suggest_gives_square_kernels_the_steps_that_kernels_with_such_names_need() {
+    let (a, b) = untrained(&[
+        ("bert/layer_0/query/kernel", "bert.layer.0.query.weight", &[4, 4], &[4, 4]),
+        ("bert/layer_0/output/kernel", "bert.layer.0.output.weight", &[6, 4], &[4, 6]),
+        ("bert/layer_1/query/kernel", "bert.layer.1.query.weight", &[4, 4], &[4, 4]),
+        ("bert/layer_1/output/kernel", "bert.layer.1.output.weight", &[6, 4], &[4, 6]),
+        ("bert/embeddings/weight", "bert.embeddings.weight", &[9, 4], &[9, 4]),
+    ]);
+    for (a, b) in [(&a, &b), (&b, &a)] {
+        let suggested = suggested(a, b);
+        assert_eq!(suggested.len(), 5);
+        for (name, steps, basis) in suggested {
+            let expected = if name.contains("embeddings") { "[]" } else { "[transpose]" };
+            assert_eq!(steps, expected, "{name}");
+            assert_eq!(basis, if name.contains("query") { "neighbors" } else { "only" }, "{name}");
+        }
+    }
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &a);
+    place.checkpoint("b.safetensors", &b);
+    let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    let note = "# 2 pairs: have the steps that all pairs with such names fit";
+    let rule = "to = \"bert.layer.{n}.query.weight\"\nsteps = [\"transpose\"]";
+    assert!(text.contains(note) && text.contains(rule), "{text}");
+}
+
+/// As in MobileNetV2: three colors and a kernel of 3 by 3 allow six orders, two of them with rows before columns.
+#[test]
+fn suggest_keeps_rows_before_columns_in_the_same_place_of_all_kernels() {
+    let (a, b) = untrained(&[
+        ("net/first/kernel", "net.first.weight", &[3, 3, 3, 5], &[5, 3, 3, 3]),
+        ("net/point/kernel", "net.point.weight", &[1, 1, 5, 7], &[7, 5, 1, 1]),
+        ("net/depthwise/kernel", "net.depthwise.weight", &[3, 3, 7, 1], &[7, 1, 3, 3]),
+    ]);
+    let steps: Vec<(String, String)> =
+        suggested(&a, &b).into_iter().map(|(name, steps, _)| (name, steps)).collect();
+    let expected = [
+        ("net/depthwise/kernel", "[{permute:[2,3,0,1]}]"),
+        ("net/first/kernel", "[{permute:[3,2,0,1]}]"),
+        ("net/point/kernel", "[{permute:[3,2,0,1]}]"),
+    ];
+    assert_eq!(steps, expected.map(|(name, steps)| (name.to_owned(), steps.to_owned())));
+}
+
+#[test]
+fn suggest_asks_for_steps_that_nothing_decides() {
+    let (a, b) = untrained(&[("m/one/kernel", "m.one.weight", &[4, 4], &[4, 4])]);
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &a);
+    place.checkpoint("b.safetensors", &b);
+    let command = ["map", "suggest", "a.safetensors", "b.safetensors"];
+    let question = "question: which steps does 'm/one/kernel' -> 'm.one.weight' need: no step, or transpose?";
+    asks(&place, &command, &[question, "leave 1 question open"]);
+    let error = place.refused(&[&command[..], &["--format", "json"]].concat());
+    assert!(error.contains("no step, or transpose?"), "{error}");
+    let text = place.says(&[&command[..], &["--accept-ambiguous"]].concat());
+    assert!(
+        text.contains("# Check these steps: others are equally possible:\n#   'm/one/kernel': no step"),
+        "{text}"
+    );
+}
+
+#[test]
+fn suggest_leaves_a_tensor_of_the_same_name_as_it_is() {
+    let (a, b) = untrained(&[("m.one.weight", "m.one.weight", &[4, 4], &[4, 4])]);
+    assert_eq!(suggested(&a, &b), [("m.one.weight".to_owned(), "[]".to_owned(), "name".to_owned())]);
+}
+
+#[test]
+fn suggest_fails_if_nothing_matches() {
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &[tensor("x", values(1, &[2, 3]))]);
+    place.checkpoint("b.safetensors", &[tensor("y", values(2, &[5]))]);
+    let command = ["map", "suggest", "a.safetensors", "b.safetensors", "-o", "m.toml"];
+    place.refuses(&command, 3, &["no tensor of the first checkpoint matches", "1 tensor in the first"]);
+    place.refuses(&[&command[..], &["--accept-ambiguous"]].concat(), 3, &["no tensor of the first"]);
+    assert!(!place.path("m.toml").exists());
 }
 
 #[test]

@@ -4,7 +4,10 @@ mod families;
 mod names;
 mod pairs;
 mod reorder;
+mod steps;
 mod suggestion;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use crate::mapping::{Ignore, LookupEntry, Mapping, check_count, default_limit};
@@ -17,7 +20,7 @@ use reorder::Key;
 use std::collections::BTreeSet;
 use values::{Groups, equal};
 
-pub use suggestion::{Ambiguous, Basis, Pair, Suggestion};
+pub use suggestion::{Ambiguous, Basis, Pair, StepsBasis, Suggestion};
 
 /// Proposes a mapping from the names of `a` to those of `b`. Reads the values of tensors whose shapes could be the same.
 ///
@@ -37,7 +40,7 @@ pub fn suggest(a: &Source, b: &Source) -> Result<Suggestion> {
     let equal = equal(a, b, &groups)?;
     let mut pairing = Pairing::new(a, b);
     pairing.decide(&groups, &equal);
-    let Pairing { mut pairs, ambiguous, .. } = pairing;
+    let (mut pairs, ambiguous) = pairing.finish();
     pairs.sort_by(|a, b| a.sources.cmp(&b.sources));
     let name = |source: &Source, id: TensorId| {
         source.checkpoint().tensors.get(id.0).map(|tensor| tensor.name.clone()).unwrap_or_default()

@@ -2,10 +2,10 @@
 
 use super::names::{Index, Name, Parents};
 use super::reorder::{Reordering, reorderings};
-use super::suggestion::{Basis, Pair};
+use super::steps::{Undecided, decide};
+use super::suggestion::{Basis, Pair, StepsBasis};
 use super::values::{Crowd, Equal, Groups};
 use crate::mapping::default_limit;
-use crate::recipe::AxisStep;
 use crate::source::Source;
 use ckpt_api::Limit;
 use ckpt_api::TensorId;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_COMPARISONS: (usize, usize) = (250_000, 1_000_000);
 
 /// For each tensor of the first checkpoint, the tensors of the second that it could be.
-type Candidates = BTreeMap<TensorId, BTreeSet<TensorId>>;
+pub(super) type Candidates = BTreeMap<TensorId, BTreeSet<TensorId>>;
 
 /// The pairs found so far.
 pub(super) struct Pairing<'s> {
@@ -24,11 +24,9 @@ pub(super) struct Pairing<'s> {
     b: &'s Source,
     names: (Vec<Name>, Vec<Name>),
     parents: Parents,
-    /// How often these steps were needed between names with these last words.
-    steps_seen: BTreeMap<(String, String, Vec<String>), usize>,
-    pub(super) pairs: Vec<Pair>,
+    pairs: Vec<Undecided>,
     /// Tensors of the first checkpoint that could be several, or that share one with others.
-    pub(super) ambiguous: Candidates,
+    ambiguous: Candidates,
     taken: (BTreeSet<TensorId>, BTreeSet<TensorId>),
     /// The number of comparisons left.
     comparisons: usize,
@@ -44,7 +42,6 @@ impl<'s> Pairing<'s> {
             b,
             names: (names(a), names(b)),
             parents: Parents::default(),
-            steps_seen: BTreeMap::new(),
             pairs: Vec::new(),
             ambiguous: Candidates::new(),
             taken: Default::default(),
@@ -77,8 +74,6 @@ impl<'s> Pairing<'s> {
                 several.push((of_a, of_b.clone()));
             }
         }
-        // Pairs with one possible reordering teach which steps are usual for those with several.
-        several.sort_by_key(|(of_a, of_b)| self.reorderings_by_value(equal, of_a, of_b).len() > 1);
         for (of_a, of_b) in several {
             let found = self.reorderings_by_value(equal, &of_a, &of_b);
             self.accept(of_a, of_b, found, Basis::Value);
@@ -189,44 +184,39 @@ impl<'s> Pairing<'s> {
         all.fold(first, |common, other| common.into_iter().filter(|one| other.contains(one)).collect())
     }
 
-    /// Adds a pair. Of several reorderings, takes the most frequent one for such names, or else the first.
+    /// Adds a pair that has at least one possible reordering.
     fn accept(
         &mut self,
         of_a: BTreeSet<TensorId>,
         of_b: BTreeSet<TensorId>,
-        found: Vec<Reordering>,
+        allowed: Vec<Reordering>,
         basis: Basis,
     ) {
-        let last = |names: &[Name], ids: &BTreeSet<TensorId>| {
-            ids.first().and_then(|id| names.get(id.0)).map(|name| name.last.clone()).unwrap_or_default()
-        };
-        let words = (last(&self.names.0, &of_a), last(&self.names.1, &of_b));
-        let key = |steps: &[AxisStep]| {
-            (words.0.clone(), words.1.clone(), steps.iter().map(ToString::to_string).collect::<Vec<_>>())
-        };
-        let votes = |one: &&Reordering| self.steps_seen.get(&key(&one.steps)).copied().unwrap_or_default();
-        let most = found.iter().map(|one| votes(&one)).max().unwrap_or_default();
-        let Some(chosen) = found.iter().find(|one| votes(one) == most) else { return };
-        let steps = chosen.steps.clone();
-        if found.len() == 1 {
-            *self.steps_seen.entry(key(&steps)).or_default() += 1;
+        let (Some(a), Some(b)) = (of_a.first().copied(), of_b.first().copied()) else { return };
+        if allowed.is_empty() {
+            return;
         }
         if basis == Basis::Value
-            && let (Some(a), Some(b)) = (of_a.first(), of_b.first())
             && let (Some(a), Some(b)) = (self.names.0.get(a.0), self.names.1.get(b.0))
         {
             self.parents.learn(a, b);
         }
         self.taken.0.extend(&of_a);
         self.taken.1.extend(&of_b);
-        let unsure_steps = found.len() > 1;
-        self.pairs.push(Pair {
+        let pair = Pair {
             sources: names(self.a, &of_a),
             targets: names(self.b, &of_b),
-            steps,
+            steps: Vec::new(),
             basis,
-            unsure_steps,
-        });
+            steps_basis: StepsBasis::Open,
+            possible_steps: Vec::new(),
+        };
+        self.pairs.push(Undecided { pair, ids: (a, b), allowed });
+    }
+
+    /// Returns the pairs with their steps, and for each ambiguous tensor those that it could be.
+    pub(super) fn finish(self) -> (Vec<Pair>, Candidates) {
+        (decide(self.pairs, self.a, self.b), self.ambiguous)
     }
 }
 

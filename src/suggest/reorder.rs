@@ -61,6 +61,28 @@ pub(super) fn reorderings(from: &[u64], to: &[u64]) -> Vec<Reordering> {
     found
 }
 
+/// Returns all permutations from one shape to another, of the axes of length 1, too: several have the same effect on these
+/// tensors, but only some fit other tensors. Empty where the numbers of axes differ.
+pub(super) fn variants(from: &[u64], to: &[u64]) -> Vec<Reordering> {
+    if from.len() != to.len() || from.len() > MAX_REORDERED {
+        return Vec::new();
+    }
+    let is_long = |axis: &&usize| from.get(**axis) != Some(&1);
+    let long: Vec<usize> = (0..from.len()).filter(|axis| is_long(&axis)).collect();
+    let fitting = orders(from.len()).into_iter();
+    let fitting =
+        fitting.filter(|order| order.iter().zip(to).all(|(axis, len)| from.get(*axis) == Some(len)));
+    let variants = fitting.map(|order| {
+        let moved =
+            order.iter().filter(is_long).filter_map(|axis| long.iter().position(|other| other == axis));
+        let moved: Vec<usize> = moved.collect();
+        let steps =
+            if order.iter().copied().eq(0..order.len()) { Vec::new() } else { vec![reordered(order)] };
+        Reordering { steps, order: crate::layout::inverse_permutation(&moved) }
+    });
+    variants.collect()
+}
+
 /// Returns the lengths of the axes longer than 1.
 pub(super) fn core(shape: &[u64]) -> Vec<u64> {
     shape.iter().copied().filter(|len| *len != 1).collect()
@@ -84,7 +106,7 @@ fn orders(rank: usize) -> Vec<Vec<usize>> {
 
 /// Returns the steps for one order of the axes longer than 1: axis `order[k]` of the source becomes axis `k` of the target.
 fn steps(from: &[u64], to: &[u64], order: &[usize]) -> Vec<AxisStep> {
-    if order.iter().copied().eq(0..order.len()) {
+    if order.iter().copied().eq(0..order.len()) && (from.len() != to.len() || from == to) {
         return align(from, to);
     }
     if from.len() == to.len() {

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// How many candidates the file lists for an ambiguous tensor.
 const CANDIDATES: usize = 8;
 
+/// How many candidates a question lists.
+const ASKED: usize = 4;
+
 /// A mapping proposed from two checkpoints.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
@@ -40,8 +43,26 @@ pub struct Pair {
     pub steps: Vec<AxisStep>,
     /// The reason for the pair.
     pub basis: Basis,
-    /// Whether other steps give the same shape, or the same value, too.
-    pub unsure_steps: bool,
+    /// The reason for the steps.
+    pub steps_basis: StepsBasis,
+    /// Where the steps are open: all that are possible. Otherwise empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub possible_steps: Vec<Vec<AxisStep>>,
+}
+
+/// The reason for the steps of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum StepsBasis {
+    /// Shapes, values and the meanings of the axes allow no others.
+    Only,
+    /// Others are possible; these fit all pairs whose names end in the same way.
+    Neighbors,
+    /// Others are possible; both tensors have the same name, so none are needed.
+    Name,
+    /// Others are equally possible.
+    Open,
 }
 
 /// The reason for a pair.
@@ -87,6 +108,24 @@ impl Pair {
 }
 
 impl Suggestion {
+    /// Returns what the checkpoints leave open, one question a line: the steps of pairs, and tensors that could be several.
+    pub fn questions(&self) -> Vec<String> {
+        let steps = self.open_steps().map(|pair| {
+            let possible: Vec<String> = pair.possible_steps.iter().map(|steps| words(steps)).collect();
+            let (sources, targets) = (list(&pair.sources), list(&pair.targets));
+            format!("which steps does {sources} -> {targets} need: {}?", possible.join(", or "))
+        });
+        let pairs = self.ambiguous.iter().map(|one| {
+            let candidates = first_few(one.candidates.iter().map(|name| quote(name)), ASKED);
+            format!("what is {}: {candidates}?", quote(&one.name))
+        });
+        steps.chain(pairs).collect()
+    }
+
+    fn open_steps(&self) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().filter(|pair| pair.steps_basis == StepsBasis::Open)
+    }
+
     /// Writes the mapping as a TOML file, with comments on everything uncertain.
     pub fn to_toml(&self) -> String {
         let mut text = String::from("# Proposed from the names, shapes and values of two checkpoints.\n");
@@ -96,6 +135,12 @@ impl Suggestion {
         }
         for (basis, number) in bases {
             text += &format!("# {}: {}\n", count(number, "pair"), basis.words());
+        }
+        let by_neighbors = |pair: &&Pair| pair.steps_basis == StepsBasis::Neighbors;
+        let by_neighbors = self.pairs.iter().filter(by_neighbors).count();
+        if by_neighbors > 0 {
+            let steps = "have the steps that all pairs with such names fit; others would be possible";
+            text += &format!("# {}: {steps}\n", count(by_neighbors, "pair"));
         }
         if !self.mapping.ignore.is_empty() {
             text += "# ignore: tensors that have no clear match in the second checkpoint\n";
@@ -107,17 +152,9 @@ impl Suggestion {
             let pairs = pairs.map(|pair| format!("{} -> {}", list(&pair.sources), list(&pair.targets)));
             comment(&mut text, &format!("Check these pairs: {}", basis.words()), pairs);
         }
-        let steps = self.pairs.iter().filter(|pair| pair.unsure_steps);
-        let steps = steps.map(|pair| {
-            let steps: Vec<String> = pair.steps.iter().map(ToString::to_string).collect();
-            let steps = if steps.is_empty() { "none".to_owned() } else { steps.join(", ") };
-            format!("{}: {steps}", list(&pair.sources))
-        });
-        comment(&mut text, "Check these steps: others give the same shape or value", steps);
-        let ambiguous = self.ambiguous.iter().map(|one| {
-            let candidates = first_few(one.candidates.iter().map(|name| quote(name)), CANDIDATES);
-            format!("{}: {candidates}", quote(&one.name))
-        });
+        let open = self.open_steps().map(|pair| format!("{}: {}", list(&pair.sources), words(&pair.steps)));
+        comment(&mut text, "Check these steps: others are equally possible", open);
+        let ambiguous = self.ambiguous.iter().map(Ambiguous::describe);
         comment(&mut text, "Ambiguous, so ignored; each could be any of", ambiguous);
         comment(
             &mut text,
@@ -130,6 +167,20 @@ impl Suggestion {
             self.only_in_b.iter().map(|name| quote(name)),
         );
         text
+    }
+}
+
+impl Ambiguous {
+    fn describe(&self) -> String {
+        let candidates = first_few(self.candidates.iter().map(|name| quote(name)), CANDIDATES);
+        format!("{}: {candidates}", quote(&self.name))
+    }
+}
+
+fn words(steps: &[AxisStep]) -> String {
+    match steps {
+        [] => "no step".to_owned(),
+        steps => steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     }
 }
 
