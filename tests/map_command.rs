@@ -536,6 +536,26 @@ fn suggest_fails_if_nothing_matches() {
     assert!(!place.path("m.toml").exists());
 }
 
+/// Whatever the target refuses, the mapping's file is where it is changed.
+#[test]
+fn errors_about_a_tensor_that_a_mapping_made_name_the_entry_and_its_line() {
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &[tensor("w", values(1, &[2, 3]))]);
+    let rule = |more: &str| format!("identity = true\n\n[[rule]]\nfrom = 'w'\n{more}\n");
+    for (text, code, words) in [
+        (rule("to = 'x'\nsteps = ['permute 0 1 2']"), 3, "rule 1 at line 4 ('w' -> 'x', permute 0 1 2)"),
+        (rule("to = ['x', 'y']\nsplit = 1\nsizes = [1, 1]"), 3, "rule 1 at line 4 ('w' -> 'x' + 'y'"),
+        (rule("to = \"x\\u0000\""), 1, "rule 1 at line 4 ('w' ->"),
+        ("identity = true\n[lookup]\nw = \"../x\"".to_owned(), 1, "lookup at line 3"),
+    ] {
+        place.write("m.toml", &text);
+        place.refuses(&["convert", "a.safetensors", "o.npz", "--map", "m.toml"], code, &[words, "m.toml"]);
+        if code == 3 {
+            place.refuses(&["map", "check", "m.toml", "a.safetensors"], code, &[words, "m.toml"]);
+        }
+    }
+}
+
 #[test]
 fn suggest_reads_each_side_with_its_own_options() {
     let place = Workplace::new();

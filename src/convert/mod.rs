@@ -30,7 +30,7 @@ use crate::resources::Resources;
 use crate::source::{OpenOptions, Source};
 use crate::store::{Destination, IntoDestination, IntoInput};
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, DType, FormatInfo, Limits, LossKind, Options,
+    ArchitectureFile, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Limits, LossKind, Options,
     OutputLayout, Placement, Result, Side, Vocabulary,
 };
 use std::borrow::Cow;
@@ -208,12 +208,22 @@ impl Conversion {
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
             .with_architecture(self.architecture_of(info));
         codec.place(&with_blocks(&mapped.contents), name, &options).map_err(|error| {
+            let error = self.blame_mapping(error, mapped);
             // The codec cannot know that it was the selection that took the layers.
             match mapped.losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
                 Some(loss) => error.found(format!("no layers: {}", loss.detail)),
                 None => error,
             }
         })
+    }
+
+    /// Adds the entry of the mapping that made the tensor of an error: what a target refuses is often its name or its shape.
+    fn blame_mapping(&self, error: Error, mapped: &Mapped) -> Error {
+        let sources = error.context().tensor.and_then(|name| mapped.made_of.get(name));
+        match (&self.mapping, sources) {
+            (Some(mapping), Some(sources)) => mapping.blame(error, sources),
+            _ => error,
+        }
     }
 
     fn architecture_of(&self, info: &FormatInfo) -> Option<ArchitectureFile> {

@@ -13,7 +13,7 @@ use crate::mapping::Applied;
 use crate::mapping::Mapping;
 use crate::recipe::{Join, Target, Transform};
 use ckpt_api::{Contents, DType, Limits, Loss, Placement, Result, Tensor, Ties};
-use rebuild::rebuild;
+use rebuild::rebuild_as;
 use retype::retype;
 use select::{Removed, remove, select};
 use std::collections::{BTreeMap, HashMap};
@@ -107,8 +107,13 @@ pub(crate) fn renamed(
     let mut contents = contents.clone();
     let applied = mapping.apply_to(&contents.checkpoint.tensors, limits)?;
     remove(&mut contents, applied.dropped.clone());
-    rebuild(&mut contents, &applied.targets)?;
+    rebuild_by(mapping, &mut contents, &applied.targets)?;
     Ok((contents, applied))
+}
+
+/// Makes the targets of a mapping; an error names the mapping's file, and the entry that made the target.
+fn rebuild_by(mapping: &Mapping, contents: &mut Contents, targets: &[Target]) -> Result<Vec<Loss>> {
+    rebuild_as(contents, targets, &|error, target| mapping.blame(error, &target.sources))
 }
 
 impl Mapped {
@@ -128,7 +133,7 @@ impl Mapped {
         let removed = remove(self.contents_mut(), applied.dropped);
         self.remove(removed);
         self.twins.extend(twins(&self.contents, &applied.targets));
-        let losses = rebuild(self.contents_mut(), &applied.targets)?;
+        let losses = rebuild_by(mapping, self.contents_mut(), &applied.targets)?;
         self.losses.extend(losses);
         let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());
         let unused = unused.map(|rule| format!("of the mapping, nothing matched: {rule}"));

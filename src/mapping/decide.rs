@@ -4,7 +4,7 @@ use super::definition::{Mapping, Origin};
 use super::problems;
 use super::rule::Values;
 use crate::pattern::{Pattern, PatternSet, hints};
-use ckpt_api::Result;
+use ckpt_api::{Error, Result};
 use std::collections::BTreeSet;
 
 /// A mapping made ready for many names: its patterns are compiled.
@@ -17,6 +17,19 @@ pub(super) struct Decider<'m> {
     forms: Vec<(usize, usize)>,
     used_ignores: Vec<bool>,
     used_rules: Vec<bool>,
+}
+
+impl Mapping {
+    /// Adds to an error the mapping's file, and the entry that maps these sources.
+    pub(crate) fn blame(&self, error: Error, sources: &[String]) -> Error {
+        let Some(source) = sources.first() else { return error };
+        let entry = match Decider::new(self).decide(source) {
+            Ok(Fate::Renamed(_, origin @ Origin::Lookup)) => self.describe(origin, source),
+            Ok(Fate::Matched(Match { rule, .. })) => self.describe_rule(rule),
+            _ => return error,
+        };
+        if error.context().field.is_some() { error } else { self.located(error).field(entry) }
+    }
 }
 
 /// The decision about one name.

@@ -19,6 +19,15 @@ use std::collections::HashMap;
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] for a recipe that does not fit its tensors, naming both.
 pub(super) fn rebuild(contents: &mut Contents, targets: &[Target]) -> Result<Vec<Loss>> {
+    rebuild_as(contents, targets, &|error, _| error)
+}
+
+/// As [`rebuild`]; `located` adds to an error where the target comes from.
+pub(super) fn rebuild_as(
+    contents: &mut Contents,
+    targets: &[Target],
+    located: &dyn Fn(Error, &Target) -> Error,
+) -> Result<Vec<Loss>> {
     let tensors = take_tensors(contents);
     let ids: HashMap<&str, usize> =
         tensors.iter().enumerate().map(|(id, placed)| (placed.tensor.name.as_str(), id)).collect();
@@ -30,7 +39,8 @@ pub(super) fn rebuild(contents: &mut Contents, targets: &[Target]) -> Result<Vec
                 .ok_or_else(|| Error::mapping("a recipe needs a tensor that does not exist").tensor(name))
         });
         let sources = sources.collect::<Result<Vec<usize>>>()?;
-        let placed = make(target, &sources, &tensors).map_err(|error| located(error, target))?;
+        let made_from = make(target, &sources, &tensors);
+        let placed = made_from.map_err(|error| named(located(error, target), target))?;
         let part = if let Join::Part { part, .. } = target.recipe.join { part } else { 0 };
         made.push((sources.first().copied(), part, placed));
     }
@@ -56,7 +66,7 @@ fn take_tensors(contents: &mut Contents) -> Vec<PlacedTensor> {
 }
 
 /// Adds the target and its source to an error.
-fn located(error: Error, target: &Target) -> Error {
+fn named(error: Error, target: &Target) -> Error {
     let error = match target.recipe.describe() {
         words if words.is_empty() => error,
         words => error.field(format!("the recipe of '{}': {words}", target.name)),
