@@ -53,6 +53,12 @@ impl ReadAt for fs::File {
         std::os::windows::fs::FileExt::seek_read(self, buffer, offset)
     }
 
+    /// Systems without files: their inputs are in memory.
+    #[cfg(not(any(unix, windows)))]
+    fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn identity(&self) -> Option<String> {
         identity_of(&self.metadata().ok()?)
     }

@@ -67,10 +67,10 @@ pub trait Parameters {
     }
 }
 
-/// Returns the number of elements of a shape; `None` if its nonempty axes alone have more than 2⁴⁸, so that strides
-/// never overflow.
+/// Returns the number of elements of a shape; `None` if its nonempty axes alone have more than 2⁴⁸ (2²⁸ where addresses
+/// have 32 bits), so that strides never overflow.
 pub(crate) fn count(shape: &[usize]) -> Option<usize> {
-    const MAX: usize = 1 << 48;
+    const MAX: usize = 1 << if usize::BITS < 64 { 28 } else { 48 };
     let product = shape
         .iter()
         .filter(|len| **len != 0)

@@ -130,6 +130,12 @@ fn write_at(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
 }
 
+/// Systems without files: their outputs are in memory.
+#[cfg(not(any(unix, windows)))]
+fn write_at(_: &fs::File, _: u64, _: &[u8]) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,10 +3,9 @@
 use super::{Output, Pending, existing, exists};
 use crate::store::leaving;
 use crate::store::local::disk::{Disk, cannot, persistently, remove, unremoved};
-use crate::store::local::names::{aside, parent};
+use crate::store::local::names::aside;
 use crate::store::local::stamp::Stamp;
 use ckpt_api::{Error, Result};
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -149,6 +148,9 @@ fn unnamed(path: &Path, error: io::Error) -> Error {
 
 #[cfg(unix)]
 fn sync_directories(disk: &dyn Disk, files: &[Given]) -> Result<()> {
+    use crate::store::local::names::parent;
+    use std::collections::BTreeSet;
+
     let directories: BTreeSet<&Path> = files.iter().map(|given| parent(&given.path)).collect();
     for directory in directories {
         fs::File::open(directory)
