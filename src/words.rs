@@ -2,7 +2,6 @@
 
 use ckpt_api::DType;
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroU32;
 
@@ -92,56 +91,6 @@ impl Display for Size {
     }
 }
 
-/// A number as people write it, of so many significant digits at most: `320`, `0.75`, `-1.2e-7`.
-pub(crate) fn number(value: f64, digits: usize) -> String {
-    let places = digits.saturating_sub(1);
-    let shown = format!("{value:.places$e}");
-    let Some((mantissa, exponent)) = shown.split_once('e') else {
-        // NaN and infinities.
-        return value.to_string();
-    };
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
-    match exponent.parse::<i32>() {
-        Ok(exponent @ -4..=5) => {
-            let decimals = usize::try_from(i64::try_from(places).unwrap_or(0) - i64::from(exponent));
-            trimmed(&format!("{value:.*}", decimals.unwrap_or(0)))
-        }
-        _ => format!("{}e{exponent}", trimmed(mantissa)),
-    }
-}
-
-/// Compares names as people sort them: `layer2` before `layer10`.
-pub(crate) fn natural(a: &str, b: &str) -> Ordering {
-    let (mut left, mut right) = (a.as_bytes(), b.as_bytes());
-    while let (Some(x), Some(y)) = (left.first(), right.first()) {
-        if x.is_ascii_digit() && y.is_ascii_digit() {
-            let (first, second);
-            ((first, left), (second, right)) = (digits(left), digits(right));
-            // Without leading zeros, the longer number is the larger one.
-            match first.len().cmp(&second.len()).then_with(|| first.cmp(second)) {
-                Ordering::Equal => continue,
-                other => return other,
-            }
-        }
-        if x != y {
-            return x.cmp(y);
-        }
-        (left, right) = (left.get(1..).unwrap_or_default(), right.get(1..).unwrap_or_default());
-    }
-    left.len().cmp(&right.len()).then_with(|| a.cmp(b))
-}
-
-/// Splits leading digits off; without their leading zeros.
-fn digits(text: &[u8]) -> (&[u8], &[u8]) {
-    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at(end);
-    let zeros = digits.iter().position(|byte| *byte != b'0').unwrap_or(digits.len());
-    (digits.get(zeros..).unwrap_or_default(), rest)
-}
-
 /// A dtype with the scale of its integers: `i16 at 255`.
 pub(crate) fn dtype(dtype: DType, scale: Option<NonZeroU32>) -> String {
     scale.map_or_else(|| dtype.to_string(), |scale| format!("{dtype} at {scale}"))
@@ -173,59 +122,5 @@ mod tests {
             "1.00 MiB", "1.00 MiB", "2.00 GiB", "16.0 EiB",
         ];
         assert_eq!(shown, expected);
-    }
-
-    #[test]
-    fn numbers_are_shown_as_people_write_them() {
-        let values = [
-            320.0,
-            0.0,
-            -0.0625,
-            1.0,
-            0.431_512_3,
-            5.25,
-            123_456.7,
-            999_999.0,
-            1e6,
-            1.234_56e-7,
-            -1e-4,
-            9.999_999,
-            f64::NAN,
-            f64::NEG_INFINITY,
-            f64::MAX,
-        ];
-        let expected = [
-            "320",
-            "0",
-            "-0.0625",
-            "1",
-            "0.43151",
-            "5.25",
-            "123457",
-            "1e6",
-            "1e6",
-            "1.2346e-7",
-            "-0.0001",
-            "10",
-            "NaN",
-            "-inf",
-            "1.7977e308",
-        ];
-        assert_eq!(values.map(|value| number(value, 5)), expected);
-        assert_eq!(number(123_456.0, 2), "123456");
-    }
-
-    #[test]
-    fn layer2_sorts_before_layer10() {
-        let sorted = ["a", "a0", "a1", "a01", "a1b", "a2", "a10", "a10.x", "b", "b/2/c", "b/10/a"];
-        for (k, a) in sorted.iter().enumerate() {
-            for (l, b) in sorted.iter().enumerate() {
-                // Of names that differ only in leading zeros, the one with fewer bytes need not be first.
-                if [*a, *b] != ["a1", "a01"] && [*a, *b] != ["a01", "a1"] {
-                    assert_eq!(natural(a, b), k.cmp(&l), "{a} {b}");
-                }
-            }
-        }
-        assert_ne!(natural("a1", "a01"), Ordering::Equal);
     }
 }

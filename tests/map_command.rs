@@ -443,9 +443,12 @@ fn suggested(a: &Tensors, b: &Tensors) -> Vec<(String, String, String)> {
     pairs.map(|pair| (text(&pair["sources"][0]), text(&pair["steps"]), text(&pair["steps_basis"]))).collect()
 }
 
+/// The names and shapes of a tensor in two checkpoints.
+type Pair<'a> = (&'a str, &'a str, &'a [usize], &'a [usize]);
+
 /// Two checkpoints with other values: tensors with names and shapes.
-fn untrained(tensors: &[(&str, &str, &[usize], &[usize])]) -> (Tensors, Tensors) {
-    let of = |seed: usize, side: fn(&(&str, &str, &[usize], &[usize])) -> (String, Vec<usize>)| {
+fn untrained(tensors: &[Pair<'_>]) -> (Tensors, Tensors) {
+    let of = |seed: usize, side: fn(&Pair<'_>) -> (String, Vec<usize>)| {
         let named = tensors.iter().map(side).enumerate();
         named.map(|(k, (name, shape))| tensor(&name, values(seed + k, &shape))).collect()
     };

@@ -1,11 +1,12 @@
 //! `ckpt hash`.
 
 use super::common::Inputs;
+use super::order::natural;
 use super::progress::while_reading;
 use super::{Report, render, to_json};
 use crate::digest::{Digest, digest};
 use crate::registry::Registry;
-use crate::words::{dtype, natural};
+use crate::words::dtype;
 use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;

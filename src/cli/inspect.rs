@@ -1,13 +1,14 @@
 //! `ckpt inspect`.
 
 use super::common::{Inputs, until_the_end, write_new};
+use super::order::{Order, sort};
 use super::progress::while_reading;
 use super::render;
 use super::table::{Column, Layout, Table, Width, table};
 use super::{Report, print_after, to_json};
 use crate::inspect::{
-    FileSummary, Group, Inspection, Order, Stats, TensorSummary, describe, groups, html, ids, inspect,
-    overview, placement_bytes, sort, summaries,
+    FileSummary, Group, Inspection, Stats, TensorSummary, describe, groups, html, ids, inspect, overview,
+    placement_bytes, summaries,
 };
 use crate::pattern::Selector;
 use crate::registry::Registry;

@@ -29,6 +29,7 @@ mod inspect;
 mod items;
 mod man;
 mod map;
+mod order;
 mod plan;
 mod problem;
 mod program;

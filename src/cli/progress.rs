@@ -4,11 +4,13 @@ use crate::source::Source;
 use ckpt_api::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+#[cfg(feature = "forward")]
 use std::time::Duration;
 
 /// Bytes, speed and the time that is left.
 const BAR: &str = "{wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  ETA {eta}";
 /// Bytes that were read, where nobody knows how many there will be.
+#[cfg(feature = "forward")]
 const SPINNER: &str = "{spinner} {msg}: {binary_bytes} read  {elapsed}";
 
 /// Works with a bar of so many bytes.

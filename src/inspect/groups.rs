@@ -24,7 +24,16 @@ pub struct Group {
 
 /// Groups tensors by the first `depth` parts of their names, in the order of each group's first tensor. A part ends at `/`,
 /// or at `.` in a name without a `/`.
-pub(crate) fn groups(tensors: impl IntoIterator<Item: Borrow<TensorSummary>>, depth: usize) -> Vec<Group> {
+///
+/// ```
+/// use ckpt::inspect::{groups, inspect};
+///
+/// let inspection = inspect(&ckpt::open("examples/data/digits")?, false)?;
+/// let groups = groups(&inspection.tensors, 1);
+/// assert_eq!((groups[1].name.as_str(), groups[1].tensors), ("adam/**", 10));
+/// # Ok::<(), ckpt::Error>(())
+/// ```
+pub fn groups(tensors: impl IntoIterator<Item: Borrow<TensorSummary>>, depth: usize) -> Vec<Group> {
     let (mut groups, mut known) = (Vec::<Group>::new(), HashMap::<String, usize>::new());
     for tensor in tensors {
         let tensor = tensor.borrow();

@@ -2,7 +2,6 @@
 
 mod groups;
 pub mod html;
-mod order;
 mod preview;
 mod values;
 
@@ -10,9 +9,7 @@ use crate::registry::Evidence;
 use crate::resources::{default_threads, in_parallel};
 use crate::source::Source;
 use ckpt_api::{Axis, DType, Graph, Metadata, Placement, Repair, Result, Role, Shape, TensorId};
-pub use groups::Group;
-pub(crate) use groups::groups;
-pub(crate) use order::{Order, make_readable, sort};
+pub use groups::{Group, groups};
 pub use preview::Preview;
 use serde::Serialize;
 use std::num::NonZeroU32;

@@ -249,7 +249,7 @@ impl Plan {
     }
 
     /// The names, in the source, of the tensors that a mapping makes `tensor` of; without a mapping, its own.
-    pub(crate) fn sources_of<'a>(&'a self, tensor: &'a str) -> impl Iterator<Item = &'a str> {
+    pub fn sources_of<'a>(&'a self, tensor: &'a str) -> impl Iterator<Item = &'a str> {
         let made_of = self.settings.made_of.get(tensor).map(Vec::as_slice);
         let own = made_of.is_none().then_some(tensor);
         made_of.unwrap_or_default().iter().map(String::as_str).chain(own)
