@@ -58,7 +58,7 @@ pub struct Difference {
     pub only_in_a: Vec<String>,
     /// Names that only the second checkpoint has.
     pub only_in_b: Vec<String>,
-    /// Names that are no difference: book-keeping, and counters and second copies that only one checkpoint has; in `verify`
+    /// Names that are no difference: bookkeeping, and counters and second copies that only one checkpoint has; in `verify`
     /// also optimizer state that only one has.
     pub incidental: Vec<String>,
     /// Tensors whose names both have, in the first checkpoint's order.

@@ -44,7 +44,7 @@ fn text(difference: &Difference) -> String {
     }
     if !difference.incidental.is_empty() {
         let tensors = count(difference.incidental.len(), "tensor");
-        let _ = writeln!(text, "no difference: {tensors} of book-keeping, counters or second copies");
+        let _ = writeln!(text, "no difference: {tensors} of bookkeeping, counters or second copies");
     }
     let is_exact = difference.tolerance.is_exact();
     difference.tensors.iter().filter_map(|tensor| line(tensor, is_exact)).for_each(|line| text += &line);

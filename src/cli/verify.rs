@@ -252,7 +252,7 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
     }
     if !difference.incidental.is_empty() {
         let tensors = count(difference.incidental.len(), "tensor");
-        let _ = writeln!(text, "  no difference: {tensors} of book-keeping or training");
+        let _ = writeln!(text, "  no difference: {tensors} of bookkeeping or training");
     }
     let mut equal = 0;
     for tensor in &difference.tensors {

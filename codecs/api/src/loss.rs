@@ -76,7 +76,7 @@ loss_kinds! {
     OptimizerDropped = "optimizer-dropped", false;
     /// Step, epoch and save counters.
     CounterDropped = "counter-dropped", false;
-    /// The source format's own book-keeping.
+    /// The source format's own bookkeeping.
     BookkeepingDropped = "bookkeeping-dropped", false;
     /// What the model computes is not said; the tensors are all there.
     GraphDropped = "graph-dropped", false;

@@ -285,7 +285,7 @@ pub enum Role {
     Optimizer,
     /// A step, epoch or save counter.
     Counter,
-    /// The format's own book-keeping (an object graph).
+    /// The format's own bookkeeping (an object graph).
     Bookkeeping,
     /// The same values stored a second time under another name, as Keras 3's export does.
     Duplicate,

@@ -314,7 +314,7 @@ fn compared_tensors(report: &TensorReport) -> String {
         let names: Vec<String> = difference.incidental.iter().map(|name| code(name)).collect();
         let _ = writeln!(
             text,
-            "<p>No difference, as they are of book-keeping or training: {}</p>",
+            "<p>No difference, as they are of bookkeeping or training: {}</p>",
             names.join(", ")
         );
     }
