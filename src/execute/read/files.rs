@@ -15,7 +15,7 @@ pub(crate) struct Files<'a> {
     origin: Origin<'a>,
     /// Extents of which several tensors are parts, and whose checksums were right.
     verified: Mutex<HashSet<Place>>,
-    /// Who is told of the bytes that streams hand out.
+    /// Observers of the bytes that streams hand out.
     observer: OnceLock<Observer>,
 }
 
