@@ -192,24 +192,8 @@ fn flattened(graph: &Graph) -> Vec<Flattened> {
 
 /// Whether every element of the result comes from the element at its place, whatever the order.
 fn keeps_order(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Relu
-            | Op::LeakyRelu
-            | Op::Elu
-            | Op::Gelu
-            | Op::Softplus
-            | Op::Sigmoid
-            | Op::Tanh
-            | Op::Softmax
-            | Op::LogSoftmax
-            | Op::Clip
-            | Op::Identity
-            | Op::Flatten
-            | Op::Add
-            | Op::Mul
-            | Op::Unspecified
-    )
+    op.is_activation()
+        || matches!(op, Op::Clip | Op::Identity | Op::Flatten | Op::Add | Op::Mul | Op::Unspecified)
 }
 
 fn moves_channels_last(node: &Node) -> bool {

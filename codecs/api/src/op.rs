@@ -25,6 +25,22 @@ macro_rules! ops {
                 Op::Custom(Cow::Borrowed(name))
             }
 
+            /// Whether this is an activation function: elementwise or over one axis, with one input.
+            pub const fn is_activation(&self) -> bool {
+                matches!(
+                    self,
+                    Op::Relu
+                        | Op::LeakyRelu
+                        | Op::Elu
+                        | Op::Gelu
+                        | Op::Softplus
+                        | Op::Sigmoid
+                        | Op::Tanh
+                        | Op::Softmax
+                        | Op::LogSoftmax
+                )
+            }
+
             /// Returns the operator's name.
             pub fn name(&self) -> &str {
                 match self { $(Op::$variant => $name,)* Op::Custom(name) => name }

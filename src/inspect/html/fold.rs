@@ -93,22 +93,8 @@ fn merged(graph: &Graph) -> Vec<Range<usize>> {
 
 /// Whether a node is elementwise and has no tensors.
 pub(super) fn is_activation(node: &Node) -> bool {
-    let elementwise = matches!(
-        node.op,
-        Op::Relu
-            | Op::LeakyRelu
-            | Op::Elu
-            | Op::Gelu
-            | Op::Softplus
-            | Op::Sigmoid
-            | Op::Tanh
-            | Op::Softmax
-            | Op::LogSoftmax
-            | Op::Clip
-            | Op::Identity
-            | Op::Unspecified
-            | Op::Custom(_)
-    );
+    let elementwise = node.op.is_activation()
+        || matches!(node.op, Op::Clip | Op::Identity | Op::Unspecified | Op::Custom(_));
     elementwise && node.parameters.is_empty() && node.inputs.len() == 1 && node.outputs.len() == 1
 }
 
