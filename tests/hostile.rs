@@ -87,6 +87,37 @@ fn small_files_that_claim_much_take_little_memory_and_time() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+#[test]
+fn many_small_parts_take_memory_in_proportion_to_their_number() {
+    let nn = |json: &str| {
+        let mut bytes = b"DATACODE\x01\0\0\0".to_vec();
+        bytes.extend((json.len() as u32).to_le_bytes());
+        bytes.extend(json.as_bytes());
+        bytes.extend([0; 4]);
+        bytes
+    };
+    let layers = [r#"{"type":"ReLU"}"#; 100_000].join(",");
+    let objects = [r#"{"":0}"#; 100_000].join(",");
+    // 100,000 parts each, with the bytes that each part may take.
+    let files = [
+        ("layers.nn", nn(&format!(r#"{{"layers":[{layers}]}}"#)), 640),
+        ("unknown.nn", nn(&format!(r#"{{"layers":[{{"type":"ReLU"}}],"own":[{objects}]}}"#)), 160),
+        ("in_layer.nn", nn(&format!(r#"{{"layers":[{{"type":"ReLU","own":[{objects}]}}]}}"#)), 160),
+        (
+            "stages.nn",
+            nn(&format!(r#"{{"layers":[{{"type":"ReLU"}}],"training":{{"stages":[{objects}]}}}}"#)),
+            160,
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, each) in files {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let output = ckpt(each * 100_000, &["inspect", path.to_str().unwrap()]);
+        assert!(output.status.success(), "{name}: {} {}", output.status, said(&output));
+    }
+}
+
 /// The program must end by itself, in time, and where `kind` is given with this kind of error.
 fn refusal(arguments: &[&str], kind: Option<&str>) -> Result<(), String> {
     let arguments = [arguments, &["--format", "json"]].concat();

@@ -111,11 +111,13 @@ fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<Strin
     let ids = arguments.shown.ids(source, json)?;
     let (stats, depth) = (arguments.stats, arguments.shown.depth.map(NonZeroUsize::get));
     let with_stats = || while_reading(&[source], || describe(source, &ids, true));
-    let mut inspection = until_the_end(overview(source));
+    let graph = source.checkpoint().graph.as_ref();
     if json && arguments.graph {
-        return to_json(&inspection.graph);
+        return to_json(&graph);
     }
+    let mut inspection = until_the_end(overview(source));
     if json {
+        inspection.graph = graph.cloned();
         inspection.tensors = match stats {
             true => with_stats()?,
             false => describe(source, &ids, false)?,
@@ -125,7 +127,7 @@ fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<Strin
     }
     let width = arguments.layout.width();
     if arguments.graph {
-        return Ok(layers_of(&inspection, width));
+        return Ok(graph.map_or("no graph\n".to_owned(), |graph| layers(graph, width)));
     }
     // One by one: there can be many thousands.
     let tensors = match (depth, stats) {
@@ -134,7 +136,7 @@ fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<Strin
         (None, true) => Listed::tensors(&*until_the_end(with_stats()?), true, width),
     };
     let all = source.contents().placements.len();
-    Ok(text(&inspection, tensors, (ids.len() < all).then_some(all), width))
+    Ok(text(&inspection, graph, tensors, (ids.len() < all).then_some(all), width))
 }
 
 /// Writes the page, which needs statistics.
@@ -157,12 +159,14 @@ fn with_page(source: &Source, path: &Path, arguments: &Arguments, json: bool) ->
     }
 }
 
-fn layers_of(inspection: &Inspection, width: Width) -> String {
-    inspection.graph.as_ref().map_or("no graph\n".to_owned(), |graph| layers(graph, width))
-}
-
-/// Describes `inspection` and its `tensors`, which are some of `all`.
-fn text(inspection: &Inspection, tensors: Listed, all: Option<usize>, width: Width) -> String {
+/// Describes `inspection`, its `graph` and its `tensors`, which are some of `all`.
+fn text(
+    inspection: &Inspection,
+    graph: Option<&Graph>,
+    tensors: Listed,
+    all: Option<usize>,
+    width: Width,
+) -> String {
     let mut text = format!(
         "{}: {} ({})\n",
         render::plain(&inspection.path),
@@ -177,7 +181,7 @@ fn text(inspection: &Inspection, tensors: Listed, all: Option<usize>, width: Wid
     if tensors.count > 0 {
         tensors.table.append_to(&mut text);
     }
-    if let Some(graph) = &inspection.graph {
+    if let Some(graph) = graph {
         let _ = write!(text, "\nlayers\n{}", layers(graph, width));
     }
     if !inspection.files.is_empty() {

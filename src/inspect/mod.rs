@@ -110,7 +110,8 @@ pub struct TensorSummary {
 /// ```
 pub fn inspect(source: &Source, stats: bool) -> Result<Inspection> {
     let ids: Vec<TensorId> = ids(source).collect();
-    Ok(Inspection { tensors: describe(source, &ids, stats)?, ..overview(source) })
+    let graph = source.checkpoint().graph.clone();
+    Ok(Inspection { tensors: describe(source, &ids, stats)?, graph, ..overview(source) })
 }
 
 /// Describes these tensors, in this order. With `stats`, reads their values.
@@ -122,7 +123,7 @@ pub(crate) fn describe(source: &Source, ids: &[TensorId], stats: bool) -> Result
     Ok(ids.iter().zip(values).map(|(id, values)| summary(source, *id, values)).collect())
 }
 
-/// Describes everything but the tensors; [`summaries`] returns those.
+/// Describes everything but the tensors, which [`summaries`] returns, and the graph, which can be large.
 pub(crate) fn overview(source: &Source) -> Inspection {
     let contents = source.contents();
     Inspection {
@@ -134,7 +135,7 @@ pub(crate) fn overview(source: &Source) -> Inspection {
         files: files(source),
         tensors: Vec::new(),
         groups: None,
-        graph: contents.checkpoint.graph.clone(),
+        graph: None,
         metadata: contents.checkpoint.metadata.clone(),
         repairs: contents.repairs.clone(),
         notes: contents.notes.clone(),

@@ -2,6 +2,7 @@
 
 use crate::{Activation, Attribute, Error, Op, Result, Setting};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Nodes in an order in which they can run, with named values between them.
@@ -106,22 +107,38 @@ impl Graph {
     }
 
     fn rewire(&mut self) {
-        let mut taken = HashSet::from(["input".to_owned()]);
-        let mut repeated: HashMap<String, u64> = HashMap::new();
+        self.make_names_unique();
         let mut value = "input".to_owned();
         for node in &mut self.nodes {
-            let wanted = node.name.clone();
-            while !taken.insert(node.name.clone()) {
-                let number = repeated.entry(wanted.clone()).or_insert(1);
-                *number += 1;
-                node.name = format!("{wanted}#{number}");
-            }
             node.inputs = vec![value];
             node.outputs = vec![node.name.clone()];
             value = node.name.clone();
         }
         if let Some(output) = self.outputs.first_mut() {
             output.name = value;
+        }
+    }
+
+    fn make_names_unique(&mut self) {
+        // Borrowed: there can be millions of nodes, and few names are repeated.
+        let mut taken: HashSet<Cow<'_, str>> = HashSet::from(["input".into()]);
+        let mut repeated: HashMap<&str, u64> = HashMap::new();
+        let mut renamed: Vec<(usize, String)> = Vec::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            let mut name = Cow::Borrowed(node.name.as_str());
+            while !taken.insert(name.clone()) {
+                let number = repeated.entry(&node.name).or_insert(1);
+                *number += 1;
+                name = format!("{}#{number}", node.name).into();
+            }
+            if let Cow::Owned(name) = name {
+                renamed.push((index, name));
+            }
+        }
+        for (index, name) in renamed {
+            if let Some(node) = self.nodes.get_mut(index) {
+                node.name = name;
+            }
         }
     }
 

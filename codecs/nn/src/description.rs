@@ -1,173 +1,99 @@
 //! Parses and writes the JSON block, which describes the layers.
 
+use crate::block::Block;
 use crate::format::{self, Dialect, Layer, LayerKind};
-use crate::training;
+use crate::training::{self, History};
 use ckpt_api::{Error, Loss, LossKind, Result, Rules};
 use serde_json::{Map, Value, json};
 
-/// The JSON block, parsed.
-#[derive(Clone, Debug)]
+/// What the JSON block says about the model.
+#[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) layers: Vec<Layer>,
-    json: Map<String, Value>,
+    names: Vec<Option<Box<str>>>,
+    has_frozen_layers: bool,
+    history: Option<History>,
 }
 
 impl Description {
     /// Parses the JSON block.
     pub(crate) fn parse(text: &str, rules: &mut Rules) -> Result<Self> {
-        let json: Value = serde_json::from_str(text)
-            .map_err(|error| Error::corrupt("the JSON block is not valid").found(error.to_string()))?;
-        let Value::Object(json) = json else {
-            return Err(wrong_type("the JSON block", &json, "an object"));
-        };
-        if let Some(device) = json.get("device").filter(|device| !device.is_string() && !device.is_null()) {
-            rules.mend("device", "it has no effect", wrong_type("device", device, "a text"))?;
-        }
-        if let Some(other) = json.get("training").filter(|value| !value.is_object() && !value.is_null()) {
-            rules.mend("training", "there is no history", wrong_type("training", other, "an object"))?;
-        }
-        let layers = match json.get("layers") {
-            Some(Value::Array(layers)) if !layers.is_empty() => layers,
-            Some(Value::Array(_)) | None => {
-                let error = Error::corrupt("the JSON block lists no layers").field("layers");
-                return Err(error.help("DataCode needs at least one layer"));
-            }
-            Some(other) => return Err(wrong_type("layers", other, "an array")),
-        };
-        let layers = layers.iter().enumerate().map(|(index, layer)| parse_layer(index, layer, rules));
-        let layers = layers.collect::<Result<_>>()?;
-        Ok(Description { layers, json })
-    }
-
-    /// Describes these layers as DataCode describes a net without training history.
-    pub(crate) fn untrained(layers: &[Layer], dialect: Dialect) -> Self {
-        let names = format::layer_names(layers, dialect);
-        let described: Vec<Value> = layers
-            .iter()
-            .zip(names)
-            .map(|(layer, name)| match layer.kind {
-                LayerKind::Linear => json!({
-                    "in_features": layer.inputs, "name": name, "out_features": layer.outputs,
-                    "trainable": true, "type": layer.kind.name(),
-                }),
-                kind => json!({ "name": name, "type": kind.name() }),
-            })
-            .collect();
-        let mut json = Map::new();
-        json.insert("device".into(), "cpu".into());
-        json.insert("layers".into(), described.into());
-        json.insert("training".into(), training::untrained());
-        Description { layers: layers.to_vec(), json }
-    }
-
-    /// Converts the description to another dialect. Numbers and unknown keys do not change.
-    pub(crate) fn convert(&mut self, from: Dialect, to: Dialect, losses: &mut Vec<Loss>) {
-        let old_names = format::layer_names(&self.layers, from);
-        let new_names = format::layer_names(&self.layers, to);
-        let layers = self.json.get_mut("layers").and_then(Value::as_array_mut);
-        for ((layer, old), new) in layers.into_iter().flatten().zip(old_names).zip(new_names) {
-            let follows_rule = layer.get("name").is_none_or(|name| *name == old);
-            if let Some(layer) = layer.as_object_mut().filter(|_| follows_rule) {
-                layer.insert("name".into(), new.into());
-            }
-        }
-        let device = self.json.get("device").filter(|device| to == Dialect::B && **device != "cpu");
-        if let Some(device) = device {
-            let detail = format!("{device} becomes \"cpu\", the only value in dialect b");
-            losses.push(Loss::new(LossKind::MetadataDropped, "nn.device", detail));
-        }
-        if to == Dialect::B {
-            self.json.insert("device".into(), "cpu".into());
-        }
-        if let Some(Value::Object(training)) = self.json.get_mut("training") {
-            training::convert(training, to, losses);
-        }
-    }
-
-    /// Returns the JSON text: compact, with sorted keys and exact numbers.
-    pub(crate) fn into_text(self) -> String {
-        Value::Object(self.json).to_string()
+        let Block { layers, history } = Block::parse(text, rules)?;
+        Ok(Description {
+            layers: layers.layers,
+            names: layers.names,
+            has_frozen_layers: layers.has_frozen,
+            history,
+        })
     }
 
     /// Returns the `name` of a layer, if it has one.
     pub(crate) fn name(&self, position: usize) -> Option<&str> {
-        self.layer_json(position)?.get("name")?.as_str()
+        self.names.get(position)?.as_deref()
     }
 
     /// Returns whether any layer has `"trainable": false`.
     pub(crate) fn has_frozen_layers(&self) -> bool {
-        (0..self.layers.len()).any(|position| {
-            self.layer_json(position).and_then(|layer| layer.get("trainable")) == Some(&Value::Bool(false))
-        })
+        self.has_frozen_layers
     }
 
-    /// Returns the object `training`, if there is one.
-    pub(crate) fn training(&self) -> Option<&Map<String, Value>> {
-        self.json.get("training")?.as_object()
-    }
-
-    fn layer_json(&self, position: usize) -> Option<&Value> {
-        self.json.get("layers")?.get(position)
+    /// Returns what the object `training` says, if there is one.
+    pub(crate) fn history(&self) -> Option<&History> {
+        self.history.as_ref()
     }
 }
 
-fn parse_layer(index: usize, json: &Value, rules: &mut Rules) -> Result<Layer> {
-    let field = |key: &str| format!("layers[{index}].{key}");
-    let Value::Object(layer) = json else {
-        return Err(wrong_type(&format!("layers[{index}]"), json, "an object"));
-    };
-    let kind = match layer.get("type") {
-        Some(Value::String(name)) => LayerKind::from_name(name).ok_or_else(|| {
-            Error::unsupported("unknown layer type")
-                .field(field("type"))
-                .found(format!("\"{}\"", name.escape_debug()))
-                .expected(LayerKind::names())
-        })?,
-        Some(other) => return Err(wrong_type(&field("type"), other, "a text")),
-        None => return Err(Error::corrupt("a layer has no type").field(field("type"))),
-    };
-    if let Some(name) = layer.get("name").filter(|name| !name.is_string()) {
-        rules.mend(field("name"), "it has no effect", wrong_type(&field("name"), name, "a text"))?;
+/// Returns the JSON text that DataCode writes for a net of these layers without training history.
+pub(crate) fn untrained(layers: &[Layer], dialect: Dialect) -> String {
+    let mut text = r#"{"device":"cpu","layers":["#.to_owned();
+    for (position, (layer, name)) in layers.iter().zip(format::layer_names(layers, dialect)).enumerate() {
+        text += if position == 0 { "" } else { "," };
+        let described = match layer.kind {
+            LayerKind::Linear => json!({
+                "in_features": layer.inputs, "name": name, "out_features": layer.outputs,
+                "trainable": true, "type": layer.kind.name(),
+            }),
+            kind => json!({ "name": name, "type": kind.name() }),
+        };
+        text += &described.to_string();
     }
-    if kind != LayerKind::Linear {
-        return Ok(Layer { kind, inputs: 0, outputs: 0 });
-    }
-    if let Some(flag) = layer.get("trainable").filter(|flag| !flag.is_boolean()) {
-        rules.mend(
-            field("trainable"),
-            "it has no effect",
-            wrong_type(&field("trainable"), flag, "true or false"),
-        )?;
-    }
-    let inputs = features(layer.get("in_features"), &field("in_features"))?;
-    let outputs = features(layer.get("out_features"), &field("out_features"))?;
-    if (inputs == 0) != (outputs == 0) {
-        return Err(Error::corrupt("a Linear layer has no features on one side")
-            .field(format!("layers[{index}]"))
-            .found(format!("in_features {inputs}, out_features {outputs}"))
-            .expected("positive numbers, or 0 and 0 for a convolution stored as Linear"));
-    }
-    Ok(Layer { kind, inputs, outputs })
+    text += r#"],"training":"#;
+    text += &training::untrained().to_string();
+    text.push('}');
+    text
 }
 
-fn features(value: Option<&Value>, field: &str) -> Result<u64> {
-    let value = value.ok_or_else(|| {
-        Error::corrupt("a Linear layer does not state its size").field(field).expected("a positive integer")
-    })?;
-    let number = value.as_u64().filter(|number| u32::try_from(*number).is_ok());
-    number.ok_or_else(|| wrong_type(field, value, "a positive integer below 2^32"))
-}
-
-fn wrong_type(field: &str, found: &Value, expected: &str) -> Error {
-    let kind = match found {
-        Value::Null => "null".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::String(_) => "a text".to_owned(),
-        Value::Array(_) => "an array".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
-    };
-    Error::corrupt("the JSON block has a value of the wrong type").field(field).found(kind).expected(expected)
+/// Converts the JSON text of these layers to another dialect: compact, with sorted keys. Numbers and unknown keys do not
+/// change.
+pub(crate) fn convert(
+    text: &str,
+    layers: &[Layer],
+    from: Dialect,
+    to: Dialect,
+    losses: &mut Vec<Loss>,
+) -> Result<String> {
+    let mut json: Map<String, Value> = serde_json::from_str(text)
+        .map_err(|error| Error::corrupt("the JSON block is not valid").found(error.to_string()))?;
+    let (old_names, new_names) = (format::layer_names(layers, from), format::layer_names(layers, to));
+    let described = json.get_mut("layers").and_then(Value::as_array_mut);
+    for ((layer, old), new) in described.into_iter().flatten().zip(old_names).zip(new_names) {
+        let follows_rule = layer.get("name").is_none_or(|name| *name == old);
+        if let Some(layer) = layer.as_object_mut().filter(|_| follows_rule) {
+            layer.insert("name".into(), new.into());
+        }
+    }
+    let device = json.get("device").filter(|device| to == Dialect::B && **device != "cpu");
+    if let Some(device) = device {
+        let detail = format!("{device} becomes \"cpu\", the only value in dialect b");
+        losses.push(Loss::new(LossKind::MetadataDropped, "nn.device", detail));
+    }
+    if to == Dialect::B {
+        json.insert("device".into(), "cpu".into());
+    }
+    if let Some(Value::Object(training)) = json.get_mut("training") {
+        training::convert(training, to, losses);
+    }
+    Ok(Value::Object(json).to_string())
 }
 
 #[cfg(test)]
@@ -222,14 +148,41 @@ mod tests {
     #[test]
     fn converting_changes_names_and_device_only_and_keeps_numbers_exact() {
         let a = r#"{"device":"metal","layers":[{"in_features":2,"name":"layer0","out_features":2,"type":"Linear"},{"name":"mine","type":"ReLU"},{"in_features":2,"name":"layer2","out_features":1,"type":"Linear"}],"own":[1e-8,0.0010000000474974513,18446744073709551615]}"#;
-        let mut description = parse(a).unwrap();
+        let layers = parse(a).unwrap().layers;
         let mut losses = Vec::new();
-        description.convert(Dialect::A, Dialect::B, &mut losses);
-        let b = a.replace("metal", "cpu").replace("layer2", "layer1");
-        assert_eq!(description.clone().into_text(), b);
+        let b = convert(a, &layers, Dialect::A, Dialect::B, &mut losses).unwrap();
+        assert_eq!(b, a.replace("metal", "cpu").replace("layer2", "layer1"));
         assert_eq!(losses.len(), 1, "{losses:?}");
-        description.convert(Dialect::B, Dialect::A, &mut losses);
-        assert_eq!(description.clone().into_text(), a.replace("metal", "cpu"));
+        let again = convert(&b, &layers, Dialect::B, Dialect::A, &mut losses).unwrap();
+        assert_eq!(again, a.replace("metal", "cpu"));
         assert_eq!(losses.len(), 1, "{losses:?}");
+    }
+
+    #[test]
+    fn the_last_of_two_values_of_a_key_counts() {
+        let text = r#"{"training":{"stages":[1]},"layers":[{"type":"GELU"}],"training":null,"layers":[{"name":"x","type":"Tanh","type":"ReLU"}]}"#;
+        let description = parse(text).unwrap();
+        assert_eq!(description.layers, [Layer { kind: LayerKind::Relu, inputs: 0, outputs: 0 }]);
+        assert_eq!((description.name(0), description.history().is_some()), (Some("x"), false));
+        assert!(parse(r#"{"layers":[{"type":"ReLU"}],"layers":[{"type":"GELU"}]}"#).is_err());
+    }
+
+    #[test]
+    fn what_the_codec_does_not_need_must_be_json_too() {
+        for own in [
+            "1e999".to_owned(),
+            "[1,]".to_owned(),
+            "\"\\ud800\"".to_owned(),
+            "[".repeat(200) + &"]".repeat(200),
+        ] {
+            for text in [
+                format!(r#"{{"layers":[{{"type":"ReLU"}}],"own":{own}}}"#),
+                format!(r#"{{"layers":[{{"type":"ReLU","own":{own}}}]}}"#),
+                format!(r#"{{"layers":[{{"type":"ReLU"}}]}}{own}"#),
+            ] {
+                let error = parse(&text).unwrap_err();
+                assert_eq!(error.message(), "the JSON block is not valid", "{text}");
+            }
+        }
     }
 }

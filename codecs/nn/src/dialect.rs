@@ -2,7 +2,7 @@
 
 use crate::description::Description;
 use crate::format::{Dialect, Key, Linear, Part, linears};
-use crate::training;
+use crate::training::History;
 use ckpt_api::{Error, Result, Setting, Shape, first_few};
 use std::collections::{BTreeMap, HashSet};
 
@@ -100,7 +100,7 @@ impl Evidence {
     }
 
     fn weigh_stages(&mut self, description: &Description) {
-        let (without, with) = description.training().map_or((false, false), training::evidence);
+        let (without, with) = description.history().map_or((false, false), History::evidence);
         if without {
             self.a.push("training.stages: a stage without lr_history".to_owned());
         }

@@ -140,6 +140,13 @@ pub(crate) struct Linear<'a> {
     pub(crate) layer: &'a Layer,
 }
 
+impl Linear<'_> {
+    /// Returns the layer's name, as the dialect derives it.
+    pub(crate) fn name(&self, dialect: Dialect) -> String {
+        format!("layer{}", dialect.number(self))
+    }
+}
+
 /// Returns the layers that have tensors.
 pub(crate) fn linears(layers: &[Layer]) -> impl Iterator<Item = Linear<'_>> {
     let numbered = layers.iter().enumerate().filter(|(_, layer)| layer.kind == LayerKind::Linear);
@@ -147,12 +154,12 @@ pub(crate) fn linears(layers: &[Layer]) -> impl Iterator<Item = Linear<'_>> {
 }
 
 /// Returns the name of each layer, as the dialect derives it.
-pub(crate) fn layer_names(layers: &[Layer], dialect: Dialect) -> Vec<String> {
-    let mut names: Vec<String> = (0..layers.len()).map(|position| format!("layer{position}")).collect();
-    for linear in linears(layers) {
-        names[linear.position] = format!("layer{}", dialect.number(&linear));
-    }
-    names
+pub(crate) fn layer_names(layers: &[Layer], dialect: Dialect) -> impl Iterator<Item = String> {
+    let mut linears = linears(layers).peekable();
+    (0..layers.len()).map(move |position| match linears.next_if(|linear| linear.position == position) {
+        Some(linear) => linear.name(dialect),
+        None => format!("layer{position}"),
+    })
 }
 
 /// The role of a tensor in its layer, in the order in which a layer's tensors are written.
@@ -223,7 +230,8 @@ mod tests {
     fn the_dialects_number_linear_layers_differently() {
         let layer = |kind| Layer { kind, inputs: 1, outputs: 1 };
         let layers = [LayerKind::Linear, LayerKind::Relu, LayerKind::Linear, LayerKind::Softmax].map(layer);
-        assert_eq!(layer_names(&layers, Dialect::A), ["layer0", "layer1", "layer2", "layer3"]);
-        assert_eq!(layer_names(&layers, Dialect::B), ["layer0", "layer1", "layer1", "layer3"]);
+        let names = |dialect| layer_names(&layers, dialect).collect::<Vec<_>>();
+        assert_eq!(names(Dialect::A), ["layer0", "layer1", "layer2", "layer3"]);
+        assert_eq!(names(Dialect::B), ["layer0", "layer1", "layer1", "layer3"]);
     }
 }

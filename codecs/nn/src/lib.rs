@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod block;
 mod description;
 mod dialect;
 mod format;

@@ -5,11 +5,11 @@ use crate::dialect;
 use crate::format::{
     self, Dialect, JSON_OFFSET, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, LayerKind, Linear, Part,
 };
-use crate::training;
 use ckpt_api::{
     Axis, Checkpoint, Contents, Cursor, DType, Encoding, Error, Extent, File, FileId, Graph, Input, Limit,
     Limits, Match, Node, Options, Placement, Result, Rules, Shape, Tensor, TensorId, first_few,
 };
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Number of names that a message lists.
@@ -321,8 +321,7 @@ impl<'a> Binding<'a> {
 
     fn convolution_note(&self) -> Option<String> {
         let layers = format::linears(&self.description.layers).filter(|linear| linear.layer.is_convolution());
-        let names: Vec<String> =
-            layers.map(|linear| format!("layer{}", self.dialect.number(&linear))).collect();
+        let names: Vec<String> = layers.map(|linear| linear.name(self.dialect)).collect();
         (!names.is_empty()).then(|| {
             format!(
                 "{} is stored as Linear with 0 features, as DataCode stores a convolution: its tensors are kept, but \
@@ -357,23 +356,28 @@ impl<'a> Binding<'a> {
 
     fn graph(&self, limits: &Limits) -> Result<Graph> {
         let layers = &self.description.layers;
-        let rule = format::layer_names(layers, self.dialect);
-        let linear = |position: &usize| layers[*position].kind == LayerKind::Linear;
-        let mut taken: HashSet<&str> = (0..layers.len()).filter(linear).map(|at| rule[at].as_str()).collect();
-        let mut nodes = Vec::new();
-        for (position, layer) in layers.iter().enumerate() {
-            let own = self.description.name(position).filter(|name| !name.is_empty());
-            let name = if linear(&position) { &rule[position] } else { own.unwrap_or(&rule[position]) };
+        let mut taken: HashSet<Cow<'_, str>> =
+            format::linears(layers).map(|linear| Cow::Owned(linear.name(self.dialect))).collect();
+        let mut nodes = Vec::with_capacity(layers.len());
+        for (position, (layer, rule)) in
+            layers.iter().zip(format::layer_names(layers, self.dialect)).enumerate()
+        {
+            let is_linear = layer.kind == LayerKind::Linear;
+            let own = self.description.name(position).filter(|name| !name.is_empty() && !is_linear);
+            let name = own.map_or(Cow::Owned(rule), Cow::Borrowed);
             limits.check(Limit::NameBytes, name.len() as u64)?;
             // Dialect b repeats names; a Linear layer keeps the one that its tensors have.
-            let unique = linear(&position) || taken.insert(name);
-            let name = if unique { name.to_owned() } else { format!("{name}#{position}") };
+            let name = match is_linear || taken.insert(name.clone()) {
+                true => name.into_owned(),
+                false => format!("{name}#{position}"),
+            };
             let node = Node::new(name, layer.kind.op());
             let parameters = self.bound.get(&position).into_iter().flatten();
             nodes.push(
                 parameters.fold(node, |node, (part, key)| node.parameter(part.name(), key.to_string())),
             );
         }
+        drop(taken);
         let mut features = format::linears(layers).map(|linear| (linear.layer.inputs, linear.layer.outputs));
         let first = features.next();
         let last = features.last().or(first);
@@ -415,11 +419,11 @@ fn notes(description: &Description) -> Vec<String> {
     if description.has_frozen_layers() {
         notes.push("the file has \"trainable\": false, which DataCode's loader ignores".to_owned());
     }
-    let Some(training) = description.training() else { return notes };
-    if training::has_stages(training) {
+    let Some(history) = description.history() else { return notes };
+    if history.has_stages() {
         notes.push("the optimizer's moments are not in the file: DataCode never saves them".to_owned());
     }
-    let odd = training::oddities(training);
+    let odd = history.oddities();
     if !odd.is_empty() {
         let fields = first_few(&odd, SHOWN);
         notes.push(format!(

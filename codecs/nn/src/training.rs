@@ -1,8 +1,10 @@
 //! The JSON's `training`: preserves it, reports unexpected values, and converts it between dialects.
 
+use crate::block::Summary;
 use crate::format::{Dialect, STAGES_KEPT};
 use ckpt_api::{Loss, LossKind};
 use serde_json::{Map, Value};
+use std::fmt;
 
 /// Returns the value that DataCode writes for a net without training history.
 pub(crate) fn untrained() -> Value {
@@ -40,36 +42,116 @@ pub(crate) fn convert(training: &mut Map<String, Value>, to: Dialect, losses: &m
     }
 }
 
-/// Returns the dialect that the stages show: only dialect b has the field `lr_history`. A stage that lacks more fields shows nothing.
-pub(crate) fn evidence(training: &Map<String, Value>) -> (bool, bool) {
-    let (mut without, mut with) = (false, false);
-    let stages = training.get(STAGES).and_then(Value::as_array);
-    for stage in stages.into_iter().flatten().filter_map(Value::as_object) {
-        let complete = STAGE.iter().all(|(key, _)| *key == LR_HISTORY || stage.contains_key(*key));
-        with |= stage.contains_key(LR_HISTORY);
-        without |= complete && !stage.contains_key(LR_HISTORY);
+/// What the object `training` says, without its values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    /// Whether the value of each field of [`TRAINING`] has the expected type; `None` for a field that is missing.
+    fits: [Option<bool>; TRAINING.len()],
+    stages: u32,
+    /// Whether a stage lacks `lr_history` alone.
+    without: bool,
+    /// Whether a stage has `lr_history`.
+    with: bool,
+    odd: Vec<Oddity>,
+}
+
+/// What one training stage says, without its values.
+#[derive(Debug, Default)]
+pub(crate) struct Stage {
+    /// Whether the value of each field of [`STAGE`] has the expected type; `None` for a field that is missing.
+    fits: [Option<bool>; STAGE.len()],
+}
+
+/// A stage or field whose value has an unexpected type. It has no effect, and is preserved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Oddity {
+    /// The stage; `None` for a field of `training`.
+    stage: Option<u32>,
+    /// The field's place in the list of fields; `None` for a stage that is no object.
+    field: Option<u8>,
+}
+
+impl History {
+    /// The key of the training stages.
+    pub(crate) const STAGES: &str = STAGES;
+
+    /// Adds a field of `training`.
+    pub(crate) fn field(&mut self, key: &str, value: &Summary) {
+        set(&mut self.fits, TRAINING, key, value);
     }
-    (without, with)
+
+    /// Adds a stage, whose fields are those of `stage` if it is an object.
+    pub(crate) fn add_stage(&mut self, stage: &Stage, is_object: bool) {
+        let index = Some(self.stages);
+        self.stages = self.stages.saturating_add(1);
+        if !is_object {
+            self.odd.push(Oddity { stage: index, field: None });
+            return;
+        }
+        let has = |(fit, (key, _)): (&Option<bool>, &(&str, Type))| fit.is_some() || *key == LR_HISTORY;
+        let is_complete = stage.fits.iter().zip(STAGE).all(has);
+        let has_rates =
+            stage.fits.iter().zip(STAGE).any(|(fit, (key, _))| fit.is_some() && *key == LR_HISTORY);
+        self.with |= has_rates;
+        self.without |= is_complete && !has_rates;
+        self.odd.extend(misfits(&stage.fits).map(|field| Oddity { stage: index, field: Some(field) }));
+    }
+
+    /// Forgets the stages.
+    pub(crate) fn clear_stages(&mut self) {
+        *self = History { fits: self.fits, ..History::default() };
+    }
+
+    /// Returns the dialect that the stages show, as whether a stage lacks, and whether one has, the field `lr_history` of
+    /// dialect b. A stage that lacks more fields shows nothing.
+    pub(crate) fn evidence(&self) -> (bool, bool) {
+        (self.without, self.with)
+    }
+
+    /// Returns whether there is a training stage.
+    pub(crate) fn has_stages(&self) -> bool {
+        self.stages > 0
+    }
+
+    /// Returns the fields whose values have unexpected types.
+    pub(crate) fn oddities(&self) -> Vec<Oddity> {
+        let own = misfits(&self.fits).map(|field| Oddity { stage: None, field: Some(field) });
+        own.chain(self.odd.iter().copied()).collect()
+    }
 }
 
-/// Returns whether there is a training stage.
-pub(crate) fn has_stages(training: &Map<String, Value>) -> bool {
-    training.get(STAGES).and_then(Value::as_array).is_some_and(|stages| !stages.is_empty())
+impl Stage {
+    /// Adds a field.
+    pub(crate) fn field(&mut self, key: &str, value: &Summary) {
+        set(&mut self.fits, STAGE, key, value);
+    }
 }
 
-/// Returns the fields whose values have unexpected types. They have no effect, and are preserved.
-pub(crate) fn oddities(training: &Map<String, Value>) -> Vec<String> {
-    let mut odd = Vec::new();
-    check("training", training, TRAINING, &mut odd);
-    let stages = training.get(STAGES).and_then(Value::as_array);
-    for (index, stage) in stages.into_iter().flatten().enumerate() {
-        let path = format!("training.stages[{index}]");
-        match stage {
-            Value::Object(stage) => check(&path, stage, STAGE, &mut odd),
-            _ => odd.push(path),
+impl fmt::Display for Oddity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = if self.stage.is_some() { STAGE } else { TRAINING };
+        f.write_str("training")?;
+        if let Some(stage) = self.stage {
+            write!(f, ".{STAGES}[{stage}]")?;
+        }
+        match self.field.and_then(|field| fields.get(usize::from(field))) {
+            Some((key, _)) => write!(f, ".{key}"),
+            None => Ok(()),
         }
     }
-    odd
+}
+
+fn set(fits: &mut [Option<bool>], fields: &[(&str, Type)], key: &str, value: &Summary) {
+    for (own, (name, kind)) in fits.iter_mut().zip(fields) {
+        if *name == key {
+            *own = Some(*value == Summary::Null || kind.fits(value));
+        }
+    }
+}
+
+/// The places of the fields that do not fit.
+fn misfits(fits: &[Option<bool>]) -> impl Iterator<Item = u8> {
+    (0..).zip(fits).filter(|(_, fit)| **fit == Some(false)).map(|(field, _)| field)
 }
 
 const STAGES: &str = "stages";
@@ -112,29 +194,25 @@ const STAGE: &[(&str, Type)] = &[
     ("val_loss_history", Type::Numbers),
 ];
 
-fn check(path: &str, object: &Map<String, Value>, fields: &[(&str, Type)], odd: &mut Vec<String>) {
-    for (key, kind) in fields {
-        if object.get(*key).is_some_and(|value| !value.is_null() && !fits(value, *kind)) {
-            odd.push(format!("{path}.{key}"));
+impl Type {
+    fn fits(self, value: &Summary) -> bool {
+        match (self, value) {
+            (Type::Count, Summary::Number(number)) => number.is_u64(),
+            (Type::Text, Summary::Text(_)) | (Type::Objects, Summary::Array(_)) => true,
+            (Type::Numbers, Summary::Array(elements)) | (Type::Parameters, Summary::Object(elements)) => {
+                elements.all_numbers
+            }
+            (Type::Texts, Summary::Array(elements)) => elements.all_texts,
+            _ => false,
         }
-    }
-}
-
-fn fits(value: &Value, kind: Type) -> bool {
-    let all = |test: fn(&Value) -> bool| value.as_array().is_some_and(|items| items.iter().all(test));
-    match kind {
-        Type::Count => value.is_u64(),
-        Type::Text => value.is_string(),
-        Type::Numbers => all(Value::is_number),
-        Type::Texts => all(Value::is_string),
-        Type::Objects => value.is_array(),
-        Type::Parameters => value.as_object().is_some_and(|map| map.values().all(Value::is_number)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::Block;
+    use ckpt_api::Rules;
     use serde_json::json;
 
     fn training(stages: Value) -> Map<String, Value> {
@@ -164,12 +242,42 @@ mod tests {
         assert_eq!(losses.len(), 1);
     }
 
+    fn history(training: &Value) -> History {
+        let text = json!({ "layers": [{ "type": "ReLU" }], "training": training }).to_string();
+        Block::parse(&text, &mut Rules::default()).unwrap().history.unwrap()
+    }
+
+    fn oddities(training: &Value) -> Vec<String> {
+        history(training).oddities().iter().map(Oddity::to_string).collect()
+    }
+
     #[test]
     fn values_of_another_type_are_named() {
-        let odd = training(json!([{ "epochs": 3, "optimizer_params": null, "zzz": 1 }, { "epochs": -1 }, 7]));
-        assert_eq!(oddities(&odd), ["training.stages[1].epochs", "training.stages[2]"]);
-        let Value::Object(none) = untrained() else { unreachable!() };
-        assert!(oddities(&none).is_empty());
+        let stages =
+            json!([{ "epochs": 3, "optimizer_params": null, "zzz": 1 }, { "epochs": -1, "loss": [] }, 7]);
+        assert_eq!(
+            oddities(&json!({ "stages": stages, "loss_history": [0.5, "x"], "optimizer": 2 })),
+            [
+                "training.loss_history",
+                "training.optimizer",
+                "training.stages[1].epochs",
+                "training.stages[1].loss",
+                "training.stages[2]"
+            ]
+        );
+        assert!(oddities(&untrained()).is_empty());
+    }
+
+    #[test]
+    fn a_stage_with_all_fields_but_lr_history_shows_dialect_a() {
+        let mut stage: Map<String, Value> =
+            STAGE.iter().map(|(key, _)| ((*key).to_owned(), Value::Null)).collect();
+        let evidence = |stage: &Map<String, Value>| history(&json!({ "stages": [stage] })).evidence();
+        assert_eq!(evidence(&stage), (false, true));
+        stage.remove(LR_HISTORY);
+        assert_eq!(evidence(&stage), (true, false));
+        stage.remove("epochs");
+        assert_eq!(evidence(&stage), (false, false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Writes models: assigns the tensors to layers, writes the JSON block, and places everything.
 
-use crate::description::Description;
+use crate::description::{self, Description};
 use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer, LayerKind, Part};
 use ckpt_api::{
     Attribute, Axis, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Literal, Loss, LossKind,
@@ -29,11 +29,10 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let own_is_used = source.is_some();
     let (text, unchanged) = match source {
         Some(source) if source.dialect == dialect => (source.text.to_owned(), Some(source)),
-        Some(Source { mut description, dialect: from, .. }) => {
-            description.convert(from, dialect, &mut losses);
-            (description.into_text(), None)
+        Some(Source { text, dialect: from, .. }) => {
+            (description::convert(text, &model.layers, from, dialect, &mut losses)?, None)
         }
-        None => (Description::untrained(&model.layers, dialect).into_text(), None),
+        None => (description::untrained(&model.layers, dialect), None),
     };
     let mut slots =
         model.slots(checkpoint, dialect, unchanged.is_some(), options.flag("zero_bias"), &mut losses)?;

@@ -47,6 +47,10 @@ impl MetadataMap {
         if let Some(positions) = &mut self.positions {
             positions.0.insert(key.as_str().into(), self.entries.len());
         }
+        if self.entries.is_empty() {
+            // Many maps have one entry, and `push` alone would make room for four.
+            self.entries.reserve_exact(1);
+        }
         self.entries.push((key, value));
         if self.positions.is_none() && self.entries.len() > FEW {
             self.index();

@@ -10,6 +10,7 @@ use crate::net::architecture::Architecture;
 use crate::net::parameter::Parameter;
 use crate::step;
 use ckpt_api::{DType, Error, File, Limit, Limits, MetadataValue, Result, Role, Shape, Slot, Tensor};
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 /// Reads a single file.
@@ -18,7 +19,7 @@ pub(super) fn read_file(reader: &mut Reader<'_>, name: &str, state: StateFile) -
     let form = if state == PARAMS { Some(RecordForm::Headerless) } else { reader.form };
     let (form, records) = records::read(&file, reader.architecture, form, reader.limits)?;
     keep_form(reader, form);
-    add_records(reader, name, state, &records)?;
+    add_records(reader, name, state, records)?;
     reader.parts.push(Content::State);
     Ok(())
 }
@@ -45,7 +46,7 @@ pub(super) fn read_folder(reader: &mut Reader<'_>, folder: &str, weights: StateF
         })?;
         let (_, records) = records::read(&file, reader.architecture, Some(form), reader.limits)?;
         check_same_weights(&own, &records).map_err(|error| error.file(file.name()))?;
-        add_records(reader, &path(slot.name), slot, &records)?;
+        add_records(reader, &path(slot.name), slot, records)?;
     }
     if reader.optimizer == Some("radam") || reader.input.has_file(&path(STEP)) {
         let file = reader.input.file(&path(STEP))?;
@@ -82,9 +83,16 @@ fn keep_form(reader: &mut Reader<'_>, form: RecordForm) {
     }
 }
 
-fn add_records(reader: &mut Reader<'_>, name: &str, state: StateFile, records: &[Record]) -> Result<()> {
+/// Adds the tensors of records. A record is freed as soon as its tensors are there: a file can have a million.
+fn add_records(
+    reader: &mut Reader<'_>,
+    name: &str,
+    state: StateFile,
+    records: impl IntoIterator<Item: Borrow<Record>>,
+) -> Result<()> {
     let file = reader.add_file(name);
     for record in records {
+        let record = record.borrow();
         let mut offset = record.offset;
         for Part { id, mut tensor, order } in parts(record, state, reader.architecture)? {
             describe(&mut tensor, &id, record, state);
