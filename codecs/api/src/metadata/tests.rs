@@ -110,6 +110,26 @@ fn a_map_keeps_its_order_and_finds_each_of_many_keys() {
 }
 
 #[test]
+fn namespaces_are_sorted_and_hold_their_own_keys() {
+    let mut metadata = Metadata::default();
+    for (namespace, key) in [("m", "k"), ("z", "k"), ("a", "k"), ("m", "l"), ("m", "k")] {
+        metadata.insert(namespace, key, format!("{namespace}{key}"));
+    }
+    let all: Vec<(&str, usize)> = metadata.iter().map(|(namespace, map)| (namespace, map.len())).collect();
+    assert_eq!(all, [("a", 1), ("m", 2), ("z", 1)]);
+    assert_eq!(
+        (metadata.text("m", "l"), metadata.text("a", "l"), metadata.text("b", "k")),
+        (Some("ml"), None, None)
+    );
+    let json = serde_json::to_string(&metadata).unwrap();
+    assert_eq!(json, r#"{"a":{"k":"ak"},"m":{"k":"mk","l":"ml"},"z":{"k":"zk"}}"#);
+    assert_eq!(serde_json::from_str::<Metadata>(&json).unwrap(), metadata);
+    assert_eq!(metadata.remove("m").map(|map| map.len()), Some(2));
+    assert!(metadata.remove("m").is_none());
+    assert!(metadata.remove("a").is_some() && metadata.remove("z").is_some() && metadata.is_empty());
+}
+
+#[test]
 fn maps_are_equal_in_any_order() {
     let map = |keys: &[&str]| -> MetadataMap { keys.iter().map(|key| (*key, true)).collect() };
     assert_eq!(map(&["a", "b"]), map(&["b", "a"]));
