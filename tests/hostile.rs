@@ -98,6 +98,9 @@ fn many_small_parts_take_memory_in_proportion_to_their_number() {
     };
     let layers = [r#"{"type":"ReLU"}"#; 100_000].join(",");
     let objects = [r#"{"":0}"#; 100_000].join(",");
+    let records = (0..100_000).flat_map(|number| {
+        [format!("{number:x}\n").as_bytes(), &1u64.to_le_bytes(), &1f32.to_le_bytes()].concat()
+    });
     // 100,000 parts each, with the bytes that each part may take.
     let files = [
         ("layers.nn", nn(&format!(r#"{{"layers":[{layers}]}}"#)), 640),
@@ -108,6 +111,7 @@ fn many_small_parts_take_memory_in_proportion_to_their_number() {
             nn(&format!(r#"{{"layers":[{{"type":"ReLU"}}],"training":{{"stages":[{objects}]}}}}"#)),
             160,
         ),
+        ("weights.bin", records.collect(), 1200),
     ];
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes, each) in files {
