@@ -234,19 +234,24 @@ fn output_that_computes_something_else_is_found_in_its_layer_and_leaves_nothing(
 #[cfg(all(feature = "forward", feature = "safetensors", feature = "tf2"))]
 #[test]
 fn both_graphs_are_run_where_both_are_stated_and_else_it_is_said_why_not() {
-    let computed = |input: &str| {
-        let source = Source::open(&Registry::builtin(), format!("{ROOT}/{input}"), &OpenOptions::default());
+    let computed = |input: &str, activations: Option<&str>| {
+        let options = OpenOptions::new().set_all(activations.map(|names| ("activations", names)));
+        let source = Source::open(&Registry::builtin(), format!("{ROOT}/{input}"), &options);
         let place = tempfile::tempdir().unwrap();
         let conversion = Conversion::new().verify(true);
         let planned =
             conversion.plan(&Registry::builtin(), &source.unwrap(), place.path().join("o.safetensors"));
         planned.unwrap().execute(&Execution::default(), &|_| ()).unwrap().verification.unwrap().computed
     };
-    match computed("examples/data/digits_saved_model") {
-        Computed::Agree { rule, .. } => assert_eq!(rule, "bits"),
+    match computed("examples/data/digits_saved_model", None) {
+        Computed::Agree { rule, notes, .. } => assert_eq!((rule.as_str(), notes.len()), ("bits", 0)),
         other => panic!("{other:?}"),
     }
-    match computed("examples/data/digits") {
+    match computed("examples/data/digits", Some("relu,softmax")) {
+        Computed::Agree { notes, .. } => assert!(notes[0].contains("assumed to be dense"), "{notes:?}"),
+        other => panic!("{other:?}"),
+    }
+    match computed("examples/data/digits", None) {
         Computed::NotRun { reason } => assert!(reason.contains("activations"), "{reason}"),
         other => panic!("the activations are not known, and yet {other:?}"),
     }

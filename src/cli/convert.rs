@@ -74,11 +74,12 @@ pub(super) fn finished(
     if json {
         let files: Vec<_> = summary.files.iter().map(|file| file.to_string_lossy()).collect();
         let receipt = summary.receipt.as_ref().map(|path| path.to_string_lossy());
+        let notes: Vec<&str> = plan.notes().collect();
         let report = to_json(&serde_json::json!({
             "files": files, "tensors": summary.tensors, "bytes": summary.bytes,
             "rounding": summary.rounding, "verification": summary.verification,
             "resumed": summary.resumed, "receipt": receipt, "left": summary.left,
-            "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs(), "notes": plan.notes(),
+            "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs(), "notes": notes,
         }))?;
         return print_after(&files, &report, json);
     }
@@ -147,9 +148,15 @@ fn resumed(resumed: &Resumed) -> String {
 
 fn verified(found: &Verification) -> String {
     let computed = match &found.computed {
-        Computed::Agree { rule, reason } => {
+        Computed::Agree { rule, reason, notes } => {
+            // The plan's notes, which follow, contain them.
+            let assumed = if notes.is_empty() {
+                ""
+            } else {
+                "; the notes say where the graph may differ from the model"
+            };
             format!(
-                "verified: both graphs agree on random inputs (rule '{rule}': {})\n",
+                "verified: both graphs agree on random inputs (rule '{rule}': {}){assumed}\n",
                 render::plain(reason)
             )
         }

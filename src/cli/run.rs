@@ -138,7 +138,7 @@ fn as_json(pass: &ForwardPass, labels: Option<(usize, usize)>, argmax: bool, qui
         |(right, rows)| serde_json::json!({ "right": right, "rows": rows, "accuracy": share((right, rows)) }),
     );
     to_json(&serde_json::json!({
-        "device": pass.device, "inputs": pass.inputs, "outputs": outputs, "labels": labels,
+        "device": pass.device, "inputs": pass.inputs, "notes": pass.notes, "outputs": outputs, "labels": labels,
     }))
 }
 
@@ -157,6 +157,9 @@ fn text(pass: &ForwardPass, labels: Option<(usize, usize)>, argmax: bool, quiet:
         } else if !quiet {
             rows(value, &mut text);
         }
+    }
+    for note in &pass.notes {
+        let _ = writeln!(text, "note: {}", render::plain(note));
     }
     if let Some((right, rows)) = labels {
         let _ = writeln!(text, "{right} of {rows} correct ({:.4})", share((right, rows)));

@@ -17,6 +17,9 @@ pub enum Computed {
         rule: String,
         /// Why this rule was chosen.
         reason: String,
+        /// What the graphs assume about the model, or do not show of it: the result holds as far as that is right.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
     },
     /// They were not run.
     NotRun {
@@ -136,6 +139,7 @@ fn pair(planned: &Planned, source: &Source, part: &Source, commit: &Commit) -> c
         return Ok(Computed::Agree {
             rule: run.rule.name.name().to_owned(),
             reason: run.rule.reason.clone(),
+            notes: [source, part].iter().flat_map(|side| side.contents().graph_notes.clone()).collect(),
         });
     }
     let layer = run.first_divergence.and_then(|index| run.layers.get(index));
@@ -157,7 +161,7 @@ mod tests {
     use super::*;
 
     fn agree(rule: &str) -> Computed {
-        Computed::Agree { rule: rule.to_owned(), reason: String::new() }
+        Computed::Agree { rule: rule.to_owned(), reason: String::new(), notes: Vec::new() }
     }
 
     #[test]

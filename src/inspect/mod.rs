@@ -138,7 +138,7 @@ pub(crate) fn overview(source: &Source) -> Inspection {
         graph: None,
         metadata: contents.checkpoint.metadata.clone(),
         repairs: contents.repairs.clone(),
-        notes: contents.notes.clone(),
+        notes: contents.all_notes().map(str::to_owned).collect(),
     }
 }
 

@@ -182,7 +182,7 @@ impl Plan {
     }
 
     fn document(&self) -> Document<'_> {
-        let Contents { checkpoint, files, placements, repairs, notes, .. } = &*self.contents;
+        let Contents { checkpoint, files, placements, repairs, .. } = &*self.contents;
         let tensors = checkpoint.tensors.iter().zip(placements);
         let placed = &*self.placed;
         let transfer = |entry: &'_ Entry| TransferDocument {
@@ -210,7 +210,7 @@ impl Plan {
             excluded: (&self.excluded).into(),
             losses: (&self.losses).into(),
             repairs: repairs.into(),
-            notes: notes.into(),
+            notes: self.notes().map(str::to_owned).collect(),
             bytes_read: self.bytes_read,
             bytes_written: self.bytes_written,
             estimate: None,

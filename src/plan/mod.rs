@@ -234,8 +234,8 @@ impl Plan {
     }
 
     /// What the user should know.
-    pub fn notes(&self) -> &[String] {
-        &self.contents.notes
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.contents.all_notes()
     }
 
     /// The units of work, in the order in which the source stores what they read.

@@ -97,13 +97,15 @@ impl Source {
             let layers = file.layers()?;
             options.limits.check(Limit::GraphNodes, layers.layers.len() as u64)?;
             layers.apply(&mut contents.checkpoint)?;
+            // They are about the graph that the file replaces.
+            contents.graph_notes.clear();
         }
         for (_, names) in &activations {
             let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
             contents.checkpoint.specify(names).map_err(|error| error.field(ACTIVATIONS))?;
         }
-        let notes =
-            contents.notes.iter_mut().chain(contents.repairs.iter_mut().map(|repair| &mut repair.detail));
+        let notes = contents.notes.iter_mut().chain(&mut contents.graph_notes);
+        let notes = notes.chain(contents.repairs.iter_mut().map(|repair| &mut repair.detail));
         notes.for_each(|text| options.vocabulary.settle(text));
         let files = Files::new(&input, &contents);
         let contents = Arc::new(contents);

@@ -16,6 +16,8 @@ pub struct ForwardPass {
     pub device: DeviceInfo,
     /// The inputs.
     pub inputs: Vec<InputSummary>,
+    /// What the graph assumes about the model, or does not show of it.
+    pub notes: Vec<String>,
     /// The outputs by name, in the graph's order.
     #[serde(skip)]
     pub outputs: Vec<(String, Value)>,
@@ -66,15 +68,14 @@ pub fn run(
     let mut computed = program.run(device, &values, &mut ())?;
     let names = graph.outputs.iter().map(|output| output.name.clone());
     let outputs = names.filter_map(|name| computed.remove(&name).map(|value| (name, value))).collect();
-    Ok(ForwardPass { device: device.info().clone(), inputs: summaries, outputs })
+    let notes = source.contents().graph_notes.clone();
+    Ok(ForwardPass { device: device.info().clone(), inputs: summaries, notes, outputs })
 }
 
 /// The error for a checkpoint without a graph. A codec notes why it found none.
 fn no_graph(source: &Source) -> Error {
     let error = Error::usage("the checkpoint has no graph to run")
         .help(format!("describe the model in an architecture file, given with {}", Setting::Architecture));
-    match &source.contents().notes[..] {
-        [] => error,
-        notes => error.found(notes.join("; ")),
-    }
+    let notes: Vec<&str> = source.contents().all_notes().collect();
+    if notes.is_empty() { error } else { error.found(notes.join("; ")) }
 }

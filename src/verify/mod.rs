@@ -98,6 +98,7 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
     };
     let unstated = without_activations(a, b);
     if let (Some(own), Some(theirs), None) = (&a.checkpoint().graph, &b.checkpoint().graph, unstated) {
+        let sources = [a, b];
         let reordered = reordered::reordered(registry, a, options)?;
         let mapped = Options { mapping: None, ..options.clone() };
         let (a, own, options) =
@@ -112,6 +113,7 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
         report.verdict = Verdict::of(passes);
         report.notes = notes::on_runs(&report.runs);
         report.notes.extend(reordered.map(|_| reordered::NOTE.to_owned()));
+        report.notes.extend(notes::on_graphs(sources));
     } else {
         let difference = compare_tensors(a, b, options)?;
         if let Some((source, graph)) = unstated.filter(|_| difference.tensors.is_empty()) {
@@ -183,7 +185,7 @@ fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Diff
     // A codec notes why it found no graph.
     for source in [a, b].into_iter().filter(|source| source.checkpoint().graph.is_none()) {
         let shown = source.input().display(source.input().entry());
-        notes.extend(source.contents().notes.iter().map(|note| format!("{shown}: {note}")));
+        notes.extend(source.contents().all_notes().map(|note| format!("{shown}: {note}")));
     }
     if options.inputs.are_given() || options.devices != Options::default().devices {
         notes.push("no graph was run, so the given inputs and devices were not used".to_owned());

@@ -1,6 +1,7 @@
 //! Remarks on a comparison of graphs.
 
 use super::report::{OutputReport, RuleName, Run, TensorDiagnosis};
+use crate::source::Source;
 use ckpt_api::Setting;
 
 /// Returns remarks on what the runs show and on how to go on.
@@ -30,6 +31,21 @@ pub(super) fn on_runs(runs: &[Run]) -> Vec<String> {
     }
     notes.dedup();
     notes
+}
+
+/// Returns what the sources' graphs assume or do not show: the results hold only as far as that is right.
+pub(super) fn on_graphs(sources: [&Source; 2]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources {
+        let shown = source.input().display(source.input().entry());
+        for note in &source.contents().graph_notes {
+            let note = format!("{shown}: {note}");
+            if !found.contains(&note) {
+                found.push(note);
+            }
+        }
+    }
+    found
 }
 
 /// Whether a tensor looks rounded: one weight that differs is a fault, many may be rounding.

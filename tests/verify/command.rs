@@ -68,6 +68,24 @@ fn a_checkpoint_that_cannot_be_run_is_refused_with_the_reason() {
 }
 
 #[test]
+fn run_and_verify_say_which_layers_of_a_bare_checkpoint_are_assumed() {
+    let place = tempfile::tempdir().unwrap();
+    let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+    let given = "activations=relu,softmax";
+    for arguments in
+        [&["run", bare, "--set", given][..], &["verify", DIGITS, bare, "--b-set", given, "--map", "map.toml"]]
+    {
+        std::fs::write(place.path().join("map.toml"), "identity = true\n").unwrap();
+        let output = ckpt(place.path(), arguments);
+        let text = stdout(&output);
+        assert!(text.contains("assumed to be dense"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains(": hidden, digit\n"), "{text}");
+    }
+    let stated = stdout(&ckpt(place.path(), &["run", DIGITS]));
+    assert!(!stated.contains("assumed"), "{stated}");
+}
+
+#[test]
 fn reports_in_json_follow_their_schema() {
     let schema =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/verify.schema.json")).unwrap();

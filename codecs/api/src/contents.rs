@@ -22,6 +22,9 @@ pub struct Contents {
     pub repairs: Vec<Repair>,
     /// What the user should know about this file, one sentence each.
     pub notes: Vec<String>,
+    /// What the graph assumes about the model, or does not show of it, one sentence each. They qualify every result of
+    /// running the graph, and the engine prints them with it.
+    pub graph_notes: Vec<String>,
 }
 
 /// Something that a lenient reading accepted although the format's rules forbid it.
@@ -225,6 +228,17 @@ impl Contents {
     pub fn with_repairs(mut self, repairs: Vec<Repair>) -> Self {
         self.repairs = repairs;
         self
+    }
+
+    /// Returns all notes: those on the file, then those on the graph.
+    ///
+    /// ```
+    /// let mut contents = ckpt_api::Contents::default().with_notes(vec!["one shard is empty".into()]);
+    /// contents.graph_notes.push("'dense' is assumed to be a dense layer".into());
+    /// assert_eq!(contents.all_notes().count(), 2);
+    /// ```
+    pub fn all_notes(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().chain(&self.graph_notes).map(String::as_str)
     }
 
     /// The same with these notes.

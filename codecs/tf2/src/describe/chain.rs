@@ -26,6 +26,7 @@ pub(super) struct Chain {
     pub axes: BTreeMap<String, Vec<Axis>>,
     /// Whether layers are within other layers, such as models within a model.
     pub is_nested: bool,
+    /// What the graph assumes about the model, or does not show of it.
     pub notes: Vec<String>,
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct Description {
     pub is_nested: bool,
     /// Notes for the user.
     pub notes: Vec<String>,
+    /// Notes on what the graph assumes or does not show.
+    pub graph_notes: Vec<String>,
 }
 
 /// The tensors by key: the list itself, which usually is sorted by key.
@@ -124,7 +126,7 @@ pub(crate) fn describe(tensors: &[TensorInfo], sources: &Sources, limits: &Limit
         .map_err(|error| error.file(sources.file))?;
     match chain {
         Found::Chain(chain) => {
-            description.notes.extend(chain.notes);
+            description.graph_notes = chain.notes;
             description.axes = chain.axes;
             description.graph = Some(chain.graph);
             description.is_nested = chain.is_nested;

@@ -1,14 +1,14 @@
 //! Reads the chain of a bare Keras checkpoint from its object graph: the dense layers of a Sequential model, in order.
 //!
-//! A checkpoint stores no layer types. A layer with a matrix `kernel` and at most a `bias` beside it is dense. A layer
-//! without variables could be anything (an activation, dropout, flattening), and the strides and padding of a convolution
-//! are not stored: there is no chain then. A functional model has none either, since a sum, a second head or a second use of
-//! a layer leaves no trace.
+//! A checkpoint stores no layer types. A layer with a matrix `kernel` and at most a `bias` beside it is assumed to be dense,
+//! and a note says so. A layer without variables could be anything (an activation, dropout, flattening), and the strides and
+//! padding of a convolution are not stored: there is no chain then. A functional model has none either, since a sum, a second
+//! head or a second use of a layer leaves no trace.
 
 use super::chain::{Chain, Context, MAX_STEPS, NoChain, Step};
 use super::objects::Objects;
 use super::roles;
-use ckpt_api::{Limit, Limits, Result};
+use ckpt_api::{Limit, Limits, Op, Result, first_few};
 
 /// Returns the chain, or `None` if no object looks like a Keras model.
 ///
@@ -36,6 +36,7 @@ pub(super) fn chain(
     }
     let mut chain = Chain::build("", None, steps, context)?;
     chain.is_nested = is_nested;
+    chain.notes.push(assumed_dense(&chain));
     chain.notes.extend(is_assumed.then(|| ASSUMED.to_owned()));
     Ok(Some(chain))
 }
@@ -60,6 +61,18 @@ const FUNCTIONAL: &str = "the checkpoint of a functional model does not store ho
 
 const ASSUMED: &str = "the checkpoint of a functional model does not store how its layers are connected: since \
      activations are given, they are assumed to form a chain";
+
+/// The note on layers that are dense only by the names and shapes of their variables: a layer that multiplies by the
+/// transposed kernel, such as Keras's `EinsumDense` with `ab,cb->ac`, has the same ones.
+fn assumed_dense(chain: &Chain) -> String {
+    const SHOWN: usize = 8;
+    let dense = chain.graph.nodes.iter().filter(|node| node.op == Op::Gemm);
+    let names: Vec<&str> = dense.map(|node| node.name.as_str()).collect();
+    format!(
+        "the checkpoint does not store what its layers are; assumed to be dense, in the precision of their weights: {}",
+        first_few(names, SHOWN)
+    )
+}
 
 /// A layer of a model.
 struct Layer {

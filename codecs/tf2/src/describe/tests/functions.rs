@@ -199,7 +199,7 @@ fn casts_to_16_bits_are_followed_with_a_note() {
     ];
     let description = describe_functions(vec![body(nodes)]);
     assert_eq!(ops(&description), ["Gemm", "Relu"]);
-    assert!(description.notes[0].contains("16 bits"), "{:?}", description.notes);
+    assert!(description.graph_notes[0].contains("16 bits"), "{:?}", description.graph_notes);
     let whole = with(op("xi", "Cast", &["x"]), "DstT", Value::Type(3));
     let nodes = vec![whole, op("m", "MatMul", &["xi:y:0", "w:value:0"])];
     assert!(describe_functions(vec![body(nodes)]).graph.is_none(), "a cast to integers rounds");

@@ -51,6 +51,13 @@ fn names_axes_and_layers_come_from_the_object_graph() {
 }
 
 #[test]
+fn layers_that_are_dense_only_by_their_variables_are_assumed_to_be_and_a_note_names_them() {
+    let notes = run(KERAS3, &keras3()).graph_notes;
+    assert_eq!(notes.len(), 1);
+    assert!(notes[0].contains("assumed to be dense") && notes[0].ends_with(": dense, dense_1"), "{notes:?}");
+}
+
+#[test]
 fn a_layer_without_variables_is_no_chain_and_the_note_names_it() {
     let mut objects = keras3();
     let operations = objects.find(&["model", "_functional", "_operations"]);
@@ -120,7 +127,8 @@ fn a_functional_model_is_a_chain_only_if_that_is_assumed() {
         let sources =
             Sources { object_graph: Some(&bytes), saved_model, keras_metadata, assume_chain: true, file };
         let description = describe(&entries, &sources, &Limits::default()).unwrap();
-        assert!(description.graph.is_some() && description.notes[0].contains("assumed to form a chain"));
+        assert!(description.graph.is_some());
+        assert!(description.graph_notes[1].contains("assumed to form a chain"), "{description:?}");
     }
 }
 
