@@ -30,6 +30,10 @@ pub(super) struct Chain {
     pub notes: Vec<String>,
 }
 
+/// The note on a model that computes in 16 bits.
+pub(super) const IN_16_BITS: &str = "the model computes in 16 bits between its layers, which the graph does not show: run \
+     in more bits, it gives results that differ from the model's by the rounding of 16 bits";
+
 /// One layer or operation, applied to `[N, features]` or to images `[N, H, W, C]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {

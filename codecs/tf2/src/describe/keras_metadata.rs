@@ -1,6 +1,6 @@
 //! Reads the chain of a Keras 2 SavedModel from `keras_metadata.pb`: the classes and configurations of layers, as JSON.
 
-use super::chain::{Chain, Context, Dims, NoChain, Step, Window};
+use super::chain::{Chain, Context, Dims, IN_16_BITS, NoChain, Step, Window};
 use super::functions::decimal;
 use super::objects::Objects;
 use crate::proto::SavedMetadata;
@@ -34,7 +34,7 @@ fn read(bytes: &[u8], objects: &Objects, context: &Context) -> Result<Chain, NoC
     let root = parse(&root.metadata)?;
     let named = named_objects(&metadata, objects);
     let mut input = None;
-    let (mut steps, mut is_nested) = (Vec::new(), false);
+    let (mut steps, mut is_nested, mut is_half) = (Vec::new(), false, false);
     let mut open: Vec<&Value> = model_layers(&root)?;
     open.reverse();
     while let Some(layer) = open.pop() {
@@ -51,13 +51,23 @@ fn read(bytes: &[u8], objects: &Objects, context: &Context) -> Result<Chain, NoC
                 if steps.is_empty() {
                     input = input.or_else(|| dims(&layer["config"]["batch_input_shape"]));
                 }
+                is_half |= computes_in_16_bits(&layer["config"]);
                 steps.extend(layer_steps(class, &layer["config"], &named, objects)?);
             }
         }
     }
     let name = root["config"]["name"].as_str().unwrap_or_default();
-    let chain = Chain::build(name, input, steps, context)?;
+    let mut chain = Chain::build(name, input, steps, context)?;
+    chain.notes.extend(is_half.then(|| IN_16_BITS.to_owned()));
     Ok(Chain { is_nested, ..chain })
+}
+
+/// Whether a layer's dtype or policy of mixed precision is one of 16 bits: `"float16"`, or `mixed_bfloat16` as
+/// `{"class_name": "Policy", "config": {"name": …}}`.
+fn computes_in_16_bits(config: &Value) -> bool {
+    let dtype = &config["dtype"];
+    let name = dtype.as_str().or_else(|| dtype["config"]["name"].as_str()).unwrap_or_default();
+    matches!(name.strip_prefix("mixed_").unwrap_or(name), "float16" | "bfloat16")
 }
 
 /// Limit on the length of a configuration, far above those of models. Parsed JSON takes many times its length in memory.

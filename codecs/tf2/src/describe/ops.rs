@@ -36,7 +36,7 @@ pub(super) fn steps(functions: &mut Functions, name: &str) -> Result<FunctionSte
                 return Err(NoChain(format!("the function returns the variable '{key}'")));
             }
             Source::Node(op) => {
-                is_half |= matches!(attribute(op.node, "DstT"), Some(Value::Type(14 | 19)));
+                is_half |= ["DstT", "T"].iter().any(|name| is_of_16_bits(attribute(op.node, name)));
                 let (step, before) = step(functions, op)?;
                 if matches!(step, Some(Step::Dense { .. } | Step::Conv { .. })) {
                     scopes.insert((op.frame, model_scope(&op.node.name)));
@@ -46,6 +46,11 @@ pub(super) fn steps(functions: &mut Functions, name: &str) -> Result<FunctionSte
             }
         }
     }
+}
+
+/// Whether a type is bfloat16 or half.
+fn is_of_16_bits(of: Option<&Value>) -> bool {
+    matches!(of, Some(Value::Type(14 | 19)))
 }
 
 /// Returns what precedes `LAYER/OPERATION` in the name of an operation: the model and, if it is a layer, the models around it.

@@ -1,6 +1,6 @@
 //! Reads the chain of a SavedModel from its serving function.
 
-use super::chain::{Chain, Context, NoChain};
+use super::chain::{Chain, Context, IN_16_BITS, NoChain};
 use super::functions::Functions;
 use super::objects::Objects;
 use super::ops;
@@ -56,9 +56,7 @@ fn read(bytes: &[u8], objects: &Objects, context: &Context, limits: &Limits) -> 
     let mut chain = Chain::build("", read.input, read.steps, context)?;
     chain.is_nested = read.is_nested;
     if read.is_half {
-        chain
-            .notes
-            .push("the model computes in 16 bits between its layers, which the graph does not show".into());
+        chain.notes.push(IN_16_BITS.into());
     }
     Ok(chain)
 }

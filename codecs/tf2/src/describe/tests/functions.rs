@@ -200,6 +200,9 @@ fn casts_to_16_bits_are_followed_with_a_note() {
     let description = describe_functions(vec![body(nodes)]);
     assert_eq!(ops(&description), ["Gemm", "Relu"]);
     assert!(description.graph_notes[0].contains("16 bits"), "{:?}", description.graph_notes);
+    let product = with(op("m", "MatMul", &["x", "w:value:0"]), "T", Value::Type(14));
+    let notes = describe_functions(vec![body(vec![product])]).graph_notes;
+    assert!(notes.iter().any(|note| note.contains("16 bits")), "{notes:?}");
     let whole = with(op("xi", "Cast", &["x"]), "DstT", Value::Type(3));
     let nodes = vec![whole, op("m", "MatMul", &["xi:y:0", "w:value:0"])];
     assert!(describe_functions(vec![body(nodes)]).graph.is_none(), "a cast to integers rounds");

@@ -54,6 +54,23 @@ fn layers_and_activations_come_from_the_configuration() {
 }
 
 #[test]
+fn a_layer_that_computes_in_16_bits_is_noted() {
+    let policy = |name: &str| json!({"class_name": "Policy", "config": {"name": name}});
+    for (dtype, is_half) in [
+        (policy("mixed_bfloat16"), true),
+        (policy("mixed_float16"), true),
+        (json!("float16"), true),
+        (json!("float32"), false),
+        (policy("float32"), false),
+    ] {
+        let mut layer = dense("a", "relu", true);
+        layer["config"]["dtype"] = dtype.clone();
+        let notes = sequential(json!([layer, dense("b", "linear", false)])).graph_notes;
+        assert_eq!(notes.iter().any(|note| note.contains("16 bits")), is_half, "{dtype}: {notes:?}");
+    }
+}
+
+#[test]
 fn an_activation_layer_keeps_its_settings() {
     let leaky = json!({"class_name": "LeakyReLU", "config": {"name": "l", "alpha": 0.1}});
     let graph = sequential(json!([dense("a", "linear", true), leaky])).graph.unwrap();
