@@ -71,10 +71,7 @@ impl Attempt<'_> {
         let open = OpenOptions::new().format(self.from.0).set_all(self.options.iter().copied());
         let open = layers.into_iter().fold(open, OpenOptions::architecture);
         let source = Source::open(&registry, self.from.1, &open)?;
-        // Keras stores its variables a second time; a format without roles does not say so.
-        let twice = with_layers.then_some("_all_variables/**");
         let conversion = Conversion::new().to(self.to.0).verify(true);
-        let conversion = twice.into_iter().fold(conversion, Conversion::exclude);
         let conversion = dtype.into_iter().fold(conversion, Conversion::dtype);
         let execution = Execution::new().sync(false);
         conversion.plan(&registry, &source, self.to.1)?.execute(&execution, &|_| ()).map(drop)

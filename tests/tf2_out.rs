@@ -62,7 +62,10 @@ fn a_checkpoint_comes_back_byte_for_byte_by_way_of_safetensors() {
         let work = tempfile::tempdir().unwrap();
         let middle = work.path().join("m.safetensors");
         let output = work.path().join(prefix.file_name().unwrap());
-        convert(open(&prefix, &[]), &middle, &Conversion::default());
+        // Without a pattern, second copies of tensors are left out of other formats.
+        let copies = (name == "keras3_export").then_some("**");
+        let conversion = copies.into_iter().fold(Conversion::new(), Conversion::include);
+        convert(open(&prefix, &[]), &middle, &conversion);
         convert(open(&middle, &[]), &output, &to_tf2(Resources::default()));
         compare(&name, &output, &prefix);
         seen += 1;
@@ -113,4 +116,51 @@ fn bundle(prefix: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     files
+}
+
+/// Names that a conversion of the example SavedModel to safetensors or TensorFlow writes, and its losses of duplicates.
+fn written(to: &str, conversion: Conversion) -> (Vec<String>, Vec<String>) {
+    let saved = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/digits_saved_model");
+    let work = tempfile::tempdir().unwrap();
+    let registry = ckpt::Registry::builtin();
+    let source = open(&saved, &[]);
+    let planned = conversion.to(to).verify(true).plan(&registry, &source, work.path().join("out")).unwrap();
+    let losses = planned.plan().losses.iter();
+    let losses = losses.filter(|loss| loss.kind == ckpt::api::LossKind::DuplicateDropped);
+    let losses = losses.map(|loss| loss.subject.clone()).collect();
+    let mut names: Vec<String> = planned.plan().tensors().map(|entry| entry.to.name.clone()).collect();
+    names.sort();
+    planned.execute(&ckpt::Execution::new().sync(false), &|_| ()).unwrap();
+    (names, losses)
+}
+
+fn copies() -> Vec<String> {
+    (0..4).map(|number| format!("_all_variables/{number}/.ATTRIBUTES/VARIABLE_VALUE")).collect()
+}
+
+#[test]
+fn a_second_copy_is_written_in_another_format_only_if_a_pattern_or_a_rule_names_it() {
+    let weights = ["digits/digit/bias", "digits/digit/kernel", "digits/hidden/bias", "digits/hidden/kernel"];
+    assert_eq!(written("safetensors", Conversion::new()), (weights.map(str::to_owned).into(), copies()));
+    let excluded = written("safetensors", Conversion::new().exclude("_all_variables/**"));
+    assert_eq!(excluded, (weights.map(str::to_owned).into(), Vec::new()));
+    let (names, losses) = written("safetensors", Conversion::new().include("**/VARIABLE_VALUE"));
+    assert_eq!((names, losses), (copies(), Vec::new()));
+
+    let mapping = |text: &str| ckpt::mapping::Mapping::from_toml(text, "m.toml").unwrap();
+    let renamed = mapping("ignore_roles = ['bookkeeping']\n[[rule]]\nfrom = 'digits/{x:path}'\nto = '{x}'\n");
+    let (names, losses) = written("safetensors", Conversion::new().mapping(renamed));
+    assert_eq!((names, losses), (weights.map(|name| name.replace("digits/", "")).into(), copies()));
+    let named = mapping("identity = true\n[[rule]]\nfrom = '_all_variables/0/{x:path}'\nto = 'copy/{x}'\n");
+    let (names, losses) = written("safetensors", Conversion::new().mapping(named));
+    assert_eq!((names[0].as_str(), names.len()), ("copy/.ATTRIBUTES/VARIABLE_VALUE", 5));
+    assert_eq!(losses, copies()[1..]);
+}
+
+#[test]
+fn second_copies_stay_in_their_own_format_and_where_their_originals_are_left_out() {
+    let (names, losses) = written("tf2", Conversion::new());
+    assert_eq!((names.len(), losses.len()), (9, 0), "{names:?}");
+    let (names, losses) = written("safetensors", Conversion::new().exclude("digits/**"));
+    assert_eq!((names, losses), (copies(), Vec::new()));
 }

@@ -26,7 +26,7 @@ pub(crate) fn write_from_memory(
     contents.check(&conversion.limits)?;
     let files = Files::memory(contents.files.iter().cloned().zip(data).collect());
     let codec = conversion.writer(registry, output)?;
-    let mapped = map(&Arc::new(contents), &conversion.map_options())?;
+    let mapped = map(&Arc::new(contents), &conversion.map_options(true))?;
     let plan = conversion.compile(&*codec, in_memory(), mapped, output, &LibraryWords)?;
     conversion.judge(&plan)?;
     let request =

@@ -150,7 +150,7 @@ impl Conversion {
     ) -> Result<Planned> {
         let output = output.into_destination()?;
         let codec = self.writer(registry, &output)?;
-        let mapped = map(&source.contents, &self.map_options())?;
+        let mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
         let words = &*source.options.vocabulary;
         let plan = self.compile(&*codec, source_record(source), mapped, &output, words)?;
         Planned::new(registry, source, codec, output, plan, self)
@@ -192,13 +192,14 @@ impl Conversion {
         }
     }
 
-    fn map_options(&self) -> MapOptions<'_> {
+    fn map_options(&self, keep_duplicates: bool) -> MapOptions<'_> {
         MapOptions {
             include: &self.include,
             exclude: &self.exclude,
             mapping: self.mapping.as_ref(),
             transforms: &self.transforms,
             dtype: self.dtype,
+            keep_duplicates,
             limits: &self.limits,
         }
     }
@@ -272,6 +273,11 @@ fn with_blocks(contents: &Contents) -> Cow<'_, Checkpoint> {
         }
     }
     checkpoint
+}
+
+/// Whether a source has this format, or has carried its metadata since it had: second copies belong there.
+fn comes_from(source: &Source, info: &FormatInfo) -> bool {
+    source.format() == info.id || source.checkpoint().metadata.namespace(info.id).is_some()
 }
 
 /// What a plan records of its source.

@@ -2,6 +2,7 @@
 //!
 //! It reads a source and returns what it becomes; the source stays what it is.
 
+mod duplicates;
 mod flatten;
 mod rebuild;
 mod retype;
@@ -12,7 +13,7 @@ mod transform;
 use crate::mapping::Applied;
 use crate::mapping::Mapping;
 use crate::recipe::{Join, Target, Transform};
-use ckpt_api::{Contents, DType, Limits, Loss, Placement, Result, Tensor, Ties};
+use ckpt_api::{Contents, DType, Limits, Loss, Placement, Result, Role, Tensor, Ties};
 use rebuild::rebuild_as;
 use retype::retype;
 use select::{Removed, remove, select};
@@ -28,6 +29,8 @@ pub(crate) struct MapOptions<'a> {
     pub(crate) mapping: Option<&'a Mapping>,
     pub(crate) transforms: &'a [Transform],
     pub(crate) dtype: Option<DType>,
+    /// Whether second copies of tensors are kept that no pattern or rule names: those of the target's own format are.
+    pub(crate) keep_duplicates: bool,
     pub(crate) limits: &'a Limits,
 }
 
@@ -57,7 +60,7 @@ pub(crate) struct Twins {
     pub(crate) other: (Tensor, Placement),
 }
 
-/// Applies the options: selection, then the mapping, then transforms, then the dtype. Finds the ties of what is left.
+/// Applies the options: selection, without second copies; then the mapping, then transforms, then the dtype. Finds the ties of what is left.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, [`ckpt_api::Kind::Mapping`] for a mapping that does not
@@ -73,6 +76,12 @@ pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<
     if !options.include.is_empty() || !options.exclude.is_empty() {
         let removed = select(mapped.contents_mut(), options.include, options.exclude)?;
         mapped.remove(removed);
+    }
+    let is_copied = |tensor: &Tensor| tensor.role == Role::Duplicate;
+    let may_leave_out = !options.keep_duplicates && options.include.is_empty();
+    if may_leave_out && mapped.contents.checkpoint.tensors.iter().any(is_copied) {
+        let losses = duplicates::leave_out(mapped.contents_mut(), options.mapping);
+        mapped.losses.extend(losses);
     }
     if let Some(mapping) = options.mapping {
         mapped.rename(mapping, options.limits)?;

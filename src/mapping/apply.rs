@@ -8,8 +8,8 @@ use super::relation::Link;
 use super::rule::{Rule, Separators, Values};
 use crate::recipe::Target;
 use crate::words::printable;
-use ckpt_api::{Error, Limit, Limits, Result, Tensor};
-use std::collections::{BTreeMap, BTreeSet};
+use ckpt_api::{Error, Limit, Limits, Result, Role, Tensor};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The result of a mapping for actual names.
 #[derive(Debug)]
@@ -39,13 +39,18 @@ impl Mapping {
         apply(self, names, limits).map_err(|error| self.located(error))
     }
 
-    /// As [`Mapping::apply`], to the names of tensors; drops the tensors whose roles the mapping ignores.
+    /// As [`Mapping::apply`], to the names of tensors; drops the tensors whose roles the mapping ignores, and second copies
+    /// of tensors that it does not map.
     ///
     /// # Errors
     /// As [`Mapping::apply`].
     pub fn apply_to(&self, tensors: &[Tensor], limits: &Limits) -> Result<Applied> {
+        let copies = tensors.iter().filter(|tensor| tensor.role == Role::Duplicate && !self.identity);
+        let unmapped: HashSet<&str> =
+            self.unnamed(copies.map(|tensor| tensor.name.as_str())).into_iter().collect();
         let is_ignored = |tensor: &&Tensor| {
-            self.ignore_roles.contains(&tensor.role) && !self.lookup.contains_key(&tensor.name)
+            let by_role = self.ignore_roles.contains(&tensor.role) && !self.lookup.contains_key(&tensor.name);
+            by_role || unmapped.contains(tensor.name.as_str())
         };
         let names: Vec<&str> =
             tensors.iter().filter(|tensor| !is_ignored(tensor)).map(|tensor| tensor.name.as_str()).collect();
@@ -53,6 +58,19 @@ impl Mapping {
         applied.dropped.extend(tensors.iter().filter(is_ignored).map(|tensor| tensor.name.clone()));
         applied.dropped.sort();
         Ok(applied)
+    }
+
+    /// Returns those of the names that no lookup, rule or `ignore` pattern matches.
+    pub(crate) fn unnamed<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+        let mut names = names.peekable();
+        if names.peek().is_none() {
+            return Vec::new();
+        }
+        let mut decider = Decider::new(self);
+        let mut is_unnamed = |name: &&str| {
+            matches!(decider.decide(name), Ok(Fate::Unmapped | Fate::Renamed(_, Origin::Identity)))
+        };
+        names.filter(|name| is_unnamed(name)).collect()
     }
 }
 

@@ -70,11 +70,14 @@ impl<'a> Kernels<'a> {
     }
 
     /// Whether a kernel of rank 4 is that of an ordinary convolution. Only dense and convolutional layers of Keras 3 name
-    /// their kernel `_kernel`; elsewhere the layer's name decides. `is_bare` means that there is no object graph.
+    /// their kernel `_kernel`; elsewhere the layer's name decides. `is_bare` means that there is no object graph. Nor does the
+    /// one of an export show kernels: it has lists of variables, and no layers.
     fn is_convolution(&self, key: &str, name: &str, is_bare: bool) -> bool {
         let layer = name.rsplit('/').nth(1).unwrap_or_default();
-        let is_ordinary = !layer.contains("transpose") && !layer.contains("depthwise");
-        let by_name = self.convolutions.is_empty() && is_ordinary && (is_bare || self.others.contains(key));
+        let is_ordinary = !["transpose", "depthwise", "einsum"].iter().any(|kind| layer.contains(kind));
+        let has_no_layers = is_bare || self.others.is_empty();
+        let by_name =
+            self.convolutions.is_empty() && is_ordinary && (has_no_layers || self.others.contains(key));
         self.convolutions.contains(key) || by_name
     }
 

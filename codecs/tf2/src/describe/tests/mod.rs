@@ -244,6 +244,24 @@ fn names_that_are_not_unique_fall_back_to_the_key() {
 }
 
 #[test]
+fn kernels_of_an_export_have_axes_by_the_names_of_their_layers() {
+    let mut objects = Objects::default();
+    let list = objects.child(0, "variables");
+    for (number, name) in ["conv2d", "conv2d_transpose", "einsum_dense"].into_iter().enumerate() {
+        objects.variable(
+            list,
+            &number.to_string(),
+            &format!("cnn/{name}/kernel"),
+            &format!("variables/{number}"),
+        );
+    }
+    let dims: &[u64] = &[3, 3, 1, 8];
+    let axes = run(&[("variables/0", dims), ("variables/1", dims), ("variables/2", dims)], &objects).axes;
+    let image = vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out];
+    assert_eq!(axes, BTreeMap::from([("variables/0".to_owned(), image)]));
+}
+
+#[test]
 fn a_second_copy_is_a_duplicate_only_if_there_is_an_original() {
     let mut objects = Objects::default();
     let (first, second) = (objects.child(0, "variables"), objects.child(0, "_all_variables"));
