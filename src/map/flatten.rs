@@ -82,6 +82,10 @@ pub(super) fn conventions(source: &Contents, mapped: &Contents) -> Vec<Loss> {
             let Some(inputs) = tensors.get(name.as_str()).and_then(|tensor| input_len(tensor)) else {
                 continue;
             };
+            // Of one channel, or of one pixel, there is only one order.
+            if channels.is_some_and(|channels| channels == 1 || channels == inputs) {
+                continue;
+            }
             losses.push(Loss::new(LossKind::Convention, name, advice(inputs, channels)));
         }
     }
@@ -96,7 +100,7 @@ fn likely_conventions(source: &Contents, mapped: &Contents) -> Vec<Loss> {
         return Vec::new();
     }
     let tensors = &mapped.checkpoint.tensors;
-    let made: HashSet<u64> = tensors.iter().filter_map(|tensor| axis_len(tensor, Axis::Out)).collect();
+    let made: HashSet<u64> = tensors.iter().filter_map(made_len).collect();
     let turned = tensors.iter().filter(|tensor| kernels.contains(tensor.name.as_str()));
     let channels: BTreeSet<u64> = turned.filter_map(|kernel| axis_len(kernel, Axis::Out)).collect();
     let mut losses = Vec::new();
@@ -277,6 +281,13 @@ fn images(graph: &Graph, tensors: &HashMap<&str, &Tensor>) -> HashMap<usize, Ima
 fn made_by(convolution: &Node, tensors: &HashMap<&str, &Tensor>) -> Option<Image> {
     let weight = tensors.get(convolution.parameters.get("weight")?.as_str())?;
     Some(Image { channels: axis_len(weight, Axis::Out)?, rank: weight.shape.rank() })
+}
+
+/// The number of outputs of a layer that has another number of inputs: of layers that only keep a length, the first has it from
+/// elsewhere.
+fn made_len(tensor: &Tensor) -> Option<u64> {
+    axis_len(tensor, Axis::Out)
+        .filter(|made| axis_len(tensor, Axis::In).is_some_and(|inputs| inputs != *made))
 }
 
 fn axis_len(tensor: &Tensor, axis: Axis) -> Option<u64> {

@@ -118,5 +118,21 @@ fn without_a_graph_inputs_that_no_layer_makes_are_likely_flattened_images() {
         assert_eq!(mapped(&source, steps).unwrap().1, []);
     }
     source.checkpoint.tensors[2].shape = Shape::new(vec![12]).unwrap();
+    assert_eq!(mapped(&source, &[TURNED]).unwrap().1.len(), 1, "a bias makes nothing");
+    let matrix = |inputs| Shape::new(vec![inputs, 12]).unwrap();
+    source.checkpoint.tensors[1].shape = matrix(12);
+    assert_eq!(mapped(&source, &[TURNED]).unwrap().1.len(), 1, "a layer does not make its own inputs");
+    let made = &mut source.checkpoint.tensors[2];
+    (made.shape, made.axes) = (matrix(5), Some(vec![Axis::In, Axis::Out]));
     assert_eq!(mapped(&source, &[TURNED]).unwrap().1, [], "a layer makes 12 outputs");
+}
+
+#[test]
+fn images_of_one_channel_or_of_one_pixel_have_one_order() {
+    for (kernel, inputs) in [([1, 1, 3, 1], 12), ([1, 1, 3, 2], 2)] {
+        let mut source = network(true);
+        source.checkpoint.tensors[0].shape = Shape::new(kernel.to_vec()).unwrap();
+        source.checkpoint.tensors[1].shape = Shape::new(vec![inputs, 4]).unwrap();
+        assert_eq!(mapped(&source, &[TURNED]).unwrap().1, [], "{inputs}");
+    }
 }
