@@ -154,7 +154,7 @@ fn element(dtype: DType, bytes: &[u8]) -> Element {
 }
 
 /// Returns the fewest digits that stand for a number in its own type.
-fn shortest(value: &impl std::fmt::Debug) -> String {
+pub(super) fn shortest(value: &impl std::fmt::Debug) -> String {
     let text = format!("{value:?}");
     text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }

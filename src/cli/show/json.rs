@@ -1,7 +1,7 @@
 //! A tensor as JSON, printed while it is read.
 
 use super::Output;
-use super::element::{Element, Elements};
+use super::element::{Element, Elements, shortest};
 use crate::cli::render::harmless;
 use crate::source::TensorRef;
 use crate::words::hex;
@@ -52,7 +52,8 @@ pub(super) fn write(
 
 fn value(element: &Element) -> Result<String> {
     Ok(match element {
-        Element::Float(_, text) => number(text),
+        // Readers take it for a 64-bit float: the digits that stand for it in fewer bits are those of another number.
+        Element::Float(value, _) => number(&shortest(value)),
         Element::Int(number) => number.to_string(),
         Element::Bool(value) => value.to_string(),
         Element::Complex([real, imaginary]) => format!("[{}, {}]", number(real), number(imaginary)),
