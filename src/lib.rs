@@ -22,6 +22,7 @@ mod map;
 pub mod mapping;
 mod matrix;
 mod memory;
+mod natural;
 pub mod pattern;
 pub mod plan;
 pub mod receipt;

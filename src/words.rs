@@ -58,6 +58,30 @@ pub(crate) fn is_control(c: char) -> bool {
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// A number as people write it, of so many significant digits at most: `320`, `0.75`, `-1.2e-7`.
+pub(crate) fn number(value: f64, digits: usize) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let places = digits.saturating_sub(1);
+    let shown = format!("{value:.places$e}");
+    let Some((mantissa, exponent)) = shown.split_once('e') else {
+        // NaN and infinities.
+        return value.to_string();
+    };
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    match exponent.parse::<i32>() {
+        Ok(exponent @ -4..=5) => {
+            let decimals = usize::try_from(i64::try_from(places).unwrap_or(0) - i64::from(exponent));
+            trimmed(&format!("{value:.*}", decimals.unwrap_or(0)))
+        }
+        _ => format!("{}e{exponent}", trimmed(mantissa)),
+    }
+}
+
 /// Bytes in units of 1024, three significant digits.
 pub(crate) fn bytes(count: u64) -> Size {
     Size(count)
@@ -99,6 +123,46 @@ pub(crate) fn dtype(dtype: DType, scale: Option<NonZeroU32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_people_write_them() {
+        let values = [
+            320.0,
+            0.0,
+            -0.0625,
+            1.0,
+            0.431_512_3,
+            5.25,
+            123_456.7,
+            999_999.0,
+            1e6,
+            1.234_56e-7,
+            -1e-4,
+            9.999_999,
+            f64::NAN,
+            f64::NEG_INFINITY,
+            f64::MAX,
+        ];
+        let expected = [
+            "320",
+            "0",
+            "-0.0625",
+            "1",
+            "0.43151",
+            "5.25",
+            "123457",
+            "1e6",
+            "1e6",
+            "1.2346e-7",
+            "-0.0001",
+            "10",
+            "NaN",
+            "-inf",
+            "1.7977e308",
+        ];
+        assert_eq!(values.map(|value| number(value, 5)), expected);
+        assert_eq!(number(123_456.0, 2), "123456");
+    }
 
     #[test]
     fn sizes_have_three_digits_and_units_of_1024() {

@@ -1,10 +1,10 @@
 //! `ckpt hash`.
 
 use super::common::Inputs;
-use super::order::natural;
 use super::progress::while_reading;
 use super::{Report, render, to_json};
 use crate::digest::{Digest, digest};
+use crate::natural::natural;
 use crate::registry::Registry;
 use crate::words::dtype;
 use ckpt_api::Result;

@@ -2,12 +2,12 @@
 
 use super::common::{Reading, pairs, route, write_new};
 use super::map::read_mapping;
-use super::order::make_readable;
 use super::render;
 use super::table::{Column, Layout, Table, Width};
 use super::{Report, print_after, to_json};
 use crate::convert::{Conversion, Planned};
 use crate::inspect::placement_bytes;
+use crate::natural::make_readable;
 use crate::plan::{Plan, Policy};
 use crate::recipe::Transform;
 use crate::registry::Registry;

@@ -1,7 +1,7 @@
 //! Text for people: sizes, losses, and what files say.
 
 use crate::words::{all_bytes, is_control};
-pub(super) use crate::words::{bytes, plain};
+pub(super) use crate::words::{bytes, number, plain};
 use ckpt_api::{Loss, LossKind};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -57,27 +57,6 @@ pub(super) fn losses(losses: &[Loss]) -> String {
     text
 }
 
-/// A number as people write it, of so many significant digits at most: `320`, `0.75`, `-1.2e-7`.
-pub(super) fn number(value: f64, digits: usize) -> String {
-    let places = digits.saturating_sub(1);
-    let shown = format!("{value:.places$e}");
-    let Some((mantissa, exponent)) = shown.split_once('e') else {
-        // NaN and infinities.
-        return value.to_string();
-    };
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
-    match exponent.parse::<i32>() {
-        Ok(exponent @ -4..=5) => {
-            let decimals = usize::try_from(i64::try_from(places).unwrap_or(0) - i64::from(exponent));
-            trimmed(&format!("{value:.*}", decimals.unwrap_or(0)))
-        }
-        _ => format!("{}e{exponent}", trimmed(mantissa)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,45 +104,5 @@ mod tests {
             .map(|[reason, names]| format!("  narrowed {reason}\n      {names}\n"))
             .collect();
         assert_eq!(losses(&all), expected);
-    }
-
-    #[test]
-    fn numbers_are_shown_as_people_write_them() {
-        let values = [
-            320.0,
-            0.0,
-            -0.0625,
-            1.0,
-            0.431_512_3,
-            5.25,
-            123_456.7,
-            999_999.0,
-            1e6,
-            1.234_56e-7,
-            -1e-4,
-            9.999_999,
-            f64::NAN,
-            f64::NEG_INFINITY,
-            f64::MAX,
-        ];
-        let expected = [
-            "320",
-            "0",
-            "-0.0625",
-            "1",
-            "0.43151",
-            "5.25",
-            "123457",
-            "1e6",
-            "1e6",
-            "1.2346e-7",
-            "-0.0001",
-            "10",
-            "NaN",
-            "-inf",
-            "1.7977e308",
-        ];
-        assert_eq!(values.map(|value| number(value, 5)), expected);
-        assert_eq!(number(123_456.0, 2), "123456");
     }
 }

@@ -6,6 +6,7 @@
 use super::{Options, run};
 use crate::registry::Registry;
 use crate::source::Source;
+use crate::words::number;
 use ckpt_api::{Error, Result};
 use ckpt_forward::{Arithmetic, Cpu, Value};
 
@@ -39,7 +40,7 @@ pub(super) fn reordered(registry: &Registry, source: &Source, options: &Options)
             return Err(Error::mismatch("the reordered images change what the model computes")
                 .field(name)
                 .found(error.map_or("a NaN or an infinity".to_owned(), |error| {
-                    format!("a relative error of {error:.2e}")
+                    format!("a relative error of {}", number(error, 3))
                 }))
                 .expected(format!("at most {LIMIT:e}, in f64"))
                 .help("check the channels in the mapping's step 'flatten_order'"));

@@ -2,12 +2,12 @@
 
 use super::super::common::OneInput;
 use super::super::flags::Flags;
-use super::super::order::make_readable;
 use super::super::table::{Column, Layout, Width, table};
 use super::super::{Report, render, to_json};
 use super::{MappingArgument, sources};
 use crate::map::renamed;
 use crate::mapping::{Applied, RuleReport};
+use crate::natural::make_readable;
 use crate::recipe::Target;
 use crate::registry::Registry;
 use crate::words::count;

@@ -1,6 +1,7 @@
 //! Diagnoses a layer that diverges.
 
 use crate::verify::report::{Diagnosis, TensorDiagnosis, TensorPair};
+use crate::words::number;
 use ckpt_api::Node;
 use std::collections::BTreeSet;
 
@@ -54,7 +55,7 @@ fn describe(tensor: &TensorDiagnosis) -> String {
     };
     let mut text = format!("{pair} in {} of {} elements", tensor.differing, tensor.elements);
     if let Some(max) = tensor.max_absolute {
-        text += &format!(", by at most {max:.3e}, first at {:?}", tensor.first);
+        text += &format!(", by at most {}, first at {:?}", number(max, 4), tensor.first);
     }
     for detail in [&tensor.cause, &tensor.mapped_by].into_iter().flatten() {
         text += &format!(" ({detail})");
