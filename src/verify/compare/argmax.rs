@@ -11,7 +11,9 @@ pub(crate) fn argmax(reference: &Value, found: &Value, allowed: f64) -> Option<A
     let mut result = Argmax { rows: 0, agreeing: 0, decided: 0, decided_agreeing: 0 };
     for (a, b) in a.chunks_exact(len).zip(b.chunks_exact(len)) {
         let (index, margin) = index_and_margin(a);
-        let agrees = index == index_and_margin(b).0;
+        // NaN has no order: a row with it on one side has no largest element to agree on.
+        let is_nan = |row: &[f64]| row.iter().any(|value| value.is_nan());
+        let agrees = index == index_and_margin(b).0 && is_nan(a) == is_nan(b);
         let decided = margin > 2.0 * allowed;
         result.rows += 1;
         result.agreeing += usize::from(agrees);
@@ -48,6 +50,14 @@ mod tests {
     use super::*;
     use crate::diff::Tolerance;
     use ckpt_forward::Array;
+
+    #[test]
+    fn a_row_with_nan_agrees_with_none_without() {
+        let a = Value::new([1, 2], Array::F64(vec![2.0, 1.0])).unwrap();
+        let b = Value::new([1, 2], Array::F64(vec![f64::NAN, f64::NAN])).unwrap();
+        assert_eq!(argmax(&a, &b, 0.0).unwrap().agreeing, 0);
+        assert_eq!(argmax(&b, &b, 0.0).unwrap().agreeing, 1);
+    }
 
     #[test]
     fn the_largest_must_agree_only_where_its_margin_exceeds_the_errors_of_both() {
