@@ -61,7 +61,7 @@ for (const graph of document.querySelectorAll(".graph")) {
     found = wanted ? boxes.filter((_, index) => texts[index].includes(wanted)) : [];
     boxes.forEach((box) => box.classList.toggle("match", found.includes(box)));
     current = 0;
-    status.textContent = wanted && !found.length ? "no layer" : "";
+    status.textContent = wanted && !found.length ? "no box has it" : "";
     mark();
   });
   field.addEventListener("keydown", (event) => {

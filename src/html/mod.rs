@@ -1,17 +1,21 @@
 //! Pages of HTML that stand alone: no network, no fonts, one script that sorts and filters tables, opens
-//! tensors and moves drawings.
+//! tensors, moves drawings and follows links into what is closed.
 
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
 
-pub(crate) use text::{code, escaped, number, shortened, whole};
+pub(crate) use text::{code, escaped, number, shortened, visible, whole};
 
 pub(crate) const STYLE: &str = include_str!("style.css");
-pub(crate) const SCRIPT: &str =
-    concat!(include_str!("tensor.js"), include_str!("table.js"), include_str!("graph.js"));
+pub(crate) const SCRIPT: &str = concat!(
+    include_str!("tensor.js"),
+    include_str!("table.js"),
+    include_str!("graph.js"),
+    include_str!("links.js")
+);
 /// SHA-256 of [`SCRIPT`] in base64: no other script may run.
-pub(crate) const SCRIPT_HASH: &str = "mo5/+HCsaCBvt/MitiQpzKHvQ1VII43zwCsvSCALVfc=";
+pub(crate) const SCRIPT_HASH: &str = "ab4pDe62IFWk1qjRH8pzlii2lE4e5stE+1a1IHy6y3A=";
 
 /// Returns a page. `title` and `body` are markup, in which text from files is [`escaped`]; `style` is added to the
 /// common style.

@@ -36,7 +36,7 @@ function finder(table, rows, show) {
   bar.className = "find";
   const field = document.createElement("input");
   field.type = "search";
-  field.placeholder = "Find by name, layer, dtype, shape…";
+  field.placeholder = "Find in the table…";
   field.setAttribute("aria-label", "Find rows");
   const status = document.createElement("span");
   status.setAttribute("role", "status");

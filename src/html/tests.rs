@@ -83,12 +83,20 @@ fn thousands_are_separated() {
 }
 
 #[test]
-fn numbers_have_three_digits() {
-    let shown =
-        [0.0, 1.0, 12.345, 123.45, 9999.0, 1e4, 0.001, 0.00099, -2.5, f64::INFINITY, f64::NAN].map(number);
+fn numbers_have_three_digits_at_most() {
+    let shown = [0.0, 1.0, 43.0, 12.345, 123.45, 9999.0, 59_712.4, 2e7, 0.001, -2.5, f64::INFINITY, f64::NAN]
+        .map(number);
     assert_eq!(
         shown,
-        ["0", "1.00", "12.3", "123", "9999", "1.00e4", "0.00100", "9.90e-4", "-2.50", "infinite", "NaN"]
+        ["0", "1", "43", "12.3", "123", "9999", "59,712", "2e7", "0.001", "-2.5", "infinite", "NaN"]
+    );
+}
+
+#[test]
+fn a_name_without_visible_characters_stands_in_quotation_marks() {
+    assert_eq!(
+        ["", "  ", "a"].map(code),
+        ["<code>&#39;&#39;</code>", "<code>&#39;  &#39;</code>", "<code>a</code>"]
     );
 }
 

@@ -1,6 +1,6 @@
 //! Text and numbers as markup.
 
-use crate::words::plain;
+use crate::words::{self, plain};
 use std::borrow::Cow;
 
 /// Characters of one text from a file that a page shows.
@@ -24,7 +24,12 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// Returns a name in the typeface of names.
 pub(crate) fn code(name: &str) -> String {
-    format!("<code>{}</code>", escaped(name))
+    format!("<code>{}</code>", escaped(&visible(name)))
+}
+
+/// A name; in quotation marks if there is nothing to see.
+pub(crate) fn visible(name: &str) -> Cow<'_, str> {
+    if name.trim().is_empty() { format!("'{name}'").into() } else { name.into() }
 }
 
 /// Returns a whole number with its thousands apart.
@@ -40,19 +45,15 @@ pub(crate) fn whole(value: u64) -> String {
     out
 }
 
-/// Returns a number with three digits.
+/// Returns a number with three digits at most; of whole numbers, the thousands of large ones apart.
 pub(crate) fn number(value: f64) -> String {
-    match value {
-        0.0 => "0".to_owned(),
-        value if value.is_infinite() => "infinite".to_owned(),
-        value if value.is_nan() => "NaN".to_owned(),
-        value if (1e-3..1e4).contains(&value.abs()) => {
-            // Digits before the point count, too.
-            let digits = value.abs().log10().floor() as i32;
-            let decimals = usize::try_from(2 - digits).unwrap_or(0);
-            format!("{value:.decimals$}")
-        }
-        value => format!("{value:.2e}"),
+    if value.is_infinite() {
+        return "infinite".to_owned();
+    }
+    let shown = words::number(value, 3);
+    match shown.parse() {
+        Ok(large @ 10_000..) => whole(large),
+        _ => shown,
     }
 }
 

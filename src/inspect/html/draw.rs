@@ -2,11 +2,15 @@
 
 use super::fold::{Block, Folded, Repeat, each, fold, is_activation, ops, shared};
 use super::layout::{HEIGHT, Layout, WIDTH, layout};
-use crate::html::{escaped, shortened, whole};
+use super::runs::label;
+use crate::html::{escaped, shortened, visible, whole};
 use crate::inspect::TensorSummary;
 use ckpt_api::{Attribute, Axis, Graph, Node, Op, Value};
 use std::collections::HashMap;
 use std::fmt::Write;
+
+/// The id of the table of layers.
+pub(super) const LAYERS: &str = "layers";
 
 /// Tensors by name.
 pub(super) type Tensors<'a> = HashMap<&'a str, &'a TensorSummary>;
@@ -50,7 +54,8 @@ struct Drawing<'a> {
     id: &'a str,
 }
 
-/// Returns a drawing. Boxes of several layers link to the box of their first layer, whose id starts with `all`.
+/// Returns a drawing. Boxes of several layers link to the box of their first layer, whose id starts with `all`, or to the
+/// table of layers.
 fn drawing(drawing: &Drawing, all: Option<&str>) -> String {
     let Drawing { folded, graph, tensors, table, id } = *drawing;
     let placed = layout(folded.blocks.len(), &folded.lines);
@@ -62,8 +67,12 @@ fn drawing(drawing: &Drawing, all: Option<&str>) -> String {
     for (block, (x, y)) in folded.blocks.iter().zip(&placed.boxes) {
         let first = block.layers().start;
         let mut label = BoxText::of(block, graph, tensors);
-        if let Some(all) = all.filter(|_| label.class == "fold") {
-            label.link = Some((format!("{all}{first}"), None));
+        if label.class == "fold" {
+            let name = graph.nodes.get(first).map(|node| node.name.clone());
+            label.link = Some(match all {
+                Some(all) => (format!("{all}{first}"), None),
+                None => (LAYERS.to_owned(), name),
+            });
         }
         let id =
             if id.is_empty() || block.layers().is_empty() { String::new() } else { format!("{id}{first}") };
@@ -128,6 +137,11 @@ struct BoxText {
 
 impl BoxText {
     fn of(block: &Block, graph: &Graph, tensors: &Tensors) -> Self {
+        let text = BoxText::named(block, graph, tensors);
+        BoxText { name: visible(&text.name).into_owned(), ..text }
+    }
+
+    fn named(block: &Block, graph: &Graph, tensors: &Tensors) -> Self {
         match block {
             Block::Input(index) => BoxText::end("input", &graph.inputs[*index]),
             Block::Output(index) => BoxText::end("output", &graph.outputs[*index]),
@@ -171,7 +185,7 @@ impl BoxText {
         let each = nodes.len() / repeat.times.max(1);
         BoxText {
             class: "fold",
-            name: format!("{} … {}", repeat.name, repeat.last),
+            name: label(&repeat.first, &repeat.last, NAMES),
             what: ops_of(nodes.get(..each).unwrap_or(nodes)),
             more: format!("× {} · {} each", whole(repeat.times as u64), crate::words::count(each, "layer")),
             link: None,
@@ -180,13 +194,12 @@ impl BoxText {
 
     fn layers(nodes: &[Node]) -> Self {
         let shared = shared(nodes);
-        let link = (!shared.is_empty()).then(|| (String::new(), Some(shared.clone())));
         let name = match (shared.is_empty(), nodes.first(), nodes.last()) {
             (true, Some(first), Some(last)) => format!("{} … {}", first.name, last.name),
             _ => shared,
         };
         let more = crate::words::count(nodes.len(), "layer");
-        BoxText { class: "fold", name, what: ops_of(nodes), more, link }
+        BoxText { class: "fold", name, what: ops_of(nodes), more, link: None }
     }
 }
 
@@ -247,9 +260,11 @@ fn class(node: &Node) -> &'static str {
 
 /// Distance between lines of text, in pixels.
 const STEP: f64 = 16.0;
-/// Characters of names, and of figures, that fit a box.
-const FIT: [usize; 3] = [27, 31, 34];
-/// Characters of figures that are written closely.
+/// Width of text in a box, in pixels.
+const ROOM: f64 = WIDTH - 16.0;
+/// Characters of two names that fit a box.
+const NAMES: usize = 27;
+/// Most characters of a line.
 const MOST: usize = 100;
 
 fn draw(label: &BoxText, (x, y): (f64, f64), id: &str, table: &str, text: &mut String) {
@@ -276,29 +291,57 @@ fn draw(label: &BoxText, (x, y): (f64, f64), id: &str, table: &str, text: &mut S
         text,
         "<rect x=\"{left:.0}\" y=\"{y:.0}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"{round}\"/>"
     );
-    let written =
-        [("name", &label.name, FIT[0]), ("what", &label.what, FIT[1]), ("more", &label.more, FIT[2])];
-    let written: Vec<_> = written.into_iter().filter(|(_, line, _)| !line.is_empty()).collect();
+    let written = [("name", &label.name), ("what", &label.what), ("more", &label.more)];
+    let written: Vec<_> = written.into_iter().filter(|(_, line)| !line.is_empty()).collect();
     let first = y + HEIGHT / 2.0 + 4.0 - STEP * (written.len() as f64 - 1.0) / 2.0;
-    for (index, (class, line, fit)) in written.into_iter().enumerate() {
-        let is_figure = class == "more";
-        let tight = if is_figure && line.chars().count() > fit {
-            format!(" textLength=\"{}\" lengthAdjust=\"spacingAndGlyphs\"", WIDTH - 12.0)
+    for (index, (class, line)) in written.into_iter().enumerate() {
+        // Figures are written closely rather than cut.
+        let line = if class == "more" { without_middle(line, MOST) } else { fitting(line, class == "name") };
+        let tight = if width(&line, false) > ROOM && class == "more" {
+            format!(" textLength=\"{ROOM}\" lengthAdjust=\"spacingAndGlyphs\"")
         } else {
             String::new()
         };
-        let line = if is_figure {
-            escaped(&without_middle(line, MOST))
-        } else {
-            escaped(&without_middle(line, fit))
-        };
         let _ = write!(
             text,
-            "<text class=\"{class}\" x=\"{x:.0}\" y=\"{:.0}\" text-anchor=\"middle\"{tight}>{line}</text>",
-            first + STEP * index as f64
+            "<text class=\"{class}\" x=\"{x:.0}\" y=\"{:.0}\" text-anchor=\"middle\"{tight}>{}</text>",
+            first + STEP * index as f64,
+            escaped(&line)
         );
     }
     let _ = writeln!(text, "</g>{}", if label.link.is_some() { "</a>" } else { "" });
+}
+
+/// Shortens a text by cutting its middle until it fits a box.
+fn fitting(text: &str, bold: bool) -> String {
+    let mut line = without_middle(text, MOST);
+    for max in (4..line.chars().count()).rev() {
+        if width(&line, bold) <= ROOM {
+            break;
+        }
+        line = without_middle(text, max);
+    }
+    line
+}
+
+/// The width of a text in pixels in a wide typeface of 12 px.
+fn width(text: &str, bold: bool) -> f64 {
+    let of = |c: char| match c {
+        'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '|' | '\'' | '!' | ' ' => 4.0,
+        'f' | 'r' | 't' | '/' | '(' | ')' | '[' | ']' | '-' | '"' => 5.2,
+        'm' | 'w' | 'M' | 'W' | '→' | '×' | '…' | '%' | '@' => 11.8,
+        'A'..='Z' => 8.6,
+        c if c.is_ascii() => 7.5,
+        // Letters of East Asia are as wide as high.
+        c => {
+            if c < '\u{1100}' {
+                7.5
+            } else {
+                12.0
+            }
+        }
+    };
+    text.chars().map(of).sum::<f64>() * if bold { 1.1 } else { 1.0 }
 }
 
 /// Shortens a text to `max` characters by cutting its middle.

@@ -3,12 +3,14 @@
 
 use super::repeats;
 use ckpt_api::{Graph, Node, Op};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 /// Most boxes of layers that are drawn.
 pub(super) const BOXES: usize = 1000;
-/// Boxes that remain if there are more.
+/// Boxes of layers that are drawn without folding.
+const SMALL: usize = 12;
+/// Boxes that remain if there are more than [`BOXES`].
 const FEW: usize = 48;
 /// Most inputs, and most outputs, that are drawn.
 const ENDS: usize = 24;
@@ -30,15 +32,14 @@ pub(super) enum Block {
     Output(usize),
 }
 
-/// A block of layers that repeats with consecutive numbers.
+/// A block of layers that repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repeat {
     /// All layers of all blocks.
     pub(super) layers: Range<usize>,
-    /// The common prefix of the names, with the first number.
-    pub(super) name: String,
-    /// The last number.
-    pub(super) last: u64,
+    /// What to call the first block and the last.
+    pub(super) first: String,
+    pub(super) last: String,
     pub(super) times: usize,
 }
 
@@ -60,6 +61,9 @@ pub(super) fn each(graph: &Graph) -> Option<Folded> {
 /// Returns the boxes of a graph in which repeated blocks are folded.
 pub(super) fn fold(graph: &Graph, shape: impl Fn(&str) -> String) -> Folded {
     let units = merged(graph);
+    if units.len() <= SMALL {
+        return wired(graph, units.into_iter().map(Block::Layers).collect());
+    }
     let mut blocks = repeats::find(graph, &units, shape);
     if blocks.len() > BOXES {
         blocks = runs(&graph.nodes, &units).into_iter().map(Block::Layers).collect();
@@ -181,7 +185,7 @@ fn runs(nodes: &[Node], units: &[Range<usize>]) -> Vec<Range<usize>> {
     each.filter_map(|run| Some(run.first()?.start..run.last()?.end)).collect()
 }
 
-pub(super) fn parts(name: &str) -> impl Iterator<Item = &str> {
+fn parts(name: &str) -> impl Iterator<Item = &str> {
     name.split(['/', '.']).take(DEPTH)
 }
 
@@ -197,12 +201,17 @@ pub(super) fn shared(nodes: &[Node]) -> String {
     first.name.get(..len.saturating_sub(1)).unwrap_or(&first.name).to_owned()
 }
 
-/// Counts the operators, the most frequent first.
+/// Counts the operators, the most frequent first, of equally frequent ones the first.
 pub(super) fn ops(nodes: &[Node]) -> Vec<(String, usize)> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    nodes.iter().for_each(|node| *counts.entry(node.op.name()).or_default() += 1);
-    let mut counts: Vec<(String, usize)> =
-        counts.into_iter().map(|(op, count)| (op.to_owned(), count)).collect();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for node in nodes {
+        let place = *places.entry(node.op.name()).or_insert(counts.len());
+        match counts.get_mut(place) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((node.op.name().to_owned(), 1)),
+        }
+    }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts
 }

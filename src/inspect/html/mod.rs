@@ -4,6 +4,7 @@ mod draw;
 mod fold;
 mod layout;
 mod repeats;
+mod runs;
 mod tensors;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod tree;
 
 use super::{FileSummary, Inspection, TensorSummary};
 use crate::html::{code, document, escaped, long_table, shortened, table, whole};
+use crate::natural::make_readable;
 use crate::words::{bytes, count as counted};
 use ckpt_api::{Graph, MetadataValue, Role};
 use std::collections::{BTreeMap, HashMap};
@@ -34,13 +36,15 @@ const MAX_ENTRIES: usize = 1000;
 /// ```
 pub fn page(inspection: &Inspection) -> String {
     let title = escaped(&shortened(&inspection.path));
+    let mut tensors: Vec<&TensorSummary> = inspection.tensors.iter().collect();
+    make_readable(&mut tensors, |tensor| &tensor.name);
     let mut body = summary(inspection, &title);
     if let Some(graph) = &inspection.graph {
-        body += &layers(graph, &inspection.tensors);
+        body += &layers(graph, &tensors);
     } else {
-        body += &tree::section(&inspection.tensors);
+        body += &tree::section(&tensors);
     }
-    let (section, style) = tensors::section(inspection);
+    let (section, style) = tensors::section(&tensors, inspection.graph.as_ref());
     body += &section;
     body += &metadata(inspection);
     document(&title, &format!("{STYLE}{style}"), &body)
@@ -109,9 +113,9 @@ fn left_out(all: usize, shown: usize, what: &str) -> String {
     }
 }
 
-fn layers(graph: &Graph, tensors: &[TensorSummary]) -> String {
+fn layers(graph: &Graph, tensors: &[&TensorSummary]) -> String {
     let by_name: HashMap<&str, &TensorSummary> =
-        tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+        tensors.iter().map(|tensor| (tensor.name.as_str(), *tensor)).collect();
     let mut text = "<h2>Layers</h2>\n".to_owned();
     text += &draw::drawings(graph, &by_name, tensors::TABLE);
     let row = |(index, node): (usize, &ckpt_api::Node)| {
@@ -133,7 +137,7 @@ fn layers(graph: &Graph, tensors: &[TensorSummary]) -> String {
     let rows: Vec<String> = graph.nodes.iter().enumerate().take(MAX_ROWS).map(row).collect();
     let head = [("#", "number"), ("layer", ""), ("op", ""), ("tensors", "aside"), ("attributes", "aside")];
     text += "<details><summary>Table of layers</summary>\n";
-    text += &long_table("layers", &head, &rows);
+    text += &long_table(draw::LAYERS, &head, &rows);
     text += &left_out(graph.nodes.len(), MAX_ROWS, "layer");
     text + "</details>\n"
 }

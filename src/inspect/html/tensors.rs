@@ -2,7 +2,7 @@
 
 use super::{MAX_ROWS, left_out, name};
 use crate::html::{escaped, long_table, number, shortened, whole};
-use crate::inspect::{Histogram, Inspection, Preview, TensorSummary};
+use crate::inspect::{Histogram, Preview, TensorSummary};
 use crate::words::{bytes, count as counted, dtype};
 use ckpt_api::{DType, Graph, Role, first_few};
 use std::collections::HashMap;
@@ -17,15 +17,14 @@ const MAX_USERS: usize = 8;
 type Column<'a> = (&'static str, &'static str, Box<dyn Fn(&TensorSummary) -> String + 'a>);
 
 /// Returns the section, and rules of style for its columns.
-pub(super) fn section(inspection: &Inspection) -> (String, String) {
-    let all = &inspection.tensors;
+pub(super) fn section(all: &[&TensorSummary], graph: Option<&Graph>) -> (String, String) {
     let mut text = "<h2>Tensors</h2>\n".to_owned();
     if all.is_empty() {
         return (text + "<p>There are no tensors.</p>\n", String::new());
     }
     text += &note(all);
     let shown = &all[..all.len().min(MAX_ROWS)];
-    let users = inspection.graph.as_ref().map(users).unwrap_or_default();
+    let users = graph.map(users).unwrap_or_default();
     let mut columns = columns(&users);
     // Columns that are empty go; names stay.
     columns.retain(|(_, _, cell)| shown.iter().any(|tensor| !cell(tensor).is_empty()));
@@ -41,7 +40,7 @@ pub(super) fn section(inspection: &Inspection) -> (String, String) {
         }
         text + "</tr>\n"
     };
-    let rows: Vec<String> = shown.iter().map(row).collect();
+    let rows: Vec<String> = shown.iter().copied().map(row).collect();
     let head: Vec<(&str, &str)> = columns.iter().map(|(name, class, _)| (*name, *class)).collect();
     text += &long_table(TABLE, &head, &rows);
     (text + &left_out(all.len(), MAX_ROWS, "tensor"), style(&head))
@@ -56,24 +55,30 @@ fn style(head: &[(&str, &str)]) -> String {
         cells.collect::<Vec<_>>().join(",\n")
     };
     let mut text = String::new();
-    for (class, rules) in
-        [("number", "text-align: right; white-space: nowrap;"), ("shape", "white-space: nowrap;")]
-    {
-        let _ = writeln!(text, "{} {{ {rules} }}", cells(class));
+    for (class, rules) in [
+        ("number", "text-align: right; white-space: nowrap;"),
+        ("shape", "white-space: nowrap;"),
+        ("values", "white-space: nowrap;"),
+    ] {
+        if !cells(class).is_empty() {
+            let _ = writeln!(text, "{} {{ {rules} }}", cells(class));
+        }
     }
-    let _ = writeln!(
-        text,
-        "@media (max-width: 40rem) {{\n{} {{ display: none; }}\n{} {{ white-space: normal; }}\n}}",
-        cells("aside"),
-        cells("shape")
-    );
+    for (width, class) in [(64, "wide"), (40, "aside")] {
+        if cells(class).is_empty() {
+            continue;
+        }
+        let _ =
+            writeln!(text, "@media (max-width: {width}rem) {{\n{} {{ display: none; }}\n}}", cells(class));
+    }
+    let _ = writeln!(text, "@media (max-width: 40rem) {{\n{} {{ white-space: normal; }}\n}}", cells("shape"));
     text
 }
 
-fn note(all: &[TensorSummary]) -> String {
+fn note(all: &[&TensorSummary]) -> String {
     let mut text = String::new();
     let wrong =
-        |tensor: &&TensorSummary| tensor.stats.as_ref().is_some_and(|stats| stats.nan + stats.infinite > 0);
+        |tensor: &&&TensorSummary| tensor.stats.as_ref().is_some_and(|stats| stats.nan + stats.infinite > 0);
     if all.iter().any(|tensor| tensor.stats.is_some()) {
         let wrong = all.iter().filter(wrong).count();
         text += &match wrong {
@@ -111,7 +116,7 @@ fn columns<'a>(users: &'a HashMap<&str, Vec<&str>>) -> Vec<Column<'a>> {
     };
     vec![
         ("name", "", Box::new(|tensor| name(&tensor.name))),
-        ("layer or role", "aside", Box::new(user)),
+        ("layer or role", "wide", Box::new(user)),
         ("dtype", "aside", Box::new(|tensor| dtype(tensor.dtype, tensor.scale))),
         ("shape", "shape", Box::new(shape)),
         ("size", "number", Box::new(|tensor| bytes(tensor.bytes).to_string())),
@@ -126,9 +131,9 @@ fn columns<'a>(users: &'a HashMap<&str, Vec<&str>>) -> Vec<Column<'a>> {
             "aside number",
             Box::new(|tensor| element(tensor, tensor.stats.as_ref().and_then(|stats| stats.max))),
         ),
-        ("mean", "aside number", Box::new(|tensor| mean(tensor.stats.as_ref().and_then(|stats| stats.mean)))),
-        ("std", "aside number", Box::new(|tensor| mean(tensor.stats.as_ref().and_then(|stats| stats.std)))),
-        ("zero", "aside number", Box::new(|tensor| some(tensor.stats.as_ref().map(|stats| stats.zeros)))),
+        ("mean", "wide number", Box::new(|tensor| mean(tensor.stats.as_ref().and_then(|stats| stats.mean)))),
+        ("std", "wide number", Box::new(|tensor| mean(tensor.stats.as_ref().and_then(|stats| stats.std)))),
+        ("zero", "wide number", Box::new(|tensor| some(tensor.stats.as_ref().map(|stats| stats.zeros)))),
         ("NaN", "aside number", Box::new(|tensor| some(tensor.stats.as_ref().map(|stats| stats.nan)))),
         ("inf", "aside number", Box::new(|tensor| some(tensor.stats.as_ref().map(|stats| stats.infinite)))),
     ]

@@ -128,7 +128,7 @@ fn a_page_states_what_the_checkpoint_holds_and_what_it_leaves_out() {
         "The first 200 of 300 rows",
         "data-find=\"block7/layer71\"",
         "32 of 300 rows, 32 of 64 columns",
-        "data-first=\"-1.50  0.250 …\"",
+        "data-first=\"-1.5  0.25 …\"",
     ] {
         assert!(page.contains(words), "{words}");
     }
@@ -144,7 +144,7 @@ fn integers_have_no_decimals_and_notes_are_shown() {
     let stats = inspection.tensors[0].stats.as_mut().unwrap();
     (stats.min, stats.max, stats.mean) = (Some(-1.0), Some(16384.0), Some(2.5));
     let page = page(&inspection);
-    assert!(page.contains("<td>-1</td><td>16384</td><td>2.50</td>"), "{page}");
+    assert!(page.contains("<td>-1</td><td>16384</td><td>2.5</td>"), "{page}");
     assert!(page.contains("<dt>note</dt><dd>") && page.contains("<dt>repaired</dt><dd>"));
 }
 
@@ -197,15 +197,146 @@ fn an_activation_is_drawn_in_its_layers_box_unless_something_else_uses_the_layer
 #[test]
 fn repeated_blocks_are_one_box_and_one_with_another_shape_is_not() {
     let graph = blocks(60, |block, part| format!("model.layers.{block}.{part}"));
-    let repeat = |layers, name: &str, last, times| {
-        Block::Repeat(Repeat { layers, name: name.to_owned(), last, times })
+    let repeat = |layers, first: usize, last: usize, times| {
+        let name = |number| format!("model.layers.{number}");
+        Block::Repeat(Repeat { layers, first: name(first), last: name(last), times })
     };
     let folded = fold(&graph);
-    assert_eq!(folded.blocks, [Block::Input(0), repeat(0..180, "model.layers.0", 59, 60), Block::Output(0)]);
+    assert_eq!(folded.blocks, [Block::Input(0), repeat(0..180, 0, 59, 60), Block::Output(0)]);
     let odd = fold_shapes(&graph, |tensor| (tensor == "model.layers.7.up.w").to_string());
-    let expected = [repeat(0..21, "model.layers.0", 6, 7), Block::Layers(21..23), Block::Layers(23..24)];
+    let expected = [repeat(0..21, 0, 6, 7), Block::Layers(21..23), Block::Layers(23..24)];
     assert_eq!(odd.blocks[1..4], expected);
-    assert_eq!(odd.blocks[4], repeat(24..180, "model.layers.8", 59, 52));
+    assert_eq!(odd.blocks[4], repeat(24..180, 8, 59, 52));
+}
+
+/// A chain of a stem and `count` blocks of a layer and a normalization with an activation, as Keras names them.
+fn keras(count: usize, name: impl Fn(&str, usize) -> String) -> Graph {
+    let stem = Node::new("stem", Op::Conv).parameter("weight", "stem/kernel");
+    let block = |number: usize| {
+        let (conv, bn) = (name("conv", number), name("bn", number));
+        let weight = format!("{conv}/kernel");
+        [
+            Node::new(conv, Op::Conv).parameter("weight", weight),
+            Node::new(bn, Op::BatchNormalization),
+            Node::new(name("relu", number), Op::Relu),
+        ]
+    };
+    let nodes: Vec<Node> = [stem].into_iter().chain((0..count).flat_map(block)).collect();
+    Graph::sequential("", vec![None, Some(4)], vec![None, Some(4)], nodes)
+}
+
+fn repeats(folded: &Folded) -> Vec<(std::ops::Range<usize>, &str, &str, usize)> {
+    let repeat = |block| match block {
+        &Block::Repeat(Repeat { ref layers, ref first, ref last, times }) => {
+            Some((layers.clone(), first.as_str(), last.as_str(), times))
+        }
+        _ => None,
+    };
+    folded.blocks.iter().filter_map(repeat).collect()
+}
+
+#[test]
+fn blocks_of_keras_layers_fold_though_their_names_have_no_common_start() {
+    let numbered = fold(&keras(60, |layer, number| format!("{layer}_{number}")));
+    assert_eq!(repeats(&numbered), [(1..181, "conv_0", "conv_59", 60)]);
+    let by_block = fold(&keras(60, |layer, number| format!("block{number}_{layer}")));
+    assert_eq!(repeats(&by_block), [(1..181, "block0", "block59", 60)]);
+    let automatic = |layer: &str, number| match number {
+        0 => layer.to_owned(),
+        number => format!("{layer}_{number}"),
+    };
+    let automatic = fold(&keras(60, automatic));
+    assert_eq!(repeats(&automatic), [(1..181, "conv", "conv_59", 60)]);
+    let mut inspection = inspection(3, harmless);
+    inspection.graph = Some(keras(60, |layer, number| format!("{layer}_{number}")));
+    let page = page(&inspection);
+    assert!(page.contains(">conv_0 … conv_59</text>") && page.contains(">× 60 · 3 layers each</text>"));
+}
+
+#[test]
+fn blocks_with_other_wiring_or_attributes_do_not_fold() {
+    let named = |layer: &str, number| format!("{layer}_{number}");
+    let mut strided = keras(60, named);
+    strided.nodes[1 + 3 * 30].attributes.insert("strides".into(), ckpt_api::Attribute::Ints(vec![2, 2]));
+    let found: Vec<usize> = repeats(&fold(&strided)).iter().map(|repeat| repeat.3).collect();
+    assert_eq!(found, [30, 29]);
+    // Block 30 takes from the stem.
+    let mut wired = keras(60, named);
+    wired.nodes[1 + 3 * 30].inputs = wired.nodes[0].outputs.clone();
+    let found: Vec<usize> = repeats(&fold(&wired)).iter().map(|repeat| repeat.3).collect();
+    assert_eq!(found, [30, 29]);
+}
+
+#[test]
+fn residual_blocks_fold_where_one_value_passes() {
+    // Blocks of two layers and a sum with what the block took; a value of each block is used in the next alone.
+    let mut nodes = vec![Node::new("stem", Op::Conv)];
+    let mut last = "x0".to_owned();
+    nodes[0].inputs = vec!["in".into()];
+    nodes[0].outputs = vec![last.clone()];
+    for block in 0..8 {
+        let mut add = |name: &str, op: Op, inputs: [&str; 2]| {
+            let mut node = Node::new(format!("{name}{}", nodes.len()), op);
+            let number = nodes.len();
+            node.inputs =
+                inputs.iter().filter(|input| !input.is_empty()).map(|input| input.to_string()).collect();
+            node.outputs = vec![format!("x{number}")];
+            nodes.push(node);
+            format!("x{number}")
+        };
+        let first = add("a", Op::Conv, [&last, ""]);
+        let second = add("b", Op::Conv, [&first, ""]);
+        last = add("sum", Op::Add, [&second, &last]);
+        assert_eq!(last, format!("x{}", 3 * block + 3));
+    }
+    let graph =
+        Graph { name: "".into(), inputs: vec![value("in".into())], outputs: vec![value(last)], nodes };
+    graph.check().unwrap();
+    let folded = fold(&graph);
+    assert_eq!(repeats(&folded), [(1..25, "a1", "a22", 8)]);
+    assert_eq!(folded.lines.len(), 3, "in, stem, blocks, out");
+}
+
+#[test]
+fn tensors_of_keras_blocks_share_a_group() {
+    let mut own = inspection(0, harmless);
+    let parts = |block: usize| [format!("conv_{block}/kernel"), format!("bn_{block}/gamma")];
+    own.tensors = (0..12).flat_map(parts).map(|name| tensor(name, 0)).collect();
+    let page = page(&own);
+    assert!(page.contains("<code>conv_0 … conv_11</code> <span class=\"badge\">× 12</span>"), "{page}");
+    assert_eq!(page.matches("class=\"leaf\"").count(), 2, "the tensors of one of them");
+}
+
+#[test]
+fn layer2_comes_before_layer10_where_the_checkpoint_sorts_names() {
+    let mut own = inspection(0, harmless);
+    let mut names: Vec<String> = (0..12).map(|number| format!("layer{number}/w")).collect();
+    names.sort();
+    own.tensors = names.into_iter().map(|name| tensor(name, 0)).collect();
+    let (text, rows) = (page(&own), 12);
+    let places: Vec<usize> =
+        (0..rows).map(|number| text.find(&format!("<td><code>layer{number}/w</code>")).unwrap()).collect();
+    assert!(places.is_sorted());
+}
+
+#[test]
+fn names_without_visible_characters_are_seen() {
+    let mut own = inspection(3, |number| " ".repeat(number));
+    own.tensors[0].name = "a//w".into();
+    let text = page(&own);
+    assert!(text.contains("<code>&#39; &#39;</code>") && text.contains(">&#39;  &#39;</text>"));
+    own.graph = None;
+    assert!(page(&own).contains("<code>&#39;&#39;</code>"));
+}
+
+#[test]
+fn no_line_of_a_box_touches_its_border() {
+    let mut graph = keras(60, |layer, number| format!("{layer}_{number}"));
+    graph.nodes[0].name = "MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM".into();
+    let mut own = inspection(3, harmless);
+    own.graph = Some(graph);
+    let text = page(&own);
+    assert!(!text.contains("MMMMMMMMMMMM</text>") && text.contains("…MMMM"));
 }
 
 #[test]
@@ -236,7 +367,8 @@ fn numbers_in_a_box_are_never_cut() {
 #[test]
 fn columns_without_values_are_left_out() {
     let heads = |inspection: &Inspection| {
-        let (text, _) = tensors::section(inspection);
+        let tensors: Vec<&TensorSummary> = inspection.tensors.iter().collect();
+        let (text, _) = tensors::section(&tensors, inspection.graph.as_ref());
         ["dtype", "NaN", "mean", "layer or role"].map(|head| text.contains(&format!(">{head}</th>")))
     };
     let mut own = inspection(3, harmless);

@@ -1,8 +1,10 @@
-//! Groups the tensors of a checkpoint without a graph by the parts of their names. Consecutive numbers with the same
-//! contents share a group.
+//! Groups the tensors of a checkpoint without a graph by the parts of their names. Blocks of groups that repeat share
+//! one: names that differ by numbers only, with the same contents.
 
+use super::name;
+use super::runs::{Run, are_numbered, label, names, runs, unnumbered};
 use super::tensors::TABLE;
-use crate::html::{escaped, shortened, whole};
+use crate::html::{escaped, shortened, visible, whole};
 use crate::inspect::TensorSummary;
 use crate::words::bytes;
 use std::collections::BTreeMap;
@@ -13,11 +15,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 const DEPTH: usize = 12;
 /// Most lines.
 const LINES: usize = 3000;
-/// Groups that are open at first: the outer ones.
+/// Groups that are open at first: the outer ones; of more than a few tensors, those that have groups.
 const OPEN: usize = 3;
+const FEW: usize = 60;
+/// Most tensors of a closed group that its line names.
+const TOLD: usize = 4;
+/// Characters of the names of a run.
+const FIT: usize = 48;
 
 /// Returns the groups; nothing if names have no parts.
-pub(super) fn section(tensors: &[TensorSummary]) -> String {
+pub(super) fn section(tensors: &[&TensorSummary]) -> String {
     if !tensors.iter().any(|tensor| tensor.name.contains(['.', '/'])) {
         return String::new();
     }
@@ -41,13 +48,15 @@ struct Group<'a> {
     count: usize,
     bytes: u64,
     contents: u64,
+    /// Whether one of its own tensors has several axes.
+    has_matrix: bool,
 }
 
 /// Groups, parents before children.
 struct Tree<'a>(Vec<Group<'a>>);
 
 impl<'a> Tree<'a> {
-    fn of(tensors: &'a [TensorSummary]) -> Self {
+    fn of(tensors: &[&'a TensorSummary]) -> Self {
         let mut groups = vec![Group::default()];
         let mut known: BTreeMap<(usize, &str), usize> = BTreeMap::new();
         for (index, tensor) in tensors.iter().enumerate() {
@@ -70,7 +79,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Adds up what the groups contain, children before parents.
-    fn measure(&mut self, tensors: &[TensorSummary]) {
+    fn measure(&mut self, tensors: &[&TensorSummary]) {
         for index in (0..self.0.len()).rev() {
             let group = &self.0[index];
             let mut hash = DefaultHasher::new();
@@ -84,15 +93,17 @@ impl<'a> Tree<'a> {
                 bytes = bytes.saturating_add(child.bytes);
                 (child.part, child.contents).hash(&mut hash);
             }
+            let has_matrix = group.tensors.iter().any(|index| tensors[*index].shape.iter().count() > 1);
             let group = &mut self.0[index];
             (group.count, group.bytes, group.contents) = (count, bytes, hash.finish());
+            group.has_matrix = has_matrix;
         }
     }
 
-    fn markup(&self, tensors: &[TensorSummary]) -> String {
+    fn markup(&self, tensors: &[&TensorSummary]) -> String {
         let mut text = String::new();
         let mut lines = 0;
-        // What is still to be written: groups with the number of their repetitions, and ends of groups.
+        // What is still to be written: groups, runs of groups, and ends of both.
         let mut next: Vec<Step> = vec![Step::Inside(0)];
         while let Some(step) = next.pop() {
             match step {
@@ -100,16 +111,25 @@ impl<'a> Tree<'a> {
                 _ if lines >= LINES => {}
                 Step::Inside(group) => {
                     for index in &self.0[group].tensors {
-                        leaf(&tensors[*index], &mut text);
+                        leaf(tensors[*index], &mut text);
                         lines += 1;
                     }
-                    let runs = self.runs(group);
-                    next.extend(runs.into_iter().rev().map(|(group, times)| Step::Start(group, times)));
+                    next.extend(self.parts(group).into_iter().rev());
                 }
-                Step::Start(group, times) => {
-                    self.start(group, times, &mut text);
+                Step::Start(group) => {
+                    self.start(group, tensors, &mut text);
                     lines += 1;
                     next.extend([Step::End, Step::Inside(group)]);
+                }
+                Step::Run(groups, times) => {
+                    self.start_run(&groups, times, &mut text);
+                    lines += 1;
+                    next.push(Step::End);
+                    match groups.get(..groups.len() / times) {
+                        // A block of one group is that group.
+                        Some([group]) => next.push(Step::Inside(*group)),
+                        block => next.extend(block.iter().copied().flatten().rev().copied().map(Step::Start)),
+                    }
                 }
             }
         }
@@ -119,66 +139,112 @@ impl<'a> Tree<'a> {
         text
     }
 
-    /// The children of a group; consecutive numbers with the same contents as one, with their number.
-    fn runs(&self, group: usize) -> Vec<(usize, usize)> {
-        let mut runs: Vec<(usize, usize)> = Vec::new();
+    /// The children of a group, with runs of them that repeat.
+    fn parts(&self, group: usize) -> Vec<Step> {
         let mut children = self.0[group].children.clone();
         // By number, where all are numbers.
         children.sort_by_key(|child| self.0[*child].part.parse::<u64>().unwrap_or(0));
-        for child in children {
-            let number = |group: usize| self.0[group].part.parse::<u64>().ok();
-            match runs.last_mut() {
-                Some((first, times))
-                    if self.0[*first].contents == self.0[child].contents
-                        && number(*first).and_then(|first| first.checked_add(*times as u64))
-                            == number(child)
-                        && number(child).is_some() =>
-                {
-                    *times += 1;
-                }
-                _ => runs.push((child, 1)),
-            }
+        let groups: Vec<&Group> = children.iter().map(|child| &self.0[*child]).collect();
+        let stems: Vec<String> = groups.iter().map(|group| unnumbered(group.part)).collect();
+        let same = |_: usize, index: usize, period: usize| {
+            let other = index + period;
+            groups[index].contents == groups[other].contents && stems[index] == stems[other]
+        };
+        let parts = |start: usize, period: usize| -> Vec<&str> {
+            groups[start..start + period].iter().map(|group| group.part).collect()
+        };
+        let cost = |start: usize, period: usize| {
+            let numbered = are_numbered(&parts(start, period), &parts(start + period, period));
+            // A normalization follows what it normalizes.
+            (!numbered, !groups[start].has_matrix)
+        };
+        let mut steps = Vec::new();
+        let mut next = 0;
+        // Two groups of layers are no blocks, but two numbers are.
+        let is_block = |run: Run| {
+            run.period * run.times > 2 || groups[run.start].part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        for run in runs(children.len(), same, cost, is_block) {
+            let Run { start, times, .. } = run;
+            steps.extend(children[next..start].iter().copied().map(Step::Start));
+            steps.push(Step::Run(children[start..run.end()].to_vec(), times));
+            next = run.end();
         }
-        runs
+        steps.extend(children[next..].iter().copied().map(Step::Start));
+        steps
     }
 
-    fn start(&self, index: usize, times: usize, text: &mut String) {
+    fn start(&self, index: usize, tensors: &[&TensorSummary], text: &mut String) {
         let group = &self.0[index];
-        let open = if group.depth <= OPEN && times == 1 { " open" } else { "" };
-        let mut part = escaped(&shortened(group.part));
-        if times > 1 {
-            let last = group.part.parse::<u64>().map_or(0, |first| first.saturating_add(times as u64 - 1));
-            part = format!(
-                "{part} … {last}</code> <span class=\"badge\">× {}</span><code>",
-                whole(times as u64)
+        let is_short = self.0.first().is_some_and(|all| all.count <= FEW);
+        let is_open = group.depth <= OPEN && (is_short || !group.children.is_empty());
+        let open = if is_open { " open" } else { "" };
+        let mut about = size(group.count, group.bytes);
+        // What a closed group of few tensors holds is said at once.
+        if !is_open && group.children.is_empty() && group.tensors.len() <= TOLD {
+            let own = group.tensors.iter().map(|index| {
+                let tensor = tensors[*index];
+                format!("{} {}", escaped(&visible(&shortened(last(&tensor.name)))), lens(tensor))
+            });
+            about = format!(
+                "<span class=\"muted\">{}; {}</span>",
+                own.collect::<Vec<_>>().join(", "),
+                bytes(group.bytes)
             );
         }
-        let (count, size) = (group.count.saturating_mul(times), group.bytes.saturating_mul(times as u64));
+        let _ = writeln!(text, "<details{open}><summary>{} {about}</summary>", name(group.part));
+    }
+
+    /// Starts `times` blocks of groups, of which the first is shown.
+    fn start_run(&self, groups: &[usize], times: usize, text: &mut String) {
+        let period = groups.len() / times;
+        let parts =
+            |groups: &[usize]| -> Vec<&str> { groups.iter().map(|group| self.0[*group].part).collect() };
+        let (first, last) = groups.split_at(period);
+        let last = last.get(last.len().saturating_sub(period)..).unwrap_or_default();
+        let (first, last) = (parts(first), parts(last));
+        let (first, last) = names(&first, &last);
+        let count = groups.iter().fold(0, |sum: usize, group| sum.saturating_add(self.0[*group].count));
+        let bytes = groups.iter().fold(0, |sum: u64, group| sum.saturating_add(self.0[*group].bytes));
+        let times = whole(times as u64);
         let _ = writeln!(
             text,
-            "<details{open}><summary><code>{part}</code> <span class=\"muted\">{}, {}</span></summary>",
-            format_args!("{} tensor{}", whole(count as u64), if count == 1 { "" } else { "s" }),
-            bytes(size)
+            "<details><summary>{} <span class=\"badge\">× {times}</span> {}</summary>\n\
+             <p class=\"muted\">The first of {times}, which have the same shapes:</p>",
+            name(&label(first, last, FIT)),
+            size(count, bytes)
         );
     }
 }
 
 enum Step {
-    Start(usize, usize),
+    Start(usize),
+    /// Groups, and into how many equal blocks they fall.
+    Run(Vec<usize>, usize),
     Inside(usize),
     End,
 }
 
+fn size(count: usize, size: u64) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("<span class=\"muted\">{} tensor{plural}, {}</span>", whole(count as u64), bytes(size))
+}
+
 fn leaf(tensor: &TensorSummary, text: &mut String) {
-    let lens: Vec<String> = tensor.shape.iter().copied().map(whole).collect();
     let _ = writeln!(
         text,
         "<p class=\"leaf\"><a href=\"#{TABLE}\" data-find=\"{}\"><code>{}</code></a> <span class=\"muted\">{} {}</span></p>",
         escaped(&shortened(&tensor.name)),
-        escaped(&shortened(last(&tensor.name))),
+        escaped(&visible(&shortened(last(&tensor.name)))),
         tensor.dtype.name(),
-        if lens.is_empty() { "scalar".to_owned() } else { lens.join(" × ") }
+        lens(tensor)
     );
+}
+
+/// The lengths of the axes of a tensor.
+fn lens(tensor: &TensorSummary) -> String {
+    let lens: Vec<String> = tensor.shape.iter().copied().map(whole).collect();
+    if lens.is_empty() { "scalar".to_owned() } else { lens.join(" × ") }
 }
 
 /// The last part of a name.
