@@ -1,30 +1,39 @@
 //! Cells of tables.
 
-use crate::html::number;
+use crate::html::{number, whole};
+
+/// A measure, and how it is shown.
+pub(super) struct Measured {
+    pub(super) value: Option<f64>,
+    pub(super) shown: String,
+}
+
+impl Measured {
+    pub(super) fn number(value: Option<f64>) -> Self {
+        Measured { value, shown: measure(value) }
+    }
+
+    pub(super) fn count(count: Option<u64>) -> Self {
+        let shown = count.map_or_else(|| "n/a".to_owned(), whole);
+        Measured { value: count.map(|count| count as f64), shown }
+    }
+
+    /// What sorts as the largest.
+    pub(super) fn text(text: &str) -> Self {
+        Measured { value: Some(f64::INFINITY), shown: text.to_owned() }
+    }
+}
 
 /// Returns a measure that may be missing.
 pub(super) fn measure(value: Option<f64>) -> String {
     value.map_or_else(|| "n/a".to_owned(), number)
 }
 
-/// Returns the cell of a measure.
-pub(super) fn cell(value: Option<f64>) -> String {
-    sorted(value, &measure(value))
-}
-
-/// Returns the cell of a count.
-pub(super) fn count(number: Option<u64>) -> String {
-    sorted(
-        number.map(|number| number as f64),
-        &number.map_or_else(|| "n/a".to_owned(), |number| number.to_string()),
-    )
-}
-
 /// Returns a cell that sorts by its value; a missing value sorts as the largest.
-pub(super) fn sorted(value: Option<f64>, shown: &str) -> String {
-    let key =
-        value.filter(|value| value.is_finite()).map_or("Infinity".to_owned(), |value| format!("{value:e}"));
-    format!("<td class=\"number\" data-value=\"{key}\">{shown}</td>")
+pub(super) fn cell(class: &str, measured: &Measured) -> String {
+    let value = measured.value.filter(|value| value.is_finite());
+    let key = value.map_or("Infinity".to_owned(), |value| format!("{value:e}"));
+    format!("<td class=\"{class}\" data-value=\"{key}\">{}</td>", measured.shown)
 }
 
 /// Returns a shape.

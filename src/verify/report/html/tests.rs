@@ -1,9 +1,9 @@
 use super::*;
-use crate::diff::{Difference, Distance, Tolerance};
+use crate::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance};
 use crate::html::tests::{stands_alone, tags, well_formed};
 use crate::verify::{
-    Diagnosis, Histogram, InputSummary, Metrics, MetricsBuilder, OutputReport, Precision, Rule, RuleName,
-    TensorDiagnosis, Verdict,
+    Diagnosis, Histogram, InputSummary, Layer, MetricsBuilder, OutputReport, Precision, Rule, RuleName,
+    TensorDiagnosis, TensorPair, TensorReport, TensorSide, Verdict,
 };
 use ckpt_api::{DType, Shape};
 use ckpt_forward::{Arithmetic, DeviceInfo, MathMode};
@@ -196,6 +196,131 @@ fn the_verdict_and_the_first_divergence_come_first_and_once() {
     assert_eq!(page.matches("The first layer that diverges").count(), 1);
 }
 
+/// Ids of the layers that a page has sections of.
+fn sections(page: &str) -> Vec<String> {
+    let ids = tags(page).into_iter().filter(|(name, _)| name == "details");
+    ids.filter_map(|(_, attributes)| attributes.get("id").cloned()).collect()
+}
+
+fn many(layers: usize, fails: impl Fn(usize) -> bool) -> Report {
+    let mut report = report(0, |_| "x".into());
+    let passing = layer(1, |_| "x".into());
+    report.runs = vec![run(0, device("cpu", false, MathMode::Strict), |_| "x".into())];
+    report.runs[0].layers = (0..layers)
+        .map(|index| Layer {
+            verdict: Verdict::of(!fails(index)),
+            a: Some(format!("layer{index}")),
+            ..passing.clone()
+        })
+        .collect();
+    report.runs[0].first_divergence = (0..layers).find(|index| fails(*index));
+    report
+}
+
+#[test]
+fn a_page_of_many_layers_shows_those_that_fail_and_a_sample_and_says_so() {
+    let page = page(&many(20_000, |index| [7001, 19_999].contains(&index)));
+    let shown = sections(&page);
+    assert_eq!(shown.len(), layers::SHOWN);
+    assert_eq!(shown[..2], ["run0-layer7001", "run0-layer19999"]);
+    assert!(
+        page.contains("This page shows 500 of 20,000 layers: the 2 that fail, and a sample of the others")
+    );
+    assert!(page.contains("Each mark is the largest error of 34 consecutive layers."));
+    assert!(page.len() < 3 << 20, "{}", page.len());
+    well_formed(&page);
+    let all = super::page(&many(20_000, |_| true));
+    assert!(all.contains("This page shows 500 of 20,000 layers: the first 500 of 20,000 that fail."));
+    assert_eq!(sections(&super::page(&many(500, |_| false))).len(), 500);
+}
+
+#[test]
+fn layers_that_fail_come_before_the_others() {
+    let page = page(&many(9, |index| index == 6));
+    assert_eq!(sections(&page)[..2], ["run0-layer6", "run0-layer0"]);
+    let place = |words: &str| page.find(words).unwrap();
+    assert!(place("id=\"run0-layer6\" open") < place("id=\"run0-layers\""), "even before the table");
+    assert!(page.contains("Each layer that does not fail"));
+}
+
+#[test]
+fn a_tensor_that_the_reason_describes_is_not_described_again() {
+    let mut report = report(9, |_| "name".into());
+    let described = |report: &Report| page(report).matches("1,024 of 2,048 elements differ").count();
+    let before = described(&report);
+    report.runs[1].layers[7].diagnosis.as_mut().unwrap().reason = "its tensor 'name' differs".into();
+    assert_eq!(described(&report), before - 1);
+}
+
+#[test]
+fn a_page_of_many_tensors_lists_those_that_fail_first_and_says_so() {
+    let mut report = report(0, |_| "x".into());
+    let difference = &mut report.tensors.as_mut().unwrap().difference;
+    let mut tensors: Vec<TensorDifference> =
+        difference.tensors.iter().cycle().take(20_000).cloned().collect();
+    tensors.iter_mut().enumerate().for_each(|(index, tensor)| tensor.name = format!("t{index}"));
+    difference.tensors = tensors;
+    difference.only_in_a = (0..1000).map(|index| format!("only{index}")).collect();
+    let page = page(&report);
+    for words in [
+        "10,000 of 20,000 common tensors differ; 1,000 tensors only in the reference",
+        "the first 5,000 of 15,000 tensors that are not equal",
+        "and 900 more",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(page.len() < 3 << 20, "{}", page.len());
+    well_formed(&page);
+}
+
+#[test]
+fn counts_are_whole_numbers_and_columns_without_values_are_left_out() {
+    let mut report = many(3, |_| false);
+    for layer in &mut report.runs[0].layers {
+        let comparison = layer.comparison.as_mut().unwrap();
+        comparison.checks = vec![Check::new("elements with different bits", 43.0, 0.0)];
+        comparison.metrics.max_ulp = Some(2_081_645_432);
+    }
+    let page = page(&report);
+    assert!(page.contains("<td class=\"number\">43</td><td class=\"number\">0</td>"));
+    assert!(page.contains(">2,081,645,432</td>"));
+    assert!(!page.contains(">of limit</th>"), "a limit of 0 has no share");
+}
+
+#[test]
+fn what_is_not_finite_is_never_shown_as_an_error_of_zero() {
+    let mut report = many(3, |index| index == 1);
+    let metrics = &mut report.runs[0].layers[1].comparison.as_mut().unwrap().metrics;
+    *metrics = Metrics { elements: 80, differing: 80, not_finite: 80, ..Metrics::default() };
+    let page = page(&report);
+    assert!(page.contains(">NaN, inf</text>") && page.contains(">NaN, inf</td>"));
+    assert!(page.contains("<dt>not finite</dt><dd>80 on one side only</dd>"));
+    assert!(!page.contains("<dd>0 absolute, 0 relative</dd>"));
+}
+
+#[test]
+fn equal_layers_have_neither_figures_nor_a_plot() {
+    let mut report = many(3, |_| false);
+    for layer in &mut report.runs[0].layers {
+        layer.comparison.as_mut().unwrap().metrics =
+            Metrics { elements: 1500, relative_l2: Some(0.0), ..Metrics::default() };
+    }
+    report.runs[0].outputs.clear();
+    let page = page(&report);
+    assert!(
+        page.contains("No layer that was compared differs.")
+            && !page.contains("Relative error of each layer")
+    );
+    assert_eq!(page.matches("<dd>1,500, all equal bit for bit</dd>").count(), 3);
+    assert!(!page.contains("<dt>RMS</dt>"));
+}
+
+#[test]
+fn the_label_of_the_first_divergence_stays_within_the_plot() {
+    let page = page(&many(30, |index| index == 29));
+    assert!(page.contains("text-anchor=\"end\">first divergence</text>"));
+}
+
 #[test]
 fn a_limit_of_zero_has_no_bar() {
     assert_eq!(plot::check(Some(0.5), 0.0), "");
@@ -213,10 +338,11 @@ fn errors_of_every_magnitude_can_be_drawn() {
         let comparison = layer.comparison.as_mut().unwrap();
         comparison.metrics = Metrics { relative_l2: error, ..Metrics::default() };
     }
-    let drawn = plot::errors(&layers, None, "x");
+    let shown = (0..4).collect();
+    let drawn = plot::errors(&layers, None, &shown, "x");
     assert_eq!(drawn.matches("<circle").count(), 3);
     let numbers = drawn.split('"').filter_map(|text| text.parse::<f64>().ok());
     assert!(numbers.into_iter().all(|number| (0.0..1e4).contains(&number)));
     assert!(!drawn.contains("NaN") && !drawn.contains("inf"));
-    assert_eq!(plot::errors(&[], None, "x"), "");
+    assert_eq!(plot::errors(&[], None, &shown, "x"), "");
 }
