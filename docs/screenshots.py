@@ -28,9 +28,9 @@ def main() -> None:
         shutil.copytree(ROOT / MODEL, page / "digits")
         ckpt = shutil.which(given.ckpt) or given.ckpt
         for arguments in ["inspect digits --html inspect.html", "convert digits digits.nn",
-                          "verify digits digits.nn --html verify.html"]:
+                          "verify digits digits.nn --per-layer --atol 1e-4 --html verify.html"]:
             run([pathlib.Path(ckpt).resolve(), *arguments.split()], page)
-        for name, height in [("inspect", 1180), ("verify", 1000)]:
+        for name, height in [("inspect", 1180), ("verify", 1620)]:
             # Without a session's sandbox, so that it runs in containers; the page is our own.
             run([given.chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                  "--hide-scrollbars", "--blink-settings=preferredColorScheme=1", "--virtual-time-budget=3000",
