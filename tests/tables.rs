@@ -274,3 +274,110 @@ fn of_a_large_tensor_show_prints_the_edges() {
     let all = place.json(&["show", "m.safetensors", "w"]);
     assert_eq!(all["values"][199][99], 19_999);
 }
+
+/// What a command prints in a terminal of so many columns; `None` if there is no `script` that makes one.
+#[cfg(target_os = "linux")]
+fn in_terminal(place: &Workplace, size: &str, command: &str) -> Option<String> {
+    let line = format!("stty {size}; {} {command} 2>&1", env!("CARGO_BIN_EXE_ckpt"));
+    let mut script = std::process::Command::new("script");
+    script.current_dir(place.directory()).args(["-qec", &line, "/dev/null"]).env_remove("COLUMNS");
+    let output = script.stdin(std::process::Stdio::null()).env("TERM", "dumb").output().ok()?;
+    // What a progress bar drew stands before the last return or escape of its line.
+    let text = String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n");
+    let lines = text.lines().map(|line| line.rsplit(['\r', '\x1b']).next().unwrap_or_default());
+    Some(lines.map(|line| format!("{}\n", line.trim_start_matches("[2K"))).collect())
+}
+
+const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits_saved_model");
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_is_printed_is_no_wider_than_the_terminal() {
+    let place = Workplace::new();
+    let long = "layer/".repeat(60) + "kernel";
+    let names: Vec<String> = (0..3).map(|k| format!("model.layers.{k}.self_attn.q_proj.weight")).collect();
+    let all: Vec<&str> =
+        names.iter().map(String::as_str).chain([&long[..], "重み/層/重み/層/重み/層/bias"]).collect();
+    place.checkpoint("m.safetensors", &ones(&all));
+    place.write(
+        "map.toml",
+        "identity = true\n[[rule]]\nfrom = \"model.layers.{n:int}.{rest}\"\nto = \"l/{n}/{rest}\"\n",
+    );
+    std::os::unix::fs::symlink(RUNS, place.path("runs")).unwrap();
+    let commands = [
+        "inspect m.safetensors",
+        "inspect m.safetensors --stats",
+        "inspect m.safetensors --depth 3",
+        "inspect runs",
+        "plan m.safetensors o.npz",
+        "plan m.safetensors o.npz --map map.toml",
+        "verify runs runs --per-layer",
+        "map check map.toml m.safetensors",
+        "map list",
+        "formats tf2",
+        "show runs digits/hidden/kernel",
+    ];
+    for columns in [40, 60, 80, 120] {
+        for command in commands {
+            let Some(text) = in_terminal(&place, &format!("rows 24 cols {columns}"), command) else {
+                return eprintln!("skipped: there is no 'script' here");
+            };
+            assert!(text.lines().count() > 4, "{command}: {text}");
+            for line in text.lines() {
+                let width: usize =
+                    line.chars().map(|c| if c.is_alphabetic() && !c.is_ascii() { 2 } else { 1 }).sum();
+                assert!(width <= columns, "{columns} columns, {command}: {line}\n{text}");
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_terminal_without_rows_has_columns_and_one_without_columns_leaves_it_to_the_environment() {
+    let place = Workplace::new();
+    place.checkpoint("m.safetensors", &ones(&["a", &"encoder/".repeat(40)]));
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+    let Some(text) = in_terminal(&place, "rows 0 cols 60", "inspect m.safetensors") else {
+        return eprintln!("skipped: there is no 'script' here");
+    };
+    assert_eq!(widest(&text), Some(60), "{text}");
+    for (size, columns) in [("rows 0 cols 0", 100), ("rows 24 cols 0; export COLUMNS=70", 70)] {
+        let text = in_terminal(&place, size, "inspect m.safetensors").unwrap();
+        assert_eq!(widest(&text), Some(columns), "{size}: {text}");
+    }
+    let text = in_terminal(&place, "rows 24 cols 60; export COLUMNS=70", "inspect m.safetensors").unwrap();
+    assert_eq!(widest(&text), Some(60), "the terminal knows better: {text}");
+}
+
+#[test]
+fn without_a_terminal_tables_take_the_columns_that_the_environment_has() {
+    let place = Workplace::new();
+    place.checkpoint("m.safetensors", &ones(&["a", &"encoder/".repeat(40)]));
+    let widest = |columns: &str| {
+        let output =
+            place.command(&["inspect", "m.safetensors", "--stats"]).env("COLUMNS", columns).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().map(|line| line.chars().count()).max()
+    };
+    assert_eq!([widest("70"), widest("0"), widest("wide")], [Some(70), Some(100), Some(100)]);
+}
+
+#[test]
+fn long_metadata_is_cut_to_the_line_and_the_mappings_too() {
+    let place = Workplace::new();
+    let header = json!({ "__metadata__": { "k".repeat(400): "v".repeat(400), "format": "pt" } }).to_string();
+    place.write("m.safetensors", [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat());
+    let text = place.says(&["inspect", "m.safetensors"]);
+    let line = text.lines().find(|line| line.contains("kk…kk")).unwrap();
+    assert!(line.chars().count() == 100 && line.ends_with("vv… (400 characters)"), "{line}");
+    assert!(text.contains("  safetensors.format: pt\n"), "{text}");
+    let text = place.says(&["inspect", "m.safetensors", "--wide"]);
+    assert!(text.contains(&"k".repeat(400)), "{text}");
+    let list = place.command(&["map", "list"]).env("COLUMNS", "60").output().unwrap();
+    assert!(String::from_utf8(list.stdout).unwrap().lines().all(|line| line.chars().count() <= 60));
+    assert!(
+        place
+            .says(&["map", "list", "--wide"])
+            .contains("ELECTRA's discriminator: Google (TensorFlow) to Hugging Face\n")
+    );
+}

@@ -55,7 +55,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     })?;
     if arguments.dry_run {
         planned.check_output()?;
-        return show_plan(&conversion, &planned, json, arguments.wanted.width());
+        return show_plan(&conversion, &planned, json, arguments.wanted.layout());
     }
     let planned = until_the_end(planned);
     conversion.judge(planned.plan())?;

@@ -1,11 +1,10 @@
 //! `ckpt formats`.
 
-use super::table::{Column, Width, table};
+use super::width::{Width, fold};
 use super::{Report, to_json};
 use crate::registry::Registry;
 use ckpt_api::{FormatInfo, OptionKind, Result, Side};
 use clap::Args;
-use std::fmt::Write;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -39,35 +38,25 @@ fn text(info: &FormatInfo) -> String {
         (false, true) => "written",
         (false, false) => "known",
     };
-    let mut text = format!("{}: {} ({directions})\n", info.id, info.title);
-    if !info.extensions.is_empty() {
-        let _ = writeln!(text, "  extensions  .{}", info.extensions.join(", ."));
-    }
-    if !info.dtypes.is_empty() {
-        let _ = writeln!(
-            text,
-            "  dtypes      {}",
-            info.dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", ")
-        );
-    }
-    for (what, networks) in [("reads", info.reads), ("writes", info.writes)] {
-        let names: Vec<&str> = networks.iter().map(|network| network.name()).collect();
+    let columns = Width::of_terminal().columns();
+    let mut text = String::new();
+    fold(&format!("{}: {} ({directions})\n", info.id, info.title), columns, 4, &mut text);
+    let mut line = |label: &str, names: &mut dyn Iterator<Item = &str>, rest: &str| {
+        let names: Vec<&str> = names.collect();
         if !names.is_empty() {
-            let _ = writeln!(text, "  {what:<10}  {} networks", names.join(", "));
+            fold(&format!("  {label:<10}  {}{rest}\n", names.join(", ")), columns, 14, &mut text);
         }
+    };
+    let extensions: Vec<String> = info.extensions.iter().map(|extension| format!(".{extension}")).collect();
+    line("extensions", &mut extensions.iter().map(String::as_str), "");
+    line("dtypes", &mut info.dtypes.iter().map(|dtype| dtype.name()), "");
+    line("reads", &mut info.reads.iter().map(|network| network.name()), " networks");
+    line("writes", &mut info.writes.iter().map(|network| network.name()), " networks");
+    line("layers", &mut info.ops.iter().map(|op| op.name()), "");
+    if !info.options.is_empty() {
+        text += "  options\n";
     }
-    if !info.ops.is_empty() {
-        let _ = writeln!(
-            text,
-            "  layers      {}",
-            info.ops.iter().map(|op| op.name()).collect::<Vec<_>>().join(", ")
-        );
-    }
-    if info.options.is_empty() {
-        return text;
-    }
-    text += "  options\n";
-    let rows = info.options.iter().map(|option| {
+    for option in info.options {
         let values = match option.kind {
             OptionKind::Flag => "true|false".to_owned(),
             OptionKind::Choice(words) => words.join("|"),
@@ -76,13 +65,12 @@ fn text(info: &FormatInfo) -> String {
             _ => "TEXT".to_owned(),
         };
         let side = match option.side {
-            Side::Read => "reading",
-            Side::Write => "writing",
-            Side::Both => "both",
+            Side::Read => "for reading",
+            Side::Write => "for writing",
+            Side::Both => "for reading and writing",
         };
-        vec![String::new(), format!("{}={values}", option.name), side.to_owned(), option.help.to_owned()]
-    });
-    // No text of a file is among them: nothing needs to be cut.
-    let table = table(&[Column::word(""); 4], Width::Unlimited, rows);
-    text + table.trim_start_matches('\n')
+        fold(&format!("    {}={values}  {side}\n", option.name), columns, 8, &mut text);
+        fold(&format!("        {}\n", option.help), columns, 8, &mut text);
+    }
+    text
 }

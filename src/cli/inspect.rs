@@ -1,10 +1,12 @@
 //! `ckpt inspect`.
 
 use super::common::{Inputs, until_the_end, write_new};
+use super::cut::{columns_of, cut, cut_end};
 use super::order::{Order, sort};
 use super::progress::while_reading;
 use super::render;
-use super::table::{Column, Layout, Table, Width, table};
+use super::table::{Column, Table, table};
+use super::width::{Layout, Width};
 use super::{Report, print_after, to_json};
 use crate::inspect::{
     FileSummary, Group, Inspection, Stats, TensorSummary, describe, groups, html, ids, inspect, overview,
@@ -16,7 +18,7 @@ use crate::source::Source;
 use crate::words;
 use ckpt_api::{Error, Graph, Result, TensorId};
 use clap::{Args, ValueEnum};
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -136,7 +138,8 @@ fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<Strin
         (None, true) => Listed::tensors(&*until_the_end(with_stats()?), true, width),
     };
     let all = source.contents().placements.len();
-    Ok(text(&inspection, graph, tensors, (ids.len() < all).then_some(all), width))
+    let text = text(&inspection, graph, tensors, (ids.len() < all).then_some(all), width);
+    Ok(arguments.layout.folded(text))
 }
 
 /// Writes the page, which needs statistics.
@@ -188,7 +191,7 @@ fn text(
         text += "\nfiles\n";
         files(&inspection.files, width).append_to(&mut text);
     }
-    text + &metadata(inspection)
+    text + &metadata(inspection, width)
 }
 
 /// A table of tensors or of groups, the number of tensors, and the sum of their bytes.
@@ -202,25 +205,28 @@ const TENSORS: [Column; 6] = [
     Column::text("name"),
     Column::word("dtype"),
     Column::text("shape"),
-    Column::text("axes").optional(),
-    Column::number("bytes"),
-    Column::word("role").optional(),
+    Column::text("axes").optional(2),
+    Column::number("bytes").optional(1),
+    Column::word("role").optional(3),
 ];
 
 const TENSORS_WITH_STATS: [Column; 13] = {
     let number = Column::number;
     let [name, dtype, shape, axes, bytes, role] = TENSORS;
-    let (min, max, mean, std) = (number("min"), number("max"), number("mean"), number("std"));
-    let (zeros, nan, inf) = (number("zeros"), number("nan"), number("inf"));
-    [name, dtype, shape, axes, bytes.optional(), role, min, max, mean, std, zeros, nan, inf]
+    let (axes, bytes, role) = (axes.optional(9), bytes.optional(8), role.optional(10));
+    let (dtype, shape) = (dtype.optional(7), shape.optional(6));
+    let (min, max, mean) = (number("min"), number("max"), number("mean").optional(1));
+    let (std, zeros) = (number("std").optional(4), number("zeros").optional(5));
+    let (nan, inf) = (number("nan").optional(2), number("inf").optional(3));
+    [name, dtype, shape, axes, bytes, role, min, max, mean, std, zeros, nan, inf]
 };
 
 const GROUPS: [Column; 5] = [
     Column::text("name"),
     Column::number("tensors"),
-    Column::number("elements"),
+    Column::number("elements").optional(2),
     Column::number("bytes"),
-    Column::text("dtypes"),
+    Column::text("dtypes").optional(1),
 ];
 
 impl Listed {
@@ -306,20 +312,23 @@ fn layers(graph: &Graph, width: Width) -> String {
     table(&COLUMNS, width, rows)
 }
 
-fn metadata(inspection: &Inspection) -> String {
+fn metadata(inspection: &Inspection, width: Width) -> String {
+    /// Columns of a value: at most, and at least of a long one.
     const SHOWN: usize = 100;
+    const LEAST: usize = 26;
     let mut text = String::new();
     if !inspection.metadata.is_empty() {
         text += "\nmetadata (shortened; --format json shows all)\n";
         for (namespace, values) in inspection.metadata.iter() {
             for (key, value) in values.iter() {
                 let value = value.as_text().map_or_else(|| value.to_string(), str::to_owned);
-                let value = render::plain(&value);
-                let mut shown: String = value.chars().take(SHOWN).collect();
-                if shown.len() < value.len() {
-                    let _ = write!(shown, "… ({} characters)", value.chars().count());
-                }
-                let _ = writeln!(text, "  {namespace}.{}: {shown}", render::plain(key));
+                let key = format!("{namespace}.{}", render::plain(key));
+                // Of a long key and a long value, the value gets half of the line.
+                let line = width.columns().saturating_sub("  : ".len());
+                let kept = columns_of(&render::plain(&value)).min((line / 2).clamp(LEAST, SHOWN));
+                let key = cut(&key, line.saturating_sub(kept).max(8));
+                let shown = shortened(&value, line.saturating_sub(columns_of(&key)).min(SHOWN));
+                let _ = writeln!(text, "  {key}: {shown}");
             }
         }
     }
@@ -335,4 +344,15 @@ fn metadata(inspection: &Inspection) -> String {
         let _ = writeln!(text, "\nnote: {}", render::plain(note));
     }
     text
+}
+
+/// The beginning of a value, and how long it is if that is not all.
+fn shortened(value: &str, columns: usize) -> Cow<'_, str> {
+    let value = render::plain(value);
+    if columns_of(&value) <= columns {
+        return value;
+    }
+    let length = format!(" ({} characters)", value.chars().count());
+    let beginning = cut_end(&value, columns.saturating_sub(length.len()).max(8));
+    Cow::Owned(format!("{beginning}{length}"))
 }

@@ -17,6 +17,7 @@
 mod common;
 mod completions;
 mod convert;
+mod cut;
 mod diff;
 mod examples;
 mod flags;
@@ -46,6 +47,7 @@ mod table;
 #[cfg(feature = "forward")]
 mod verify;
 mod version;
+mod width;
 
 use crate::registry::Registry;
 use crate::resources::first_stack;

@@ -3,7 +3,8 @@
 use super::common::{Reading, pairs, route, write_new};
 use super::map::read_mapping;
 use super::render;
-use super::table::{Column, Layout, Table, Width};
+use super::table::{Column, Table};
+use super::width::Layout;
 use super::{Report, print_after, to_json};
 use crate::convert::{Conversion, Planned};
 use crate::inspect::placement_bytes;
@@ -90,9 +91,9 @@ pub(super) struct ConversionArguments {
 }
 
 impl ConversionArguments {
-    /// The width of the plan's table.
-    pub(super) fn width(&self) -> Width {
-        self.layout.width()
+    /// How the plan is laid out.
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
     }
 }
 
@@ -102,7 +103,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let more = |conversion| Conversion { overwrite, ..conversion };
     let (conversion, planned) = prepare(registry, &arguments.wanted, more)?;
     let Some(path) = &arguments.file else {
-        return show_plan(&conversion, &planned, json, arguments.wanted.width());
+        return show_plan(&conversion, &planned, json, &arguments.wanted.layout);
     };
     conversion.judge(planned.plan())?;
     planned.check_output()?;
@@ -246,10 +247,10 @@ pub(super) fn show_plan(
     conversion: &Conversion,
     planned: &Planned,
     json: bool,
-    width: Width,
+    layout: &Layout,
 ) -> Result<Report> {
     let plan = planned.plan();
-    let text = if json { to_json(plan)? } else { plan_text(plan, width) };
+    let text = if json { to_json(plan)? } else { layout.folded(plan_text(plan, layout)) };
     if let Err(error) = conversion.judge(plan) {
         super::print(&text, json)?;
         return Err(error);
@@ -257,11 +258,11 @@ pub(super) fn show_plan(
     Ok(text.into())
 }
 
-fn plan_text(plan: &Plan, width: Width) -> String {
+fn plan_text(plan: &Plan, layout: &Layout) -> String {
     const COLUMNS: [Column; 4] =
         [Column::text("from"), Column::text("to"), Column::text("steps"), Column::number("bytes")];
     let mut text = format!("{} to {}\n", plan.from(), plan.to());
-    let mut table = Table::new(&COLUMNS, width);
+    let mut table = Table::new(&COLUMNS, layout.width());
     let mut entries: Vec<_> = plan.tensors().collect();
     make_readable(&mut entries, |entry| entry.tensor);
     for entry in entries {

@@ -6,7 +6,7 @@ mod npy;
 mod text;
 
 use super::common::OneInput;
-use super::table::Width;
+use super::width::Width;
 use super::{Format, Report};
 use crate::registry::Registry;
 use crate::source::TensorRef;

@@ -3,46 +3,10 @@
 //! Names come from files, and one can be a million characters long: a cell of a [`Column::text`] is cut in its middle where the
 //! table would be wider than the terminal, and rows are never padded for it. So a table costs no more than its text.
 
-use clap::Args;
+use super::cut::{columns_of, cut};
+use super::width::{Width, fold};
 use std::borrow::Cow;
 use std::fmt::{Display, Write};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-
-/// How tables are laid out.
-#[derive(Args)]
-pub(super) struct Layout {
-    /// Show names whole, and every column, however wide the lines become
-    #[arg(long)]
-    wide: bool,
-}
-
-impl Layout {
-    /// The width of tables.
-    pub(super) fn width(&self) -> Width {
-        if self.wide { Width::Unlimited } else { Width::of_terminal() }
-    }
-}
-
-/// How wide a table may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Width {
-    /// As wide as its text.
-    Unlimited,
-    /// So many columns of a terminal.
-    Columns(usize),
-}
-
-impl Width {
-    /// Columns where stdout is no terminal.
-    const ELSEWHERE: usize = 100;
-
-    /// As wide as the terminal.
-    pub(super) fn of_terminal() -> Self {
-        let size = terminal_size::terminal_size_of(std::io::stdout());
-        let columns = size.map(|(width, _)| usize::from(width.0)).filter(|columns| *columns > 0);
-        Width::Columns(columns.unwrap_or(Self::ELSEWHERE))
-    }
-}
 
 /// A column of a table.
 #[derive(Clone, Copy)]
@@ -50,13 +14,14 @@ pub(super) struct Column {
     title: &'static str,
     is_cut: bool,
     is_right: bool,
-    is_optional: bool,
+    /// Columns with the largest are left out first; those with 0, last.
+    rank: u8,
 }
 
 impl Column {
     /// Text from a file, of any length: cut in the middle where there is no room.
     pub(super) const fn text(title: &'static str) -> Self {
-        Column { title, is_cut: true, is_right: false, is_optional: false }
+        Column { title, is_cut: true, is_right: false, rank: 0 }
     }
 
     /// One of few words, which are never cut.
@@ -69,9 +34,14 @@ impl Column {
         Column { is_right: true, ..Column::word(title) }
     }
 
-    /// Left out where there is no room; of several, the last goes first.
-    pub(super) const fn optional(self) -> Self {
-        Column { is_optional: true, ..self }
+    /// Left out where there is no room: the largest rank first, and of one rank the last column.
+    pub(super) const fn optional(self, rank: u8) -> Self {
+        Column { rank, ..self }
+    }
+
+    /// A width of its cells where texts are cut to `limit`.
+    fn limited(&self, width: usize, limit: usize) -> usize {
+        if self.is_cut { width.min(limit) } else { width }
     }
 }
 
@@ -175,11 +145,11 @@ impl<'a> Table<'a> {
         });
         let left_out = self.columns.iter().zip(&widths).filter(|(_, width)| width.is_none());
         let left_out: Vec<&str> = left_out.map(|(column, _)| column.title).collect();
-        let _ = match (&left_out[..], is_cut) {
-            ([], false) => Ok(()),
-            ([], true) => writeln!(out, "  … cut to fit: --wide shows all"),
-            (titles, _) => writeln!(out, "  … cut to fit, without {}: --wide shows all", titles.join(", ")),
-        };
+        if is_cut || !left_out.is_empty() {
+            let without = if left_out.is_empty() { "" } else { ", without " };
+            let notice = format!("  … cut to fit{without}{}: --wide shows all\n", left_out.join(", "));
+            fold(&notice, self.width.columns(), 4, out);
+        }
     }
 
     fn for_each_row(&self, mut act: impl FnMut(&[&str])) {
@@ -207,7 +177,10 @@ impl<'a> Table<'a> {
             }
         });
         match self.width {
-            Width::Columns(all) => fit(self.columns, found.iter().map(|(widest, _)| *widest), all),
+            Width::Columns(all) => {
+                let natural: Vec<usize> = found.iter().map(|(widest, _)| *widest).collect();
+                fit(self.columns, &natural, all)
+            }
             // Few long cells stick out: to pad all rows for them would cost far more than their text.
             Width::Unlimited => {
                 let rows = self.rows.len().max(1);
@@ -217,33 +190,59 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Fits columns of these natural widths into `all` columns of a terminal; `None` for those that are left out. Where even what
-/// must be shown is wider, so are the lines.
-fn fit(columns: &[Column], natural: impl Iterator<Item = usize>, all: usize) -> Vec<Option<usize>> {
-    /// What a cell that is cut shows at least.
-    const LEAST: usize = 24;
-    let mut widths: Vec<Option<usize>> = natural.map(Some).collect();
-    loop {
-        let (mut fixed, mut texts) = (0, Vec::new());
-        for (column, width) in columns.iter().zip(&widths) {
-            let Some(width) = *width else { continue };
-            fixed += 2 + if column.is_cut { 0 } else { width };
-            texts.extend(column.is_cut.then_some(width));
+/// What a cell that is cut shows at least while another column can be spared for it; less on narrow terminals.
+const READABLE: usize = 24;
+/// What it shows at least, if more than one column has any room.
+const LEAST: usize = 8;
+
+/// Fits columns of these natural widths into `all` columns of a terminal; `None` for those that are left out. The first column
+/// always stays.
+fn fit(columns: &[Column], natural: &[usize], all: usize) -> Vec<Option<usize>> {
+    let shown = choose(columns, natural, all);
+    let limit = limit(columns, natural, &shown, all);
+    let widths = columns.iter().zip(natural).zip(shown);
+    widths.map(|((column, width), shown)| shown.then(|| column.limited(*width, limit))).collect()
+}
+
+/// Chooses the columns that are shown.
+fn choose(columns: &[Column], natural: &[usize], all: usize) -> Vec<bool> {
+    let readable = (all / 4).clamp(LEAST, READABLE);
+    let fits = |shown: &[bool], limit: usize| {
+        let widths = columns.iter().zip(natural).zip(shown).filter(|(_, shown)| **shown);
+        widths.map(|((column, width), _)| 2 + column.limited(*width, limit)).sum::<usize>() <= all
+    };
+    let with = |mut shown: Vec<bool>, index: usize, is_shown: bool| {
+        shown.iter_mut().skip(index).take(1).for_each(|shown| *shown = is_shown);
+        shown
+    };
+    let mut by_rank: Vec<(u8, usize)> =
+        columns.iter().map(|column| column.rank).zip(0..columns.len()).skip(1).collect();
+    by_rank.sort_unstable();
+    let mut shown = vec![true; columns.len()];
+    for (rank, index) in by_rank.iter().rev() {
+        if fits(&shown, if *rank > 0 { readable } else { LEAST }) {
+            break;
         }
-        let room = all.saturating_sub(fixed);
-        let least: usize = texts.iter().map(|width| (*width).min(LEAST)).sum();
-        let shown = |(column, width): (&Column, &Option<usize>)| column.is_optional && width.is_some();
-        let last = columns.iter().zip(&widths).rposition(shown);
-        if let (true, Some(last)) = (least > room, last) {
-            widths[last..=last].fill(None);
-            continue;
-        }
-        let limit = share(texts, room).max(LEAST);
-        for (column, width) in columns.iter().zip(&mut widths) {
-            *width = width.map(|width| if column.is_cut { width.min(limit) } else { width });
-        }
-        return widths;
+        shown = with(shown, *index, false);
     }
+    // One that went before a wider one, which had to go as well, can have room that no other needs.
+    for (_, index) in by_rank {
+        let more = with(shown.clone(), index, true);
+        if fits(&more, limit(columns, natural, &shown, all)) {
+            shown = more;
+        }
+    }
+    shown
+}
+
+/// Returns the width to which the cells of texts are cut where these columns are shown.
+fn limit(columns: &[Column], natural: &[usize], shown: &[bool], all: usize) -> usize {
+    let (mut fixed, mut texts) = (0, Vec::new());
+    for ((column, width), _) in columns.iter().zip(natural).zip(shown).filter(|(_, shown)| **shown) {
+        fixed += 2 + if column.is_cut { 0 } else { *width };
+        texts.extend(column.is_cut.then_some(*width));
+    }
+    share(texts, all.saturating_sub(fixed))
 }
 
 /// Returns the largest limit under which columns of these widths take no more than `room` together.
@@ -260,32 +259,6 @@ fn share(mut widths: Vec<usize>, mut room: usize) -> usize {
     usize::MAX
 }
 
-/// Returns how many columns of the terminal a text takes.
-pub(super) fn columns_of(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.width() }
-}
-
-/// Shortens a text to so many columns of the terminal: its beginning, `…`, its end.
-pub(super) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
-    if text.len() <= columns || columns_of(text) <= columns {
-        return Cow::Borrowed(text);
-    }
-    let (head, tail) = (columns / 2, columns.saturating_sub(1 + columns / 2));
-    let fits = |room: usize| {
-        let mut used = 0;
-        move |c: &char| {
-            used += c.width().unwrap_or(0);
-            used <= room
-        }
-    };
-    let bytes =
-        |chars: &mut dyn Iterator<Item = char>, room| chars.take_while(fits(room)).map(char::len_utf8).sum();
-    let (start, end): (usize, usize) = (bytes(&mut text.chars(), head), bytes(&mut text.chars().rev(), tail));
-    let beginning = text.get(..start).unwrap_or_default();
-    let ending = text.get(text.len().saturating_sub(end)..).unwrap_or_default();
-    Cow::Owned(format!("{beginning}…{ending}"))
-}
-
 fn spaces(mut count: usize, out: &mut String) {
     const MANY: &str = "                                                                ";
     while let Some(rest) = count.checked_sub(MANY.len()) {
@@ -298,6 +271,7 @@ fn spaces(mut count: usize, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unicode_width::UnicodeWidthStr;
 
     const NAMED: [Column; 3] = [Column::text("a"), Column::number("no"), Column::word("end")];
 
@@ -323,27 +297,6 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_in_its_middle_to_the_columns_that_it_has() {
-        assert_eq!(cut("model.layers.0.weight", 10), "model…ight");
-        assert_eq!(cut("model.layers.0.weight", 21), "model.layers.0.weight");
-        assert_eq!(cut("model.layers.0.weight", 20), "model.laye….0.weight");
-        // An ideograph that needs two columns is not halved.
-        assert_eq!(cut("重重重重重", 6), "重…重");
-        assert_eq!((cut("abc", 1), cut("abc", 0)), ("…".into(), "…".into()));
-        for columns in 1..40 {
-            let once = cut("layer重み/é0123456789", columns);
-            assert!(once.width() <= columns, "{once}");
-            assert_eq!(
-                cut(&cut("layer重み/é0123456789layer重み/é0123456789", columns + 9), columns)
-                    .chars()
-                    .filter(|c| *c == '…')
-                    .count(),
-                1
-            );
-        }
-    }
-
-    #[test]
     fn a_table_is_no_wider_than_the_terminal_and_says_that_it_was_cut() {
         let long = "n".repeat(300);
         let text = table(&NAMED, Width::Columns(60), [row([&long, "1", "x"]), row(["short", "2", "y"])]);
@@ -358,20 +311,43 @@ mod tests {
         let columns = [
             Column::text("name"),
             Column::word("dtype"),
-            Column::text("axes").optional(),
-            Column::word("role").optional(),
+            Column::text("axes").optional(1),
+            Column::word("role").optional(2),
         ];
         let cells = row(["a/name/of/some/length", "f32", "out in", "optimizer"]);
         let shown = |width| table(&columns, Width::Columns(width), [cells.clone()]);
         assert!(shown(60).ends_with("a/name/of/some/length  f32    out in  optimizer\n"), "{}", shown(60));
-        assert!(
-            shown(40).contains("out in\n  … cut to fit, without role: --wide shows all\n"),
-            "{}",
-            shown(40)
-        );
-        assert!(shown(28).contains("without axes, role"), "{}", shown(28));
+        assert!(shown(40).contains("a/name…ength  f32    out in  optimizer\n"), "{}", shown(40));
+        assert!(shown(34).contains("out in\n  … cut to fit, without role:\n    --wide"), "{}", shown(34));
+        assert!(shown(24).contains("without\n    axes, role: --wide"), "{}", shown(24));
         let all = table(&columns, Width::Unlimited, [cells.clone()]);
         assert_eq!(all, shown(60));
+    }
+
+    #[test]
+    fn a_column_that_went_before_a_wider_one_stays_where_no_other_needs_its_room() {
+        let columns =
+            [Column::text("name"), Column::word("check").optional(1), Column::word("op").optional(2)];
+        let cells = row(["weight", &"c".repeat(30), "Gemm"]);
+        let text = table(&columns, Width::Columns(32), [cells]);
+        assert_eq!(
+            text,
+            "  name    op\n  weight  Gemm\n  … cut to fit, without check:\n    --wide shows all\n"
+        );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_any_terminal_and_the_first_column_stays() {
+        let columns =
+            [Column::text("name"), Column::text("op"), Column::number("bytes"), Column::word("verdict")];
+        let cells = row(["encoder/layer_0/attention/重み", "Gemm", "1.00 KiB", "not-compared"]);
+        for width in 16..120 {
+            let text = table(&columns, Width::Columns(width), [cells.clone()]);
+            assert!(text.lines().all(|line| line.width() <= width), "{width}: {text}");
+            assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("  e")), "{width}: {text}");
+        }
+        let narrow = table(&columns, Width::Columns(34), [cells]);
+        assert!(narrow.contains("cut to fit, without verdict:\n"), "{narrow}");
     }
 
     #[test]

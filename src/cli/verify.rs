@@ -5,7 +5,8 @@ use super::forward::Forward;
 use super::map::read_mapping;
 use super::progress::while_computing;
 use super::receipt::{self, Recorded};
-use super::table::{Column, Layout, Width, table};
+use super::table::{Column, table};
+use super::width::{Layout, Width};
 use super::{Report, render, to_json};
 use crate::diff::{Outcome, Tolerance};
 use crate::registry::Registry;
@@ -106,7 +107,8 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     if let Some(path) = &arguments.html {
         write_new(path, html::page(&found))?;
     }
-    let text = if json { to_json(&found)? } else { text(&found, arguments.layout.width()) };
+    let text =
+        if json { to_json(&found)? } else { arguments.layout.folded(text(&found, arguments.layout.width())) };
     Ok(Report { text, differs: !found.verdict.passes() })
 }
 
@@ -173,15 +175,15 @@ fn run_text(run: &Run, text: &mut String, width: Width) {
 
 const COLUMNS: [Column; 11] = [
     Column::text("name"),
-    Column::text(""),
-    Column::text("shape"),
+    Column::text("op").optional(3),
+    Column::text("shape").optional(2),
     Column::number("max abs"),
-    Column::number("max rel").optional(),
-    Column::number("rms").optional(),
-    Column::number("rel L2").optional(),
-    Column::number("cosine").optional(),
-    Column::number("ulp").optional(),
-    Column::word("check"),
+    Column::number("max rel").optional(4),
+    Column::number("rms").optional(4),
+    Column::number("rel L2").optional(4),
+    Column::number("cosine").optional(4),
+    Column::number("ulp").optional(4),
+    Column::word("check").optional(1),
     Column::word("verdict"),
 ];
 
@@ -206,7 +208,9 @@ fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict
     row.push(metrics.cosine.map_or("-".to_owned(), |cosine| format!("{cosine:.9}")));
     row.push(metrics.max_ulp.map_or("-".to_owned(), |ulp| ulp.to_string()));
     row.push(tightest.map_or(String::new(), |check| {
-        format!("{}: {} (allowed: {})", check.name, maybe(check.found), number(check.limit))
+        let sign = if check.holds() { "≤" } else { ">" };
+        let found = check.found.map_or("not finite".to_owned(), number);
+        format!("{}: {found} {sign} {}", check.name, number(check.limit))
     }));
     row.push(verdict.name().to_owned());
     row

@@ -2,7 +2,8 @@
 
 use super::super::common::OneInput;
 use super::super::flags::Flags;
-use super::super::table::{Column, Layout, Width, table};
+use super::super::table::{Column, table};
+use super::super::width::{Layout, Width};
 use super::super::{Report, render, to_json};
 use super::{MappingArgument, sources};
 use crate::map::renamed;
@@ -33,7 +34,8 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let (contents, applied) = renamed(source.contents(), &mapping, &limits)?;
     let rules = mapping.rules();
     if !json {
-        return Ok(text(&applied, &contents.checkpoint, &rules, arguments.layout.width()).into());
+        let text = text(&applied, &contents.checkpoint, &rules, arguments.layout.width());
+        return Ok(arguments.layout.folded(text).into());
     }
     let why = applied.inverse.as_ref().err().map(|why| why.text_in(&Flags::One));
     Ok(to_json(&serde_json::json!({
@@ -46,7 +48,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
 /// Writes the report; `made` has the target tensors.
 fn text(applied: &Applied, made: &Checkpoint, rules: &[RuleReport], width: Width) -> String {
     const COLUMNS: [Column; 4] =
-        [Column::text("from"), Column::text("to"), Column::text("shape"), Column::text("steps")];
+        [Column::text("from"), Column::text("to"), Column::text("shape").optional(1), Column::text("steps")];
     let ids = made.by_name();
     let mut targets: Vec<&Target> = applied.targets.iter().collect();
     make_readable(&mut targets, |target| target.sources.first().map_or("", String::as_str));

@@ -1,11 +1,18 @@
 //! The commands `ckpt map list` and `ckpt map show`.
 
 use super::super::flags::Flags;
-use super::super::table::{Column, Width, table};
+use super::super::table::{Column, table};
+use super::super::width::Layout;
 use super::super::{Report, to_json};
 use crate::mapping::Mapping;
 use ckpt_api::Result;
 use clap::Args;
+
+#[derive(Args)]
+pub(in crate::cli) struct ListArguments {
+    #[command(flatten)]
+    layout: Layout,
+}
 
 #[derive(Args)]
 pub(in crate::cli) struct ShowArguments {
@@ -13,7 +20,7 @@ pub(in crate::cli) struct ShowArguments {
     name: String,
 }
 
-pub(super) fn run(json: bool) -> Result<Report> {
+pub(super) fn run(arguments: &ListArguments, json: bool) -> Result<Report> {
     let tables = Mapping::builtin_names().filter_map(|name| Some((name, Mapping::builtin(name)?)));
     let tables: Vec<(&str, Mapping)> = tables.collect();
     if json {
@@ -29,11 +36,11 @@ pub(super) fn run(json: bool) -> Result<Report> {
     let rows = tables.iter().map(|(name, mapping)| {
         let inverse = if mapping.inverse().is_ok() { "yes" } else { "no" };
         let title = mapping.title().unwrap_or_default().to_owned();
-        vec![(*name).to_owned(), mapping.rules().len().to_string(), inverse.to_owned(), title]
+        vec![(*name).to_owned(), inverse.to_owned(), title]
     });
-    const COLUMNS: [Column; 4] =
-        [Column::word("name"), Column::number("rules"), Column::word("inverse"), Column::word("title")];
-    Ok(table(&COLUMNS, Width::Unlimited, rows).into())
+    const COLUMNS: [Column; 3] =
+        [Column::word("name"), Column::word("inverse").optional(2), Column::text("title").optional(1)];
+    Ok(table(&COLUMNS, arguments.layout.width(), rows).into())
 }
 
 pub(super) fn show(arguments: &ShowArguments, json: bool) -> Result<Report> {

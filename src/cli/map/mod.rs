@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[derive(Subcommand)]
 pub(super) enum Command {
     /// List the built-in mappings
-    List,
+    List(list::ListArguments),
     /// Print a built-in mapping
     Show(list::ShowArguments),
     /// Check a mapping on the names of a checkpoint, and show its result
@@ -50,7 +50,7 @@ impl MappingArgument {
 
 pub(super) fn run(registry: &Registry, command: &Command, json: bool) -> Result<Report> {
     match command {
-        Command::List => list::run(json),
+        Command::List(arguments) => list::run(arguments, json),
         Command::Show(arguments) => list::show(arguments, json),
         Command::Check(arguments) => check::run(registry, arguments, json),
         Command::Invert(arguments) => invert::run(registry, arguments, json),

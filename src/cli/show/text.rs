@@ -1,8 +1,9 @@
 //! A tensor as NumPy prints an array.
 
 use super::element::{Element, Elements};
+use crate::cli::cut::{columns_of, cut};
 use crate::cli::render;
-use crate::cli::table::{Width, columns_of, cut};
+use crate::cli::width::{Width, folded};
 use crate::source::{Source, TensorRef};
 use crate::words::dtype;
 use ckpt_api::Result;
@@ -34,11 +35,8 @@ pub(super) fn text(
     let is_aligned = shown.dtype().bytes().is_some();
     view.print(&cells, is_aligned, width, &mut text);
     if (cells.len() as u64) < elements {
-        let _ = writeln!(
-            text,
-            "… {} of {elements} elements: --rows A..B shows some rows, --format json all",
-            cells.len()
-        );
+        let left = "--rows A..B shows some rows, --format json all";
+        text += &folded(format!("… {} of {elements} elements: {left}\n", cells.len()));
     }
     Ok(text)
 }
@@ -150,7 +148,8 @@ impl View {
             return;
         }
         let widest = cells.iter().map(|cell| columns_of(cell)).max().filter(|_| is_aligned).unwrap_or(0);
-        let limit = if let Width::Columns(columns) = width { columns } else { usize::MAX };
+        let limit = width.columns();
+        let open_end = rank > 0 && self.axes.iter().all(|axis| axis.last == 0 && axis.first < axis.len);
         let (mut cells, mut used) = (cells.iter(), 0);
         let mut is_first = true;
         let _ = self.for_each(|position| {
@@ -178,8 +177,18 @@ impl View {
                 (false, false) => " ",
             };
             let needed = widest.max(columns_of(cell));
-            if used + between.len() + needed > limit && used > rank {
-                let _ = write!(text, "{}\n{}", between.trim_end(), " ".repeat(rank));
+            let ends = position.iter().zip(&self.axes).rev();
+            let closed = ends.take_while(|(entry, axis)| **entry + 1 == axis.count()).count();
+            let end = if closed > 0 && open_end { " ..." } else { "" };
+            if used + between.len() + needed + end.len() + closed > limit && used > rank {
+                let indent = " ".repeat(rank);
+                let gap = between.trim_end();
+                if used + gap.len() > limit {
+                    let _ = write!(text, "\n{indent}{}", gap.trim_start());
+                } else {
+                    *text += gap;
+                }
+                let _ = write!(text, "\n{indent}");
                 used = rank;
             } else {
                 *text += between;
@@ -188,12 +197,7 @@ impl View {
             let _ = write!(text, "{cell:>widest$}");
             used += needed;
             is_first = false;
-            let ends = position.iter().zip(&self.axes).rev();
-            let closed = ends.take_while(|(entry, axis)| **entry + 1 == axis.count()).count();
-            let open_end = self.axes.iter().all(|axis| axis.last == 0 && axis.first < axis.len) && rank > 0;
-            if closed > 0 && open_end {
-                *text += " ...";
-            }
+            *text += end;
             *text += &"]".repeat(closed);
             Ok(())
         });
@@ -248,7 +252,7 @@ mod tests {
 
     #[test]
     fn rows_that_are_too_long_go_on_under_themselves() {
-        assert_eq!(printed(&[2, 6], 10), "[[ 0  1  2\n   3  4  5]\n [ 6  7  8\n   9 10 11]]\n");
+        assert_eq!(printed(&[2, 6], 12), "[[ 0  1  2\n   3  4  5]\n [ 6  7  8\n   9 10 11]]\n");
     }
 
     #[test]
