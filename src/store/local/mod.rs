@@ -19,7 +19,7 @@ use disk::cannot;
 pub(crate) use names::refuse_own;
 use names::{is_same_name, parent, target};
 use protected::Sources;
-use stage::{Output, refuse_existing, targets};
+use stage::{Named, Output, refuse_existing, targets};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,14 +109,16 @@ impl Store for LocalStore {
     fn check(&self, request: &StageRequest<'_>) -> Result<()> {
         let sources = Sources::new(request.source);
         let targets = targets(self.root(), request.files)?;
-        targets.iter().try_for_each(|path| refuse_existing(path, request.overwrite, &sources))?;
+        targets
+            .iter()
+            .try_for_each(|path| refuse_existing(Named::Output, path, request.overwrite, &sources))?;
         let Some(attachment) = request.attachment.map(Path::new) else { return Ok(()) };
         if targets.iter().any(|target| is_same_name(target, attachment)) {
             return Err(Error::usage("the receipt has the same name as a file of the output")
                 .file(attachment.display().to_string()));
         }
         refuse_own(attachment)?;
-        refuse_existing(attachment, request.overwrite, &sources)?;
+        refuse_existing(Named::Receipt, attachment, request.overwrite, &sources)?;
         // Directories of the output's files are made with them.
         let directory = parent(attachment);
         let made = |target: &PathBuf| target.ancestors().skip(1).any(|above| is_same_name(above, directory));

@@ -510,46 +510,66 @@ fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-pub(super) fn refuse_existing(path: &Path, overwrite: bool, sources: &Sources) -> Result<()> {
+/// What gets a name.
+#[derive(Clone, Copy)]
+pub(super) enum Named {
+    /// A file of the output.
+    Output,
+    /// The receipt.
+    Receipt,
+}
+
+/// Refuses a path that has what cannot be replaced.
+pub(super) fn refuse_existing(named: Named, path: &Path, overwrite: bool, sources: &Sources) -> Result<()> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
-    let shown = path.display().to_string();
+    let refused = |output: &str, receipt: &str| {
+        let message = if matches!(named, Named::Output) { output } else { receipt };
+        Error::usage(message).file(path.display().to_string())
+    };
     if sources.contain(path) {
-        return Err(Error::usage("the output is the input, or a part of it")
-            .file(shown)
-            .help("choose another name; the source is never changed"));
+        return Err(refused(
+            "the output is the input, or a part of it",
+            "the receipt is the input, or a part of it",
+        )
+        .help("choose another name; the source is never changed"));
     }
     if meta.is_symlink() {
-        return Err(is_link(path));
+        let error = refused("the output is a symbolic link", "the receipt is a symbolic link");
+        return Err(with_target(error, path));
     }
     if meta.is_dir() {
-        return Err(Error::usage("the output is a directory")
-            .file(shown)
+        return Err(refused("the output is a directory", "the receipt is a directory")
             .help("add a file name to the path"));
     }
     if !meta.is_file() {
-        return Err(Error::usage("the output is not a regular file")
-            .file(shown)
+        return Err(refused("the output is not a regular file", "the receipt is not a regular file")
             .help("pipes and devices have no random access: write to a file"));
     }
-    if overwrite { Ok(()) } else { Err(existing(path)) }
+    if overwrite { Ok(()) } else { Err(refused("the output exists", "the receipt exists").help(replace())) }
 }
 
 /// Whether the link or what it leads to is meant, only the user knows.
-fn is_link(path: &Path) -> Error {
-    let error = Error::usage("the output is a symbolic link").file(path.display().to_string()).help(
-        "a link is never replaced: name the file that it leads to, or remove the link; an output cannot be standard \
-         output, because it needs random access",
-    );
-    match fs::read_link(path) {
+fn with_target(error: Error, path: &Path) -> Error {
+    let target = fs::read_link(path);
+    let is_device = |path: &Path| path.starts_with("/dev") || path.starts_with("/proc/self/fd");
+    let help = if is_device(path) || target.as_ref().is_ok_and(|target| is_device(target)) {
+        "pipes and devices, such as standard output, have no random access: write to a file"
+    } else {
+        "a link is never replaced: name the file that it leads to, or remove the link"
+    };
+    let error = error.help(help);
+    match target {
         Ok(target) => error.found(format!("a link to '{}'", target.display())),
         Err(_) => error,
     }
 }
 
+fn replace() -> String {
+    format!("choose another name, or replace it with {}", Setting::Overwrite)
+}
+
 fn existing(path: &Path) -> Error {
-    Error::usage("the output exists")
-        .file(path.display().to_string())
-        .help(format!("choose another name, or replace it with {}", Setting::Overwrite))
+    Error::usage("the output exists").file(path.display().to_string()).help(replace())
 }
 
 #[cfg(test)]

@@ -64,7 +64,9 @@ impl Place {
         };
         let allowed = || {
             let targets = targets(directory, &files)?;
-            targets.iter().try_for_each(|path| refuse_existing(path, overwrite, &Sources::default()))
+            targets
+                .iter()
+                .try_for_each(|path| refuse_existing(Named::Output, path, overwrite, &Sources::default()))
         };
         match mode {
             StageMode::Shared => Output::join(&disk, directory, &request, &allowed),
