@@ -2,9 +2,10 @@
 
 use crate::source::Source;
 use ckpt_api::Result;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-#[cfg(feature = "forward")]
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 /// Bytes, speed and the time that is left.
@@ -12,6 +13,9 @@ const BAR: &str = "{wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes
 /// Bytes that were read, where nobody knows how many there will be.
 #[cfg(feature = "forward")]
 const SPINNER: &str = "{spinner} {msg}: {binary_bytes} read  {elapsed}";
+
+/// What is done before shows no bar: it would flash.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Works with a bar of so many bytes.
 pub(super) fn with_bar<T>(
@@ -22,17 +26,15 @@ pub(super) fn with_bar<T>(
     if quiet || !is_watched() {
         return work(&|_| ());
     }
-    let bar = styled(ProgressBar::new(bytes), BAR);
-    let result = work(&|bytes| bar.inc(bytes));
-    bar.finish_and_clear();
-    result
+    let bar = hidden(ProgressBar::new(bytes), BAR);
+    shown_later(&bar, || work(&|bytes| bar.inc(bytes)))
 }
 
 /// Works with a bar of the bytes of all values of these sources, each of which is read once.
 pub(super) fn while_reading<T>(sources: &[&Source], work: impl FnOnce() -> Result<T>) -> Result<T> {
     watched(sources, work, || {
         let bytes = sources.iter().fold(0u64, |sum, source| sum.saturating_add(source.value_bytes()));
-        styled(ProgressBar::new(bytes), BAR)
+        hidden(ProgressBar::new(bytes), BAR)
     })
 }
 
@@ -44,7 +46,7 @@ pub(super) fn while_computing<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     watched(sources, work, || {
-        let spinner = styled(ProgressBar::new_spinner().with_message(what), SPINNER);
+        let spinner = hidden(ProgressBar::new_spinner().with_message(what), SPINNER);
         spinner.enable_steady_tick(Duration::from_millis(100));
         spinner
     })
@@ -63,18 +65,38 @@ fn watched<T>(
         let bar = bar.clone();
         source.on_read(move |bytes| bar.inc(bytes));
     }
-    let result = work();
-    bar.finish_and_clear();
-    result
+    shown_later(&bar, work)
 }
 
 fn is_watched() -> bool {
     std::io::stderr().is_terminal()
 }
 
-fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+fn hidden(bar: ProgressBar, template: &str) -> ProgressBar {
+    bar.set_draw_target(ProgressDrawTarget::hidden());
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar
+}
+
+/// Works, and shows the bar if that takes longer than [`PATIENCE`].
+fn shown_later<T>(bar: &ProgressBar, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let (done, waiting) = mpsc::channel::<()>();
+    let result = thread::scope(|scope| {
+        let show = || bar.set_draw_target(ProgressDrawTarget::stderr());
+        let timer = thread::Builder::new().spawn_scoped(scope, move || {
+            if waiting.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                show();
+            }
+        });
+        if timer.is_err() {
+            show();
+        }
+        let result = work();
+        drop(done);
+        result
+    });
+    bar.finish_and_clear();
+    result
 }
