@@ -145,14 +145,15 @@ impl DType {
     }
 }
 
-/// Other names, in lower case: those of NumPy, PyTorch and TensorFlow. `float`, `int` and `long` are none, because their
-/// sizes differ from one to the other.
+/// Other names, in lower case: those of NumPy, ONNX, PyTorch and TensorFlow. `float` is the one of ONNX, PyTorch and
+/// TensorFlow (`DT_FLOAT`), as `half` and `double` are. `int` and `long` are none, because their sizes differ.
 const ALIASES: &[(&str, DType)] = &[
     ("float64", DType::F64),
     ("fp64", DType::F64),
     ("double", DType::F64),
     ("float32", DType::F32),
     ("fp32", DType::F32),
+    ("float", DType::F32),
     ("single", DType::F32),
     ("float16", DType::F16),
     ("fp16", DType::F16),
@@ -250,7 +251,7 @@ mod tests {
         for dtype in DType::ALL {
             assert_eq!(dtype.name().parse::<DType>().unwrap(), *dtype);
         }
-        for ambiguous in ["float", "int", "long", ""] {
+        for ambiguous in ["int", "long", ""] {
             assert_eq!(ambiguous.parse::<DType>().unwrap_err().kind(), crate::Kind::Usage);
         }
     }
