@@ -171,3 +171,110 @@ fn the_version_says_what_the_program_is_built_with() {
         assert_eq!(features.contains(&name), built, "{said}");
     }
 }
+
+#[test]
+fn of_several_checkpoints_those_that_can_be_read_are_shown_and_the_others_reported() {
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &[("a".to_owned(), vec![1], vec![1.0])]);
+    place.checkpoint("b.safetensors", &[("b".to_owned(), vec![1], vec![1.0])]);
+    place.write("bad.safetensors", [9, 0, 0, 0, 0, 0, 0, 0, b'{']);
+    for command in ["hash", "inspect"] {
+        let output = place.ckpt(&[command, "a.safetensors", "missing", "bad.safetensors", "b.safetensors"]);
+        let (text, told) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(1), "the code is that of the first that fails: {told}");
+        assert!(text.contains("a.safetensors") && text.contains("b.safetensors"), "{text}");
+        assert!(told.contains("missing") && told.contains("bad.safetensors"), "{told}");
+        let output =
+            place.ckpt(&[command, "a.safetensors", "bad.safetensors", "b.safetensors", "--format", "json"]);
+        assert_eq!(output.status.code(), Some(5));
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(all[1]["error"]["kind"], "corrupt");
+        assert_eq!(all[2], place.json(&[command, "b.safetensors"]), "each stands in its place");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn help_and_version_that_cannot_be_printed_are_failures() {
+    let place = Workplace::new();
+    for arguments in [&["--help"][..], &["--version"], &["convert", "--help"], &["-V"]] {
+        let (code, said) = into_a_full_disk(&place, arguments, false);
+        assert_eq!(code, Some(1), "{arguments:?}");
+        assert!(said.contains("cannot write the result") && said.contains("No space left"), "{said}");
+    }
+}
+
+#[test]
+fn every_command_has_a_version() {
+    let place = Workplace::new();
+    for command in ["convert", "show"] {
+        assert!(
+            place.says(&[command, "-V"]).ends_with(concat!(env!("CARGO_PKG_VERSION"), "\n")),
+            "{command}"
+        );
+    }
+    assert!(place.says(&["convert", "--version"]).contains("features: "));
+}
+
+#[test]
+fn an_option_that_has_another_name_here_is_told_by_that_name() {
+    let place = Workplace::new();
+    for (arguments, name) in [
+        (&["diff", "a", "b", "--a-format", "nn"][..], "'--a-from'"),
+        (&["diff", "a", "b", "--b-format=nn"], "'--b-from'"),
+        (&["convert", "a", "b", "--output-format", "nn"], "'--to'"),
+    ] {
+        let said = place.refused(arguments);
+        assert!(said.contains(name) && !said.contains("'--format'"), "{said}");
+    }
+}
+
+#[test]
+fn show_lists_the_format_for_numpy_and_no_other_command_does() {
+    let place = Workplace::new();
+    assert!(place.says(&["show", "--help"]).contains("npy"));
+    assert!(!place.says(&["inspect", "--help"]).contains("npy"));
+    let said = place.refused(&["show", "a", "b", "--format", "npz"]);
+    assert!(said.contains("human, json, npy"), "{said}");
+    assert!(!place.refused(&["inspect", "a", "--format", "npz"]).contains("human, json, npy"));
+    let script = place.says(&["completions", "bash"]);
+    assert!(script.contains("human json npy"), "{script}");
+}
+
+#[test]
+fn a_result_is_written_to_a_new_file_in_the_format_of_its_name() {
+    let place = Workplace::new();
+    place.checkpoint("m.safetensors", &[("w".to_owned(), vec![2], vec![0.5, 2.0])]);
+    let show =
+        |file: &str, more: &[&str]| place.ckpt(&[&["show", "m.safetensors", "w", "-o", file], more].concat());
+    for (file, more, starts) in [
+        ("w.npy", &[][..], &b"\x93NUMPY"[..]),
+        ("w.json", &[], b"{\"name\": \"w\""),
+        ("w.txt", &[], b"w: f32 [2]\n[0.5   2]\n"),
+        ("w", &["--format", "npy"], b"\x93NUMPY"),
+    ] {
+        let output = show(file, more);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("wrote {file}\n"));
+        assert!(fs::read(place.path(file)).unwrap().starts_with(starts), "{file}");
+    }
+    let again = show("w.npy", &[]);
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("never replaced"));
+    place.says(&["map", "show", "bert-tf-to-hf", "-o", "map.toml"]);
+    assert_eq!(
+        fs::read_to_string(place.path("map.toml")).unwrap(),
+        place.says(&["map", "show", "bert-tf-to-hf"])
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_at_the_receipts_name_is_told_as_the_receipt() {
+    let place = Workplace::new();
+    place.write("old.json", "{}");
+    std::os::unix::fs::symlink("old.json", place.path("link.json")).unwrap();
+    let said = place.refused(&["convert", DIGITS, "m.npz", "--receipt", "link.json", "--force"]);
+    assert!(said.contains("the receipt is a symbolic link") && !said.contains("standard output"), "{said}");
+    let said = place.refused(&["convert", DIGITS, "/dev/stdout", "--to", "npz"]);
+    assert!(said.contains("the output is a symbolic link") && said.contains("standard output"), "{said}");
+}

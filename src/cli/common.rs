@@ -16,7 +16,7 @@ use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A checkpoint that is only read.
 #[derive(Args)]
@@ -52,6 +52,7 @@ pub(super) struct Inputs {
 
 impl Inputs {
     /// Reports on each. Of several, the texts are printed as soon as they are known, with `between` them; JSON is one array.
+    /// One of several that cannot be read is reported on stderr, in JSON also in its place, and the rest follows.
     pub(super) fn report(
         &self,
         registry: &Registry,
@@ -62,17 +63,25 @@ impl Inputs {
         let report = |path: &Path| report(path, self.reading.open(registry, path, pairs(&self.set)?)?);
         match &self.paths[..] {
             [path] => report(path).map(Report::from),
-            paths if json => {
-                let texts = paths.iter().map(|path| report(path)).collect::<Result<Vec<_>>>()?;
-                let texts: Vec<&str> = texts.iter().map(|text| text.trim_end()).collect();
-                Ok(format!("[\n{}\n]\n", texts.join(",\n")).into())
-            }
             paths => {
-                for (index, path) in paths.iter().enumerate() {
-                    let before = if index == 0 { "" } else { between };
-                    super::print(&format!("{before}{}", report(path)?), false)?;
+                let (mut code, mut texts) = (0, Vec::new());
+                for path in paths {
+                    match report(path).map_err(|error| error.in_words(&Flags::One)) {
+                        Ok(text) if json => texts.push(text.trim_end().to_owned()),
+                        Ok(text) => {
+                            let before = if texts.is_empty() { "" } else { between };
+                            super::print(&format!("{before}{text}"), false)?;
+                            texts.push(String::new());
+                        }
+                        Err(error) => {
+                            let failed = super::fail(&error, json);
+                            code = if code == 0 { failed } else { code };
+                            texts.extend(json.then(|| super::problem::json(&error)));
+                        }
+                    }
                 }
-                Ok(String::new().into())
+                let text = if json { format!("[\n{}\n]\n", texts.join(",\n")) } else { String::new() };
+                Ok(Report { text, code })
             }
         }
     }
@@ -256,8 +265,18 @@ pub(super) fn until_the_end<T>(value: T) -> ManuallyDrop<T> {
 
 /// Writes a file that must not exist; half of one is worse than none, also where a signal comes.
 pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    write_new_with(path, |file, _| {
+        file.write_all(bytes.as_ref()).map_err(|error| Error::io("cannot write the file", error))
+    })
+}
+
+/// [`write_new`], with what `write` puts into the file. A signal sets the flag, which `write` may look at.
+pub(super) fn write_new_with(
+    path: &Path,
+    write: impl FnOnce(&mut fs::File, &AtomicBool) -> Result<()>,
+) -> Result<()> {
     refuse_own(path)?;
-    let canceled = Arc::default();
+    let canceled: Arc<AtomicBool> = Arc::default();
     super::signals::watch(&canceled);
     let shown = path.display().to_string();
     let failed = |error: std::io::Error| {
@@ -269,7 +288,11 @@ pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
         return Err(address.unwritable());
     }
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    let written = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all()).map_err(failed);
+    let written = write(&mut file, &canceled).map_err(|error| match error.context().file {
+        None => error.file(shown.as_str()),
+        Some(_) => error,
+    });
+    let written = written.and_then(|()| file.sync_all().map_err(failed));
     let written = written.and_then(|()| match canceled.load(Ordering::Relaxed) {
         true => Err(interrupted()),
         false => Ok(()),

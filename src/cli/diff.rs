@@ -32,7 +32,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     };
     let difference = while_reading(&[&a, &b], || diff(&a, &b, tolerance))?;
     let text = if json { to_json(&difference)? } else { text(&difference) };
-    Ok(Report { text, differs: !difference.agrees() })
+    Ok(Report::comparing(text, !difference.agrees()))
 }
 
 fn text(difference: &Difference) -> String {

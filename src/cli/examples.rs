@@ -36,7 +36,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("What a program reads", "inspect model.safetensors --format json"),
         ],
     ),
-    ("show", &[("Some rows of a matrix", "show model.safetensors dense/kernel --rows 0..4")]),
+    (
+        "show",
+        &[
+            ("Some rows of a matrix", "show model.safetensors dense/kernel --rows 0..4"),
+            ("All of it for NumPy", "show model.safetensors dense/kernel -o kernel.npy"),
+        ],
+    ),
     (
         "diff",
         &[
@@ -72,7 +78,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("formats", &[("All formats and their options", "formats"), ("One of them", "formats tf2")]),
     ("map list", &[("The built-in mappings", "map list")]),
-    ("map show", &[("A start for one's own mapping", "map show bert-tf-to-hf > mapping.toml")]),
+    ("map show", &[("A start for one's own mapping", "map show bert-tf-to-hf -o mapping.toml")]),
     ("map check", &[("Which name becomes which", "map check mapping.toml model.index")]),
     ("map invert", &[("The way back", "map invert mapping.toml -o back.toml")]),
     ("map explain", &[("Why a name becomes another", "map explain mapping.toml encoder/layer_0/kernel")]),

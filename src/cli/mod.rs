@@ -61,7 +61,7 @@ use std::process::ExitCode;
 
 /// Converts neural-network checkpoints between formats, in bounded memory, losing nothing silently.
 #[derive(Parser)]
-#[command(name = "ckpt", version, long_version = version::long(), max_term_width = 100)]
+#[command(name = "ckpt", version, long_version = version::long(), propagate_version = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 name mapping, 4 checkpoints differ, 5 corrupt input, 70 \
                   internal error, 128 + N stopped by signal N"
@@ -81,7 +81,7 @@ struct Cli {
 enum Format {
     Human,
     Json,
-    /// A NumPy array, of `ckpt show`
+    /// A NumPy array, to a file or a pipe
     #[value(hide = true)]
     Npy,
 }
@@ -128,15 +128,22 @@ enum Command {
     Man(man::Arguments),
 }
 
-/// What a subcommand hands back: text for stdout, and whether checkpoints differed.
+/// What a subcommand hands back: text for stdout, and the exit code.
 struct Report {
     text: String,
-    differs: bool,
+    code: u8,
 }
 
 impl From<String> for Report {
     fn from(text: String) -> Self {
-        Report { text, differs: false }
+        Report { text, code: 0 }
+    }
+}
+
+impl Report {
+    /// A comparison, and whether it found a difference.
+    fn comparing(text: String, differs: bool) -> Self {
+        Report { text, code: if differs { exit_code(Kind::Mismatch) } else { 0 } }
     }
 }
 
@@ -176,17 +183,14 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> ExitCode {
     let program = Program::of(arguments);
     let cli = match program.parse(arguments) {
         Ok(cli) => cli,
-        Err(error) => return refuse_arguments(&error, wants_json(arguments)),
+        Err(error) => return ExitCode::from(refuse_arguments(&error, wants_json(arguments))),
     };
     let json = cli.format == Format::Json;
     let printed = unless_it_panics(|| {
         let report = run_command(registry, &program, cli.command, cli.format)?;
-        print(&report.text, json).map(|()| report.differs)
+        print(&report.text, json).map(|()| report.code)
     });
-    match printed {
-        Ok(differs) => ExitCode::from(if differs { 4 } else { 0 }),
-        Err(error) => fail(&error.in_words(&flags::Flags::One), json),
-    }
+    ExitCode::from(printed.unwrap_or_else(|error| fail(&error.in_words(&flags::Flags::One), json)))
 }
 
 /// Makes an error of a panic, whose message is on stderr by then.
@@ -212,22 +216,26 @@ fn choose_colors(arguments: &[OsString]) {
     }
 }
 
-/// Says what went wrong.
-fn fail(error: &Error, json: bool) -> ExitCode {
+/// Prints what went wrong, and returns the exit code for it.
+fn fail(error: &Error, json: bool) -> u8 {
     // Where nobody can be told, the exit code still tells.
     let _ = match json {
         true => writeln!(std::io::stderr(), "{}", render::harmless(&problem::json(error), true)),
         false => writeln!(anstream::stderr(), "{}", problem::block(error)),
     };
-    ExitCode::from(signals::exit_code(error).unwrap_or_else(|| exit_code(error.kind())))
+    signals::exit_code(error).unwrap_or_else(|| exit_code(error.kind()))
 }
 
-/// Help and version are no failures.
-fn refuse_arguments(error: &clap::Error, json: bool) -> ExitCode {
+/// Help and version are no failures, unless they cannot be printed.
+fn refuse_arguments(error: &clap::Error, json: bool) -> u8 {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NothingAsked;
-    if !error.use_stderr() || (error.kind() == NothingAsked && !json) {
+    if !error.use_stderr() {
+        let printed = unless_nobody_reads(error.print().and_then(|()| std::io::stdout().flush()));
+        return printed.map_or_else(|error| fail(&error, json), |()| 0);
+    }
+    if error.kind() == NothingAsked && !json {
         let _ = error.print();
-        return if error.use_stderr() { ExitCode::from(exit_code(Kind::Usage)) } else { ExitCode::SUCCESS };
+        return exit_code(Kind::Usage);
     }
     fail(&refused::explained(error), json)
 }
@@ -291,8 +299,12 @@ fn exit_code(kind: Kind) -> u8 {
 fn print(text: &str, json: bool) -> Result<()> {
     let text = render::harmless(text, json);
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // Whoever reads has seen enough.
+    unless_nobody_reads(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// Reports that stdout took no text. Whoever closed it has seen enough.
+fn unless_nobody_reads(written: std::io::Result<()>) -> Result<()> {
+    match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Error::io("cannot write the result", error))
         }

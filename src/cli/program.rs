@@ -1,8 +1,8 @@
 //! The program's name, in all that it says of itself.
 
-use super::{Cli, examples};
-use clap::builder::StyledStr;
-use clap::{Command, CommandFactory, FromArgMatches};
+use super::{Cli, Format, examples};
+use clap::builder::{PossibleValuesParser, StyledStr, TypedValueParser};
+use clap::{Command, CommandFactory, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -34,7 +34,7 @@ impl Program {
     /// Every command, under the program's name.
     pub(super) fn command(&self) -> Command {
         let command = Cli::command().bin_name(&self.name).display_name(&self.name);
-        let command = examples::add(command, &self.name);
+        let command = examples::add(with_arrays(command), &self.name);
         if self.is_own() {
             return command;
         }
@@ -62,6 +62,17 @@ impl Program {
             None => argument,
         })
     }
+}
+
+/// The command whose `show` lists the format for NumPy arrays, which no other command prints.
+fn with_arrays(command: Command) -> Command {
+    let Some(format) = command.get_arguments().find(|argument| argument.get_id() == "format").cloned() else {
+        return command;
+    };
+    let values = Format::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let values = PossibleValuesParser::new(values.map(|value| value.hide(false)));
+    let format = format.global(false).value_parser(values.try_map(|name| Format::from_str(&name, false)));
+    command.mut_subcommand("show", |show| show.arg(format))
 }
 
 #[cfg(test)]

@@ -45,16 +45,32 @@ pub(super) fn explained(error: &clap::Error) -> Error {
 fn help(error: &clap::Error) -> String {
     let fact = |kind| error.get(kind).and_then(text);
     let meant = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    let mut parts: Vec<String> =
-        meant.into_iter().filter_map(fact).map(|name| format!("did you mean '{name}'?")).collect();
+    let renamed = fact(ContextKind::InvalidArg).and_then(|given| renamed(&given));
+    let meant: Vec<String> = match renamed {
+        Some(name) => vec![name.to_owned()],
+        None => meant.into_iter().filter_map(fact).collect(),
+    };
+    let mut parts: Vec<String> = meant.iter().map(|name| format!("did you mean '{name}'?")).collect();
     let tip = fact(ContextKind::Suggested).filter(|tip| !tip.is_empty());
     parts.extend(tip.map(|tip| format!("{tip};")));
-    parts.extend(fact(ContextKind::Usage).map(|usage| {
+    // The usage of a command with the option that clap takes for the nearest says nothing about another one.
+    parts.extend(fact(ContextKind::Usage).filter(|_| renamed.is_none()).map(|usage| {
         let usage: Vec<&str> = usage.split_whitespace().collect();
         format!("{};", usage.join(" ").replacen("Usage:", "usage:", 1))
     }));
     parts.push("--help says more".to_owned());
     parts.join(" ")
+}
+
+/// What an option is called whose name was another once, or is elsewhere: the nearest name would be the format of results.
+fn renamed(given: &str) -> Option<&'static str> {
+    match given.split_once('=').map_or(given, |(name, _)| name) {
+        "--a-format" => Some("--a-from"),
+        "--b-format" => Some("--b-from"),
+        "--from-format" | "--input-format" => Some("--from"),
+        "--to-format" | "--output-format" => Some("--to"),
+        _ => None,
+    }
 }
 
 fn text(value: &ContextValue) -> Option<String> {
@@ -110,6 +126,7 @@ mod tests {
             ("ckpt convert a b -j x", &["wrong value", "--threads", "'x': invalid digit"]),
             ("ckpt convert a b --map", &["needs a value", "--map <FILE|NAME>"]),
             ("ckpt formats nn --matrix", &["cannot be used together"]),
+            ("ckpt diff a b --a-format nn", &["'--a-format'", "did you mean '--a-from'?"]),
             ("ckpt completions fsh", &["'fsh'", "bash", "did you mean 'fish'?"]),
         ] {
             let told = told(line);

@@ -5,21 +5,22 @@ mod json;
 mod npy;
 mod text;
 
-use super::common::OneInput;
+use super::common::{OneInput, write_new_with};
+use super::render::{harmless, plain};
 use super::width::Width;
-use super::{Format, Report};
+use super::{Format, Report, print_after};
+use crate::execute::interrupted;
 use crate::registry::Registry;
 use crate::source::TensorRef;
 use ckpt_api::{Error, Result};
 use clap::Args;
-use std::io::{BufWriter, StdoutLock, Write};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
 use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Args)]
-#[command(
-    after_help = "With --format json, it prints every value. With --format npy, it writes a NumPy array to stdout.\n\n\
-                  Example: `ckpt show model.safetensors layer0.weight --rows 0..4`"
-)]
 pub(super) struct Arguments {
     #[command(flatten)]
     looking: OneInput,
@@ -28,6 +29,21 @@ pub(super) struct Arguments {
     /// Read only these rows, counted from 0, the last excluded; A.. and ..B and a single number work, too
     #[arg(long, value_name = "A..B")]
     rows: Option<String>,
+    /// File to write; must not exist. A name that ends in .npy or .json chooses this format. Default: stdout
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// The format that was asked for, if only by the name of the file.
+    fn format(&self, named: Format) -> Format {
+        let extension = self.output.as_ref().and_then(|path| path.extension()?.to_str());
+        match (named, extension) {
+            (Format::Human, Some("npy")) => Format::Npy,
+            (Format::Human, Some("json")) => Format::Json,
+            _ => named,
+        }
+    }
 }
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, format: Format) -> Result<Report> {
@@ -42,16 +58,25 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, format: Format) ->
         None => tensor.clone(),
         Some(rows) => tensor.rows(rows.clone())?,
     };
+    let chosen = arguments.format(format);
+    let write = |output: &mut Output<'_>| match chosen {
+        Format::Human => {
+            let text = text::text(&source, &shown, rows.as_ref(), Width::of_terminal())?;
+            output.write(harmless(&text, false).as_bytes())?;
+            output.finish()
+        }
+        Format::Json => json::write(&tensor, &shown, rows.as_ref(), output),
+        Format::Npy => npy::write(registry, &shown, output),
+    };
+    let Some(path) = &arguments.output else {
+        return write(&mut Output::stdout()).map(|()| String::new().into());
+    };
+    write_new_with(path, |file, canceled| write(&mut Output::file(file, canceled)))?;
+    let written = path.display().to_string();
     match format {
-        Format::Human => text::text(&source, &shown, rows.as_ref(), Width::of_terminal()).map(Report::from),
-        Format::Json => json::write(&tensor, &shown, rows.as_ref(), &mut Output::stdout()).map(nothing_more),
-        Format::Npy => npy::write(registry, &shown, &mut Output::stdout()).map(nothing_more),
+        Format::Json => Ok(String::new().into()),
+        _ => print_after(&[&written], &format!("wrote {}\n", plain(&written)), false),
     }
-}
-
-/// What is left to print where all was.
-fn nothing_more((): ()) -> Report {
-    String::new().into()
 }
 
 /// Reads a range of rows; `count` is the number of rows that there are.
@@ -73,24 +98,41 @@ fn parse_rows(text: &str, count: Option<u64>) -> Result<Range<u64>> {
     Ok(start..or(end, count.unwrap_or(start))?)
 }
 
-/// Bytes for stdout. After whoever reads has seen enough, they are left out.
-struct Output {
-    stdout: BufWriter<StdoutLock<'static>>,
+/// Bytes for stdout, or for a file. After whoever reads stdout has seen enough, they are left out.
+struct Output<'a> {
+    writer: BufWriter<Box<dyn Write + 'a>>,
+    canceled: Option<&'a AtomicBool>,
     is_closed: bool,
 }
 
-impl Output {
+impl<'a> Output<'a> {
     fn stdout() -> Self {
-        Output { stdout: BufWriter::new(std::io::stdout().lock()), is_closed: false }
+        Output {
+            writer: BufWriter::new(Box::new(std::io::stdout().lock())),
+            canceled: None,
+            is_closed: false,
+        }
+    }
+
+    fn file(file: &'a mut File, canceled: &'a AtomicBool) -> Self {
+        Output { writer: BufWriter::new(Box::new(file)), canceled: Some(canceled), is_closed: false }
+    }
+
+    /// Whether what is written could be seen by a person as it is.
+    fn is_terminal(&self) -> bool {
+        self.canceled.is_none() && std::io::stdout().is_terminal()
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = if self.is_closed { Ok(()) } else { self.stdout.write_all(bytes) };
+        if self.canceled.is_some_and(|canceled| canceled.load(Ordering::Relaxed)) {
+            return Err(interrupted());
+        }
+        let written = if self.is_closed { Ok(()) } else { self.writer.write_all(bytes) };
         self.judge(written)
     }
 
     fn finish(&mut self) -> Result<()> {
-        let flushed = if self.is_closed { Ok(()) } else { self.stdout.flush() };
+        let flushed = if self.is_closed { Ok(()) } else { self.writer.flush() };
         self.judge(flushed)
     }
 

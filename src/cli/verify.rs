@@ -109,7 +109,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     }
     let text =
         if json { to_json(&found)? } else { arguments.layout.folded(text(&found, arguments.layout.width())) };
-    Ok(Report { text, differs: !found.verdict.passes() })
+    Ok(Report::comparing(text, !found.verdict.passes()))
 }
 
 fn text(report: &Verification, width: Width) -> String {

@@ -3,7 +3,8 @@
 use super::super::flags::Flags;
 use super::super::table::{Column, table};
 use super::super::width::Layout;
-use super::super::{Report, to_json};
+use super::super::{Report, print_after, to_json};
+use super::Output;
 use crate::mapping::Mapping;
 use ckpt_api::Result;
 use clap::Args;
@@ -18,6 +19,8 @@ pub(in crate::cli) struct ListArguments {
 pub(in crate::cli) struct ShowArguments {
     /// Name of the built-in mapping
     name: String,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(super) fn run(arguments: &ListArguments, json: bool) -> Result<Report> {
@@ -46,7 +49,9 @@ pub(super) fn run(arguments: &ListArguments, json: bool) -> Result<Report> {
 pub(super) fn show(arguments: &ShowArguments, json: bool) -> Result<Report> {
     let text = Mapping::builtin_text(&arguments.name).ok_or_else(|| super::unknown(&arguments.name))?;
     if json {
-        return Ok(to_json(&serde_json::json!({ "name": arguments.name, "toml": text }))?.into());
+        let value = to_json(&serde_json::json!({ "name": arguments.name, "toml": text }))?;
+        arguments.output.write(text.to_owned())?;
+        return print_after(&arguments.output.written(), &value, json);
     }
-    Ok(text.to_owned().into())
+    Ok(arguments.output.write(text.to_owned())?.into())
 }

@@ -17,7 +17,7 @@ pub(super) fn write(
     tensor: &TensorRef<'_>,
     shown: &TensorRef<'_>,
     rows: Option<&Range<u64>>,
-    output: &mut Output,
+    output: &mut Output<'_>,
 ) -> Result<()> {
     let mut elements = Elements::new(shown, LONGEST)?;
     let (name, shape) = (text(tensor.name())?, json!(&tensor.shape()[..]));

@@ -5,14 +5,13 @@ use crate::registry::Registry;
 use crate::source::TensorRef;
 use crate::transform::cast;
 use ckpt_api::{Checkpoint, Error, Options, Result, Tensor};
-use std::io::IsTerminal;
 
 /// Writes the array in the dtype in which the format `npz` stores the tensor's.
-pub(super) fn write(registry: &Registry, tensor: &TensorRef<'_>, output: &mut Output) -> Result<()> {
-    if std::io::stdout().is_terminal() {
+pub(super) fn write(registry: &Registry, tensor: &TensorRef<'_>, output: &mut Output<'_>) -> Result<()> {
+    if output.is_terminal() {
         return Err(Error::usage("a NumPy array is no text for a terminal")
             .field("--format npy")
-            .help("redirect it to a file: > tensor.npy"));
+            .help("write it to a file: --output tensor.npy"));
     }
     let from = tensor.dtype();
     if from.bytes().is_none() {
