@@ -183,5 +183,5 @@ fn tensors(found: &Verification) -> String {
 
 /// Describes the largest rounding error: `1.2e-4 in w`, or `0` without a tensor.
 fn rounding(error: f64, tensor: &str) -> String {
-    if error == 0.0 { "0".to_owned() } else { format!("{error:.1e} in {tensor}") }
+    if error == 0.0 { "0".to_owned() } else { format!("{} in {tensor}", render::number(error, 2)) }
 }

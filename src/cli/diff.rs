@@ -2,6 +2,7 @@
 
 use super::common::{Bounds, TwoInputs, tolerated};
 use super::progress::while_reading;
+use super::render::number;
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Outcome, TensorDifference, Tolerance, diff};
 use crate::registry::Registry;
@@ -23,6 +24,9 @@ pub(super) struct Arguments {
     #[arg(long, default_value_t = 0.0)]
     rtol: f64,
 }
+
+/// Digits of a difference and of a tolerance.
+const DIGITS: usize = 5;
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     let (a, b) = arguments.two.open(registry, &arguments.bounds.limits()?)?;
@@ -57,8 +61,9 @@ fn text(difference: &Difference) -> String {
         exact if exact.is_exact() => writeln!(text, "{equal} of {all} common tensors are equal bit for bit"),
         Tolerance { absolute, relative } => writeln!(
             text,
-            "{equal} of {all} common tensors are equal, and {close} are close: |b - a| <= {absolute:e} + {relative:e} \
-             * |a|",
+            "{equal} of {all} common tensors are equal, and {close} are close: |b - a| <= {} + {} * |a|",
+            number(absolute, DIGITS),
+            number(relative, DIGITS),
         ),
     };
     if difference.tensors.is_empty() {
@@ -74,17 +79,17 @@ fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
     match &tensor.outcome {
         Outcome::Equal => None,
         Outcome::Close(distance) => Some(format!(
-            "close: {name}: {}{}, largest difference {:?}\n",
+            "close: {name}: {}{}, largest difference {}\n",
             dtypes(tensor),
             count(distance.differing, "element"),
-            distance.max_absolute
+            number(distance.max_absolute, DIGITS)
         )),
         Outcome::Different(distance) => Some(format!(
-            "different: {name}: {}{}{}, largest difference {:?}, first at element {}\n",
+            "different: {name}: {}{}{}, largest difference {}, first at element {}\n",
             dtypes(tensor),
             count(distance.differing, "element"),
             if is_exact { String::new() } else { format!(" ({} outside the tolerance)", distance.outside) },
-            distance.max_absolute,
+            number(distance.max_absolute, DIGITS),
             distance.first
         )),
         Outcome::Incomparable if tensor.a == tensor.b && !tensor.scales_differ() => {

@@ -268,7 +268,7 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
             }
             Outcome::Close(distance) | Outcome::Different(distance) => writeln!(
                 text,
-                "  {name}: {}{} ({} outside the tolerance), largest difference {:?}, first at element {}",
+                "  {name}: {}{} ({} outside the tolerance), largest difference {}, first at element {}",
                 if tensor.a.0 == tensor.b.0 {
                     String::new()
                 } else {
@@ -276,7 +276,7 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
                 },
                 count(distance.differing, "differing element"),
                 distance.outside,
-                distance.max_absolute,
+                render::number(distance.max_absolute, 5),
                 distance.first
             ),
             Outcome::Incomparable => {

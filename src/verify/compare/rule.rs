@@ -4,7 +4,7 @@ use super::criterion::{PEAK, RELATIVE_L2};
 use crate::diff::Tolerance;
 use crate::verify::parameters::{SourceParameters, Storage, StorageError};
 use crate::verify::report::{Rule, RuleName};
-use crate::words::{count, dtype};
+use crate::words::{count, dtype, number};
 use ckpt_api::{Graph, Rounding, Setting};
 use ckpt_forward::{Arithmetic, DeviceInfo};
 use std::collections::{BTreeMap, HashMap};
@@ -58,7 +58,8 @@ impl StorageChanges {
     /// Returns the rule for the second graph on `device`.
     pub(crate) fn rule(&self, device: &DeviceInfo, tolerance: Option<Tolerance>) -> Rule {
         if let Some(Tolerance { absolute, relative }) = tolerance {
-            let rule = format!("|b − a| ≤ {absolute:e} + {relative:e}·|a| for every element");
+            let [absolute, relative] = [absolute, relative].map(|bound| number(bound, 5));
+            let rule = format!("|b − a| ≤ {absolute} + {relative}·|a| for every element");
             let reason = format!("given with {}", Setting::Tolerance);
             return Rule { name: RuleName::Given, reason, layers: rule.clone(), outputs: rule };
         }
