@@ -278,3 +278,45 @@ fn a_link_at_the_receipts_name_is_told_as_the_receipt() {
     let said = place.refused(&["convert", DIGITS, "/dev/stdout", "--to", "npz"]);
     assert!(said.contains("the output is a symbolic link") && said.contains("standard output"), "{said}");
 }
+
+#[test]
+fn verbose_says_what_is_opened_planned_and_done_on_stderr_alone() {
+    let place = Workplace::new();
+    let both = |arguments: &[&str]| {
+        let output = place.ckpt(arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        [output.stdout, output.stderr].map(|stream| String::from_utf8(stream).unwrap())
+    };
+    let convert = ["convert", DIGITS, "m.npz", "-v", "--verify", "--receipt", "r.json", "--format", "json"];
+    let [text, told] = both(&convert);
+    serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    let begins = [
+        "opened ",
+        "planned tf2 to npz in ",
+        "prepared temporary files in ",
+        "wrote the tensors in ",
+        "wrote headers and checksums in ",
+        "read the output back in ",
+        "compared what the graphs compute in ",
+        "waited for the disk in ",
+        "committed the output in ",
+        "ended after ",
+    ];
+    assert_eq!(told.lines().count(), begins.len(), "{told}");
+    for (line, begin) in told.lines().zip(begins) {
+        assert!(line.starts_with(begin) && line.contains(['m', 's']), "{line}");
+    }
+    for says in [": tf2 (ckpt-1.index is", "16 tensors", "15 tensors in 1 item", "to 1 file"] {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+    let [text, told] = both(&["-v", "diff", "m.npz", "m.npz"]);
+    assert_eq!(text, place.says(&["diff", "m.npz", "m.npz"]));
+    assert!(
+        told.matches("opened m.npz in ").count() == 2 && told.contains("reading: 56.5 KiB of values in "),
+        "{told}"
+    );
+    let [_, told] = both(&["plan", DIGITS, "n.npz", "--map", "bullet-to-tf-adam", "--verbose"]);
+    assert!(told.contains("read mapping bullet-to-tf-adam: 2 rules\n"), "{told}");
+    assert!(both(&["diff", "m.npz", "m.npz"])[1].is_empty(), "only where it is asked for");
+    place.refuses(&["convert", DIGITS, "o.npz", "-v", "-q"], 2, &["cannot be used together"]);
+}

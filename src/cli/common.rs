@@ -1,7 +1,7 @@
 //! Arguments that several subcommands share.
 
-use super::Report;
 use super::flags::Flags;
+use super::{Report, verbose};
 use crate::execute::interrupted;
 use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize};
@@ -17,6 +17,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// A checkpoint that is only read.
 #[derive(Args)]
@@ -144,7 +145,7 @@ impl TwoInputs {
                     limits: limits.clone(),
                     vocabulary: Arc::new(words),
                 };
-                Source::open(registry, path, &options).map_err(|error| error.in_words(&words))
+                open_one(registry, path, &options).map_err(|error| error.in_words(&words))
             };
         Ok((
             open(&self.a, &self.a_from, &self.a_set, &self.a_arch, Flags::First)?,
@@ -201,7 +202,7 @@ impl Reading {
         options.extend(more);
         let (format, limits) = (self.from.clone(), self.limits()?);
         let options = OpenOptions { format, options, architecture, limits, vocabulary: Arc::new(Flags::One) };
-        Source::open(registry, path, &options)
+        open_one(registry, path, &options)
     }
 
     /// The architecture file, if one was given.
@@ -224,6 +225,13 @@ impl Reading {
             }
         }
     }
+}
+
+fn open_one(registry: &Registry, path: &Path, options: &OpenOptions) -> Result<Source> {
+    let started = Instant::now();
+    let source = Source::open(registry, path, options)?;
+    verbose::opened(path, &source, started);
+    Ok(source)
 }
 
 /// JSON, or TOML where the name says so.

@@ -4,6 +4,7 @@ use super::common::until_the_end;
 use super::plan::{ConversionArguments, prepare, remarks, show_plan};
 use super::progress::with_bar;
 use super::render;
+use super::verbose::Phases;
 use super::{Report, print_after, tell, to_json};
 use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary, Verification};
 use crate::plan::Plan;
@@ -40,7 +41,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     no_sync: bool,
     /// Print nothing but errors
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "verbose")]
     quiet: bool,
 }
 
@@ -90,15 +91,21 @@ pub(super) fn finished(
 }
 
 fn execute(planned: &Planned, arguments: &Arguments) -> Result<Summary> {
-    let execution = execution(!arguments.no_sync);
-    with_bar(planned.plan().bytes_written, arguments.quiet, |progress| planned.execute(&execution, progress))
+    with_bar(planned.plan().bytes_written, arguments.quiet, |progress| {
+        executing(!arguments.no_sync, |execution| planned.execute(execution, progress))
+    })
 }
 
-/// How to run, until a signal comes.
-pub(super) fn execution(sync: bool) -> Execution {
+/// Executes until a signal comes, and says how long the phases take if somebody wants to know.
+pub(super) fn executing<T>(sync: bool, act: impl FnOnce(&Execution) -> Result<T>) -> Result<T> {
     let canceled = Arc::new(AtomicBool::new(false));
     super::signals::watch(&canceled);
-    Execution { sync, canceled }
+    let phases = Phases::default();
+    let observer = phases.clone();
+    let execution = Execution::new().sync(sync).canceled(canceled);
+    let result = act(&execution.on_phase(move |phase| observer.begin(phase)));
+    phases.end();
+    result
 }
 
 fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {

@@ -2,10 +2,11 @@
 
 use super::Report;
 use super::common::{Bounds, read_bytes};
-use super::convert::{execution, finished};
+use super::convert::{executing, finished};
 use super::flags::Flags;
 use super::plan::{size, threads};
 use super::progress::with_bar;
+use super::verbose;
 use crate::convert::{Commit, ItemReceipt, Planned};
 use crate::plan::Plan;
 use crate::registry::Registry;
@@ -35,7 +36,7 @@ struct Shared {
     #[arg(long)]
     no_sync: bool,
     /// Print nothing but errors
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "verbose")]
     quiet: bool,
     #[command(flatten)]
     bounds: Bounds,
@@ -73,13 +74,14 @@ pub(super) struct CommitArguments {
 impl Shared {
     /// The plan, ready to run.
     fn open(&self, registry: &Registry, reread: bool) -> Result<(Planned, Resources, Limits)> {
-        let limits = self.bounds.limits()?;
+        let (started, limits) = (Instant::now(), self.bounds.limits()?);
         let bytes = read_bytes(&self.plan, &limits, Limit::HeaderBytes)?;
         let shown = self.plan.display().to_string();
         let plan = Plan::from_bytes(&bytes, &limits).map_err(|error| error.file(shown))?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
         let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
         let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)?;
+        verbose::planned(planned.plan(), started);
         Ok((planned, resources, limits))
     }
 }
@@ -96,12 +98,13 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
         .map_err(|error| Error::io("cannot make the directory for receipts", error).file(shown()))?;
     let store = Arc::new(LocalStore::new(receipts));
     let known = ItemReceipt::load_all(store.clone(), &planned.plan().sha256()?, &limits)?;
-    let execution = execution(!shared.no_sync);
     let bytes = planned.plan().bytes_written;
     let save = |receipt: &ItemReceipt| receipt.save(&*store);
     let wanted = items.len();
     let ran = with_bar(bytes, shared.quiet, |progress| {
-        planned.run_items(items.clone(), &known, &execution, progress, &save)
+        executing(!shared.no_sync, |execution| {
+            planned.run_items(items.clone(), &known, execution, progress, &save)
+        })
     })?;
     if json {
         let report = serde_json::json!({ "items": wanted, "run": ran, "known": wanted - ran });
@@ -127,7 +130,7 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
     let known = ItemReceipt::load_all(store, &planned.plan().sha256()?, &limits)?;
     let vocabulary = Arc::new(Flags::One);
     let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };
-    let summary = planned.commit(&known, &options, &execution(!shared.no_sync))?;
+    let summary = executing(!shared.no_sync, |execution| planned.commit(&known, &options, execution))?;
     finished(planned.plan(), &summary, started, shared.quiet, json)
 }
 

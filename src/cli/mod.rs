@@ -44,6 +44,7 @@ mod run;
 mod show;
 mod signals;
 mod table;
+mod verbose;
 #[cfg(feature = "forward")]
 mod verify;
 mod version;
@@ -58,6 +59,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Converts neural-network checkpoints between formats, in bounded memory, losing nothing silently.
 #[derive(Parser)]
@@ -70,12 +72,18 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// How results and errors are printed
-    #[arg(long, global = true, value_enum, default_value = "human")]
+    #[arg(long, global = true, value_enum, default_value = "human", help_heading = GLOBAL)]
     format: Format,
     /// When errors and help have colors; auto: on terminals, unless NO_COLOR is set
-    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN", help_heading = GLOBAL)]
     color: Color,
+    /// Say on stderr what is opened, planned and done, and how long each phase takes
+    #[arg(long, short, global = true, help_heading = GLOBAL)]
+    verbose: bool,
 }
+
+/// What the help of each command calls the options that all have.
+const GLOBAL: &str = "Options of all commands";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -186,11 +194,15 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> ExitCode {
         Err(error) => return ExitCode::from(refuse_arguments(&error, wants_json(arguments))),
     };
     let json = cli.format == Format::Json;
+    let started = Instant::now();
+    verbose::turn(cli.verbose);
     let printed = unless_it_panics(|| {
         let report = run_command(registry, &program, cli.command, cli.format)?;
         print(&report.text, json).map(|()| report.code)
     });
-    ExitCode::from(printed.unwrap_or_else(|error| fail(&error.in_words(&flags::Flags::One), json)))
+    let code = printed.unwrap_or_else(|error| fail(&error.in_words(&flags::Flags::One), json));
+    verbose::ended(started);
+    ExitCode::from(code)
 }
 
 /// Makes an error of a panic, whose message is on stderr by then.

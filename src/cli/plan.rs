@@ -5,7 +5,7 @@ use super::map::read_mapping;
 use super::render;
 use super::table::{Column, Table};
 use super::width::Layout;
-use super::{Report, print_after, to_json};
+use super::{Report, print_after, to_json, verbose};
 use crate::convert::{Conversion, Planned};
 use crate::inspect::placement_bytes;
 use crate::natural::make_readable;
@@ -18,6 +18,7 @@ use ckpt_api::{DType, Error, Result, parse_size};
 use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -181,7 +182,9 @@ pub(super) fn prepare(
         ..Conversion::default()
     };
     let conversion = more(conversion);
+    let started = Instant::now();
     let planned = conversion.plan_unjudged(registry, &source, &arguments.output)?;
+    verbose::planned(planned.plan(), started);
     Ok((conversion, planned))
 }
 

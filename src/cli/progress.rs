@@ -1,12 +1,15 @@
 //! Progress bars, where somebody looks.
 
+use super::{tell, verbose};
 use crate::source::Source;
+use crate::words::bytes;
 use ckpt_api::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes, speed and the time that is left.
 const BAR: &str = "{wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  ETA {eta}";
@@ -32,7 +35,7 @@ pub(super) fn with_bar<T>(
 
 /// Works with a bar of the bytes of all values of these sources, each of which is read once.
 pub(super) fn while_reading<T>(sources: &[&Source], work: impl FnOnce() -> Result<T>) -> Result<T> {
-    watched(sources, work, || {
+    watched("reading", sources, work, || {
         let bytes = sources.iter().fold(0u64, |sum, source| sum.saturating_add(source.value_bytes()));
         hidden(ProgressBar::new(bytes), BAR)
     })
@@ -45,27 +48,48 @@ pub(super) fn while_computing<T>(
     sources: &[&Source],
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    watched(sources, work, || {
+    watched(what, sources, work, || {
         let spinner = hidden(ProgressBar::new_spinner().with_message(what), SPINNER);
         spinner.enable_steady_tick(Duration::from_millis(100));
         spinner
     })
 }
 
+/// Works with a bar; says what was done, with how many bytes and in which time, if somebody wants to know.
 fn watched<T>(
+    what: &str,
     sources: &[&Source],
     work: impl FnOnce() -> Result<T>,
     bar: impl FnOnce() -> ProgressBar,
 ) -> Result<T> {
-    if !is_watched() {
+    if !is_watched() && !verbose::is_on() {
         return work();
     }
-    let bar = bar();
+    let (started, bar) = (Instant::now(), bar());
     for source in sources {
         let bar = bar.clone();
         source.on_read(move |bytes| bar.inc(bytes));
     }
-    shown_later(&bar, work)
+    let result = if is_watched() { shown_later(&bar, work) } else { work() };
+    verbose::say(|| {
+        format!("{what}: {} of values in {}", bytes(bar.position()), verbose::time(started.elapsed()))
+    });
+    result
+}
+
+/// The bar that may be shown.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Tells a person on stderr, above the bar if one is shown.
+pub(super) fn tell_above(text: &str) {
+    match &*SHOWN.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(bar) => bar.suspend(|| tell(text)),
+        None => tell(text),
+    }
+}
+
+fn set_shown(bar: Option<ProgressBar>) {
+    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = bar;
 }
 
 fn is_watched() -> bool {
@@ -83,6 +107,7 @@ fn hidden(bar: ProgressBar, template: &str) -> ProgressBar {
 /// Works, and shows the bar if that takes longer than [`PATIENCE`].
 fn shown_later<T>(bar: &ProgressBar, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let (done, waiting) = mpsc::channel::<()>();
+    set_shown(Some(bar.clone()));
     let result = thread::scope(|scope| {
         let show = || bar.set_draw_target(ProgressDrawTarget::stderr());
         let timer = thread::Builder::new().spawn_scoped(scope, move || {
@@ -97,6 +122,7 @@ fn shown_later<T>(bar: &ProgressBar, work: impl FnOnce() -> Result<T>) -> Result
         drop(done);
         result
     });
+    set_shown(None);
     bar.finish_and_clear();
     result
 }

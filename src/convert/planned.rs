@@ -1,5 +1,6 @@
 //! A planned conversion, carried out: in one process, or its items by many.
 
+use super::phase::{Phase, PhaseObserver};
 use super::reread::Reread;
 use super::{Conversion, ItemReceipt, Resumed, Summary, Verification, computed, examine, pins, record};
 use crate::execute::{Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run};
@@ -32,11 +33,12 @@ pub struct Execution {
     pub sync: bool,
     /// Set by another thread, or a signal handler, to stop.
     pub canceled: Arc<AtomicBool>,
+    pub(super) phases: PhaseObserver,
 }
 
 impl Default for Execution {
     fn default() -> Self {
-        Execution { sync: true, canceled: Arc::default() }
+        Execution { sync: true, canceled: Arc::default(), phases: PhaseObserver::default() }
     }
 }
 
@@ -197,11 +199,12 @@ impl Planned {
     /// cannot hold, [`ckpt_api::Kind::Mismatch`] where [`Conversion::verify`] finds that the output is not what the source
     /// holds, [`ckpt_api::Kind::Io`], also where the source was changed meanwhile.
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
+        execution.phases.begin(Phase::Stage);
         let mode = if self.resume { StageMode::Resume } else { StageMode::Fresh };
         let mut stage = self.staged(mode, self.plan.key(), |request| self.output.store.stage(request))?;
         if stage.earlier() == Earlier::Complete {
             let receipts = completed(&self.run(&*stage, execution, progress))?;
-            return self.was_complete(stage, &receipts);
+            return self.was_complete(stage, &receipts, execution);
         }
         match self.write(&mut *stage, execution, progress) {
             Ok(ready) => self.name(stage, ready, &self.commit, execution),
@@ -211,6 +214,7 @@ impl Planned {
 
     /// Runs all items, and makes the output ready to be named.
     fn write(&self, stage: &mut dyn Stage, execution: &Execution, progress: Progress) -> Result<Ready> {
+        execution.phases.begin(Phase::Write);
         let items: Vec<usize> = (0..self.plan.items().len()).collect();
         let note = |receipt: &ItemResult| {
             stage.note(&receipt.to_json()?, self.plan.bytes_of(receipt.item));
@@ -235,6 +239,7 @@ impl Planned {
         done: &(dyn Fn(&ItemReceipt) -> Result<()> + Sync),
     ) -> Result<usize> {
         self.check_items(&items)?;
+        execution.phases.begin(Phase::Stage);
         let key = self.plan.sha256()?;
         let stage = self.staged(StageMode::Shared, Some(key), |request| self.output.store.stage(request))?;
         let staging = staging(&*stage);
@@ -249,6 +254,7 @@ impl Planned {
             let (plan, staging) = (plan.clone(), staging.clone());
             done(&ItemReceipt { plan, staging, item: ran.item, sums: ran.sums.clone() })
         };
+        execution.phases.begin(Phase::Write);
         let ran = run(&self.run(&*stage, execution, progress), &numbers, &finished)?;
         pins::check(&self.input, self.plan.source_files(), CHANGED)?;
         Ok(ran.len())
@@ -277,6 +283,7 @@ impl Planned {
         options: &Commit,
         execution: &Execution,
     ) -> Result<Summary> {
+        execution.phases.begin(Phase::Stage);
         let key = self.plan.sha256()?;
         let mut stage = self.staged(StageMode::Existing, Some(key), |request| {
             let attachment = options.receipt.as_ref().map(|path| path.to_string_lossy().into_owned());
@@ -369,11 +376,13 @@ impl Planned {
         options: &Commit,
         execution: &Execution,
     ) -> Result<Ready> {
+        execution.phases.begin(Phase::Finish);
         let finished = finish_files(&self.plan, &self.files, &*self.codec, stage, receipts)?;
         let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
         let bytes = stage.bytes()?;
         let verification = self.read_back(stage, options, execution)?;
         if execution.sync {
+            execution.phases.begin(Phase::Sync);
             stage.sync()?;
         }
         pins::check(&self.input, self.plan.source_files(), CHANGED)?;
@@ -391,6 +400,7 @@ impl Planned {
         options: &Commit,
         execution: &Execution,
     ) -> Result<Summary> {
+        execution.phases.begin(Phase::Commit);
         let Ready { finished, bytes, verification, resumed } = ready;
         let mut summary = Summary::new(&self.plan, &finished, stage.commit(execution.sync)?, bytes);
         summary.receipt = if options.receipt.is_some() { summary.files.pop() } else { None };
@@ -398,11 +408,16 @@ impl Planned {
     }
 
     /// The summary of a conversion that was killed when nothing was left to do but to say so.
-    fn was_complete(&self, stage: Box<dyn Stage>, receipts: &[ItemResult]) -> Result<Summary> {
+    fn was_complete(
+        &self,
+        stage: Box<dyn Stage>,
+        receipts: &[ItemResult],
+        execution: &Execution,
+    ) -> Result<Summary> {
         let finished: Finished = finish(&self.plan, &self.files, receipts)?;
         let resumed = Some(Resumed::new(stage.earlier(), &self.plan, &finished));
         let ready = Ready { finished, bytes: stage.bytes()?, verification: None, resumed };
-        self.name(stage, ready, &self.commit, &Execution::new().sync(false))
+        self.name(stage, ready, &self.commit, &execution.clone().sync(false))
     }
 
     /// Looks at what was written, as far as that was asked for, and adds the receipt.
@@ -416,9 +431,16 @@ impl Planned {
         if !verify && receipt.is_none() {
             return Ok(None);
         }
+        execution.phases.begin(Phase::ReadBack);
         let reread = Reread::open(self, stage, options)?;
         let examined = examine::examine(self, &reread, options, &execution.canceled)?;
-        let computed = if *verify { Some(computed::compute(self, &reread.parts, options)?) } else { None };
+        let computed = match verify {
+            true => {
+                execution.phases.begin(Phase::Compute);
+                Some(computed::compute(self, &reread.parts, options)?)
+            }
+            false => None,
+        };
         let verification = computed.map(|computed| Verification::new(self, &examined, computed));
         if let Some(path) = receipt {
             let text = record::text(self, stage, &reread, &examined, verification.as_ref())?;

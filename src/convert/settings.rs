@@ -1,6 +1,7 @@
 //! Setters: how conversions, executions and commits are described.
 
-use super::{Commit, Conversion, Execution};
+use super::phase::PhaseObserver;
+use super::{Commit, Conversion, Execution, Phase};
 use crate::mapping::Mapping;
 use crate::plan::Policy;
 use crate::recipe::Transform;
@@ -157,6 +158,33 @@ impl Execution {
     #[must_use]
     pub fn canceled(mut self, flag: Arc<AtomicBool>) -> Self {
         self.canceled = flag;
+        self
+    }
+
+    /// Calls `observer` when a phase begins, from the thread that executes. Default: nobody is told.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// use std::sync::{Arc, Mutex};
+    /// let phases = Arc::new(Mutex::new(Vec::new()));
+    /// let seen = Arc::clone(&phases);
+    /// let execution = ckpt::Execution::new().on_phase(move |phase| {
+    ///     if let Ok(mut seen) = seen.lock() {
+    ///         seen.push(phase);
+    ///     }
+    /// });
+    /// # let memory = ckpt::store::MemoryStore::new();
+    /// let source = ckpt::open("examples/data/digits")?;
+    /// let planned = ckpt::Conversion::new().plan(&ckpt::Registry::builtin(), &source, memory.at("digits.npz"))?;
+    /// planned.execute(&execution.sync(false), &|_bytes| ())?;
+    /// use ckpt::Phase::{Commit, Finish, Stage, Write};
+    /// assert_eq!(*phases.lock().unwrap(), [Stage, Write, Finish, Commit]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on_phase(mut self, observer: impl Fn(Phase) + Send + Sync + 'static) -> Self {
+        self.phases = PhaseObserver::new(observer);
         self
     }
 }

@@ -7,10 +7,11 @@ mod list;
 mod suggest;
 
 use super::common::{read_text, write_new};
-use super::{Report, render};
+use super::{Report, render, verbose};
 use crate::mapping::Mapping;
 use crate::recipe::Target;
 use crate::registry::Registry;
+use crate::words::count;
 use ckpt_api::{Error, Limits, Result};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
@@ -63,11 +64,15 @@ pub(super) fn run(registry: &Registry, command: &Command, json: bool) -> Result<
 pub(super) fn read_mapping(name: &str, limits: &Limits) -> Result<Mapping> {
     let path = Path::new(name);
     let looks_like_a_file = path.extension().is_some() || path.components().count() > 1;
-    match Mapping::builtin(name) {
+    let mapping = match Mapping::builtin(name) {
         Some(mapping) if !path.exists() => Ok(mapping),
         None if !path.exists() && !looks_like_a_file => Err(unknown(name)),
         _ => Mapping::from_toml_within(&read_text(path, limits, ckpt_api::Limit::TextBytes)?, name, limits),
-    }
+    }?;
+    verbose::say(|| {
+        format!("read mapping {}: {}", render::plain(name), count(mapping.rules().len(), "rule"))
+    });
+    Ok(mapping)
 }
 
 fn unknown(name: &str) -> Error {

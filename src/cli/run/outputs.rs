@@ -1,6 +1,6 @@
 //! Writes the outputs of a forward pass to a file.
 
-use crate::cli::convert::execution;
+use crate::cli::convert::executing;
 use crate::convert::{Conversion, Planned};
 use crate::registry::Registry;
 use crate::source::{OpenOptions, Source};
@@ -32,7 +32,8 @@ pub(super) fn check(registry: &Registry, path: &Path) -> Result<()> {
 /// # Errors
 /// As [`Conversion::plan`] and [`crate::Planned::execute`].
 pub(super) fn write(outputs: &[(String, Value)], registry: &Registry, path: &Path) -> Result<()> {
-    plan(outputs, registry, path)?.execute(&execution(true), &|_| ()).map(|_| ())
+    let planned = plan(outputs, registry, path)?;
+    executing(true, |execution| planned.execute(execution, &|_| ())).map(|_| ())
 }
 
 fn plan(outputs: &[(String, Value)], registry: &Registry, path: &Path) -> Result<Planned> {
