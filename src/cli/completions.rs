@@ -8,6 +8,7 @@ use ckpt_api::{Error, FormatInfo, LossKind, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use clap_complete::{Shell, generate};
+use std::fmt::Write;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -60,7 +61,11 @@ pub(super) fn run(registry: &Registry, program: &Program, arguments: &Arguments)
     generate(arguments.shell, &mut command, commands.name(program), &mut script);
     let text =
         String::from_utf8(script).map_err(|_| Error::unsupported("the completion script is not UTF-8"))?;
-    Ok(values.beside_files(text, arguments.shell).into())
+    let mut text = values.beside_files(text, arguments.shell);
+    if arguments.shell == Shell::Fish {
+        positionals_of_fish(&command, &mut text);
+    }
+    Ok(text.into())
 }
 
 /// Values of options that the program knows, and that its parser leaves to the commands: their errors say more.
@@ -150,6 +155,45 @@ impl Values {
     }
 }
 
+/// Adds the values of arguments without a name, which the generator for fish leaves out. They are those of commands, and of
+/// commands below one: `formats`, `map show`.
+fn positionals_of_fish(root: &clap::Command, script: &mut String) {
+    let program = root.get_bin_name().unwrap_or_default();
+    let using = format!("__fish_{}_using_subcommand", program.replace('-', "_"));
+    for command in root.get_subcommands() {
+        let condition = format!("{using} {}", command.get_name());
+        positional_of_fish(program, &condition, 2, command, script);
+        for below in command.get_subcommands() {
+            let condition = format!("{condition}; and __fish_seen_subcommand_from {}", below.get_name());
+            positional_of_fish(program, &condition, 3, below, script);
+        }
+    }
+}
+
+/// Adds the values of a command's first argument, which `words` precede.
+fn positional_of_fish(
+    program: &str,
+    condition: &str,
+    words: usize,
+    command: &clap::Command,
+    script: &mut String,
+) {
+    let Some(argument) = command.get_positionals().next() else { return };
+    let values = argument.get_possible_values();
+    if values.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = values.iter().map(|value| value.get_name()).collect();
+    // A mapping is a file as well as a name.
+    let alone = if argument.get_id() == "map" { "" } else { " -f" };
+    let first = format!("test (count (commandline -opc)) -le {words}");
+    let _ = writeln!(
+        script,
+        "complete -c {program} -n \"{condition}; and {first}\"{alone} -a \"{}\"",
+        names.join(" ")
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,5 +236,45 @@ mod tests {
         assert!(script("ckpt", Shell::Zsh).contains("(albert-tf-to-hf "));
         assert!(script("ckpt", Shell::Zsh).contains("\"files\\:file\\:_files\"}"));
         assert!(script("ckpt", Shell::Fish).contains(" -r -F -a \"albert-tf-to-hf"));
+    }
+
+    #[test]
+    fn fish_completes_the_arguments_of_commands_too() {
+        let script = script("ckpt", Shell::Fish);
+        for (condition, options) in [
+            ("using_subcommand formats;", "-f -a \"bullet cnn2"),
+            ("using_subcommand completions;", "-f -a \"bash elvish"),
+            ("using_subcommand map; and __fish_seen_subcommand_from show;", "-f -a \"albert-tf-to-hf bert"),
+            ("using_subcommand map; and __fish_seen_subcommand_from check;", "\" -a \"albert-tf-to-hf bert"),
+        ] {
+            let mut lines = script.lines().filter(|line| line.contains(condition));
+            assert!(lines.any(|line| line.contains(options)), "{condition}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_shell_that_is_there_completes_what_the_script_knows() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ckpt.fish");
+        std::fs::write(&path, script("ckpt", Shell::Fish)).unwrap();
+        for (line, expected) in [
+            ("ckpt formats ", "safetensors"),
+            ("ckpt map show ", "bert-tf-to-hf"),
+            ("ckpt map check ", "bert-tf-to-hf"),
+            ("ckpt convert a b --dtype ", "bf16"),
+            ("ckpt convert a b --allow ", "narrowed"),
+            ("ckpt -v convert a b --to ", "npz"),
+        ] {
+            // fish completes programs that it finds.
+            let commands = format!("function ckpt; end; source {}; complete -C '{line}'", path.display());
+            let mut fish = std::process::Command::new("fish");
+            fish.args(["--no-config", "-c", &commands]).env("HOME", directory.path()).current_dir(&directory);
+            let Ok(output) = fish.output() else {
+                return eprintln!("skipped: there is no 'fish' here");
+            };
+            let words = String::from_utf8(output.stdout).unwrap();
+            assert!(words.lines().any(|word| word.trim() == expected), "{line}: {words}");
+        }
     }
 }
