@@ -320,3 +320,15 @@ fn verbose_says_what_is_opened_planned_and_done_on_stderr_alone() {
     assert!(both(&["diff", "m.npz", "m.npz"])[1].is_empty(), "only where it is asked for");
     place.refuses(&["convert", DIGITS, "o.npz", "-v", "-q"], 2, &["cannot be used together"]);
 }
+
+#[test]
+fn the_output_of_a_conversion_is_an_argument_or_an_option_but_not_both() {
+    let place = Workplace::new();
+    place.says(&["convert", DIGITS, "a.npz", "--quiet"]);
+    place.says(&["convert", DIGITS, "-o", "b.npz", "--quiet"]);
+    place.says(&["convert", "--output=c.npz", DIGITS, "--quiet"]);
+    let bytes = ["a.npz", "b.npz", "c.npz"].map(|name| fs::read(place.path(name)).unwrap());
+    assert!(bytes[0] == bytes[1] && bytes[0] == bytes[2]);
+    place.refuses(&["convert", DIGITS, "d.npz", "-o", "e.npz"], 2, &["cannot be used together", "--output"]);
+    place.refuses(&["convert", DIGITS], 2, &["an argument is missing", "<OUTPUT>"]);
+}

@@ -10,10 +10,10 @@ use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary,
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::words::count;
-use ckpt_api::Result;
+use ckpt_api::{Error, Result};
 use clap::Args;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -22,6 +22,8 @@ use std::time::Instant;
 pub(super) struct Arguments {
     #[command(flatten)]
     wanted: ConversionArguments,
+    #[command(flatten)]
+    output: Output,
     /// Show the plan and stop
     #[arg(long)]
     dry_run: bool,
@@ -45,9 +47,28 @@ pub(super) struct Arguments {
     quiet: bool,
 }
 
+/// Where the output goes.
+#[derive(Args)]
+struct Output {
+    /// Checkpoint to write, if --output does not name it
+    #[arg(required_unless_present = "output_option")]
+    output: Option<PathBuf>,
+    /// Checkpoint to write
+    #[arg(short, long = "output", value_name = "OUTPUT", conflicts_with = "output")]
+    output_option: Option<PathBuf>,
+}
+
+impl Output {
+    fn path(&self) -> Result<&Path> {
+        let given = self.output.as_deref().or(self.output_option.as_deref());
+        given.ok_or_else(|| Error::usage("an argument is missing").expected("<OUTPUT>"))
+    }
+}
+
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     let started = Instant::now();
-    let (conversion, planned) = prepare(registry, &arguments.wanted, |conversion| Conversion {
+    let output = arguments.output.path()?;
+    let (conversion, planned) = prepare(registry, &arguments.wanted, output, |conversion| Conversion {
         overwrite: arguments.force,
         resume: arguments.resume,
         verify: arguments.verify,

@@ -89,7 +89,6 @@ const GLOBAL: &str = "Options of all commands";
 enum Format {
     Human,
     Json,
-    /// A NumPy array, to a file or a pipe
     #[value(hide = true)]
     Npy,
 }

@@ -24,6 +24,8 @@ use std::time::Instant;
 pub(super) struct Arguments {
     #[command(flatten)]
     wanted: ConversionArguments,
+    /// Checkpoint to write
+    output: PathBuf,
     /// Write the plan to this file, for run-plan and commit: as JSON where it ends in .json, else compressed
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     file: Option<PathBuf>,
@@ -37,8 +39,6 @@ pub(super) struct Arguments {
 pub(super) struct ConversionArguments {
     /// Checkpoint to read
     pub(super) input: PathBuf,
-    /// Checkpoint to write
-    pub(super) output: PathBuf,
     #[command(flatten)]
     reading: Reading,
     /// Format of the output; by its extension if left out
@@ -102,7 +102,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     // A plan that is only shown may be of an output that exists.
     let overwrite = arguments.force || arguments.file.is_none();
     let more = |conversion| Conversion { overwrite, ..conversion };
-    let (conversion, planned) = prepare(registry, &arguments.wanted, more)?;
+    let (conversion, planned) = prepare(registry, &arguments.wanted, &arguments.output, more)?;
     let Some(path) = &arguments.file else {
         return show_plan(&conversion, &planned, json, &arguments.wanted.layout);
     };
@@ -128,15 +128,16 @@ fn save(plan: &Plan, path: &Path) -> Result<()> {
     write_new(path, plan.to_gzip()?)
 }
 
-/// Plans what is wanted; `more` adds what planning alone does not know.
+/// Plans what is wanted, for this output; `more` adds what planning alone does not know.
 pub(super) fn prepare(
     registry: &Registry,
     arguments: &ConversionArguments,
+    output: &Path,
     more: impl FnOnce(Conversion) -> Conversion,
 ) -> Result<(Conversion, Planned)> {
     let target = match &arguments.to {
         Some(id) => registry.writer(id)?,
-        None => registry.for_extension(&arguments.output.to_string_lossy())?,
+        None => registry.for_extension(&output.to_string_lossy())?,
     };
     let to = target.info();
     let mut read = Vec::new();
@@ -183,7 +184,7 @@ pub(super) fn prepare(
     };
     let conversion = more(conversion);
     let started = Instant::now();
-    let planned = conversion.plan_unjudged(registry, &source, &arguments.output)?;
+    let planned = conversion.plan_unjudged(registry, &source, output)?;
     verbose::planned(planned.plan(), started);
     Ok((conversion, planned))
 }

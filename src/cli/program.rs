@@ -71,7 +71,10 @@ fn with_arrays(command: Command) -> Command {
     };
     let values = Format::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     let values = PossibleValuesParser::new(values.map(|value| value.hide(false)));
-    let format = format.global(false).value_parser(values.try_map(|name| Format::from_str(&name, false)));
+    let format = format
+        .global(false)
+        .help("How results and errors are printed; npy: a NumPy array, to a file or a pipe")
+        .value_parser(values.try_map(|name| Format::from_str(&name, false)));
     command.mut_subcommand("show", |show| show.arg(format))
 }
 
