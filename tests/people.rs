@@ -204,3 +204,24 @@ fn the_manual_and_the_completions_are_of_both_programs() {
     );
     assert!(Path::new(DIGITS).is_dir());
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn work_of_a_few_milliseconds_shows_no_progress_bar() {
+    let place = Workplace::new();
+    safetensors(&place, "m.safetensors", &["a", "b", "c"]);
+    let line = format!("stty rows 24 cols 80; {} hash m.safetensors", env!("CARGO_BIN_EXE_ckpt"));
+    let mut command = Command::new("script");
+    command.current_dir(place.directory()).args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
+    let mut on_terminal = || {
+        let output = command.stdin(std::process::Stdio::null()).output().ok()?;
+        Some(String::from_utf8(output.stdout).unwrap())
+    };
+    if on_terminal().is_none() {
+        return eprintln!("skipped: there is no 'script' here");
+    }
+    // On a machine that does much else, a few milliseconds can become many.
+    let texts: Vec<String> = (0..8).filter_map(|_| on_terminal()).collect();
+    assert!(texts.iter().all(|text| text.contains("m.safetensors")), "{texts:?}");
+    assert!(texts.iter().any(|text| !text.contains("ETA") && !text.contains('\x1b')), "{texts:?}");
+}
