@@ -43,6 +43,7 @@ mod render;
 mod run;
 mod show;
 mod signals;
+mod stderr;
 mod table;
 mod verbose;
 #[cfg(feature = "forward")]
@@ -60,6 +61,7 @@ use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::time::Instant;
+use stderr::tell;
 
 /// Converts neural-network checkpoints between formats, in bounded memory, losing nothing silently.
 #[derive(Parser)]
@@ -335,11 +337,6 @@ fn print_after<S: AsRef<str>>(files: &[S], text: &str, json: bool) -> Result<Rep
         }
         printed => printed.map(|()| String::new().into()),
     }
-}
-
-/// Tells a person on stderr. What cannot be told there does not undo what was done.
-fn tell(text: &str) {
-    let _ = std::io::stderr().write_all(render::harmless(text, false).as_bytes());
 }
 
 fn to_json(value: &impl serde::Serialize) -> Result<String> {

@@ -1,13 +1,13 @@
 //! Progress bars, where somebody looks.
 
-use super::{tell, verbose};
+use super::stderr::set_bar;
+use super::verbose;
 use crate::source::Source;
 use crate::words::bytes;
 use ckpt_api::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,9 @@ pub(super) fn with_bar<T>(
         return work(&|_| ());
     }
     let bar = hidden(ProgressBar::new(bytes), BAR);
-    shown_later(&bar, || work(&|bytes| bar.inc(bytes)))
+    let result = shown_later(&bar, || work(&|bytes| bar.inc(bytes)));
+    bar.finish_and_clear();
+    result
 }
 
 /// Works with a bar of the bytes of all values of these sources, each of which is read once.
@@ -71,25 +73,10 @@ fn watched<T>(
         source.on_read(move |bytes| bar.inc(bytes));
     }
     let result = if is_watched() { shown_later(&bar, work) } else { work() };
-    verbose::say(|| {
-        format!("{what}: {} of values in {}", bytes(bar.position()), verbose::time(started.elapsed()))
-    });
+    let read = bytes(bar.position());
+    bar.finish_and_clear();
+    verbose::say(|| format!("{what}: {read} of values in {}", verbose::time(started.elapsed())));
     result
-}
-
-/// The bar that may be shown.
-static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
-
-/// Tells a person on stderr, above the bar if one is shown.
-pub(super) fn tell_above(text: &str) {
-    match &*SHOWN.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some(bar) => bar.suspend(|| tell(text)),
-        None => tell(text),
-    }
-}
-
-fn set_shown(bar: Option<ProgressBar>) {
-    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = bar;
 }
 
 fn is_watched() -> bool {
@@ -107,7 +94,7 @@ fn hidden(bar: ProgressBar, template: &str) -> ProgressBar {
 /// Works, and shows the bar if that takes longer than [`PATIENCE`].
 fn shown_later<T>(bar: &ProgressBar, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let (done, waiting) = mpsc::channel::<()>();
-    set_shown(Some(bar.clone()));
+    set_bar(Some(bar.clone()));
     let result = thread::scope(|scope| {
         let show = || bar.set_draw_target(ProgressDrawTarget::stderr());
         let timer = thread::Builder::new().spawn_scoped(scope, move || {
@@ -122,7 +109,6 @@ fn shown_later<T>(bar: &ProgressBar, work: impl FnOnce() -> Result<T>) -> Result
         drop(done);
         result
     });
-    set_shown(None);
-    bar.finish_and_clear();
+    set_bar(None);
     result
 }

@@ -1,6 +1,6 @@
 //! What `--verbose` says on stderr: what was opened and planned, and how long each phase took.
 
-use super::{progress, render};
+use super::{render, tell};
 use crate::convert::Phase;
 use crate::plan::Plan;
 use crate::source::Source;
@@ -24,7 +24,7 @@ pub(super) fn is_on() -> bool {
 /// Says what `text` returns, if somebody wants to know.
 pub(super) fn say(text: impl FnOnce() -> String) {
     if is_on() {
-        progress::tell_above(&(text() + "\n"));
+        tell(&(text() + "\n"));
     }
 }
 
