@@ -553,7 +553,7 @@ fn with_target(error: Error, path: &Path) -> Error {
     let target = fs::read_link(path);
     let is_device = |path: &Path| path.starts_with("/dev") || path.starts_with("/proc/self/fd");
     let help = if is_device(path) || target.as_ref().is_ok_and(|target| is_device(target)) {
-        "pipes and devices, such as standard output, have no random access: write to a file"
+        "it cannot be standard output or another device, which have no random access: write to a file"
     } else {
         "a link is never replaced: name the file that it leads to, or remove the link"
     };
