@@ -210,7 +210,7 @@ fn the_schema_of_bullets_architecture_files_accepts_what_the_program_accepts() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 18);
+    assert_eq!(seen, 23);
     let profiles = files("schemas/profiles", "toml");
     assert_eq!(profiles.len(), 3);
     let mut net = json(&Path::new(ROOT).join("examples/data/architecture/bullet/valid/simple.json"));

@@ -19,6 +19,9 @@ pub(crate) const KEY_LOG: &str = "log";
 pub(crate) const KEY_RECORDS: &str = "records";
 /// Metadata of a tensor: its id in the net.
 pub(crate) const KEY_ID: &str = "id";
+/// Metadata of a tensor that the file stores besides the weight with its id: which of the entries with this id it is,
+/// from 1.
+pub(crate) const KEY_NUMBER: &str = "number";
 /// Metadata of a tensor: the number of rows that its record of the form [`RecordForm::Rows`] states.
 pub(crate) const KEY_ROWS: &str = "rows";
 /// Metadata of a tensor: the scale of the integers that its values come from, or 0 for none. The values include what

@@ -8,6 +8,7 @@
 //! ```
 
 pub(crate) mod architecture;
+pub(crate) mod bytes;
 mod check;
 pub(crate) mod description;
 pub(crate) mod engine;

@@ -9,7 +9,7 @@
 use crate::net::description::{
     Activation, Factoriser, FormatTag, InputBuckets, Layer, Net, NetInput, OutputBuckets,
 };
-use crate::net::entry::{Entry, EntryType};
+use crate::net::entry::{Entry, EntryType, Item};
 use crate::net::parameter::{FACTORISER, PSQT, PSQT_FACTORISER};
 use ckpt_api::{Error, Result, nearest};
 use std::num::NonZeroU32;
@@ -142,7 +142,7 @@ impl Preset {
             psqt: self.psqt,
             tensors: Vec::new(),
             eval_scale: NonZeroU32::new(400),
-            saved: self.saved(),
+            saved: self.saved().into_iter().map(Item::Weight).collect(),
             engine: None,
         }
     }

@@ -117,7 +117,7 @@ fn read_file(reader: &mut Reader<'_>, content: Option<&str>) -> Result<()> {
 /// Recognizes a file by the size that the architecture gives it.
 fn content_by_size(reader: &Reader<'_>, file: &File) -> Result<Content> {
     let architecture = reader.architecture.ok_or_else(|| fit::needs_architecture(file))?;
-    let size = |content| Ok::<u64, Error>(section::sections(architecture, content)?.1);
+    let size = |content| Ok::<u64, Error>(section::sections(architecture, content)?.end);
     let mut sizes = vec![
         (Content::Raw, RAW, size(Content::Raw)?),
         (Content::Quantised, QUANTISED, padded(size(Content::Quantised)?)),

@@ -3,6 +3,7 @@
 mod bind;
 mod context;
 mod losses;
+mod origin;
 mod output;
 mod sections;
 mod state;
@@ -10,7 +11,6 @@ mod target;
 
 use crate::format::{Content, ID, KEY_LOG, LOG, QUANTISED, RAW, WEIGHTS};
 use crate::net::architecture::Architecture;
-use crate::net::entry::Entry;
 use crate::resolve;
 use bind::Bindings;
 use ckpt_api::{Checkpoint, Error, LossKind, Options, OutputLayout, Placement, Reading, Result, Setting};
@@ -24,18 +24,11 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let mut output = Output::default();
     let bindings = Bindings::new(checkpoint, architecture.as_ref(), &mut output.placed.losses)?;
     let target = Target::new(checkpoint, name, options, architecture.as_ref())?;
-    let clipped = clipped_members(checkpoint, &target);
-    let context = Context::new(checkpoint, options, architecture.as_ref(), bindings, target, clipped);
+    let context = Context::new(checkpoint, options, architecture.as_ref(), bindings, target);
     write(&context, &mut output)?;
     losses::report(&context, &mut output);
     require_numbers(checkpoint, &output.placed)?;
     Ok(output.placed)
-}
-
-/// Returns the members of the engine file that the checkpoint was read from.
-fn clipped_members(checkpoint: &Checkpoint, target: &Target) -> Vec<Entry> {
-    let original = resolve::from_metadata(checkpoint).filter(|_| target.source_has(Content::Engine));
-    original.and_then(|original| original.net.engine).map(|engine| engine.members).unwrap_or_default()
 }
 
 fn write(context: &Context<'_>, output: &mut Output) -> Result<()> {

@@ -5,7 +5,7 @@
 
 use super::check::check;
 use super::description::Net;
-use super::entry::{Entry, EntryType};
+use super::entry::{Entry, EntryType, Item};
 use super::layout::Layout;
 use super::parameter::{Parameter, StoredWeight, parameters};
 use crate::format::Content;
@@ -43,9 +43,11 @@ impl Architecture {
         let parameters = parameters(&net)?;
         check_ids(&parameters)?;
         let architecture = Architecture { net, parameters };
-        architecture.check_entries(EntryList::Saved, &architecture.net.saved)?;
+        architecture.check_items(EntryList::Saved, &architecture.net.saved)?;
+        architecture.check_copies(&architecture.net.saved)?;
         if let Some(engine) = &architecture.net.engine {
-            architecture.check_entries(EntryList::Members, &engine.members)?;
+            architecture.check_items(EntryList::Members, &engine.members)?;
+            architecture.check_copies(&engine.members)?;
         }
         Ok(architecture)
     }
@@ -100,8 +102,8 @@ impl Architecture {
         }
     }
 
-    /// The entries of a file of this content, in file order.
-    pub(crate) fn entries(&self, content: Content) -> &[Entry] {
+    /// What a file of this content consists of, in file order. raw.bin has only the weights of it.
+    pub(crate) fn items(&self, content: Content) -> &[Item] {
         match (content, &self.net.engine) {
             (Content::Engine, Some(engine)) => &engine.members,
             (Content::Engine, None) => &[],
@@ -112,19 +114,37 @@ impl Architecture {
     /// The entries, of bullet's files and of the engine file, into which a weight is merged.
     pub(crate) fn merging<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Entry> {
         let members = self.net.engine.iter().flat_map(|engine| &engine.members);
-        self.net.saved.iter().chain(members).filter(move |entry| entry.merge.as_deref() == Some(id))
+        let entries = self.net.saved.iter().chain(members).filter_map(Item::weight);
+        entries.filter(move |entry| entry.merge.as_deref() == Some(id))
     }
 
-    fn check_entries(&self, list: EntryList, entries: &[Entry]) -> Result<()> {
-        let mut seen = BTreeSet::new();
-        for (index, entry) in entries.iter().enumerate() {
-            let located = |error: Error| error.field(format!("{}[{index}]", list.field())).tensor(&entry.id);
-            self.check_entry(list, entry).map_err(located)?;
-            if !seen.insert(&entry.id) {
-                return Err(located(Error::usage("a tensor is saved twice")));
+    fn check_items(&self, list: EntryList, items: &[Item]) -> Result<()> {
+        for (index, item) in items.iter().enumerate() {
+            if let Item::Weight(entry) = item {
+                let located =
+                    |error: Error| error.field(format!("{}[{index}]", list.field())).tensor(&entry.id);
+                self.check_entry(list, entry).map_err(located)?;
             }
         }
         Ok(())
+    }
+
+    /// Checks that no weight has a name that the copies of another get: see [`super::section::Section::tensor_name`].
+    fn check_copies(&self, items: &[Item]) -> Result<()> {
+        let saved = |id: &str| items.iter().filter_map(Item::weight).filter(|entry| entry.id == id).count();
+        let is_copy = |parameter: &&Parameter| {
+            let Some((id, number)) = parameter.id.rsplit_once('#') else { return false };
+            let Ok(other) = self.parameter(id) else { return false };
+            let count = saved(other.leads.unwrap_or(id));
+            number.parse().is_ok_and(|number| (1..=count).contains(&number))
+        };
+        match self.parameters.iter().find(|parameter| is_copy(parameter)) {
+            Some(parameter) => Err(Error::usage("a tensor's id is the name of an entry of another tensor")
+                .field("tensors")
+                .tensor(&parameter.id)
+                .help("give it an id without '#'")),
+            None => Ok(()),
+        }
     }
 
     fn check_entry(&self, list: EntryList, entry: &Entry) -> Result<()> {

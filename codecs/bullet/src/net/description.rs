@@ -1,7 +1,7 @@
 //! The architecture file as written: `schemas/bullet.schema.json`.
 
 use super::engine::Engine;
-use super::entry::{Entry, is_default};
+use super::entry::{Item, is_default};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
@@ -27,8 +27,8 @@ pub(crate) struct Net {
     pub(crate) tensors: Vec<ExtraTensor>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) eval_scale: Option<NonZeroU32>,
-    /// The entries of raw.bin and quantised.bin, in file order.
-    pub(crate) saved: Vec<Entry>,
+    /// What quantised.bin consists of, in file order; raw.bin has the weights of it.
+    pub(crate) saved: Vec<Item>,
     /// The engine's network file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) engine: Option<Engine>,

@@ -1,39 +1,110 @@
-//! An entry: how one weight is stored in quantised.bin or in an engine file.
+//! The items of a file: how quantised.bin or an engine file stores a weight, and bytes that are always the same.
 
+use super::bytes::HexBytes;
 use ckpt_api::{DType, Rounding, Scaling};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
-/// One entry of raw.bin and quantised.bin, or one member of an engine file.
+/// One item of a list of entries: a weight, or bytes that are always the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "WrittenItem", into = "WrittenItem")]
+pub(crate) enum Item {
+    Weight(Entry),
+    Bytes(HexBytes),
+}
+
+/// One entry of raw.bin and quantised.bin, or one member of an engine file: how it stores a weight.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     /// The id of the weight.
     pub(crate) id: String,
     /// The type of the stored elements; raw.bin stores f32 for every entry.
-    #[serde(default, rename = "type")]
     pub(crate) kind: EntryType,
     /// Integer units per 1.0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scale: Option<NonZeroU32>,
     /// Whether values are rounded to the nearest integer; if not, they are truncated.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) round: bool,
     /// Whether quantised.bin stores the matrix row by row; if not, it stores columns, as raw.bin does.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) transpose: bool,
     /// The id of a weight that is added to this one in quantised.bin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) merge: Option<String>,
     /// Whether each term of the sum is rounded: `round(a·s) + round(f·s)`; if not, the sum is: `round((a+f)·s)`.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) round_terms: bool,
     /// The engine's order; see [`super::layout::Layout`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) layout: Vec<String>,
     /// Values outside ±clip are stored as ±clip.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clip: Option<f64>,
+}
+
+/// An [`Item`] as the architecture file writes it.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenItem {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<HexBytes>,
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<EntryType>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scale: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    round: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    transpose: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    merge: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    round_terms: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    layout: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clip: Option<f64>,
+}
+
+impl TryFrom<WrittenItem> for Item {
+    type Error = &'static str;
+
+    fn try_from(written: WrittenItem) -> Result<Self, Self::Error> {
+        let WrittenItem { id, bytes, kind, scale, round, transpose, merge, round_terms, layout, clip } =
+            written;
+        let id = match (id, bytes) {
+            (Some(id), None) => id,
+            (None, Some(bytes)) => {
+                let is_plain = (kind, scale, clip) == (None, None, None) && merge.is_none();
+                let has_flag = round || transpose || round_terms || !layout.is_empty();
+                return match is_plain && !has_flag {
+                    true => Ok(Item::Bytes(bytes)),
+                    false => Err("expected no other key beside 'bytes'"),
+                };
+            }
+            (None, None) => return Err("expected 'id' for a weight, or 'bytes'"),
+            (Some(_), Some(_)) => return Err("expected 'id' for a weight or 'bytes', not both"),
+        };
+        let kind = kind.unwrap_or_default();
+        Ok(Item::Weight(Entry { id, kind, scale, round, transpose, merge, round_terms, layout, clip }))
+    }
+}
+
+impl From<Item> for WrittenItem {
+    fn from(item: Item) -> Self {
+        let Entry { id, kind, scale, round, transpose, merge, round_terms, layout, clip } = match item {
+            Item::Weight(entry) => entry,
+            Item::Bytes(bytes) => return WrittenItem { bytes: Some(bytes), ..WrittenItem::default() },
+        };
+        let (id, kind, bytes) = (Some(id), Some(kind), None);
+        WrittenItem { id, bytes, kind, scale, round, transpose, merge, round_terms, layout, clip }
+    }
+}
+
+impl Item {
+    /// The entry, if the item is a weight.
+    pub(crate) fn weight(&self) -> Option<&Entry> {
+        match self {
+            Item::Weight(entry) => Some(entry),
+            Item::Bytes(_) => None,
+        }
+    }
 }
 
 /// The type of an entry's elements.

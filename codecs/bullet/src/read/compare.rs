@@ -3,7 +3,7 @@
 use crate::format::Content;
 use crate::net::architecture::Architecture;
 use crate::net::parameter::Parameter;
-use crate::net::section::Section;
+use crate::net::section::{Section, Sections};
 use ckpt_api::{Contents, DType, Error, File, Input, Result, Scaling, TensorId};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,11 +27,11 @@ pub(super) fn compare(
     architecture: &Architecture,
     content: Content,
     file: &File,
-    sections: &[Section<'_>],
+    sections: &Sections<'_>,
     weights: &Weights<'_>,
 ) -> Result<()> {
     let is_raw = content == Content::Raw;
-    for section in sections {
+    for section in &sections.weights {
         let entry = section.entry;
         let merged = entry.merge.as_deref().filter(|_| !is_raw);
         let merged = merged.map(|id| weights.matrix(architecture.parameter(id)?)).transpose()?;

@@ -3,48 +3,32 @@
 use super::fit;
 use crate::format::Content;
 use crate::net::architecture::Architecture;
-use crate::net::engine::Header;
-use crate::net::section::{Section, sections};
+use crate::net::section::{Sections, sections};
 use ckpt_api::{Error, File, Result, Setting};
 
-/// Checks the header, the size and the gaps between members, and returns the members' sections.
-pub(super) fn check<'a>(architecture: &'a Architecture, file: &File) -> Result<Vec<Section<'a>>> {
+/// Checks the header, the size and the gaps between members, and returns what is where.
+pub(super) fn check<'a>(architecture: &'a Architecture, file: &File) -> Result<Sections<'a>> {
     let engine = architecture.net.engine.as_ref().ok_or_else(|| {
         Error::usage("the architecture does not describe an engine file").file(file.name()).help(format!(
             "describe it under 'engine' in the architecture file, or name a profile: {}",
             Setting::ReadOption("profile=plain")
         ))
     })?;
-    let (sections, end) = sections(architecture, Content::Engine)?;
-    let header = engine.header.0.len() as u64;
-    check_header(file.name(), &engine.header, &file.bytes(0, header.min(file.len()))?)?;
+    let sections = sections(architecture, Content::Engine)?;
+    fit::check_constants(file, &sections)?;
     fit::check_lengths(file, &sections)?;
-    if file.len() != end {
+    if file.len() != sections.end {
         return Err(fit::does_not_fit(file)
             .found(format!("{} bytes", file.len()))
-            .expected(format!("{end} bytes, with members aligned to {}", u64::from(engine.align)))
+            .expected(format!("{} bytes, with members aligned to {}", sections.end, u64::from(engine.align)))
             .help("correct the members, or 'align', in the architecture file"));
     }
-    let mut before = header;
-    let ranges = sections.iter().map(|section| (section.offset, section.offset + section.len));
-    for (start, after) in ranges.chain([(end, end)]) {
+    let mut before = 0;
+    for (start, after) in sections.ranges().into_iter().chain([(sections.end, sections.end)]) {
         check_gap(file.name(), before, &file.bytes(before, start - before)?)?;
         before = after;
     }
     Ok(sections)
-}
-
-fn check_header(name: &str, header: &Header, found: &[u8]) -> Result<()> {
-    let differs = |(own, other): (&u8, &u8)| own != other;
-    match header.0.iter().zip(found).position(differs) {
-        None if found.len() >= header.0.len() => Ok(()),
-        position => Err(Error::corrupt("the file does not begin with the engine's header")
-            .file(name)
-            .offset(position.unwrap_or(found.len()) as u64)
-            .found(String::from(Header(found.to_vec())))
-            .expected(String::from(header.clone()))
-            .help("correct 'header' in the architecture file, or choose another file")),
-    }
 }
 
 /// Checks that the bytes between two members, which begin at `offset`, are zeros.

@@ -1,7 +1,8 @@
 //! Errors and checks for files that do not fit the architecture.
 
+use crate::net::bytes::HexBytes;
 use crate::net::parameter::StoredWeight;
-use crate::net::section::Section;
+use crate::net::section::{Constant, Section, Sections};
 use crate::preset;
 use ckpt_api::{Error, File, Result, Setting};
 
@@ -17,11 +18,27 @@ pub(super) fn needs_architecture(file: &File) -> Error {
         ))
 }
 
+/// Checks that the file has the bytes that the architecture states, as far as it is long enough.
+pub(super) fn check_constants(file: &File, sections: &Sections<'_>) -> Result<()> {
+    for Constant { field, bytes, offset } in &sections.constants {
+        let rest = file.len().saturating_sub(*offset);
+        let found = file.bytes((*offset).min(file.len()), rest.min(bytes.len() as u64))?;
+        let Some(position) = bytes.iter().zip(&found).position(|(own, other)| own != other) else { continue };
+        return Err(Error::corrupt("the file does not have the bytes that the architecture states")
+            .file(file.name())
+            .offset(offset.saturating_add(position as u64))
+            .field(field)
+            .found(String::from(HexBytes(found)))
+            .expected(String::from(HexBytes(bytes.to_vec())))
+            .help("correct these bytes in the architecture file, or choose another file"));
+    }
+    Ok(())
+}
+
 /// Checks that the file contains every section; the error names the first that it does not.
-pub(super) fn check_lengths(file: &File, sections: &[Section<'_>]) -> Result<()> {
-    let Some(section) = sections.iter().find(|section| section.offset + section.len > file.len()) else {
-        return Ok(());
-    };
+pub(super) fn check_lengths(file: &File, sections: &Sections<'_>) -> Result<()> {
+    let is_missing = |section: &&Section<'_>| section.offset + section.len > file.len();
+    let Some(section) = sections.weights.iter().find(is_missing) else { return Ok(()) };
     let size = section.dtype.bytes().unwrap_or(1);
     let found = file.len().saturating_sub(section.offset) / size;
     Err(wrong_count(&section.stored, found)

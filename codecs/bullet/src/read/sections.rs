@@ -3,15 +3,15 @@
 use super::reader::Reader;
 use super::{compare, engine, fit};
 use crate::format::{
-    Content, ID, KEY_ID, KEY_INEXACT, KEY_PADDING, KEY_QUANTISED, Padding, QUANTISED, RAW, encoding, extent,
-    padded,
+    Content, ID, KEY_ID, KEY_INEXACT, KEY_NUMBER, KEY_PADDING, KEY_QUANTISED, Padding, QUANTISED, RAW,
+    encoding, extent, padded,
 };
 use crate::net::architecture::Architecture;
 use crate::net::entry::{Entry, EntryType};
 use crate::net::layout::Layout;
 use crate::net::parameter::Parameter;
-use crate::net::section::{Section, sections};
-use ckpt_api::{DType, Encoding, Error, File, FileId, MetadataValue, Quantization, Result, Tensor};
+use crate::net::section::{Section, Sections, sections};
+use ckpt_api::{DType, Encoding, Error, File, FileId, MetadataValue, Quantization, Result, Role, Tensor};
 use std::num::NonZeroU32;
 
 /// Bytes read at once.
@@ -37,7 +37,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, content: Content) -> Res
         _ => check(reader, architecture, &source, content)?,
     };
     let file = reader.add_file(name);
-    for section in &sections {
+    for section in &sections.weights {
         read_section(reader, &source, file, section, content)?;
     }
     reader.parts.push(content);
@@ -75,8 +75,10 @@ fn check<'a>(
     architecture: &'a Architecture,
     file: &File,
     content: Content,
-) -> Result<Vec<Section<'a>>> {
-    let (sections, end) = sections(architecture, content)?;
+) -> Result<Sections<'a>> {
+    let sections = sections(architecture, content)?;
+    let end = sections.end;
+    fit::check_constants(file, &sections)?;
     fit::check_lengths(file, &sections)?;
     let expected = if content == Content::Quantised { padded(end) } else { end };
     if file.len() > expected {
@@ -127,8 +129,13 @@ fn read_section(
     }
     let mut offset = section.offset;
     for parameter in &stored.parts {
-        let mut tensor = parameter.tensor(&parameter.id);
+        let name = section.tensor_name(parameter);
+        let mut tensor = parameter.tensor(&name);
         tensor.metadata.insert(ID, KEY_ID, parameter.id.as_str());
+        if section.is_copy {
+            tensor.role = Role::Duplicate;
+            tensor.metadata.insert(ID, KEY_NUMBER, MetadataValue::integer(section.number));
+        }
         let encoding = match content {
             Content::Raw => encoding(DType::F32, parameter.order(false)),
             _ => quantised(entry, parameter, &mut tensor, reader.keeps_integers)?,
@@ -138,7 +145,7 @@ fn read_section(
         }
         // The section is within the file, and the parameters are within the section.
         let len = parameter.elements().saturating_mul(dtype.bytes().unwrap_or(1));
-        reader.add_tensor(tensor, &parameter.id, extent(file, offset, len), encoding);
+        reader.add_tensor(tensor, &name, extent(file, offset, len), encoding);
         offset = offset.saturating_add(len);
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Binds the tensors of a checkpoint to the weights of the net.
 
-use crate::format::{ID, KEY_ID, KEY_INEXACT, KEY_QUANTISED, KEY_ROWS, SLOTS, StateFile};
+use crate::format::{ID, KEY_ID, KEY_INEXACT, KEY_NUMBER, KEY_QUANTISED, KEY_ROWS, SLOTS, StateFile};
 use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
 use crate::net::layout::Layout;
@@ -28,11 +28,15 @@ pub(super) struct Binding<'a> {
 }
 
 /// All bound tensors of a checkpoint, in its order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Bindings<'a> {
     all: Vec<Binding<'a>>,
     /// Index of a binding by the name of the slot's file, and id.
     index: HashMap<(Option<&'static str>, &'a str), usize>,
+    /// What a file stored besides the weights, in the checkpoint's order.
+    copies: Vec<Binding<'a>>,
+    /// Index of a copy by the id of its weight and the number of the entry.
+    copy_index: HashMap<(&'a str, u64), usize>,
 }
 
 impl<'a> Bindings<'a> {
@@ -43,8 +47,15 @@ impl<'a> Bindings<'a> {
         losses: &mut Vec<Loss>,
     ) -> Result<Self> {
         let resolver = Resolver { checkpoint, by_name: checkpoint.by_name(), architecture };
-        let mut bindings = Bindings { all: Vec::new(), index: HashMap::new() };
+        let mut bindings = Bindings::default();
         for (index, source) in checkpoint.tensors.iter().enumerate() {
+            if let Some((key, parameter)) = resolver.copied(source) {
+                let axes = match_axes(source, parameter)?;
+                let (tensor, parameter) = (TensorId(index), Some(parameter));
+                bindings.copy_index.insert(key, bindings.copies.len());
+                bindings.copies.push(Binding { tensor, source, id: key.0, slot: None, parameter, axes });
+                continue;
+            }
             let (slot, id) = resolver.slot_and_id(source);
             let parameter = resolver.parameter(id);
             let is_storable = slot.is_some() || (source.role == Role::Weight && source.slot.is_none());
@@ -93,6 +104,16 @@ impl<'a> Bindings<'a> {
         self.index.get(&(key(state), id)).and_then(|index| self.all.get(*index))
     }
 
+    /// What was read from the entry with this number of a weight, if the weight itself was read from another.
+    pub(super) fn copy(&self, id: &str, number: u64) -> Option<&Binding<'a>> {
+        self.copy_index.get(&(id, number)).and_then(|index| self.copies.get(*index))
+    }
+
+    /// All copies, in the checkpoint's order.
+    pub(super) fn copies(&self) -> impl Iterator<Item = &Binding<'a>> {
+        self.copies.iter()
+    }
+
     /// Refuses a weight whose name would be read as that of a slot.
     pub(super) fn check_names(&self, state: StateFile) -> Result<()> {
         let is_ambiguous = |binding: &&Binding<'_>| {
@@ -125,6 +146,14 @@ struct Resolver<'a> {
 impl<'a> Resolver<'a> {
     fn parameter(&self, id: &str) -> Option<&'a Parameter> {
         self.architecture.and_then(|architecture| architecture.parameter(id).ok())
+    }
+
+    /// Returns the id and the number of the entry that a copy was read from, and its parameter; `None` for other tensors.
+    fn copied(&self, source: &'a Tensor) -> Option<((&'a str, u64), &'a Parameter)> {
+        let number =
+            source.metadata.value(ID, KEY_NUMBER)?.as_u64().filter(|_| source.role == Role::Duplicate)?;
+        let id = source.metadata.text(ID, KEY_ID)?;
+        Some(((id, number), self.parameter(id)?))
     }
 
     /// Returns the slot that the tensor states, or the one that its name stands for, and the weight's id.

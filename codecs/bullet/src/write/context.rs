@@ -1,10 +1,10 @@
 //! What is written and from which tensors: fixed before the first file.
 
 use super::bind::{Binding, Bindings};
+use super::origin::Origin;
 use super::target::Target;
 use crate::format::{ID, KEY_PADDING, KEY_RECORDS, Padding, RecordForm, SLOW, StateFile, WEIGHTS};
 use crate::net::architecture::Architecture;
-use crate::net::entry::Entry;
 use ckpt_api::{Checkpoint, Error, Options, Result, Setting};
 
 /// A checkpoint to write, and how to write it.
@@ -15,8 +15,7 @@ pub(super) struct Context<'a> {
     pub(super) target: Target,
     pub(super) padding: Padding,
     pub(super) form: RecordForm,
-    /// The members of the engine file that the source was read from: its values are clipped already.
-    pub(super) clipped: Vec<Entry>,
+    pub(super) origin: Origin,
 }
 
 impl<'a> Context<'a> {
@@ -26,7 +25,6 @@ impl<'a> Context<'a> {
         architecture: Option<&'a Architecture>,
         bindings: Bindings<'a>,
         target: Target,
-        clipped: Vec<Entry>,
     ) -> Self {
         Context {
             checkpoint,
@@ -35,7 +33,7 @@ impl<'a> Context<'a> {
             target,
             padding: choice(checkpoint, options, "padding", KEY_PADDING, Padding::from_name),
             form: choice(checkpoint, options, "records", KEY_RECORDS, RecordForm::from_name),
-            clipped,
+            origin: Origin::new(checkpoint),
         }
     }
 
@@ -51,11 +49,17 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether the values of a tensor include those of the weight with this id, which its entry merges into it.
+    pub(super) fn includes(&self, binding: &Binding<'_>, id: &str) -> bool {
+        let origin = self.origin.entry(binding.id);
+        binding.quantised().is_some() && origin.is_none_or(|entry| entry.merge.as_deref() == Some(id))
+    }
+
     /// Whether a weight is merged into tensors of the source, so that zeros in its place change nothing.
     fn is_merged(&self, id: &str) -> bool {
         let entries = self.architecture.into_iter().flat_map(|architecture| architecture.merging(id));
         let mut merged = entries.map(|entry| {
-            self.bindings.get(WEIGHTS, &entry.id).is_some_and(|binding| binding.quantised().is_some())
+            self.bindings.get(WEIGHTS, &entry.id).is_some_and(|binding| self.includes(binding, id))
         });
         // There is at least one entry, and the tensors of all of them include the weight.
         merged.next().is_some_and(|first| first && merged.all(|is_merged| is_merged))

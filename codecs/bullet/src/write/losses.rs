@@ -35,7 +35,8 @@ fn whole_units(context: &Context<'_>, placements: &[Placement]) -> Vec<TensorId>
     let scale = |placement: &Placement| Some(u64::from(placement.encoding.scaling?.scale.get()));
     let stored: HashSet<(TensorId, Option<u64>)> =
         placements.iter().map(|placement| (placement.tensor, scale(placement))).collect();
-    let bindings = context.bindings.iter().filter(|binding| !binding.is_inexact());
+    let bindings = context.bindings.iter().chain(context.bindings.copies());
+    let bindings = bindings.filter(|binding| !binding.is_inexact());
     let bindings = bindings.filter(|binding| binding.quantised().is_some());
     let whole = bindings.filter(|binding| stored.contains(&(binding.tensor, binding.quantised())));
     whole.map(|binding| binding.tensor).collect()

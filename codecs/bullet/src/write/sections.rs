@@ -7,6 +7,7 @@ use crate::format::{Content, QUANTISED, RAW, WEIGHTS, encoding, padded};
 use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
 use crate::net::layout::Layout;
+use crate::net::parameter::Parameter;
 use crate::net::section::{Section, sections};
 use ckpt_api::{Added, DType, Encoding, Error, FileId, Result, Rounding, Scaling, Setting};
 
@@ -18,25 +19,33 @@ pub(super) fn write(
     architecture: &Architecture,
 ) -> Result<()> {
     let is_quantised = content == Content::Quantised;
-    let (sections, end) = sections(architecture, content)?;
+    let sections = sections(architecture, content)?;
+    let end = sections.end;
     let name = context.target.path("", if is_quantised { QUANTISED } else { RAW });
     let file = output.add_file(name, if is_quantised { padded(end) } else { end });
     if content == Content::Engine {
-        let engine = architecture.net.engine.as_ref().ok_or_else(|| {
-            Error::usage("the architecture does not describe an engine file").help(format!(
-                "describe it under 'engine' in the architecture file, or name a profile: {}",
-                Setting::WriteOption("profile=plain")
-            ))
-        })?;
-        output.add_block(file, 0, engine.header.0.clone());
+        require_engine(architecture)?;
     }
-    for section in &sections {
+    for constant in &sections.constants {
+        output.add_block(file, constant.offset, constant.bytes.to_vec());
+    }
+    for section in &sections.weights {
         write_section(context, output, file, section, content)?;
     }
     if is_quantised {
         output.add_block(file, end, context.padding.bytes(end));
     }
     Ok(())
+}
+
+fn require_engine(architecture: &Architecture) -> Result<()> {
+    match &architecture.net.engine {
+        Some(_) => Ok(()),
+        None => Err(Error::usage("the architecture does not describe an engine file").help(format!(
+            "describe it under 'engine' in the architecture file, or name a profile: {}",
+            Setting::WriteOption("profile=plain")
+        ))),
+    }
 }
 
 fn write_section(
@@ -51,14 +60,16 @@ fn write_section(
     for parameter in &section.stored.parts {
         // The section's end fits into 64 bits, and the parameters are within the section.
         let len = parameter.elements().saturating_mul(size);
-        match context.source_of(WEIGHTS, &parameter.id)? {
+        let source = source(context, section, parameter, content)?;
+        match source {
             None => output.add_filled(WEIGHTS, &parameter.id),
-            Some(binding) => {
+            Some(source) => {
                 let (encoding, added) = match content {
-                    Content::Raw => (floats(binding)?, Vec::new()),
-                    _ => quantised(context, binding, section.entry)?,
+                    Content::Raw => (floats(source.binding)?, Vec::new()),
+                    _ => quantised(context, &source, section.entry)?,
                 };
-                output.add_tensor(binding, &parameter.id, (file, offset, len), encoding, added);
+                let name = section.tensor_name(parameter);
+                output.add_tensor(source.binding, &name, (file, offset, len), encoding, added);
             }
         }
         offset = offset.saturating_add(len);
@@ -72,22 +83,53 @@ pub(super) fn floats(binding: &Binding<'_>) -> Result<Encoding> {
     Ok(encoding(DType::F32, binding.order(false)?))
 }
 
+/// The values of a weight in an entry.
+struct SectionSource<'c, 'a> {
+    binding: &'c Binding<'a>,
+    /// The entry that they were read from, if that is known.
+    origin: Option<&'c Entry>,
+    /// Whether they were read from this very entry, which is not the one that the weight was read from.
+    is_copy: bool,
+}
+
+/// Returns the values to write into an entry: those that were read from it, or else the weight's; `None` for zeros.
+fn source<'c, 'a>(
+    context: &'c Context<'a>,
+    section: &Section<'c>,
+    parameter: &Parameter,
+    content: Content,
+) -> Result<Option<SectionSource<'c, 'a>>> {
+    let copy = context.bindings.copy(&parameter.id, section.number);
+    if let Some(binding) = copy.filter(|_| context.origin.has_copy(content, section.entry, section.number)) {
+        return Ok(Some(SectionSource { binding, origin: Some(section.entry), is_copy: true }));
+    }
+    let binding = context.source_of(WEIGHTS, &parameter.id)?;
+    Ok(binding.map(|binding| SectionSource {
+        binding,
+        origin: context.origin.entry(&parameter.id),
+        is_copy: false,
+    }))
+}
+
 /// Returns the encoding of a weight in quantised.bin or an engine file, and the tensor that is merged into it.
-fn quantised(context: &Context<'_>, binding: &Binding<'_>, entry: &Entry) -> Result<(Encoding, Vec<Added>)> {
-    let (source, dtype) = (binding.source, entry.kind.dtype());
+fn quantised(
+    context: &Context<'_>,
+    source: &SectionSource<'_, '_>,
+    entry: &Entry,
+) -> Result<(Encoding, Vec<Added>)> {
+    let (binding, dtype) = (source.binding, entry.kind.dtype());
     let mut encoding = encoding(dtype, binding.order(entry.transpose)?);
     if let Some(parameter) = binding.parameter
         && let Some(layout) = Layout::of(entry, parameter)?
     {
         encoding = binding.lay_out(encoding, &layout)?;
     }
-    let scale = source.quantization.as_ref().map(|quantization| quantization.scale);
-    let was_clipped = context
-        .clipped
-        .iter()
-        .any(|other| other.id == entry.id && other.limit() == entry.limit() && other.scale == entry.scale);
-    let limit = entry.limit().filter(|_| !was_clipped);
-    if source.dtype == dtype && entry.scale.is_some() && scale == entry.scale && limit.is_none() {
+    let tensor = binding.source;
+    let scale = tensor.quantization.as_ref().map(|quantization| quantization.scale);
+    let is_clipped =
+        source.origin.is_some_and(|origin| origin.limit() == entry.limit() && origin.scale == entry.scale);
+    let limit = entry.limit().filter(|_| !is_clipped);
+    if tensor.dtype == dtype && entry.scale.is_some() && scale == entry.scale && limit.is_none() {
         // The source has these very integers.
         return Ok((encoding, Vec::new()));
     }
@@ -97,7 +139,8 @@ fn quantised(context: &Context<'_>, binding: &Binding<'_>, entry: &Entry) -> Res
         true => Scaling { rounding: Rounding::Nearest, limit, ..scaling },
         false => Scaling { limit, ..scaling },
     });
-    Ok((encoding, merged(context, binding, entry)?))
+    let added = if source.is_copy { Vec::new() } else { merged(context, binding, entry)? };
+    Ok((encoding, added))
 }
 
 /// Returns the tensor that is added to a weight before it is stored.
@@ -108,8 +151,7 @@ fn merged(context: &Context<'_>, binding: &Binding<'_>, entry: &Entry) -> Result
             other.require_f32()?;
             Ok(vec![Added { tensor: other.tensor, axes: binding.broadcast(other)? }])
         }
-        // The values include it already.
-        None if binding.quantised().is_some() => Ok(Vec::new()),
+        None if context.includes(binding, id) => Ok(Vec::new()),
         None => Err(missing(id)),
     }
 }

@@ -29,7 +29,10 @@ struct Entry {
 pub struct Net {
     pub json: Value,
     pub stored: Vec<Stored>,
+    /// An id may occur more than once.
     entries: Vec<Entry>,
+    /// Bytes before each of the first entries.
+    constants: Vec<Vec<u8>>,
     form: usize,
     /// 0: AdamW; 1: RAdam; 2: Ranger.
     optimizer: usize,
@@ -75,14 +78,17 @@ pub fn nets() -> impl Strategy<Value = Net> {
     let sizes = prop::collection::vec((1usize..4, 0usize..3), 1..4);
     let factoriser = prop::sample::select(vec![json!(false), json!(true), json!("columns")]);
     let entry = (0usize..4, 1u32..120, any::<[bool; 4]>());
-    let entries =
-        (Just((0..8usize).collect::<Vec<_>>()).prop_shuffle(), prop::collection::vec(entry, 8), 1usize..9);
+    let order = prop_oneof![
+        Just((0..8usize).collect::<Vec<_>>()).prop_shuffle(),
+        prop::collection::vec(0..8usize, 8),
+    ];
+    let constants = prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..4);
+    let entries = (order, prop::collection::vec(entry, 8), 1usize..9, constants);
     let rest = (0usize..3, 0usize..3, any::<[bool; 2]>());
     (sizes, [1usize..5, 1..4, 1..4], factoriser, entries, rest).prop_map(
-        |(sizes, dims, factoriser, (order, choices, count), (form, optimizer, [psqt, zeros]))| {
+        |(sizes, dims, factoriser, (order, choices, count, constants), (form, optimizer, [psqt, zeros]))| {
             let (layers, stored) = layers(dims, &factoriser, psqt, &sizes);
             let saved = order.into_iter().filter_map(|k| stored.get(k)).zip(choices).take(count);
-            let saved = saved.filter(|(stored, _)| stored.id != "l0f");
             let entries: Vec<Entry> = saved
                 .map(|(stored, (kind, scale, [round, transpose, merge, terms]))| {
                     let own = (stored.id == "l0w" && factoriser == json!(true)).then_some("l0f");
@@ -108,11 +114,18 @@ pub fn nets() -> impl Strategy<Value = Net> {
             let json = json!({
                 "format": "bullet", "layers": layers, "psqt": psqt, "output_buckets": { "count": buckets },
                 "input": { "features": features, "factoriser": factoriser, "buckets": { "count": inputs } },
-                "saved": entries.iter().map(entry_json).collect::<Vec<_>>(),
+                "saved": saved_json(&entries, &constants),
             });
-            Net { json, stored, entries, form, optimizer, zeros }
+            Net { json, stored, entries, constants, form, optimizer, zeros }
         },
     )
+}
+
+/// The entries, and the bytes before the first of them.
+fn saved_json(entries: &[Entry], constants: &[Vec<u8>]) -> Vec<Value> {
+    let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let mut constants = constants.iter().map(|bytes| json!({ "bytes": hex(bytes) }));
+    entries.iter().flat_map(|entry| constants.next().into_iter().chain([entry_json(entry)])).collect()
 }
 
 fn entry_json(entry: &Entry) -> Value {
@@ -141,7 +154,9 @@ fn values(net: &Net, seed: usize) -> Values {
 fn quantized(net: &Net, values: &Values) -> Vec<u8> {
     let of = |id: &str| values.iter().find(|(own, ..)| *own == id).map(|(.., numbers)| &numbers[..]).unwrap();
     let mut bytes = Vec::new();
+    let mut constants = net.constants.iter();
     for entry in &net.entries {
+        bytes.extend(constants.next().into_iter().flatten());
         let stored = net.stored.iter().find(|stored| stored.id == entry.id).unwrap();
         let (shared, own) = match (entry.merge, stored.shared) {
             (None, _) => (&[][..], of(entry.id)),
@@ -172,8 +187,8 @@ fn quantized(net: &Net, values: &Values) -> Vec<u8> {
     bytes
 }
 
-/// The size of quantised.bin without its padding.
-fn quantized_len(net: &Net) -> usize {
+/// Where the numbers of quantised.bin are.
+fn quantized_ranges(net: &Net) -> Vec<std::ops::Range<usize>> {
     let len = |entry: &Entry| {
         let stored = net.stored.iter().find(|stored| stored.id == entry.id).unwrap();
         let columns = stored.columns - if entry.merge.is_some() { stored.shared } else { 0 };
@@ -185,7 +200,13 @@ fn quantized_len(net: &Net) -> usize {
                 _ => 4,
             }
     };
-    net.entries.iter().map(len).sum()
+    let (mut constants, mut end) = (net.constants.iter(), 0);
+    let mut range = |entry: &Entry| {
+        let start = end + constants.next().map_or(0, Vec::len);
+        end = start + len(entry);
+        start..end
+    };
+    net.entries.iter().map(&mut range).collect()
 }
 
 pub fn checkpoint(net: &Net) -> Files {
@@ -237,8 +258,11 @@ proptest! {
         prop_assume!(!net.entries.is_empty());
         prop_assert!(checked(&files).is_ok(), "{:?}", checked(&files).err());
         let name = if raw { "raw.bin" } else { "quantised.bin" };
-        let payload = if raw { files[name].len() } else { quantized_len(&net) };
-        let at = at.index(payload);
+        let payload: Vec<usize> = match raw {
+            true => (0..files[name].len()).collect(),
+            false => quantized_ranges(&net).into_iter().flatten().collect(),
+        };
+        let at = payload[at.index(payload.len())];
         files.get_mut(name).unwrap()[at] ^= 1 << bit;
         let error = checked(&files).unwrap_err();
         prop_assert_eq!(error.kind(), ckpt_api::Kind::Mismatch);
@@ -249,9 +273,18 @@ proptest! {
     #[test]
     fn quantised_bin_of_any_architecture_comes_back(net in nets(), integers in any::<bool>()) {
         prop_assume!(!net.entries.is_empty());
+        let integers = integers && net.entries.iter().any(|entry| entry.kind != "f32");
         let file = one("quantised.bin", quantized(&net, &values(&net, 0)));
         let integers = ("integers", if integers { "true" } else { "false" });
         let (contents, values) = read_all_with("quantised.bin", &file, &net.json.to_string(), &[integers]).unwrap();
         prop_assert_eq!(write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap(), file);
+    }
+
+    #[test]
+    fn raw_bin_of_any_architecture_comes_back(net in nets()) {
+        prop_assume!(!net.entries.is_empty());
+        let file = one("raw.bin", checkpoint(&net)["raw.bin"].clone());
+        let (contents, values) = read_all_with("raw.bin", &file, &net.json.to_string(), &[]).unwrap();
+        prop_assert_eq!(write(&contents.checkpoint, &values, "raw.bin", &[]).unwrap(), file);
     }
 }

@@ -190,7 +190,6 @@ fn an_inconsistent_engine_is_refused_with_the_member() {
         (member(r#""id": "l0w", "clip": 1.98"#), "clip bound is invalid"),
         (member(r#""id": "l0w", "type": "i8", "scale": 64, "clip": -1"#), "clip bound is invalid"),
         (member(r#""id": "l0w", "type": "i8", "scale": 64, "clip": 0.001"#), "clip bound is invalid"),
-        (member(r#""id": "l0b""#), "twice"),
         (member(r#""id": "l9w""#), "no layer"),
         (member(r#""id": "l0w", "merge": "l0b", "type": "i8""#), "no scale"),
         (json(r#"{ "members": [], "header": "abc" }"#), "hexadecimal"),

@@ -5,6 +5,7 @@ mod build;
 mod cases;
 mod conformance;
 mod engine;
+mod entries;
 mod layouts;
 mod list;
 mod nets;

@@ -45,7 +45,13 @@ fn an_inconsistent_architecture_is_refused_with_the_field() {
             net["input"]["buckets"] = json!({ "count": 2, "layout": vec![2; 64] });
         }),
         ("no layer has a tensor", "saved[0]", |net| net["saved"][0]["id"] = json!("l0x")),
-        ("saved twice", "saved[1]", |net| net["saved"][1]["id"] = json!("l0w")),
+        ("'id' for a weight, or 'bytes'", "saved[1]", |net| net["saved"][1] = json!({ "type": "f32" })),
+        ("not both", "saved[1]", |net| net["saved"][1]["bytes"] = json!("00")),
+        ("no other key", "saved[1]", |net| net["saved"][1] = json!({ "bytes": "00", "round": true })),
+        ("hexadecimal", "saved[1].bytes", |net| net["saved"][1] = json!({ "bytes": "0" })),
+        ("name of an entry of another tensor", "l1w#1", |net| {
+            net["tensors"] = json!([{ "id": "l1w#1", "rows": 2 }])
+        }),
         ("has a scale", "saved[0]", |net| net["saved"][0]["scale"] = json!(255)),
         ("has no scale", "saved[0]", |net| net["saved"][0]["type"] = json!("i16")),
         ("merged tensor does not fit", "saved[0]", |net| net["saved"][0]["merge"] = json!("l1w")),
@@ -98,6 +104,17 @@ fn the_readmes_architecture_is_valid_and_its_engine_has_every_weight() {
         list.as_array().unwrap().iter().map(|entry| entry["id"].to_string()).collect()
     };
     assert_eq!(ids(&net["engine"]["members"]), ids(&net["saved"]));
+}
+
+#[test]
+fn the_readmes_entries_are_valid_and_have_a_header_and_a_weight_twice() {
+    let text = include_str!("../../README.md").split("```text\n").nth(1).unwrap();
+    let entries: Value = toml::from_str(text.split("```").next().unwrap()).unwrap();
+    let mut net = net();
+    net["input"]["features"] = json!(768);
+    net["saved"] = entries["saved"].clone();
+    check(&net).unwrap();
+    assert!(net["saved"][0]["id"].is_null());
 }
 
 #[test]
