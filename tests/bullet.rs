@@ -294,3 +294,41 @@ fn an_extension_that_two_formats_share_is_refused_with_both() {
     let said = error.to_string();
     assert!(said.contains(r#"`Conversion::to("bullet")` or `Conversion::to("cnn2")`"#), "{said}");
 }
+
+/// (3→2)x2→1 with two output buckets, of which only the first layer is quantized.
+const HALF: &str = r#"
+format = "bullet"
+input = { features = 3 }
+layers = [{ size = 2, activation = "crelu" }, { size = 1 }]
+output_buckets = { count = 2 }
+saved = [
+  { id = "l0w", type = "i16", scale = 255 }, { id = "l0b", type = "i16", scale = 255 }, { id = "l1w" }, { id = "l1b" },
+]
+"#;
+
+#[cfg(feature = "forward")]
+#[test]
+fn integer_arithmetic_is_refused_without_integers_and_noted_where_it_ends() {
+    let work = tempfile::tempdir().unwrap();
+    std::fs::write(work.path().join("net.toml"), HALF).unwrap();
+    let weights = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/bullet/accept/folder");
+    let refused = ckpt(work.path(), &["run", weights, "--arch", "net.toml", "--integers", "400"]);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("no layer can be computed in integers") && error.contains("with a scale"),
+        "{error}"
+    );
+
+    let arguments = ["convert", "--to", "bullet", "--allow", "quantized", "--arch", "net.toml", weights];
+    let made = ckpt(work.path(), &[&arguments[..], &["quantised.bin"]].concat());
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let arguments = ["run", "quantised.bin", "--from", "bullet", "--arch", "net.toml", "--integers", "400"];
+    let ran = ckpt(work.path(), &arguments);
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(
+        text.contains("'l1'; the scale 400 does not apply"),
+        "{text}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+}

@@ -5,7 +5,7 @@ use super::parameters::{SourceParameters, StoredIntegers};
 use super::report::InputSummary;
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Error, Result, Setting};
+use ckpt_api::{Error, Graph, Result, Setting, Value as GraphValue};
 use ckpt_forward::{Backend, DeviceInfo, Parameters, Program, Value, integer_graph};
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub struct ForwardPass {
 /// Runs `source`'s graph on `device`, in at most `memory` bytes.
 ///
 /// With `integers`, a quantized network is computed in its stored integers, as engines do, and the result is
-/// multiplied by this scale ([`integer_graph`]).
+/// multiplied by this scale ([`integer_graph`]). A note names the outputs of real numbers, to which it does not apply.
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
@@ -41,8 +41,8 @@ pub struct ForwardPass {
 /// ```
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] for a checkpoint without a graph, or inputs that do not fit; whatever keeps tensors from
-/// being read or the device from running.
+/// [`ckpt_api::Kind::Usage`] for a checkpoint without a graph, inputs that do not fit, or `integers` for a checkpoint
+/// without a layer that can be computed in integers; whatever keeps tensors from being read or the device from running.
 pub fn run(
     registry: &Registry,
     source: &Source,
@@ -57,9 +57,12 @@ pub fn run(
     let parameters = SourceParameters::new(source, memory).with_ops(registry);
     let stored = StoredIntegers::new(&parameters);
     let parameters: &dyn Parameters = if integers.is_some() { &stored } else { &parameters };
-    let in_integers = integers.map(|scale| integer_graph(graph, parameters, scale)).transpose();
+    let in_integers = integers.map(|scale| in_integers(graph, parameters, scale)).transpose();
     let in_integers = in_integers.map_err(|error| error.file(shown.as_str()))?;
-    let graph = in_integers.as_ref().unwrap_or(graph);
+    let (graph, mut notes) = match &in_integers {
+        Some((rewritten, note)) => (rewritten, Vec::from_iter(note.clone())),
+        None => (graph, Vec::new()),
+    };
     let given = inputs.read(registry, checkpoint, graph, memory)?;
     let shapes = given.shapes(graph, parameters, inputs);
     let program =
@@ -68,8 +71,31 @@ pub fn run(
     let mut computed = program.run(device, &values, &mut ())?;
     let names = graph.outputs.iter().map(|output| output.name.clone());
     let outputs = names.filter_map(|name| computed.remove(&name).map(|value| (name, value))).collect();
-    let notes = source.contents().graph_notes.clone();
+    notes.extend(source.contents().graph_notes.iter().cloned());
     Ok(ForwardPass { device: device.info().clone(), inputs: summaries, notes, outputs })
+}
+
+/// Returns the graph that computes in integers, and a note about the outputs that are real numbers nevertheless.
+fn in_integers(graph: &Graph, parameters: &dyn Parameters, scale: i32) -> Result<(Graph, Option<String>)> {
+    let rewritten = integer_graph(graph, parameters, scale)?;
+    if rewritten.nodes == graph.nodes {
+        return Err(Error::usage("no layer can be computed in integers")
+            .found("weights of real numbers")
+            .expected("weights that are stored as integers with a scale")
+            .help(
+                "run the file that stores integers, such as bullet's quantised.bin or an engine's network file, or \
+                 compute in real numbers",
+            ));
+    }
+    // A scaled output is the output of a node that was added.
+    let is_real = |output: &&GraphValue| graph.outputs.iter().any(|original| original.name == output.name);
+    let real = rewritten.outputs.iter().filter(is_real);
+    let names: Vec<String> = real.map(|output| format!("'{}'", output.name)).collect();
+    let note = (!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        format!("computed in real numbers, because weights are not quantized: {names}; the scale {scale} does not apply")
+    });
+    Ok((rewritten, note))
 }
 
 /// The error for a checkpoint without a graph. A codec notes why it found none.

@@ -1,5 +1,6 @@
 //! Reading: which files there are, what each of them contains, and where its tensors are.
 
+mod applicable;
 mod compare;
 mod engine;
 mod fit;
@@ -33,6 +34,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         true => read_directory(&mut reader)?,
         false => read_file(&mut reader, options.text("content"))?,
     }
+    applicable::check_options(&reader, options)?;
     finish(reader)
 }
 
@@ -154,7 +156,9 @@ fn finish(reader: Reader<'_>) -> Result<Contents> {
         Some(architecture) => {
             match graph::build(architecture, &contents.checkpoint) {
                 Ok(graph) if !keeps_integers => contents.checkpoint.graph = Some(graph),
-                Ok(_) => {}
+                Ok(_) => {
+                    contents.notes.push("there is no graph: integers=true keeps the integers".to_owned());
+                }
                 Err(why) => contents.notes.push(why),
             }
             let document: MetadataValue = architecture.to_file()?.parse()?;

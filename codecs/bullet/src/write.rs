@@ -24,6 +24,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let mut output = Output::default();
     let bindings = Bindings::new(checkpoint, architecture.as_ref(), &mut output.placed.losses)?;
     let target = Target::new(checkpoint, name, options, architecture.as_ref())?;
+    target.check_options(options)?;
     let context = Context::new(checkpoint, options, architecture.as_ref(), bindings, target);
     write(&context, &mut output)?;
     losses::report(&context, &mut output);

@@ -11,6 +11,8 @@ pub(super) struct Reader<'a> {
     pub(super) architecture: Option<&'a Architecture>,
     /// Whether to keep the integers of quantised.bin.
     pub(super) keeps_integers: bool,
+    /// Whether an entry of integers was read.
+    pub(super) has_integers: bool,
     /// Whether to compare the files of a directory.
     pub(super) compares: bool,
     /// The form of the optimizer's files, if it is given or known from another file.
@@ -34,6 +36,7 @@ impl<'a> Reader<'a> {
             limits,
             architecture,
             keeps_integers: options.flag("integers"),
+            has_integers: false,
             compares: options.flag("check"),
             form: options.text("records").and_then(RecordForm::from_name),
             optimizer: options.text("optimiser"),

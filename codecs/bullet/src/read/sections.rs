@@ -127,6 +127,7 @@ fn read_section(
     if let Some(merged) = entry.merge.as_ref().filter(|_| content != Content::Raw) {
         reader.note(format!("'{merged}' is merged into '{}' and cannot be separated from it", entry.id));
     }
+    reader.has_integers |= content != Content::Raw && entry.scale.is_some();
     let mut offset = section.offset;
     for parameter in &stored.parts {
         let name = section.tensor_name(parameter);

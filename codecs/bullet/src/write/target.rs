@@ -53,6 +53,29 @@ impl Target {
         Ok(Target { name, is_single, parts, source_parts, state })
     }
 
+    /// Checks that every option that was given applies to what is written.
+    pub(super) fn check_options(&self, options: &Options) -> Result<()> {
+        let rules = [
+            ("records", Content::State, "the optimizer's files"),
+            ("padding", Content::Quantised, "quantised.bin"),
+            ("profile", Content::Engine, "an engine file, as for a name that ends in .nnue"),
+        ];
+        let is_idle = |(name, content, _): &(&str, Content, &str)| {
+            options.text(name).is_some() && !self.parts.contains(content)
+        };
+        match rules.into_iter().find(is_idle) {
+            Some((name, _, expected)) => {
+                let parts: Vec<&str> = self.parts.iter().map(|part| part.name()).collect();
+                Err(Error::usage("the option has no effect on what is written")
+                    .field(name)
+                    .found(format!("an output of {}", parts.join(", ")))
+                    .expected(expected)
+                    .help("leave the option out, or write what it applies to"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The path of a file in a folder of the directory, or the name of the single file.
     pub(super) fn path(&self, folder: &str, name: &str) -> String {
         if self.is_single { self.name.clone() } else { format!("{}{folder}{name}", self.name) }

@@ -202,6 +202,25 @@ fn files_without_records_are_read_in_the_order_of_the_layers() {
 }
 
 #[test]
+fn an_option_without_an_effect_is_refused_with_what_it_applies_to() {
+    let files = directory();
+    let alone = |name: &str| one(name, files[name].clone());
+    for (entry, files, option, expected) in [
+        ("", files.clone(), ("integers", "true"), "quantised.bin"),
+        ("raw.bin", alone("raw.bin"), ("integers", "true"), "quantised.bin"),
+        ("", files.clone(), ("content", "raw"), "a single file"),
+        ("raw.bin", alone("raw.bin"), ("records", "rows"), "the optimizer's files"),
+        ("raw.bin", alone("raw.bin"), ("optimiser", "adamw"), "the optimizer's files"),
+        ("weights.bin", one("weights.bin", records(&net())), ("optimiser", "adamw"), "a directory"),
+    ] {
+        let error = refused(read(entry, &files, &[("arch", PRESET), option]));
+        let text = error.to_string();
+        assert!(error.kind() == Kind::Usage && text.contains(option.0) && text.contains(expected), "{text}");
+    }
+    read("", &files, &[("arch", PRESET), ("integers", "false")]).unwrap();
+}
+
+#[test]
 fn step_txt_has_one_line_for_every_weight() {
     let with = |text: &str| {
         let mut files = directory();

@@ -88,6 +88,23 @@ fn a_directory_comes_back_byte_for_byte_in_every_form() {
 }
 
 #[test]
+fn an_option_without_an_effect_is_refused() {
+    let (checkpoint, values) = foreign();
+    for (name, option) in [
+        ("raw.bin", ("records", "rows")),
+        ("raw.bin", ("padding", "zero")),
+        ("weights.bin", ("padding", "zero")),
+        ("out", ("profile", "plain")),
+    ] {
+        let error = refused(write(&checkpoint, &values, name, &[("arch", PRESET), option])).to_string();
+        assert!(
+            error.contains("no effect on what is written") && error.contains(option.0),
+            "{name}: {error}"
+        );
+    }
+}
+
+#[test]
 fn files_are_in_their_directory_and_the_weights_come_last() {
     let (contents, _) = read("", &directory(), &ARCH).unwrap();
     let placed = place(&contents.checkpoint, "out", &[]).unwrap();
