@@ -1,6 +1,6 @@
 //! File names, metadata keys and the fixed vocabularies of the format.
 
-use ckpt_api::{DType, Encoding, Extent, FileId};
+use ckpt_api::{DType, Encoding, Error, Extent, FileId, Result};
 
 /// The format's id, and the namespace of its metadata.
 pub(crate) const ID: &str = "bullet";
@@ -17,6 +17,9 @@ pub(crate) const KEY_STEP: &str = "step";
 pub(crate) const KEY_LOG: &str = "log";
 /// Metadata: the form of the optimizer's records, if it is not [`RecordForm::Current`].
 pub(crate) const KEY_RECORDS: &str = "records";
+/// Metadata: [`STATE`] if files of the form [`RecordForm::Headerless`] were read from there, and not from the directory
+/// itself, where bullet had them.
+pub(crate) const KEY_FOLDER: &str = "folder";
 /// Metadata of a tensor: its id in the net.
 pub(crate) const KEY_ID: &str = "id";
 /// Metadata of a tensor that the file stores besides the weight with its id: which of the entries with this id it is,
@@ -101,6 +104,18 @@ impl RecordForm {
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         let all = [RecordForm::Current, RecordForm::Rows, RecordForm::Headerless];
         all.into_iter().find(|form| form.name() == name)
+    }
+
+    /// The form of params.bin, of which the option `records` may state no other.
+    pub(crate) fn of_params(given: Option<Self>) -> Result<Self> {
+        match given {
+            None | Some(RecordForm::Headerless) => Ok(RecordForm::Headerless),
+            Some(other) => Err(Error::usage("params.bin has no records")
+                .field("records")
+                .found(other.name())
+                .expected(RecordForm::Headerless.name())
+                .help("leave the option out; the file with records is weights.bin")),
+        }
     }
 }
 

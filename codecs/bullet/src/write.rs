@@ -25,7 +25,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let bindings = Bindings::new(checkpoint, architecture.as_ref(), &mut output.placed.losses)?;
     let target = Target::new(checkpoint, name, options, architecture.as_ref())?;
     target.check_options(options)?;
-    let context = Context::new(checkpoint, options, architecture.as_ref(), bindings, target);
+    let context = Context::new(checkpoint, options, architecture.as_ref(), bindings, target)?;
     write(&context, &mut output)?;
     losses::report(&context, &mut output);
     require_numbers(checkpoint, &output.placed)?;

@@ -3,8 +3,8 @@
 use super::reader::Reader;
 use super::records::{self, Record};
 use crate::format::{
-    Content, ID, KEY_ID, KEY_RECORDS, KEY_ROWS, KEY_STEP, MOMENTUM, PARAMS, RecordForm, SLOTS, SLOW, STEP,
-    StateFile, VELOCITY, encoding, extent,
+    Content, ID, KEY_FOLDER, KEY_ID, KEY_RECORDS, KEY_ROWS, KEY_STEP, MOMENTUM, PARAMS, RecordForm, SLOTS,
+    SLOW, STATE, STEP, StateFile, VELOCITY, encoding, extent,
 };
 use crate::net::architecture::Architecture;
 use crate::net::parameter::Parameter;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 /// Reads a single file.
 pub(super) fn read_file(reader: &mut Reader<'_>, name: &str, state: StateFile) -> Result<()> {
     let file = reader.input.file(name)?;
-    let form = if state == PARAMS { Some(RecordForm::Headerless) } else { reader.form };
+    let form = given_form(reader, state)?;
     let (form, records) = records::read(&file, reader.architecture, form, reader.limits)?;
     keep_form(reader, form);
     add_records(reader, name, state, records)?;
@@ -28,9 +28,12 @@ pub(super) fn read_file(reader: &mut Reader<'_>, name: &str, state: StateFile) -
 pub(super) fn read_folder(reader: &mut Reader<'_>, folder: &str, weights: StateFile) -> Result<()> {
     let path = |name: &str| format!("{folder}{name}");
     let file = reader.input.file(&path(weights.name))?;
-    let form = if weights == PARAMS { Some(RecordForm::Headerless) } else { reader.form };
+    let form = given_form(reader, weights)?;
     let (form, own) = records::read(&file, reader.architecture, form, reader.limits)?;
     keep_form(reader, form);
+    if form == RecordForm::Headerless && folder == STATE {
+        reader.keep(KEY_FOLDER, STATE);
+    }
     add_records(reader, &path(weights.name), weights, &own)?;
 
     let slots = expected_slots(reader, folder);
@@ -75,6 +78,14 @@ fn read_steps(file: &File, weights: &[Record], limits: &Limits) -> Result<String
     })?;
     step::check(&text, weights.iter().map(|record| record.id.as_str()))?;
     Ok(text)
+}
+
+/// The form that the file's name or the option states.
+fn given_form(reader: &Reader<'_>, state: StateFile) -> Result<Option<RecordForm>> {
+    match state {
+        PARAMS => RecordForm::of_params(reader.form).map(Some),
+        _ => Ok(reader.form),
+    }
 }
 
 fn keep_form(reader: &mut Reader<'_>, form: RecordForm) {

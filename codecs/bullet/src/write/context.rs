@@ -3,7 +3,9 @@
 use super::bind::{Binding, Bindings};
 use super::origin::Origin;
 use super::target::Target;
-use crate::format::{ID, KEY_PADDING, KEY_RECORDS, Padding, RecordForm, SLOW, StateFile, WEIGHTS};
+use crate::format::{
+    ID, KEY_FOLDER, KEY_PADDING, KEY_RECORDS, PARAMS, Padding, RecordForm, SLOW, STATE, StateFile, WEIGHTS,
+};
 use crate::net::architecture::Architecture;
 use ckpt_api::{Checkpoint, Error, Options, Result, Setting};
 
@@ -25,16 +27,26 @@ impl<'a> Context<'a> {
         architecture: Option<&'a Architecture>,
         bindings: Bindings<'a>,
         target: Target,
-    ) -> Self {
-        Context {
+    ) -> Result<Self> {
+        let form = match target.state {
+            Some(PARAMS) => RecordForm::of_params(options.text("records").and_then(RecordForm::from_name))?,
+            _ => choice(checkpoint, options, "records", KEY_RECORDS, RecordForm::from_name),
+        };
+        Ok(Context {
             checkpoint,
             architecture,
             bindings,
             target,
             padding: choice(checkpoint, options, "padding", KEY_PADDING, Padding::from_name),
-            form: choice(checkpoint, options, "records", KEY_RECORDS, RecordForm::from_name),
+            form,
             origin: Origin::new(checkpoint),
-        }
+        })
+    }
+
+    /// The folder of the optimizer's files: values without records were in the directory itself.
+    pub(super) fn state_folder(&self) -> &'static str {
+        let was_in_folder = self.checkpoint.metadata.text(ID, KEY_FOLDER) == Some(STATE);
+        if self.form == RecordForm::Headerless && !was_in_folder { "" } else { STATE }
     }
 
     /// Returns the tensor to write as a weight or as one slot of it; `None` for zeros.

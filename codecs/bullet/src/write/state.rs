@@ -5,18 +5,18 @@ use super::context::{Context, missing};
 use super::output::Output;
 use super::sections::floats;
 use crate::format::{
-    Content, ID, KEY_STEP, MOMENTUM, PARAMS, RecordForm, SLOW, STATE, STEP, StateFile, VELOCITY, WEIGHTS,
+    Content, ID, KEY_STEP, MOMENTUM, PARAMS, RecordForm, SLOW, STEP, StateFile, VELOCITY, WEIGHTS,
 };
 use crate::net::architecture::Architecture;
 use crate::net::parameter::{Parameter, StoredWeight};
 use crate::net::section::too_large;
 use crate::step;
-use ckpt_api::{Error, FileId, LossKind, Result, Writer};
+use ckpt_api::{Error, FileId, LossKind, Result, Setting, Writer};
 use std::collections::{HashMap, HashSet};
 
 /// Adds the folder that bullet resumes training from.
 pub(super) fn write_folder(context: &Context<'_>, output: &mut Output) -> Result<()> {
-    let path = |name: &str| context.target.path(STATE, name);
+    let path = |name: &str| context.target.path(context.state_folder(), name);
     let exists = |state| context.bindings.of(state).next().is_some();
     let weights = if context.form == RecordForm::Headerless { PARAMS } else { WEIGHTS };
     // bullet does not load weights without moments, so they are filled in; but a folder of bullet's that has none is
@@ -41,7 +41,7 @@ fn write_steps(context: &Context<'_>, output: &mut Output) {
         |binding: &&Binding<'_>| binding.parameter.is_none_or(|parameter| parameter.leads.is_none());
     let ids = context.bindings.of(WEIGHTS).filter(has_record).map(|binding| binding.id);
     match step::check(text, ids) {
-        Ok(()) => output.add_text(context.target.path(STATE, STEP), text),
+        Ok(()) => output.add_text(context.target.path(context.state_folder(), STEP), text),
         Err(_) => {
             output.add_loss(LossKind::CounterDropped, STEP, "it counts the steps of different weights");
         }
@@ -141,6 +141,10 @@ fn records<'c>(context: &'c Context<'_>, state: StateFile) -> Result<Vec<Record<
         }
         None => {
             let all = context.bindings.of(WEIGHTS).map(|binding| binding.id);
+            // A folder has no slot of a weight that it lacks.
+            let is_stored =
+                |id: &&str| context.target.is_single || context.bindings.get(WEIGHTS, id).is_some();
+            let own = own.filter(is_stored);
             own_first(own, all).into_iter().map(|id| list_record(context, state, id)).collect()
         }
     }
@@ -179,6 +183,15 @@ fn list_record<'c>(context: &'c Context<'_>, state: StateFile, id: &'c str) -> R
     let own = context.bindings.get(state, id).or_else(|| context.bindings.get(WEIGHTS, id));
     let own = own.ok_or_else(|| missing(id))?;
     let elements = own.source.shape.elements();
+    if let Some(weight) =
+        context.bindings.get(WEIGHTS, id).filter(|weight| weight.source.shape.elements() != elements)
+    {
+        return Err(Error::unsupported("bullet stores as many numbers for a slot as for its weight")
+            .tensor(&own.source.name)
+            .found(elements.to_string())
+            .expected(format!("{}, as '{}' has", weight.source.shape.elements(), weight.source.name))
+            .help(format!("leave it out with {}", Setting::Exclude)));
+    }
     let part = Part { id, elements, source: context.source_of(state, id)? };
     Ok(Record { id, stated_rows: own.stated_rows(), rows: elements, parts: vec![part] })
 }

@@ -81,6 +81,8 @@ fn a_directory_comes_back_byte_for_byte_in_every_form() {
         within("optimiser_state/", one("weights.bin", records(&net()))),
         within("optimiser_state/", state(old_records, "weights.bin")),
         within("optimiser_state/", state(headerless, "params.bin")),
+        // As bullet wrote it before 2024-10: in the directory itself.
+        state(headerless, "params.bin"),
     ];
     for (number, files) in sources.iter().enumerate() {
         assert!(rewrite("", files, "", &ARCH, &[]) == *files, "source {number}");
@@ -102,6 +104,28 @@ fn an_option_without_an_effect_is_refused() {
             "{name}: {error}"
         );
     }
+}
+
+#[test]
+fn files_without_records_are_written_where_bullet_looks_for_them() {
+    let (checkpoint, values) = foreign();
+    let options = [("arch", PRESET), ("records", "headerless"), ("parts", "state")];
+    let files = write(&checkpoint, &values, "", &options).unwrap();
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["momentum.bin", "params.bin", "velocity.bin"]);
+    assert_eq!(files["params.bin"], headerless(&net()));
+    // The name alone says that there are no records.
+    let files = write(&checkpoint, &values, "params.bin", &ARCH).unwrap();
+    assert_eq!(files["params.bin"], headerless(&net()));
+}
+
+#[test]
+fn params_bin_has_no_records() {
+    let (checkpoint, values) = foreign();
+    let options = [("arch", PRESET), ("records", "rows")];
+    let error = refused(write(&checkpoint, &values, "params.bin", &options));
+    assert!(error.kind() == Kind::Usage && error.to_string().contains("has no records"), "{error}");
+    let error = refused(read("params.bin", &one("params.bin", headerless(&net())), &options));
+    assert!(error.kind() == Kind::Usage && error.to_string().contains("has no records"), "{error}");
 }
 
 #[test]
@@ -409,6 +433,32 @@ fn a_weight_with_the_name_of_a_slot_is_refused_in_a_directory() {
         place(&both, "weights.bin", &[]).unwrap();
         place(&weights(&["b", kept]), "net", &[]).unwrap();
     }
+}
+
+/// A weight `w` of two elements, and a moment of it or of another weight with as many as given.
+fn with_moment(variable: &str, elements: u64) -> Checkpoint {
+    let tensor = |name: &str, len: u64| Tensor::new(name, DType::F32, Shape::new([len]).unwrap());
+    let slot = Slot { variable: variable.to_owned(), name: "m".to_owned() };
+    let moment = tensor("moment", elements).with_role(Role::Optimizer).with_slot(Some(slot));
+    Checkpoint { tensors: vec![tensor("w", 2), moment], ..Checkpoint::default() }
+}
+
+#[test]
+fn a_moment_of_another_length_than_its_weight_is_refused_with_both() {
+    place(&with_moment("w", 2), "net", &[]).unwrap();
+    for name in ["net", "momentum.bin"] {
+        let error = refused(place(&with_moment("w", 3), name, &[]));
+        assert_eq!((error.kind(), error.context().tensor), (Kind::Unsupported, Some("moment")), "{error}");
+        assert!(error.to_string().contains("3") && error.to_string().contains("2, as 'w' has"), "{error}");
+    }
+}
+
+#[test]
+fn a_moment_without_its_weight_is_not_written_into_a_directory() {
+    let checkpoint = with_moment("other", 3);
+    let placed = place(&checkpoint, "net", &[]).unwrap();
+    let unplaced: Vec<_> = placed.unplaced(&checkpoint).map(|(_, tensor)| tensor.name.as_str()).collect();
+    assert_eq!(unplaced, ["moment"]);
 }
 
 #[test]
