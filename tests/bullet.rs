@@ -51,6 +51,86 @@ fn directories_survive_the_engine_and_safetensors_byte_for_byte() {
     }
 }
 
+/// As bullet wrote checkpoints before 2024-10: without records, in the directory itself.
+#[test]
+fn a_checkpoint_of_the_first_version_survives_other_formats_in_its_place() {
+    let own =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/bullet/accept/before_2024_10/optimiser_state");
+    let work = tempfile::tempdir().unwrap();
+    let first = work.path().join("first");
+    std::fs::create_dir(&first).unwrap();
+    for name in ["params.bin", "momentum.bin", "velocity.bin"] {
+        std::fs::copy(own.join(name), first.join(name)).unwrap();
+    }
+    std::fs::write(first.join("log.txt"), "superbatch: 1,batch: 32,loss: 0.5\n").unwrap();
+    let run = |arguments: &[&str]| {
+        let output = ckpt(work.path(), &[&["convert", "--verify"], arguments].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let arch = ["--from", "bullet", "--from-set", "arch=simple:3x2x1,buckets=2"];
+    run(&[&arch[..], &["first", "m.safetensors"]].concat());
+    run(&["m.safetensors", "back", "--to", "bullet"]);
+    run(&[&arch[..], &["first", "copy", "--to", "bullet"]].concat());
+    let read = |path: &str| {
+        let entries = std::fs::read_dir(work.path().join(path)).unwrap().map(|entry| entry.unwrap().path());
+        let read = |path: PathBuf| (path.file_name().unwrap().to_owned(), std::fs::read(path).unwrap());
+        entries.map(read).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(read("first").len(), 4);
+    assert!(read("back") == read("first") && read("copy") == read("first"));
+    // A single file of slots comes back, too.
+    run(&[&arch[..], &["--from-set", "records=headerless", "first/momentum.bin", "slots.safetensors"]]
+        .concat());
+    std::fs::create_dir(work.path().join("again")).unwrap();
+    run(&["slots.safetensors", "again/momentum.bin", "--to", "bullet"]);
+    assert_eq!(
+        read("again").first_key_value(),
+        read("first").iter().find(|(name, _)| *name == "momentum.bin")
+    );
+}
+
+/// A header, and weights that are saved in 16 bits and in 8.
+const TWICE: &str = r#"
+format = "bullet"
+input = { features = 3 }
+layers = [{ size = 2, activation = "crelu" }, { size = 1 }]
+output_buckets = { count = 2 }
+saved = [
+  { bytes = "4e4e554501000000" },
+  { id = "l0w", type = "i8", scale = 64 }, { id = "l0w", type = "i16", scale = 255, round = true },
+  { id = "l0b" }, { id = "l1w" }, { id = "l1b" }, { id = "l1w", type = "i8", scale = 32, transpose = true },
+]
+"#;
+
+#[test]
+fn a_header_and_weights_that_are_saved_twice_survive_the_engine_and_safetensors() {
+    let work = tempfile::tempdir().unwrap();
+    std::fs::write(work.path().join("net.toml"), TWICE).unwrap();
+    let adamw = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/bullet/accept/folder");
+    let run = |arguments: &[&str]| {
+        let output = ckpt(work.path(), &[&["convert", "--verify", "--arch", "net.toml"], arguments].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let read = |file: &str| std::fs::read(work.path().join(file)).unwrap();
+    run(&[adamw, "quantised.bin", "--to", "bullet", "--allow", "quantized"]);
+    let mut own = read("quantised.bin");
+    assert_eq!(own[..8], *b"NNUE\x01\0\0\0");
+    // What no weight makes in both entries.
+    own[8] ^= 1;
+    std::fs::write(work.path().join("quantised.bin"), &own).unwrap();
+    run(&["quantised.bin", "copy.bin", "--from", "bullet", "--to", "bullet"]);
+    assert_eq!(read("copy.bin"), own);
+    let text = run(&["quantised.bin", "all.safetensors", "--from", "bullet", "--include", "**"]);
+    assert!(!text.contains("duplicate-dropped"), "{text}");
+    run(&["all.safetensors", "back.bin", "--to", "bullet", "--to-set", "content=quantised"]);
+    assert_eq!(read("back.bin"), own);
+    let text = run(&["quantised.bin", "some.safetensors", "--from", "bullet"]);
+    assert!(text.contains("duplicate-dropped (2)") && text.contains("l0w#1, l1w#2"), "{text}");
+    let text = run(&["quantised.bin", "weights.bin", "--from", "bullet", "--to", "bullet"]);
+    assert!(text.contains("duplicate-dropped (2)"), "{text}");
+}
+
 /// To TensorFlow under the tensors' own names, or with the moments as Adam's slots, and back.
 #[cfg(feature = "tf2")]
 fn by_way_of_tensorflow(case: &Path, preset: &str, map: Option<&str>) -> BTreeMap<String, Vec<u8>> {
