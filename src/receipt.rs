@@ -10,7 +10,7 @@
 mod places;
 
 use crate::resources::{default_threads, in_parallel};
-use crate::words::hex;
+use crate::words::{hex, parse_sha256, quote};
 use ckpt_api::{Error, File, Input, Limit, Limits, Result, Setting, open_regular};
 use places::Places;
 use serde::{Deserialize, Serialize};
@@ -40,8 +40,8 @@ pub struct Checked {
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] for the first file that is missing or other, sources before targets;
 /// [`ckpt_api::Kind::Usage`] for a text that is no receipt, and for a directory outside the root;
-/// [`ckpt_api::Kind::Corrupt`] for a file name that leaves its directory; [`ckpt_api::Kind::Limit`] for more files on a
-/// side than [`Limit::Files`].
+/// [`ckpt_api::Kind::Corrupt`] for a SHA-256 that is malformed, and for a file name that leaves its directory;
+/// [`ckpt_api::Kind::Limit`] for more files on a side than [`Limit::Files`].
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
@@ -66,8 +66,8 @@ pub fn check(receipt: &str, root: Option<&Path>, limits: &Limits) -> Result<Chec
         }
     }
     let places = Places::new(root)?;
-    let files = files(&places, sides.map(|(_, side)| side))?;
-    let listed: Vec<&Listed<'_>> = files.iter().collect();
+    let files = files(&places, sides)?;
+    let listed: Vec<&Listed> = files.iter().collect();
     in_parallel(&listed, default_threads(), Listed::check)?;
     let bytes = files.iter().filter_map(|file| file.records.first());
     Ok(Checked {
@@ -81,21 +81,42 @@ fn no_receipt(found: String) -> Error {
     Error::usage("this is not the receipt of a conversion").found(found)
 }
 
+/// What a receipt says about a file.
+#[derive(Clone, Copy)]
+struct Expected {
+    bytes: u64,
+    sha256: [u8; 32],
+}
+
+impl Expected {
+    fn parse(record: &FileRecord) -> Result<Self> {
+        let sha256 = parse_sha256(&record.sha256).ok_or_else(|| {
+            Error::corrupt("the receipt is malformed: a SHA-256 is invalid")
+                .found(quote(&record.sha256))
+                .expected("64 hexadecimal digits in lower case")
+                .help("use the receipt as the conversion wrote it; nothing was compared")
+        })?;
+        Ok(Expected { bytes: record.bytes, sha256 })
+    }
+}
+
 /// A file on disk, with every record of it: it is read once, however often a receipt names it.
-struct Listed<'a> {
+struct Listed {
     /// `None` if there is no such file.
     path: Option<PathBuf>,
     /// The path for messages.
     shown: String,
-    records: Vec<&'a FileRecord>,
+    records: Vec<Expected>,
 }
 
 /// The files of both sides, in the order of the receipt.
-fn files<'a>(places: &Places, sides: [&'a RecordedSide; 2]) -> Result<Vec<Listed<'a>>> {
+fn files(places: &Places, sides: [(&str, &RecordedSide); 2]) -> Result<Vec<Listed>> {
     let (mut files, mut known) = (Vec::new(), HashMap::new());
-    for side in sides {
+    for (name, side) in sides {
         let directory = places.directory(&side.directory)?;
-        for record in &side.files {
+        for (index, record) in side.files.iter().enumerate() {
+            let expected = Expected::parse(record)
+                .map_err(|error| error.field(format!("{name}.files[{index}].sha256")))?;
             let shown = directory.join(&record.name).display().to_string();
             let path = places.file(&directory, &record.name)?;
             let number =
@@ -104,14 +125,14 @@ fn files<'a>(places: &Places, sides: [&'a RecordedSide; 2]) -> Result<Vec<Listed
                 files.push(Listed { path, shown, records: Vec::new() });
             }
             if let Some(file) = files.get_mut(number) {
-                file.records.push(record);
+                file.records.push(expected);
             }
         }
     }
     Ok(files)
 }
 
-impl Listed<'_> {
+impl Listed {
     /// Compares the file with its records: the lengths first, then the hashes.
     fn check(&self) -> Result<()> {
         let Some(path) = &self.path else {
@@ -124,7 +145,11 @@ impl Listed<'_> {
         }
         let found = hash(&file, READ)?;
         match self.records.iter().find(|record| record.sha256 != found) {
-            Some(other) => Err(self.differs(format!("SHA-256 {found}"), format!("SHA-256 {}", other.sha256))),
+            Some(other) => {
+                let [found, expected] =
+                    [found, other.sha256].map(|sha256| format!("SHA-256 {}", hex(&sha256)));
+                Err(self.differs(found, expected))
+            }
             None => Ok(()),
         }
     }
@@ -176,15 +201,15 @@ pub(crate) fn records(
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     in_parallel(&names, threads, |name| {
         let file = input.file(name)?;
-        Ok(FileRecord { name: name.to_owned(), bytes: file.len(), sha256: hash(&file, chunk)? })
+        Ok(FileRecord { name: name.to_owned(), bytes: file.len(), sha256: hex(&hash(&file, chunk)?) })
     })
 }
 
 /// Bytes hashed at once.
 const READ: usize = 1 << 20;
 
-/// The SHA-256 of a file, in hex.
-fn hash(file: &File, chunk: usize) -> Result<String> {
+/// The SHA-256 of a file.
+fn hash(file: &File, chunk: usize) -> Result<[u8; 32]> {
     let (mut hasher, mut offset) = (Sha256::new(), 0);
     let mut buffer = vec![0; chunk.clamp(1, READ)];
     while offset < file.len() {
@@ -195,5 +220,5 @@ fn hash(file: &File, chunk: usize) -> Result<String> {
         hasher.update(&piece);
         offset += len as u64;
     }
-    Ok(hex(&hasher.finalize()))
+    Ok(hasher.finalize().into())
 }

@@ -15,6 +15,15 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Parses what [`hex`] makes of a SHA-256: 64 digits in lower case.
+pub(crate) fn parse_sha256(text: &str) -> Option<[u8; 32]> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
+    let byte = |[high, low]: &[u8; 2]| u8::try_from(digit(*high)? * 16 + digit(*low)?).ok();
+    let bytes: Vec<u8> = pairs.iter().take(33).map(byte).collect::<Option<_>>()?;
+    bytes.try_into().ok().filter(|_| rest.is_empty())
+}
+
 /// A name in quotation marks, as [`printable`] shows it.
 pub(crate) fn quote(name: &str) -> String {
     format!("'{}'", printable(name))

@@ -346,6 +346,23 @@ fn a_receipt_tells_which_file_is_not_what_it_was() {
     assert_eq!(error.kind(), Kind::Usage);
 }
 
+/// A file cannot be said to differ from a hash that is none.
+#[test]
+fn a_receipt_with_a_malformed_hash_is_corrupt() {
+    let place = tempfile::tempdir().unwrap();
+    let receipt = digits("o.safetensors", place.path(), Conversion::default());
+    let good = receipt["target"]["files"][0]["sha256"].as_str().unwrap().to_owned();
+    let upper = good.to_uppercase();
+    for wrong in ["", "0", &good[1..], &format!("{good}0"), &upper, &good.replace(&good[..1], "g")] {
+        let mut receipt = receipt.clone();
+        receipt["target"]["files"][0]["sha256"] = wrong.into();
+        let error = ckpt::receipt::check(&receipt.to_string(), None, &Limits::default()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{wrong}: {error}");
+        assert_eq!(fact(&error, "field"), "target.files[0].sha256");
+        assert!(error.to_string().contains("the receipt is malformed"), "{error}");
+    }
+}
+
 #[test]
 fn a_receipt_takes_no_name_that_is_taken() {
     let place = tempfile::tempdir().unwrap();

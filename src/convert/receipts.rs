@@ -46,7 +46,7 @@ impl ItemReceipt {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Io`]; [`ckpt_api::Kind::Usage`] for a file that has the name of a receipt and is none;
-    /// [`ckpt_api::Kind::Limit`].
+    /// [`ckpt_api::Kind::Corrupt`] for a malformed SHA-256; [`ckpt_api::Kind::Limit`].
     pub fn load_all(store: Arc<dyn ReadStore>, plan: &[u8; 32], limits: &Limits) -> Result<Vec<ItemReceipt>> {
         let plan = crate::words::hex(plan);
         let prefix = format!("{}-", plan.get(..PREFIX).unwrap_or_default());
@@ -66,8 +66,16 @@ impl ItemReceipt {
 
     fn load(file: &File, limits: &Limits) -> Result<ItemReceipt> {
         limits.check(Limit::TextBytes, file.len())?;
-        serde_json::from_slice(&file.bytes(0, file.len())?)
-            .map_err(|error| Error::usage("this is not the receipt of an item").found(error.to_string()))
+        let receipt: ItemReceipt = serde_json::from_slice(&file.bytes(0, file.len())?)
+            .map_err(|error| Error::usage("this is not the receipt of an item").found(error.to_string()))?;
+        match crate::words::parse_sha256(&receipt.plan) {
+            Some(_) => Ok(receipt),
+            None => Err(Error::corrupt("the receipt of an item is malformed: a SHA-256 is invalid")
+                .field("plan")
+                .found(crate::words::quote(&receipt.plan))
+                .expected("64 hexadecimal digits in lower case")
+                .help("run the item again")),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod power_loss;
 use super::*;
 use crate::execute::Progress;
 use crate::source::OpenOptions;
-use crate::store::MemoryStore;
+use crate::store::{MemoryStore, Store};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -264,6 +264,9 @@ fn receipts_of_items_lie_in_any_store() {
     let receipts = load(&plan).unwrap();
     assert!(receipts.iter().map(|receipt| receipt.item).eq(0..items));
     assert_eq!(load(&[0; 32]).unwrap(), []);
+    let malformed = ItemReceipt { plan: receipts[0].plan.to_uppercase(), ..receipts[0].clone() };
+    store.replace(&receipts[0].file_name(), &serde_json::to_vec(&malformed).unwrap()).unwrap();
+    assert_eq!(load(&plan).unwrap_err().kind(), ckpt_api::Kind::Corrupt);
     planned.commit(&receipts, &Commit::default(), &execution).unwrap();
 }
 
