@@ -213,6 +213,23 @@ fn a_signal_ends_it_with_its_code_and_nothing_is_left() {
     assert!(sent > 3, "{sent}");
 }
 
+/// A scheduler sends one to the process and one to its group.
+#[test]
+fn two_signals_at_once_leave_nothing_either() {
+    if is_ignored(2) || is_ignored(15) {
+        eprintln!("skipped: started to ignore SIGINT or SIGTERM");
+        return;
+    }
+    for job in &JOBS {
+        let place = Place::new();
+        let child = place.stopped(job);
+        ["TERM", "INT", "CONT"].into_iter().for_each(|name| signal(&child, name));
+        let output = child.wait_with_output().unwrap();
+        assert!(matches!(output.status.code(), Some(130 | 143)), "{:?}: {}", output.status, said(&output));
+        assert!(place.names().is_empty(), "{:?}", place.names());
+    }
+}
+
 /// HUP, INT, QUIT, TRAP, ABRT, ALRM, TERM, XCPU, VTALRM, PROF: they have these numbers everywhere.
 const SIGNALS: [i32; 10] = [1, 2, 3, 5, 6, 14, 15, 24, 26, 27];
 /// The first and the last that programs have for themselves.
