@@ -46,3 +46,26 @@ fn a_small_stack_is_enough_for_every_command() {
         "$0" verify d/ckpt-1 d/ckpt-1 --a-set activations=relu,softmax --b-set activations=relu,softmax"#;
     run_script(&place, script);
 }
+
+/// The address space of the debug build alone is 60 MB.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_header_that_does_not_fit_into_memory_is_an_error() {
+    let place = Workplace::new();
+    let len: u64 = 250 << 20;
+    place.write("m.safetensors", len.to_le_bytes());
+    let file = std::fs::OpenOptions::new().write(true).open(place.directory().join("m.safetensors")).unwrap();
+    file.set_len(8 + len).unwrap();
+    let output = Command::new("sh")
+        .current_dir(place.directory())
+        .args([
+            "-c",
+            "ulimit -v 200000 && \"$0\" inspect m.safetensors --from safetensors",
+            env!("CARGO_BIN_EXE_ckpt"),
+        ])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("not enough memory to read the file") && error.contains("ulimit -v"), "{error}");
+}

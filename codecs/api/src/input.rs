@@ -342,13 +342,24 @@ impl File {
     /// `len` bytes from `offset`; nothing is allocated for bytes that the file has not.
     ///
     /// # Errors
-    /// As [`File::read_at`].
+    /// As [`File::read_at`]; [`crate::Kind::Io`] if the system has no memory for them.
     pub fn bytes(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
         let size = usize::try_from(len).ok().filter(|_| inside);
-        let mut buffer = vec![0; size.ok_or_else(|| self.cut_short(offset, len))?];
+        let size = size.ok_or_else(|| self.cut_short(offset, len))?;
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(size).map_err(|_| self.no_memory(offset, len))?;
+        buffer.resize(size, 0);
         self.read_at(offset, &mut buffer)?;
         Ok(buffer)
+    }
+
+    fn no_memory(&self, offset: u64, wanted: u64) -> Error {
+        Error::io("there is not enough memory to read the file", io::ErrorKind::OutOfMemory.into())
+            .file(self.name())
+            .offset(offset)
+            .expected(format!("room for {wanted} bytes"))
+            .help("raise the limit on the process's memory, such as that of `ulimit -v`")
     }
 
     fn cut_short(&self, offset: u64, wanted: u64) -> Error {
