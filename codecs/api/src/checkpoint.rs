@@ -18,7 +18,8 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The tensor with this name. Walks the list: to look up many, use [`Checkpoint::by_name`].
+    /// The tensor with this name. Takes time linear in the number of tensors, for an index would have to follow every
+    /// change of [`Checkpoint::tensors`]: to look up many, make one with [`Checkpoint::by_name`].
     pub fn tensor(&self, name: &str) -> Option<(TensorId, &Tensor)> {
         let id = self.tensors.iter().position(|tensor| tensor.name == name)?;
         Some((TensorId(id), &self.tensors[id]))
