@@ -20,6 +20,7 @@ use ckpt_api::{Error, Graph, Result, TensorId};
 use clap::{Args, ValueEnum};
 use std::borrow::{Borrow, Cow};
 use std::fmt::Write;
+use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -100,16 +101,15 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
             .found(format!("{} checkpoints", arguments.inputs.paths.len()))
             .help("write a page for each: run the command once for each checkpoint"));
     }
-    arguments.inputs.report(registry, json, "\n", |_, source| {
-        let source = until_the_end(source);
-        match &arguments.html {
-            Some(path) => with_page(&source, path, arguments, json),
-            None => described(&source, arguments, json),
-        }
+    arguments.inputs.report(registry, json, "\n", |_, source| match &arguments.html {
+        Some(path) => with_page(&until_the_end(source), path, arguments, json),
+        None => described(source, arguments, json),
     })
 }
 
-fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<String> {
+fn described(source: Source, arguments: &Arguments, json: bool) -> Result<String> {
+    let owned = until_the_end(source);
+    let source = &*owned;
     let ids = arguments.shown.ids(source, json)?;
     let (stats, depth) = (arguments.stats, arguments.shown.depth.map(NonZeroUsize::get));
     let with_stats = || while_reading(&[source], || describe(source, &ids, true));
@@ -138,8 +138,13 @@ fn described(source: &Source, arguments: &Arguments, json: bool) -> Result<Strin
         (None, true) => Listed::tensors(&*until_the_end(with_stats()?), true, width),
     };
     let all = source.contents().placements.len();
-    let text = text(&inspection, graph, tensors, (ids.len() < all).then_some(all), width);
-    Ok(arguments.layout.folded(text))
+    let shown_of = (ids.len() < all).then_some(all);
+    if graph.is_none() {
+        // The text of many tensors takes the place of what describes them.
+        drop(ManuallyDrop::into_inner(owned));
+        return Ok(arguments.layout.folded(text(&inspection, None, tensors, shown_of, width)));
+    }
+    Ok(arguments.layout.folded(text(&inspection, graph, tensors, shown_of, width)))
 }
 
 /// Writes the page, which needs statistics.

@@ -1,6 +1,7 @@
 //! A map that keeps the order in which its keys were inserted.
 
 use super::MetadataValue;
+use super::key::Key;
 use std::collections::HashMap;
 
 /// Values by key, in the order in which the keys were inserted.
@@ -15,7 +16,7 @@ use std::collections::HashMap;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MetadataMap {
-    entries: Vec<(String, MetadataValue)>,
+    entries: Vec<(Key, MetadataValue)>,
     /// `None` while there are few: comparing those is faster, and most maps have few.
     positions: Option<Box<Positions>>,
 }
@@ -39,7 +40,7 @@ impl MetadataMap {
         key: impl Into<String>,
         value: impl Into<MetadataValue>,
     ) -> Option<MetadataValue> {
-        let (key, value) = (key.into(), value.into());
+        let (key, value): (String, MetadataValue) = (key.into(), value.into());
         let position = self.position(&key);
         if let Some((_, old)) = position.and_then(|position| self.entries.get_mut(position)) {
             return Some(std::mem::replace(old, value));
@@ -51,7 +52,7 @@ impl MetadataMap {
             // Many maps have one entry, and `push` alone would make room for four.
             self.entries.reserve_exact(1);
         }
-        self.entries.push((key, value));
+        self.entries.push((key.into(), value));
         if self.positions.is_none() && self.entries.len() > FEW {
             self.index();
         }
@@ -89,7 +90,7 @@ impl MetadataMap {
     fn position(&self, key: &str) -> Option<usize> {
         match &self.positions {
             Some(positions) => positions.0.get(key).copied(),
-            None => self.entries.iter().position(|(own, _)| own == key),
+            None => self.entries.iter().position(|(own, _)| own.as_bytes() == key.as_bytes()),
         }
     }
 
@@ -113,7 +114,8 @@ impl IntoIterator for MetadataMap {
     type IntoIter = std::vec::IntoIter<Self::Item>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
+        let entries = self.entries.into_iter().map(|(key, value)| (key.as_str().to_owned(), value));
+        entries.collect::<Vec<_>>().into_iter()
     }
 }
 

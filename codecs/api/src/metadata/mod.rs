@@ -1,6 +1,7 @@
 //! Metadata: what a checkpoint records beside its graph and tensors.
 
 mod json;
+mod key;
 mod map;
 mod size;
 #[cfg(test)]
@@ -11,7 +12,9 @@ pub use map::MetadataMap;
 pub(crate) use size::check;
 pub use value::MetadataValue;
 
+use key::Key;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// Values by namespace and key.
@@ -37,11 +40,11 @@ pub struct Metadata(Option<Box<Sorted>>);
 
 /// Entries sorted by namespace. Most tensors have one, for which a `BTreeMap` would allocate 632 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Sorted(Vec<(String, MetadataMap)>);
+struct Sorted(SmallVec<[(Key, MetadataMap); 1]>);
 
 impl Sorted {
     fn position(&self, namespace: &str) -> std::result::Result<usize, usize> {
-        self.0.binary_search_by(|(own, _)| own.as_str().cmp(namespace))
+        self.0.binary_search_by(|(own, _)| own.as_bytes().cmp(namespace.as_bytes()))
     }
 }
 
@@ -50,13 +53,16 @@ type Namespaces = BTreeMap<String, MetadataMap>;
 
 impl From<Namespaces> for Metadata {
     fn from(namespaces: Namespaces) -> Self {
-        Metadata((!namespaces.is_empty()).then(|| Box::new(Sorted(namespaces.into_iter().collect()))))
+        let is_empty = namespaces.is_empty();
+        let entries = namespaces.into_iter().map(|(namespace, map)| (Key::from(namespace), map));
+        Metadata((!is_empty).then(|| Box::new(Sorted(entries.collect()))))
     }
 }
 
 impl From<Metadata> for Namespaces {
     fn from(metadata: Metadata) -> Self {
-        metadata.0.map(|sorted| sorted.0.into_iter().collect()).unwrap_or_default()
+        let own = |(namespace, map): (Key, MetadataMap)| (namespace.as_str().to_owned(), map);
+        metadata.0.map(|sorted| sorted.0.into_iter().map(own).collect()).unwrap_or_default()
     }
 }
 
@@ -76,9 +82,7 @@ impl Metadata {
                 }
             }
             Err(place) => {
-                // Most have one namespace, and `insert` alone would make room for four.
-                sorted.0.reserve_exact(1);
-                sorted.0.insert(place, (namespace.to_owned(), MetadataMap::from_iter([(key, value)])));
+                sorted.0.insert(place, (namespace.into(), MetadataMap::from_iter([(key, value)])));
             }
         }
     }
