@@ -5,18 +5,24 @@ use crate::recipe::{AxisStep, FlattenedImage};
 use ckpt_api::{Axis, AxisPart, Error, Placement, Result, Tensor, Tile};
 
 /// Reorders the axis that holds flattened images. The stored bytes stay where they are: the axis is stored in parts, of which
-/// the channels move from the last place to the first, or back.
+/// the channels move from the last place to the first, or back. `earlier` is the step before this one that did so.
 pub(super) fn reorder_image(
     mut placed: PlacedTensor,
     image: &FlattenedImage,
     step: &AxisStep,
+    earlier: Option<&AxisStep>,
 ) -> Result<PlacedTensor> {
     check_fixed_size(&placed, "reordered")?;
     let axis = image_axis(&placed, image, step)?;
     if !is_stored_whole(&placed, axis) {
-        return Err(Error::unsupported("a flattened image that is stored in parts cannot be reordered")
-            .field(step.to_string())
-            .help("convert to a format that stores whole tensors first, such as safetensors"));
+        return Err(match earlier {
+            Some(earlier) => Error::mapping("an axis of flattened images is reordered twice")
+                .found(format!("'{earlier}', then '{step}'"))
+                .expected("one such step for an axis"),
+            None => Error::unsupported("an axis that is stored in parts, or reordered before, cannot be reordered as flattened images")
+                .field(step.to_string())
+                .help("convert without this step first, to a format that stores whole tensors, such as safetensors"),
+        });
     }
     // Height and width stay next to each other: the image is a matrix of pixels and channels, which is transposed.
     let fast = match step {

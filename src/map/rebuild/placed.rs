@@ -27,6 +27,7 @@ impl PlacedTensor {
 
 /// Takes steps on the axes of a tensor. The stored bytes stay where they are; only the numbers of the axes change.
 pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<PlacedTensor> {
+    let mut earlier = None;
     for step in steps {
         // The shape that the file states has the axes in their former order.
         placed.placement.shape = None;
@@ -43,7 +44,7 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
                 return Err(misfit(step, &placed, &format!("a tensor of at least {axis} axes")));
             }
             AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image) => {
-                reorder_image(placed, image, step)?
+                reorder_image(placed, image, step, earlier.replace(step))?
             }
         };
     }

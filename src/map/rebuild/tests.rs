@@ -426,6 +426,26 @@ fn strings_are_not_reordered() {
 }
 
 #[test]
+fn an_axis_of_flattened_images_is_reordered_once_by_a_recipe() {
+    let steps = |texts: [&str; 2]| {
+        let steps = texts.map(|text| AxisStep::parse(text).unwrap());
+        Memory::default().add("a", &Array::counted(&[12, 6], 0), &[0, 1], false).rebuilt(&[target(
+            "b",
+            &["a"],
+            Join::One,
+            &steps,
+        )])
+    };
+    for again in ["flatten_order 4 3 on 0", "unflatten_order 6 2 on 0"] {
+        let error = steps(["flatten_order 6 2", again]).err().unwrap();
+        assert_eq!(error.kind(), Kind::Mapping);
+        assert!(error.to_string().contains("reordered twice"), "{error}");
+    }
+    let both = steps(["flatten_order 6 2", "flatten_order 3 2 on 1"]).unwrap().array("b").unwrap();
+    assert_eq!(both.values[..7], [0, 2, 4, 1, 3, 5, 12], "another axis");
+}
+
+#[test]
 fn a_flattened_image_needs_one_whole_axis_of_its_length() {
     let square = || Array::counted(&[12, 12], 0);
     let step = |text: &str| [target("b", &["a"], Join::One, &[AxisStep::parse(text).unwrap()])];
