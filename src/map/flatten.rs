@@ -4,11 +4,20 @@
 //! first; a Transpose before a Flatten moves them to the end. Where a step reorders the weight behind the Flatten, this
 //! Transpose goes, or comes.
 
+mod convolutions;
+mod kernels;
+mod likely;
+mod network;
+mod stated;
+mod steps;
+
+pub(crate) use steps::ImageSteps;
+
 use crate::recipe::{AxisStep, Target};
-use ckpt_api::{
-    Attribute, Axis, Contents, Error, Graph, Loss, LossKind, Node, Op, Result, Role, Shape, Tensor,
-};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use ckpt_api::{Attribute, Axis, Contents, Error, Graph, Loss, LossKind, Node, Op, Result, Shape, Tensor};
+use kernels::Channels;
+use std::collections::{HashMap, HashSet};
+use steps::{has_one_order, image_of, step_on_inputs, step_to};
 
 /// Changes the graph as the steps on flattened images change the tensors, which still have the names of the source. Removes
 /// the graph where it does not show the images, and returns that as a loss.
@@ -20,9 +29,16 @@ pub(super) fn reorder_images(
     tensors: &HashMap<&str, &Tensor>,
     targets: &[Target],
 ) -> Result<Option<Loss>> {
-    let steps: HashMap<&str, &AxisStep> = targets.iter().filter_map(image_step).collect();
-    let Some(found) = graph.as_mut().filter(|_| !steps.is_empty()) else { return Ok(None) };
-    let mut left: HashSet<&str> = steps.keys().copied().collect();
+    let reordered = targets.iter().filter(|target| target.recipe.steps.iter().any(AxisStep::is_of_image));
+    let mut left: HashSet<&str> =
+        reordered.clone().filter_map(|target| target.sources.first().map(String::as_str)).collect();
+    let Some(found) = graph.as_mut().filter(|_| !left.is_empty()) else { return Ok(None) };
+    let steps: HashMap<&str, &AxisStep> = reordered
+        .filter_map(|target| {
+            let source = target.sources.first()?.as_str();
+            Some((source, step_on_inputs(target, tensors.get(source)?)?))
+        })
+        .collect();
     let images = images(found, tensors);
     let all = flattened(found);
     let mut moves = Vec::new();
@@ -32,6 +48,7 @@ pub(super) fn reorder_images(
         check_all(flattened, step, wanted)?;
         let before = images.get(&flattened.node);
         check_channels(flattened, step, before)?;
+        check_direction(flattened, step, before)?;
         let change = match (step, flattened.transpose) {
             _ if !flattened.others.is_empty() => None,
             (AxisStep::FlattenOrder(_), Some(transpose)) => Some(Move::Without(transpose)),
@@ -58,87 +75,17 @@ pub(super) fn reorder_images(
     }))
 }
 
-/// Returns a loss for each dense weight whose flattened images have their channels last, although the mapping moved the channels
-/// of the convolutions before it to the front.
-pub(super) fn conventions(source: &Contents, mapped: &Contents) -> Vec<Loss> {
-    let Some(graph) = &mapped.checkpoint.graph else { return likely_conventions(source, mapped) };
-    let flattened: Vec<Flattened> =
-        flattened(graph).into_iter().filter(|found| found.transpose.is_some()).collect();
-    if flattened.is_empty() {
+/// Returns a loss for each tensor that takes flattened images in another order than the one that belongs to the kernels of the
+/// convolutions before it, as a mapping or transforms left them.
+pub(super) fn conventions(source: &Contents, mapped: &Contents, steps: &ImageSteps) -> Vec<Loss> {
+    let stored = kernels::stored(source);
+    let moved = kernels::moved_kernels(&stored, mapped);
+    if moved.is_empty() && steps.is_empty() {
         return Vec::new();
     }
-    let tensors: HashMap<&str, &Tensor> =
-        mapped.checkpoint.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
-    let images = turned_images(graph, &turned_kernels(source, mapped));
-    let before = self::images(graph, &tensors);
-    let mut losses = Vec::new();
-    for found in flattened {
-        let input = found.transpose.and_then(|index| graph.nodes.get(index)?.inputs.first());
-        if !input.is_some_and(|input| images.contains(input.as_str())) {
-            continue;
-        }
-        let channels = before.get(&found.node).map(|image| image.channels);
-        for name in &found.tensors {
-            let Some(inputs) = tensors.get(name.as_str()).and_then(|tensor| input_len(tensor)) else {
-                continue;
-            };
-            // Of one channel, or of one pixel, there is only one order.
-            if channels.is_some_and(|channels| channels == 1 || channels == inputs) {
-                continue;
-            }
-            losses.push(Loss::new(LossKind::Convention, name, advice(inputs, channels)));
-        }
-    }
-    losses
-}
-
-/// The same without a graph: for each dense weight with a number of inputs that no layer makes, and that is a multiple of the
-/// channels of a convolution.
-fn likely_conventions(source: &Contents, mapped: &Contents) -> Vec<Loss> {
-    let kernels = turned_kernels(source, mapped);
-    if kernels.is_empty() {
-        return Vec::new();
-    }
-    let tensors = &mapped.checkpoint.tensors;
-    let made: HashSet<u64> = tensors.iter().filter_map(made_len).collect();
-    let turned = tensors.iter().filter(|tensor| kernels.contains(tensor.name.as_str()));
-    let channels: BTreeSet<u64> = turned.filter_map(|kernel| axis_len(kernel, Axis::Out)).collect();
-    let mut losses = Vec::new();
-    for (tensor, placement) in tensors.iter().zip(&mapped.placements) {
-        let is_matrix = tensor.shape.rank() == 2 && placement.encoding.tiles.is_empty();
-        let Some(inputs) = axis_len(tensor, Axis::In).filter(|_| is_matrix && tensor.role == Role::Weight)
-        else {
-            continue;
-        };
-        let fits =
-            |channels: &&u64| **channels > 1 && inputs > **channels && inputs.is_multiple_of(**channels);
-        if let Some(channels) = channels.iter().filter(|_| !made.contains(&inputs)).rfind(fits) {
-            let pixels = inputs.checked_div(*channels).unwrap_or(1);
-            let detail = format!(
-                "no layer makes its {inputs} inputs, so they seem to be flattened images with their channels last, but \
-                 the kernels of the convolutions now have their channels first: if {channels} is the number of channels \
-                 before the Flatten, add the step 'flatten_order {pixels} {channels}' for it to the mapping"
-            );
-            losses.push(Loss::new(LossKind::Convention, &tensor.name, detail));
-        }
-    }
-    losses
-}
-
-/// The step of a target on flattened images, by the name of its source.
-fn image_step(target: &Target) -> Option<(&str, &AxisStep)> {
-    let step = target.recipe.steps.iter().find(|step| step.is_of_image())?;
-    Some((target.sources.first()?.as_str(), step))
-}
-
-fn advice(inputs: u64, channels: Option<u64>) -> String {
-    let wants = "its inputs are images that are flattened with their channels last, but the kernels of the convolutions \
-                 before it now have their channels first: add the step";
-    match channels.and_then(|channels| Some((channels, inputs.checked_div(channels)?))) {
-        Some((channels, pixels)) => {
-            format!("{wants} 'flatten_order {pixels} {channels}' (pixels and channels) for it to the mapping")
-        }
-        None => format!("{wants} 'flatten_order PIXELS CHANNELS' for it to the mapping"),
+    match &mapped.checkpoint.graph {
+        Some(graph) => stated::conventions(graph, mapped, &moved, steps),
+        None => likely::conventions(&stored, mapped, &moved, steps),
     }
 }
 
@@ -151,6 +98,13 @@ struct Flattened {
     tensors: Vec<String>,
     /// Layers that take the elements, and are not understood.
     others: Vec<String>,
+}
+
+impl Flattened {
+    /// Where the images have their channels when they are flattened.
+    fn channels(&self) -> Channels {
+        if self.transpose.is_some() { Channels::Last } else { Channels::First }
+    }
 }
 
 /// Returns every Flatten, in the graph's order.
@@ -217,11 +171,7 @@ fn check_all<'s>(
     step: &AxisStep,
     wanted: impl Fn(&String) -> Option<&'s AxisStep>,
 ) -> Result<()> {
-    let image = |step: &AxisStep| match step {
-        AxisStep::FlattenOrder(image) => Some((true, image.lens.clone())),
-        AxisStep::UnflattenOrder(image) => Some((false, image.lens.clone())),
-        _ => None,
-    };
+    let image = |step: &AxisStep| image_of(step).map(|(image, channels)| (channels, image.lens.clone()));
     let differs = |tensor: &&String| wanted(tensor).and_then(image) != image(step);
     match flattened.tensors.iter().find(differs) {
         None => Ok(()),
@@ -235,7 +185,7 @@ fn check_all<'s>(
 
 /// The channels of the step are those of the convolution before the Flatten.
 fn check_channels(flattened: &Flattened, step: &AxisStep, before: Option<&Image>) -> Result<()> {
-    let (AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image)) = step else { return Ok(()) };
+    let Some((image, _)) = image_of(step) else { return Ok(()) };
     match before {
         Some(Image { channels, .. }) if *channels != image.channels() => {
             let error = Error::mapping("the images that are flattened have another number of channels");
@@ -244,6 +194,21 @@ fn check_channels(flattened: &Flattened, step: &AxisStep, before: Option<&Image>
         }
         _ => Ok(()),
     }
+}
+
+/// The step moves the channels to where they are not yet.
+fn check_direction(flattened: &Flattened, step: &AxisStep, before: Option<&Image>) -> Result<()> {
+    let Some((image, to)) = image_of(step).filter(|_| before.is_some()) else { return Ok(()) };
+    if to != flattened.channels() || has_one_order(image) {
+        return Ok(());
+    }
+    let (place, other) = match to {
+        Channels::First => ("first", Channels::Last),
+        Channels::Last => ("last", Channels::First),
+    };
+    let error = Error::mapping(format!("the flattened images have their channels {place} already"));
+    let error = flattened.tensors.iter().fold(error, |error, tensor| error.tensor(tensor));
+    Err(error.found(format!("'{step}'")).expected(format!("no such step, or '{}'", step_to(other))))
 }
 
 /// The images that a convolution makes.
@@ -283,13 +248,6 @@ fn made_by(convolution: &Node, tensors: &HashMap<&str, &Tensor>) -> Option<Image
     Some(Image { channels: axis_len(weight, Axis::Out)?, rank: weight.shape.rank() })
 }
 
-/// The number of outputs of a layer that has another number of inputs: of layers that only keep a length, the first has it from
-/// elsewhere.
-fn made_len(tensor: &Tensor) -> Option<u64> {
-    axis_len(tensor, Axis::Out)
-        .filter(|made| axis_len(tensor, Axis::In).is_some_and(|inputs| inputs != *made))
-}
-
 fn axis_len(tensor: &Tensor, axis: Axis) -> Option<u64> {
     let index = tensor.axes.as_ref()?.iter().position(|own| *own == axis)?;
     tensor.shape.get(index).copied()
@@ -301,43 +259,10 @@ fn input_len(tensor: &Tensor) -> Option<u64> {
         .or_else(|| Some(&tensor.shape).filter(|shape| shape.rank() == 1).map(Shape::elements))
 }
 
-/// The kernels whose channels the mapping moved before the axes of the window.
-fn turned_kernels<'m>(source: &Contents, mapped: &'m Contents) -> HashSet<&'m str> {
-    let stored: HashMap<&str, &Tensor> = source
-        .placements
-        .iter()
-        .zip(&source.checkpoint.tensors)
-        .map(|(placement, tensor)| (placement.name.as_str(), tensor))
-        .collect();
-    let pairs = mapped.checkpoint.tensors.iter().zip(&mapped.placements);
-    let turned = pairs.filter(|(tensor, placement)| {
-        let before = stored.get(placement.name.as_str()).copied();
-        before.and_then(has_channels_first) == Some(false) && has_channels_first(tensor) == Some(true)
-    });
-    turned.map(|(tensor, _)| tensor.name.as_str()).collect()
-}
-
-/// Whether the input channels of a kernel come before the axes of its window; `None` where its axes are not known.
-fn has_channels_first(tensor: &Tensor) -> Option<bool> {
-    let axes = tensor.axes.as_ref()?;
-    let input = axes.iter().position(|axis| *axis == Axis::In)?;
-    let window = axes.iter().position(|axis| matches!(axis, Axis::KernelY | Axis::KernelX))?;
-    Some(input < window)
-}
-
-/// The values that come from a convolution with one of these kernels.
-fn turned_images<'g>(graph: &'g Graph, kernels: &HashSet<&str>) -> HashSet<&'g str> {
-    let mut images: HashSet<&str> = HashSet::new();
-    for node in &graph.nodes {
-        let has_kernel =
-            node.parameters.get("weight").is_some_and(|weight| kernels.contains(weight.as_str()));
-        if (node.op == Op::Conv && has_kernel)
-            || node.inputs.iter().any(|input| images.contains(input.as_str()))
-        {
-            images.extend(node.outputs.iter().map(String::as_str));
-        }
-    }
-    images
+/// The part of a tensor's name that names its layer.
+fn layer_of(name: &str) -> &str {
+    let end = name.rfind(['/', '.']).or_else(|| name.rfind('_')).unwrap_or(0);
+    name.get(..end).unwrap_or_default()
 }
 
 /// How the images come to a Flatten.

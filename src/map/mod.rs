@@ -14,6 +14,7 @@ use crate::mapping::Applied;
 use crate::mapping::Mapping;
 use crate::recipe::{Join, Target, Transform};
 use ckpt_api::{Contents, DType, Limits, Loss, Placement, Result, Role, Tensor, Ties};
+use flatten::ImageSteps;
 use rebuild::rebuild_as;
 use retype::retype;
 use select::{Removed, remove, select};
@@ -83,15 +84,18 @@ pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<
         let losses = duplicates::leave_out(mapped.contents_mut(), options.mapping);
         mapped.losses.extend(losses);
     }
+    let mut image_steps = ImageSteps::default();
     if let Some(mapping) = options.mapping {
-        mapped.rename(mapping, options.limits)?;
+        mapped.rename(mapping, options.limits, &mut image_steps)?;
     }
     if !options.transforms.is_empty() {
-        let losses = transform(mapped.contents_mut(), options.transforms)?;
+        let losses = transform(mapped.contents_mut(), options.transforms, &mut image_steps)?;
         mapped.losses.extend(losses);
     }
-    let conventions = flatten::conventions(contents, &mapped.contents);
-    mapped.losses.extend(conventions);
+    if options.mapping.is_some() || !options.transforms.is_empty() {
+        let conventions = flatten::conventions(contents, &mapped.contents, &image_steps);
+        mapped.losses.extend(conventions);
+    }
     if let Some(dtype) = options.dtype {
         let losses = retype(mapped.contents_mut(), dtype)?;
         mapped.losses.extend(losses);
@@ -137,11 +141,12 @@ impl Mapped {
     }
 
     /// Applies the mapping: drops what it ignores, and makes the targets of the rest.
-    fn rename(&mut self, mapping: &Mapping, limits: &Limits) -> Result<()> {
+    fn rename(&mut self, mapping: &Mapping, limits: &Limits, steps: &mut ImageSteps) -> Result<()> {
         let applied = mapping.apply_to(&self.contents.checkpoint.tensors, limits)?;
         let removed = remove(self.contents_mut(), applied.dropped);
         self.remove(removed);
         self.twins.extend(twins(&self.contents, &applied.targets));
+        steps.add(&applied.targets);
         let losses = rebuild_by(mapping, self.contents_mut(), &applied.targets)?;
         self.losses.extend(losses);
         let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());

@@ -1,16 +1,21 @@
 //! Takes steps on the tensors that match patterns, without a mapping.
 
+use super::flatten::ImageSteps;
 use super::rebuild::rebuild;
 use crate::pattern::Selector;
 use crate::recipe::{Join, Recipe, Target, Transform};
 use ckpt_api::{Contents, Loss, Result};
 
-/// Takes the steps of all transforms that match a tensor, in order.
+/// Takes the steps of all transforms that match a tensor, in order. Adds those on flattened images to `image_steps`.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, [`ckpt_api::Kind::Mapping`] for a step that does not fit its
 /// tensor.
-pub(super) fn transform(contents: &mut Contents, transforms: &[Transform]) -> Result<Vec<Loss>> {
+pub(super) fn transform(
+    contents: &mut Contents,
+    transforms: &[Transform],
+    image_steps: &mut ImageSteps,
+) -> Result<Vec<Loss>> {
     if transforms.is_empty() {
         return Ok(Vec::new());
     }
@@ -23,5 +28,6 @@ pub(super) fn transform(contents: &mut Contents, transforms: &[Transform]) -> Re
         Target { name: (*name).to_owned(), sources: vec![(*name).to_owned()], recipe }
     });
     let targets: Vec<Target> = targets.collect();
+    image_steps.add(&targets);
     rebuild(contents, &targets)
 }

@@ -250,6 +250,81 @@ def a_flattened_image_computes_in_torch_what_it_computes_in_keras(folder, kind):
     assert_equal(dict(np.load(back)), {v.path: v.numpy() for v in model.variables})
 
 
+# A layer before the Flatten, its input, how PyTorch orders its kernel, and how it computes it; and what is behind the Flatten.
+BEFORE_FLATTEN = {
+    "conv1d": ((9, 3), lambda: keras.layers.Conv1D(4, 3, name="conv"), "permute 2 1 0", torch.nn.functional.conv1d, []),
+    "conv3d": ((4, 5, 6, 2), lambda: keras.layers.Conv3D(3, 2, name="conv"), "permute 4 3 0 1 2", torch.nn.functional.conv3d, []),
+    "depthwise": ((6, 5, 4), lambda: keras.layers.DepthwiseConv2D(3, name="conv"), "permute 2 3 0 1",
+                  lambda x, weight, bias: torch.nn.functional.conv2d(x, weight, bias, groups=4), []),
+    "square": ((6, 6, 2), lambda: keras.layers.Conv2D(4, 3, name="conv"), "permute 3 2 0 1", torch.nn.functional.conv2d, []),
+    "norm": ((6, 6, 2), lambda: keras.layers.Conv2D(4, 3, name="conv"), "permute 3 2 0 1", torch.nn.functional.conv2d,
+             ["gamma", "beta", "moving_mean", "moving_variance"]),
+}
+
+
+def rules(entries: dict) -> str:
+    """A mapping of renamed tensors: the target's name, and the steps, by the source's."""
+    rule = '[[rule]]\nfrom = "net/{}"\nto = "{}"\nsteps = {}\n'
+    head = 'ignore_roles = ["bookkeeping", "duplicate"]\n'
+    return head + "".join(rule.format(name, to, json.dumps(steps)) for name, (to, steps) in entries.items())
+
+
+@check(*[f"{kind}, {source}" for kind in BEFORE_FLATTEN for source in ("checkpoint", "npz")])
+def flattened_values_are_reordered_or_stop_the_conversion(folder, case):
+    """Without the steps that the losses name, PyTorch computes something else, and the conversion stops; with them, the same."""
+    kind, source = case.split(", ")
+    shape, layer, order, compute, norm = BEFORE_FLATTEN[kind]
+    keras.utils.set_random_seed(10)
+    layers = [keras.layers.Input(shape), layer(), keras.layers.Flatten()]
+    layers += [keras.layers.BatchNormalization(name="norm")] if norm else []
+    units = 64 if kind == "square" else 7
+    model = keras.Sequential([*layers, keras.layers.Dense(units, name="dense")], name="net")
+    random = np.random.default_rng(11)
+    for variable in model.variables:
+        variable.assign(random.uniform(0.5, 1.5, variable.shape))
+    if source == "npz":
+        np.savez(folder / "keras.npz", **{variable.path: variable.numpy() for variable in model.variables})
+    else:
+        tf.train.Checkpoint(model=model).write(str(folder / "keras"))
+    read = [folder / "keras.npz"] if source == "npz" else [folder / "keras", "--from", "tf2"]
+    pixels = model.get_layer("conv").output.shape[1:-1]
+    channels = model.get_layer("conv").output.shape[-1]
+    flatten = f"flatten_order {np.prod(pixels)} {channels}"
+    entries = {"conv/kernel": ("conv.weight", [order]), "conv/bias": ("conv.bias", []), "dense/bias": ("dense.bias", [])}
+    plain = entries | {"dense/kernel": ("dense.weight", ["transpose"])} | {f"norm/{name}": (f"norm.{name}", []) for name in norm}
+    (folder / "without.toml").write_text(rules(plain))
+    said = convert(read[0], folder / "out.safetensors", *read[1:], "--map", folder / "without.toml", fails=True)
+    expected = ["dense.weight", *[f"norm.{name}" for name in norm[:3]]]  # the message counts the rest
+    assert all(f"convention '{name}'" in said for name in expected) and flatten in said, said
+
+    # With the step for the dense layer alone, the vectors before it still stop the conversion.
+    named = flatten + (" on 0" if kind == "square" else "")
+    plain["dense/kernel"] = ("dense.weight", [named, "transpose"])
+    if norm:
+        (folder / "half.toml").write_text(rules(plain))
+        said = convert(read[0], folder / "out.safetensors", *read[1:], "--map", folder / "half.toml", fails=True)
+        assert all(f"convention 'norm.{name}'" in said for name in norm), said
+    plain |= {f"norm/{name}": (f"norm.{name}", [flatten]) for name in norm}
+    (folder / "with.toml").write_text(rules(plain))
+    convert(read[0], folder / "out.safetensors", *read[1:], "--map", folder / "with.toml")
+
+    weights = {name: torch.from_numpy(value.copy()) for name, value in load(folder / "out.safetensors").items()}
+    x = random.normal(size=(3, *shape)).astype(np.float32)
+    flat = compute(torch.from_numpy(np.moveaxis(x, -1, 1).copy()), weights["conv.weight"], weights["conv.bias"]).flatten(1)
+    if norm:
+        gamma, beta, mean, variance = (weights[f"norm.{name}"] for name in norm)
+        flat = torch.nn.functional.batch_norm(flat, mean, variance, gamma, beta, eps=1e-3)
+    y = torch.nn.functional.linear(flat, weights["dense.weight"], weights["dense.bias"]).numpy()
+    np.testing.assert_allclose(y, model(x, training=False).numpy(), rtol=1e-4, atol=1e-4)
+
+    # And back, from a file of PyTorch: without the inverse step, Keras would compute something else.
+    safetensors.torch.save_file(weights, folder / "torch.safetensors")
+    convert(folder / "torch.safetensors", folder / "back.npz", "--map", folder / "with.toml", "--inverse")
+    assert_equal(dict(np.load(folder / "back.npz")), {v.path: v.numpy() for v in model.variables})
+    said = convert(folder / "torch.safetensors", folder / "no.npz", "--map", folder / "without.toml", "--inverse", fails=True)
+    assert f"'un{flatten}" in said, said
+
+
 def resnet50(tensors: dict) -> torch.nn.Module:
     """torchvision's, which has no biases before its batch normalisations: they go into the means."""
     weights = {name: torch.from_numpy(value.copy()) for name, value in tensors.items()}

@@ -40,8 +40,11 @@ fn mapped(source: &Contents, steps: &[(&str, &str)]) -> Result<(Contents, Vec<Lo
         let recipe = Recipe { join: Join::One, steps };
         Ok(Target { name: tensor.name.clone(), sources: vec![tensor.name.clone()], recipe })
     });
-    let mut losses = rebuild(&mut contents, &targets.collect::<Result<Vec<_>>>()?)?;
-    losses.extend(conventions(source, &contents));
+    let targets = targets.collect::<Result<Vec<_>>>()?;
+    let mut steps = ImageSteps::default();
+    steps.add(&targets);
+    let mut losses = rebuild(&mut contents, &targets)?;
+    losses.extend(conventions(source, &contents, &steps));
     Ok((contents, losses))
 }
 
@@ -66,7 +69,7 @@ fn kernels_with_their_channels_first_before_a_flatten_with_its_channels_last_are
 
 #[test]
 fn the_transpose_before_a_flatten_goes_and_comes_with_the_order_of_the_dense_weight() {
-    let (first, _) = mapped(&network(true), &[("w", "flatten_order 2 3 2")]).unwrap();
+    let (first, _) = mapped(&network(true), &[TURNED, ("w", "flatten_order 2 3 2")]).unwrap();
     assert_eq!(ops(&first), ["Conv", "Relu", "Flatten", "Identity", "Gemm"]);
     first.checkpoint.graph.as_ref().unwrap().check().unwrap();
     let (last, losses) = mapped(&network(false), &[("w", "unflatten_order 6 2")]).unwrap();
@@ -81,12 +84,64 @@ fn the_transpose_before_a_flatten_goes_and_comes_with_the_order_of_the_dense_wei
 }
 
 #[test]
-fn a_graph_that_does_not_show_the_reordered_images_is_dropped() {
+fn a_step_moves_channels_to_where_they_are_not_yet() {
     for (channels_last, step) in [(false, "flatten_order 2 3 2"), (true, "unflatten_order 2 3 2")] {
-        let (contents, losses) = mapped(&network(channels_last), &[("w", step)]).unwrap();
-        assert!(contents.checkpoint.graph.is_none());
-        assert_eq!((losses.len(), losses[0].kind), (1, LossKind::GraphDropped));
+        let error = mapped(&network(channels_last), &[("w", step)]).err().unwrap();
+        assert_eq!(error.kind(), Kind::Mapping);
+        assert!(error.to_string().contains("already"), "{error}");
     }
+}
+
+#[test]
+fn a_graph_that_does_not_show_the_reordered_images_is_dropped() {
+    let mut source = network(true);
+    // The images do not come from a convolution, and their outputs are reordered.
+    source.checkpoint.graph.as_mut().unwrap().nodes.drain(..3);
+    for step in ["flatten_order 6 2", "flatten_order 2 2 on 1"] {
+        let (contents, losses) = mapped(&source, &[("w", step)]).unwrap();
+        assert!(contents.checkpoint.graph.is_none());
+        assert!(losses.iter().any(|loss| loss.kind == LossKind::GraphDropped), "{losses:?}");
+    }
+}
+
+#[test]
+fn kernels_that_get_their_channels_last_need_images_with_their_channels_last() {
+    let last = [TURNED, ("w", "flatten_order 2 3 2")];
+    let (source, losses) = mapped(&network(true), &last).unwrap();
+    assert_eq!(losses, []);
+    let back = ("k", "permute 2 3 1 0");
+    let mut stored = source.clone();
+    stored.placements[1].encoding = Encoding::row_major(&stored.checkpoint.tensors[1]);
+    let (_, losses) = mapped(&stored, &[back]).unwrap();
+    assert_eq!((losses.len(), losses[0].kind, losses[0].subject.as_str()), (1, LossKind::Convention, "w"));
+    assert!(losses[0].detail.contains("'unflatten_order 6 2'"), "{}", losses[0].detail);
+    assert_eq!(mapped(&stored, &[back, ("w", "unflatten_order 6 2")]).unwrap().1, []);
+}
+
+#[test]
+fn images_are_not_reordered_without_the_kernels_before_them() {
+    let (_, losses) = mapped(&network(true), &[("w", "flatten_order 2 3 2")]).unwrap();
+    assert_eq!((losses.len(), losses[0].subject.as_str()), (1, "w"));
+    assert!(losses[0].detail.contains("still have their channels last"), "{}", losses[0].detail);
+}
+
+#[test]
+fn images_that_are_flattened_together_with_other_values_are_a_loss() {
+    let mut source = network(true);
+    let nodes = &mut source.checkpoint.graph.as_mut().unwrap().nodes;
+    let mut join = Node::new("join", Op::Concat);
+    (join.inputs, join.outputs) = (vec!["drop".into(), "table".into()], vec!["join".into()]);
+    nodes.insert(5, join);
+    nodes[6].inputs = vec!["join".into()];
+    let (_, losses) = mapped(&source, &[TURNED]).unwrap();
+    assert_eq!((losses.len(), losses[0].kind, losses[0].subject.as_str()), (1, LossKind::Convention, "join"));
+}
+
+#[test]
+fn pooled_images_have_one_pixel() {
+    let mut source = network(true);
+    source.checkpoint.graph.as_mut().unwrap().nodes[1].op = Op::GlobalAveragePool;
+    assert_eq!(mapped(&source, &[TURNED]).unwrap().1, []);
 }
 
 #[test]
@@ -123,7 +178,7 @@ fn without_a_graph_inputs_that_no_layer_makes_are_likely_flattened_images() {
     source.checkpoint.tensors[1].shape = matrix(12);
     assert_eq!(mapped(&source, &[TURNED]).unwrap().1.len(), 1, "a layer does not make its own inputs");
     let made = &mut source.checkpoint.tensors[2];
-    (made.shape, made.axes) = (matrix(5), Some(vec![Axis::In, Axis::Out]));
+    (made.shape, made.axes) = (matrix(2), Some(vec![Axis::In, Axis::Out]));
     assert_eq!(mapped(&source, &[TURNED]).unwrap().1, [], "a layer makes 12 outputs");
 }
 
