@@ -124,28 +124,6 @@ impl Display for Size {
     }
 }
 
-/// A number as people write it, of so many significant digits at most: `320`, `0.75`, `-1.2e-7`.
-#[cfg(any(feature = "cli", feature = "forward"))]
-pub(crate) fn number(value: f64, digits: usize) -> String {
-    let places = digits.saturating_sub(1);
-    let shown = format!("{value:.places$e}");
-    let Some((mantissa, exponent)) = shown.split_once('e') else {
-        // NaN and infinities.
-        return value.to_string();
-    };
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
-    match exponent.parse::<i32>() {
-        Ok(exponent @ -4..=5) => {
-            let decimals = usize::try_from(i64::try_from(places).unwrap_or(0) - i64::from(exponent));
-            trimmed(&format!("{value:.*}", decimals.unwrap_or(0)))
-        }
-        _ => format!("{}e{exponent}", trimmed(mantissa)),
-    }
-}
-
 /// A dtype with the scale of its integers: `i16 at 255`.
 pub(crate) fn dtype(dtype: DType, scale: Option<NonZeroU32>) -> String {
     scale.map_or_else(|| dtype.to_string(), |scale| format!("{dtype} at {scale}"))

@@ -4,6 +4,8 @@
 //! first; a Transpose before a Flatten moves them to the end. Where a step reorders the weight behind the Flatten, this
 //! Transpose goes, or comes.
 
+#[cfg(feature = "forward")]
+mod alike;
 mod convolutions;
 mod kernels;
 mod likely;
@@ -11,6 +13,8 @@ mod network;
 mod stated;
 mod steps;
 
+#[cfg(feature = "forward")]
+pub(super) use alike::steps_to_order_of;
 pub(crate) use steps::ImageSteps;
 
 use crate::recipe::{AxisStep, Target};

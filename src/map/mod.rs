@@ -15,6 +15,8 @@ use crate::mapping::Mapping;
 use crate::recipe::{Join, Target, Transform};
 use ckpt_api::{Contents, DType, Limits, Loss, Placement, Result, Role, Tensor, Ties};
 use flatten::ImageSteps;
+#[cfg(feature = "forward")]
+use rebuild::rebuild;
 use rebuild::rebuild_as;
 use retype::retype;
 use select::{Removed, remove, select};
@@ -122,6 +124,19 @@ pub(crate) fn renamed(
     remove(&mut contents, applied.dropped.clone());
     rebuild_by(mapping, &mut contents, &applied.targets)?;
     Ok((contents, applied))
+}
+
+/// A copy of the contents whose flattened images have the order in which another graph takes them; `None` if they have it
+/// already, or if the graphs do not show the images.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for tensors that are stored in parts.
+#[cfg(feature = "forward")]
+pub(crate) fn with_images_as_in(other: &ckpt_api::Graph, contents: &Contents) -> Result<Option<Contents>> {
+    let Some(targets) = flatten::steps_to_order_of(other, contents)? else { return Ok(None) };
+    let mut contents = contents.clone();
+    rebuild(&mut contents, &targets)?;
+    Ok(Some(contents))
 }
 
 /// Makes the targets of a mapping; an error names the mapping's file, and the entry that made the target.

@@ -11,7 +11,7 @@ use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
 use crate::layout::{TargetLayout, canonical, compile};
 #[cfg(feature = "forward")]
-use crate::map::renamed;
+use crate::map::{renamed, with_images_as_in};
 #[cfg(feature = "forward")]
 use crate::mapping::Mapping;
 #[cfg(feature = "forward")]
@@ -225,7 +225,23 @@ impl Source {
     #[cfg(feature = "forward")]
     pub(crate) fn renamed(&self, mapping: &Mapping, limits: &ckpt_api::Limits) -> Result<Source> {
         let (contents, _) = renamed(&self.contents, mapping, limits)?;
-        Ok(Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() })
+        Ok(self.with_contents(contents))
+    }
+
+    /// The same checkpoint with flattened images in the order in which another graph takes them; `None` if they have it already,
+    /// or if the graphs do not show the images.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for tensors that are stored in parts.
+    #[cfg(feature = "forward")]
+    pub(crate) fn with_images_as_in(&self, other: &ckpt_api::Graph) -> Result<Option<Source>> {
+        let contents = with_images_as_in(other, &self.contents)?;
+        Ok(contents.map(|contents| self.with_contents(contents)))
+    }
+
+    #[cfg(feature = "forward")]
+    fn with_contents(&self, contents: Contents) -> Source {
+        Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() }
     }
 
     /// How values are handed out.

@@ -99,20 +99,21 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
     let unstated = without_activations(a, b);
     if let (Some(own), Some(theirs), None) = (&a.checkpoint().graph, &b.checkpoint().graph, unstated) {
         let sources = [a, b];
-        let reordered = reordered::reordered(registry, a, options)?;
-        let mapped = Options { mapping: None, ..options.clone() };
-        let (a, own, options) =
-            match reordered.as_ref().and_then(|a| Some((a, a.checkpoint().graph.as_ref()?))) {
-                Some((a, own)) => (a, own, &mapped),
-                None => (a, own, options),
-            };
+        let reordered = reordered::reordered(registry, a, theirs, options)?;
+        let renamed = Options { mapping: None, ..options.clone() };
+        let reference =
+            reordered.as_ref().and_then(|found| Some((found, found.source.checkpoint().graph.as_ref()?)));
+        let (a, own, options) = match reference {
+            Some((found, own)) => (&found.source, own, if found.is_renamed { &renamed } else { options }),
+            None => (a, own, options),
+        };
         let adapted = inputs::with_channels_last(own, theirs);
         let theirs = adapted.as_ref().unwrap_or(theirs);
         (report.inputs, report.runs) = graphs::compare_graphs(registry, (a, own), (b, theirs), options)?;
         let passes = !report.runs.is_empty() && report.runs.iter().all(|run| run.verdict.passes());
         report.verdict = Verdict::of(passes);
         report.notes = notes::on_runs(&report.runs);
-        report.notes.extend(reordered.map(|_| reordered::NOTE.to_owned()));
+        report.notes.extend(reordered.map(|found| found.note.to_owned()));
         report.notes.extend(notes::on_graphs(sources));
     } else {
         let difference = compare_tensors(a, b, options)?;
@@ -170,6 +171,13 @@ fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Diff
     if difference.tensors.is_empty() {
         notes.push(format!(
             "the checkpoints have no tensor names in common: pass a mapping with {}",
+            Setting::Mapping
+        ));
+    }
+    let differ = !difference.only_in_a.is_empty() && !difference.only_in_b.is_empty();
+    if differ && !difference.tensors.is_empty() && options.mapping.is_none() {
+        notes.push(format!(
+            "each checkpoint has tensors that the other has not: if a mapping renamed or reordered them, pass it with {}",
             Setting::Mapping
         ));
     }

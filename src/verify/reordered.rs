@@ -1,4 +1,4 @@
-//! The first checkpoint after a mapping that reorders flattened images.
+//! The first checkpoint with its flattened images in the order of the second.
 //!
 //! Its dense layers add in another order then, so a comparison bit by bit takes the reordered checkpoint as the reference. That
 //! it computes what the original computes is checked here, in f64.
@@ -7,36 +7,56 @@ use super::{Options, run};
 use crate::registry::Registry;
 use crate::source::Source;
 use crate::words::number;
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Graph, Result};
 use ckpt_forward::{Arithmetic, Cpu, Value};
 
-/// What the report says about the reference.
-pub(super) const NOTE: &str = "the mapping reorders flattened images: the reference is the first checkpoint with this order, which \
-                               was run in f64 and gives the same outputs as the original";
+/// The reference, and what the report says about it.
+pub(super) struct Reordered {
+    /// The first checkpoint, reordered.
+    pub(super) source: Source,
+    /// Whether its tensors have the names of the second one.
+    pub(super) is_renamed: bool,
+    pub(super) note: &'static str,
+}
+
+const BY_MAPPING: &str = "the mapping reorders flattened images: the reference is the first checkpoint with this order, which was \
+                          run in f64 and gives the same outputs as the original";
+
+const BY_GRAPHS: &str = "the second checkpoint takes flattened images in another order: the reference is the first checkpoint with \
+                         this order, which was run in f64 and gives the same outputs as the original";
 
 /// The largest error of the outputs relative to their norm: that of another order of additions in f64, with much to spare.
 const LIMIT: f64 = 1e-9;
 
-/// Returns the checkpoint as the mapping of `options` makes it, if that reorders flattened images.
+/// Returns the first checkpoint with its flattened images as the mapping of `options` reorders them, or else as the graph of the
+/// second checkpoint takes them.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] if it computes something else than the original; whatever keeps a graph from running.
-pub(super) fn reordered(registry: &Registry, source: &Source, options: &Options) -> Result<Option<Source>> {
-    let Some(named) = &options.mapping else { return Ok(None) };
-    if !named.mapping.reorders_images() {
-        return Ok(None);
-    }
-    let mapped = source.renamed(&named.mapping, &options.limits)?;
-    if mapped.checkpoint().graph.is_none() {
-        return Ok(None);
-    }
+pub(super) fn reordered(
+    registry: &Registry,
+    source: &Source,
+    theirs: &Graph,
+    options: &Options,
+) -> Result<Option<Reordered>> {
+    let by_mapping = options.mapping.as_ref().filter(|named| named.mapping.reorders_images());
+    let found = match by_mapping {
+        Some(named) => Some(source.renamed(&named.mapping, &options.limits)?),
+        // Without this reference, the comparison shows how the checkpoints differ.
+        None => source.with_images_as_in(theirs).ok().flatten(),
+    };
+    let Some(mapped) = found.filter(|mapped| mapped.checkpoint().graph.is_some()) else { return Ok(None) };
     let outputs = |source: &Source| {
         let mut cpu = Cpu::new(Arithmetic::F64);
         run(registry, source, &options.inputs, None, &mut cpu, options.memory).map(|pass| pass.outputs)
     };
     for ((name, own), (_, found)) in outputs(source)?.iter().zip(&outputs(&mapped)?) {
         let error = relative_error(own, found);
-        if !error.is_some_and(|error| error <= LIMIT) {
+        let is_equal = error.is_some_and(|error| error <= LIMIT);
+        if !is_equal && by_mapping.is_none() {
+            return Ok(None);
+        }
+        if !is_equal {
             return Err(Error::mismatch("the reordered images change what the model computes")
                 .field(name)
                 .found(error.map_or("a NaN or an infinity".to_owned(), |error| {
@@ -46,7 +66,9 @@ pub(super) fn reordered(registry: &Registry, source: &Source, options: &Options)
                 .help("check the channels in the mapping's step 'flatten_order'"));
         }
     }
-    Ok(Some(mapped))
+    let (is_renamed, note) =
+        (by_mapping.is_some(), if by_mapping.is_some() { BY_MAPPING } else { BY_GRAPHS });
+    Ok(Some(Reordered { source: mapped, is_renamed, note }))
 }
 
 /// The norm of the difference, relative to that of the reference; `None` where only one is finite.

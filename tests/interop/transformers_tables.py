@@ -26,7 +26,7 @@ import tensorflow as tf
 import torch
 import torchvision
 import transformers
-from harness import assert_equal, check, convert, load, main
+from harness import assert_equal, check, ckpt, convert, load, main
 from transformers.models.albert.modeling_albert import load_tf_weights_in_albert
 from transformers.models.bert.modeling_bert import load_tf_weights_in_bert
 from transformers.models.electra.modeling_electra import load_tf_weights_in_electra
@@ -235,6 +235,9 @@ def a_flattened_image_computes_in_torch_what_it_computes_in_keras(folder, kind):
     assert "convention" in said and "flatten_order 12 5" in said, said
     (folder / "with.toml").write_text(FLATTENED.replace("STEP", "flatten_order 4 3 5"))
     convert(source, out, "--from", "tf2", "--map", folder / "with.toml", "--verify")
+    if kind == "saved model":
+        done = ckpt("verify", source, out, "--a-from", "tf2")
+        assert done.returncode == 0, f"without the mapping, the graphs show the order: {done.stdout}{done.stderr}"
 
     weights = {name: torch.from_numpy(value.copy()) for name, value in load(out).items()}
     x = np.random.default_rng(9).normal(size=(7, 8, 6, 3)).astype(np.float32)

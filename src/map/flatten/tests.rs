@@ -191,3 +191,21 @@ fn images_of_one_channel_or_of_one_pixel_have_one_order() {
         assert_eq!(mapped(&source, &[TURNED]).unwrap().1, [], "{inputs}");
     }
 }
+
+#[cfg(feature = "forward")]
+#[test]
+fn images_take_the_order_of_another_graph() {
+    let (last, first) = (network(true), network(false));
+    let graph = |contents: &Contents| contents.checkpoint.graph.clone().unwrap();
+    for (source, other, step) in
+        [(&last, &first, "flatten_order 6 2"), (&first, &last, "unflatten_order 6 2")]
+    {
+        let targets = steps_to_order_of(&graph(other), source).unwrap().unwrap();
+        let mut reordered = source.clone();
+        assert_eq!(rebuild(&mut reordered, &targets).unwrap(), []);
+        assert_eq!(ops(&reordered), ops(other));
+        let weight = targets.iter().find(|target| target.name == "w").unwrap();
+        assert_eq!(weight.recipe.describe(), step);
+        assert!(steps_to_order_of(&graph(source), source).unwrap().is_none());
+    }
+}
