@@ -1,6 +1,8 @@
 //! Proposes a mapping from two checkpoints of one model: by values, shapes and names.
 
+mod elements;
 mod families;
+mod images;
 mod names;
 mod pairs;
 mod reorder;
@@ -40,7 +42,7 @@ pub fn suggest(a: &Source, b: &Source) -> Result<Suggestion> {
     let equal = equal(a, b, &groups)?;
     let mut pairing = Pairing::new(a, b);
     pairing.decide(&groups, &equal);
-    let (mut pairs, ambiguous) = pairing.finish();
+    let (mut pairs, ambiguous) = pairing.finish(&equal)?;
     pairs.sort_by(|a, b| a.sources.cmp(&b.sources));
     let name = |source: &Source, id: TensorId| {
         source.checkpoint().tensors.get(id.0).map(|tensor| tensor.name.clone()).unwrap_or_default()

@@ -1,14 +1,14 @@
 //! Pairs the tensors of two checkpoints: by values first, then by names.
 
+use super::images;
 use super::names::{Index, Name, Parents};
 use super::reorder::{Reordering, reorderings};
 use super::steps::{Undecided, decide};
 use super::suggestion::{Basis, Pair, StepsBasis};
-use super::values::{Crowd, Equal, Groups};
+use super::values::{Crowd, Equal, Groups, SumKey};
 use crate::mapping::default_limit;
 use crate::source::Source;
-use ckpt_api::Limit;
-use ckpt_api::TensorId;
+use ckpt_api::{Limit, Result, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most comparisons of each name with each other, at once and in all; with more, only names with the same numbers or
@@ -76,7 +76,12 @@ impl<'s> Pairing<'s> {
         }
         for (of_a, of_b) in several {
             let found = self.reorderings_by_value(equal, &of_a, &of_b);
-            self.accept(of_a, of_b, found, Basis::Value);
+            if found.is_empty() {
+                // Copies in several orders cannot be one rule.
+                unsure.extend(of_a.into_iter().map(|a| (a, of_b.clone())));
+            } else {
+                self.accept(of_a, of_b, found, Basis::Value);
+            }
         }
         self.by_name(unsure, Basis::ValueAndName, |a, b| {
             equal.partners.get(&a).and_then(|of_b| of_b.get(&b)).cloned().unwrap_or_default()
@@ -89,7 +94,34 @@ impl<'s> Pairing<'s> {
                 crowd.reorderings((one, a.shape(one)), (other, b.shape(other)))
             });
         }
+        self.pair_by_elements(groups, equal);
         self.pair_by_shape(groups, &equal.crowds);
+    }
+
+    /// Pairs the tensors that have the same elements in another order.
+    fn pair_by_elements(&mut self, groups: &Groups, equal: &Equal) {
+        let (a, b) = (self.a, self.b);
+        let open = Open::new(&self.ambiguous, &equal.crowds);
+        for (of_a, of_b) in groups.values() {
+            let mut by_sum: BTreeMap<SumKey, (Vec<TensorId>, BTreeSet<TensorId>)> = BTreeMap::new();
+            for (key, id) in equal.sums_of(0, open.of_a(of_a, &self.taken.0)) {
+                by_sum.entry(key).or_default().0.push(id);
+            }
+            for (key, id) in equal.sums_of(1, open.of_b(of_b, &self.taken.1)) {
+                by_sum.entry(key).or_default().1.insert(id);
+            }
+            for (of_a, of_b) in by_sum.into_values().filter(|(a, b)| !a.is_empty() && !b.is_empty()) {
+                if let ([only_a], Some(only_b), 1) = (&of_a[..], of_b.first(), of_b.len()) {
+                    let found = reorderings(a.shape(*only_a), b.shape(*only_b));
+                    self.accept(BTreeSet::from([*only_a]), of_b.clone(), found, Basis::Elements);
+                } else {
+                    let candidates = self.comparable(&of_a, &of_b);
+                    self.by_name(candidates, Basis::Elements, |one, other| {
+                        reorderings(a.shape(one), b.shape(other))
+                    });
+                }
+            }
+        }
     }
 
     /// Returns the tensors to compare by name.
@@ -109,19 +141,10 @@ impl<'s> Pairing<'s> {
     /// Pairs the tensors that no value decides: by name among those of one shape, or because only one is left.
     fn pair_by_shape(&mut self, groups: &Groups, crowds: &[Crowd]) {
         let (a, b) = (self.a, self.b);
-        let crowd_a: BTreeSet<TensorId> = crowds.iter().flat_map(|crowd| &crowd.of_a).copied().collect();
-        let mut claimed: BTreeSet<TensorId> = self.ambiguous.values().flatten().copied().collect();
-        claimed.extend(crowds.iter().flat_map(Crowd::of_b));
+        let open = Open::new(&self.ambiguous, crowds);
         for (of_a, of_b) in groups.values() {
-            let free_a: Vec<TensorId> = of_a
-                .iter()
-                .copied()
-                .filter(|id| !self.taken.0.contains(id) && !self.ambiguous.contains_key(id))
-                .filter(|id| !crowd_a.contains(id))
-                .collect();
-            let free_b =
-                of_b.iter().copied().filter(|id| !self.taken.1.contains(id) && !claimed.contains(id));
-            let free_b: BTreeSet<TensorId> = free_b.collect();
+            let free_a: Vec<TensorId> = open.of_a(of_a, &self.taken.0).collect();
+            let free_b: BTreeSet<TensorId> = open.of_b(of_b, &self.taken.1).collect();
             if let ([only_a], Some(only_b), 1) = (&free_a[..], free_b.first(), free_b.len()) {
                 let elements = a.shape(*only_a).iter().product::<u64>();
                 if elements > 1 {
@@ -211,12 +234,37 @@ impl<'s> Pairing<'s> {
             steps_basis: StepsBasis::Open,
             possible_steps: Vec::new(),
         };
-        self.pairs.push(Undecided { pair, ids: (a, b), allowed });
+        self.pairs.push(Undecided { pair, ids: (a, b), allowed, images: Vec::new() });
     }
 
-    /// Returns the pairs with their steps, and for each ambiguous tensor those that it could be.
-    pub(super) fn finish(self) -> (Vec<Pair>, Candidates) {
-        (decide(self.pairs, self.a, self.b), self.ambiguous)
+    /// Returns the pairs with their steps, and for each ambiguous tensor those that it could be. Reads the tensors that have
+    /// the same elements in another order.
+    pub(super) fn finish(mut self, equal: &Equal) -> Result<(Vec<Pair>, Candidates)> {
+        images::prove(&mut self.pairs, self.a, self.b)?;
+        Ok((decide(self.pairs, (self.a, self.b), &equal.constant), self.ambiguous))
+    }
+}
+
+/// The tensors that are neither ambiguous nor wait for a decision.
+struct Open {
+    closed: (BTreeSet<TensorId>, BTreeSet<TensorId>),
+}
+
+impl Open {
+    fn new(ambiguous: &Candidates, crowds: &[Crowd]) -> Self {
+        let crowd_a = crowds.iter().flat_map(|crowd| &crowd.of_a).copied();
+        let crowd_b = crowds.iter().flat_map(Crowd::of_b);
+        let of_a = crowd_a.chain(ambiguous.keys().copied()).collect();
+        let of_b = crowd_b.chain(ambiguous.values().flatten().copied()).collect();
+        Open { closed: (of_a, of_b) }
+    }
+
+    fn of_a(&self, ids: &[TensorId], taken: &BTreeSet<TensorId>) -> impl Iterator<Item = TensorId> {
+        ids.iter().copied().filter(|id| !taken.contains(id) && !self.closed.0.contains(id))
+    }
+
+    fn of_b(&self, ids: &[TensorId], taken: &BTreeSet<TensorId>) -> impl Iterator<Item = TensorId> {
+        ids.iter().copied().filter(|id| !taken.contains(id) && !self.closed.1.contains(id))
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn variants(from: &[u64], to: &[u64]) -> Vec<Reordering> {
         return Vec::new();
     }
     let is_long = |axis: &&usize| from.get(**axis) != Some(&1);
-    let long: Vec<usize> = (0..from.len()).filter(|axis| is_long(&axis)).collect();
+    let long = long_axes(from);
     let fitting = orders(from.len()).into_iter();
     let fitting =
         fitting.filter(|order| order.iter().zip(to).all(|(axis, len)| from.get(*axis) == Some(len)));
@@ -86,6 +86,11 @@ pub(super) fn variants(from: &[u64], to: &[u64]) -> Vec<Reordering> {
 /// Returns the lengths of the axes longer than 1.
 pub(super) fn core(shape: &[u64]) -> Vec<u64> {
     shape.iter().copied().filter(|len| *len != 1).collect()
+}
+
+/// Returns the axes longer than 1.
+pub(super) fn long_axes(shape: &[u64]) -> Vec<usize> {
+    (0..shape.len()).filter(|axis| shape.get(*axis) != Some(&1)).collect()
 }
 
 /// Returns all orders of this many axes, the identity first; the identity alone above [`MAX_REORDERED`].

@@ -4,7 +4,7 @@
 //! usually need the same steps, so those steps are taken that fit all of them, in the narrowest class that leaves one choice.
 
 use super::reorder::{Reordering, variants};
-use super::suggestion::{Pair, StepsBasis};
+use super::suggestion::{Basis, Pair, StepsBasis};
 use crate::recipe::AxisStep;
 use crate::source::Source;
 use ckpt_api::{Axis, Tensor, TensorId};
@@ -17,6 +17,8 @@ pub(super) struct Undecided {
     pub(super) ids: (TensorId, TensorId),
     /// The reorderings that shapes and values allow.
     pub(super) allowed: Vec<Reordering>,
+    /// Steps on an axis of images that make the values equal, each with the reordering after it.
+    pub(super) images: Vec<(AxisStep, Reordering)>,
 }
 
 /// Pairs that are expected to need the same steps: names without their numbers, ranks, and what is known of the axes.
@@ -37,20 +39,52 @@ struct Question<'s> {
     choices: Vec<Reordering>,
     /// Whether the pair alone decides.
     is_clear: bool,
+    /// Whether the values of this model show that all choices have the same effect.
+    is_equal: bool,
+    /// Whether the values show that no choice is right.
+    is_doubtful: bool,
+    images: Vec<(AxisStep, Reordering)>,
 }
 
 /// Returns the pairs with their steps.
-pub(super) fn decide(undecided: Vec<Undecided>, a: &Source, b: &Source) -> Vec<Pair> {
-    let questions = undecided.into_iter().filter_map(|one| {
+pub(super) fn decide(
+    undecided: Vec<Undecided>,
+    (a, b): (&Source, &Source),
+    constant: &BTreeSet<TensorId>,
+) -> Vec<Pair> {
+    let is_one_model = is_one_model(&undecided, constant);
+    let questions = undecided.into_iter().filter_map(|mut one| {
         let tensors = (a.checkpoint().tensors.get(one.ids.0.0)?, b.checkpoint().tensors.get(one.ids.1.0)?);
+        if let [(_, reordering)] = &one.images[..] {
+            one.allowed = vec![reordering.clone()];
+        }
         let choices = plausible(choices(&one, tensors), tensors);
         let is_clear = orders(&choices.iter().collect::<Vec<_>>()).len() == 1;
-        Some(Question { pair: one.pair, tensors, choices, is_clear })
+        let is_by_value = one.pair.basis.is_by_value();
+        let is_equal = is_by_value && (is_one_model || !constant.contains(&one.ids.0));
+        let is_doubtful = one.pair.basis == Basis::Elements || is_one_model && !is_by_value;
+        Some(Question {
+            pair: one.pair,
+            tensors,
+            choices,
+            is_clear,
+            is_equal,
+            is_doubtful,
+            images: one.images,
+        })
     });
     let mut questions: Vec<Question> = questions.collect();
     agree_on_rows(&mut questions);
     let common = SEGMENTS.map(|segments| common(&questions, segments));
     questions.into_iter().map(|question| question.answer(&common)).collect()
+}
+
+/// Whether at least as many tensors have equal values as others. Tensors of one number, such as zeros, have them in all models.
+fn is_one_model(pairs: &[Undecided], constant: &BTreeSet<TensorId>) -> bool {
+    let (equal, others): (Vec<&Undecided>, Vec<&Undecided>) =
+        pairs.iter().partition(|one| one.pair.basis.is_by_value());
+    let equal = equal.iter().filter(|one| !constant.contains(&one.ids.0)).count();
+    equal > 0 && equal >= others.len()
 }
 
 /// Returns the reorderings of a pair, with all steps that have the same effect.
@@ -93,6 +127,9 @@ impl Question<'_> {
     }
 
     fn answer(mut self, common: &[BTreeMap<Class, Vec<Vec<AxisStep>>>; SEGMENTS.len()]) -> Pair {
+        if self.images.len() > 1 {
+            return self.ask_for_image();
+        }
         let left = &self.choices;
         // In the order of the class, so that all its pairs take the same ones of several with the same effect.
         let shared = SEGMENTS.iter().zip(common).map(|(segments, common)| {
@@ -103,22 +140,38 @@ impl Question<'_> {
         let all: Vec<&Reordering> = left.iter().collect();
         let is_same_name =
             || ending(&self.tensors.0.name, usize::MAX) == ending(&self.tensors.1.name, usize::MAX);
-        let unchanged = || left.iter().find(|choice| choice.steps.is_empty()).filter(|_| is_same_name());
+        let unchanged = || left.iter().find(|choice| choice.steps.is_empty());
         let decided = shared.iter().chain([&all]).find(|choices| orders(choices).len() == 1);
-        let (chosen, basis) = match (decided.and_then(|choices| choices.first().copied()), unchanged()) {
-            (Some(chosen), _) if self.is_clear => (Some(chosen), StepsBasis::Only),
-            (Some(chosen), _) => (Some(chosen), StepsBasis::Neighbors),
-            (None, Some(chosen)) => (Some(chosen), StepsBasis::Name),
-            (None, None) => (None, StepsBasis::Open),
+        let (chosen, basis) = match decided.and_then(|choices| choices.first().copied()) {
+            Some(chosen) if self.is_doubtful => (Some(chosen), StepsBasis::Doubtful),
+            Some(chosen) if self.is_clear => (Some(chosen), StepsBasis::Only),
+            Some(chosen) => (Some(chosen), StepsBasis::Neighbors),
+            None if is_same_name() && !self.is_doubtful && unchanged().is_some() => {
+                (unchanged(), StepsBasis::Name)
+            }
+            None if self.is_equal => (unchanged(), StepsBasis::Equal),
+            None if self.is_doubtful => (None, StepsBasis::Doubtful),
+            None => (None, StepsBasis::Open),
         };
         let possible = shared.into_iter().find(|choices| !choices.is_empty()).unwrap_or(all);
         let chosen = chosen.or(possible.first().copied());
-        self.pair.steps = chosen.map(|choice| choice.steps.clone()).unwrap_or_default();
-        self.pair.steps_basis = basis;
+        let reordering = chosen.map(|choice| choice.steps.clone()).unwrap_or_default();
+        let image = self.images.into_iter().map(|(step, _)| step);
+        self.pair.steps = image.chain(reordering).collect();
         if basis == StepsBasis::Open {
             self.pair.possible_steps =
                 orders(&possible).into_values().map(|choice| choice.steps.clone()).collect();
         }
+        self.pair.steps_basis = basis;
+        self.pair
+    }
+
+    /// Leaves open which of several images it is.
+    fn ask_for_image(mut self) -> Pair {
+        let steps = self.images.into_iter().map(|(step, reordering)| [vec![step], reordering.steps].concat());
+        self.pair.possible_steps = steps.collect();
+        self.pair.steps = self.pair.possible_steps.first().cloned().unwrap_or_default();
+        self.pair.steps_basis = StepsBasis::Open;
         self.pair
     }
 }

@@ -61,8 +61,12 @@ pub enum StepsBasis {
     Neighbors,
     /// Others are possible; both tensors have the same name, so none are needed.
     Name,
+    /// Others are possible; the values are equal with each.
+    Equal,
     /// Others are equally possible.
     Open,
+    /// Shapes and names suggest them, but with them the values differ in checkpoints that are otherwise equal.
+    Doubtful,
 }
 
 /// The reason for a pair.
@@ -74,6 +78,8 @@ pub enum Basis {
     Value,
     /// Several tensors have this value; of these, the two names are the most similar.
     ValueAndName,
+    /// The elements are the same, in an order that no steps make.
+    Elements,
     /// The values differ; of the remaining tensors with this shape, the two names are the most similar.
     Name,
     /// The values differ; no other tensors remain with this shape.
@@ -107,14 +113,29 @@ impl Pair {
     }
 }
 
+impl Pair {
+    fn question(&self) -> String {
+        let (sources, targets) = (list(&self.sources), list(&self.targets));
+        match (self.steps_basis, self.basis) {
+            (StepsBasis::Doubtful, Basis::Elements) => {
+                format!("in which order does {targets} have the elements of {sources}? no steps make it")
+            }
+            (StepsBasis::Doubtful, _) => format!(
+                "does {sources} -> {targets} need {}? these values differ, but most tensors have equal values",
+                words(&self.steps)
+            ),
+            _ => {
+                let possible: Vec<String> = self.possible_steps.iter().map(|steps| words(steps)).collect();
+                format!("which steps does {sources} -> {targets} need: {}?", possible.join(", or "))
+            }
+        }
+    }
+}
+
 impl Suggestion {
     /// Returns what the checkpoints leave open, one question a line: the steps of pairs, and tensors that could be several.
     pub fn questions(&self) -> Vec<String> {
-        let steps = self.open_steps().map(|pair| {
-            let possible: Vec<String> = pair.possible_steps.iter().map(|steps| words(steps)).collect();
-            let (sources, targets) = (list(&pair.sources), list(&pair.targets));
-            format!("which steps does {sources} -> {targets} need: {}?", possible.join(", or "))
-        });
+        let steps = self.open_steps().map(Pair::question);
         let pairs = self.ambiguous.iter().map(|one| {
             let candidates = first_few(one.candidates.iter().map(|name| quote(name)), ASKED);
             format!("what is {}: {candidates}?", quote(&one.name))
@@ -123,7 +144,12 @@ impl Suggestion {
     }
 
     fn open_steps(&self) -> impl Iterator<Item = &Pair> {
-        self.pairs.iter().filter(|pair| pair.steps_basis == StepsBasis::Open)
+        let is_open = |pair: &&Pair| matches!(pair.steps_basis, StepsBasis::Open | StepsBasis::Doubtful);
+        self.pairs.iter().filter(is_open)
+    }
+
+    fn with_steps(&self, basis: StepsBasis) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().filter(move |pair| pair.steps_basis == basis)
     }
 
     /// Writes the mapping as a TOML file, with comments on everything uncertain.
@@ -136,8 +162,7 @@ impl Suggestion {
         for (basis, number) in bases {
             text += &format!("# {}: {}\n", count(number, "pair"), basis.words());
         }
-        let by_neighbors = |pair: &&Pair| pair.steps_basis == StepsBasis::Neighbors;
-        let by_neighbors = self.pairs.iter().filter(by_neighbors).count();
+        let by_neighbors = self.with_steps(StepsBasis::Neighbors).count();
         if by_neighbors > 0 {
             let steps = "have the steps that all pairs with such names fit; others would be possible";
             text += &format!("# {}: {steps}\n", count(by_neighbors, "pair"));
@@ -147,13 +172,23 @@ impl Suggestion {
         }
         text += "\n";
         text += &self.mapping.to_toml();
-        for basis in [Basis::ValueAndName, Basis::Name, Basis::Shape] {
+        for basis in [Basis::ValueAndName, Basis::Elements, Basis::Name, Basis::Shape] {
             let pairs = self.pairs.iter().filter(|pair| pair.basis == basis);
             let pairs = pairs.map(|pair| format!("{} -> {}", list(&pair.sources), list(&pair.targets)));
             comment(&mut text, &format!("Check these pairs: {}", basis.words()), pairs);
         }
-        let open = self.open_steps().map(|pair| format!("{}: {}", list(&pair.sources), words(&pair.steps)));
-        comment(&mut text, "Check these steps: others are equally possible", open);
+        for (basis, heading) in [
+            (
+                StepsBasis::Equal,
+                "Check these steps for other values: these values are equal with others, too",
+            ),
+            (StepsBasis::Open, "Check these steps: others are equally possible"),
+            (StepsBasis::Doubtful, "Check these steps: most tensors have equal values, but not these"),
+        ] {
+            let pairs = self.with_steps(basis);
+            let pairs = pairs.map(|pair| format!("{}: {}", list(&pair.sources), words(&pair.steps)));
+            comment(&mut text, heading, pairs);
+        }
         let ambiguous = self.ambiguous.iter().map(Ambiguous::describe);
         comment(&mut text, "Ambiguous, so ignored; each could be any of", ambiguous);
         comment(
@@ -185,10 +220,16 @@ fn words(steps: &[AxisStep]) -> String {
 }
 
 impl Basis {
+    /// Whether the values of the pair are equal after its steps.
+    pub(super) fn is_by_value(self) -> bool {
+        matches!(self, Basis::Value | Basis::ValueAndName)
+    }
+
     fn words(self) -> &'static str {
         match self {
             Basis::Value => "matched by value, which no other tensor has",
             Basis::ValueAndName => "several tensors have the same value; matched by the most similar names",
+            Basis::Elements => "the elements are the same, in an order that no steps make",
             Basis::Name => "the values differ; matched by shape and the most similar names",
             Basis::Shape => "the values differ; matched by shape, which no other remaining tensor has",
         }

@@ -1,9 +1,10 @@
 //! Finds tensors with equal values, in any order of axes: by hashes, in bounded memory.
 
-use super::reorder::{Key, Reordering, core, reorderings};
+use super::elements::{self, Sum, element_bytes};
+use super::reorder::{Key, Reordering, long_axes, reorderings};
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
-use ckpt_api::{DType, Result, TensorId};
+use ckpt_api::{AxisPart, DType, Encoding, Result, TensorId, Tile};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,7 @@ pub(super) struct Fingerprint {
 type DTypeName = &'static str;
 
 /// Tensors of both checkpoints that have equal values.
+#[derive(Default)]
 pub(super) struct Equal {
     /// For each tensor of the first checkpoint, the tensors of the second with its value, and the reorderings between them.
     pub(super) partners: BTreeMap<TensorId, BTreeMap<TensorId, Vec<Reordering>>>,
@@ -26,6 +28,8 @@ pub(super) struct Equal {
     pub(super) crowds: Vec<Crowd>,
     /// Tensors of the first checkpoint whose elements are all the same.
     pub(super) constant: BTreeSet<TensorId>,
+    /// For each checkpoint, what the elements of a tensor sum to in any order.
+    sums: [BTreeMap<TensorId, SumKey>; 2],
 }
 
 /// Many tensors of one value.
@@ -56,24 +60,28 @@ pub(super) type Groups = BTreeMap<Key, (Vec<TensorId>, Vec<TensorId>)>;
 
 /// Finds tensors with equal values among those with one key.
 pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
-    let mut found = Equal { partners: BTreeMap::new(), crowds: Vec::new(), constant: BTreeSet::new() };
+    let mut found = Equal::default();
     let mut left = MAX_PAIRS.1;
     for (of_a, of_b) in groups.values().filter(|(a, b)| !a.is_empty() && !b.is_empty()) {
-        let hashed = in_parallel(of_a, default_threads(), |id| fingerprint(a, id, None))?;
+        let hashed = in_parallel(of_a, default_threads(), |id| Reading::own(a, id).fingerprint(a))?;
         let mut by_value: BTreeMap<Fingerprint, Vec<TensorId>> = BTreeMap::new();
         let mut layouts = Layouts::new();
-        for (id, (print, constant)) in of_a.iter().zip(hashed) {
-            if constant {
+        for (id, Fingerprinted { print, sum, is_constant }) in of_a.iter().zip(hashed) {
+            if is_constant {
                 found.constant.insert(*id);
             }
+            found.sums[0].extend(sum.map(|sum| (*id, (print.dtype, sum))));
             layouts.insert((print.dtype, a.shape(*id).to_vec()));
             by_value.entry(print).or_default().push(*id);
         }
         let readings = readings(b, of_b, &layouts);
         let items: Vec<&(TensorId, Vec<usize>)> = readings.iter().collect();
-        let hashed = in_parallel(&items, default_threads(), |(id, order)| fingerprint(b, *id, Some(order)))?;
+        let hashed = in_parallel(&items, default_threads(), |(id, order)| {
+            Reading::in_order(b, *id, order).fingerprint(b)
+        })?;
         let mut crowds: BTreeMap<Fingerprint, BTreeMap<TensorId, Vec<Vec<usize>>>> = BTreeMap::new();
-        for ((id, order), (print, _)) in items.into_iter().zip(hashed) {
+        for ((id, order), Fingerprinted { print, sum, .. }) in items.into_iter().zip(hashed) {
+            found.sums[1].extend(sum.map(|sum| (*id, (print.dtype, sum))));
             if by_value.contains_key(&print) {
                 crowds.entry(print).or_default().entry(*id).or_default().push(order.clone());
             }
@@ -93,7 +101,20 @@ pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
     Ok(found)
 }
 
+/// A dtype and what the elements sum to.
+pub(super) type SumKey = (DTypeName, Sum);
+
 impl Equal {
+    /// Returns the sums of tensors of the first checkpoint (0) or the second (1).
+    pub(super) fn sums_of(
+        &self,
+        side: usize,
+        ids: impl Iterator<Item = TensorId>,
+    ) -> impl Iterator<Item = (SumKey, TensorId)> {
+        let sums = self.sums.get(side);
+        ids.filter_map(move |id| Some((*sums?.get(&id)?, id)))
+    }
+
     /// Makes each tensor of the first checkpoint a partner of each of the second.
     fn pair(&mut self, a: &Source, b: &Source, crowd: &Crowd) {
         for one in &crowd.of_a {
@@ -125,32 +146,90 @@ impl Source {
     }
 }
 
-/// Returns the fingerprint of a tensor whose axes longer than 1 are read in `order`, and whether all its elements are the same.
-fn fingerprint(source: &Source, id: TensorId, order: Option<&[usize]>) -> Result<(Fingerprint, bool)> {
-    let mut encoding = source.canonical(id);
-    let shape = source.shape(id);
-    let long: Vec<usize> = (0..shape.len()).filter(|axis| shape.get(*axis) != Some(&1)).collect();
-    let order: Vec<usize> = match order {
-        Some(order) => order.iter().filter_map(|axis| long.get(*axis).copied()).collect(),
-        None => long,
-    };
-    let short = (0..shape.len()).filter(|axis| shape.get(*axis) == Some(&1));
-    encoding.order = order.iter().copied().chain(short).collect();
-    let read: Vec<u64> = order.iter().filter_map(|axis| shape.get(*axis).copied()).collect();
-    let mut hasher = Sha256::new();
-    let lengths = source.checkpoint().tensors.get(id.0).and_then(|tensor| tensor.lengths.as_ref());
-    for len in lengths.into_iter().flatten() {
-        hasher.update(len.to_le_bytes());
+/// A way to read a tensor: without its axes of length 1, in some order.
+pub(super) struct Reading {
+    id: TensorId,
+    encoding: Encoding,
+    /// The lengths of the axes, as they are read.
+    pub(super) shape: Vec<u64>,
+}
+
+/// A fingerprint, and what is found out on the way.
+struct Fingerprinted {
+    print: Fingerprint,
+    sum: Option<Sum>,
+    is_constant: bool,
+}
+
+impl Reading {
+    /// The axes in their own order.
+    pub(super) fn own(source: &Source, id: TensorId) -> Self {
+        let all: Vec<usize> = (0..long_axes(source.shape(id)).len()).collect();
+        Self::in_order(source, id, &all)
     }
-    let mut constant = Constant::new(encoding.dtype);
-    let mut stream = source.stream(id, &encoding, Budget::default())?;
-    while let Some(bytes) = stream.next()? {
-        hasher.update(bytes);
-        constant.read(bytes);
+
+    /// The axes longer than 1 in `order`.
+    pub(super) fn in_order(source: &Source, id: TensorId, order: &[usize]) -> Self {
+        let (shape, mut encoding) = (source.shape(id), source.canonical(id));
+        let long = long_axes(shape);
+        let order: Vec<usize> = order.iter().filter_map(|axis| long.get(*axis).copied()).collect();
+        let short = (0..shape.len()).filter(|axis| shape.get(*axis) == Some(&1));
+        encoding.order = order.iter().copied().chain(short).collect();
+        let shape = order.iter().filter_map(|axis| shape.get(*axis).copied()).collect();
+        Reading { id, encoding, shape }
     }
-    let print =
-        Fingerprint { dtype: encoding.dtype.name(), shape: core(&read), sha256: hasher.finalize().into() };
-    Ok((print, constant.holds))
+
+    /// The axes in their own order, but an axis that consists of rows of length `inner` has the columns first.
+    pub(super) fn with_columns_first(source: &Source, id: TensorId, axis: usize, inner: u64) -> Self {
+        let own = Self::own(source, id);
+        let stored = own.encoding.order.iter().flat_map(|number| {
+            let parts = if *number == axis { vec![1, 0] } else { vec![0] };
+            parts.into_iter().map(|part| AxisPart { axis: *number, part })
+        });
+        let stored: Vec<AxisPart> = stored.collect();
+        let tile = Tile { axis, lens: vec![inner] };
+        Reading { encoding: own.encoding.with_stored(source.shape(id).len(), vec![tile], &stored), ..own }
+    }
+
+    pub(super) fn dtype(&self) -> DType {
+        self.encoding.dtype
+    }
+
+    /// Hands out the elements in order.
+    pub(super) fn read(&self, source: &Source, mut each: impl FnMut(&[u8])) -> Result<()> {
+        let mut stream = source.stream(self.id, &self.encoding, Budget::default())?;
+        while let Some(bytes) = stream.next()? {
+            each(bytes);
+        }
+        Ok(())
+    }
+
+    fn fingerprint(&self, source: &Source) -> Result<Fingerprinted> {
+        let mut hasher = Sha256::new();
+        let lengths = source.checkpoint().tensors.get(self.id.0).and_then(|tensor| tensor.lengths.as_ref());
+        for len in lengths.into_iter().flatten() {
+            hasher.update(len.to_le_bytes());
+        }
+        let size = element_bytes(self.dtype());
+        let mut constant = Constant::new(size);
+        let mut sum = Sum::default();
+        self.read(source, |bytes| {
+            hasher.update(bytes);
+            constant.read(bytes);
+            size.into_iter().for_each(|size| sum.add(elements::sum(bytes, size)));
+        })?;
+        let print = Fingerprint {
+            dtype: self.dtype().name(),
+            shape: self.shape.clone(),
+            sha256: hasher.finalize().into(),
+        };
+        Ok(Fingerprinted { print, sum: size.map(|_| sum), is_constant: constant.holds })
+    }
+
+    /// Whether another reading of another tensor gives the same elements in the same order.
+    pub(super) fn equals(&self, source: &Source, other: (&Source, &Reading)) -> Result<bool> {
+        Ok(self.fingerprint(source)?.print == other.1.fingerprint(other.0)?.print)
+    }
 }
 
 /// Checks whether all elements are the same.
@@ -161,9 +240,8 @@ struct Constant {
 }
 
 impl Constant {
-    /// Elements of variable length never count as the same.
-    fn new(dtype: DType) -> Self {
-        let size = dtype.bytes().and_then(|size| usize::try_from(size).ok());
+    /// Elements of variable length, which have no size, never count as the same.
+    fn new(size: Option<usize>) -> Self {
         Constant { size: size.unwrap_or(1), first: None, holds: size.is_some() }
     }
 
