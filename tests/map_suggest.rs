@@ -426,3 +426,57 @@ fn suggest_pairs_a_tensor_with_the_copy_of_the_most_similar_name_if_the_copies_n
     let suggested = suggested(&vec![tensor("m/one", a)], &b);
     assert_eq!(suggested, [("m/one".to_owned(), "[transpose]".to_owned(), "only".to_owned())]);
 }
+
+#[test]
+fn suggest_compares_values_in_the_smaller_of_two_dtypes() {
+    let (mut a, mut b) = convolutional([6, 4, 5]);
+    // One has numbers that 16 bits do not hold.
+    a.push(tensor("net/dense/bias", (vec![5], vec![1e6; 5])));
+    b.push(tensor("2.bias", values(1, &[5])));
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &a);
+    place.checkpoint("b.safetensors", &b);
+    place.says(&[
+        "convert",
+        "b.safetensors",
+        "h.safetensors",
+        "--dtype",
+        "f16",
+        "-q",
+        "--no-sync",
+        "--allow",
+        "all",
+    ]);
+    for (command, step, bias) in [
+        (
+            ["map", "suggest", "a.safetensors", "h.safetensors"],
+            "flatten_order 6 4",
+            "'net/dense/bias' -> '2.bias'",
+        ),
+        (
+            ["map", "suggest", "h.safetensors", "a.safetensors"],
+            "unflatten_order 6 4",
+            "'2.bias' -> 'net/dense/bias'",
+        ),
+    ] {
+        asks(&place, &command, &[&format!("question: does {bias} need no step?"), "leave 1 question open"]);
+        let text = place.says(&[&command[..], &["--accept-ambiguous"]].concat());
+        assert!(text.contains("# 2 pairs: matched by value") && text.contains(step), "{text}");
+    }
+}
+
+/// Equal after rounding is not equal: the dtypes do not differ.
+#[test]
+fn suggest_rounds_no_values_of_tensors_of_one_dtype() {
+    let near = |name: &str, one: f32| tensor(name, (vec![3], vec![one, 2.0, 3.0]));
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &[near("m/x", 1.0)]);
+    place.checkpoint("b.safetensors", &[near("n.x", 1.000001)]);
+    place.checkpoint("c.safetensors", &[near("n.y", 1.0)]);
+    place.says(&["convert", "c.safetensors", "h.npz", "--dtype", "f16", "-q", "--no-sync", "--allow", "all"]);
+    place.says(&["convert", "b.safetensors", "b.npz", "-q", "--no-sync"]);
+    let json = place.json(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    assert_eq!(json["suggestion"]["pairs"][0]["basis"], "shape");
+    let json = place.json(&["map", "suggest", "b.npz", "h.npz"]);
+    assert_eq!(json["suggestion"]["pairs"][0]["basis"], "value");
+}

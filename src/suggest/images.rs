@@ -7,11 +7,11 @@ use super::elements::{AxisSums, Sum};
 use super::reorder::{Reordering, core, long_axes};
 use super::steps::Undecided;
 use super::suggestion::Basis;
-use super::values::Reading;
+use super::values::{Reading, common};
 use crate::recipe::{AxisStep, FlattenedImage};
 use crate::resources::{default_threads, in_parallel};
 use crate::source::Source;
-use ckpt_api::{Axis, Kind, Result, Tensor, TensorId};
+use ckpt_api::{Axis, DType, Result, Tensor, TensorId};
 use std::collections::BTreeSet;
 
 /// How many matrices are compared in full; the sums rarely leave two.
@@ -51,30 +51,27 @@ pub(super) fn prove(pairs: &mut [Undecided], a: &Source, b: &Source) -> Result<(
 /// Returns every matrix on an axis that makes the values equal, as far as they differ in their effect.
 fn find(a: &Source, b: &Source, one: &Undecided) -> Result<Vec<Flattened>> {
     let (of_a, of_b) = one.ids;
-    let (Some(sums_a), Some(sums_b)) = (axis_sums(a, of_a)?, axis_sums(b, of_b)?) else {
+    let Some(dtype) = common(a.canonical(of_a).dtype, b.canonical(of_b).dtype) else { return Ok(Vec::new()) };
+    let (Some(sums_a), Some(sums_b)) = (axis_sums(a, of_a, dtype)?, axis_sums(b, of_b, dtype)?) else {
         return Ok(Vec::new());
     };
     let possible = one.allowed.iter().flat_map(|reordering| possible(&sums_a, &sums_b, reordering));
     let mut found = Vec::new();
     for image in possible.take(MAX_COMPARED) {
         let Some(axis) = long_axes(a.shape(of_a)).get(image.axis).copied() else { continue };
-        let turned = Reading::with_columns_first(a, of_a, axis, image.columns);
-        let other = Reading::in_order(b, of_b, &image.reordering.order);
-        match turned.equals(a, (b, &other)) {
-            Ok(true) => found.push(Flattened { axis, ..image }),
-            Ok(false) => {}
-            // A tensor that is stored in parts does not have such a step, either.
-            Err(error) if error.kind() == Kind::Unsupported => {}
-            Err(error) => return Err(error),
+        let turned = Reading::with_columns_first(a, of_a, axis, image.columns).with_dtype(dtype);
+        let other = Reading::in_order(b, of_b, &image.reordering.order).with_dtype(dtype);
+        if turned.equals(a, (b, &other))? {
+            found.push(Flattened { axis, ..image });
         }
     }
     Ok(found)
 }
 
 /// Returns for each axis longer than 1 the sum of the elements at each index; `None` if there are no such sums.
-fn axis_sums(source: &Source, id: TensorId) -> Result<Option<Vec<Vec<Sum>>>> {
-    let reading = Reading::own(source, id);
-    let Some(mut sums) = AxisSums::new(reading.dtype(), &core(source.shape(id))) else { return Ok(None) };
+fn axis_sums(source: &Source, id: TensorId, dtype: DType) -> Result<Option<Vec<Vec<Sum>>>> {
+    let reading = Reading::own(source, id).with_dtype(dtype);
+    let Some(mut sums) = AxisSums::new(dtype, &core(source.shape(id))) else { return Ok(None) };
     reading.read(source, |bytes| sums.read(bytes))?;
     Ok(Some(sums.finish()))
 }

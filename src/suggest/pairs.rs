@@ -110,7 +110,13 @@ impl<'s> Pairing<'s> {
             for (key, id) in equal.sums_of(1, open.of_b(of_b, &self.taken.1)) {
                 by_sum.entry(key).or_default().1.insert(id);
             }
-            for (of_a, of_b) in by_sum.into_values().filter(|(a, b)| !a.is_empty() && !b.is_empty()) {
+            for (mut of_a, mut of_b) in by_sum.into_values() {
+                // Compared in several dtypes, a tensor has several sums.
+                of_a.retain(|id| !self.taken.0.contains(id));
+                of_b.retain(|id| !self.taken.1.contains(id));
+                if of_a.is_empty() || of_b.is_empty() {
+                    continue;
+                }
                 if let ([only_a], Some(only_b), 1) = (&of_a[..], of_b.first(), of_b.len()) {
                     let found = reorderings(a.shape(*only_a), b.shape(*only_b));
                     self.accept(BTreeSet::from([*only_a]), of_b.clone(), found, Basis::Elements);

@@ -2,9 +2,13 @@
 
 use crate::recipe::AxisStep;
 use ckpt_api::DType;
+use std::cmp::Ordering;
 
 /// The most axes longer than 1 whose every order is tried: 24 orders.
 const MAX_REORDERED: usize = 4;
+
+/// The number of axes of a kernel for volumes. Only orders that keep depth, height and width next to each other are tried.
+const VOLUME_RANK: usize = 5;
 
 /// Tensors with different keys cannot be the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +68,7 @@ pub(super) fn reorderings(from: &[u64], to: &[u64]) -> Vec<Reordering> {
 /// Returns all permutations from one shape to another, of the axes of length 1, too: several have the same effect on these
 /// tensors, but only some fit other tensors. Empty where the numbers of axes differ.
 pub(super) fn variants(from: &[u64], to: &[u64]) -> Vec<Reordering> {
-    if from.len() != to.len() || from.len() > MAX_REORDERED {
+    if from.len() != to.len() || from.len() > VOLUME_RANK {
         return Vec::new();
     }
     let is_long = |axis: &&usize| from.get(**axis) != Some(&1);
@@ -93,12 +97,38 @@ pub(super) fn long_axes(shape: &[u64]) -> Vec<usize> {
     (0..shape.len()).filter(|axis| shape.get(*axis) != Some(&1)).collect()
 }
 
-/// Returns all orders of this many axes, the identity first; the identity alone above [`MAX_REORDERED`].
+/// Returns the orders of this many axes that are tried, the identity first.
 fn orders(rank: usize) -> Vec<Vec<usize>> {
-    let mut orders = vec![Vec::new()];
-    if rank > MAX_REORDERED {
-        return vec![(0..rank).collect()];
+    match rank {
+        VOLUME_RANK => volume_orders(),
+        0..=MAX_REORDERED => all_orders(rank),
+        _ => vec![(0..rank).collect()],
     }
+}
+
+/// Returns the orders of five axes in which three neighbors stay together.
+fn volume_orders() -> Vec<Vec<usize>> {
+    let mut orders: Vec<Vec<usize>> = Vec::new();
+    for first in 0..=VOLUME_RANK - 3 {
+        // Three units: the neighbors and the two other axes.
+        let unit = |unit: usize| match unit.cmp(&first) {
+            Ordering::Less => unit..unit + 1,
+            Ordering::Equal => first..first + 3,
+            Ordering::Greater => unit + 2..unit + 3,
+        };
+        for order in all_orders(3) {
+            let order: Vec<usize> = order.into_iter().flat_map(unit).collect();
+            if !orders.contains(&order) {
+                orders.push(order);
+            }
+        }
+    }
+    orders
+}
+
+/// Returns all orders of this many axes, the identity first.
+fn all_orders(rank: usize) -> Vec<Vec<usize>> {
+    let mut orders = vec![Vec::new()];
     for _ in 0..rank {
         let longer = orders.iter().flat_map(|order: &Vec<usize>| {
             let free = (0..rank).filter(|axis| !order.contains(axis));
@@ -187,6 +217,15 @@ mod tests {
         assert_eq!(shown(&[2, 3], &[3, 2]), ["transpose"]);
         assert_eq!(shown(&[3, 3, 8, 16], &[16, 8, 3, 3]), ["permute 3 2 0 1", "permute 3 2 1 0"]);
         assert_eq!(shown(&[1, 1, 8, 16], &[16, 8, 1, 1]), ["permute 3 2 0 1"]);
+    }
+
+    #[test]
+    fn kernels_of_volumes_keep_depth_height_and_width_together() {
+        assert_eq!(shown(&[2, 3, 4, 8, 16], &[16, 8, 2, 3, 4]), ["permute 4 3 0 1 2"]);
+        assert_eq!(shown(&[16, 8, 2, 3, 4], &[2, 3, 4, 8, 16]), ["permute 2 3 4 1 0"]);
+        assert_eq!(shown(&[3, 3, 3, 8, 16], &[16, 8, 3, 3, 3]), ["permute 4 3 0 1 2"]);
+        assert_eq!(shown(&[2; 5], &[2; 5]).first().map(String::as_str), Some(""));
+        assert_eq!(volume_orders().len(), 14);
     }
 
     #[test]

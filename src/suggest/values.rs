@@ -4,20 +4,19 @@ use super::elements::{self, Sum, element_bytes};
 use super::reorder::{Key, Reordering, long_axes, reorderings};
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
-use ckpt_api::{AxisPart, DType, Encoding, Result, TensorId, Tile};
+use crate::transform::exact;
+use ckpt_api::{AxisPart, DType, Encoding, Kind, Result, TensorId, Tile};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A value, as it is compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fingerprint {
-    dtype: DTypeName,
+    dtype: DType,
     /// The axes longer than 1.
     shape: Vec<u64>,
     sha256: [u8; 32],
 }
-
-type DTypeName = &'static str;
 
 /// Tensors of both checkpoints that have equal values.
 #[derive(Default)]
@@ -29,7 +28,7 @@ pub(super) struct Equal {
     /// Tensors of the first checkpoint whose elements are all the same.
     pub(super) constant: BTreeSet<TensorId>,
     /// For each checkpoint, what the elements of a tensor sum to in any order.
-    sums: [BTreeMap<TensorId, SumKey>; 2],
+    sums: [BTreeMap<TensorId, BTreeSet<SumKey>>; 2],
 }
 
 /// Many tensors of one value.
@@ -63,46 +62,37 @@ pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
     let mut found = Equal::default();
     let mut left = MAX_PAIRS.1;
     for (of_a, of_b) in groups.values().filter(|(a, b)| !a.is_empty() && !b.is_empty()) {
-        let hashed = in_parallel(of_a, default_threads(), |id| Reading::own(a, id).fingerprint(a))?;
-        let mut by_value: BTreeMap<Fingerprint, Vec<TensorId>> = BTreeMap::new();
-        let mut layouts = Layouts::new();
-        for (id, Fingerprinted { print, sum, is_constant }) in of_a.iter().zip(hashed) {
-            if is_constant {
-                found.constant.insert(*id);
-            }
-            found.sums[0].extend(sum.map(|sum| (*id, (print.dtype, sum))));
-            layouts.insert((print.dtype, a.shape(*id).to_vec()));
-            by_value.entry(print).or_default().push(*id);
-        }
-        let readings = readings(b, of_b, &layouts);
-        let items: Vec<&(TensorId, Vec<usize>)> = readings.iter().collect();
-        let hashed = in_parallel(&items, default_threads(), |(id, order)| {
-            Reading::in_order(b, *id, order).fingerprint(b)
-        })?;
-        let mut crowds: BTreeMap<Fingerprint, BTreeMap<TensorId, Vec<Vec<usize>>>> = BTreeMap::new();
-        for ((id, order), Fingerprinted { print, sum, .. }) in items.into_iter().zip(hashed) {
-            found.sums[1].extend(sum.map(|sum| (*id, (print.dtype, sum))));
-            if by_value.contains_key(&print) {
-                crowds.entry(print).or_default().entry(*id).or_default().push(order.clone());
-            }
-        }
-        for (print, of_b) in crowds {
-            let crowd = Crowd { of_a: by_value.remove(&print).unwrap_or_default(), of_b };
-            let pairs = crowd.of_a.len().saturating_mul(crowd.of_b.len());
-            match left.checked_sub(pairs).filter(|_| pairs <= MAX_PAIRS.0) {
-                None => found.crowds.push(crowd),
-                Some(rest) => {
-                    left = rest;
-                    found.pair(a, b, &crowd);
-                }
-            }
+        let (of_a, of_b) = (by_dtype(a, of_a), by_dtype(b, of_b));
+        for (dtypes, ids) in of_a.iter().flat_map(|one| of_b.iter().map(move |other| pair(one, other))) {
+            found.compare((a, b), dtypes, ids, &mut left)?;
         }
     }
     Ok(found)
 }
 
-/// A dtype and what the elements sum to.
-pub(super) type SumKey = (DTypeName, Sum);
+fn by_dtype(source: &Source, ids: &[TensorId]) -> BTreeMap<DType, Vec<TensorId>> {
+    let mut by_dtype: BTreeMap<DType, Vec<TensorId>> = BTreeMap::new();
+    for id in ids {
+        by_dtype.entry(source.canonical(*id).dtype).or_default().push(*id);
+    }
+    by_dtype
+}
+
+fn pair<'p, T: Copy, U>(one: (&'p T, &'p U), other: (&'p T, &'p U)) -> ((T, T), (&'p U, &'p U)) {
+    ((*one.0, *other.0), (one.1, other.1))
+}
+
+/// Returns the dtype in which values of two dtypes are compared: the one whose values the other has all.
+pub(super) fn common(one: DType, other: DType) -> Option<DType> {
+    match (exact(one, other), exact(other, one)) {
+        (true, _) => Some(one),
+        (_, true) => Some(other),
+        _ => None,
+    }
+}
+
+/// The dtypes of the two checkpoints, and what the elements sum to in the dtype in which they are compared.
+pub(super) type SumKey = ((DType, DType), Sum);
 
 impl Equal {
     /// Returns the sums of tensors of the first checkpoint (0) or the second (1).
@@ -112,7 +102,66 @@ impl Equal {
         ids: impl Iterator<Item = TensorId>,
     ) -> impl Iterator<Item = (SumKey, TensorId)> {
         let sums = self.sums.get(side);
-        ids.filter_map(move |id| Some((*sums?.get(&id)?, id)))
+        ids.flat_map(move |id| {
+            let own = sums.and_then(|sums| sums.get(&id));
+            own.into_iter().flatten().map(move |key| (*key, id))
+        })
+    }
+
+    /// Compares tensors with one key and these dtypes.
+    fn compare(
+        &mut self,
+        (a, b): (&Source, &Source),
+        dtypes: (DType, DType),
+        (of_a, of_b): (&Vec<TensorId>, &Vec<TensorId>),
+        left: &mut usize,
+    ) -> Result<()> {
+        let Some(dtype) = common(dtypes.0, dtypes.1) else { return Ok(()) };
+        let hashed = in_parallel(of_a, default_threads(), |id| {
+            Ok((id, Reading::own(a, id).with_dtype(dtype).fingerprint(a)?))
+        });
+        let mut by_value: BTreeMap<Fingerprint, Vec<TensorId>> = BTreeMap::new();
+        let mut shapes = BTreeSet::new();
+        for (id, hashed) in hashed? {
+            let Some(Fingerprinted { print, sum, is_constant }) = hashed else { continue };
+            if is_constant {
+                self.constant.insert(id);
+            }
+            self.add_sum(0, id, dtypes, sum);
+            shapes.insert(a.shape(id));
+            by_value.entry(print).or_default().push(id);
+        }
+        let readings = readings(b, of_b, &shapes);
+        let items: Vec<&(TensorId, Vec<usize>)> = readings.iter().collect();
+        let hashed = in_parallel(&items, default_threads(), |(id, order)| {
+            Ok((*id, order, Reading::in_order(b, *id, order).with_dtype(dtype).fingerprint(b)?))
+        });
+        let mut crowds: BTreeMap<Fingerprint, BTreeMap<TensorId, Vec<Vec<usize>>>> = BTreeMap::new();
+        for (id, order, hashed) in hashed? {
+            let Some(Fingerprinted { print, sum, .. }) = hashed else { continue };
+            self.add_sum(1, id, dtypes, sum);
+            if by_value.contains_key(&print) {
+                crowds.entry(print).or_default().entry(id).or_default().push(order.clone());
+            }
+        }
+        for (print, of_b) in crowds {
+            let crowd = Crowd { of_a: by_value.remove(&print).unwrap_or_default(), of_b };
+            let pairs = crowd.of_a.len().saturating_mul(crowd.of_b.len());
+            match left.checked_sub(pairs).filter(|_| pairs <= MAX_PAIRS.0) {
+                None => self.crowds.push(crowd),
+                Some(rest) => {
+                    *left = rest;
+                    self.pair(a, b, &crowd);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_sum(&mut self, side: usize, id: TensorId, dtypes: (DType, DType), sum: Option<Sum>) {
+        if let (Some(sums), Some(sum)) = (self.sums.get_mut(side), sum) {
+            sums.entry(id).or_default().insert((dtypes, sum));
+        }
     }
 
     /// Makes each tensor of the first checkpoint a partner of each of the second.
@@ -126,18 +175,13 @@ impl Equal {
     }
 }
 
-/// The dtypes and shapes of the first checkpoint.
-type Layouts = BTreeSet<(DTypeName, Vec<u64>)>;
-
 /// Returns the tensors of the second checkpoint to read, with the order of their axes longer than 1.
-fn readings(b: &Source, ids: &[TensorId], layouts: &Layouts) -> BTreeSet<(TensorId, Vec<usize>)> {
-    let mut readings = BTreeSet::new();
-    for id in ids {
-        let same = layouts.iter().filter(|(dtype, _)| *dtype == b.canonical(*id).dtype.name());
-        let orders = same.flat_map(|(_, shape)| reorderings(shape, b.shape(*id))).map(|one| (*id, one.order));
-        readings.extend(orders);
-    }
-    readings
+fn readings(b: &Source, ids: &[TensorId], shapes: &BTreeSet<&[u64]>) -> BTreeSet<(TensorId, Vec<usize>)> {
+    let readings = ids.iter().flat_map(|id| {
+        let orders = shapes.iter().flat_map(|shape| reorderings(shape, b.shape(*id)));
+        orders.map(|one| (*id, one.order))
+    });
+    readings.collect()
 }
 
 impl Source {
@@ -191,6 +235,12 @@ impl Reading {
         Reading { encoding: own.encoding.with_stored(source.shape(id).len(), vec![tile], &stored), ..own }
     }
 
+    /// The elements in another dtype, rounded if need be.
+    pub(super) fn with_dtype(mut self, dtype: DType) -> Self {
+        self.encoding.dtype = dtype;
+        self
+    }
+
     pub(super) fn dtype(&self) -> DType {
         self.encoding.dtype
     }
@@ -204,7 +254,8 @@ impl Reading {
         Ok(())
     }
 
-    fn fingerprint(&self, source: &Source) -> Result<Fingerprinted> {
+    /// Returns `None` for a tensor with a value that the dtype lacks, and for one that cannot be read in this order.
+    fn fingerprint(&self, source: &Source) -> Result<Option<Fingerprinted>> {
         let mut hasher = Sha256::new();
         let lengths = source.checkpoint().tensors.get(self.id.0).and_then(|tensor| tensor.lengths.as_ref());
         for len in lengths.into_iter().flatten() {
@@ -213,22 +264,24 @@ impl Reading {
         let size = element_bytes(self.dtype());
         let mut constant = Constant::new(size);
         let mut sum = Sum::default();
-        self.read(source, |bytes| {
+        let read = self.read(source, |bytes| {
             hasher.update(bytes);
             constant.read(bytes);
             size.into_iter().for_each(|size| sum.add(elements::sum(bytes, size)));
-        })?;
-        let print = Fingerprint {
-            dtype: self.dtype().name(),
-            shape: self.shape.clone(),
-            sha256: hasher.finalize().into(),
-        };
-        Ok(Fingerprinted { print, sum: size.map(|_| sum), is_constant: constant.holds })
+        });
+        match read {
+            Err(error) if matches!(error.kind(), Kind::Lossy | Kind::Unsupported) => return Ok(None),
+            read => read?,
+        }
+        let print =
+            Fingerprint { dtype: self.dtype(), shape: self.shape.clone(), sha256: hasher.finalize().into() };
+        Ok(Some(Fingerprinted { print, sum: size.map(|_| sum), is_constant: constant.holds }))
     }
 
     /// Whether another reading of another tensor gives the same elements in the same order.
     pub(super) fn equals(&self, source: &Source, other: (&Source, &Reading)) -> Result<bool> {
-        Ok(self.fingerprint(source)?.print == other.1.fingerprint(other.0)?.print)
+        let [one, other] = [self.fingerprint(source)?, other.1.fingerprint(other.0)?];
+        Ok(one.is_some() && one.map(|one| one.print) == other.map(|other| other.print))
     }
 }
 
