@@ -480,3 +480,80 @@ fn suggest_rounds_no_values_of_tensors_of_one_dtype() {
     let json = place.json(&["map", "suggest", "b.npz", "h.npz"]);
     assert_eq!(json["suggestion"]["pairs"][0]["basis"], "value");
 }
+
+/// A matrix cut along its columns into transposed ones of these widths.
+fn columns(whole: &Values, widths: &[usize]) -> Vec<Values> {
+    let (rows, width) = (whole.0[0], whole.0[1]);
+    let starts = widths.iter().scan(0, |start, width| Some(std::mem::replace(start, *start + width)));
+    let parts = starts.zip(widths).map(|(start, part)| {
+        let transposed = (0..*part).flat_map(|c| (0..rows).map(move |r| r * width + start + c));
+        (vec![*part, rows], transposed.map(|k| whole.1[k]).collect())
+    });
+    parts.collect()
+}
+
+/// As in GPT-2: queries, keys and values are one matrix, or three; with grouped queries, of several widths.
+#[test]
+fn suggest_splits_and_merges_tensors_by_values() {
+    let (even, uneven) = (values(1, &[4, 12]), values(2, &[8, 16]));
+    let bias = values(3, &[12]);
+    let mut b: Tensors = Vec::new();
+    let parts = columns(&even, &[4; 3]).into_iter().chain(columns(&uneven, &[8, 4, 4]));
+    b.extend(["q", "k", "v", "g.q", "g.k", "g.v"].iter().zip(parts).map(|(name, part)| tensor(name, part)));
+    b.extend((0..3).map(|k| tensor(&format!("bias.{k}"), (vec![4], bias.1[4 * k..4 * k + 4].to_vec()))));
+    let place = Workplace::new();
+    let a = [tensor("attn", even), tensor("grouped", uneven), tensor("bias", bias)];
+    place.checkpoint("a.safetensors", &a);
+    place.checkpoint("b.safetensors", &b);
+    for (from, to, rules) in [
+        (
+            "a.safetensors",
+            "b.safetensors",
+            [
+                "from = \"attn\"\nto = [\"q\", \"k\", \"v\"]\nsplit = 1\nsteps = [\"transpose\"]",
+                "from = \"bias\"\nto = [\"bias.0\", \"bias.1\", \"bias.2\"]\nsplit = 0",
+                "to = [\"g.q\", \"g.k\", \"g.v\"]\nsplit = 1\nsizes = [8, 4, 4]\nsteps = [\"transpose\"]",
+            ],
+        ),
+        (
+            "b.safetensors",
+            "a.safetensors",
+            [
+                "from = [\"q\", \"k\", \"v\"]\nto = \"attn\"\nmerge = 1\nsteps = [\"transpose\"]",
+                "from = [\"bias.0\", \"bias.1\", \"bias.2\"]\nto = \"bias\"\nmerge = 0",
+                "to = \"grouped\"\nmerge = 1\nsizes = [8, 4, 4]\nsteps = [\"transpose\"]",
+            ],
+        ),
+    ] {
+        let text = place.says(&["map", "suggest", from, to]);
+        for rule in rules {
+            assert!(text.contains(rule), "{rule} is not in:\n{text}");
+        }
+        place.write("map.toml", &text);
+        let out = format!("{from}.out.safetensors");
+        place.says(&["convert", from, &out, "--map", "map.toml", "-q", "--no-sync"]);
+        let same = place.says(&["diff", &out, to]);
+        assert!(same.contains("tensors are equal bit for bit") && !same.contains("only in"), "{same}");
+    }
+}
+
+/// As the heads of an attention layer: no step changes such a shape.
+#[test]
+fn suggest_asks_what_makes_the_elements_of_a_tensor_in_another_shape() {
+    let heads = |name: &str, seed: usize| tensor(name, values(seed, &[4, 2, 3]));
+    let flat = values(1, &[24]).1.into_iter().chain(values(2, &[24]).1).collect();
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &[heads("a/q", 1), heads("a/k", 2), heads("a/o", 3)]);
+    place.checkpoint(
+        "b.safetensors",
+        &[tensor("b.in", (vec![8, 6], flat)), tensor("b.out", (vec![6, 4], values(3, &[24]).1))],
+    );
+    let command = ["map", "suggest", "a.safetensors", "b.safetensors"];
+    let asked = ["question: what makes 'b.out' of 'a/o'?", "question: what makes 'b.in' of 'a/q', 'a/k'?"];
+    asks(&place, &command, &[&asked[..], &["leave 2 questions open"]].concat());
+    asks(
+        &place,
+        &["map", "suggest", "b.safetensors", "a.safetensors"],
+        &["what makes 'a/q', 'a/k' of 'b.in'?"],
+    );
+}

@@ -15,9 +15,7 @@ use crate::mapping::Mapping;
 use crate::recipe::{Join, Target, Transform};
 use ckpt_api::{Contents, DType, Limits, Loss, Placement, Result, Role, Tensor, Ties};
 use flatten::ImageSteps;
-#[cfg(feature = "forward")]
-use rebuild::rebuild;
-use rebuild::rebuild_as;
+use rebuild::{rebuild, rebuild_as};
 use retype::retype;
 use select::{Removed, remove, select};
 use std::collections::{BTreeMap, HashMap};
@@ -137,6 +135,16 @@ pub(crate) fn with_images_as_in(other: &ckpt_api::Graph, contents: &Contents) ->
     let mut contents = contents.clone();
     rebuild(&mut contents, &targets)?;
     Ok(Some(contents))
+}
+
+/// Returns the contents of a checkpoint that has these targets and nothing else.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] for a recipe that does not fit its tensors.
+pub(crate) fn made(contents: &Contents, targets: &[Target]) -> Result<Contents> {
+    let mut contents = contents.clone();
+    rebuild(&mut contents, targets)?;
+    Ok(contents)
 }
 
 /// Makes the targets of a mapping; an error names the mapping's file, and the entry that made the target.

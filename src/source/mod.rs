@@ -10,12 +10,14 @@ pub use tensor::{ByteChunks, Chunks, TensorRef};
 use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
 use crate::layout::{TargetLayout, canonical, compile};
+use crate::map::made;
 #[cfg(feature = "forward")]
 use crate::map::{renamed, with_images_as_in};
 #[cfg(feature = "forward")]
 use crate::mapping::Mapping;
 #[cfg(feature = "forward")]
 use crate::plan::SourceRecord;
+use crate::recipe::Target;
 use crate::registry::{Evidence, Registry};
 use crate::resources::Budget;
 use crate::store::IntoInput;
@@ -216,6 +218,15 @@ impl Source {
                 placement.extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.len))
             }
         }
+    }
+
+    /// A checkpoint of tensors that are made of those of this one. Reads no byte.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`] for a recipe that does not fit its tensors.
+    pub(crate) fn made(&self, targets: &[Target]) -> Result<Source> {
+        let contents = made(&self.contents, targets)?;
+        Ok(Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() })
     }
 
     /// The same checkpoint with the names, and the tensors, that a mapping makes of its own.

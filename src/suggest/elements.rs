@@ -10,6 +10,12 @@ use ckpt_api::DType;
 pub(super) struct Sum(u64);
 
 impl Sum {
+    pub(super) fn all(sums: &[Sum]) -> Self {
+        let mut all = Sum::default();
+        sums.iter().for_each(|sum| all.add(*sum));
+        all
+    }
+
     pub(super) fn add(&mut self, other: Sum) {
         self.0 = self.0.wrapping_add(other.0);
     }

@@ -3,9 +3,11 @@
 mod elements;
 mod families;
 mod images;
+mod joins;
 mod names;
 mod pairs;
 mod reorder;
+mod reshaped;
 mod steps;
 mod suggestion;
 #[cfg(test)]
@@ -22,7 +24,7 @@ use reorder::Key;
 use std::collections::BTreeSet;
 use values::{Groups, equal};
 
-pub use suggestion::{Ambiguous, Basis, Pair, StepsBasis, Suggestion};
+pub use suggestion::{Ambiguous, Basis, JoinedAxis, Pair, Reshaped, StepsBasis, Suggestion};
 
 /// Proposes a mapping from the names of `a` to those of `b`. Reads the values of tensors whose shapes could be the same.
 ///
@@ -41,8 +43,8 @@ pub fn suggest(a: &Source, b: &Source) -> Result<Suggestion> {
     let groups = groups(a, b);
     let equal = equal(a, b, &groups)?;
     let mut pairing = Pairing::new(a, b);
-    pairing.decide(&groups, &equal);
-    let (mut pairs, ambiguous) = pairing.finish(&equal)?;
+    pairing.decide(&groups, &equal)?;
+    let (mut pairs, ambiguous, reshaped) = pairing.finish(&equal)?;
     pairs.sort_by(|a, b| a.sources.cmp(&b.sources));
     let name = |source: &Source, id: TensorId| {
         source.checkpoint().tensors.get(id.0).map(|tensor| tensor.name.clone()).unwrap_or_default()
@@ -66,7 +68,7 @@ pub fn suggest(a: &Source, b: &Source) -> Result<Suggestion> {
     let mut only_in_b = names(b);
     only_in_b.retain(|name| !made.contains(name));
     let mapping = mapping(&pairs, &names(a))?;
-    Ok(Suggestion { mapping, pairs, ambiguous, only_in_a, only_in_b })
+    Ok(Suggestion { mapping, pairs, ambiguous, reshaped, only_in_a, only_in_b })
 }
 
 /// Groups the tensors that could be the same by their shapes.

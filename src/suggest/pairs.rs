@@ -1,10 +1,12 @@
 //! Pairs the tensors of two checkpoints: by values first, then by names.
 
 use super::images;
+use super::joins::{self, Direction, Rest};
 use super::names::{Index, Name, Parents};
 use super::reorder::{Reordering, reorderings};
+use super::reshaped::reshaped;
 use super::steps::{Undecided, decide};
-use super::suggestion::{Basis, Pair, StepsBasis};
+use super::suggestion::{Basis, Pair, Reshaped, StepsBasis};
 use super::values::{Crowd, Equal, Groups, SumKey};
 use crate::mapping::default_limit;
 use crate::source::Source;
@@ -25,6 +27,9 @@ pub(super) struct Pairing<'s> {
     names: (Vec<Name>, Vec<Name>),
     parents: Parents,
     pairs: Vec<Undecided>,
+    /// Pairs of tensors and their parts.
+    joined: Vec<Pair>,
+    reshaped: Vec<Reshaped>,
     /// Tensors of the first checkpoint that could be several, or that share one with others.
     ambiguous: Candidates,
     taken: (BTreeSet<TensorId>, BTreeSet<TensorId>),
@@ -43,14 +48,16 @@ impl<'s> Pairing<'s> {
             names: (names(a), names(b)),
             parents: Parents::default(),
             pairs: Vec::new(),
+            joined: Vec::new(),
+            reshaped: Vec::new(),
             ambiguous: Candidates::new(),
             taken: Default::default(),
             comparisons: MAX_COMPARISONS.1,
         }
     }
 
-    /// Pairs all tensors that it can, the most certain pairs first.
-    pub(super) fn decide(&mut self, groups: &Groups, equal: &Equal) {
+    /// Pairs all tensors that it can, the most certain pairs first. Reads the tensors that could be parts of others.
+    pub(super) fn decide(&mut self, groups: &Groups, equal: &Equal) -> Result<()> {
         let candidates: Candidates =
             equal.partners.iter().map(|(a, of_b)| (*a, of_b.keys().copied().collect())).collect();
         let backwards = reversed(&candidates);
@@ -95,7 +102,52 @@ impl<'s> Pairing<'s> {
             });
         }
         self.pair_by_elements(groups, equal);
+        self.pair_with_parts(&equal.crowds)?;
         self.pair_by_shape(groups, &equal.crowds);
+        self.find_reshaped(&equal.crowds)
+    }
+
+    /// Pairs tensors with the parts of which they are made.
+    fn pair_with_parts(&mut self, crowds: &[Crowd]) -> Result<()> {
+        for direction in [Direction::Split, Direction::Merge] {
+            let (of_a, of_b) = self.rest(crowds);
+            let (a, b) = (Rest { source: self.a, ids: &of_a }, Rest { source: self.b, ids: &of_b });
+            let (wholes, parts) = if direction == Direction::Split { (a, b) } else { (b, a) };
+            for joined in joins::joined(wholes, parts, direction)? {
+                let (of_wholes, of_parts) = match direction {
+                    Direction::Split => (&mut self.taken.0, &mut self.taken.1),
+                    Direction::Merge => (&mut self.taken.1, &mut self.taken.0),
+                };
+                of_wholes.insert(joined.whole);
+                of_parts.extend(&joined.parts);
+                self.joined.push(joined.pair(wholes.source, parts.source, direction));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the tensors that have the elements of others in another shape.
+    fn find_reshaped(&mut self, crowds: &[Crowd]) -> Result<()> {
+        let (of_a, of_b) = self.rest(crowds);
+        let (a, b) = (Rest { source: self.a, ids: &of_a }, Rest { source: self.b, ids: &of_b });
+        let names =
+            |source: &Source, ids: &[TensorId]| ids.iter().filter_map(|id| name(source, *id)).collect();
+        for (whole, parts) in reshaped(a, b)? {
+            self.reshaped.push(Reshaped { sources: names(self.a, &[whole]), targets: names(self.b, &parts) });
+        }
+        // One tensor and another are found from both sides.
+        for (whole, parts) in reshaped(b, a)?.into_iter().filter(|(_, parts)| parts.len() > 1) {
+            self.reshaped.push(Reshaped { sources: names(self.a, &parts), targets: names(self.b, &[whole]) });
+        }
+        Ok(())
+    }
+
+    /// Returns the tensors of both checkpoints that have no partner.
+    fn rest(&self, crowds: &[Crowd]) -> (Vec<TensorId>, Vec<TensorId>) {
+        let open = Open::new(&self.ambiguous, crowds);
+        let [a, b] = [self.a, self.b].map(|source| (0..source.checkpoint().tensors.len()).map(TensorId));
+        let (a, b): (Vec<TensorId>, Vec<TensorId>) = (a.collect(), b.collect());
+        (open.of_a(&a, &self.taken.0).collect(), open.of_b(&b, &self.taken.1).collect())
     }
 
     /// Pairs the tensors that have the same elements in another order.
@@ -232,22 +284,18 @@ impl<'s> Pairing<'s> {
         }
         self.taken.0.extend(&of_a);
         self.taken.1.extend(&of_b);
-        let pair = Pair {
-            sources: names(self.a, &of_a),
-            targets: names(self.b, &of_b),
-            steps: Vec::new(),
-            basis,
-            steps_basis: StepsBasis::Open,
-            possible_steps: Vec::new(),
-        };
+        let (sources, targets) = (names(self.a, &of_a), names(self.b, &of_b));
+        let pair = Pair::new(sources, targets, Vec::new(), basis, StepsBasis::Open);
         self.pairs.push(Undecided { pair, ids: (a, b), allowed, images: Vec::new() });
     }
 
-    /// Returns the pairs with their steps, and for each ambiguous tensor those that it could be. Reads the tensors that have
+    /// Returns the pairs with their steps, for each ambiguous tensor those that it could be, and tensors in other shapes. Reads the tensors that have
     /// the same elements in another order.
-    pub(super) fn finish(mut self, equal: &Equal) -> Result<(Vec<Pair>, Candidates)> {
+    pub(super) fn finish(mut self, equal: &Equal) -> Result<(Vec<Pair>, Candidates, Vec<Reshaped>)> {
         images::prove(&mut self.pairs, self.a, self.b)?;
-        Ok((decide(self.pairs, (self.a, self.b), &equal.constant), self.ambiguous))
+        let mut pairs = decide(self.pairs, (self.a, self.b), &equal.constant);
+        pairs.extend(self.joined);
+        Ok((pairs, self.ambiguous, self.reshaped))
     }
 }
 
@@ -275,7 +323,11 @@ impl Open {
 }
 
 fn names(source: &Source, ids: &BTreeSet<TensorId>) -> Vec<String> {
-    ids.iter().filter_map(|id| Some(source.checkpoint().tensors.get(id.0)?.name.clone())).collect()
+    ids.iter().filter_map(|id| name(source, *id)).collect()
+}
+
+fn name(source: &Source, id: TensorId) -> Option<String> {
+    Some(source.checkpoint().tensors.get(id.0)?.name.clone())
 }
 
 fn reversed(candidates: &Candidates) -> Candidates {

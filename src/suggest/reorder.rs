@@ -40,6 +40,26 @@ impl Key {
         lengths.sort_unstable();
         Key { kind, lengths }
     }
+
+    /// Returns for each length of an axis longer than 1 the key of what remains without this axis.
+    pub(super) fn without_one(&self) -> Vec<(u64, Key)> {
+        let mut lengths = self.lengths.clone();
+        lengths.dedup();
+        let without = lengths.into_iter().map(|len| {
+            let first = self.lengths.iter().position(|other| *other == len);
+            let others = self.lengths.iter().enumerate().filter(|(axis, _)| Some(*axis) != first);
+            (len, Key { kind: self.kind, lengths: others.map(|(_, len)| *len).collect() })
+        });
+        without.collect()
+    }
+
+    /// Returns the lengths that a tensor with this key can have on the axis along which it is joined with others, each with the
+    /// key of what remains. A single number is no part.
+    pub(super) fn as_part(&self) -> Vec<(u64, Key)> {
+        let mut parts = self.without_one();
+        parts.extend((!self.lengths.is_empty()).then(|| (1, self.clone())));
+        parts
+    }
 }
 
 /// Steps from one shape to another.

@@ -25,13 +25,15 @@ pub struct Suggestion {
     pub pairs: Vec<Pair>,
     /// Tensors of the first checkpoint that could be several of the second.
     pub ambiguous: Vec<Ambiguous>,
+    /// Tensors without a partner that have the same elements in another shape, which no step changes.
+    pub reshaped: Vec<Reshaped>,
     /// Tensors of the first checkpoint without a partner.
     pub only_in_a: Vec<String>,
     /// Tensors of the second checkpoint without a partner.
     pub only_in_b: Vec<String>,
 }
 
-/// Tensors that are the same in both checkpoints: one and one, or one and several equal ones.
+/// Tensors that are the same in both checkpoints: one and one, one and several equal ones, or one and its parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Pair {
@@ -48,6 +50,20 @@ pub struct Pair {
     /// Where the steps are open: all that are possible. Otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub possible_steps: Vec<Vec<AxisStep>>,
+    /// Of one tensor and its parts: how they are joined. `None` for equal tensors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joined: Option<JoinedAxis>,
+}
+
+/// The axis on which several tensors are joined to one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct JoinedAxis {
+    /// The axis of the one tensor.
+    pub axis: usize,
+    /// The lengths of the parts on this axis; `None` for equal lengths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Vec<u64>>,
 }
 
 /// The reason for the steps of a pair.
@@ -96,16 +112,43 @@ pub struct Ambiguous {
     pub candidates: Vec<String>,
 }
 
+/// One tensor and the others that have its elements in another shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Reshaped {
+    /// Names in the first checkpoint.
+    pub sources: Vec<String>,
+    /// Names in the second.
+    pub targets: Vec<String>,
+}
+
 impl Pair {
+    pub(super) fn new(
+        sources: Vec<String>,
+        targets: Vec<String>,
+        steps: Vec<AxisStep>,
+        basis: Basis,
+        steps_basis: StepsBasis,
+    ) -> Self {
+        Pair { sources, targets, steps, basis, steps_basis, possible_steps: Vec::new(), joined: None }
+    }
+
     /// Returns the rule for this pair alone.
     pub(super) fn rule(&self) -> Rule {
         let forms = |names: &[String]| names.iter().map(|name| Pattern::literal(name)).collect();
-        let tied = self.sources.len() > 1 || self.targets.len() > 1;
+        let relation = match &self.joined {
+            Some(JoinedAxis { axis, sizes }) if self.sources.len() > 1 => {
+                Relation::Merge { axis: *axis, sizes: sizes.clone() }
+            }
+            Some(JoinedAxis { axis, sizes }) => Relation::Split { axis: *axis, sizes: sizes.clone() },
+            None if self.sources.len() > 1 || self.targets.len() > 1 => Relation::Tie,
+            None => Relation::One,
+        };
         Rule {
             line: None,
             from: forms(&self.sources),
             to: forms(&self.targets),
-            relation: if tied { Relation::Tie } else { Relation::One },
+            relation,
             role: None,
             steps: self.steps.clone(),
             invertible: true,
@@ -133,14 +176,22 @@ impl Pair {
 }
 
 impl Suggestion {
-    /// Returns what the checkpoints leave open, one question a line: the steps of pairs, and tensors that could be several.
+    /// Returns what the checkpoints leave open, one question a line: the steps of pairs, tensors that could be several, and
+    /// tensors with the same elements in another shape.
     pub fn questions(&self) -> Vec<String> {
         let steps = self.open_steps().map(Pair::question);
         let pairs = self.ambiguous.iter().map(|one| {
             let candidates = first_few(one.candidates.iter().map(|name| quote(name)), ASKED);
             format!("what is {}: {candidates}?", quote(&one.name))
         });
-        steps.chain(pairs).collect()
+        let reshaped = self.reshaped.iter().map(|one| {
+            let shown = |names: &[String]| first_few(names.iter().map(|name| quote(name)), ASKED);
+            let (sources, targets) = (shown(&one.sources), shown(&one.targets));
+            format!(
+                "what makes {targets} of {sources}? the elements are the same, but no steps make the shapes"
+            )
+        });
+        steps.chain(pairs).chain(reshaped).collect()
     }
 
     fn open_steps(&self) -> impl Iterator<Item = &Pair> {
@@ -191,6 +242,9 @@ impl Suggestion {
         }
         let ambiguous = self.ambiguous.iter().map(Ambiguous::describe);
         comment(&mut text, "Ambiguous, so ignored; each could be any of", ambiguous);
+        let reshaped =
+            self.reshaped.iter().map(|one| format!("{} -> {}", list(&one.sources), list(&one.targets)));
+        comment(&mut text, "The same elements in shapes that no steps make, so ignored", reshaped);
         comment(
             &mut text,
             "Only in the first checkpoint, so ignored",

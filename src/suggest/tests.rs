@@ -31,17 +31,20 @@ proptest! {
         let names: Vec<String> = sources.into_iter().collect();
         let (matched, rest) = names.split_at(paired.min(names.len()));
         let pairs = matched.iter().zip(&targets).zip(&steps).map(|((source, target), steps)| Pair {
-            sources: vec![source.clone()],
-            targets: vec![target.clone()],
-            steps: kinds[*steps].clone(),
-            basis: Basis::Name,
-            steps_basis: StepsBasis::Open,
             possible_steps: kinds.to_vec(),
+            ..Pair::new(
+                vec![source.clone()],
+                vec![target.clone()],
+                kinds[*steps].clone(),
+                Basis::Name,
+                StepsBasis::Open,
+            )
         });
         let pairs: Vec<Pair> = pairs.collect();
         let suggestion = Suggestion {
             mapping: mapping(&pairs, &names).unwrap(),
             ambiguous: vec![Ambiguous { name: names[0].clone(), candidates: names.clone() }],
+            reshaped: vec![Reshaped { sources: names.clone(), targets: names.clone() }],
             only_in_a: rest.to_vec(),
             only_in_b: targets.iter().cloned().collect(),
             pairs,

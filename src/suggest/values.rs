@@ -254,6 +254,14 @@ impl Reading {
         Ok(())
     }
 
+    /// Returns what the elements sum to; `None` for elements of variable length.
+    pub(super) fn sum(&self, source: &Source) -> Result<Option<Sum>> {
+        let Some(size) = element_bytes(self.dtype()) else { return Ok(None) };
+        let mut sum = Sum::default();
+        self.read(source, |bytes| sum.add(elements::sum(bytes, size)))?;
+        Ok(Some(sum))
+    }
+
     /// Returns `None` for a tensor with a value that the dtype lacks, and for one that cannot be read in this order.
     fn fingerprint(&self, source: &Source) -> Result<Option<Fingerprinted>> {
         let mut hasher = Sha256::new();
