@@ -537,6 +537,37 @@ fn suggest_splits_and_merges_tensors_by_values() {
     }
 }
 
+#[test]
+fn suggest_has_one_rule_for_the_parts_of_all_layers() {
+    let (mut a, mut b) = (Tensors::new(), Tensors::new());
+    for n in 0..3 {
+        let whole = values(n, &[4, 12]);
+        let parts = columns(&whole, &[4; 3]);
+        a.push(tensor(&format!("h.{n}.attn"), whole));
+        b.extend(
+            ["q", "k", "v"]
+                .iter()
+                .zip(parts)
+                .map(|(name, part)| tensor(&format!("layer.{}.{name}", n + 1), part)),
+        );
+    }
+    let place = Workplace::new();
+    place.checkpoint("a.safetensors", &a);
+    place.checkpoint("b.safetensors", &b);
+    let split = "from = \"h.{n:int}.attn\"\nto = [\"layer.{n+1}.q\", \"layer.{n+1}.k\", \"layer.{n+1}.v\"]\nsplit = 1";
+    let merge = "from = [\"layer.{n:int}.q\", \"layer.{n:int}.k\", \"layer.{n:int}.v\"]\nto = \"h.{n-1}.attn\"\nmerge = 1";
+    for (from, to, rule) in
+        [("a.safetensors", "b.safetensors", split), ("b.safetensors", "a.safetensors", merge)]
+    {
+        let text = place.says(&["map", "suggest", from, to]);
+        assert!(text.contains(rule) && text.matches("[[rule]]").count() == 1, "{text}");
+        place.write("map.toml", &text);
+        let out = format!("{from}.out.safetensors");
+        place.says(&["convert", from, &out, "--map", "map.toml", "-q", "--no-sync"]);
+        assert!(place.says(&["diff", &out, to]).contains("tensors are equal bit for bit"));
+    }
+}
+
 /// As the heads of an attention layer: no step changes such a shape.
 #[test]
 fn suggest_asks_what_makes_the_elements_of_a_tensor_in_another_shape() {

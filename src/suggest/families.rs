@@ -1,7 +1,7 @@
 //! Finds rules for families of pairs: names that differ in their numbers alone.
 
 use super::suggestion::Pair;
-use crate::mapping::{Relation, Rule, default_limit};
+use crate::mapping::{Rule, default_limit};
 use crate::pattern::{Class, Part, Pattern, PatternSet, SEPARATOR};
 use ckpt_api::Limit;
 use std::collections::BTreeMap;
@@ -40,11 +40,32 @@ impl Cut {
     }
 }
 
-/// A pair with both names cut.
+/// A pair with all names cut; there is one name on a side, or the rule splits or merges.
 struct Member<'p> {
     pair: &'p Pair,
-    from: Cut,
-    to: Cut,
+    from: Vec<Cut>,
+    to: Vec<Cut>,
+}
+
+impl Member<'_> {
+    /// Returns the number at a position of the first source name.
+    fn number(&self, position: usize) -> &str {
+        self.from.first().map_or("", |cut| cut.number(position))
+    }
+
+    /// Returns the cut names, those of the sources first.
+    fn names(&self) -> impl Iterator<Item = &Cut> {
+        self.from.iter().chain(&self.to)
+    }
+}
+
+/// What pairs of one family have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Form {
+    from: Vec<Vec<String>>,
+    to: Vec<Vec<String>>,
+    steps: String,
+    axis: Option<(usize, Option<Vec<u64>>)>,
 }
 
 /// A rule and the pairs that it covers.
@@ -55,13 +76,21 @@ pub(super) struct Family<'p> {
 
 /// Returns rules that cover several pairs each.
 pub(super) fn families<'p>(pairs: impl Iterator<Item = &'p Pair>) -> Vec<Family<'p>> {
-    let mut groups: BTreeMap<(Vec<String>, Vec<String>, String), Vec<Member>> = BTreeMap::new();
+    let mut groups: BTreeMap<Form, Vec<Member>> = BTreeMap::new();
     for pair in pairs {
-        let ([source], [target]) = (&pair.sources[..], &pair.targets[..]) else { continue };
-        let (from, to) = (Cut::new(source), Cut::new(target));
-        let steps = pair.steps.iter().map(|step| format!("{step};")).collect();
-        let key = (from.texts.clone(), to.texts.clone(), steps);
-        groups.entry(key).or_default().push(Member { pair, from, to });
+        if pair.joined.is_none() && (pair.sources.len() > 1 || pair.targets.len() > 1) {
+            continue;
+        }
+        let [from, to] = [&pair.sources, &pair.targets]
+            .map(|names| names.iter().map(|name| Cut::new(name)).collect::<Vec<Cut>>());
+        let texts = |cuts: &[Cut]| cuts.iter().map(|cut| cut.texts.clone()).collect();
+        let form = Form {
+            from: texts(&from),
+            to: texts(&to),
+            steps: pair.steps.iter().map(|step| format!("{step};")).collect(),
+            axis: pair.joined.as_ref().map(|joined| (joined.axis, joined.sizes.clone())),
+        };
+        groups.entry(form).or_default().push(Member { pair, from, to });
     }
     groups.into_values().flat_map(|members| split(&members)).collect()
 }
@@ -73,11 +102,12 @@ fn split<'p>(members: &[Member<'p>]) -> Vec<Family<'p>> {
     if let Some(family) = family(&all) {
         return vec![family];
     }
-    let positions = members.first().map_or(0, |member| member.from.numbers.len());
+    let positions = members.first().and_then(|member| member.from.first());
+    let positions = positions.map_or(0, |cut| cut.numbers.len());
     let parts = (0..positions).map(|position| {
         let mut parts: BTreeMap<&str, Vec<&Member<'p>>> = BTreeMap::new();
         for member in members {
-            parts.entry(member.from.number(position)).or_default().push(member);
+            parts.entry(member.number(position)).or_default().push(member);
         }
         parts.values().filter_map(|part| family(part)).collect::<Vec<Family>>()
     });
@@ -91,74 +121,75 @@ fn split<'p>(members: &[Member<'p>]) -> Vec<Family<'p>> {
 /// Returns the rule for all of these, if there is one.
 fn family<'p>(members: &[&Member<'p>]) -> Option<Family<'p>> {
     let (first, rest) = members.split_first()?;
-    if rest.is_empty() || first.from.numbers.len() > default_limit(Limit::Captures) {
+    let cut = first.from.first()?;
+    if rest.is_empty() || cut.numbers.len() > default_limit(Limit::Captures) {
         return None;
     }
-    let sources = varying(members, |member| &member.from);
-    let targets = varying(members, |member| &member.to);
+    let sources = varying(members, 0);
     let name = |source: usize| match sources.iter().position(|at| *at == source) {
         Some(0) if sources.len() == 1 => "n".to_owned(),
         index => format!("n{}", index.unwrap_or_default() + 1),
     };
-    let mut captured = BTreeMap::new();
-    for source in &sources {
-        let class = class(members.iter().map(|member| member.from.number(*source)))?;
-        captured.insert(*source, Part::Capture { name: name(*source), class, shift: 0 });
+    let mut patterns = Vec::new();
+    for (number, cut) in first.names().enumerate() {
+        let mut captures = BTreeMap::new();
+        for (position, source, shift) in pair_numbers(members, &sources, number)? {
+            let class = class(
+                members
+                    .iter()
+                    .filter_map(|member| member.names().nth(number))
+                    .map(|cut| cut.number(position)),
+            )?;
+            captures.insert(position, Part::Capture { name: name(source), class, shift });
+        }
+        patterns.push(pattern(cut, &captures));
+        // Only target names are written with other numbers.
+        let is_shifted = |part: &Part| matches!(part, Part::Capture { shift, .. } if *shift != 0);
+        if number < first.from.len() && patterns.last()?.parts.iter().any(is_shifted) {
+            return None;
+        }
     }
-    let mut written = BTreeMap::new();
-    for (target, source, shift) in pair_numbers(members, &sources, &targets)? {
-        let class = class(members.iter().map(|member| member.to.number(target)))?;
-        written.insert(target, Part::Capture { name: name(source), class, shift });
-    }
-    let (from, to) = (pattern(&first.from, &captured), pattern(&first.to, &written));
-    if from.as_source().len().max(to.as_target().len()) > default_limit(Limit::PatternBytes) {
+    let to = patterns.split_off(first.from.len());
+    let lengths = patterns.iter().map(|from| from.as_source().len());
+    let longest = lengths.chain(to.iter().map(|to| to.as_target().len())).max()?;
+    if longest > default_limit(Limit::PatternBytes) {
         return None;
     }
-    let rule = Rule {
-        line: None,
-        from: vec![from],
-        to: vec![to],
-        relation: Relation::One,
-        role: None,
-        steps: first.pair.steps.clone(),
-        invertible: true,
-    };
+    let rule = Rule { from: patterns, to, ..first.pair.rule() };
     Some(Family { rule, pairs: members.iter().map(|member| member.pair).collect() })
 }
 
-/// Returns the positions of the numbers that are not the same in all members.
-fn varying<'p>(members: &[&Member<'p>], cut: impl for<'m> Fn(&'m Member<'p>) -> &'m Cut) -> Vec<usize> {
-    let Some((first, rest)) = members.split_first() else { return Vec::new() };
-    let varies = |at: &usize| rest.iter().any(|member| cut(member).number(*at) != cut(first).number(*at));
-    (0..cut(first).numbers.len()).filter(varies).collect()
+/// Returns the positions of the numbers that are not the same in this name of all members.
+fn varying(members: &[&Member], name: usize) -> Vec<usize> {
+    let cuts: Vec<&Cut> = members.iter().filter_map(|member| member.names().nth(name)).collect();
+    let Some((first, rest)) = cuts.split_first() else { return Vec::new() };
+    let varies = |at: &usize| rest.iter().any(|cut| cut.number(*at) != first.number(*at));
+    (0..first.numbers.len()).filter(varies).collect()
 }
 
-/// Returns (target, source, shift) for each position of a target number: the free source number with the smallest shift.
-/// `None` if a number is left over.
-fn pair_numbers(
-    members: &[&Member],
-    sources: &[usize],
-    targets: &[usize],
-) -> Option<Vec<(usize, usize, i64)>> {
+/// Returns (position, source, shift) for each varying number of a name: the free number of the first source name with the
+/// smallest shift. `None` if a number is left over.
+fn pair_numbers(members: &[&Member], sources: &[usize], name: usize) -> Option<Vec<(usize, usize, i64)>> {
+    let targets = varying(members, name);
     if sources.len() != targets.len() {
         return None;
     }
     let mut free = sources.to_vec();
-    let pairs = targets.iter().map(|target| {
-        let fitting = free.iter().filter_map(|source| Some((*source, shift(members, *source, *target)?)));
+    let pairs = targets.into_iter().map(|target| {
+        let fitting =
+            free.iter().filter_map(|source| Some((*source, shift(members, *source, (name, target))?)));
         let (source, shift) = fitting.min_by_key(|(_, shift)| shift.abs())?;
         free.retain(|other| *other != source);
-        Some((*target, source, shift))
+        Some((target, source, shift))
     });
     pairs.collect()
 }
 
-/// Returns the difference between a number of the target and one of the source, if it is the same in all members.
-fn shift(members: &[&Member], source: usize, target: usize) -> Option<i64> {
+/// Returns the difference between a number of a name and one of the first source name, if it is the same in all members.
+fn shift(members: &[&Member], source: usize, (name, position): (usize, usize)) -> Option<i64> {
     let mut shifts = members.iter().map(|member| {
-        let (from, to): (i64, i64) =
-            (member.from.number(source).parse().ok()?, member.to.number(target).parse().ok()?);
-        to.checked_sub(from)
+        let to: i64 = member.names().nth(name)?.number(position).parse().ok()?;
+        to.checked_sub(member.number(source).parse().ok()?)
     });
     let first = shifts.next()??;
     (shifts.all(|shift| shift == Some(first)) && first.abs() < 1000).then_some(first)

@@ -111,9 +111,13 @@ fn sound<'p>(mut families: Vec<Family<'p>>, pairs: &[Pair]) -> Vec<Family<'p>> {
     };
     let own: Vec<BTreeSet<&String>> = families.iter().map(own).collect();
     let mut is_sound = vec![true; families.len()];
-    let mut forms = PatternSet::new(families.iter().flat_map(|family| family.rule.from.first()), SEPARATOR);
+    let numbered = families.iter().enumerate();
+    let forms = numbered.flat_map(|(number, family)| family.rule.from.iter().map(move |form| (number, form)));
+    let (numbers, forms): (Vec<usize>, Vec<&Pattern>) = forms.unzip();
+    let mut forms = PatternSet::new(forms, SEPARATOR);
     for name in pairs.iter().flat_map(|pair| &pair.sources) {
-        for number in forms.matches(name) {
+        for form in forms.matches(name) {
+            let number = numbers.get(form).copied().unwrap_or_default();
             if let (Some(own), Some(is_sound)) = (own.get(number), is_sound.get_mut(number)) {
                 *is_sound &= own.contains(name);
             }
