@@ -573,12 +573,13 @@ fn suggest_has_one_rule_for_the_parts_of_all_layers() {
 fn suggest_asks_what_makes_the_elements_of_a_tensor_in_another_shape() {
     let heads = |name: &str, seed: usize| tensor(name, values(seed, &[4, 2, 3]));
     let flat = values(1, &[24]).1.into_iter().chain(values(2, &[24]).1).collect();
+    // Zeros are the same in every shape.
+    let zeros = |name: &str, shape: &[usize]| tensor(name, (shape.to_vec(), vec![0.0; 35]));
     let place = Workplace::new();
-    place.checkpoint("a.safetensors", &[heads("a/q", 1), heads("a/k", 2), heads("a/o", 3)]);
-    place.checkpoint(
-        "b.safetensors",
-        &[tensor("b.in", (vec![8, 6], flat)), tensor("b.out", (vec![6, 4], values(3, &[24]).1))],
-    );
+    let a = [heads("a/q", 1), heads("a/k", 2), heads("a/o", 3), zeros("a/zeros", &[5, 7])];
+    place.checkpoint("a.safetensors", &a);
+    let out = tensor("b.out", (vec![6, 4], values(3, &[24]).1));
+    place.checkpoint("b.safetensors", &[tensor("b.in", (vec![8, 6], flat)), out, zeros("b.zeros", &[35])]);
     let command = ["map", "suggest", "a.safetensors", "b.safetensors"];
     let asked = ["question: what makes 'b.out' of 'a/o'?", "question: what makes 'b.in' of 'a/q', 'a/k'?"];
     asks(&place, &command, &[&asked[..], &["leave 2 questions open"]].concat());
