@@ -7,7 +7,7 @@ use super::reorder::{Reordering, reorderings};
 use super::reshaped::reshaped;
 use super::steps::{Undecided, decide};
 use super::suggestion::{Basis, Pair, Reshaped, StepsBasis};
-use super::values::{Crowd, Equal, Groups, SumKey};
+use super::values::{Crowd, Equal, Groups, by_dtype, by_sum, common};
 use crate::mapping::default_limit;
 use crate::source::Source;
 use ckpt_api::{Limit, Result, TensorId};
@@ -101,7 +101,7 @@ impl<'s> Pairing<'s> {
                 crowd.reorderings((one, a.shape(one)), (other, b.shape(other)))
             });
         }
-        self.pair_by_elements(groups, equal);
+        self.pair_by_elements(groups, &equal.crowds)?;
         self.pair_with_parts(&equal.crowds)?;
         self.pair_by_shape(groups, &equal.crowds);
         self.find_reshaped(&equal.crowds)
@@ -150,35 +150,42 @@ impl<'s> Pairing<'s> {
         (open.of_a(&a, &self.taken.0).collect(), open.of_b(&b, &self.taken.1).collect())
     }
 
-    /// Pairs the tensors that have the same elements in another order.
-    fn pair_by_elements(&mut self, groups: &Groups, equal: &Equal) {
+    /// Pairs the tensors that have the same elements in another order. Reads those without a partner.
+    fn pair_by_elements(&mut self, groups: &Groups, crowds: &[Crowd]) -> Result<()> {
         let (a, b) = (self.a, self.b);
-        let open = Open::new(&self.ambiguous, &equal.crowds);
+        let open = Open::new(&self.ambiguous, crowds);
         for (of_a, of_b) in groups.values() {
-            let mut by_sum: BTreeMap<SumKey, (Vec<TensorId>, BTreeSet<TensorId>)> = BTreeMap::new();
-            for (key, id) in equal.sums_of(0, open.of_a(of_a, &self.taken.0)) {
-                by_sum.entry(key).or_default().0.push(id);
+            let of_a: Vec<TensorId> = open.of_a(of_a, &self.taken.0).collect();
+            let of_b: Vec<TensorId> = open.of_b(of_b, &self.taken.1).collect();
+            if of_a.is_empty() || of_b.is_empty() {
+                continue;
             }
-            for (key, id) in equal.sums_of(1, open.of_b(of_b, &self.taken.1)) {
-                by_sum.entry(key).or_default().1.insert(id);
-            }
-            for (mut of_a, mut of_b) in by_sum.into_values() {
-                // Compared in several dtypes, a tensor has several sums.
-                of_a.retain(|id| !self.taken.0.contains(id));
-                of_b.retain(|id| !self.taken.1.contains(id));
-                if of_a.is_empty() || of_b.is_empty() {
-                    continue;
-                }
-                if let ([only_a], Some(only_b), 1) = (&of_a[..], of_b.first(), of_b.len()) {
-                    let found = reorderings(a.shape(*only_a), b.shape(*only_b));
-                    self.accept(BTreeSet::from([*only_a]), of_b.clone(), found, Basis::Elements);
-                } else {
-                    let candidates = self.comparable(&of_a, &of_b);
-                    self.by_name(candidates, Basis::Elements, |one, other| {
-                        reorderings(a.shape(one), b.shape(other))
-                    });
+            let (of_a, of_b) = (by_dtype(a, &of_a), by_dtype(b, &of_b));
+            for (dtype_a, of_a) in &of_a {
+                for (dtype_b, of_b) in &of_b {
+                    let Some(dtype) = common(*dtype_a, *dtype_b) else { continue };
+                    let (of_a, mut of_b) = (by_sum(a, of_a, dtype)?, by_sum(b, of_b, dtype)?);
+                    for (sum, of_a) in of_a {
+                        self.pair_reordered(of_a, of_b.remove(&sum).unwrap_or_default());
+                    }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Pairs tensors that have the same elements.
+    fn pair_reordered(&mut self, mut of_a: Vec<TensorId>, mut of_b: Vec<TensorId>) {
+        let (a, b) = (self.a, self.b);
+        // With several dtypes, a tensor is compared several times.
+        of_a.retain(|id| !self.taken.0.contains(id));
+        of_b.retain(|id| !self.taken.1.contains(id));
+        if let ([one], [other]) = (&of_a[..], &of_b[..]) {
+            let found = reorderings(a.shape(*one), b.shape(*other));
+            self.accept(BTreeSet::from([*one]), BTreeSet::from([*other]), found, Basis::Elements);
+        } else if !of_a.is_empty() && !of_b.is_empty() {
+            let candidates = self.comparable(&of_a, &of_b.into_iter().collect());
+            self.by_name(candidates, Basis::Elements, |one, other| reorderings(a.shape(one), b.shape(other)));
         }
     }
 

@@ -27,8 +27,6 @@ pub(super) struct Equal {
     pub(super) crowds: Vec<Crowd>,
     /// Tensors of the first checkpoint whose elements are all the same.
     pub(super) constant: BTreeSet<TensorId>,
-    /// For each checkpoint, what the elements of a tensor sum to in any order.
-    sums: [BTreeMap<TensorId, BTreeSet<SumKey>>; 2],
 }
 
 /// Many tensors of one value.
@@ -63,14 +61,18 @@ pub(super) fn equal(a: &Source, b: &Source, groups: &Groups) -> Result<Equal> {
     let mut left = MAX_PAIRS.1;
     for (of_a, of_b) in groups.values().filter(|(a, b)| !a.is_empty() && !b.is_empty()) {
         let (of_a, of_b) = (by_dtype(a, of_a), by_dtype(b, of_b));
-        for (dtypes, ids) in of_a.iter().flat_map(|one| of_b.iter().map(move |other| pair(one, other))) {
-            found.compare((a, b), dtypes, ids, &mut left)?;
+        for (dtype_a, of_a) in &of_a {
+            for (dtype_b, of_b) in &of_b {
+                if let Some(dtype) = common(*dtype_a, *dtype_b) {
+                    found.compare((a, b), dtype, (of_a, of_b), &mut left)?;
+                }
+            }
         }
     }
     Ok(found)
 }
 
-fn by_dtype(source: &Source, ids: &[TensorId]) -> BTreeMap<DType, Vec<TensorId>> {
+pub(super) fn by_dtype(source: &Source, ids: &[TensorId]) -> BTreeMap<DType, Vec<TensorId>> {
     let mut by_dtype: BTreeMap<DType, Vec<TensorId>> = BTreeMap::new();
     for id in ids {
         by_dtype.entry(source.canonical(*id).dtype).or_default().push(*id);
@@ -78,8 +80,20 @@ fn by_dtype(source: &Source, ids: &[TensorId]) -> BTreeMap<DType, Vec<TensorId>>
     by_dtype
 }
 
-fn pair<'p, T: Copy, U>(one: (&'p T, &'p U), other: (&'p T, &'p U)) -> ((T, T), (&'p U, &'p U)) {
-    ((*one.0, *other.0), (one.1, other.1))
+/// Returns the tensors by what their elements sum to in any order, in this dtype.
+pub(super) fn by_sum(
+    source: &Source,
+    ids: &[TensorId],
+    dtype: DType,
+) -> Result<BTreeMap<Sum, Vec<TensorId>>> {
+    let sums = in_parallel(ids, default_threads(), |id| {
+        Ok((id, Reading::own(source, id).with_dtype(dtype).sum(source)?))
+    })?;
+    let mut by_sum: BTreeMap<Sum, Vec<TensorId>> = BTreeMap::new();
+    for (id, sum) in sums {
+        sum.into_iter().for_each(|sum| by_sum.entry(sum).or_default().push(id));
+    }
+    Ok(by_sum)
 }
 
 /// Returns the dtype in which values of two dtypes are compared: the one whose values the other has all.
@@ -91,43 +105,25 @@ pub(super) fn common(one: DType, other: DType) -> Option<DType> {
     }
 }
 
-/// The dtypes of the two checkpoints, and what the elements sum to in the dtype in which they are compared.
-pub(super) type SumKey = ((DType, DType), Sum);
-
 impl Equal {
-    /// Returns the sums of tensors of the first checkpoint (0) or the second (1).
-    pub(super) fn sums_of(
-        &self,
-        side: usize,
-        ids: impl Iterator<Item = TensorId>,
-    ) -> impl Iterator<Item = (SumKey, TensorId)> {
-        let sums = self.sums.get(side);
-        ids.flat_map(move |id| {
-            let own = sums.and_then(|sums| sums.get(&id));
-            own.into_iter().flatten().map(move |key| (*key, id))
-        })
-    }
-
-    /// Compares tensors with one key and these dtypes.
+    /// Compares tensors with one key in this dtype.
     fn compare(
         &mut self,
         (a, b): (&Source, &Source),
-        dtypes: (DType, DType),
-        (of_a, of_b): (&Vec<TensorId>, &Vec<TensorId>),
+        dtype: DType,
+        (of_a, of_b): (&[TensorId], &[TensorId]),
         left: &mut usize,
     ) -> Result<()> {
-        let Some(dtype) = common(dtypes.0, dtypes.1) else { return Ok(()) };
         let hashed = in_parallel(of_a, default_threads(), |id| {
             Ok((id, Reading::own(a, id).with_dtype(dtype).fingerprint(a)?))
         });
         let mut by_value: BTreeMap<Fingerprint, Vec<TensorId>> = BTreeMap::new();
         let mut shapes = BTreeSet::new();
         for (id, hashed) in hashed? {
-            let Some(Fingerprinted { print, sum, is_constant }) = hashed else { continue };
+            let Some((print, is_constant)) = hashed else { continue };
             if is_constant {
                 self.constant.insert(id);
             }
-            self.add_sum(0, id, dtypes, sum);
             shapes.insert(a.shape(id));
             by_value.entry(print).or_default().push(id);
         }
@@ -138,8 +134,7 @@ impl Equal {
         });
         let mut crowds: BTreeMap<Fingerprint, BTreeMap<TensorId, Vec<Vec<usize>>>> = BTreeMap::new();
         for (id, order, hashed) in hashed? {
-            let Some(Fingerprinted { print, sum, .. }) = hashed else { continue };
-            self.add_sum(1, id, dtypes, sum);
+            let Some((print, _)) = hashed else { continue };
             if by_value.contains_key(&print) {
                 crowds.entry(print).or_default().entry(id).or_default().push(order.clone());
             }
@@ -156,12 +151,6 @@ impl Equal {
             }
         }
         Ok(())
-    }
-
-    fn add_sum(&mut self, side: usize, id: TensorId, dtypes: (DType, DType), sum: Option<Sum>) {
-        if let (Some(sums), Some(sum)) = (self.sums.get_mut(side), sum) {
-            sums.entry(id).or_default().insert((dtypes, sum));
-        }
     }
 
     /// Makes each tensor of the first checkpoint a partner of each of the second.
@@ -196,13 +185,6 @@ pub(super) struct Reading {
     encoding: Encoding,
     /// The lengths of the axes, as they are read.
     pub(super) shape: Vec<u64>,
-}
-
-/// A fingerprint, and what is found out on the way.
-struct Fingerprinted {
-    print: Fingerprint,
-    sum: Option<Sum>,
-    is_constant: bool,
 }
 
 impl Reading {
@@ -254,42 +236,45 @@ impl Reading {
         Ok(())
     }
 
-    /// Returns what the elements sum to; `None` for elements of variable length.
+    /// Returns what the elements sum to in any order; `None` for elements of variable length, and as [`Self::try_read`].
     pub(super) fn sum(&self, source: &Source) -> Result<Option<Sum>> {
         let Some(size) = element_bytes(self.dtype()) else { return Ok(None) };
         let mut sum = Sum::default();
-        self.read(source, |bytes| sum.add(elements::sum(bytes, size)))?;
-        Ok(Some(sum))
+        let read = self.try_read(source, |bytes| sum.add(elements::sum(bytes, size)))?;
+        Ok(read.map(|()| sum))
     }
 
-    /// Returns `None` for a tensor with a value that the dtype lacks, and for one that cannot be read in this order.
-    fn fingerprint(&self, source: &Source) -> Result<Option<Fingerprinted>> {
+    /// Returns the fingerprint, and whether all elements are the same; `None` as [`Self::try_read`].
+    fn fingerprint(&self, source: &Source) -> Result<Option<(Fingerprint, bool)>> {
         let mut hasher = Sha256::new();
         let lengths = source.checkpoint().tensors.get(self.id.0).and_then(|tensor| tensor.lengths.as_ref());
         for len in lengths.into_iter().flatten() {
             hasher.update(len.to_le_bytes());
         }
-        let size = element_bytes(self.dtype());
-        let mut constant = Constant::new(size);
-        let mut sum = Sum::default();
-        let read = self.read(source, |bytes| {
+        let mut constant = Constant::new(element_bytes(self.dtype()));
+        let read = self.try_read(source, |bytes| {
             hasher.update(bytes);
             constant.read(bytes);
-            size.into_iter().for_each(|size| sum.add(elements::sum(bytes, size)));
-        });
-        match read {
-            Err(error) if matches!(error.kind(), Kind::Lossy | Kind::Unsupported) => return Ok(None),
-            read => read?,
+        })?;
+        Ok(read.map(|()| {
+            let sha256 = hasher.finalize().into();
+            (Fingerprint { dtype: self.dtype(), shape: self.shape.clone(), sha256 }, constant.holds)
+        }))
+    }
+
+    /// As [`Self::read`], but returns `None` for a tensor with a value that the dtype lacks, and for one that cannot be read in
+    /// this order.
+    fn try_read(&self, source: &Source, each: impl FnMut(&[u8])) -> Result<Option<()>> {
+        match self.read(source, each) {
+            Err(error) if matches!(error.kind(), Kind::Lossy | Kind::Unsupported) => Ok(None),
+            read => read.map(Some),
         }
-        let print =
-            Fingerprint { dtype: self.dtype(), shape: self.shape.clone(), sha256: hasher.finalize().into() };
-        Ok(Some(Fingerprinted { print, sum: size.map(|_| sum), is_constant: constant.holds }))
     }
 
     /// Whether another reading of another tensor gives the same elements in the same order.
     pub(super) fn equals(&self, source: &Source, other: (&Source, &Reading)) -> Result<bool> {
         let [one, other] = [self.fingerprint(source)?, other.1.fingerprint(other.0)?];
-        Ok(one.is_some() && one.map(|one| one.print) == other.map(|other| other.print))
+        Ok(one.is_some() && one.map(|one| one.0) == other.map(|other| other.0))
     }
 }
 
