@@ -3,7 +3,7 @@
 //! An axis of flattened images is a matrix of pixels and channels; with the channels first, it is the transposed one. The sums
 //! over the slices of the axis show which lengths this matrix has; then the whole values are compared.
 
-use super::elements::{AxisSums, Sum};
+use super::elements::Sum;
 use super::reorder::{Reordering, core, long_axes};
 use super::steps::Undecided;
 use super::suggestion::Basis;
@@ -11,7 +11,7 @@ use super::values::{Reading, common};
 use crate::recipe::{AxisStep, FlattenedImage};
 use crate::resources::{default_threads, in_parallel};
 use crate::source::Source;
-use ckpt_api::{Axis, DType, Result, Tensor, TensorId};
+use ckpt_api::{Axis, Result, Tensor, TensorId};
 use std::collections::BTreeSet;
 
 /// How many matrices are compared in full; the sums rarely leave two.
@@ -52,9 +52,8 @@ pub(super) fn prove(pairs: &mut [Undecided], a: &Source, b: &Source) -> Result<(
 fn find(a: &Source, b: &Source, one: &Undecided) -> Result<Vec<Flattened>> {
     let (of_a, of_b) = one.ids;
     let Some(dtype) = common(a.canonical(of_a).dtype, b.canonical(of_b).dtype) else { return Ok(Vec::new()) };
-    let (Some(sums_a), Some(sums_b)) = (axis_sums(a, of_a, dtype)?, axis_sums(b, of_b, dtype)?) else {
-        return Ok(Vec::new());
-    };
+    let sums = |source: &Source, id: TensorId| Reading::own(source, id).with_dtype(dtype).axis_sums(source);
+    let (Some(sums_a), Some(sums_b)) = (sums(a, of_a)?, sums(b, of_b)?) else { return Ok(Vec::new()) };
     let possible = one.allowed.iter().flat_map(|reordering| possible(&sums_a, &sums_b, reordering));
     let mut found = Vec::new();
     for image in possible.take(MAX_COMPARED) {
@@ -66,14 +65,6 @@ fn find(a: &Source, b: &Source, one: &Undecided) -> Result<Vec<Flattened>> {
         }
     }
     Ok(found)
-}
-
-/// Returns for each axis longer than 1 the sum of the elements at each index; `None` if there are no such sums.
-fn axis_sums(source: &Source, id: TensorId, dtype: DType) -> Result<Option<Vec<Vec<Sum>>>> {
-    let reading = Reading::own(source, id).with_dtype(dtype);
-    let Some(mut sums) = AxisSums::new(dtype, &core(source.shape(id))) else { return Ok(None) };
-    reading.read(source, |bytes| sums.read(bytes))?;
-    Ok(Some(sums.finish()))
 }
 
 /// Returns the matrices that agree with all sums. The axis is still one of those longer than 1.

@@ -3,8 +3,8 @@
 //! The sums over the slices of an axis show which tensors of the other checkpoint follow each other on it. Then the tensor is
 //! split, and the values of its parts are compared.
 
-use super::elements::{AxisSums, Sum};
-use super::reorder::{Key, Reordering, core, long_axes, reorderings};
+use super::elements::Sum;
+use super::reorder::{Key, Reordering, long_axes, reorderings};
 use super::suggestion::{Basis, JoinedAxis, Pair, StepsBasis};
 use super::values::Reading;
 use crate::mapping::default_limit;
@@ -71,10 +71,17 @@ pub(super) fn joined(wholes: Rest<'_>, parts: Rest<'_>, direction: Direction) ->
     Ok(proven.filter_map(|(joined, steps)| Some(Joined { steps: steps?, ..joined })).collect())
 }
 
+/// Tensors by dtype, the lengths of the other axes, the length of the part and the sum of its elements.
+type BySum = BTreeMap<(DType, Key, u64, Sum), Vec<TensorId>>;
+
+fn key(source: &Source, id: TensorId) -> (DType, Key) {
+    let dtype = source.canonical(id).dtype;
+    (dtype, Key::new(dtype, source.shape(id)))
+}
+
 /// The tensors that may be parts.
 struct Parts {
-    /// By dtype, the lengths of the other axes, the length of the part and the sum of its elements.
-    by_sum: BTreeMap<(DType, Key, u64, Sum), Vec<TensorId>>,
+    by_sum: BySum,
     /// The lengths of parts, by dtype and the lengths of the other axes.
     lens: BTreeMap<(DType, Key), BTreeSet<u64>>,
 }
@@ -82,10 +89,6 @@ struct Parts {
 impl Parts {
     /// Returns the tensors that could have parts, and these parts. Reads all elements of the parts.
     fn new(wholes: Rest<'_>, parts: Rest<'_>) -> Result<(Vec<TensorId>, Self)> {
-        let key = |source: &Source, id: TensorId| {
-            let dtype = source.canonical(id).dtype;
-            (dtype, Key::new(dtype, source.shape(id)))
-        };
         let mut lens: BTreeMap<(DType, Key), BTreeSet<u64>> = BTreeMap::new();
         let mut total: BTreeMap<(DType, Key), u64> = BTreeMap::new();
         for id in parts.ids {
@@ -111,6 +114,11 @@ impl Parts {
             wanted.extend(rests);
         }
         lens.retain(|rest, _| wanted.contains(rest));
+        Ok((fitting, Parts { by_sum: Self::read(parts, &wanted)?, lens }))
+    }
+
+    /// Reads the parts with these lengths of the other axes.
+    fn read(parts: Rest<'_>, wanted: &BTreeSet<(DType, Key)>) -> Result<BySum> {
         let read = parts.ids.iter().copied().filter(|id| {
             let (dtype, key) = key(parts.source, *id);
             let mut rests = key.as_part().into_iter();
@@ -120,22 +128,21 @@ impl Parts {
         let sums = in_parallel(&read, default_threads(), |id| {
             Ok((id, Reading::own(parts.source, id).sum(parts.source)?))
         })?;
-        let mut by_sum: BTreeMap<(DType, Key, u64, Sum), Vec<TensorId>> = BTreeMap::new();
+        let mut by_sum = BySum::new();
         for (id, sum) in sums {
             let (Some(sum), (dtype, key)) = (sum, key(parts.source, id)) else { continue };
             for (len, rest) in key.as_part() {
                 by_sum.entry((dtype, rest, len, sum)).or_default().push(id);
             }
         }
-        Ok((fitting, Parts { by_sum, lens }))
+        Ok(by_sum)
     }
 
     /// Cuts a tensor into parts along the first axis that allows it.
     fn cut(&self, source: &Source, whole: TensorId) -> Result<Option<Joined>> {
         let (shape, reading) = (source.shape(whole), Reading::own(source, whole));
-        let Some(mut sums) = AxisSums::new(reading.dtype(), &core(shape)) else { return Ok(None) };
-        reading.read(source, |bytes| sums.read(bytes))?;
-        let mut axes = long_axes(shape).into_iter().zip(sums.finish());
+        let Some(sums) = reading.axis_sums(source)? else { return Ok(None) };
+        let mut axes = long_axes(shape).into_iter().zip(sums);
         Ok(axes.find_map(|(axis, sums)| {
             let others = (0..shape.len()).filter(|other| *other != axis);
             let others: Vec<u64> = others.filter_map(|other| shape.get(other).copied()).collect();

@@ -2,9 +2,9 @@
 //!
 //! No step changes such a shape, as that of the heads of an attention layer, so a mapping cannot have these pairs.
 
-use super::elements::{AxisSums, Sum};
+use super::elements::Sum;
 use super::joins::Rest;
-use super::reorder::{core, long_axes};
+use super::reorder::long_axes;
 use super::values::Reading;
 use crate::mapping::default_limit;
 use crate::resources::{default_threads, in_parallel};
@@ -76,11 +76,9 @@ impl Known {
     fn made_of(&self, wholes: Rest<'_>, id: TensorId) -> Result<Option<Vec<TensorId>>> {
         let (shape, reading) = (wholes.source.shape(id), Reading::own(wholes.source, id));
         let dtype = reading.dtype();
-        let Some(mut sums) = AxisSums::new(dtype, &core(shape)) else { return Ok(None) };
-        reading.read(wholes.source, |bytes| sums.read(bytes))?;
+        let Some(sums) = reading.axis_sums(wholes.source)? else { return Ok(None) };
         let all = elements(wholes, id);
         let lens = long_axes(shape).into_iter().filter_map(|axis| shape.get(axis));
-        let sums = sums.finish();
         if sums.iter().flat_map(|sums| sums.windows(2)).all(|two| two.first() == two.last()) {
             // All elements are the same, as zeros: that says nothing.
             return Ok(None);

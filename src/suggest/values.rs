@@ -1,6 +1,6 @@
 //! Finds tensors with equal values, in any order of axes: by hashes, in bounded memory.
 
-use super::elements::{self, Sum, element_bytes};
+use super::elements::{self, AxisSums, Sum, element_bytes};
 use super::reorder::{Key, Reordering, long_axes, reorderings};
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
@@ -184,7 +184,7 @@ pub(super) struct Reading {
     id: TensorId,
     encoding: Encoding,
     /// The lengths of the axes, as they are read.
-    pub(super) shape: Vec<u64>,
+    shape: Vec<u64>,
 }
 
 impl Reading {
@@ -228,7 +228,7 @@ impl Reading {
     }
 
     /// Hands out the elements in order.
-    pub(super) fn read(&self, source: &Source, mut each: impl FnMut(&[u8])) -> Result<()> {
+    fn read(&self, source: &Source, mut each: impl FnMut(&[u8])) -> Result<()> {
         let mut stream = source.stream(self.id, &self.encoding, Budget::default())?;
         while let Some(bytes) = stream.next()? {
             each(bytes);
@@ -242,6 +242,13 @@ impl Reading {
         let mut sum = Sum::default();
         let read = self.try_read(source, |bytes| sum.add(elements::sum(bytes, size)))?;
         Ok(read.map(|()| sum))
+    }
+
+    /// Returns for each axis the sum of the elements at each index; `None` as [`AxisSums::new`] and [`Self::try_read`].
+    pub(super) fn axis_sums(&self, source: &Source) -> Result<Option<Vec<Vec<Sum>>>> {
+        let Some(mut sums) = AxisSums::new(self.dtype(), &self.shape) else { return Ok(None) };
+        let read = self.try_read(source, |bytes| sums.read(bytes))?;
+        Ok(read.map(|()| sums.finish()))
     }
 
     /// Returns the fingerprint, and whether all elements are the same; `None` as [`Self::try_read`].
