@@ -26,7 +26,8 @@ use values::{Groups, equal};
 
 pub use suggestion::{Ambiguous, Basis, JoinedAxis, Pair, Reshaped, StepsBasis, Suggestion};
 
-/// Proposes a mapping from the names of `a` to those of `b`. Reads the values of tensors whose shapes could be the same.
+/// Proposes a mapping from the names of `a` to those of `b`. Reads the values of tensors that could be the same, or parts of
+/// others.
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
