@@ -131,10 +131,8 @@ pub(crate) fn renamed(
 /// [`ckpt_api::Kind::Unsupported`] for tensors that are stored in parts.
 #[cfg(feature = "forward")]
 pub(crate) fn with_images_as_in(other: &ckpt_api::Graph, contents: &Contents) -> Result<Option<Contents>> {
-    let Some(targets) = flatten::steps_to_order_of(other, contents)? else { return Ok(None) };
-    let mut contents = contents.clone();
-    rebuild(&mut contents, &targets)?;
-    Ok(Some(contents))
+    let targets = flatten::steps_to_order_of(other, contents)?;
+    targets.map(|targets| made(contents, &targets)).transpose()
 }
 
 /// Returns the contents of a checkpoint that has these targets and nothing else.
