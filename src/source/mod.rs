@@ -101,7 +101,9 @@ impl Source {
             layers.apply(&mut contents.checkpoint)?;
             // They are about the graph that the file replaces.
             contents.graph_notes.clear();
+            contents.missing_graph = None;
         }
+        contents.notes.extend(missing_graph_note(&contents));
         for (_, names) in &activations {
             let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
             contents.checkpoint.specify(names).map_err(|error| error.field(ACTIVATIONS))?;
@@ -349,6 +351,16 @@ fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<A
         Some(name) => error.file(name),
         None => error,
     })
+}
+
+/// The note on a checkpoint without a graph.
+fn missing_graph_note(contents: &Contents) -> Option<String> {
+    let missing = contents.missing_graph.as_ref()?;
+    let advice = match contents.can_be_described() {
+        true => format!("; {}", contents.advise_graph()),
+        false => String::new(),
+    };
+    Some(format!("no graph: {}; the tensors are complete{advice}", missing.reason))
 }
 
 fn knows(info: &FormatInfo, key: &str) -> bool {

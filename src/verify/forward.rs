@@ -5,7 +5,7 @@ use super::parameters::{SourceParameters, StoredIntegers};
 use super::report::InputSummary;
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Error, Graph, Result, Setting, Value as GraphValue};
+use ckpt_api::{Error, Graph, Result, Value as GraphValue};
 use ckpt_forward::{Backend, DeviceInfo, Parameters, Program, Value, integer_graph};
 use serde::Serialize;
 
@@ -98,10 +98,17 @@ fn in_integers(graph: &Graph, parameters: &dyn Parameters, scale: i32) -> Result
     Ok((rewritten, note))
 }
 
-/// The error for a checkpoint without a graph. A codec notes why it found none.
+/// The error for a checkpoint without a graph. A codec says why it found none, or notes it.
 fn no_graph(source: &Source) -> Error {
-    let error = Error::usage("the checkpoint has no graph to run")
-        .help(format!("describe the model in an architecture file, given with {}", Setting::Architecture));
-    let notes: Vec<&str> = source.contents().all_notes().collect();
-    if notes.is_empty() { error } else { error.found(notes.join("; ")) }
+    let contents = source.contents();
+    let found = match &contents.missing_graph {
+        Some(missing) => missing.reason.clone(),
+        None => contents.all_notes().collect::<Vec<_>>().join("; "),
+    };
+    let mut advice = contents.advise_graph();
+    if !contents.can_be_described() {
+        advice += "; its tensors can still be converted, compared and shown";
+    }
+    let error = Error::usage("the checkpoint has no graph to run").help(advice);
+    if found.is_empty() { error.found("tensors alone") } else { error.found(found) }
 }

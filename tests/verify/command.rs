@@ -62,9 +62,10 @@ fn a_checkpoint_that_cannot_be_run_is_refused_with_the_reason() {
     let run = ckpt(place.path(), &["run", "model"]);
     let text = String::from_utf8_lossy(&run.stderr).into_owned();
     assert_eq!(run.status.code(), Some(2), "{text}");
-    for words in ["has no graph to run", "the operation Softsgn", "--arch"] {
+    for words in ["has no graph to run", "the operation Softsgn", "cannot describe this model"] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    assert!(!text.contains("--arch"), "{text}");
 }
 
 #[test]
@@ -188,10 +189,17 @@ fn outputs_are_written_in_the_format_of_the_extension_and_labels_are_counted() {
 #[test]
 fn a_checkpoint_without_a_graph_is_refused_with_help() {
     let place = tempfile::tempdir().unwrap();
-    crate::support::archive(&place.path().join("x.safetensors"), "x", &[2], &[1.0, 2.0]);
-    let output = ckpt(place.path(), &["run", "x.safetensors"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--arch"));
+    // An architecture file can describe a matrix as a layer, but not a vector.
+    for (name, shape, help) in [
+        ("m.safetensors", &[1, 2][..], "--arch"),
+        ("v.safetensors", &[2], "an architecture file cannot describe"),
+    ] {
+        crate::support::archive(&place.path().join(name), "x", shape, &[1.0, 2.0]);
+        let output = ckpt(place.path(), &["run", name]);
+        assert_eq!(output.status.code(), Some(2));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains(help) && text.contains("--arch") == (help == "--arch"), "{text}");
+    }
     let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
     let output = ckpt(place.path(), &["run", bare]);
     assert_eq!(output.status.code(), Some(2));

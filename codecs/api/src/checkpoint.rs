@@ -1,6 +1,8 @@
 //! The intermediate that all codecs share.
 
-use crate::{Activation, Error, Graph, Metadata, Result, Setting, Tensor, TensorId, Ties};
+mod advice;
+
+use crate::{Activation, Error, Graph, Metadata, Result, Tensor, TensorId, Ties};
 use std::collections::{BTreeMap, HashMap};
 
 /// A graph, named tensors, metadata. It describes; the bytes stay where the [`crate::Placement`]s say.
@@ -37,12 +39,11 @@ impl Checkpoint {
     /// [`crate::Kind::Usage`] without a graph, for an unknown name, or where the numbers differ.
     pub fn specify<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<()> {
         let given = names.into_iter().map(Activation::from_name).collect::<Result<Vec<_>>>()?;
-        let graph = self.graph.as_mut().ok_or_else(|| {
-            Error::usage("the source does not describe its layers, so none can be given an activation").help(
-                format!("describe the model in an architecture file, given with {}", Setting::Architecture),
-            )
-        })?;
-        graph.specify(&given)
+        if self.graph.is_none() {
+            let message = "the source does not describe its layers, so none can be given an activation";
+            return Err(Error::usage(message).help(self.advise_architecture()));
+        }
+        self.graph.as_mut().map_or(Ok(()), |graph| graph.specify(&given))
     }
 
     /// Renames tensors, and the references of the graph and of slots to them. Names that `names` lacks stay.

@@ -25,6 +25,20 @@ pub struct Contents {
     /// What the graph assumes about the model, or does not show of it, one sentence each. They qualify every result of
     /// running the graph, and the engine prints them with it.
     pub graph_notes: Vec<String>,
+    /// Why the checkpoint has no graph, if the codec looked for one. The engine adds a note that says so.
+    pub missing_graph: Option<MissingGraph>,
+}
+
+/// Why a checkpoint has no graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingGraph {
+    /// The reason, as a clause that names the file, and the operation or layer that it is about.
+    pub reason: String,
+    /// Whether the files leave the layers open, so that the user may be able to describe them; `false` where they state
+    /// something that no [`Architecture`](crate::Architecture) can.
+    pub is_unstated: bool,
+    /// How the user can supply what the format needs, where that is something other than a chain of layers.
+    pub help: Option<String>,
 }
 
 /// Something that a lenient reading accepted although the format's rules forbid it.
@@ -239,6 +253,33 @@ impl Contents {
     /// ```
     pub fn all_notes(&self) -> impl Iterator<Item = &str> {
         self.notes.iter().chain(&self.graph_notes).map(String::as_str)
+    }
+
+    /// Whether the user may be able to describe the layers, if there is no graph.
+    pub fn can_be_described(&self) -> bool {
+        match &self.missing_graph {
+            Some(MissingGraph { help: Some(_), .. }) => true,
+            Some(missing) if !missing.is_unstated => false,
+            _ => self.checkpoint.obstacle_to_architecture().is_none(),
+        }
+    }
+
+    /// Says how the user can supply the graph that is missing, or why no architecture file can.
+    ///
+    /// ```
+    /// let contents = ckpt_api::Contents::default();
+    /// assert!(contents.advise_graph().starts_with("an architecture file cannot describe this model"));
+    /// ```
+    pub fn advise_graph(&self) -> String {
+        match &self.missing_graph {
+            Some(MissingGraph { help: Some(help), .. }) => help.clone(),
+            Some(missing) if !missing.is_unstated => {
+                "an architecture file describes a chain of dense layers or of convolutions, and cannot describe this \
+                 model"
+                    .to_owned()
+            }
+            _ => self.checkpoint.advise_architecture(),
+        }
     }
 
     /// The same with these notes.

@@ -67,7 +67,7 @@ pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
 pub use compression::{Compression, Method};
-pub use contents::{Contents, Repair, Rules};
+pub use contents::{Contents, MissingGraph, Repair, Rules};
 pub use cursor::Cursor;
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};

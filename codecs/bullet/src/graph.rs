@@ -13,7 +13,7 @@ const BUCKET: &str = "bucket";
 /// Builds the graph over the checkpoint's tensors, or returns a note that says why there is none.
 pub(crate) fn build(architecture: &Architecture, checkpoint: &Checkpoint) -> Result<Graph, String> {
     if !architecture.net.tensors.is_empty() {
-        return Err("there is no graph: the architecture has tensors that no layer explains".to_owned());
+        return Err("the architecture has tensors that no layer explains".to_owned());
     }
     let names = checkpoint.by_name();
     let exists = |id: &str| names.contains_key(id);
@@ -26,7 +26,7 @@ pub(crate) fn build(architecture: &Architecture, checkpoint: &Checkpoint) -> Res
     };
     let is_missing = |id: &str| !exists(id) && !is_merged(id);
     if let Some(missing) = architecture.parameters.iter().find(|parameter| is_missing(&parameter.id)) {
-        return Err(format!("there is no graph: the source has no tensor '{}'", missing.id));
+        return Err(format!("the source has no tensor '{}'", missing.id));
     }
     let builder = Builder {
         architecture,

@@ -19,7 +19,9 @@ use crate::format::{
 };
 use crate::net::section;
 use crate::{graph, resolve};
-use ckpt_api::{Contents, Error, File, Input, Limit, Limits, MetadataValue, Options, Result};
+use ckpt_api::{
+    Contents, Error, File, Input, Limit, Limits, MetadataValue, MissingGraph, Options, Result, Setting,
+};
 use probe::base_name;
 use reader::Reader;
 
@@ -157,14 +159,23 @@ fn finish(reader: Reader<'_>) -> Result<Contents> {
             match graph::build(architecture, &contents.checkpoint) {
                 Ok(graph) if !keeps_integers => contents.checkpoint.graph = Some(graph),
                 Ok(_) => {
-                    contents.notes.push("there is no graph: integers=true keeps the integers".to_owned());
+                    contents.missing_graph = Some(MissingGraph {
+                        reason: "integers=true keeps the integers".to_owned(),
+                        is_unstated: false,
+                        help: Some(format!("leave out {}", Setting::ReadOption("integers=true"))),
+                    });
                 }
-                Err(why) => contents.notes.push(why),
+                Err(reason) => {
+                    contents.missing_graph = Some(MissingGraph { reason, is_unstated: false, help: None });
+                }
             }
             let document: MetadataValue = architecture.to_file()?.parse()?;
             contents.checkpoint.metadata.insert(ID, KEY_ARCHITECTURE, document);
         }
-        None => contents.notes.extend(propose::propose(&contents.checkpoint.tensors)),
+        None => {
+            contents.missing_graph = Some(propose::missing_graph());
+            contents.notes.extend(propose::propose(&contents.checkpoint.tensors));
+        }
     }
     Ok(contents)
 }

@@ -16,10 +16,8 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         (Some(graph), _) => Model::from_graph(checkpoint, graph)?,
         (None, Some(source)) => Model::from_source(checkpoint, source)?,
         (None, None) => {
-            return Err(Error::usage("the source does not describe the model's layers").help(format!(
-                "describe the layers in an architecture file, given with {}",
-                Setting::Architecture
-            )));
+            return Err(Error::usage("the source does not describe the model's layers")
+                .help(checkpoint.advise_architecture()));
         }
     };
     let mut losses = Vec::new();
@@ -121,10 +119,7 @@ impl<'a> Model<'a> {
                 "the source does not describe the model's layers, and lacks tensors of the .nn model",
             )
             .tensor(name)
-            .help(format!(
-                "describe the layers in an architecture file, given with {}",
-                Setting::Architecture
-            ))
+            .help(checkpoint.advise_architecture())
         };
         let mut model = Model { layers: source.description.layers.clone(), parameters: BTreeMap::new() };
         for linear in format::linears(&source.description.layers) {

@@ -67,6 +67,9 @@ fn by_name(input: &Input, entry: &str) -> Result<Location> {
     if let Some(prefix) = entry.strip_suffix(INDEX).filter(|prefix| !prefix.is_empty()) {
         return Ok(Location::new(prefix, ""));
     }
+    if entry == SAVED_MODEL && input.is_file() {
+        return Err(without_variables(input));
+    }
     let prefix = prefix_of_shard(entry).unwrap_or(entry);
     let location = Location::new(prefix, "");
     if !input.has_file(&location.index) && input.is_file() && has_table(input, entry)? {
@@ -137,6 +140,7 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
     let prefixes = prefixes(input)?;
     match &prefixes[..] {
         [prefix] => Ok(Some(Location::new(prefix, ", the directory's only index"))),
+        [] if input.has_file(SAVED_MODEL) => Err(without_variables(input)),
         [] => Ok(None),
         several => Err(Error::usage(
             "the directory contains several checkpoints, and no file 'checkpoint' names the latest",
@@ -145,6 +149,14 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
         .found(first_few(several, SHOWN))
         .help("name one of them")),
     }
+}
+
+/// The error for a SavedModel whose variables are missing, or that has constants alone.
+fn without_variables(input: &Input) -> Error {
+    Error::unsupported("the SavedModel has no variables")
+        .file(input.display(SAVED_MODEL))
+        .expected(format!("{VARIABLES}{INDEX} beside it"))
+        .help("copy the folder 'variables', too; a model that was frozen has constants in its graph alone, which are not read")
 }
 
 fn saved_model(input: &Input) -> Location {

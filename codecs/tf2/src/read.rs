@@ -131,10 +131,21 @@ fn description<'a>(
 
 /// Gives the tensors, whose names are their keys until now, the names, roles, axes and graph of the description.
 fn apply(description: Description, contents: &mut Contents, options: &Options) -> Result<()> {
-    let Description { names, roles, axes, slots, numbers, graph, is_nested, notes, graph_notes } =
-        description;
+    let Description {
+        names,
+        roles,
+        axes,
+        slots,
+        numbers,
+        graph,
+        is_nested,
+        notes,
+        graph_notes,
+        missing_graph,
+    } = description;
     contents.notes.extend(notes);
     contents.graph_notes.extend(graph_notes);
+    contents.missing_graph = missing_graph;
     for tensor in &mut contents.checkpoint.tensors {
         tensor.role = roles.get(&tensor.name).copied().unwrap_or_default();
         tensor.slot = slots.get(&tensor.name).cloned().map(Box::new);

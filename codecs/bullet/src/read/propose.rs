@@ -3,7 +3,7 @@
 use crate::net::architecture::Architecture;
 use crate::net::parameter::{FACTORISER, FEATURE_WEIGHTS};
 use crate::preset;
-use ckpt_api::{Role, Setting, Tensor};
+use ckpt_api::{MissingGraph, Role, Setting, Tensor};
 use std::collections::HashMap;
 
 /// Features of a chess board as bullet counts them.
@@ -12,16 +12,24 @@ const CHESS: u64 = 768;
 /// The most layers of a preset.
 const MAX_LAYERS: usize = 16;
 
-/// Returns notes about what is unknown, and about the presets that fit.
+/// Returns what is unknown without an architecture.
+pub(super) fn missing_graph() -> MissingGraph {
+    MissingGraph {
+        reason: "the files have neither shapes nor activations, so tensors are lists of numbers".into(),
+        is_unstated: true,
+        help: Some(format!(
+            "give an architecture, with {} or {}",
+            Setting::Architecture,
+            Setting::ReadOption("arch=PRESET")
+        )),
+    }
+}
+
+/// Returns a note about the presets that fit.
 pub(super) fn propose(tensors: &[Tensor]) -> Vec<String> {
     let weights = tensors.iter().filter(|tensor| tensor.role == Role::Weight);
     let counts = Counts(weights.map(|tensor| (tensor.name.as_str(), tensor.shape.elements())).collect());
-    let mut notes = vec![format!(
-        "the files have neither shapes nor activations: tensors are lists of numbers until you give an architecture, \
-             with {} or {}",
-        Setting::Architecture,
-        Setting::ReadOption("arch=PRESET")
-    )];
+    let mut notes = Vec::new();
     let found: Vec<String> = counts.candidates().into_iter().filter(|text| counts.fit(text)).collect();
     if let Some((first, others)) = found.split_first() {
         let others = match others {

@@ -321,9 +321,7 @@ fn a_net_with_extra_tensors_is_read_without_a_graph() {
     let contents =
         read_with("weights.bin", &one("weights.bin", build::records(&records)), &net.to_string()).unwrap();
     assert_eq!(contents.checkpoint.tensor("extra").unwrap().1.axes, None);
-    assert!(
-        contents.checkpoint.graph.is_none() && contents.notes[0].contains("no layer explains"),
-        "{:?}",
-        contents.notes
-    );
+    assert!(contents.checkpoint.graph.is_none());
+    let missing = contents.missing_graph.unwrap();
+    assert!(missing.reason.contains("no layer explains"), "{missing:?}");
 }

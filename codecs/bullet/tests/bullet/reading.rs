@@ -389,11 +389,9 @@ fn a_raw_bin_without_the_factoriser_has_no_graph() {
     let arch = ("arch", "simple:3x2x1,inputs=2,factoriser=true");
     let raw = one("raw.bin", vec![0; 4 * (12 + 2 + 4 + 1)]);
     let (contents, _) = read("raw.bin", &raw, &[arch]).unwrap();
-    assert!(
-        contents.checkpoint.graph.is_none() && contents.notes[0].contains("'l0f'"),
-        "{:?}",
-        contents.notes
-    );
+    assert!(contents.checkpoint.graph.is_none());
+    let missing = contents.missing_graph.unwrap();
+    assert!(missing.reason.contains("'l0f'"), "{missing:?}");
     let integers = one("quantised.bin", build::filled(2 * (12 + 2 + 4 + 1)));
     let (contents, _) = read("quantised.bin", &integers, &[arch]).unwrap();
     assert!(contents.checkpoint.graph.is_some(), "{:?}", contents.notes);
@@ -424,12 +422,12 @@ fn hostile_records_are_refused_before_anything_is_allocated() {
 fn without_an_architecture_notes_propose_a_preset() {
     let (contents, _) = read("", &directory(), &[]).unwrap();
     let notes = contents.notes.join("\n");
-    assert!(
-        notes.contains("neither shapes nor activations") && notes.contains("arch=simple:3x2x1,buckets=2"),
-        "{notes}"
-    );
+    assert!(notes.contains("arch=simple:3x2x1,buckets=2"), "{notes}");
+    let missing = contents.missing_graph.unwrap();
+    assert!(missing.reason.contains("neither shapes nor activations"), "{missing:?}");
+    assert!(missing.help.is_some_and(|help| help.contains("arch=PRESET")));
     let (contents, _) = read("w", &one("w", records(&times(&net()[..2], 1.0))), &[]).unwrap();
-    assert_eq!(contents.notes.len(), 1, "{:?}", contents.notes);
+    assert!(contents.notes.is_empty() && contents.missing_graph.is_some(), "{:?}", contents.notes);
 }
 
 #[test]

@@ -3,13 +3,10 @@
 //! TensorFlow's images are `[N, H, W, C]`, and ONNX's operators take `[N, C, H, W]`. The graph has a `Transpose` wherever
 //! the order changes, so that it computes exactly what the model does.
 
+use super::no_chain::NoChain;
 use super::{Catalog, last, path};
 use ckpt_api::{Activation, Attribute, Axis, Graph, Node, Op, Shape};
 use std::collections::BTreeMap;
-
-/// The reason why there is no chain, as part of a sentence.
-#[derive(Debug)]
-pub(super) struct NoChain(pub String);
 
 /// The tensors that a chain refers to.
 pub(super) struct Context<'a> {
@@ -33,6 +30,14 @@ pub(super) struct Chain {
 /// The note on a model that computes in 16 bits.
 pub(super) const IN_16_BITS: &str = "the model computes in 16 bits between its layers, which the graph does not show: run \
      in more bits, it gives results that differ from the model's by the rounding of 16 bits";
+
+/// A step, and where the source states it.
+#[derive(Debug)]
+pub(super) struct LocatedStep {
+    pub step: Step,
+    /// The operation or layer, for messages.
+    pub place: String,
+}
 
 /// One layer or operation, applied to `[N, features]` or to images `[N, H, W, C]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,14 +123,17 @@ impl Chain {
     pub fn build(
         name: &str,
         input: Option<Dims>,
-        steps: Vec<Step>,
+        steps: Vec<LocatedStep>,
         context: &Context,
     ) -> Result<Chain, NoChain> {
-        if !steps.iter().any(|step| matches!(step, Step::Dense { .. } | Step::Conv { .. })) {
-            return Err(NoChain("no layer has a weight".into()));
+        if !steps.iter().any(|located| matches!(located.step, Step::Dense { .. } | Step::Conv { .. })) {
+            return Err(NoChain::unsupported("no layer is dense or a convolution"));
         }
         if steps.len() > MAX_STEPS {
-            return Err(NoChain(format!("there are {} steps, which is more than {MAX_STEPS}", steps.len())));
+            return Err(NoChain::unsupported(format!(
+                "there are {} steps, which is more than {MAX_STEPS}",
+                steps.len()
+            )));
         }
         let input = match input {
             Some(dims) => dims,
@@ -140,8 +148,8 @@ impl Chain {
             layer: String::new(),
             unnamed: BTreeMap::new(),
         };
-        for step in steps {
-            builder.push(step)?;
+        for LocatedStep { step, place } in steps {
+            builder.push(step).map_err(|error| error.of(place))?;
         }
         builder.ensure_channels_last();
         let graph = Graph::sequential(name, input, builder.dims, builder.nodes);
@@ -150,23 +158,25 @@ impl Chain {
 }
 
 /// Returns the input shape of the first layer with a weight. Only elementwise steps may precede it.
-fn infer_input(steps: &[Step], context: &Context) -> Result<Dims, NoChain> {
-    match steps.iter().find(|step| !matches!(step, Step::Apply(..) | Step::UnspecifiedActivation)) {
-        Some(Step::Dense { weight, is_transposed, .. }) => {
+fn infer_input(steps: &[LocatedStep], context: &Context) -> Result<Dims, NoChain> {
+    let is_elementwise = |step: &Step| matches!(step, Step::Apply(..) | Step::UnspecifiedActivation);
+    let Some(first) = steps.iter().find(|located| !is_elementwise(&located.step)) else {
+        return Err(NoChain::unsupported("no layer shows the shape of the input"));
+    };
+    match &first.step {
+        Step::Dense { weight, is_transposed, .. } => {
             Ok(vec![None, shape(context, weight)?.get(usize::from(*is_transposed)).copied()])
         }
-        Some(Step::Conv { weight, .. }) => {
-            Ok(vec![None, None, None, shape(context, weight)?.get(2).copied()])
-        }
-        _ => Err(NoChain("the shape of the input is unknown".into())),
+        Step::Conv { weight, .. } => Ok(vec![None, None, None, shape(context, weight)?.get(2).copied()]),
+        _ => Err(NoChain::unsupported("the shape of its input is not stated").of(&first.place)),
     }
 }
 
 fn shape<'a>(context: &Context<'a>, key: &str) -> Result<&'a Shape, NoChain> {
     let entry = context.catalog.get(key).filter(|entry| entry.dtype.is_float());
-    entry
-        .map(|entry| entry.shape)
-        .ok_or_else(|| NoChain(format!("the checkpoint has no floating-point tensor '{key}'")))
+    entry.map(|entry| entry.shape).ok_or_else(|| {
+        NoChain::unsupported(format!("the checkpoint has no floating-point tensor '{}'", path(key)))
+    })
 }
 
 /// Returns a layer's name: what precedes `/kernel` in its weight's name. Returns `None` for an item of a list.
@@ -191,7 +201,7 @@ impl Builder<'_> {
             Step::GlobalAveragePool { keep_dims } => self.global_average_pool(keep_dims),
             Step::Normalize { name, parameters, epsilon, axis } => {
                 if axis.is_some() && axis != self.dims.len().checked_sub(1) {
-                    return Err(NoChain("a batch normalization is over another axis than the last".into()));
+                    return Err(NoChain::unsupported("it normalizes over another axis than the last"));
                 }
                 self.normalize(name, parameters, epsilon)
             }
@@ -219,8 +229,9 @@ impl Builder<'_> {
         match &self.dims[..] {
             [_, features] if features.is_none_or(|features| features == input) => {}
             found => {
-                return Err(NoChain(format!(
-                    "'{weight}' takes {input} features, but its input has shape {}",
+                return Err(NoChain::unsupported(format!(
+                    "'{}' takes {input} features, but its input has shape {}",
+                    path(&weight),
                     show(found)
                 )));
             }
@@ -258,7 +269,10 @@ impl Builder<'_> {
         };
         let channels = self.image_channels(&weight)?.unwrap_or(input);
         if input == 0 || channels % input != 0 {
-            return Err(NoChain(format!("'{weight}' takes {input} channels, but its input has {channels}")));
+            return Err(NoChain::unsupported(format!(
+                "'{}' takes {input} channels, but its input has {channels}",
+                path(&weight)
+            )));
         }
         self.bias(bias.as_deref(), output)?;
         self.layer = self.name(name, &weight, "conv");
@@ -323,8 +337,8 @@ impl Builder<'_> {
         let features = dims.iter().skip(1).try_fold(1u64, |product, dim| product.checked_mul((*dim)?));
         // An axis of unknown length could become part of the batch.
         if stated.is_some() && stated != features {
-            return Err(NoChain(format!(
-                "a value of shape {} is reshaped to {}, which may not flatten it",
+            return Err(NoChain::unsupported(format!(
+                "it reshapes a value of shape {} to {}, which may not flatten it",
                 show(dims),
                 show(&[None, stated])
             )));
@@ -367,7 +381,11 @@ impl Builder<'_> {
     fn image_channels(&self, what: &str) -> Result<Option<u64>, NoChain> {
         match &self.dims[..] {
             [_, _, _, channels] => Ok(*channels),
-            found => Err(NoChain(format!("'{what}' takes images, but its input has shape {}", show(found)))),
+            found => Err(NoChain::unsupported(format!(
+                "'{}' takes images, but its input has shape {}",
+                path(what),
+                show(found)
+            ))),
         }
     }
 
@@ -425,11 +443,13 @@ impl Window {
         let (stride, dilation) = (self.strides[side], self.dilations[side]);
         let reach = kernel.checked_sub(1).and_then(|gaps| gaps.checked_mul(dilation));
         let Some(reach) = reach.filter(|_| stride > 0 && dilation > 0) else {
-            return Err(NoChain("a window, stride or dilation is zero".into()));
+            return Err(NoChain::unsupported("its window, stride or dilation is zero"));
         };
         if !self.is_same {
             let out = match len {
-                Some(len) if len <= reach => return Err(NoChain("a window is larger than its image".into())),
+                Some(len) if len <= reach => {
+                    return Err(NoChain::unsupported("its window is larger than the image"));
+                }
                 Some(len) => Some((len - reach - 1) / stride + 1),
                 None => None,
             };
@@ -458,11 +478,11 @@ struct PaddedSide {
 }
 
 fn int(value: u64) -> Result<i64, NoChain> {
-    i64::try_from(value).map_err(|_| NoChain(format!("a size of {value} is too large")))
+    i64::try_from(value).map_err(|_| NoChain::unsupported(format!("a size of {value} is too large")))
 }
 
 fn misfit(key: &str, shape: &Shape, expected: &str) -> NoChain {
-    NoChain(format!("'{key}' has shape {shape}, but the layer needs {expected}"))
+    NoChain::unsupported(format!("'{}' has shape {shape}, but the layer needs {expected}", path(key)))
 }
 
 fn show(dims: &[Option<u64>]) -> String {

@@ -1,12 +1,17 @@
 //! A SavedModel's functions: follows a value through calls, identities and arguments to the operation that computes it.
 
-use super::chain::{Dims, NoChain};
+use super::chain::Dims;
+use super::no_chain::NoChain;
 use crate::proto::attr_value::Value;
 use crate::proto::{AttrValue, FunctionDef, FunctionDefLibrary, NodeDef, TensorShapeProto};
+use ckpt_api::first_few;
 use std::collections::HashMap;
 
 /// Limit on the calls that are followed: far above what a chain of layers has, and low enough to stop a recursion soon.
 const MAX_CALLS: usize = 1 << 13;
+
+/// Names that a message lists.
+const SHOWN: usize = 4;
 
 /// A function library, and the calls followed so far from the function that is read.
 pub(super) struct Functions<'a> {
@@ -83,18 +88,20 @@ impl<'a> Functions<'a> {
 
     /// Starts reading a function, and returns the source of its only result.
     pub fn enter(&mut self, name: &str) -> Result<Source<'a>, NoChain> {
-        let missing = || NoChain(format!("saved_model.pb lacks the function '{name}'"));
+        let missing = || NoChain::unsupported(format!("the function '{name}' is missing"));
         let (name, function) = self.functions.get_key_value(name).ok_or_else(missing)?;
         let signature = function.def.signature.as_ref().ok_or_else(missing)?;
         if signature.output_arg.len() != 1 {
-            return Err(NoChain(format!(
-                "the function '{name}' has {} results, not one",
-                signature.output_arg.len()
+            let names: Vec<&str> = signature.output_arg.iter().map(|result| result.name.as_str()).collect();
+            return Err(NoChain::unsupported(format!(
+                "the function '{name}' has {} results ({}), and only one is supported",
+                names.len(),
+                first_few(&names, SHOWN)
             )));
         }
         let result = returned(function.def, 0).ok_or_else(missing)?;
         self.frames.push(Frame { function: name, caller: None });
-        self.resolve(0, result)
+        self.resolve(0, result, None)
     }
 
     /// Returns the stated shape of argument `at` of the function that is read.
@@ -112,16 +119,23 @@ impl<'a> Functions<'a> {
     pub fn operand(&mut self, op: OpRef<'a>, at: usize) -> Result<Source<'a>, NoChain> {
         let reference = op.node.input.get(at).filter(|input| !input.starts_with('^'));
         let reference =
-            reference.ok_or_else(|| NoChain(format!("operation '{}' lacks an input", op.node.name)))?;
-        self.resolve(op.frame, reference)
+            reference.ok_or_else(|| NoChain::unsupported(format!("{} lacks an input", describe(op.node))))?;
+        self.resolve(op.frame, reference, Some(op.node))
     }
 
-    fn resolve(&mut self, mut frame: usize, reference: &'a str) -> Result<Source<'a>, NoChain> {
+    /// Follows a reference, which is an input of `user` or the function's result.
+    fn resolve(
+        &mut self,
+        mut frame: usize,
+        reference: &'a str,
+        user: Option<&NodeDef>,
+    ) -> Result<Source<'a>, NoChain> {
         let mut reference = reference;
         loop {
-            let endless = || NoChain("the operations or functions refer to each other in a circle".into());
+            let endless =
+                || NoChain::unsupported("the operations or functions refer to each other in a circle");
             self.budget = self.budget.checked_sub(1).ok_or_else(endless)?;
-            let broken = || NoChain(format!("saved_model.pb refers to '{reference}', which does not exist"));
+            let broken = || NoChain::unsupported(format!("'{reference}' is referred to, but does not exist"));
             let (name, result, output) = split(reference);
             let here = self.frames.get(frame).ok_or_else(broken)?;
             let function = self.functions.get(here.function).ok_or_else(broken)?;
@@ -130,7 +144,7 @@ impl<'a> Functions<'a> {
                     Some((caller, node)) => {
                         (frame, reference) = (caller, node.input.get(at).ok_or_else(broken)?)
                     }
-                    None => return self.argument(function.arguments.len(), at),
+                    None => return self.argument(function.arguments.len(), at, (name, user)),
                 }
                 continue;
             }
@@ -148,7 +162,9 @@ impl<'a> Functions<'a> {
                     let next = self.frames.len();
                     let callee = *self.calls.entry((frame, node.name.as_str())).or_insert(next);
                     if callee == next && next >= MAX_CALLS {
-                        return Err(NoChain(format!("the functions make more than {MAX_CALLS} calls")));
+                        return Err(NoChain::unsupported(format!(
+                            "the functions make more than {MAX_CALLS} calls"
+                        )));
                     }
                     if callee == next {
                         self.frames.push(Frame { function: called, caller: Some((frame, node)) });
@@ -156,29 +172,46 @@ impl<'a> Functions<'a> {
                     frame = callee;
                 }
                 // The other results are statistics.
-                "FusedBatchNormV3" if result != "y" => return Err(unsupported_result(node, result, output)),
-                _ if output > 0 => return Err(unsupported_result(node, result, output)),
+                "FusedBatchNormV3" if result != "y" => return Err(unsupported_result(node, result)),
+                _ if output > 0 => return Err(unsupported(node)),
                 _ => return Ok(Source::Node(OpRef { frame, node })),
             }
         }
     }
 
     /// Returns the source of an argument of the function that is read: its own arguments come first, then bound variables.
-    fn argument(&self, arguments: usize, at: usize) -> Result<Source<'a>, NoChain> {
+    fn argument(
+        &self,
+        arguments: usize,
+        at: usize,
+        (name, user): (&str, Option<&NodeDef>),
+    ) -> Result<Source<'a>, NoChain> {
         let own = arguments.saturating_sub(self.bound.len());
         match at.checked_sub(own) {
             None => Ok(Source::Input(at)),
             Some(bound) => match self.bound.get(bound) {
                 Some(Some(key)) => Ok(Source::Variable(key.clone())),
-                _ => Err(NoChain("the model uses a constant or table that is not in the checkpoint".into())),
+                _ => Err(NoChain::unsupported(format!(
+                    "{} uses the constant or table '{name}', which is not in the checkpoint",
+                    user.map_or("the result".to_owned(), describe)
+                ))),
             },
         }
     }
 }
 
-fn unsupported_result(node: &NodeDef, result: &str, output: usize) -> NoChain {
-    let NodeDef { op, name, .. } = node;
-    NoChain(format!("a chain of layers does not use the result {result}:{output} of {op} ('{name}')"))
+fn unsupported_result(node: &NodeDef, result: &str) -> NoChain {
+    NoChain::unsupported(format!("the use of '{result}' of {} is not supported", describe(node)))
+}
+
+/// The error for an operation that no chain can have.
+pub(super) fn unsupported(node: &NodeDef) -> NoChain {
+    NoChain::unsupported(format!("{} is not supported", describe(node)))
+}
+
+/// Returns an operation's kind and name, for messages.
+pub(super) fn describe(node: &NodeDef) -> String {
+    format!("the operation {} ('{}')", node.op, node.name)
 }
 
 /// Splits a reference: `node:result:2` is item 2 of a node's result, `argument` an argument.

@@ -1,7 +1,8 @@
 //! Reads the chain of a Keras 2 SavedModel from `keras_metadata.pb`: the classes and configurations of layers, as JSON.
 
-use super::chain::{Chain, Context, Dims, IN_16_BITS, NoChain, Step, Window};
+use super::chain::{Chain, Context, Dims, IN_16_BITS, LocatedStep, Step, Window};
 use super::functions::decimal;
+use super::no_chain::NoChain;
 use super::objects::Objects;
 use crate::proto::SavedMetadata;
 use crate::wire::{self, Nested};
@@ -23,14 +24,14 @@ pub(super) fn chain(
     limits: &Limits,
 ) -> Result<Result<Chain, NoChain>> {
     wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field("keras_metadata.pb"))?;
-    Ok(read(bytes, objects, context))
+    Ok(read(bytes, objects, context).map_err(|error| error.of("in keras_metadata.pb")))
 }
 
 fn read(bytes: &[u8], objects: &Objects, context: &Context) -> Result<Chain, NoChain> {
     let metadata = SavedMetadata::decode(bytes)
-        .map_err(|error| NoChain(format!("keras_metadata.pb cannot be parsed ({error})")))?;
+        .map_err(|error| NoChain::unstated(format!("it cannot be parsed ({error})")))?;
     let root = metadata.nodes.iter().find(|node| node.node_path == "root");
-    let root = root.ok_or_else(|| NoChain("keras_metadata.pb contains no model".into()))?;
+    let root = root.ok_or_else(|| NoChain::unstated("there is no model"))?;
     let root = parse(&root.metadata)?;
     let named = named_objects(&metadata, objects);
     let mut input = None;
@@ -52,7 +53,9 @@ fn read(bytes: &[u8], objects: &Objects, context: &Context) -> Result<Chain, NoC
                     input = input.or_else(|| dims(&layer["config"]["batch_input_shape"]));
                 }
                 is_half |= computes_in_16_bits(&layer["config"]);
-                steps.extend(layer_steps(class, &layer["config"], &named, objects)?);
+                let place = shown(layer);
+                let own = layer_steps(class, &layer["config"], &named, objects)?;
+                steps.extend(own.into_iter().map(|step| LocatedStep { step, place: place.clone() }));
             }
         }
     }
@@ -75,13 +78,12 @@ const MAX_JSON_BYTES: usize = 16 << 20;
 
 fn parse(json: &str) -> Result<Value, NoChain> {
     if json.len() > MAX_JSON_BYTES {
-        return Err(NoChain(format!(
-            "keras_metadata.pb contains JSON of {} bytes, which is more than {MAX_JSON_BYTES}",
+        return Err(NoChain::unstated(format!(
+            "there is JSON of {} bytes, which is more than {MAX_JSON_BYTES}",
             json.len()
         )));
     }
-    serde_json::from_str(json)
-        .map_err(|error| NoChain(format!("keras_metadata.pb contains invalid JSON ({error})")))
+    serde_json::from_str(json).map_err(|error| NoChain::unstated(format!("there is invalid JSON ({error})")))
 }
 
 /// Returns objects by the names of their layers; `None` for a name that two layers share.
@@ -104,7 +106,8 @@ fn named_objects(metadata: &SavedMetadata, objects: &Objects) -> HashMap<String,
 /// Returns the layers of a model in the order in which they run.
 fn model_layers(model: &Value) -> Result<Vec<&Value>, NoChain> {
     let layers = model["config"]["layers"].as_array().ok_or_else(|| {
-        NoChain("keras_metadata.pb does not list the model's layers (a subclassed model)".into())
+        let name = model["config"]["name"].as_str().unwrap_or_default();
+        NoChain::unstated(format!("the layers of the model '{name}' are not listed (a subclassed model)"))
     })?;
     if model["class_name"] == "Sequential" {
         return Ok(layers.iter().collect());
@@ -113,24 +116,39 @@ fn model_layers(model: &Value) -> Result<Vec<&Value>, NoChain> {
         .iter()
         .filter_map(|layer| Some((layer["name"].as_str().or(layer["config"]["name"].as_str())?, layer)))
         .collect();
-    let branches = || NoChain("the model's layers branch".into());
-    let mut name = single(&model["config"]["output_layers"]).ok_or_else(branches)?;
+    let outputs = || NoChain::unsupported("the model branches: it has not one output");
+    let mut name = single(&model["config"]["output_layers"]).ok_or_else(outputs)?;
     let mut chain = Vec::new();
     let mut seen = HashSet::new();
     loop {
-        let layer = by_name.get(name).filter(|_| seen.insert(name)).ok_or_else(branches)?;
-        chain.push(*layer);
+        let missing =
+            || NoChain::unsupported(format!("layer '{name}' does not exist, or is an input to itself"));
+        let layer = *by_name.get(name).filter(|_| seen.insert(name)).ok_or_else(missing)?;
+        chain.push(layer);
+        let branches = |why: &str| NoChain::unsupported(format!("the layers branch: {} {why}", shown(layer)));
         match &layer["inbound_nodes"] {
             Value::Array(nodes) if nodes.is_empty() => break,
-            Value::Array(nodes) if nodes.len() == 1 => name = single(&nodes[0]).ok_or_else(branches)?,
-            _ => return Err(branches()),
+            Value::Array(nodes) if nodes.len() == 1 => {
+                name =
+                    single(&nodes[0]).ok_or_else(|| branches("takes more than the result of one layer"))?;
+            }
+            _ => return Err(branches("is used more than once")),
         }
     }
-    if chain.len() != layers.len() {
-        return Err(branches());
+    if let Some(other) = layers.iter().find(|layer| !chain.iter().any(|used| std::ptr::eq(*used, *layer))) {
+        return Err(NoChain::unsupported(format!(
+            "the layers branch: {} is not on the path to the output",
+            shown(other)
+        )));
     }
     chain.reverse();
     Ok(chain)
+}
+
+/// Returns a layer's name and class, for messages.
+fn shown(layer: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("layer '{}' ({})", text(&layer["config"]["name"]), text(&layer["class_name"]))
 }
 
 /// Returns the name in `[[name, 0, 0, …]]` or `[name, 0, 0]`.
@@ -165,12 +183,13 @@ fn layer_steps(
         let value = id.and_then(|id| objects.variable(id));
         value
             .map(|value| value.key.clone())
-            .ok_or_else(|| NoChain(format!("layer '{name}' has no variable '{variable}'")))
+            .ok_or_else(|| NoChain::unsupported(format!("layer '{name}' has no variable '{variable}'")))
     };
     let bias = || if config["use_bias"] == false { Ok(None) } else { key("bias").map(Some) };
     let layer = Some(name.to_owned());
-    let unsupported =
-        |what: &str| NoChain(format!("layer '{name}' ({class}) has {what}, which is not supported"));
+    let unsupported = |what: &str| {
+        NoChain::unsupported(format!("layer '{name}' ({class}) has {what}, which is not supported"))
+    };
     if !matches!(config["data_format"].as_str(), None | Some("channels_last")) {
         return Err(unsupported("its channels first"));
     }
@@ -205,10 +224,17 @@ fn layer_steps(
         | "GaussianNoise"
         | "ActivityRegularization" => {}
         "Activation" | "ReLU" | "LeakyReLU" | "ELU" | "Softmax" => {}
-        _ => return Err(NoChain(format!("layer '{name}' is of class {class}, which is not supported"))),
+        _ => {
+            return Err(NoChain::unsupported(format!(
+                "layer '{name}' is of class {class}, which is not supported"
+            )));
+        }
     }
     steps.extend(activation(class, config).ok_or_else(|| {
-        NoChain(format!("the activation of layer '{name}' is not supported: {}", config["activation"]))
+        NoChain::unsupported(format!(
+            "the activation of layer '{name}' is not supported: {}",
+            config["activation"]
+        ))
     })?);
     Ok(steps)
 }

@@ -9,6 +9,7 @@ mod chain;
 mod functions;
 mod keras_metadata;
 mod names;
+mod no_chain;
 mod object_layers;
 pub(crate) mod objects;
 mod ops;
@@ -19,8 +20,8 @@ mod saved_model;
 mod tests;
 
 use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
-use chain::{Chain, NoChain};
-use ckpt_api::{Axis, DType, Graph, Limits, Result, Role, Setting, Shape, Slot};
+use chain::Chain;
+use ckpt_api::{Axis, DType, Graph, Limits, MissingGraph, Result, Role, Shape, Slot};
 use objects::Objects;
 use std::collections::BTreeMap;
 
@@ -77,6 +78,8 @@ pub(crate) struct Description {
     pub notes: Vec<String>,
     /// Notes on what the graph assumes or does not show.
     pub graph_notes: Vec<String>,
+    /// Why there is no graph, if there are layers.
+    pub missing_graph: Option<MissingGraph>,
 }
 
 /// The tensors by key: the list itself, which usually is sorted by key.
@@ -131,7 +134,7 @@ pub(crate) fn describe(tensors: &[TensorInfo], sources: &Sources, limits: &Limit
             description.graph = Some(chain.graph);
             description.is_nested = chain.is_nested;
         }
-        Found::Unknown(note) => description.notes.push(note),
+        Found::Unknown(missing) => description.missing_graph = Some(missing),
         Found::Nothing => {}
     }
     keep_weights_of_the_graph(&mut description);
@@ -142,8 +145,8 @@ pub(crate) fn describe(tensors: &[TensorInfo], sources: &Sources, limits: &Limit
 /// The result of the search for a chain.
 enum Found {
     Chain(Chain),
-    /// There are layers, but no chain; the note says why.
-    Unknown(String),
+    /// There are layers, but no chain.
+    Unknown(MissingGraph),
     /// Nothing looks like a model.
     Nothing,
 }
@@ -156,10 +159,9 @@ fn find_chain(
     limits: &Limits,
     names: &BTreeMap<String, String>,
 ) -> Result<Found> {
-    let Some(objects) = objects else { return Ok(Found::Nothing) };
     let context = chain::Context { catalog, names };
     let mut reasons = Vec::new();
-    if let Some(bytes) = sources.keras_metadata {
+    if let (Some(bytes), Some(objects)) = (sources.keras_metadata, objects) {
         match keras_metadata::chain(bytes, objects, &context, limits)? {
             Ok(chain) => return Ok(Found::Chain(chain)),
             Err(reason) => reasons.push(reason),
@@ -171,19 +173,19 @@ fn find_chain(
             Err(reason) => reasons.push(reason),
         }
     }
-    if reasons.is_empty() {
+    if let (true, Some(objects)) = (reasons.is_empty(), objects) {
         match object_layers::chain(objects, &context, sources.assume_chain, limits) {
             Ok(Some(chain)) => return Ok(Found::Chain(chain)),
             Ok(None) => return Ok(Found::Nothing),
             Err(reason) => reasons.push(reason),
         }
     }
-    let reasons: Vec<String> = reasons.into_iter().map(|NoChain(reason)| reason).collect();
-    Ok(Found::Unknown(format!(
-        "the layers are not known to form a chain: {}; the tensors are complete; to describe the layers, use {}",
-        reasons.join("; "),
-        Setting::Architecture
-    )))
+    if reasons.is_empty() {
+        return Ok(Found::Nothing);
+    }
+    let is_unstated = reasons.iter().all(|reason| reason.is_unstated);
+    let reasons: Vec<String> = reasons.into_iter().map(|reason| reason.reason).collect();
+    Ok(Found::Unknown(MissingGraph { reason: reasons.join("; "), is_unstated, help: None }))
 }
 
 /// Makes each tensor of the graph a weight, even if it was taken for the duplicate of another.

@@ -5,10 +5,12 @@
 //! padding of a convolution are not stored: there is no chain then. A functional model has none either, since a sum, a second
 //! head or a second use of a layer leaves no trace.
 
-use super::chain::{Chain, Context, MAX_STEPS, NoChain, Step};
+use super::chain::{Chain, Context, LocatedStep, MAX_STEPS, Step};
+use super::no_chain::NoChain;
 use super::objects::Objects;
+use super::path;
 use super::roles;
-use ckpt_api::{Limit, Limits, Op, Result, first_few};
+use ckpt_api::{Limit, Limits, Op, Result, Setting, first_few};
 
 /// Returns the chain, or `None` if no object looks like a Keras model.
 ///
@@ -20,7 +22,7 @@ pub(super) fn chain(
     limits: &Limits,
 ) -> Result<Option<Chain>, NoChain> {
     let Some(Layers { layers, is_nested }) = layers(objects, assume_chain, limits)? else {
-        return if has_layers(objects) { Err(NoChain(UNORDERED.into())) } else { Ok(None) };
+        return if has_layers(objects) { Err(NoChain::unstated(UNORDERED)) } else { Ok(None) };
     };
     let optimizers = roles::optimizers(objects);
     let mut budget = limits.get(Limit::GraphNodes).min(MAX_FOLLOWED);
@@ -31,8 +33,9 @@ pub(super) fn chain(
             is_assumed |= layer.is_assumed;
             continue;
         }
-        steps.push(dense(objects, context, layer, &variables)?);
-        steps.push(Step::UnspecifiedActivation);
+        for step in [dense(objects, context, layer, &variables)?, Step::UnspecifiedActivation] {
+            steps.push(LocatedStep { step, place: format!("layer {}", layer.name) });
+        }
     }
     let mut chain = Chain::build("", None, steps, context)?;
     chain.is_nested = is_nested;
@@ -56,8 +59,14 @@ fn has_layers(objects: &Objects) -> bool {
     (0..objects.nodes.len()).any(is_layer)
 }
 
-const FUNCTIONAL: &str = "the checkpoint of a functional model does not store how its layers are connected (if they \
-     are all dense and form a chain, give their activations with --set activations=…)";
+/// The reason why the layers of a functional model are no chain.
+fn functional() -> NoChain {
+    NoChain::unstated(format!(
+        "the checkpoint of a functional model does not store how its layers are connected (if they are all dense and form \
+         a chain, give their activations with {})",
+        Setting::ReadOption("activations=…")
+    ))
+}
 
 const ASSUMED: &str = "the checkpoint of a functional model does not store how its layers are connected: since \
      activations are given, they are assumed to form a chain";
@@ -114,7 +123,7 @@ fn layers(objects: &Objects, assume_chain: bool, limits: &Limits) -> Result<Opti
         }
         // Models that contain each other twice would double until the budget is used up.
         if found.len() + open.len() > MAX_STEPS {
-            return Err(NoChain(format!("there are more than {MAX_STEPS} layers")));
+            return Err(NoChain::unsupported(format!("there are more than {MAX_STEPS} layers")));
         }
     }
     Ok(Some(Layers { layers: found, is_nested }))
@@ -149,7 +158,7 @@ fn model_layers(
 ) -> Result<Vec<Layer>, NoChain> {
     let (list, prefix, has_input, is_assumed) = match layer_list(objects, id) {
         None => return Ok(Vec::new()),
-        Some(LayerList::Functional(_)) if !assume_chain => return Err(NoChain(FUNCTIONAL.into())),
+        Some(LayerList::Functional(_)) if !assume_chain => return Err(functional()),
         Some(LayerList::Functional(list)) => (list, "", true, true),
         Some(LayerList::Sequential(list)) => (list, "", true, false),
         Some(LayerList::Numbered) => (id, "layer-", assume_chain, true),
@@ -189,7 +198,9 @@ fn layer_variables<'a>(
                     None => found.push((own, child)),
                 }
                 if found.len() > MAX_VARIABLES {
-                    return Err(NoChain(format!("layer '{name}' has more than {MAX_VARIABLES} variables")));
+                    return Err(NoChain::unsupported(format!(
+                        "layer '{name}' has more than {MAX_VARIABLES} variables"
+                    )));
                 }
             } else if seen.insert(child) {
                 open.push(child);
@@ -200,7 +211,7 @@ fn layer_variables<'a>(
 }
 
 fn circle() -> NoChain {
-    NoChain("the layers of the object graph contain each other".into())
+    NoChain::unsupported("the layers of the object graph contain each other")
 }
 
 /// Reads a dense layer.
@@ -217,9 +228,11 @@ fn dense(
     let (weight, bias) = (key(&["_kernel", "kernel"]), key(&["bias"]));
     let place = &layer.name;
     let Some(weight) = weight else {
-        return Err(NoChain(match variables.first() {
+        return Err(NoChain::unstated(match variables.first() {
             None => {
-                format!("layer {place} has no variables, and the checkpoint does not store what it computes")
+                format!(
+                    "layer {place} has no variables, and a checkpoint does not store what such a layer computes"
+                )
             }
             Some((_, id)) => {
                 let name = objects.variable(*id).map_or("", |value| value.full_name.as_str());
@@ -228,13 +241,17 @@ fn dense(
         }));
     };
     if variables.len() != 1 + usize::from(bias.is_some()) {
-        return Err(NoChain(format!("layer {place} (with '{weight}') has more than a kernel and a bias")));
+        return Err(NoChain::unsupported(format!(
+            "layer {place} (with '{}') has more than a kernel and a bias",
+            path(&weight)
+        )));
     }
     match context.catalog.get(weight.as_str()).map(|entry| entry.shape.rank()) {
         Some(2) => Ok(Step::Dense { name: None, weight, bias, is_transposed: false }),
-        Some(_) => Err(NoChain(format!(
-            "layer {place} (with '{weight}') looks like a convolution, and a checkpoint does not store its strides and padding"
+        Some(_) => Err(NoChain::unstated(format!(
+            "layer {place} (with '{}') looks like a convolution, and a checkpoint does not store its strides and padding",
+            path(&weight)
         ))),
-        None => Err(NoChain(format!("the checkpoint lacks '{weight}'"))),
+        None => Err(NoChain::unsupported(format!("the checkpoint lacks '{}'", path(&weight)))),
     }
 }

@@ -3,8 +3,12 @@
 //! All operands of an operation but one must be variables or constants, so that the steps are all that the function
 //! computes. An unknown operation stops the reading.
 
-use super::chain::{Dims, NoChain, Step, Window};
-use super::functions::{Functions, OpRef, Source, attribute, constant, decimal, flag, lengths, text};
+use super::chain::{Dims, LocatedStep, Step, Window};
+use super::functions::{
+    Functions, OpRef, Source, attribute, constant, decimal, describe, flag, lengths, text, unsupported,
+};
+use super::no_chain::NoChain;
+use super::path;
 use crate::proto::attr_value::Value;
 use ckpt_api::{Attribute, Op};
 use std::collections::{HashMap, HashSet};
@@ -14,7 +18,7 @@ pub(super) struct FunctionSteps {
     /// Shape of the input, if stated.
     pub input: Option<Dims>,
     /// The steps, first to last.
-    pub steps: Vec<Step>,
+    pub steps: Vec<LocatedStep>,
     /// Whether some steps compute in 16 bits.
     pub is_half: bool,
     /// Whether layers are within other layers.
@@ -33,7 +37,7 @@ pub(super) fn steps(functions: &mut Functions, name: &str) -> Result<FunctionSte
                 return Ok(FunctionSteps { input: functions.input_shape(at), steps, is_half, is_nested });
             }
             Source::Variable(key) => {
-                return Err(NoChain(format!("the function returns the variable '{key}'")));
+                return Err(NoChain::unsupported(format!("the result is the variable '{}'", path(&key))));
             }
             Source::Node(op) => {
                 is_half |= ["DstT", "T"].iter().any(|name| is_of_16_bits(attribute(op.node, name)));
@@ -41,7 +45,7 @@ pub(super) fn steps(functions: &mut Functions, name: &str) -> Result<FunctionSte
                 if matches!(step, Some(Step::Dense { .. } | Step::Conv { .. })) {
                     scopes.insert((op.frame, model_scope(&op.node.name)));
                 }
-                steps.extend(step);
+                steps.extend(step.map(|step| LocatedStep { step, place: describe(op.node) }));
                 source = before;
             }
         }
@@ -98,13 +102,14 @@ fn step<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<StepAndInput
         "Reshape" => Some(flatten(functions, op)?),
         "FusedBatchNormV3" => Some(fused_normalization(functions, op)?),
         "Mul" => return gelu(functions, op),
-        _ => return Err(unknown(op)),
+        _ => return Err(unsupported(op.node)),
     };
     Ok((step, functions.operand(op, 0)?))
 }
 
-fn unknown(op: OpRef) -> NoChain {
-    NoChain(format!("a chain of layers cannot have the operation {} ('{}')", op.node.op, op.node.name))
+/// The error for an operation that is supported in one role alone.
+fn misplaced(op: OpRef, expected: &str) -> NoChain {
+    NoChain::unsupported(format!("{} is supported only as {expected}", describe(op.node)))
 }
 
 /// Whether the operation casts between float types, which changes the precision but no layer.
@@ -178,12 +183,12 @@ fn linear<'a>(
     bias: Option<String>,
 ) -> Result<StepAndInput<'a>, NoChain> {
     let Some(weight) = variable(functions, op, 1, false)? else {
-        return Err(NoChain(format!("the weight of {} ('{}') is not a variable", op.node.op, op.node.name)));
+        return Err(NoChain::unsupported(format!("the weight of {} is not a variable", describe(op.node))));
     };
     let step = if op.node.op == "Conv2D" {
         Step::Conv { name: None, weight, bias, window: window(op)? }
     } else if flag(op.node, "transpose_a") || flag(op.node, "adj_x") {
-        return Err(unknown(op));
+        return Err(unsupported(op.node));
     } else {
         Step::Dense { name: None, weight, bias, is_transposed: flag(op.node, "transpose_b") }
     };
@@ -198,28 +203,45 @@ fn add<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<StepAndInput<
         let Some(bias) = variable(functions, op, *bias, true)? else { continue };
         return match node(functions, op, *value, &["MatMul", "Conv2D"])? {
             Some(inner) => linear(functions, inner, Some(bias)),
-            None => Err(NoChain(format!(
-                "'{bias}' is added to a value that is not the result of a layer with a weight"
-            ))),
+            None => Err(no_bias(functions, op, *value, &bias)),
         };
     }
     match normalization(functions, op)? {
         Some(read) => Ok(read),
-        None => Err(unknown(op)),
+        None => Err(misplaced(op, "the sum with a bias, or of a batch normalization with scale and center")),
     }
+}
+
+/// The error for the sum of a variable and something other than the result of a dense layer or convolution.
+fn no_bias<'a>(functions: &mut Functions<'a>, op: OpRef<'a>, value: usize, bias: &str) -> NoChain {
+    let sum = describe(op.node);
+    let other = match functions.operand(op, value) {
+        Ok(Source::Node(inner)) => describe(inner.node),
+        Ok(Source::Variable(key)) => format!("the variable '{}'", path(&key)),
+        Ok(Source::Input(_)) => "the input".to_owned(),
+        Err(error) => return error,
+    };
+    NoChain::unsupported(format!(
+        "{sum} adds the variable '{}' to the result of {other}, and only sums with MatMul and Conv2D are supported",
+        path(bias)
+    ))
 }
 
 /// Checks that images have their channels last.
 fn check_channels_last(op: OpRef) -> Result<(), NoChain> {
     match text(op.node, "data_format") {
         None | Some("NHWC") => Ok(()),
-        Some(other) => Err(NoChain(format!("'{}' has the data format {other}", op.node.name))),
+        Some(other) => {
+            Err(NoChain::unsupported(format!("{} has the data format {other}, not NHWC", describe(op.node))))
+        }
     }
 }
 
 fn window(op: OpRef) -> Result<Window, NoChain> {
     check_channels_last(op)?;
-    let unsupported = || NoChain(format!("'{}' has unsupported strides or padding", op.node.name));
+    let unsupported = || {
+        NoChain::unsupported(format!("{} has strides or padding that are not supported", describe(op.node)))
+    };
     let inner = |name: &str| match lengths(op.node, name)?[..] {
         [1, rows, columns, 1] => Some([rows, columns]),
         _ => None,
@@ -241,14 +263,14 @@ fn pool(op: OpRef, kind: Op) -> Result<Step, NoChain> {
         Some([1, rows, columns, 1]) => {
             Ok(Step::Pool { op: kind, kernel: [*rows, *columns], window: window(op)? })
         }
-        _ => Err(unknown(op)),
+        _ => Err(unsupported(op.node)),
     }
 }
 
 fn mean<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<Step, NoChain> {
     match number(functions, op, 1)?.as_deref() {
         Some([1.0, 2.0]) => Ok(Step::GlobalAveragePool { keep_dims: flag(op.node, "keep_dims") }),
-        _ => Err(unknown(op)),
+        _ => Err(misplaced(op, "the mean over the rows and columns of images")),
     }
 }
 
@@ -271,7 +293,7 @@ fn flatten<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<Step, NoC
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Some(features) if features >= 1.0 => Ok(Step::Flatten(Some(features as u64))),
         Some(-1.0) => Ok(Step::Flatten(None)),
-        _ => Err(unknown(op)),
+        _ => Err(misplaced(op, "a flattening to [batch, features]")),
     }
 }
 
@@ -291,7 +313,7 @@ fn fused_normalization<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Resu
     check_channels_last(op)?;
     let mut parameters = Vec::new();
     for (at, role) in [(1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")] {
-        parameters.push((role, variable(functions, op, at, false)?.ok_or_else(|| unknown(op))?));
+        parameters.push((role, variable(functions, op, at, false)?.ok_or_else(|| unsupported(op.node))?));
     }
     let epsilon = match attribute(op.node, "epsilon") {
         Some(Value::F(epsilon)) => decimal(*epsilon),
@@ -299,7 +321,10 @@ fn fused_normalization<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Resu
     };
     // The default is true, which normalizes with the statistics of the batch.
     if attribute(op.node, "is_training") != Some(&Value::B(false)) {
-        return Err(unknown(op));
+        return Err(NoChain::unsupported(format!(
+            "{} normalizes by the statistics of the batch",
+            describe(op.node)
+        )));
     }
     Ok(Step::Normalize { name: None, parameters, epsilon, axis: None })
 }
@@ -336,9 +361,9 @@ fn normalization<'a>(
 /// Reads an unfused Gelu: `0.5·x·erfc(−x/√2)`, `0.5·x·(1 + erf(x/√2))` or `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`.
 fn gelu<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<StepAndInput<'a>, NoChain> {
     let product = product(functions, op)?;
-    let [first, second] = &product.factors[..] else { return Err(unknown(op)) };
+    let [first, second] = &product.factors[..] else { return Err(misplaced(op, GELU)) };
     if !near(product.constant, 0.5) {
-        return Err(unknown(op));
+        return Err(misplaced(op, GELU));
     }
     for (value, gate) in [(first, second), (second, first)] {
         let Source::Node(gate) = gate else { continue };
@@ -347,8 +372,11 @@ fn gelu<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<StepAndInput
             return Ok((Some(Step::Apply(Op::Gelu, approximate.into_iter().collect())), value.clone()));
         }
     }
-    Err(unknown(op))
+    Err(misplaced(op, GELU))
 }
+
+/// The only product that is supported.
+const GELU: &str = "the product of a Gelu";
 
 /// Returns whether Gelu is the approximation, if `gate` is the factor that Gelu multiplies `value` by.
 fn gate_of<'a>(
@@ -431,7 +459,7 @@ fn product<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<Product<'
     while let Some(source) = open.pop() {
         read += 1;
         if read > MAX_OPERATIONS {
-            return Err(unknown(op));
+            return Err(unsupported(op.node));
         }
         let Source::Node(inner) = source else {
             product.factors.push(source);

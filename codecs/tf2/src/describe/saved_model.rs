@@ -1,13 +1,15 @@
 //! Reads the chain of a SavedModel from its serving function.
 
-use super::chain::{Chain, Context, IN_16_BITS, NoChain};
+use super::chain::{Chain, Context, IN_16_BITS};
 use super::functions::Functions;
+use super::no_chain::NoChain;
 use super::objects::Objects;
 use super::ops;
 use crate::proto::saved_object::Kind;
+use crate::proto::trackable_object_graph::trackable_object::ObjectReference;
 use crate::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
 use crate::wire::{self, Nested};
-use ckpt_api::{Limit, Limits, Result};
+use ckpt_api::{Limit, Limits, Result, first_few};
 use prost::Message;
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -28,27 +30,45 @@ const FIELDS: &[Nested] = &[Nested(
 /// Limit on the references that are followed: far above what a chain has, and low enough to stop in a circle soon.
 const MAX_FOLLOWED: u64 = 1 << 18;
 
-/// Returns the chain, or why there is none.
+const TF1: &str =
+    "the graph is one of TensorFlow 1, without an object graph and functions, which is not supported";
+
+const NO_FUNCTION: &str = "there is no function, since the model was saved without a signature";
+
+/// Functions that a message lists.
+const SHOWN: usize = 8;
+
+/// Returns the chain, or why there is none; `objects` is the checkpoint's own object graph.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`].
 pub(super) fn chain(
     bytes: &[u8],
-    objects: &Objects,
+    objects: Option<&Objects>,
     context: &Context,
     limits: &Limits,
 ) -> Result<Result<Chain, NoChain>> {
     wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field("saved_model.pb"))?;
-    Ok(read(bytes, objects, context, limits))
+    Ok(read(bytes, objects, context, limits).map_err(|error| error.of("in saved_model.pb")))
 }
 
-fn read(bytes: &[u8], objects: &Objects, context: &Context, limits: &Limits) -> Result<Chain, NoChain> {
+fn read(
+    bytes: &[u8],
+    objects: Option<&Objects>,
+    context: &Context,
+    limits: &Limits,
+) -> Result<Chain, NoChain> {
     let model = SavedModel::decode(bytes)
-        .map_err(|error| NoChain(format!("saved_model.pb cannot be parsed ({error})")))?;
-    let none = || NoChain("saved_model.pb contains no functions".into());
+        .map_err(|error| NoChain::unstated(format!("it cannot be parsed ({error})")))?;
+    if !model.meta_graphs.is_empty() && model.meta_graphs.iter().all(|graph| graph.object_graph_def.is_none())
+    {
+        return Err(NoChain::unstated(TF1));
+    }
+    let objects = objects.ok_or_else(|| NoChain::unstated("the variables have no object graph"))?;
     // A file may contain the same model for serving and for training. The first one that has objects is read.
     let parts = |graph: MetaGraphDef| Some((graph.object_graph_def?, graph.graph_def?.library?));
-    let (saved, library) = model.meta_graphs.into_iter().find_map(parts).ok_or_else(none)?;
+    let (saved, library) =
+        model.meta_graphs.into_iter().find_map(parts).ok_or_else(|| NoChain::unstated(NO_FUNCTION))?;
     let name = serving_function(&saved)?;
     let bound = bound_variables(&saved, &name, objects);
     let mut functions = Functions::new(&library, bound, limits.get(Limit::GraphNodes).min(MAX_FOLLOWED));
@@ -84,18 +104,43 @@ fn serving_function(saved: &SavedObjectGraph) -> Result<String, NoChain> {
     }
     let children = saved.nodes.first().into_iter().flat_map(|root| &root.children);
     let signed = signatures.and_then(|id| saved.nodes.get(id)).into_iter().flat_map(|node| &node.children);
-    let mut all: Vec<String> =
-        signed.chain(children).filter_map(|child| concrete(usize::try_from(child.node_id).ok()?)).collect();
-    all.dedup();
-    match &all[..] {
-        [only] => Ok(only.clone()),
-        [] => {
-            Err(NoChain("saved_model.pb contains no function that was traced with a single signature".into()))
+    let id = |child: &ObjectReference| usize::try_from(child.node_id).ok();
+    let all: Vec<&ObjectReference> = signed.chain(children).collect();
+    let mut single: Vec<(String, &str)> =
+        all.iter().filter_map(|child| Some((concrete(id(child)?)?, child.local_name.as_str()))).collect();
+    single.dedup_by(|next, before| next.0 == before.0);
+    match &single[..] {
+        [(only, _)] => Ok(only.clone()),
+        [] => Err(no_single_function(saved, &all)),
+        several => {
+            let names: Vec<&str> = several.iter().map(|(_, name)| *name).collect();
+            Err(NoChain::unstated(format!(
+                "there are {} functions ({}), and none is named serving_default",
+                names.len(),
+                first_few(&names, SHOWN)
+            )))
         }
-        _ => Err(NoChain(format!(
-            "saved_model.pb contains {} functions, none of them named serving_default",
-            all.len()
-        ))),
+    }
+}
+
+/// The error for a model without a function, or whose functions were traced several times.
+fn no_single_function(saved: &SavedObjectGraph, children: &[&ObjectReference]) -> NoChain {
+    let traces = |child: &ObjectReference| match saved
+        .nodes
+        .get(usize::try_from(child.node_id).ok()?)?
+        .kind
+        .as_ref()?
+    {
+        Kind::Function(function) => Some(function.concrete_functions.len()),
+        _ => None,
+    };
+    let traced = children.iter().find_map(|child| Some((child, traces(child).filter(|traces| *traces > 1)?)));
+    match traced {
+        Some((child, traces)) => NoChain::unstated(format!(
+            "the function '{}' has {traces} traces, and none is named serving_default",
+            child.local_name
+        )),
+        None => NoChain::unstated(NO_FUNCTION),
     }
 }
 

@@ -361,10 +361,13 @@ fn keys_determine_axes_and_roles() {
 
 #[test]
 fn activations_for_a_checkpoint_without_layers_are_refused() {
-    let input = bundle().floats("a", &[], &[1.]).input();
+    let input = bundle().floats("a", &[1, 1], &[1.]).input();
     let error = read(&input, &[("activations", "relu")]).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
     assert!(error.to_string().contains("OpenOptions::architecture"), "{error}");
+    let input = bundle().floats("a", &[], &[1.]).input();
+    let error = read(&input, &[("activations", "relu")]).unwrap_err();
+    assert!(error.to_string().contains("an architecture file cannot describe this model"), "{error}");
     assert_eq!(read(&input, &[("activations", "swich")]).unwrap_err().kind(), Kind::Usage);
 }
 
@@ -463,4 +466,16 @@ fn a_table_of_another_program_is_not_a_certain_match() {
 fn an_entry_that_is_too_long_is_refused() {
     let slices = varint(7 << 3 | 2).into_iter().chain([0]).collect::<Vec<u8>>().repeat(5 << 20);
     assert_eq!(refused(&bundle().raw("a", slices)).kind(), Kind::Limit);
+}
+
+#[test]
+fn a_saved_model_without_variables_says_so() {
+    for entry in ["", "saved_model.pb"] {
+        let files = Files::from([("saved_model.pb".to_owned(), vec![8, 1])]);
+        let input = Input::memory(entry, files);
+        let Match::Possible(why) = ckpt_tf2::Tf2.probe(&input).unwrap() else { panic!("not possible") };
+        assert!(why.contains("the SavedModel has no variables"), "{why}");
+        let error = inspected(&input, &Limits::default()).expect_err("no variables");
+        assert_eq!(error.kind(), Kind::Unsupported);
+    }
 }

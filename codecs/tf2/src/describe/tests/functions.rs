@@ -4,9 +4,16 @@ use super::super::*;
 use super::build::{
     Objects, call, constant, describe_with, float, function, ints, op, saved_model, taking, typed, with,
 };
+use super::why;
 use crate::proto::attr_value::Value;
-use crate::proto::{FunctionDef, NodeDef};
+use crate::proto::saved_object::Kind;
+use crate::proto::trackable_object_graph::trackable_object::ObjectReference;
+use crate::proto::{
+    FunctionDef, FunctionDefLibrary, GraphDef, MetaGraphDef, NodeDef, SavedFunction, SavedModel, SavedObject,
+    SavedObjectGraph,
+};
 use ckpt_api::{Attribute, Node, Op};
+use prost::Message;
 
 const SHAPES: &[(&str, &[u64])] =
     &[("w", &[4, 3]), ("b", &[3]), ("v", &[2, 3]), ("c", &[2]), ("k", &[3, 3, 1, 4])];
@@ -86,7 +93,7 @@ fn an_unknown_operation_is_no_chain_and_the_note_names_it() {
     nodes[2].op = "Selu".into();
     let description = describe_functions(vec![body(nodes)]);
     assert!(description.graph.is_none());
-    assert!(description.notes[0].contains("Selu ('r')"), "{:?}", description.notes);
+    assert!(why(&description).contains("Selu ('r')"), "{}", why(&description));
 }
 
 #[test]
@@ -103,14 +110,14 @@ fn a_sum_of_two_branches_is_no_chain() {
 fn a_recursive_function_is_followed_for_8192_calls() {
     let nodes = || vec![call("c", "f", ARGUMENTS)];
     let description = describe_functions(vec![function("f", ARGUMENTS, "c:output:0", nodes())]);
-    assert!(description.notes[0].contains("more than 8192 calls"), "{:?}", description.notes);
+    assert!(why(&description).contains("more than 8192 calls"), "{}", why(&description));
 }
 
 #[test]
 fn operations_that_refer_to_each_other_are_no_chain() {
     let nodes = vec![op("a", "Identity", &["b:output:0"]), op("b", "Identity", &["a:output:0"])];
     let description = describe_functions(vec![function("f", ARGUMENTS, "a:output:0", nodes)]);
-    assert!(description.notes[0].contains("refer to each other"), "{:?}", description.notes);
+    assert!(why(&description).contains("refer to each other"), "{}", why(&description));
 }
 
 #[test]
@@ -280,7 +287,7 @@ fn a_saved_model_that_cannot_be_parsed_is_a_note() {
     let objects = super::keras3();
     let description = describe_with(&typed(super::KERAS3), Some(&objects.bytes()), Some(b"\xff\xff"), None);
     assert!(description.graph.is_none());
-    assert!(description.notes[0].contains("saved_model.pb cannot be parsed"), "{:?}", description.notes);
+    assert!(why(&description).contains("in saved_model.pb: it cannot be parsed"), "{}", why(&description));
     assert_eq!(description.names.len(), 4);
 }
 
@@ -293,7 +300,8 @@ fn reshaping_an_axis_of_unknown_length_is_no_chain() {
     ];
     let description = describe_functions(vec![taking(body(nodes), &[-1, -1, 4])]);
     assert!(description.graph.is_none());
-    assert!(description.notes[0].contains("may not flatten it"), "{:?}", description.notes);
+    let start = "in saved_model.pb: the operation Reshape ('f'): it reshapes";
+    assert!(why(&description).starts_with(start), "{}", why(&description));
 }
 
 #[test]
@@ -319,5 +327,93 @@ fn the_statistics_of_a_normalization_are_not_its_result() {
     assert!(ops(&normalized("y")).contains(&"BatchNormalization"));
     let description = normalized("batch_mean");
     assert!(description.graph.is_none());
-    assert!(description.notes[0].contains("batch_mean"), "{:?}", description.notes);
+    assert!(why(&description).contains("batch_mean"), "{}", why(&description));
+}
+
+/// Whether the file leaves the layers open, and the reason why there is no graph.
+fn refused(nodes: Vec<NodeDef>) -> (bool, String) {
+    let description = describe_functions(vec![taking(body(nodes), &[-1, 4])]);
+    let missing = description.missing_graph.expect("no graph");
+    (missing.is_unstated, missing.reason)
+}
+
+#[test]
+fn the_reason_names_the_operation_that_is_not_supported_where_it_stands() {
+    let product = op("m", "MatMul", &["x", "w:value:0"]);
+    let after = |name: &str, kind: &str, inputs: &[&str]| vec![product.clone(), op(name, kind, inputs)];
+    for (nodes, reason) in [
+        (
+            after("s", "AddV2", &["m:product:0", "x"]),
+            "the operation AddV2 ('s') is supported only as the sum",
+        ),
+        (
+            after("g", "Mul", &["m:product:0", "m:product:0"]),
+            "Mul ('g') is supported only as the product of a Gelu",
+        ),
+        (after("i", "If", &["m:product:0"]), "the operation If ('i') is not supported"),
+        (
+            vec![op("e", "Einsum", &["x", "w:value:0"]), op("a", "BiasAdd", &["e:output:0", "b:value:0"])],
+            "BiasAdd ('a') adds the variable 'b' to the result of the operation Einsum ('e')",
+        ),
+        (vec![op("m", "MatMul", &["x", "b:value:0"])], "MatMul ('m'): 'b' has shape [3]"),
+        (after("n", "MatMul", &["m:product:0", "w:value:0"]), "MatMul ('n'): 'w' takes 4 features"),
+        (
+            vec![product.clone(), op("u", "Unpack", &["m:product:0"]), op("r", "Relu", &["u:output:1"])],
+            "the operation Unpack ('u') is not supported",
+        ),
+    ] {
+        let (is_unstated, found) = refused(nodes);
+        assert!(found.starts_with("in saved_model.pb: ") && found.contains(reason), "{found}");
+        assert!(!is_unstated, "{found}");
+    }
+}
+
+#[test]
+fn the_reason_names_what_uses_a_constant_that_is_not_in_the_checkpoint() {
+    let objects = Objects::default();
+    let nodes = vec![op("v", "ReadVariableOp", &["rw"]), op("m", "MatMul", &["x", "v:value:0"])];
+    let bytes = saved_model(vec![function("f", &["x", "rw"], "m:product:0", nodes)], &["w"]);
+    let description = describe_with(&typed(SHAPES), Some(&objects.bytes()), Some(&bytes), None);
+    let reason = "the operation MatMul ('m') uses the constant or table 'rw', which is not in the checkpoint";
+    assert!(why(&description).ends_with(reason), "{}", why(&description));
+}
+
+#[test]
+fn a_saved_model_of_tensorflow_1_says_why_it_has_no_graph() {
+    let model = SavedModel {
+        meta_graphs: vec![MetaGraphDef { graph_def: Some(GraphDef::default()), object_graph_def: None }],
+    };
+    let description = describe_with(&typed(SHAPES), None, Some(&model.encode_to_vec()), None);
+    assert!(why(&description).contains("TensorFlow 1"), "{}", why(&description));
+    assert!(description.missing_graph.is_some_and(|missing| missing.is_unstated));
+}
+
+#[test]
+fn the_reason_lists_functions_among_which_none_is_the_model() {
+    let trace = |names: &[&str]| {
+        Kind::Function(SavedFunction {
+            concrete_functions: names.iter().map(|name| (*name).into()).collect(),
+        })
+    };
+    let described = |functions: &[(&str, &[&str])]| {
+        let children = functions.iter().zip(1..);
+        let children =
+            children.map(|((name, _), id)| ObjectReference { node_id: id, local_name: (*name).into() });
+        let root = SavedObject { children: children.collect(), ..SavedObject::default() };
+        let own = functions
+            .iter()
+            .map(|(_, names)| SavedObject { kind: Some(trace(names)), ..SavedObject::default() });
+        let graph = SavedObjectGraph { nodes: [root].into_iter().chain(own).collect(), ..Default::default() };
+        let library = Some(FunctionDefLibrary::default());
+        let meta = MetaGraphDef { graph_def: Some(GraphDef { library }), object_graph_def: Some(graph) };
+        let bytes = SavedModel { meta_graphs: vec![meta] }.encode_to_vec();
+        let description =
+            describe_with(&typed(SHAPES), Some(&Objects::default().bytes()), Some(&bytes), None);
+        why(&description).to_owned()
+    };
+    let several = described(&[("decode", &["f"]), ("encode", &["g"])]);
+    assert!(several.contains("2 functions (decode, encode)"), "{several}");
+    let traced = described(&[("__call__", &["f", "g"])]);
+    assert!(traced.contains("the function '__call__' has 2 traces"), "{traced}");
+    assert!(described(&[]).contains("there is no function"), "{}", described(&[]));
 }

@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::build::{Objects, describe_with, typed};
+use super::why;
 use crate::proto::SavedMetadata;
 use crate::proto::saved_metadata::SavedObject;
 use ckpt_api::{Attribute, Op};
@@ -81,9 +82,9 @@ fn an_activation_layer_keeps_its_settings() {
 fn an_unknown_class_or_activation_is_no_chain_and_the_note_names_it() {
     let lstm = json!({"class_name": "LSTM", "config": {"name": "l"}});
     let description = sequential(json!([dense("a", "relu", true), lstm]));
-    assert!(description.graph.is_none() && description.notes[0].contains("LSTM"), "{:?}", description.notes);
+    assert!(description.graph.is_none() && why(&description).contains("LSTM"), "{}", why(&description));
     let description = sequential(json!([dense("a", "swish", true)]));
-    assert!(description.graph.is_none() && description.notes[0].contains("swish"), "{:?}", description.notes);
+    assert!(description.graph.is_none() && why(&description).contains("swish"), "{}", why(&description));
     let relu6 = json!({"class_name": "ReLU", "config": {"name": "r", "max_value": 6.0}});
     assert!(sequential(json!([dense("a", "linear", true), relu6])).graph.is_none());
 }
@@ -108,16 +109,19 @@ fn a_functional_model_is_read_from_its_output() {
 
 #[test]
 fn a_functional_model_that_branches_or_loops_is_no_chain() {
-    for inbound in [
-        json!([[["a", 0, 0, {}], ["in", 0, 0, {}]]]),
-        json!([[["b", 0, 0, {}]]]),
-        json!([[["in", 0, 0, {}]]]),
+    for (inbound, reason) in [
+        (
+            json!([[["a", 0, 0, {}], ["in", 0, 0, {}]]]),
+            "the layers branch: layer 'b' (Dense) takes more than the result of one layer",
+        ),
+        (json!([[["b", 0, 0, {}]]]), "layer 'b' does not exist, or is an input to itself"),
+        (
+            json!([[["in", 0, 0, {}]]]),
+            "the layers branch: layer 'a' (Dense) is not on the path to the output",
+        ),
     ] {
         let description = functional(inbound);
-        assert!(
-            description.graph.is_none() && description.notes[0].contains("branch"),
-            "{:?}",
-            description.notes
-        );
+        assert!(description.graph.is_none());
+        assert_eq!(why(&description), format!("in keras_metadata.pb: {reason}"));
     }
 }
