@@ -242,10 +242,7 @@ impl Listed {
             let (tensor, table) = (tensor.borrow(), &mut listed.table);
             let axes = tensor.axes.iter().flatten().map(|axis| axis.name());
             table.text(&render::plain(&tensor.name));
-            match tensor.scale {
-                Some(_) => table.cell(words::dtype(tensor.dtype, tensor.scale)),
-                None => table.text(tensor.dtype.name()),
-            }
+            table.text(&tensor.shown_dtype());
             table.cell(&tensor.shape);
             table.text(&axes.collect::<Vec<_>>().join(" "));
             table.cell(render::bytes(tensor.bytes));

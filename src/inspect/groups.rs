@@ -70,6 +70,7 @@ mod tests {
             name: name.to_owned(),
             key: None,
             dtype: DType::F32,
+            logical_dtype: None,
             scale: None,
             shape: Shape::new([2, 3]).unwrap(),
             axes: None,

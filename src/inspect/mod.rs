@@ -8,7 +8,9 @@ mod values;
 use crate::registry::Evidence;
 use crate::resources::{default_threads, in_parallel};
 use crate::source::Source;
-use ckpt_api::{Axis, DType, Graph, Metadata, Placement, Repair, Result, Role, Shape, TensorId};
+use crate::transform::exact;
+use crate::words;
+use ckpt_api::{Axis, DType, Encoding, Graph, Metadata, Placement, Repair, Result, Role, Shape, TensorId};
 pub use groups::{Group, groups};
 pub use preview::Preview;
 use serde::Serialize;
@@ -70,6 +72,9 @@ pub struct TensorSummary {
     pub key: Option<String>,
     /// Stored dtype.
     pub dtype: DType,
+    /// The dtype of the values, where the format stores them as another one, exactly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logical_dtype: Option<DType>,
     /// The stored integer that stands for 1.0, where the checkpoint states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<NonZeroU32>,
@@ -93,6 +98,17 @@ pub struct TensorSummary {
     /// Some of the values, if they were read; for pages only.
     #[serde(skip)]
     pub preview: Option<Box<Preview>>,
+}
+
+impl TensorSummary {
+    /// The dtype for people: `f32`, `i16 at 255` with a scale, `u4 as u8` where the values have another one than is stored.
+    pub(crate) fn shown_dtype(&self) -> String {
+        match (self.scale, self.logical_dtype) {
+            (Some(_), _) => words::dtype(self.dtype, self.scale),
+            (None, Some(logical)) => format!("{logical} as {}", self.dtype),
+            (None, None) => self.dtype.name().to_owned(),
+        }
+    }
 }
 
 /// Describes `source`. With `stats`, reads all values in bounded memory and verifies their checksums.
@@ -159,6 +175,7 @@ fn summary(source: &Source, id: TensorId, values: Option<values::Values>) -> Ten
         name: tensor.name.clone(),
         key: (placement.name != tensor.name).then(|| placement.name.clone()),
         dtype: placement.encoding.dtype,
+        logical_dtype: exactly_stored(tensor.dtype, &placement.encoding),
         scale: placement.encoding.scaling.map(|scaling| scaling.scale).or_else(|| tensor.scale()),
         shape: tensor.shape.clone(),
         axes: tensor.axes.clone(),
@@ -169,6 +186,12 @@ fn summary(source: &Source, id: TensorId, values: Option<values::Values>) -> Ten
         histogram: values.as_ref().and_then(|(_, histogram, _)| *histogram).map(Box::new),
         preview: values.map(|(_, _, preview)| Box::new(preview)),
     }
+}
+
+/// Returns the dtype of the values, if they are stored as another one that holds all of its values.
+fn exactly_stored(dtype: DType, encoding: &Encoding) -> Option<DType> {
+    let is_held = encoding.dtype != dtype && encoding.scaling.is_none() && exact(dtype, encoding.dtype);
+    is_held.then_some(dtype)
 }
 
 /// Returns the bytes that a placement describes, before compression.
@@ -193,4 +216,23 @@ fn files(source: &Source) -> Vec<FileSummary> {
             tensors,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::Tensor;
+
+    #[test]
+    fn a_dtype_that_is_stored_as_a_wider_one_is_shown_as_both() {
+        let stored = |dtype, encoding: DType| {
+            let tensor = Tensor::new("t", dtype, Shape::scalar());
+            exactly_stored(dtype, &Encoding::row_major(&tensor).with_dtype(encoding))
+        };
+        assert_eq!(stored(DType::U4, DType::U8), Some(DType::U4));
+        assert_eq!(stored(DType::F4E2m1, DType::F8E4m3), Some(DType::F4E2m1));
+        assert_eq!(stored(DType::U8, DType::U8), None);
+        // The numbers of a narrowed weight are those of the stored dtype.
+        assert_eq!(stored(DType::F32, DType::F16), None);
+    }
 }

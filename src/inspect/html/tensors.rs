@@ -3,7 +3,7 @@
 use super::{MAX_ROWS, left_out, name};
 use crate::html::{escaped, long_table, number, shortened, whole};
 use crate::inspect::{Histogram, Preview, TensorSummary};
-use crate::words::{bytes, count as counted, dtype};
+use crate::words::{bytes, count as counted};
 use ckpt_api::{DType, Graph, Role, first_few};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -117,7 +117,7 @@ fn columns<'a>(users: &'a HashMap<&str, Vec<&str>>) -> Vec<Column<'a>> {
     vec![
         ("name", "", Box::new(|tensor| name(&tensor.name))),
         ("layer or role", "wide", Box::new(user)),
-        ("dtype", "aside", Box::new(|tensor| dtype(tensor.dtype, tensor.scale))),
+        ("dtype", "aside", Box::new(TensorSummary::shown_dtype)),
         ("shape", "shape", Box::new(shape)),
         ("size", "number", Box::new(|tensor| bytes(tensor.bytes).to_string())),
         ("values", "aside values", Box::new(values)),

@@ -61,6 +61,7 @@ fn tensor(name: String, number: usize) -> TensorSummary {
     TensorSummary {
         key: None,
         dtype: DType::F32,
+        logical_dtype: None,
         scale: None,
         shape: Shape::new([300, 64]).unwrap(),
         axes: None,
