@@ -5,6 +5,7 @@ use super::piece::Part;
 use super::sizes::Sizes;
 use super::split_axes::{Added, Split, SplitAddend, split_axes};
 use super::steps::{Access, Step, steps};
+use crate::transform::restorable;
 use ckpt_api::{
     AddedAxis, Blocks, DType, Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor, Window,
 };
@@ -210,11 +211,11 @@ fn slices_differ(source: &Placement, target: &TargetLayout<'_>) -> bool {
 }
 
 /// How values are handed out: the stored dtype of floats, little-endian, row-major, whole bytes; opaque blocks as they are.
-/// Integers have the tensor's dtype: a format that lacks it stores a wider one.
+/// Integers and the smallest floats have the tensor's dtype: a format that lacks it stores a wider one.
 pub(crate) fn canonical(tensor: &Tensor, placement: &Placement) -> Encoding {
     let stored = &placement.encoding;
     let mut encoding = Encoding::row_major(tensor);
-    if stored.scaling.is_none() && tensor.dtype.is_float() {
+    if stored.scaling.is_none() && tensor.dtype.is_float() && !restorable(stored.dtype, tensor.dtype) {
         encoding.dtype = stored.dtype;
     }
     if let Some(blocks) = stored.blocks.as_deref().filter(|blocks| blocks.is_opaque()) {

@@ -1,7 +1,10 @@
 //! Conversion between element types: round to nearest even, exact where the target holds every value.
 
+mod held;
 #[cfg(test)]
 mod tests;
+
+pub use held::restorable;
 
 use super::simd::vectorized;
 use ckpt_api::{DType, Error, Result};
@@ -11,8 +14,10 @@ use half::{bf16, f16};
 /// Whether [`cast`] converts between these.
 pub fn castable(from: DType, to: DType) -> bool {
     from == to
+        || restorable(from, to)
         || (reader(from).is_some()
             && writer(to).is_some()
+            && !held::is_restored_only(to)
             && (from.is_float() == to.is_float() || exact(from, to)))
 }
 
@@ -99,7 +104,8 @@ fn range(dtype: DType) -> Option<Range> {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for a pair that [`castable`] refuses; [`ckpt_api::Kind::Lossy`] for a finite number
-/// beyond the target's largest, and for an integer that the target lacks, naming the element and its value.
+/// beyond the target's largest, and for an integer or a restored small float that the target lacks, naming the element and
+/// its value.
 pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>) -> Result<f64> {
     let error = match (from, to) {
         _ if from == to => {
@@ -239,6 +245,9 @@ fn to_f16(number: f32) -> ([u8; 2], f32) {
 
 /// The error for the first finite number of `source` that is not finite in `out`.
 fn overflow(from: DType, to: DType, first: u64, source: &[u8], out: &[u8]) -> Error {
+    if restorable(from, to) {
+        return unrestorable(from, to, first, source, out);
+    }
     let error = Error::lossy("a value is too large for the target's dtype");
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for_each_number(from, source, |number| before.push(number));
@@ -256,6 +265,21 @@ fn overflow(from: DType, to: DType, first: u64, source: &[u8], out: &[u8]) -> Er
         None => error,
     };
     error.help("choose a wider dtype, or clip the weights")
+}
+
+/// The error for the first number of `source` that is another one in `out`.
+fn unrestorable(from: DType, to: DType, first: u64, source: &[u8], out: &[u8]) -> Error {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for_each_number(from, source, |number| before.push(number));
+    for_each_number(to, out, |number| after.push(number));
+    let error = Error::lossy(format!("the tensor is recorded as {to}, which lacks one of its values"))
+        .help(format!("another program changed the values: store the tensor as {from}, without the record"));
+    match before.iter().zip(&after).position(|(number, stored)| !held::is_same(*number, *stored)) {
+        Some(at) => error
+            .field(format!("element {}", first.saturating_add(at as u64)))
+            .found(before.get(at).map(f64::to_string).unwrap_or_default()),
+        None => error,
+    }
 }
 
 /// The largest finite value of a float that is written.
@@ -305,6 +329,9 @@ fn cast_any(from: DType, to: DType, source: &[u8], out: &mut Vec<u8>) -> Result<
             continue;
         }
         match (number, back(out.get(start..).unwrap_or_default())) {
+            (Number::Float(number), Number::Float(stored)) if restorable(from, to) => {
+                worst = if held::is_same(number, stored) { worst } else { f64::INFINITY };
+            }
             // What is too large for a type without infinities is NaN there.
             (Number::Float(number), Number::Float(stored)) if number.is_finite() => {
                 worst = worst.max(if stored.is_finite() { (number - stored).abs() } else { f64::INFINITY });
@@ -421,6 +448,10 @@ fn writer(dtype: DType) -> Option<Writer> {
         DType::I32 | DType::U32 | DType::Qi32 => |n, out| int(n, 4, out),
         DType::I16 | DType::U16 | DType::Qi16 | DType::Qu16 => |n, out| int(n, 2, out),
         DType::I8 | DType::U8 | DType::Qi8 | DType::Qu8 => |n, out| int(n, 1, out),
+        DType::F8E4m3b11fnuz => |n, out| out.push(held::code(DType::F8E4m3b11fnuz, float(n))),
+        DType::F6E2m3 => |n, out| out.push(held::code(DType::F6E2m3, float(n))),
+        DType::F6E3m2 => |n, out| out.push(held::code(DType::F6E3m2, float(n))),
+        DType::F4E2m1 => |n, out| out.push(held::code(DType::F4E2m1, float(n))),
         DType::I4 | DType::U4 => |n, out| low_bits(n, 0x0f, out),
         DType::I2 | DType::U2 => |n, out| low_bits(n, 0x03, out),
         _ => return None,

@@ -11,7 +11,7 @@ mod swap;
 pub(crate) use buffer::Buffer;
 #[cfg(feature = "forward")]
 pub(crate) use cast::power;
-pub use cast::{cast, castable, exact, for_each_number};
+pub use cast::{cast, castable, exact, for_each_number, restorable};
 pub use pack::{pack, unpack};
 pub use permute::permute;
 pub(crate) use permute::{permute_into, strides};

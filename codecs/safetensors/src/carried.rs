@@ -252,12 +252,14 @@ fn describe(tensor: &mut Tensor, description: Description) -> bool {
     fits
 }
 
-/// Gives an integer tensor its original dtype. The encoding keeps the dtype that is stored, in which other tools may have
-/// stored other values since: casting refuses those that the original dtype lacks.
+/// Gives a tensor its original dtype. The encoding keeps the dtype that is stored, in which other tools may have stored
+/// other values since: casting refuses those that the original dtype lacks.
 fn restore_dtype(tensor: &mut Tensor) {
     let logical = tensor.metadata.text(NAMESPACE, LOGICAL_DTYPE).and_then(DType::from_name);
-    let is_same_size = |logical: &DType| !logical.is_float() && logical.bytes() == tensor.dtype.bytes();
-    let Some(logical) = logical.filter(is_same_size) else { return };
+    let is_held = |logical: &DType| {
+        *logical != tensor.dtype && holder(*logical, tensor.shape.elements()) == Some(tensor.dtype)
+    };
+    let Some(logical) = logical.filter(is_held) else { return };
     tensor.dtype = logical;
     if let Some(mut own) = tensor.metadata.remove(NAMESPACE) {
         own.remove(LOGICAL_DTYPE);

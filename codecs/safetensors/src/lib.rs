@@ -12,7 +12,7 @@
 //!   writes it only if there is something to store, and never with `metadata=none`.
 //! - Other keys in `metadata` of an index are the namespace [`INDEX_NAMESPACE`]; `total_size` is computed.
 //! - A tensor with a dtype that safetensors lacks is stored with a dtype that holds all its values exactly. Its own
-//!   metadata, namespace [`NAMESPACE`], key `logical_dtype`, has the original one, which integers have again when they are
+//!   metadata, namespace [`NAMESPACE`], key `logical_dtype`, has the original one, which the tensor has again when it is
 //!   read.
 //!
 //! ```

@@ -304,3 +304,48 @@ fn an_integer_that_the_target_lacks_is_an_error() {
         assert_eq!(error.context().field, Some("element 6"), "{error}");
     }
 }
+
+#[test]
+fn every_code_of_a_small_float_is_restored_from_what_holds_it() {
+    for (held, holder, codes) in [
+        (DType::F4E2m1, DType::F8E4m3, 16),
+        (DType::F6E2m3, DType::F8E4m3, 64),
+        (DType::F6E3m2, DType::F8E4m3, 64),
+        (DType::F8E4m3b11fnuz, DType::F16, 256),
+        (DType::F4E2m1, DType::F16, 16),
+    ] {
+        let all: Vec<u8> = (0..codes).map(|code| u8::try_from(code).unwrap()).collect();
+        let (mut wide, mut again) = (Vec::new(), Vec::new());
+        cast(held, holder, 0, &all, &mut wide).unwrap();
+        assert_eq!(cast(holder, held, 0, &wide, &mut again).unwrap().to_bits(), 0, "{held}");
+        assert_eq!(again, all, "{held} in {holder}");
+    }
+}
+
+#[test]
+fn a_value_that_a_restored_float_lacks_is_an_error_that_names_it() {
+    let f16 = |value: f32| f16::from_f32(value).to_le_bytes();
+    for (held, value) in [
+        (DType::F4E2m1, 2.5),
+        (DType::F4E2m1, 8.0),
+        (DType::F4E2m1, f32::NAN),
+        (DType::F4E2m1, f32::INFINITY),
+        (DType::F6E3m2, 0.03),
+        (DType::F8E4m3b11fnuz, -0.0),
+        (DType::F8E4m3b11fnuz, 31.0),
+        (DType::F8E4m3b11fnuz, f32::NEG_INFINITY),
+    ] {
+        let source = [f16(1.5), f16(value)].concat();
+        let error = cast(DType::F16, held, 7, &source, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), ckpt_api::Kind::Lossy);
+        assert_eq!(error.context().field, Some("element 8"), "{held}: {error}");
+    }
+}
+
+#[test]
+fn weights_are_not_narrowed_to_floats_that_are_restored_only() {
+    for held in [DType::F4E2m1, DType::F6E2m3, DType::F6E3m2, DType::F8E4m3b11fnuz] {
+        assert!(!castable(DType::F32, held) && !castable(DType::F64, held), "{held}");
+        assert!(castable(held, DType::F32));
+    }
+}
