@@ -256,6 +256,20 @@ fn errors_about_a_tensor_that_a_mapping_made_name_the_entry_and_its_line() {
     }
 }
 
+/// Shapes are compared when the conversion is planned, values when it runs.
+#[test]
+fn tensors_that_a_rule_takes_for_equal_and_that_differ_are_refused_with_the_rules_line() {
+    let place = Workplace::new();
+    let tensors =
+        [tensor("w", values(1, &[2, 3])), tensor("v", values(2, &[2, 3])), tensor("u", values(3, &[3, 2]))];
+    place.checkpoint("a.safetensors", &tensors);
+    for (other, words) in [("v", "rule 1 at line 4 ('w' + 'v'"), ("u", "rule 1 at line 4 ('w' + 'u'")] {
+        let rule = format!("identity = true\n\n[[rule]]\nfrom = ['w', '{other}']\nto = 'x'\ntie = true\n");
+        place.write("m.toml", &rule);
+        place.refuses(&["convert", "a.safetensors", "o.npz", "--map", "m.toml"], 3, &[words, "m.toml"]);
+    }
+}
+
 /// A name in both files, with characters that a terminal hides or obeys.
 #[test]
 fn invert_and_suggest_write_invisible_characters_so_that_they_can_be_read_back() {

@@ -23,7 +23,7 @@ pub use planned::{Commit, Execution, Planned};
 pub use receipts::ItemReceipt;
 pub use summary::{Resumed, Rounded, Summary};
 
-use crate::map::{MapOptions, Mapped, map};
+use crate::map::{MapOptions, Mapped, Twins, map};
 use crate::mapping::Mapping;
 use crate::plan::{MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, TargetRecord, compile};
 use crate::recipe::Transform;
@@ -32,7 +32,7 @@ use crate::resources::Resources;
 use crate::source::{OpenOptions, Source};
 use crate::store::{Destination, IntoDestination, IntoInput};
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Limits, LossKind, Options,
+    ArchitectureFile, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind, Options,
     OutputLayout, Placement, Result, Side, Vocabulary,
 };
 use std::borrow::Cow;
@@ -170,7 +170,10 @@ impl Conversion {
         let info = codec.info();
         let placed = self.place(codec, &mapped, &output.name)?;
         let Mapped { contents, excluded, losses, made_of, twins } = mapped;
-        compile(Parts {
+        let one_of = |twins: &Twins| made_of.get_key_value(&twins.name);
+        let made_twins =
+            twins.iter().filter_map(one_of).map(|(name, of)| (name.clone(), of.clone())).collect();
+        let plan = compile(Parts {
             source,
             target: self.target_record(info, output),
             settings: self.settings(made_of),
@@ -183,7 +186,8 @@ impl Conversion {
             resources: self.resources,
             reread: self.verify || self.receipt.is_some(),
             words,
-        })
+        });
+        plan.map_err(|error| blame_mapping(error, self.mapping.as_ref(), &made_twins))
     }
 
     /// The codec that writes.
@@ -211,22 +215,13 @@ impl Conversion {
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
             .with_architecture(self.architecture_of(info));
         codec.place(&with_blocks(&mapped.contents), name, &options).map_err(|error| {
-            let error = self.blame_mapping(error, mapped);
+            let error = blame_entry(error, self.mapping.as_ref(), &mapped.made_of);
             // The codec cannot know that it was the selection that took the layers.
             match mapped.losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
                 Some(loss) => error.found(format!("no layers: {}", loss.detail)),
                 None => error,
             }
         })
-    }
-
-    /// Adds the entry of the mapping that made the tensor of an error: what a target refuses is often its name or its shape.
-    fn blame_mapping(&self, error: Error, mapped: &Mapped) -> Error {
-        let sources = error.context().tensor.and_then(|name| mapped.made_of.get(name));
-        match (&self.mapping, sources) {
-            (Some(mapping), Some(sources)) => mapping.blame(error, sources),
-            _ => error,
-        }
     }
 
     fn architecture_of(&self, info: &FormatInfo) -> Option<ArchitectureFile> {
@@ -244,7 +239,7 @@ impl Conversion {
         }
     }
 
-    fn settings(&self, made_of: std::collections::BTreeMap<String, Vec<String>>) -> Settings {
+    fn settings(&self, made_of: MadeOf) -> Settings {
         let mapping = self.mapping.as_ref();
         let record = |mapping: &Mapping| MappingRecord {
             name: mapping.origin().map(str::to_owned),
@@ -258,6 +253,26 @@ impl Conversion {
             dtype: self.dtype,
             made_of,
         }
+    }
+}
+
+/// Sources of what a mapping made, by the names of the targets.
+type MadeOf = std::collections::BTreeMap<String, Vec<String>>;
+
+/// Adds the entry of the mapping that made the tensor of an error: what a target refuses is often its name or its shape.
+fn blame_entry(error: Error, mapping: Option<&Mapping>, made_of: &MadeOf) -> Error {
+    let sources = error.context().tensor.and_then(|name| made_of.get(name));
+    match (mapping, sources) {
+        (Some(mapping), Some(sources)) => mapping.blame(error, sources),
+        _ => error,
+    }
+}
+
+/// As [`blame_entry`], for errors that are the mapping's own: other errors of tensors are about their values.
+fn blame_mapping(error: Error, mapping: Option<&Mapping>, made_of: &MadeOf) -> Error {
+    match error.kind() {
+        Kind::Mapping => blame_entry(error, mapping, made_of),
+        _ => error,
     }
 }
 

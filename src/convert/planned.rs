@@ -2,8 +2,11 @@
 
 use super::phase::{Phase, PhaseObserver};
 use super::reread::Reread;
-use super::{Conversion, ItemReceipt, Resumed, Summary, Verification, computed, examine, pins, record};
+use super::{
+    Conversion, ItemReceipt, Resumed, Summary, Verification, blame_mapping, computed, examine, pins, record,
+};
 use crate::execute::{Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run};
+use crate::mapping::Mapping;
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resources::Resources;
@@ -94,6 +97,8 @@ pub struct Planned {
     pub(crate) output: Destination,
     pub(crate) commit: Commit,
     resume: bool,
+    /// The mapping, where this process read it: its lines are no part of a plan.
+    mapping: Option<Mapping>,
 }
 
 impl std::fmt::Debug for Planned {
@@ -130,6 +135,7 @@ impl Planned {
                 vocabulary: source.options.vocabulary.clone(),
             },
             resume: conversion.resume,
+            mapping: conversion.mapping.clone(),
         })
     }
 
@@ -160,6 +166,7 @@ impl Planned {
             plan,
             commit: Commit::default(),
             resume: false,
+            mapping: None,
         })
     }
 
@@ -220,7 +227,9 @@ impl Planned {
             stage.note(&receipt.to_json()?, self.plan.bytes_of(receipt.item));
             Ok(())
         };
-        let receipts = run(&self.run(stage, execution, progress), &items, &note)?;
+        let receipts = run(&self.run(stage, execution, progress), &items, &note);
+        let receipts = receipts
+            .map_err(|error| blame_mapping(error, self.mapping.as_ref(), &self.plan.settings.made_of))?;
         self.complete(stage, &receipts, &self.commit, execution)
     }
 
