@@ -129,6 +129,18 @@ impl Difference {
         let within = |tensor: &TensorDifference| matches!(tensor.outcome, Outcome::Equal | Outcome::Close(_));
         self.only_in_a.is_empty() && self.only_in_b.is_empty() && self.tensors.iter().all(within)
     }
+
+    /// The number of tensors of real numbers that were not compared because their dtypes differ, which a tolerance changes.
+    #[cfg(feature = "forward")]
+    pub(crate) fn not_compared_for_their_dtypes(&self) -> usize {
+        let is_one = |tensor: &&TensorDifference| {
+            matches!(tensor.outcome, Outcome::Incomparable)
+                && tensor.a.0 != tensor.b.0
+                && [tensor.a.0, tensor.b.0].iter().all(|dtype| dtype.is_float())
+                && tensor.a.1.elements() == tensor.b.1.elements()
+        };
+        if self.tolerance.is_exact() { self.tensors.iter().filter(is_one).count() } else { 0 }
+    }
 }
 
 /// Compares all tensors of two checkpoints by name, in bounded memory. The first checkpoint is the reference.

@@ -66,6 +66,17 @@ fn text(difference: &Difference) -> String {
             number(relative, DIGITS),
         ),
     };
+    match difference.not_compared_for_their_dtypes() {
+        0 => {}
+        tensors => {
+            let were = if tensors == 1 { "was" } else { "were" };
+            let tensors = crate::words::count(tensors, "tensor");
+            let _ = writeln!(
+                text,
+                "{tensors} {were} not compared, since the dtypes differ: to compare values, use --atol and --rtol"
+            );
+        }
+    }
     if difference.tensors.is_empty() {
         text += "the checkpoints have no tensor names in common: convert one to the other's format, or rename its \
                  tensors with ckpt convert --map\n";

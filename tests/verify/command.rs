@@ -274,7 +274,9 @@ fn a_tolerance_compares_the_values_of_different_dtypes() {
             let output = ckpt(place.path(), &[&[command, "a.npz", "b.npz"], options].concat());
             (output.status.code(), stdout(&output))
         };
-        assert_eq!(exit(&[]).0, Some(4));
+        let (code, said) = exit(&[]);
+        assert_eq!(code, Some(4));
+        assert!(said.contains("not compared, since the dtypes differ") && said.contains("--rtol"), "{said}");
         let (code, said) = exit(&["--rtol", "1e-3", "--atol", "1e-7"]);
         assert!(code == Some(0) && said.contains("f32 in ") && said.contains("f16 in "), "{command}: {said}");
         assert_eq!(exit(&["--rtol", "1e-6"]).0, Some(4), "{command}");
