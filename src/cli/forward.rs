@@ -79,13 +79,16 @@ fn read_positions(text: &str, limits: &Limits) -> Result<Vec<Position>> {
     if !path.is_file() && (text == START_NAME || text.contains(' ')) {
         return Ok(vec![position(text)?]);
     }
-    let content = read_text(path, limits, ckpt_api::Limit::TextBytes).map_err(|error| {
-        error.field("--fen").expected(format!("FEN, {START_NAME}, or a file with one on each line"))
-    })?;
+    let expected = || format!("FEN, {START_NAME}, or a file with one on each line");
+    if text.is_empty() || path.is_dir() {
+        let found = if text.is_empty() { "nothing" } else { "a directory" };
+        return Err(Error::usage("the position is missing").field("--fen").found(found).expected(expected()));
+    }
+    let content = read_text(path, limits, ckpt_api::Limit::TextBytes)
+        .map_err(|error| error.field("--fen").expected(expected()))?;
     let lines = content.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let positions = lines.map(|(line, number)| {
-        position(line.trim_end())
-            .map_err(|error| error.file(path.display().to_string()).field(format!("line {number}")))
+        position(line.trim_end()).map_err(|error| error.file(format!("{}:{number}", path.display())))
     });
     positions.collect()
 }
@@ -123,6 +126,21 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, format!("{START}\nstartpos\n").as_bytes()).unwrap();
         assert_eq!(read(file.path().to_str().unwrap()).unwrap(), [fen.clone(), fen].concat());
+    }
+
+    #[test]
+    fn a_position_that_is_wrong_is_named_with_its_file_and_line() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, format!("{START}\n\n8/8 w\n").as_bytes()).unwrap();
+        let path = file.path().to_str().unwrap();
+        let error = read_positions(path, &Limits::default()).unwrap_err();
+        assert_eq!(error.context().file, Some(&*format!("{path}:3")));
+        for (text, found) in [("", "nothing"), (env!("CARGO_MANIFEST_DIR"), "a directory")] {
+            let error = read_positions(text, &Limits::default()).unwrap_err();
+            let context = error.context();
+            assert_eq!((error.kind(), context.field), (ckpt_api::Kind::Usage, Some("--fen")));
+            assert_eq!(context.found, Some(found));
+        }
     }
 
     #[test]
