@@ -20,6 +20,7 @@ pub(super) fn label(
         .map(|(_, value)| (value.key.as_str(), value.full_name.as_str()))
         .filter(|(_, name)| !name.is_empty())
         .collect();
+    let by_full_name: HashMap<&str, &str> = full_names.iter().map(|(key, name)| (*name, *key)).collect();
     // Collected first: building a map of sorted keys is several times faster than inserting them one by one.
     let mut by_key = Vec::with_capacity(tensors.len());
     for tensor in tensors.iter().filter(|tensor| tensor.dtype.is_float()) {
@@ -27,7 +28,8 @@ pub(super) fn label(
         let is_convolution =
             tensor.shape.rank() == 4 && kernels.is_convolution(tensor.key, name, objects.is_none());
         let Some(named) = by_name(last(name), tensor.shape.rank(), is_convolution) else { continue };
-        if !kernels.contradicts(tensor, catalog) {
+        let bias = kernels.bias(tensor.key, name, &by_full_name, catalog);
+        if !contradicts(tensor, bias) {
             by_key.push((tensor.key.to_owned(), named));
         }
     }
@@ -74,21 +76,36 @@ impl<'a> Kernels<'a> {
     /// one of an export show kernels: it has lists of variables, and no layers.
     fn is_convolution(&self, key: &str, name: &str, is_bare: bool) -> bool {
         let layer = name.rsplit('/').nth(1).unwrap_or_default();
-        let is_ordinary = !["transpose", "depthwise", "einsum"].iter().any(|kind| layer.contains(kind));
+        let is_ordinary = !["transpose", "depthwise", "dw", "einsum"].iter().any(|kind| layer.contains(kind));
         let has_no_layers = is_bare || self.others.is_empty();
         let by_name =
             self.convolutions.is_empty() && is_ordinary && (has_no_layers || self.others.contains(key));
         self.convolutions.contains(key) || by_name
     }
 
-    /// Whether the length of the layer's bias shows that the last axis is not the output.
-    fn contradicts(&self, kernel: &TensorInfo, catalog: &Catalog) -> bool {
-        let sibling = || kernel.key.strip_suffix("kernel").map(|layer| format!("{layer}bias"));
-        let bias = match self.biases.get(kernel.key) {
-            Some(bias) => catalog.get(bias),
-            None => sibling().and_then(|bias| catalog.get(bias.as_str())),
-        };
-        bias.is_some_and(|bias| bias.shape.last() != kernel.shape.last())
+    /// The bias of a kernel's layer: by its object, beside it, or by the names that the variables had in the program.
+    fn bias<'t>(
+        &self,
+        key: &str,
+        name: &str,
+        by_full_name: &HashMap<&str, &str>,
+        catalog: &Catalog<'t>,
+    ) -> Option<TensorInfo<'t>> {
+        let beside = |name: &str| name.strip_suffix("kernel").map(|layer| format!("{layer}bias"));
+        if let Some(bias) = self.biases.get(key) {
+            return catalog.get(bias).copied();
+        }
+        let named = || by_full_name.get(beside(name)?.as_str()).and_then(|bias| catalog.get(bias));
+        beside(key).and_then(|bias| catalog.get(bias.as_str())).or_else(named).copied()
+    }
+}
+
+/// Whether the length of the layer's bias shows that the last axis of a kernel is not the output. Without a bias, a last axis of
+/// length 1 may be the multiplier of a depthwise convolution.
+fn contradicts(kernel: &TensorInfo, bias: Option<TensorInfo>) -> bool {
+    match bias {
+        Some(bias) => bias.shape.last() != kernel.shape.last(),
+        None => kernel.shape.rank() == 4 && kernel.shape.last() == Some(&1),
     }
 }
 

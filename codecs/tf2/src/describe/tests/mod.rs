@@ -330,6 +330,24 @@ fn a_kernel_whose_bias_has_another_length_gets_no_axes() {
 }
 
 #[test]
+fn a_kernel_that_may_be_depthwise_gets_no_axes() {
+    let axes = |name: &str, shape: &[u64], bias: Option<u64>| {
+        let mut objects = Objects::default();
+        objects.variable(0, "0", &format!("{name}/kernel"), "k");
+        objects.variable(0, "1", &format!("{name}/bias"), "b");
+        let bias = bias.map(|len| [len]);
+        let shapes: Vec<(&str, &[u64])> =
+            [("k", shape)].into_iter().chain(bias.iter().map(|bias| ("b", &bias[..]))).collect();
+        run(&shapes, &objects).axes.contains_key("k")
+    };
+    assert!(!axes("filter", &[3, 3, 4, 1], Some(4)));
+    assert!(!axes("filter", &[3, 3, 4, 1], None));
+    assert!(!axes("conv_dw_1", &[3, 3, 4, 2], None));
+    assert!(axes("filter", &[3, 3, 4, 1], Some(1)));
+    assert!(axes("filter", &[3, 3, 4, 8], None));
+}
+
+#[test]
 fn a_chain_refers_only_to_tensors_that_exist() {
     let mut shapes = KERAS3.to_vec();
     shapes.remove(3);
