@@ -103,6 +103,31 @@ fn a_dtype_has_the_names_that_other_programs_give_it() {
 }
 
 #[test]
+fn a_dtype_that_the_target_does_not_store_is_refused() {
+    let place = Workplace::new();
+    for (file, dtype, stored) in [("d.npz", "bf16", "f32"), ("d.npz", "f8_e4m3", "f16")] {
+        place.refuses(
+            &["convert", DIGITS, file, "--dtype", dtype],
+            2,
+            &["the requested dtype", dtype, &format!("would store as {stored}")],
+        );
+        assert!(!place.path(file).exists(), "{file}");
+    }
+    place.says(&["convert", DIGITS, "d.npz", "--dtype", "f16"]);
+}
+
+#[test]
+fn nothing_is_written_where_no_tensor_has_a_place() {
+    let place = Workplace::new();
+    place.refuses(
+        &["convert", DIGITS, "d.npz", "--include", "_CHECKPOINTABLE_OBJECT_GRAPH"],
+        2,
+        &["format 'npz' has a place for none of the tensors", "_CHECKPOINTABLE_OBJECT_GRAPH", "string"],
+    );
+    assert!(!place.path("d.npz").exists());
+}
+
+#[test]
 fn an_extension_of_a_format_that_is_not_supported_is_told_with_what_is() {
     let place = Workplace::new();
     for (name, says) in [

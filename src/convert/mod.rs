@@ -33,7 +33,7 @@ use crate::source::{OpenOptions, Source};
 use crate::store::{Destination, IntoDestination, IntoInput};
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind, Options,
-    OutputLayout, Placement, Result, Side, Vocabulary,
+    OutputLayout, Placement, Result, Role, Side, Vocabulary,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -214,14 +214,36 @@ impl Conversion {
         let info = codec.info();
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
             .with_architecture(self.architecture_of(info));
-        codec.place(&with_blocks(&mapped.contents), name, &options).map_err(|error| {
+        let placed = codec.place(&with_blocks(&mapped.contents), name, &options).map_err(|error| {
             let error = blame_entry(error, self.mapping.as_ref(), &mapped.made_of);
             // The codec cannot know that it was the selection that took the layers.
             match mapped.losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
                 Some(loss) => error.found(format!("no layers: {}", loss.detail)),
                 None => error,
             }
-        })
+        })?;
+        check_anything(info, &mapped.contents.checkpoint, &placed)?;
+        self.check_dtype(info, &mapped.contents.checkpoint, &placed)?;
+        Ok(placed)
+    }
+
+    /// Refuses a target that stores weights in another dtype than the requested one: their values would not be rounded to it.
+    fn check_dtype(&self, info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLayout) -> Result<()> {
+        let Some(dtype) = self.dtype else { return Ok(()) };
+        let other = placed.placements.iter().find_map(|placement| {
+            let tensor = checkpoint.tensors.get(placement.tensor.0)?;
+            let is_retyped = tensor.role == Role::Weight && tensor.dtype == dtype;
+            let stored = placement.encoding.dtype;
+            (is_retyped && stored != dtype).then_some((&tensor.name, stored))
+        });
+        let Some((name, stored)) = other else { return Ok(()) };
+        let own: Vec<&str> =
+            info.dtypes.iter().filter(|dtype| dtype.is_float()).map(|dtype| dtype.name()).collect();
+        Err(Error::usage("the target does not store weights in the requested dtype")
+            .tensor(name)
+            .found(format!("{dtype}, which format '{}' would store as {stored}", info.id))
+            .expected(own.join(" or "))
+            .help("ask for one of these, or convert to a format that has the dtype"))
     }
 
     fn architecture_of(&self, info: &FormatInfo) -> Option<ArchitectureFile> {
@@ -274,6 +296,20 @@ fn blame_mapping(error: Error, mapping: Option<&Mapping>, made_of: &MadeOf) -> E
         Kind::Mapping => blame_entry(error, mapping, made_of),
         _ => error,
     }
+}
+
+/// Refuses to write nothing of a checkpoint that has tensors.
+fn check_anything(info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLayout) -> Result<()> {
+    let Some(first) = checkpoint.tensors.first().filter(|_| placed.placements.is_empty()) else {
+        return Ok(());
+    };
+    let all = match checkpoint.tensors.len() {
+        1 => format!("only '{}'", first.name),
+        count => format!("{count} tensors, such as '{}'", first.name),
+    };
+    Err(Error::usage(format!("format '{}' has a place for none of the tensors", info.id))
+        .found(format!("{all} ({})", first.dtype))
+        .help("include more tensors, exclude fewer, or convert to another format"))
 }
 
 /// The checkpoint that a codec places: tensors that are stored in blocks, row-major and whole, say so.

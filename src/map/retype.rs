@@ -2,7 +2,7 @@
 
 use ckpt_api::{Contents, DType, Error, Loss, LossKind, Result, Role};
 
-/// Changes the dtype of every floating-point weight; returns the losses.
+/// Changes the dtype of every floating-point weight and of second copies of weights, which stay equal; returns the losses.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a dtype to which floating-point numbers cannot be converted.
@@ -16,7 +16,8 @@ pub(super) fn retype(contents: &mut Contents, dtype: DType) -> Result<Vec<Loss>>
     }
     let mut losses = Vec::new();
     for tensor in &mut contents.checkpoint.tensors {
-        if tensor.role == Role::Weight && tensor.dtype.is_float() && tensor.dtype != dtype {
+        let is_weight = matches!(tensor.role, Role::Weight | Role::Duplicate);
+        if is_weight && tensor.dtype.is_float() && tensor.dtype != dtype {
             let kind = if crate::transform::exact(tensor.dtype, dtype) {
                 LossKind::Retyped
             } else {
@@ -42,12 +43,14 @@ mod tests {
     fn only_floating_point_weights_get_another_dtype() {
         let scalar = |name, dtype| Tensor::new(name, dtype, Shape::scalar());
         let mut contents = Contents::default();
-        contents.checkpoint.tensors =
-            vec![scalar("a", DType::I32), scalar("b", DType::F32), scalar("c", DType::F32)];
+        let names = ["integers", "slot", "weight", "copy"];
+        let tensor = |name| scalar(name, if name == "integers" { DType::I32 } else { DType::F32 });
+        contents.checkpoint.tensors = names.map(tensor).to_vec();
         contents.checkpoint.tensors[1].role = Role::Optimizer;
+        contents.checkpoint.tensors[3].role = Role::Duplicate;
         let losses = retype(&mut contents, DType::F16).unwrap();
-        assert_eq!(losses.len(), 1);
-        assert_eq!((losses[0].subject.as_str(), losses[0].kind), ("c", LossKind::Narrowed));
+        let lost: Vec<_> = losses.iter().map(|loss| (loss.subject.as_str(), loss.kind)).collect();
+        assert_eq!(lost, [("weight", LossKind::Narrowed), ("copy", LossKind::Narrowed)]);
         assert_eq!(retype(&mut contents, DType::I8).unwrap_err().kind(), ckpt_api::Kind::Usage);
     }
 }
