@@ -16,6 +16,18 @@ pub(crate) fn advice(input: &Input) -> Result<String> {
             "name the checkpoint in the directory; if the directory is the checkpoint, {name_it}"
         ));
     }
+    if input.main()?.is_empty() {
+        return Ok("the file is empty: make it again, or copy it again".to_owned());
+    }
+    if let Some(index) = index_of_data(input.entry()) {
+        return Ok(format!(
+            "it has the name of a data file of a TensorFlow checkpoint: name the checkpoint's index, '{index}', without \
+             which the data cannot be read"
+        ));
+    }
+    if let Some(advice) = input.head::<64>()?.and_then(|head| in_zip(&head)) {
+        return Ok(advice.to_owned());
+    }
     let head = input.head::<8>()?.unwrap_or_default();
     if let Some(advice) = by_head(&head) {
         return Ok(advice);
@@ -24,6 +36,31 @@ pub(crate) fn advice(input: &Input) -> Result<String> {
         Some(head) if head.ends_with(b"ustar") => "it is a tar archive: unpack it first".to_owned(),
         _ => format!("if you know what it is, {name_it}; for another format, use {}", Setting::MoreFormats),
     })
+}
+
+/// The name of the index to whose checkpoint a data file of this name belongs.
+fn index_of_data(name: &str) -> Option<String> {
+    let (prefix, numbers) = name.rsplit_once(".data-")?;
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.split_once("-of-").filter(|(shard, count)| is_number(shard) && is_number(count))?;
+    Some(format!("{prefix}.index"))
+}
+
+/// What a zip archive is, by the name of its first member, and what to do.
+fn in_zip(head: &[u8; 64]) -> Option<&'static str> {
+    let len = usize::from(u16::from_le_bytes([head[26], head[27]]));
+    let name = head.get(30..(30 + len).min(head.len())).filter(|_| head.starts_with(b"PK\x03\x04"))?;
+    let is_of_torch = |name: &[u8]| name.ends_with(b"/data.pkl") || name.ends_with(b"/.format_version");
+    let of_keras: [&[u8]; 3] = [b"metadata.json", b"config.json", b"model.weights.h5"];
+    if is_of_torch(name) {
+        return Some(
+            "it is a PyTorch file: load it in Python with torch.load, and save its tensors with \
+             safetensors.torch.save_file",
+        );
+    }
+    of_keras.contains(&name).then_some(
+        "it is a Keras .keras file: load the model in Keras, and save it with model.export('DIRECTORY')",
+    )
 }
 
 /// What the first bytes are the sign of, and what to do.
@@ -103,10 +140,33 @@ mod tests {
             (b"GGUF\x03\0\0\0\0\0", "`Registry::add`"),
             (&tar, "tar"),
             (b"hello, world", "`OpenOptions::format`"),
-            (b"", "`OpenOptions::format`"),
+            (b"", "the file is empty"),
+            (&zip("archive/data.pkl"), "it is a PyTorch file"),
+            (&zip("metadata.json"), "it is a Keras .keras file"),
+            (&zip("readme.txt"), "it is a zip archive"),
         ] {
             assert!(of(bytes).contains(said), "{said}: {}", of(bytes));
         }
+    }
+
+    /// The start of an archive whose first member has this name.
+    fn zip(name: &str) -> Vec<u8> {
+        let mut head = b"PK\x03\x04".to_vec();
+        head.resize(26, 0);
+        head.extend((name.len() as u32).to_le_bytes());
+        head.extend(name.as_bytes());
+        head.resize(300, 0);
+        head
+    }
+
+    #[test]
+    fn of_a_data_file_the_index_is_named() {
+        let told = |name: &str| {
+            let input = Input::memory(name, BTreeMap::from([(name.to_owned(), vec![1; 300])]));
+            advice(&input).unwrap()
+        };
+        assert!(told("ckpt-1.data-00000-of-00001").contains("'ckpt-1.index'"));
+        assert!(!told("ckpt-1.data-0-of-1").contains(".index"));
     }
 
     #[test]

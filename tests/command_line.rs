@@ -48,11 +48,11 @@ fn bytes_that_are_no_checkpoint_are_refused_with_what_was_expected() {
     let place = Workplace::new();
     place.write("empty.nn", b"");
     place.write("text.nn", b"hello\n");
-    for name in ["empty.nn", "text.nn"] {
+    for (name, help) in [("empty.nn", "the file is empty"), ("text.nn", "--from")] {
         place.refuses(
             &["convert", name, "o.safetensors"],
             1,
-            &["not recognized", name, "safetensors, tf2", "--from"],
+            &["not recognized", name, "safetensors, tf2", help],
         );
     }
     place.refuses(&["convert", "--from", "nn", "text.nn", "o.safetensors"], 5, &["text.nn"]);

@@ -7,6 +7,8 @@ use ckpt_api::{Setting, Vocabulary};
 pub(super) enum Flags {
     /// The command has one.
     One,
+    /// The command has one, which a plan names.
+    Planned,
     /// The first of two.
     First,
     /// The second of two.
@@ -17,7 +19,7 @@ impl Flags {
     /// `--NAME`, or `--a-NAME` and `--b-NAME` where there are two checkpoints.
     fn of_source(self, flag: &str) -> String {
         match self {
-            Flags::One => format!("--{flag}"),
+            Flags::One | Flags::Planned => format!("--{flag}"),
             Flags::First => format!("--a-{flag}"),
             Flags::Second => format!("--b-{flag}"),
         }
@@ -47,6 +49,7 @@ impl Vocabulary for Flags {
             Setting::Dtype(name) => with("--dtype", name),
             Setting::Memory(size) => with("--max-memory", size),
             Setting::ForwardMemory => "--max-memory".to_owned(),
+            Setting::Overwrite if *self == Flags::Planned => "`ckpt plan --force`".to_owned(),
             Setting::Overwrite => "--force".to_owned(),
             Setting::Resume => "--resume".to_owned(),
             Setting::Verify => "--verify".to_owned(),
@@ -57,8 +60,8 @@ impl Vocabulary for Flags {
             Setting::ReceiptRoot => "--root".to_owned(),
             Setting::TensorNames => "`ckpt inspect`".to_owned(),
             Setting::InverseTable => "ckpt map invert --of CHECKPOINT".to_owned(),
-            Setting::MoreFormats => "a program that has its codec (see ckpt::cli::run)".to_owned(),
-            Setting::Feature(name) => format!("cargo install ckpt --features {name}"),
+            Setting::MoreFormats => "a program that has its codec".to_owned(),
+            Setting::Feature(name) => format!("cargo install --path . --features {name}"),
             other => ckpt_api::LibraryWords.name(other),
         }
     }

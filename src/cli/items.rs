@@ -80,7 +80,8 @@ impl Shared {
         let plan = Plan::from_bytes(&bytes, &limits).map_err(|error| error.file(shown))?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
         let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
-        let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)?;
+        let planned = Planned::resume(registry, plan.with_resources(resources, reread)?);
+        let planned = planned.map_err(|error| error.in_words(&Flags::Planned))?;
         verbose::planned(planned.plan(), started);
         Ok((planned, resources, limits))
     }
@@ -128,9 +129,10 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
     }
     let store = Arc::new(LocalStore::new(receipts));
     let known = ItemReceipt::load_all(store, &planned.plan().sha256()?, &limits)?;
-    let vocabulary = Arc::new(Flags::One);
+    let vocabulary = Arc::new(Flags::Planned);
     let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };
-    let summary = executing(!shared.no_sync, |execution| planned.commit(&known, &options, execution))?;
+    let summary = executing(!shared.no_sync, |execution| planned.commit(&known, &options, execution));
+    let summary = summary.map_err(|error| error.in_words(&Flags::Planned))?;
     finished(planned.plan(), &summary, started, shared.quiet, json)
 }
 

@@ -214,6 +214,9 @@ impl Input {
     /// [`crate::Kind::Usage`] for something that is no regular file.
     pub fn file(&self, name: &str) -> Result<File> {
         let shown = self.display(name);
+        if name.is_empty() && self.is_directory() {
+            return Err(Error::usage("this is a directory, and a file is needed").file(shown));
+        }
         checked(name).map_err(|error| error.file(shown.clone()))?;
         let file = File::of(self.store.open(name)?, shown)?;
         if let Some(opened) = &self.opened {

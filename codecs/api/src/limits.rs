@@ -144,7 +144,7 @@ impl Limit {
 #[cold]
 fn exceeded(limit: Limit, value: u64, found: u64) -> Error {
     // What is counted one by one may be more than was found so far.
-    let raised = found.max(value.saturating_mul(2));
+    let raised = found.max(value.saturating_mul(2)).max(Limits::default().get(limit));
     let (name, raised) = (limit.name(), format!("{}={raised}", limit.name()));
     Error::limit(format!("the input exceeds the limit '{name}'"))
         .found(found.to_string())
