@@ -8,10 +8,10 @@ use super::layers::{Pair, pair_nodes};
 use super::options::Options;
 use super::parameters::SourceParameters;
 use super::report::{InputSummary, Run};
-use super::shapes::fit_shape;
+use super::shapes::{fit_shape, is_example, show_stated};
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Error, Graph, Result};
+use ckpt_api::{Error, Graph, Result, Value as Input};
 use ckpt_forward::{Arithmetic, Array, Program, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -36,7 +36,7 @@ pub(super) fn compare_graphs(
     let shapes = given.shapes(a.1, own, &options.inputs);
     let program_a = Program::with_memory(a.1, own, &shapes, options.memory).map_err(in_file(a.0))?;
     let (inputs_a, summaries) = given.bind(&program_a, &options.inputs)?;
-    let (mut inputs_b, names) = corresponding_inputs(a.1, b.1, &inputs_a)?;
+    let (mut inputs_b, names) = corresponding_inputs(a.1, b.1, &inputs_a).map_err(in_file(b.0))?;
     let shapes = inputs_b.iter().map(|(name, value)| (name.clone(), value.shape.clone())).collect();
     let program_b = Program::with_memory(b.1, theirs, &shapes, options.memory).map_err(in_file(b.0))?;
     zero_unused(b.1, &program_b, &mut inputs_b);
@@ -92,10 +92,25 @@ fn corresponding_inputs(
         let name = if by_name { &theirs.name } else { &own.name };
         let Some(value) = inputs.get(name) else { continue };
         let shape = fit_shape(&value.shape, &theirs.shape).unwrap_or_else(|| value.shape.clone());
+        if !is_example(&shape, &theirs.shape) {
+            return Err(different_inputs(own, theirs, value));
+        }
         values.insert(theirs.name.clone(), Value::new(shape, value.array.clone())?);
         names.insert(theirs.name.clone(), name.clone());
     }
     Ok((values, names))
+}
+
+/// The error for an input of which one example has another shape in each model. What the first leaves free is as `value`.
+fn different_inputs(own: &Input, theirs: &Input, value: &Value) -> Error {
+    let stated = own.shape.iter().zip(&value.shape).enumerate();
+    let stated: Vec<Option<u64>> =
+        stated.map(|(axis, (len, given))| if axis == 0 { *len } else { Some(*given as u64) }).collect();
+    Error::mismatch("the models take different inputs")
+        .field(&theirs.name)
+        .found(format!("{} in the second", show_stated(&theirs.shape)))
+        .expected(format!("{}, as in the first", show_stated(&stated)))
+        .help("compare models that take the same inputs, such as a model and what it was converted to")
 }
 
 /// Replaces inputs that no node uses by zeros: whether they hold indices or real numbers cannot be known.

@@ -25,6 +25,18 @@ pub(crate) fn fit_shape(shape: &[usize], stated: &[Option<u64>]) -> Option<Vec<u
     fits.then(|| [&[*batch], &rest[..]].concat())
 }
 
+/// Whether examples of this shape are as stated, however many there are.
+pub(crate) fn is_example(shape: &[usize], stated: &[Option<u64>]) -> bool {
+    let fits = |(len, stated): (&usize, &Option<u64>)| stated.is_none_or(|stated| stated == *len as u64);
+    shape.len() == stated.len() && shape.iter().zip(stated).skip(1).all(fits)
+}
+
+/// `[?, 20]`, where a length is free.
+pub(crate) fn show_stated(shape: &[Option<u64>]) -> String {
+    let lens = shape.iter().map(|len| len.map_or("?".to_owned(), |len| len.to_string()));
+    format!("[{}]", lens.collect::<Vec<_>>().join(", "))
+}
+
 /// Returns the same elements in another shape, with the same batch; `None` where the numbers of elements differ.
 pub(crate) fn reshaped(value: &Value, shape: &[usize]) -> Option<Value> {
     if value.shape == shape {
@@ -47,6 +59,14 @@ pub(crate) fn are_comparable(a: &Value, b: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_examples_does_not_matter_to_what_an_example_is() {
+        let rows = [Some(1), Some(784)];
+        assert!(is_example(&[10, 784], &rows) && is_example(&[10, 784], &[None, None]));
+        assert!(!is_example(&[10, 785], &rows) && !is_example(&[784], &rows));
+        assert_eq!(show_stated(&[None, Some(784)]), "[?, 784]");
+    }
 
     #[test]
     fn an_image_becomes_a_row_and_a_single_example_a_batch_of_one() {

@@ -5,6 +5,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[cfg(all(feature = "cli", feature = "nn", feature = "npz", feature = "tf2"))]
+mod answers;
 #[cfg(feature = "cli")]
 mod command;
 mod faults;

@@ -73,6 +73,7 @@ impl Inputs {
         for file in &self.files {
             let arrays = file.read(registry, memory);
             let added = arrays.and_then(|arrays| {
+                fits_inputs(&arrays, file, graph, &given)?;
                 arrays.into_iter().try_for_each(|array| self.add(array, file, graph, &mut given))
             });
             added.map_err(|error| error.file(file.shown()))?;
@@ -87,11 +88,42 @@ impl Inputs {
             None => array,
         };
         let name = input_for(&name, file, graph, given)?;
+        if let Some(earlier) = given.0.get(&name) {
+            return Err(Error::usage("the input is given twice").field(&name).found(format!(
+                "{}, then {}",
+                earlier.origin,
+                file.shown()
+            )));
+        }
         let input = graph.inputs.iter().find(|input| input.name == name);
         let shape = input.and_then(|input| fit_shape(&shape, &input.shape)).unwrap_or(shape);
         given.0.insert(name, InputValue { value: Value::new(shape, array)?, origin: file.shown() });
         Ok(())
     }
+}
+
+/// Fails if a file has more arrays than there are inputs for them.
+fn fits_inputs(arrays: &[NamedArray], file: &InputFile, graph: &Graph, given: &GivenValues) -> Result<()> {
+    let left = match &file.input {
+        Some(_) => 1,
+        None => graph.inputs.iter().filter(|input| !given.0.contains_key(&input.name)).count(),
+    };
+    let of_input = |array: &&NamedArray| graph.inputs.iter().any(|input| input.name == array.name);
+    let several = arrays.len() > 1 && arrays.len() > left;
+    let Some(one) = arrays.iter().find(of_input).or(arrays.first()).filter(|_| several) else {
+        return Ok(());
+    };
+    let inputs = match &file.input {
+        Some(input) => input.clone(),
+        None => graph.inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", "),
+    };
+    let names = ckpt_api::first_few(arrays.iter().map(|array| &array.name), 8);
+    let prefix = file.input.as_ref().map_or(String::new(), |input| format!("{input}="));
+    let example = format!("{prefix}{}:{}", file.shown(), one.name);
+    Err(Error::usage("the file has more arrays than there are inputs for them")
+        .found(format!("{}: {names}", count(arrays.len(), "array")))
+        .expected(format!("at most one for each input: {inputs}"))
+        .help(format!("name the array, such as {}", Setting::Inputs(&example))))
 }
 
 /// The input that an array is for.
@@ -111,6 +143,9 @@ fn input_for(key: &str, file: &InputFile, graph: &Graph, given: &GivenValues) ->
     let mut left = names().filter(|name| !given.0.contains_key(*name));
     match (left.next(), left.next()) {
         (Some(only), None) => Ok(only.to_owned()),
+        (None, _) => Err(Error::usage("every input has an array already")
+            .found("one array more")
+            .expected(format!("one for each input: {}", names().collect::<Vec<_>>().join(", ")))),
         _ => Err(Error::usage("an array fits more than one input")
             .tensor(key)
             .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
