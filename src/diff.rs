@@ -1,20 +1,22 @@
 //! Compares two checkpoints tensor by tensor.
 
 use crate::execute::in_lockstep;
-use crate::layout::axis_order;
+use crate::layout::{axis_order, index_at};
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use crate::transform::{castable, for_each_number};
 use ckpt_api::{DType, Encoding, Result, Role, Shape, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::num::NonZeroU32;
+use std::path::Path;
 
 /// How far a value `x` may be from its reference: `|x − ref| ≤ absolute + relative·|ref|`, element by element.
 ///
 /// The reference is always the first checkpoint's value (`a`), here and in `verify`: swapping the checkpoints can change
 /// the result. [`Tolerance::allows`] accepts NaN only for NaN, and an infinity only for itself. If both parts are 0,
-/// [`diff`] and `verify` compare bits instead.
+/// [`diff`] and `verify` compare bits instead; of different dtypes, the values.
 ///
 /// ```
 /// use ckpt::diff::Tolerance;
@@ -52,7 +54,7 @@ impl Tolerance {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The tolerance that was applied.
+    /// The tolerance that was applied; both parts are 0 if none was given.
     pub tolerance: Tolerance,
     /// Names that only the first checkpoint has.
     pub only_in_a: Vec<String>,
@@ -61,7 +63,8 @@ pub struct Difference {
     /// Names that are no difference: bookkeeping, and counters and second copies that only one checkpoint has; in `verify`
     /// also optimizer state that only one has.
     pub incidental: Vec<String>,
-    /// Tensors whose names both have, in the first checkpoint's order.
+    /// Tensors whose names both have, in the first checkpoint's order; or the only tensors of both, if the name of one is
+    /// only that of its file.
     pub tensors: Vec<TensorDifference>,
 }
 
@@ -69,8 +72,12 @@ pub struct Difference {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct TensorDifference {
-    /// Name in both checkpoints.
+    /// Name in the first checkpoint.
     pub name: String,
+    /// Name in the second checkpoint where it is another one, as of two `.npy` files, whose arrays have no other names than
+    /// their files'.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name_b: Option<String>,
     /// dtype and shape in the first checkpoint.
     pub a: (DType, Shape),
     /// dtype and shape in the second checkpoint.
@@ -81,6 +88,9 @@ pub struct TensorDifference {
     /// The integer that stands for 1.0 in the second checkpoint, where it states one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_b: Option<NonZeroU32>,
+    /// Index on each axis of the first element that differs bitwise, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_index: Option<Vec<u64>>,
     /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -97,7 +107,7 @@ pub enum Outcome {
     Close(Distance),
     /// Values are outside the tolerance.
     Different(Distance),
-    /// Not compared: the dtypes or the scales differ (without a tolerance, or not both dtypes are floating-point), or the shapes differ under any order of named axes. Integers without
+    /// Not compared: the dtypes or the scales differ (if no tolerance is given, or not both dtypes are floating-point), or the shapes differ under any order of named axes. Integers without
     /// a scale have the scale 1.
     Incomparable,
 }
@@ -145,8 +155,12 @@ impl Difference {
 
 /// Compares all tensors of two checkpoints by name, in bounded memory. The first checkpoint is the reference.
 ///
+/// Without a tolerance, equal means equal bits of the same dtype. With one, tensors of different floating-point dtypes are
+/// compared by their values: if both of its parts are 0, all values must be equal.
+///
 /// Axes are compared by their names where both checkpoints name them: another order of the same axes is not a
-/// difference.
+/// difference. Where each checkpoint has exactly one tensor, and the name of one is only that of its file (`.npy`), these
+/// two are compared.
 ///
 /// # Errors
 /// Whatever keeps a tensor from being read.
@@ -158,7 +172,7 @@ impl Difference {
 /// # Ok(())
 /// # }
 /// ```
-pub fn diff(a: &Source, b: &Source, tolerance: Tolerance) -> Result<Difference> {
+pub fn diff(a: &Source, b: &Source, tolerance: Option<Tolerance>) -> Result<Difference> {
     diff_except(a, b, tolerance, &[Role::Bookkeeping, Role::Counter, Role::Duplicate])
 }
 
@@ -166,9 +180,15 @@ pub fn diff(a: &Source, b: &Source, tolerance: Tolerance) -> Result<Difference> 
 pub(crate) fn diff_except(
     a: &Source,
     b: &Source,
-    tolerance: Tolerance,
+    given: Option<Tolerance>,
     roles: &[Role],
 ) -> Result<Difference> {
+    let tolerance = given.unwrap_or_default();
+    if let Some(pair) = only_tensors(a, b) {
+        let tensors = vec![compare(&pair.0, &pair.1, given)?];
+        let (only_in_a, only_in_b, incidental) = (Vec::new(), Vec::new(), Vec::new());
+        return Ok(Difference { tolerance, only_in_a, only_in_b, incidental, tensors });
+    }
     let (names_a, names_b) = (a.checkpoint().by_name(), b.checkpoint().by_name());
     let mut incidental = Vec::new();
     let mut missing = |from: &Source, other: &HashMap<&str, TensorId>| -> Vec<String> {
@@ -189,9 +209,20 @@ pub(crate) fn diff_except(
         pairs.into_iter().partition(|(ia, ib)| is_own(a, ia) && is_own(b, ib));
     incidental.extend(own.into_iter().map(|(ia, _)| a.checkpoint().tensors[ia.0].name.clone()));
     let tensors = in_parallel(&pairs, default_threads(), |(ia, ib)| {
-        compare(&Side::new(a, ia), &Side::new(b, ib), tolerance)
+        compare(&Side::new(a, ia), &Side::new(b, ib), given)
     })?;
     Ok(Difference { tolerance, only_in_a, only_in_b, incidental, tensors })
+}
+
+/// The only tensors of both checkpoints, where their names differ and one of them is only the name of a file.
+fn only_tensors<'a>(a: &'a Source, b: &'a Source) -> Option<(Side<'a>, Side<'a>)> {
+    let ([own], [theirs]) = (&a.checkpoint().tensors[..], &b.checkpoint().tensors[..]) else { return None };
+    let is_named_by_file = |source: &Source, tensor: &Tensor| {
+        let file = Path::new(source.input().entry());
+        [file.file_stem(), file.file_name()].contains(&Some(OsStr::new(&tensor.name)))
+    };
+    let are_alone = own.name != theirs.name && (is_named_by_file(a, own) || is_named_by_file(b, theirs));
+    are_alone.then(|| (Side::new(a, TensorId(0)), Side::new(b, TensorId(0))))
 }
 
 /// A tensor and the encoding that its elements are compared in.
@@ -217,22 +248,28 @@ impl<'a> Side<'a> {
     }
 }
 
-fn compare(a: &Side, b: &Side, tolerance: Tolerance) -> Result<TensorDifference> {
+fn compare(a: &Side, b: &Side, given: Option<Tolerance>) -> Result<TensorDifference> {
     let mut found = TensorDifference {
         name: a.tensor.name.clone(),
+        name_b: (a.tensor.name != b.tensor.name).then(|| b.tensor.name.clone()),
         a: a.described(),
         b: b.described(),
         scale_a: a.scale(),
         scale_b: b.scale(),
+        first_index: None,
         outcome: Outcome::Incomparable,
     };
     let order = axis_order(a.tensor, b.tensor)
         .filter(|_| !found.scales_differ())
         .filter(|_| a.tensor.lengths == b.tensor.lengths)
-        .filter(|_| a.encoding.dtype == b.encoding.dtype || are_comparable_numbers(a, b, tolerance))
+        .filter(|_| a.encoding.dtype == b.encoding.dtype || (given.is_some() && are_comparable_numbers(a, b)))
         .filter(|order| a.encoding.blocks == b.encoding.blocks && comparable_blocks(a, b, order));
     if let Some(order) = order {
-        found.outcome = match distance(a, b, order, tolerance)? {
+        let distance = distance(a, b, order, given.unwrap_or_default())?;
+        if distance.differing > 0 {
+            found.first_index = index_at(&a.encoding, &a.tensor.shape, distance.first);
+        }
+        found.outcome = match distance {
             Distance { differing: 0, .. } if a.encoding.dtype == b.encoding.dtype => Outcome::Equal,
             distance if distance.outside == 0 => Outcome::Close(distance),
             distance => Outcome::Different(distance),
@@ -241,13 +278,13 @@ fn compare(a: &Side, b: &Side, tolerance: Tolerance) -> Result<TensorDifference>
     Ok(found)
 }
 
-/// Whether numbers of two dtypes are compared by their values.
-fn are_comparable_numbers(a: &Side, b: &Side, tolerance: Tolerance) -> bool {
+/// Whether numbers of two dtypes can be compared by their values.
+fn are_comparable_numbers(a: &Side, b: &Side) -> bool {
     let is_number = |side: &Side| {
         let dtype = side.encoding.dtype;
         dtype.is_float() && castable(dtype, DType::F64) && side.encoding.blocks.is_none()
     };
-    !tolerance.is_exact() && is_number(a) && is_number(b)
+    is_number(a) && is_number(b)
 }
 
 /// Opaque blocks are compared as they are stored, in the same order of the same axes.
@@ -264,7 +301,7 @@ fn distance(a: &Side, b: &Side, order: Vec<usize>, tolerance: Tolerance) -> Resu
         false => encoding.clone().with_dtype(DType::F64),
     };
     let (own, theirs) = (read_as(&a.encoding), read_as(&b.encoding));
-    let unit = Unit::new(&own);
+    let unit = Unit { is_value: a.encoding.dtype != b.encoding.dtype, ..Unit::new(&own) };
     let reordered = match &theirs.blocks {
         Some(_) => theirs,
         None => theirs.with_order(order),
@@ -293,6 +330,8 @@ struct Unit {
     elements: u64,
     /// What the bytes are, where they are numbers.
     number: Option<DType>,
+    /// Whether only the value counts, because the elements are stored in different dtypes.
+    is_value: bool,
 }
 
 impl Unit {
@@ -304,12 +343,14 @@ impl Unit {
                 bytes: size(blocks.bytes()),
                 elements: blocks.elements(),
                 number: None,
+                is_value: false,
             },
             None => Unit {
                 streamed: encoding.dtype,
                 bytes: size(encoding.dtype.bytes().unwrap_or(1)),
                 elements: 1,
                 number: Some(encoding.dtype),
+                is_value: false,
             },
         }
     }
@@ -336,7 +377,8 @@ impl Distance {
             });
             self.max_absolute = self.max_absolute.max(if are_numbers { apart(x, y) } else { f64::INFINITY });
             // The bits differ, also where both are NaN.
-            if tolerance.is_exact() || !are_numbers || !tolerance.allows(x, y) {
+            let is_bits = tolerance.is_exact() && !unit.is_value;
+            if is_bits || !are_numbers || !tolerance.allows(x, y) {
                 self.outside += elements;
             }
         }
@@ -405,7 +447,8 @@ mod tests {
     fn elements(a: &[f32], b: &[f32], tolerance: Tolerance) -> Distance {
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let mut distance = Distance::default();
-        let unit = Unit { streamed: DType::F32, bytes: 4, elements: 1, number: Some(DType::F32) };
+        let unit =
+            Unit { streamed: DType::F32, bytes: 4, elements: 1, number: Some(DType::F32), is_value: false };
         distance.add(unit, &bytes(a), &bytes(b), tolerance, 0);
         distance
     }

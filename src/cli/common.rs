@@ -2,6 +2,7 @@
 
 use super::flags::Flags;
 use super::{Report, verbose};
+use crate::diff::Tolerance;
 use crate::execute::interrupted;
 use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize};
@@ -311,14 +312,18 @@ pub(super) fn write_new_with(
     })
 }
 
-/// A tolerance from an argument.
-pub(super) fn tolerated(field: &str, value: f64) -> Result<f64> {
-    if value >= 0.0 && value.is_finite() {
-        return Ok(value);
+/// The tolerance of `--atol` and `--rtol`; `None` if neither is given.
+pub(super) fn tolerance(atol: Option<f64>, rtol: Option<f64>) -> Result<Option<Tolerance>> {
+    let part = |field: &str, value: Option<f64>| match value.unwrap_or(0.0) {
+        value if value >= 0.0 && value.is_finite() => Ok(value),
+        value => Err(Error::usage("a tolerance is a finite number, and not negative")
+            .field(field)
+            .found(value.to_string())),
+    };
+    if atol.is_none() && rtol.is_none() {
+        return Ok(None);
     }
-    Err(Error::usage("a tolerance is a finite number, and not negative")
-        .field(field)
-        .found(value.to_string()))
+    Ok(Some(Tolerance { absolute: part("--atol", atol)?, relative: part("--rtol", rtol)? }))
 }
 
 /// Splits `key=value` arguments.

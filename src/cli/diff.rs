@@ -1,10 +1,10 @@
 //! `ckpt diff`.
 
-use super::common::{Bounds, TwoInputs, tolerated};
+use super::common::{Bounds, TwoInputs, tolerance};
 use super::progress::while_reading;
 use super::render::number;
 use super::{Report, render, to_json};
-use crate::diff::{Difference, Outcome, TensorDifference, Tolerance, diff};
+use crate::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance, diff};
 use crate::registry::Registry;
 use crate::words::{count, dtype};
 use ckpt_api::Result;
@@ -17,12 +17,12 @@ pub(super) struct Arguments {
     two: TwoInputs,
     #[command(flatten)]
     bounds: Bounds,
-    /// Absolute tolerance: |b - a| <= ATOL + RTOL * |a|
-    #[arg(long, default_value_t = 0.0)]
-    atol: f64,
+    /// Absolute tolerance: |b - a| <= ATOL + RTOL * |a|; 0 compares the values of different dtypes
+    #[arg(long)]
+    atol: Option<f64>,
     /// Tolerance relative to the first checkpoint's values
-    #[arg(long, default_value_t = 0.0)]
-    rtol: f64,
+    #[arg(long)]
+    rtol: Option<f64>,
 }
 
 /// Digits of a difference and of a tolerance.
@@ -30,10 +30,7 @@ const DIGITS: usize = 5;
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     let (a, b) = arguments.two.open(registry, &arguments.bounds.limits()?)?;
-    let tolerance = Tolerance {
-        absolute: tolerated("--atol", arguments.atol)?,
-        relative: tolerated("--rtol", arguments.rtol)?,
-    };
+    let tolerance = tolerance(arguments.atol, arguments.rtol)?;
     let difference = while_reading(&[&a, &b], || diff(&a, &b, tolerance))?;
     let text = if json { to_json(&difference)? } else { text(&difference) };
     Ok(Report::comparing(text, !difference.agrees()))
@@ -50,6 +47,9 @@ fn text(difference: &Difference) -> String {
         let tensors = count(difference.incidental.len(), "tensor");
         let _ = writeln!(text, "no difference: {tensors} of bookkeeping, counters or second copies");
     }
+    for names in difference.tensors.iter().filter_map(other_name) {
+        let _ = writeln!(text, "{names}");
+    }
     let is_exact = difference.tolerance.is_exact();
     difference.tensors.iter().filter_map(|tensor| line(tensor, is_exact)).for_each(|line| text += &line);
     let count =
@@ -58,7 +58,13 @@ fn text(difference: &Difference) -> String {
     let close = count(|outcome| matches!(outcome, Outcome::Close(_)));
     let all = difference.tensors.len();
     let _ = match difference.tolerance {
-        exact if exact.is_exact() => writeln!(text, "{equal} of {all} common tensors are equal bit for bit"),
+        exact if exact.is_exact() => {
+            let values = match close {
+                0 => String::new(),
+                close => format!(", and {close} have equal values in different dtypes"),
+            };
+            writeln!(text, "{equal} of {all} common tensors are equal bit for bit{values}")
+        }
         Tolerance { absolute, relative } => writeln!(
             text,
             "{equal} of {all} common tensors are equal, and {close} are close: |b - a| <= {} + {} * |a|",
@@ -66,29 +72,50 @@ fn text(difference: &Difference) -> String {
             number(relative, DIGITS),
         ),
     };
+    text + &advice(difference)
+}
+
+/// How what was not compared can be.
+fn advice(difference: &Difference) -> String {
+    let mut text = String::new();
     match difference.not_compared_for_their_dtypes() {
         0 => {}
         tensors => {
             let were = if tensors == 1 { "was" } else { "were" };
-            let tensors = crate::words::count(tensors, "tensor");
+            let tensors = count(tensors, "tensor");
             let _ = writeln!(
                 text,
                 "{tensors} {were} not compared, since the dtypes differ: to compare values, use --atol and --rtol"
             );
         }
     }
-    if difference.tensors.is_empty() {
-        text += "the checkpoints have no tensor names in common: convert one to the other's format, or rename its \
-                 tensors with ckpt convert --map\n";
+    if !difference.only_in_a.is_empty() && !difference.only_in_b.is_empty() {
+        text += match difference.tensors.is_empty() {
+            true => "the checkpoints have no tensor names in common",
+            false => "each checkpoint has names that the other lacks",
+        };
+        text += ": ";
+        text += UNDER_A_MAPPING;
     }
     text
 }
+
+/// How tensors of different names are compared.
+#[cfg(feature = "forward")]
+const UNDER_A_MAPPING: &str =
+    "ckpt verify A B --map FILE compares under a mapping, which ckpt map suggest A B proposes\n";
+#[cfg(not(feature = "forward"))]
+const UNDER_A_MAPPING: &str =
+    "convert one to the other's format, or rename its tensors with ckpt convert --map FILE\n";
 
 /// Describes a tensor that differs; `None` for one that is equal.
 fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
     let name = render::plain(&tensor.name);
     match &tensor.outcome {
         Outcome::Equal => None,
+        Outcome::Close(distance) if distance.differing == 0 => {
+            Some(format!("close: {name}: {}the values are equal\n", dtypes(tensor)))
+        }
         Outcome::Close(distance) => Some(format!(
             "close: {name}: {}{}, largest difference {}\n",
             dtypes(tensor),
@@ -96,12 +123,12 @@ fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
             number(distance.max_absolute, DIGITS)
         )),
         Outcome::Different(distance) => Some(format!(
-            "different: {name}: {}{}{}, largest difference {}, first at element {}\n",
+            "different: {name}: {}{}{}, largest difference {}{}\n",
             dtypes(tensor),
             count(distance.differing, "element"),
-            if is_exact { String::new() } else { format!(" ({} outside the tolerance)", distance.outside) },
+            outside(distance, is_exact),
             number(distance.max_absolute, DIGITS),
-            distance.first
+            first_at(tensor)
         )),
         Outcome::Incomparable if tensor.a == tensor.b && !tensor.scales_differ() => {
             Some(format!("different: {name}: the lengths of its strings differ\n"))
@@ -114,6 +141,23 @@ fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
             tensor.b.1
         )),
     }
+}
+
+/// The names of two tensors that are compared although they have different ones.
+pub(super) fn other_name(tensor: &TensorDifference) -> Option<String> {
+    let (a, b) = (render::plain(&tensor.name), render::plain(tensor.name_b.as_ref()?));
+    Some(format!("'{a}' is compared with '{b}': each file holds exactly one array"))
+}
+
+/// How many elements are outside the tolerance, if there is one.
+pub(super) fn outside(distance: &Distance, is_exact: bool) -> String {
+    if is_exact { String::new() } else { format!(" ({} outside the tolerance)", distance.outside) }
+}
+
+/// Where the first difference is; empty for a scalar.
+pub(super) fn first_at(tensor: &TensorDifference) -> String {
+    let index = tensor.first_index.as_ref().filter(|index| !index.is_empty());
+    index.map_or(String::new(), |index| format!(", first at {index:?}"))
 }
 
 /// The dtypes, where they differ.

@@ -1,6 +1,7 @@
 //! `ckpt verify`.
 
-use super::common::{Bounds, TwoInputs, tolerated, write_new};
+use super::common::{Bounds, TwoInputs, tolerance, write_new};
+use super::diff::{first_at, other_name, outside};
 use super::forward::Forward;
 use super::map::read_mapping;
 use super::progress::while_computing;
@@ -8,7 +9,7 @@ use super::receipt::{self, Recorded};
 use super::table::{Column, table};
 use super::width::{Layout, Width};
 use super::{Report, render, to_json};
-use crate::diff::{Outcome, Tolerance};
+use crate::diff::{Outcome, TensorDifference};
 use crate::registry::Registry;
 use crate::verify::{
     Comparison, Diagnosis, Layer, NamedMapping, Options, OutputReport, Report as Verification, Run,
@@ -69,19 +70,12 @@ impl Arguments {
                 Some(NamedMapping { name, mapping })
             }
         };
-        let tolerance = match (self.atol, self.rtol) {
-            (None, None) => None,
-            (absolute, relative) => Some(Tolerance {
-                absolute: tolerated("--atol", absolute.unwrap_or(0.0))?,
-                relative: tolerated("--rtol", relative.unwrap_or(0.0))?,
-            }),
-        };
         Ok(Options {
             inputs: self.forward.inputs(&limits)?,
             mapping,
             devices: self.device.clone(),
             per_layer: self.per_layer,
-            tolerance,
+            tolerance: tolerance(self.atol, self.rtol)?,
             memory: self.forward.memory()?,
             limits,
         })
@@ -258,38 +252,44 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
         let tensors = count(difference.incidental.len(), "tensor");
         let _ = writeln!(text, "  no difference: {tensors} of bookkeeping or training");
     }
-    let mut equal = 0;
+    let is_exact = difference.tolerance.is_exact();
     for tensor in &difference.tensors {
-        let name = render::plain(&tensor.name);
-        let _ = match &tensor.outcome {
-            Outcome::Equal => {
-                equal += 1;
-                Ok(())
-            }
-            Outcome::Close(distance) | Outcome::Different(distance) => writeln!(
-                text,
-                "  {name}: {}{} ({} outside the tolerance), largest difference {}, first at element {}",
-                if tensor.a.0 == tensor.b.0 {
-                    String::new()
-                } else {
-                    format!("{} in a, {} in b; ", tensor.a.0, tensor.b.0)
-                },
-                count(distance.differing, "differing element"),
-                distance.outside,
-                render::number(distance.max_absolute, 5),
-                distance.first
-            ),
-            Outcome::Incomparable => {
-                writeln!(
-                    text,
-                    "  {name}: {} {} in a, {} {} in b",
-                    dtype(tensor.a.0, tensor.scale_a),
-                    tensor.a.1,
-                    dtype(tensor.b.0, tensor.scale_b),
-                    tensor.b.1
-                )
-            }
-        };
+        if let Some(names) = other_name(tensor) {
+            let _ = writeln!(text, "  {names}");
+        }
+        if let Some(line) = tensor_line(tensor, is_exact) {
+            let _ = writeln!(text, "  {line}");
+        }
     }
+    let equal = difference.tensors.iter().filter(|tensor| tensor.outcome == Outcome::Equal).count();
     let _ = writeln!(text, "  {equal} of {} tensors are equal bit for bit", difference.tensors.len());
+}
+
+/// Describes a tensor that differs; `None` for one that is equal.
+fn tensor_line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
+    let name = render::plain(&tensor.name);
+    let dtypes = match tensor.a.0 == tensor.b.0 {
+        true => String::new(),
+        false => format!("{} in a, {} in b; ", tensor.a.0, tensor.b.0),
+    };
+    match &tensor.outcome {
+        Outcome::Equal => None,
+        Outcome::Close(distance) if distance.differing == 0 => {
+            Some(format!("{name}: {dtypes}the values are equal"))
+        }
+        Outcome::Close(distance) | Outcome::Different(distance) => Some(format!(
+            "{name}: {dtypes}{}{}, largest difference {:?}{}",
+            count(distance.differing, "differing element"),
+            outside(distance, is_exact),
+            distance.max_absolute,
+            first_at(tensor)
+        )),
+        Outcome::Incomparable => Some(format!(
+            "{name}: {} {} in a, {} {} in b",
+            dtype(tensor.a.0, tensor.scale_a),
+            tensor.a.1,
+            dtype(tensor.b.0, tensor.scale_b),
+            tensor.b.1
+        )),
+    }
 }

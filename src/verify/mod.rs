@@ -160,7 +160,7 @@ fn missing_graph(a: &Source, b: &Source) -> String {
 const INCIDENTAL: [Role; 4] = [Role::Bookkeeping, Role::Counter, Role::Duplicate, Role::Optimizer];
 
 fn compare_tensors(a: &Source, b: &Source, options: &Options) -> Result<Difference> {
-    let tolerance = options.tolerance.unwrap_or_default();
+    let tolerance = options.tolerance;
     match &options.mapping {
         Some(named) => diff_except(&a.renamed(&named.mapping, &options.limits)?, b, tolerance, &INCIDENTAL),
         None => diff_except(a, b, tolerance, &INCIDENTAL),

@@ -22,6 +22,50 @@ fn converts(place: &Path, arguments: &[&str]) {
 }
 
 #[test]
+fn two_arrays_are_compared_whatever_their_files_are_called() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    for (name, last) in [("x", 4.0), ("w", 4.5)] {
+        archive(&place.join(format!("{name}.safetensors")), "t", &[2, 2], &[1.0, 2.0, 3.0, last]);
+    }
+    for (from, to) in [("x", "x.npy"), ("x", "again.npy"), ("w", "w.npy"), ("x", "t.npz")] {
+        converts(place, &[&format!("{from}.safetensors"), to]);
+    }
+    for command in ["diff", "verify"] {
+        let (code, text) = answer(place, &[command, "x.npy", "again.npy"]);
+        assert!(code == Some(0) && text.contains("'x' is compared with 'again'"), "{text}");
+        let (code, text) = answer(place, &[command, "x.npy", "w.npy"]);
+        assert!(code == Some(4) && text.contains("largest difference 0.5, first at [1, 1]"), "{text}");
+        assert!(!text.contains("only in"), "{text}");
+        assert_eq!(answer(place, &[command, "t.npz", "x.npy"]).0, Some(0));
+    }
+}
+
+#[test]
+fn a_name_that_a_format_stores_counts_also_where_there_is_one_tensor_only() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    archive(&place.join("one.safetensors"), "x", &[2], &[1.0, 2.0]);
+    archive(&place.join("two.safetensors"), "y", &[2], &[1.0, 2.0]);
+    let (code, text) = answer(place, &["diff", "one.safetensors", "two.safetensors"]);
+    assert!(code == Some(4) && text.contains("only in the first: x"), "{text}");
+}
+
+#[test]
+fn diff_names_the_command_that_compares_under_a_mapping() {
+    let place = tempfile::tempdir().unwrap();
+    converts(place.path(), &[DIGITS, "part.npz", "--include", "**/kernel"]);
+    converts(place.path(), &[DIGITS, "other.npz", "--include", "digits/hidden/*"]);
+    archive(&place.path().join("x.safetensors"), "x", &[2], &[1.0, 2.0]);
+    for (a, b) in [(DIGITS, "x.safetensors"), ("part.npz", "other.npz")] {
+        let (code, text) = answer(place.path(), &["diff", a, b]);
+        assert!(code == Some(4) && text.contains("ckpt verify A B --map FILE"), "{text}");
+    }
+    let (_, text) = answer(place.path(), &["diff", DIGITS, "part.npz"]);
+    assert!(!text.contains("--map"), "{text}");
+}
+
+#[test]
 fn models_that_take_different_inputs_are_said_to() {
     let error =
         verify(&Registry::builtin(), &dense_net().source(), &image_net().source(), &Default::default());
@@ -61,5 +105,41 @@ fn no_input_is_given_twice() {
     for second in ["input.safetensors", "input=x.safetensors"] {
         let (code, text) = twice("x.safetensors", second);
         assert!(code == Some(2) && text.contains("the input is given twice"), "{text}");
+    }
+}
+
+#[test]
+fn elements_are_counted_outside_a_tolerance_only_where_there_is_one() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    archive(&place.join("a.safetensors"), "x", &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    archive(&place.join("b.safetensors"), "x", &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.5, 7.0]);
+    for command in ["diff", "verify"] {
+        let answer = |options: &[&str]| {
+            let (code, text) =
+                answer(place, &[&[command, "a.safetensors", "b.safetensors"], options].concat());
+            assert!(code == Some(4) && text.contains("first at [1, 1]"), "{text}");
+            text
+        };
+        assert!(!answer(&[]).contains("outside"));
+        assert!(
+            answer(&["--atol", "0.75"]).contains("2 ") && answer(&["--atol", "0.75"]).contains("(1 outside")
+        );
+    }
+}
+
+#[test]
+fn a_tolerance_of_0_demands_equal_values_of_different_dtypes() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    converts(place, &[DIGITS, "single.npz"]);
+    converts(place, &["single.npz", "half.npz", "--dtype", "f16"]);
+    converts(place, &["half.npz", "wide.npz", "--dtype", "f32"]);
+    for command in ["diff", "verify"] {
+        assert_eq!(answer(place, &[command, "half.npz", "wide.npz"]).0, Some(4));
+        let (code, text) = answer(place, &[command, "half.npz", "wide.npz", "--atol", "0"]);
+        assert!(code == Some(0) && text.contains("f16 in "), "{text}");
+        assert!(text.contains("the values are equal"), "{text}");
+        assert_eq!(answer(place, &[command, "single.npz", "half.npz", "--rtol", "0"]).0, Some(4));
     }
 }

@@ -95,7 +95,7 @@ fn a_relative_tolerance_is_relative_to_the_first_checkpoint_in_diff_and_in_verif
         net.source()
     };
     let (ten, nine) = (bias(10.0), bias(9.0));
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.1 };
+    let tolerance = Some(Tolerance { absolute: 0.0, relative: 0.1 });
     assert!(ckpt::diff::diff(&ten, &nine, tolerance).unwrap().agrees());
     assert!(!ckpt::diff::diff(&nine, &ten, tolerance).unwrap().agrees());
     // The output is the bias where the input is 0.
@@ -103,7 +103,7 @@ fn a_relative_tolerance_is_relative_to_the_first_checkpoint_in_diff_and_in_verif
     let path = place.path().join("x.safetensors");
     crate::support::archive(&path, "x", &[1, 1], &[0.0]);
     let inputs = Inputs { files: vec![InputFile { path, ..InputFile::default() }], ..Inputs::default() };
-    let options = Options { inputs, tolerance: Some(tolerance), ..Options::default() };
+    let options = Options { inputs, tolerance, ..Options::default() };
     assert_eq!(check(&ten, &nine, &options).verdict, Verdict::Pass);
     assert_eq!(check(&nine, &ten, &options).verdict, Verdict::Fail);
 }

@@ -116,7 +116,16 @@ fn report(layers: usize, name: impl Fn(usize) -> String + Copy) -> Report {
     let distance = Distance { differing: 3, outside: 2, max_absolute: f64::INFINITY, first: 17 };
     let compared = |name: String, outcome| {
         let lens = (DType::F32, Shape::new([2, 3]).unwrap());
-        TensorDifference { name, a: lens.clone(), b: lens, scale_a: None, scale_b: None, outcome }
+        TensorDifference {
+            name,
+            name_b: None,
+            a: lens.clone(),
+            b: lens,
+            scale_a: None,
+            scale_b: None,
+            first_index: None,
+            outcome,
+        }
     };
     let outcomes =
         [Outcome::Equal, Outcome::Close(distance), Outcome::Different(distance), Outcome::Incomparable];
