@@ -129,7 +129,8 @@ fn text(report: &Verification, width: Width) -> String {
     for note in &report.notes {
         let _ = writeln!(text, "\nnote: {}", render::plain(note));
     }
-    let _ = writeln!(text, "\n{}", report.verdict.name());
+    let extent = if report.runs.is_empty() { " (tensors only; nothing was run)" } else { "" };
+    let _ = writeln!(text, "\n{}{extent}", report.verdict.name());
     text
 }
 

@@ -119,11 +119,13 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
     } else {
         let difference = compare_tensors(a, b, options)?;
         if let Some((source, graph)) = unstated.filter(|_| difference.tensors.is_empty()) {
-            graph.require_activations().map_err(graphs::in_file(source))?;
+            let with_tensors = |help| format!("{}; to run the layers, {help}", no_names_in_common(options));
+            let stated = graph.require_activations().map_err(|error| error.with_help(with_tensors));
+            stated.map_err(graphs::in_file(source))?;
         }
         report.verdict = Verdict::of(difference.agrees() && !difference.tensors.is_empty());
         report.notes = notes_on_tensors(a, b, options, &difference);
-        report.tensors = Some(TensorReport { reason: missing_graph(a, b), difference });
+        report.tensors = Some(TensorReport { reason: why_tensors(a, b, options, &difference), difference });
     }
     report.notes.iter_mut().for_each(|note| a.options.vocabulary.settle(note));
     report.runs.iter_mut().for_each(|run| a.options.vocabulary.settle(&mut run.rule.reason));
@@ -145,15 +147,29 @@ fn without_activations<'s>(a: &'s Source, b: &'s Source) -> Option<(&'s Source, 
     graphs.into_iter().find(|(_, graph)| !graph.unspecified().is_empty())
 }
 
-/// Why tensors are compared in place of graphs.
-fn missing_graph(a: &Source, b: &Source) -> String {
+/// Why tensors are compared in place of graphs, and which.
+fn why_tensors(a: &Source, b: &Source, options: &Options, difference: &Difference) -> String {
     let missing = match (&a.checkpoint().graph, &b.checkpoint().graph) {
         (None, None) => "neither checkpoint has a graph",
         (None, _) => "the first checkpoint has no graph",
         (_, None) => "the second checkpoint has no graph",
         _ => "the activations of the layers are not stated",
     };
-    format!("{missing}, so nothing was run, and tensors of the same name were compared")
+    let compared = match &options.mapping {
+        _ if difference.tensors.iter().any(|tensor| tensor.name_b.is_some()) => {
+            "the only tensors of both".to_owned()
+        }
+        Some(named) => format!("tensors that the mapping {} relates", named.name),
+        None => "tensors of the same name".to_owned(),
+    };
+    format!("{missing}, so nothing was run, and {compared} were compared")
+}
+
+/// What to do about checkpoints without names in common.
+fn no_names_in_common(options: &Options) -> String {
+    let mapping = if options.mapping.is_some() { "another mapping" } else { "a mapping" };
+    let found = "the checkpoints have no tensor names in common";
+    format!("{found}: to compare their tensors, pass {mapping} with {}", Setting::Mapping)
 }
 
 /// Roles of tensors that do not matter to what a model computes.
@@ -170,10 +186,7 @@ fn compare_tensors(a: &Source, b: &Source, options: &Options) -> Result<Differen
 fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Difference) -> Vec<String> {
     let mut notes = Vec::new();
     if difference.tensors.is_empty() {
-        notes.push(format!(
-            "the checkpoints have no tensor names in common: pass a mapping with {}",
-            Setting::Mapping
-        ));
+        notes.push(no_names_in_common(options));
     }
     let differ = !difference.only_in_a.is_empty() && !difference.only_in_b.is_empty();
     if differ && !difference.tensors.is_empty() && options.mapping.is_none() {

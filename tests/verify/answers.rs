@@ -8,6 +8,7 @@ use ckpt::verify::verify;
 use std::path::Path;
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits_saved_model");
+const BARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
 
 /// Returns the exit code, and what is on both streams.
 fn answer(place: &Path, arguments: &[&str]) -> (Option<i32>, String) {
@@ -36,7 +37,7 @@ fn two_arrays_are_compared_whatever_their_files_are_called() {
         assert!(code == Some(0) && text.contains("'x' is compared with 'again'"), "{text}");
         let (code, text) = answer(place, &[command, "x.npy", "w.npy"]);
         assert!(code == Some(4) && text.contains("largest difference 0.5, first at [1, 1]"), "{text}");
-        assert!(!text.contains("only in"), "{text}");
+        assert!(!text.contains("only in") && !text.contains("same name"), "{text}");
         assert_eq!(answer(place, &[command, "t.npz", "x.npy"]).0, Some(0));
     }
 }
@@ -63,6 +64,40 @@ fn diff_names_the_command_that_compares_under_a_mapping() {
     }
     let (_, text) = answer(place.path(), &["diff", DIGITS, "part.npz"]);
     assert!(!text.contains("--map"), "{text}");
+}
+
+#[test]
+fn a_verdict_on_tensors_alone_says_that_nothing_was_run() {
+    let place = tempfile::tempdir().unwrap();
+    let (code, text) = answer(place.path(), &["verify", DIGITS, BARE]);
+    assert!(code == Some(0) && text.contains("\npass (tensors only; nothing was run)\n"), "{text}");
+    assert!(text.contains("tensors of the same name were compared"), "{text}");
+    let (code, text) = answer(place.path(), &["verify", DIGITS, DIGITS]);
+    assert!(code == Some(0) && text.contains("\npass\n"), "{text}");
+}
+
+#[test]
+fn tensors_that_a_mapping_relates_are_not_said_to_have_the_same_name() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("map.toml"), "[[rule]]\nfrom = '{x:path}'\nto = 'm/{x}'\n").unwrap();
+    converts(place.path(), &[BARE, "m.npz", "--map", "map.toml"]);
+    let (code, text) = answer(place.path(), &["verify", BARE, "m.npz", "--map", "map.toml"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("tensors that the mapping map.toml relates were compared"), "{text}");
+    assert!(!text.contains("of the same name"), "{text}");
+}
+
+#[test]
+fn checkpoints_without_names_in_common_are_told_of_mappings_beside_activations() {
+    let place = tempfile::tempdir().unwrap();
+    converts(place.path(), &[DIGITS, "m.nn"]);
+    for (a, b) in [(BARE, "m.nn"), ("m.nn", BARE)] {
+        let (code, text) = answer(place.path(), &["verify", a, b]);
+        assert_eq!(code, Some(2), "{text}");
+        for words in ["no tensor names in common", "--map", "set activations="] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
 }
 
 #[test]
