@@ -137,11 +137,12 @@ impl Listed {
     fn check(&self) -> Result<()> {
         let Some(path) = &self.path else {
             let expected = self.records.first().map_or(0, |record| record.bytes);
-            return Err(self.differs("no file".into(), format!("{expected} bytes")));
+            return Err(self.differs("no file".into(), crate::words::count(expected, "byte")));
         };
         let file = File::new(open_regular(path, &self.shown)?, &self.shown)?;
         if let Some(other) = self.records.iter().find(|record| record.bytes != file.len()) {
-            return Err(self.differs(format!("{} bytes", file.len()), format!("{} bytes", other.bytes)));
+            return Err(self
+                .differs(crate::words::count(file.len(), "byte"), crate::words::count(other.bytes, "byte")));
         }
         let found = hash(&file, READ)?;
         match self.records.iter().find(|record| record.sha256 != found) {

@@ -1,13 +1,14 @@
 //! Text for people: counts, sizes, lists, and text from files.
 
 use ckpt_api::DType;
+pub(crate) use ckpt_api::count;
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroU32;
 
-/// `1 tensor`, `2 tensors`.
-pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
-    format!("{number} {what}{}", if number == N::from(1) { "" } else { "s" })
+/// The form of a verb for a number of things: `one` for 1, `several` otherwise.
+pub(crate) fn verb(number: usize, one: &'static str, several: &'static str) -> &'static str {
+    if number == 1 { one } else { several }
 }
 
 /// Formats bytes as two hexadecimal digits each.

@@ -224,7 +224,7 @@ impl<'a> Writer<'a> {
         if dtype.bytes().is_none() || bytes != tensor.value_bytes() {
             return Err(Error::usage("the shape does not fit the number of elements")
                 .tensor(name)
-                .found(format!("{bytes} bytes"))
+                .found(crate::words::count(bytes, "byte"))
                 .expected(format!("{} bytes: {dtype} {}", tensor.value_bytes(), tensor.shape)));
         }
         if !self.names.insert(name.to_owned()) {

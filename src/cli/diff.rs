@@ -6,7 +6,7 @@ use super::render::number;
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance, diff};
 use crate::registry::Registry;
-use crate::words::{count, dtype};
+use crate::words::{self, count, dtype, verb};
 use ckpt_api::Result;
 use clap::Args;
 use std::fmt::Write;
@@ -56,18 +56,20 @@ fn text(difference: &Difference) -> String {
         |is: fn(&Outcome) -> bool| difference.tensors.iter().filter(|tensor| is(&tensor.outcome)).count();
     let equal = count(|outcome| matches!(outcome, Outcome::Equal));
     let close = count(|outcome| matches!(outcome, Outcome::Close(_)));
-    let all = difference.tensors.len();
+    let tensors = words::count(difference.tensors.len(), "common tensor");
     let _ = match difference.tolerance {
         exact if exact.is_exact() => {
             let values = match close {
                 0 => String::new(),
                 close => format!(", and {close} have equal values in different dtypes"),
             };
-            writeln!(text, "{equal} of {all} common tensors are equal bit for bit{values}")
+            writeln!(text, "{equal} of {tensors} {} equal bit for bit{values}", verb(equal, "is", "are"))
         }
         Tolerance { absolute, relative } => writeln!(
             text,
-            "{equal} of {all} common tensors are equal, and {close} are close: |b - a| <= {} + {} * |a|",
+            "{equal} of {tensors} {} equal, and {close} {} close: |b - a| <= {} + {} * |a|",
+            verb(equal, "is", "are"),
+            verb(close, "is", "are"),
             number(absolute, DIGITS),
             number(relative, DIGITS),
         ),

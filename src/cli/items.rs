@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resources::Resources;
 use crate::store::LocalStore;
-use crate::words::count;
+use crate::words::{count, verb};
 use ckpt_api::{Error, Limit, Limits, Result};
 use clap::Args;
 use std::fs;
@@ -112,8 +112,11 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
         return Ok(super::to_json(&report)?.into());
     }
     if !shared.quiet {
-        let known =
-            if ran < wanted { format!("; {} were already done", wanted - ran) } else { String::new() };
+        let known = if ran < wanted {
+            format!("; {} {} already done", wanted - ran, verb(wanted - ran, "was", "were"))
+        } else {
+            String::new()
+        };
         super::tell(&format!("ran {ran} of {}{known}\n", count(planned.plan().items().len(), "item")));
     }
     Ok(String::new().into())

@@ -8,6 +8,7 @@ use super::progress::while_computing;
 use super::{Report, print_after, render, to_json};
 use crate::registry::Registry;
 use crate::verify::{ForwardPass, InputFile, devices, largest, read_array, run as forward};
+use crate::words::count;
 use ckpt_api::{Error, Result};
 use ckpt_forward::{Arithmetic, Array, Value};
 use clap::{Args, ValueEnum};
@@ -185,7 +186,10 @@ fn rows(value: &Value, text: &mut String) {
     }
     let more = (all / len).saturating_sub(MAX_ROWS);
     if more > 0 {
-        let _ =
-            writeln!(text, "  … and {more} more rows (--format json shows all, --output FILE writes them)");
+        let _ = writeln!(
+            text,
+            "  … and {} (--format json shows all, --output FILE writes them)",
+            count(more, "more row")
+        );
     }
 }

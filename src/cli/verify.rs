@@ -15,7 +15,7 @@ use crate::verify::{
     Comparison, Diagnosis, Layer, NamedMapping, Options, OutputReport, Report as Verification, Run,
     TensorReport, Verdict, html, verify,
 };
-use crate::words::{count, dtype};
+use crate::words::{count, dtype, verb};
 use ckpt_api::{Error, Limits, Result};
 use clap::Args;
 use std::fmt::Write;
@@ -263,7 +263,12 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
         }
     }
     let equal = difference.tensors.iter().filter(|tensor| tensor.outcome == Outcome::Equal).count();
-    let _ = writeln!(text, "  {equal} of {} tensors are equal bit for bit", difference.tensors.len());
+    let _ = writeln!(
+        text,
+        "  {equal} of {} {} equal bit for bit",
+        count(difference.tensors.len(), "tensor"),
+        verb(equal, "is", "are")
+    );
 }
 
 /// Describes a tensor that differs; `None` for one that is equal.

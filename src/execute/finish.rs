@@ -113,7 +113,7 @@ impl Totals {
             if *bytes != extent.len {
                 return Err(Error::usage("the receipts of the plan's items do not fit together")
                     .tensor(entry.tensor)
-                    .found(format!("{bytes} bytes of it were read"))
+                    .found(crate::words::count(*bytes, "byte") + " of it")
                     .expected(extent.len.to_string())
                     .help("run its items again"));
             }

@@ -106,11 +106,14 @@ impl ItemResult {
             Some(Item::Compare(_)) => &[],
             None => {
                 let expected = format!("an item below {}", plan.items().len());
-                return Err(misfit(format!("{found} pieces"), expected));
+                return Err(misfit(crate::words::count(found, "piece"), expected));
             }
         };
         if pieces.len() != found {
-            return Err(misfit(format!("{found} pieces"), format!("{} pieces", pieces.len())));
+            return Err(misfit(
+                crate::words::count(found, "piece"),
+                crate::words::count(pieces.len(), "piece"),
+            ));
         }
         let len = |share: &Share| {
             let entry = plan.tensor(pieces.get(share.piece as usize)?.tensor)?;

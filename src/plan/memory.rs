@@ -99,7 +99,7 @@ fn share(
     fitting.ok_or_else(|| match resources.max_memory.saturating_sub(fixed) < least {
         true => too_little_memory(resources.max_memory, fixed + least),
         false => Error::limit("the conversion needs more address space than the system allows")
-            .found(format!("{} bytes left", room.unwrap_or_default()))
+            .found(format!("{} left", crate::words::count(room.unwrap_or_default(), "byte")))
             .expected(format!("at least {} bytes", held.ahead + least))
             .help("allow more with ulimit -v"),
     })

@@ -209,7 +209,7 @@ fn reserve<T>(elements: &mut Vec<T>, count: u64) -> Result<()> {
     let reserved = usize::try_from(count).ok().and_then(|count| elements.try_reserve_exact(count).ok());
     reserved.ok_or_else(|| {
         Error::limit("the tensor does not fit into memory")
-            .found(format!("{count} elements"))
+            .found(crate::words::count(count, "element"))
             .help("read it with `TensorRef::chunks`, or read only some rows")
     })
 }

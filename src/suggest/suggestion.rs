@@ -3,7 +3,7 @@
 use crate::mapping::{Mapping, Relation, Rule};
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
-use crate::words::{count, quote};
+use crate::words::{count, quote, verb};
 use ckpt_api::first_few;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -215,8 +215,9 @@ impl Suggestion {
         }
         let by_neighbors = self.with_steps(StepsBasis::Neighbors).count();
         if by_neighbors > 0 {
-            let steps = "have the steps that all pairs with such names fit; others would be possible";
-            text += &format!("# {}: {steps}\n", count(by_neighbors, "pair"));
+            let have = verb(by_neighbors, "has", "have");
+            let steps = "the steps that all pairs with such names fit; others would be possible";
+            text += &format!("# {} {have} {steps}\n", count(by_neighbors, "pair"));
         }
         if !self.mapping.ignore.is_empty() {
             text += "# ignore: tensors that have no clear match in the second checkpoint\n";

@@ -231,7 +231,7 @@ impl<'a> Cursor<'a> {
         let error = Error::corrupt(self.too_short)
             .offset(self.position)
             .found(format!("{} bytes left", self.remaining()))
-            .expected(format!("{len} bytes"));
+            .expected(crate::count(len, "byte"));
         self.named(error)
     }
 

@@ -237,7 +237,7 @@ impl Decompressed {
         match decoder.fill(out)? {
             true => Ok(()),
             false => Err(Error::corrupt("the compressed data is shorter than the tensor")
-                .expected(format!("{} bytes", self.total))),
+                .expected(crate::count(self.total, "byte"))),
         }
     }
 
@@ -245,15 +245,15 @@ impl Decompressed {
     fn end(&self, decoder: &mut Decoder) -> Result<()> {
         if decoder.fill(&mut [0])? {
             return Err(Error::corrupt("the compressed data is longer than the tensor")
-                .expected(format!("{} bytes", self.total)));
+                .expected(crate::count(self.total, "byte")));
         }
         let used = decoder.used()?;
         if used == self.compression.stored {
             return Ok(());
         }
         Err(Error::corrupt("the compressed data ends too early")
-            .found(format!("{used} bytes"))
-            .expected(format!("{} bytes", self.compression.stored)))
+            .found(crate::count(used, "byte"))
+            .expected(crate::count(self.compression.stored, "byte")))
     }
 
     fn place(&self, error: Error) -> Error {
@@ -310,7 +310,7 @@ impl Decoder {
                 Ok(decoder) => Bytes::Zstd(Box::new(decoder)),
                 Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
                     return Err(Error::unsupported("the window of the compressed bytes is too large")
-                        .found(format!("{requested} bytes"))
+                        .found(crate::count(requested, "byte"))
                         .expected(format!("at most {LARGEST_WINDOW} bytes"))
                         .help("compress them again without --ultra and --long"));
                 }

@@ -34,7 +34,7 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
         return Ok(());
     }
     Err(Error::corrupt("the stored size does not fit the shape")
-        .found(stored.map_or("too many bytes".to_owned(), |bytes| format!("{bytes} bytes")))
+        .found(stored.map_or("too many bytes".to_owned(), |bytes| crate::count(bytes, "byte")))
         .expected(match expected {
             Some(bytes) => format!("{bytes} bytes for {shape} of {}", placement.encoding.dtype),
             None => format!("a whole number of bytes for {shape} of {}", placement.encoding.dtype),
@@ -77,7 +77,7 @@ fn check_cover(shape: &Shape, placement: &Placement) -> Result<()> {
         if placement.encoding.stored_len(region.shape.elements()) != Some(extent.len) {
             return Err(Error::corrupt("a slice's stored size does not fit its shape")
                 .offset(extent.offset)
-                .found(format!("{} bytes", extent.len))
+                .found(crate::count(extent.len, "byte"))
                 .expected(format!("{} of {}", region.shape, placement.encoding.dtype)));
         }
         covered = covered.saturating_add(region.shape.elements());
@@ -88,7 +88,7 @@ fn check_cover(shape: &Shape, placement: &Placement) -> Result<()> {
     if covered != shape.elements() {
         return Err(Error::corrupt("the slices do not cover the tensor exactly")
             .found(format!("{covered} elements in {} slices", placement.extents.len()))
-            .expected(format!("{} elements", shape.elements())));
+            .expected(crate::count(shape.elements(), "element")));
     }
     boxes.sort_by(|a, b| a.start.cmp(&b.start));
     for (i, a) in boxes.iter().enumerate() {

@@ -369,8 +369,8 @@ impl File {
         Error::corrupt("the file is cut short")
             .file(self.name())
             .offset(offset)
-            .found(format!("{} bytes", self.len.saturating_sub(offset)))
-            .expected(format!("{wanted} bytes"))
+            .found(crate::count(self.len.saturating_sub(offset), "byte"))
+            .expected(crate::count(wanted, "byte"))
     }
 }
 

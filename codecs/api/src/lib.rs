@@ -92,5 +92,5 @@ pub use store::{Directory, ReadStore, open_regular};
 pub use tensor::{Axis, Quantization, Role, Shape, Slot, Tensor};
 pub use ties::Ties;
 pub use tiles::{AxisPart, Tile};
-pub use words::first_few;
+pub use words::{count, first_few};
 pub use writer::{Number, Writer};

@@ -147,7 +147,8 @@ impl OutputLayout {
             let Some(file) = self.files.get(id.0) else {
                 return Err(defect("bytes go to a file that does not exist").found(id.0.to_string()));
             };
-            let outside = |error: Error| error.file(&file.name).offset(start).found(format!("{len} bytes"));
+            let outside =
+                |error: Error| error.file(&file.name).offset(start).found(crate::count(len, "byte"));
             let end = start.checked_add(len).filter(|end| file.len.is_none_or(|len| *end <= len));
             let end = end.ok_or_else(|| outside(defect("bytes lie outside their file")))?;
             if len > 0 {

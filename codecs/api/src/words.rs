@@ -2,6 +2,16 @@
 
 use std::fmt::Display;
 
+/// A number of things, in words: the noun gets an `s` unless the number is one.
+///
+/// ```
+/// assert_eq!(ckpt_api::count(1, "tensor"), "1 tensor");
+/// assert_eq!(ckpt_api::count(2, "tensor"), "2 tensors");
+/// ```
+pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == N::from(1) { "" } else { "s" })
+}
+
 /// Joins the first `max` items by commas, and counts the others.
 ///
 /// ```

@@ -130,7 +130,7 @@ fn content_by_size(reader: &Reader<'_>, file: &File) -> Result<Content> {
         sizes.push((Content::Engine, "engine file", size(Content::Engine)?));
     }
     let fitting: Vec<_> = sizes.iter().filter(|(.., size)| *size == file.len()).collect();
-    let found = format!("{} bytes", file.len());
+    let found = ckpt_api::count(file.len(), "byte");
     let help = "name the content with the option content";
     match fitting[..] {
         [(content, ..)] => Ok(*content),

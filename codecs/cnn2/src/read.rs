@@ -41,10 +41,13 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     let table = u64::from(layers) * LAYER_BYTES + version.header_bytes();
     Ok(match layers {
         0 => possible("there are no layers"),
-        layers if table > file.len() => possible(&format!("the file is too short for {layers} layers")),
-        layers => {
-            Match::Certain(format!("begins with the magic number CNN2, version {number}, {layers} layers"))
+        layers if table > file.len() => {
+            possible(&format!("the file is too short for {}", ckpt_api::count(layers, "layer")))
         }
+        layers => Match::Certain(format!(
+            "begins with the magic number CNN2, version {number}, {}",
+            ckpt_api::count(layers, "layer")
+        )),
     })
 }
 

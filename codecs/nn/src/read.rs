@@ -111,13 +111,17 @@ fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -
     if rest > 0 {
         let error = Error::corrupt("there are bytes after the last tensor")
             .offset(cursor.position())
-            .found(format!("{rest} more bytes"))
+            .found(ckpt_api::count(rest, "more byte"))
             .expected("the end of the file");
         let error = match stored.last() {
             Some(tensor) => error.tensor(tensor.key.to_string()),
             None => error,
         };
-        rules.mend("end of the file", &format!("the last {rest} bytes are left out"), error)?;
+        rules.mend(
+            "end of the file",
+            &format!("without the last {}", ckpt_api::count(rest, "byte")),
+            error,
+        )?;
     }
     let mut index = 0;
     stored.retain(|tensor| {
@@ -154,7 +158,7 @@ fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<St
     if len > available {
         return Err(Error::corrupt("the file ends before the tensor does")
             .offset(offset)
-            .found(format!("{available} bytes"))
+            .found(ckpt_api::count(available, "byte"))
             .expected(format!("{len} bytes for shape {shape}"))
             .help("the file is cut short: copy it again"));
     }

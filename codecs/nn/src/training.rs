@@ -20,8 +20,10 @@ pub(crate) fn convert(training: &mut Map<String, Value>, to: Dialect, losses: &m
     let Some(Value::Array(stages)) = training.get_mut(STAGES) else { return };
     if to == Dialect::B && stages.len() > STAGES_KEPT {
         let dropped = stages.len() - STAGES_KEPT;
-        let detail =
-            format!("the first {dropped} stages are left out: dialect b keeps the last {STAGES_KEPT}");
+        let detail = format!(
+            "without the first {}: dialect b keeps the last {STAGES_KEPT}",
+            ckpt_api::count(dropped, "stage")
+        );
         losses.push(Loss::new(LossKind::MetadataDropped, "nn.training.stages", detail));
         stages.drain(..dropped);
     }
@@ -37,7 +39,7 @@ pub(crate) fn convert(training: &mut Map<String, Value>, to: Dialect, losses: &m
         }
     }
     if histories > 0 {
-        let detail = format!("{histories} stage(s) had one, and dialect a has no such field");
+        let detail = format!("of {}: dialect a has no such field", ckpt_api::count(histories, "stage"));
         losses.push(Loss::new(LossKind::MetadataDropped, "nn.training.stages.lr_history", detail));
     }
 }

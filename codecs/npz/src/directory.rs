@@ -82,7 +82,7 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
     if end.start.checked_add(end.size) != Some(end.at) {
         return Err(Error::corrupt("the central directory does not lie before the archive's end")
             .offset(end.at)
-            .found(format!("{} bytes from offset {}", end.size, end.start))
+            .found(format!("{} from offset {}", ckpt_api::count(end.size, "byte"), end.start))
             .expected(format!("its end at {}", end.at))
             .help("the file is cut short, or something was put before the archive"));
     }
@@ -95,7 +95,7 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
         .expected(end.count.to_string())
     };
     if end.count.checked_mul(CENTRAL_BYTES).is_none_or(|least| least > end.size) {
-        return Err(differs(format!("{} bytes", end.size)));
+        return Err(differs(ckpt_api::count(end.size, "byte")));
     }
     limits.check(Limit::Tensors, end.count).map_err(|error| error.offset(end.at))?;
     limits.check(Limit::HeaderBytes, end.size).map_err(|error| error.offset(end.at))?;
@@ -220,7 +220,7 @@ impl Entry {
         let short = fields.remaining();
         if fields.array()? != CENTRAL {
             return Err(Error::corrupt("the central directory is damaged")
-                .found(format!("{short} bytes that begin otherwise"))
+                .found(format!("{} without the signature of an entry", ckpt_api::count(short, "byte")))
                 .expected(format!("an entry of at least {CENTRAL_BYTES} bytes")));
         }
         let [_made_by, _version, flags, method, _time, _date] = fields.numbers::<u16, _>()?;

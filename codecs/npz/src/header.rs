@@ -81,7 +81,7 @@ impl Stored {
         if (LONGEST + 1..=cursor.remaining()).contains(&length) {
             return Err(Error::unsupported("the array's header is longer than that of any array of numbers")
                 .offset(at(8))
-                .found(format!("{length} bytes")));
+                .found(ckpt_api::count(length, "byte")));
         }
         let first = 8 + version.length_bytes();
         let text = ascii(cursor.bytes(length)?).map_err(|error| error.offset(at(first)))?;

@@ -22,7 +22,12 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         Err(_) => Match::Possible("begins as a zip archive does".to_owned()),
         Ok((entries, _)) => {
             let arrays = entries.iter().filter(|entry| entry.name.ends_with(ENDING)).count();
-            let said = format!("a zip archive of {} members, of which {arrays} are arrays", entries.len());
+            let members = ckpt_api::count(entries.len(), "member");
+            let are = if arrays == 1 { "is an array" } else { "are arrays" };
+            let said = match arrays == entries.len() {
+                true => format!("a zip archive of {}", ckpt_api::count(arrays, "array")),
+                false => format!("a zip archive of {members}, of which {arrays} {are}"),
+            };
             match entries.len() {
                 0 => Match::Possible("an empty zip archive".to_owned()),
                 count if arrays == count => Match::Certain(said),
@@ -73,7 +78,7 @@ impl Reader<'_> {
         }
         if self.contents.checkpoint.tensors.is_empty() && !entries.is_empty() {
             return Err(Error::unsupported("no member of the archive is an array of numbers")
-                .found(format!("{} members", entries.len())));
+                .found(ckpt_api::count(entries.len(), "member")));
         }
         Ok(())
     }
@@ -108,7 +113,7 @@ impl Reader<'_> {
             let has = member.len.saturating_sub(stored.len());
             return Err(Error::corrupt("the array's data do not fit its shape")
                 .offset(member.start)
-                .found(format!("{has} bytes"))
+                .found(ckpt_api::count(has, "byte"))
                 .expected(format!("{} of {}", header.shape, header.dtype))
                 .help("the file is cut short or was changed: copy or write it again"));
         }

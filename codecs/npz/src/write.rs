@@ -94,7 +94,7 @@ fn header(tensor: &Tensor, dtype: DType) -> Option<Stored> {
 fn single(arrays: &[Array], stem: &str) -> Result<OutputLayout> {
     let [array] = arrays else {
         return Err(Error::unsupported("a .npy file holds exactly one array")
-            .found(format!("{} tensors that NumPy can hold", arrays.len()))
+            .found(format!("{} that NumPy can hold", ckpt_api::count(arrays.len(), "tensor")))
             .help(format!("name the output .npz, or choose one tensor with {}", Setting::Include)));
     };
     let detail = "a .npy file stores no name; the file's name names the array";

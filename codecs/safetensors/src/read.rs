@@ -47,7 +47,7 @@ pub fn probe(input: &Input) -> Result<Match> {
 
 fn probe_file(file: &File, limits: &Limits) -> Result<String> {
     let (header, _) = read_header(file, limits)?;
-    Ok(format!("a valid header that describes {} tensors", header.tensors.len()))
+    Ok(format!("a valid header that describes {}", ckpt_api::count(header.tensors.len(), "tensor")))
 }
 
 fn probe_index(file: &File, limits: &Limits) -> Result<String> {
@@ -114,7 +114,7 @@ fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
         named(Error::corrupt("the header is longer than the file"))
             .offset(0)
             .field("header length")
-            .found(format!("{len} bytes"))
+            .found(ckpt_api::count(len, "byte"))
             .expected(format!("at most {} bytes", file.len().saturating_sub(LENGTH_BYTES)))
             .help("the file is cut short, or is not a safetensors file")
     })?;
@@ -128,10 +128,10 @@ fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
             true => ("the file ends before its last tensor does", "the file is cut short: copy it again"),
             false => ("bytes follow the last tensor", "the file was appended to or damaged: copy it again"),
         };
-        let expected = end.map_or("more than can be counted".to_owned(), |end| format!("{end} bytes"));
+        let expected = end.map_or("more than can be counted".to_owned(), |end| ckpt_api::count(end, "byte"));
         return Err(named(Error::corrupt(what))
             .offset(end.unwrap_or(u64::MAX).min(file.len()))
-            .found(format!("{} bytes", file.len()))
+            .found(ckpt_api::count(file.len(), "byte"))
             .expected(expected)
             .help(help));
     }
@@ -321,7 +321,7 @@ fn check_total(stated: &MetadataValue, contents: &mut Contents) {
     if stated.as_u64() != Some(total) {
         contents
             .notes
-            .push(format!("the index states a total_size of {stated}, the tensors have {total} bytes"));
+            .push(format!("the index states a total_size of {stated}; the size of the tensors is {total}"));
     }
 }
 

@@ -289,7 +289,7 @@ fn header_bytes(header: &Header) -> Result<Vec<u8>> {
     let len = bytes.len() as u64 - LENGTH_BYTES;
     if len > LONGEST_HEADER {
         return Err(Error::unsupported("the header would be longer than readers of safetensors accept")
-            .found(format!("{len} bytes"))
+            .found(ckpt_api::count(len, "byte"))
             .expected(format!("at most {LONGEST_HEADER}"))
             .help("write a sharded set (shard_size), or leave the metadata out (metadata=none)"));
     }
@@ -319,7 +319,7 @@ fn add_index(
     if placed.files.len() as u64 >= limit {
         return Err(Error::usage("there would be too many shards")
             .field("shard_size")
-            .found(format!("{} shards", placed.files.len()))
+            .found(ckpt_api::count(placed.files.len(), "shard"))
             .expected(format!("fewer than {limit}"))
             .help("choose a larger shard_size"));
     }

@@ -4,7 +4,7 @@ use crate::format::{Entry, SliceExtent, WHOLE_AXIS};
 use crate::index::Index;
 use crate::key_text;
 use crate::ordered_code::slice_key;
-use ckpt_api::{Error, Region, Result, Shape};
+use ckpt_api::{Error, Region, Result, Shape, count};
 
 /// One slice of a partitioned tensor.
 pub(crate) struct Slice<'a> {
@@ -116,8 +116,8 @@ pub(crate) fn check_cover<'a>(
         return Ok(());
     }
     Err(Error::corrupt("the slices do not have as many elements as the tensor")
-        .found(format!("{elements} elements in {slices} slices"))
-        .expected(format!("{} elements", whole.elements())))
+        .found(format!("{} in {}", count(elements, "element"), count(slices, "slice")))
+        .expected(count(whole.elements(), "element")))
 }
 
 /// Returns the row-major positions in the whole tensor of the elements of a region, in the region's row-major order.

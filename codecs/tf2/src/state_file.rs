@@ -10,7 +10,7 @@ pub(crate) fn latest(file: &File) -> Result<String> {
     if file.len() > MAX_BYTES {
         return Err(Error::limit("the state file is too long")
             .file(file.name())
-            .found(format!("{} bytes", file.len()))
+            .found(ckpt_api::count(file.len(), "byte"))
             .expected(format!("at most {MAX_BYTES}")));
     }
     let bytes = file.bytes(0, file.len())?;

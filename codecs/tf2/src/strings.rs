@@ -171,7 +171,7 @@ pub(crate) fn check_size(entry: &Entry) -> Result<()> {
     if least.is_none_or(|least| least > entry.size) {
         return Err(Error::corrupt("the stored size is too small for the lengths of the elements")
             .field("size")
-            .found(format!("{} bytes", entry.size))
+            .found(ckpt_api::count(entry.size, "byte"))
             .expected(format!("enough bytes for {elements} elements")));
     }
     Ok(())

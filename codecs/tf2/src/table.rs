@@ -190,7 +190,7 @@ impl Scan<'_> {
         let end = offset.checked_add(size).and_then(|end| end.checked_add(TRAILER_LEN));
         if end.is_none_or(|end| end > self.file.len() - FOOTER_LEN) {
             return Err(corrupt("a block reaches past the end of the table")
-                .found(format!("{size} bytes"))
+                .found(ckpt_api::count(size, "byte"))
                 .expected(format!("an end before the footer of a file of {} bytes", self.file.len())));
         }
         self.limits

@@ -93,7 +93,7 @@ impl Cuda {
         let bytes = bytes.ok_or_else(|| too_large(len))?;
         self.stream.alloc_zeros(len.max(1)).map_err(|error| match error {
             DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => too_large(len)
-                .found(format!("{bytes} bytes"))
+                .found(ckpt_api::count(bytes, "byte"))
                 .help("run it in smaller batches, or with less on the device"),
             error => failed("the device cannot allocate memory", error),
         })
@@ -290,7 +290,7 @@ fn failed(message: &str, error: DriverError) -> Error {
 }
 
 fn too_large(len: usize) -> Error {
-    Error::limit("a tensor does not fit into the memory of the device").found(format!("{len} elements"))
+    Error::limit("a tensor does not fit into the memory of the device").found(ckpt_api::count(len, "element"))
 }
 
 fn unknown(buffer: BufferId) -> Error {

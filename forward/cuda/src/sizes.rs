@@ -50,8 +50,9 @@ impl<'a> Sizes<'a> {
     /// The output has just as many elements, each computed by a thread.
     pub(crate) fn output(&mut self, len: Option<u64>) -> Result<()> {
         if len.and_then(|len| usize::try_from(len).ok()) != Some(self.output.len) {
-            let expected = len.map_or("fewer than 2^63 elements".into(), |len| format!("{len} elements"));
-            return Err(self.no_fit(format!("{} elements", self.output.len), expected));
+            let expected =
+                len.map_or("fewer than 2^63 elements".into(), |len| ckpt_api::count(len, "element"));
+            return Err(self.no_fit(ckpt_api::count(self.output.len, "element"), expected));
         }
         self.output_within(len, len)
     }
@@ -68,7 +69,7 @@ impl<'a> Sizes<'a> {
         if u64::try_from(found).is_ok_and(|found| found >= len) {
             return Ok(());
         }
-        Err(self.no_fit(format!("{found} elements"), format!("{len} elements")))
+        Err(self.no_fit(ckpt_api::count(found, "element"), ckpt_api::count(len, "element")))
     }
 
     /// A number that kernels compute with as a signed one.

@@ -136,7 +136,7 @@ impl Gpu {
         let bytes = u64::try_from(len).unwrap_or(u64::MAX).saturating_mul(4);
         if len > MAX_ELEMENTS || bytes > self.longest {
             return Err(Error::limit("a tensor is too large for a buffer on this device")
-                .found(format!("{bytes} bytes"))
+                .found(ckpt_api::count(bytes, "byte"))
                 .expected(format!("at most {} bytes", self.longest.min(4 * MAX_ELEMENTS as u64)))
                 .help("run it on the CPU, or in smaller batches"));
         }

@@ -82,7 +82,7 @@ impl<'a> Elements<'a> {
         if len > self.longest {
             return Err(Error::limit("a string of the tensor is too long to be printed")
                 .tensor(self.name)
-                .found(format!("{len} bytes"))
+                .found(crate::words::count(len, "byte"))
                 .expected(format!("at most {} bytes", self.longest)));
         }
         let mut left = usize::try_from(len).unwrap_or(usize::MAX);

@@ -23,7 +23,10 @@ pub(super) fn drawings(graph: &Graph, tensors: &Tensors, table: &str) -> String 
     let is_folded = folded.blocks.iter().any(|block| block.layers().len() > 1 && !is_single(block, graph));
     let all = if is_folded { each(graph) } else { None };
     let mut text = note(graph, &folded, is_folded, all.is_some());
-    let layers = format!("{} layers", whole(graph.nodes.len() as u64));
+    let layers = match graph.nodes.len() {
+        1 => "1 layer".to_owned(),
+        more => format!("{} layers", whole(more as u64)),
+    };
     match all {
         None => text += &drawing(&Drawing { folded: &folded, graph, tensors, table, id: "" }, None),
         Some(all) => {

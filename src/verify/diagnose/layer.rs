@@ -1,7 +1,7 @@
 //! Diagnoses a layer that diverges.
 
 use crate::verify::report::{Diagnosis, TensorDiagnosis, TensorPair};
-use crate::words::number;
+use crate::words::{count, number};
 use ckpt_api::Node;
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ fn describe(tensor: &TensorDiagnosis) -> String {
     } else {
         format!("its tensor '{b}' differs from '{a}'")
     };
-    let mut text = format!("{pair} in {} of {} elements", tensor.differing, tensor.elements);
+    let mut text = format!("{pair} in {} of {}", tensor.differing, count(tensor.elements, "element"));
     if let Some(max) = tensor.max_absolute {
         text += &format!(", by at most {}, first at {:?}", number(max, 4), tensor.first);
     }

@@ -71,7 +71,7 @@ fn read_idx(input: &Input, memory: u64) -> Result<Option<NamedArray>> {
     }
     if file.len() > memory / 4 {
         return Err(Error::limit("the file needs more memory than the forward pass may use")
-            .found(format!("{} elements", file.len()))
+            .found(crate::words::count(file.len(), "element"))
             .help(format!("allow more with {}", Setting::ForwardMemory)));
     }
     let (shape, array) = idx::read(&file)?;

@@ -38,7 +38,7 @@ fn header(file: &File) -> Result<(Vec<usize>, u64)> {
     let elements = shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len as u64));
     match elements.and_then(|elements| elements.checked_add(start)) {
         Some(len) if len == file.len() => Ok((shape, start)),
-        len => Err(wrong().found(format!("{} bytes", file.len())).expected(
+        len => Err(wrong().found(crate::words::count(file.len(), "byte")).expected(
             len.map_or("fewer elements".to_owned(), |len| format!("{len}, for its shape {shape:?}")),
         )),
     }

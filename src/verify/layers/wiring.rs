@@ -1,6 +1,7 @@
 //! Follows which value of the second graph corresponds to which of the first.
 
 use super::pairing::Pair;
+use crate::words::count;
 use ckpt_api::{Graph, Node, Op};
 use std::collections::{BTreeSet, HashMap};
 
@@ -39,7 +40,11 @@ impl Wiring {
             }
         }
         if a.inputs.len() != b.inputs.len() {
-            wrong = Some(format!("it has {} inputs; the reference has {}", b.inputs.len(), a.inputs.len()));
+            wrong = Some(format!(
+                "it has {}; the reference has {}",
+                count(b.inputs.len(), "input"),
+                a.inputs.len()
+            ));
         }
         self.same.extend(b.outputs.iter().cloned().zip(a.outputs.iter().cloned()));
         wrong

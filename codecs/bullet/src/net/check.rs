@@ -49,7 +49,7 @@ fn check_lists(net: &Net) -> Result<()> {
     match lists.into_iter().find(|(_, len)| *len > MAX_ITEMS) {
         Some((field, len)) => Err(Error::usage("a list of the architecture is too long")
             .field(field)
-            .found(format!("{len} items"))
+            .found(ckpt_api::count(len, "item"))
             .expected(format!("at most {MAX_ITEMS}"))),
         None => Ok(()),
     }
@@ -68,7 +68,7 @@ fn check_size(field: &str, size: u64) -> Result<()> {
 fn check_layer(layer: &Layer, has_output_buckets: bool) -> Result<()> {
     if layer.dual && (layer.pairwise || layer.activation != Activation::Crelu) {
         return Err(Error::usage("a dual layer must use crelu and must not be pairwise")
-            .expected("\"activation\": \"crelu\", without pairwise"));
+            .expected("activation crelu, without pairwise"));
     }
     if layer.pairwise && !layer.size.is_multiple_of(2) {
         return Err(Error::usage("a pairwise layer must have an even size").found(layer.size.to_string()));

@@ -19,7 +19,7 @@ pub(super) fn check<'a>(architecture: &'a Architecture, file: &File) -> Result<S
     fit::check_lengths(file, &sections)?;
     if file.len() != sections.end {
         return Err(fit::does_not_fit(file)
-            .found(format!("{} bytes", file.len()))
+            .found(ckpt_api::count(file.len(), "byte"))
             .expected(format!("{} bytes, with members aligned to {}", sections.end, u64::from(engine.align)))
             .help("correct the members, or 'align', in the architecture file"));
     }

@@ -10,7 +10,7 @@ use ckpt_api::{Error, File, Result, Setting};
 pub(super) fn needs_architecture(file: &File) -> Error {
     Error::usage("the file has neither names nor shapes: it needs an architecture")
         .file(file.name())
-        .found(format!("{} bytes", file.len()))
+        .found(ckpt_api::count(file.len(), "byte"))
         .help(format!(
             "describe the net in an architecture file, given with {}, or name a preset, such as {}",
             Setting::Architecture,
@@ -52,7 +52,11 @@ pub(super) fn too_long(file: &File, end: u64) -> Error {
     let more = file.len().saturating_sub(end);
     does_not_fit(file)
         .offset(end)
-        .found(format!("{more} bytes after the last tensor ({} numbers of 32 bits)", more / 4))
+        .found(format!(
+            "{} after the last tensor ({} of 32 bits)",
+            ckpt_api::count(more, "byte"),
+            ckpt_api::count(more / 4, "number")
+        ))
         .expected("the end of the file")
         .help("correct the architecture: it lacks a tensor, or a size is too small")
 }

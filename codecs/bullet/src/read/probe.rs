@@ -29,8 +29,8 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
 
 fn probe_file(input: &Input, name: &str) -> Result<Match> {
     let file = input.file(name)?;
-    if let Some(count) = records::count(&file)? {
-        return Ok(Match::Certain(format!("{name} consists of {count} records")));
+    if let Some(records) = records::count(&file)? {
+        return Ok(Match::Certain(format!("{name} consists of {}", ckpt_api::count(records, "record"))));
     }
     if ends_with_name(&file)? {
         return Ok(Match::Certain(format!("{name} is padded to a multiple of 64 bytes with 'bullet'")));

@@ -204,7 +204,7 @@ fn check(records: &[Record], architecture: &Architecture) -> Result<()> {
         if let Some(stated) = record.rows.filter(|stated| ![rows, record.count].contains(stated)) {
             return Err(Error::usage(DOES_NOT_FIT)
                 .tensor(&record.id)
-                .found(format!("{stated} rows"))
+                .found(ckpt_api::count(stated, "row"))
                 .expected(format!("{rows} rows and {columns} columns")));
         }
     }

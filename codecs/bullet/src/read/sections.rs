@@ -88,8 +88,8 @@ fn check<'a>(
         return Err(Error::corrupt("the file is not padded to a multiple of 64 bytes")
             .file(file.name())
             .offset(end)
-            .found(format!("{} bytes", file.len()))
-            .expected(format!("{expected} bytes")));
+            .found(ckpt_api::count(file.len(), "byte"))
+            .expected(ckpt_api::count(expected, "byte")));
     }
     let found = file.bytes(end, expected - end)?;
     match [Padding::Name, Padding::Zero].into_iter().find(|padding| padding.bytes(end) == found) {

@@ -51,7 +51,10 @@ fn report_shapes(context: &Context<'_>, output: &mut Output) {
     let bindings = context.bindings.iter();
     let flattened = bindings.filter(|binding| !kept(binding.source.shape.rank())).count();
     if flattened > 0 {
-        let why = format!("of {flattened} tensor(s): records have none, and an architecture file does");
+        let why = format!(
+            "of {}: records have none, and an architecture file does",
+            ckpt_api::count(flattened, "tensor")
+        );
         output.add_loss(LossKind::MetadataDropped, "shapes", &why);
     }
 }

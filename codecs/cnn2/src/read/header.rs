@@ -1,7 +1,7 @@
 //! The header: magic number, version, counts, mip level, and the end of the file that they imply.
 
 use crate::format::{self, LAYER_BYTES, MAGIC, Pad, Version, WEIGHT_BYTES};
-use ckpt_api::{Cursor, Error, File, Result, Rules};
+use ckpt_api::{Cursor, Error, File, Result, Rules, count};
 
 /// A parsed header.
 pub(super) struct Header {
@@ -33,7 +33,7 @@ impl Header {
             return Err(Error::corrupt(message)
                 .field("num_layers")
                 .offset(8)
-                .found(format!("{layers} layers, and {left} bytes after the header"))
+                .found(format!("{}, and {} after the header", count(layers, "layer"), count(left, "byte")))
                 .expected("at least 1 layer, and 20 bytes for each"));
         }
         Ok(Header { version, layers, weights, mip, data: start + table })
@@ -48,7 +48,7 @@ impl Header {
                 .field("total_weights")
                 .offset(12)
                 .found(format!("a file of {} bytes", file.len()))
-                .expected(format!("{bare} bytes for {} weights", self.weights))
+                .expected(format!("{} for {}", count(bare, "byte"), count(self.weights, "weight")))
                 .help("copy the file again"));
         }
         let pad = if file.len() >= padded { Pad::Zero } else { Pad::None };
@@ -67,9 +67,9 @@ impl Header {
         if rest > 0 {
             let error = Error::corrupt("there are bytes after the weights")
                 .offset(end(pad))
-                .found(format!("{rest} more bytes"))
+                .found(count(rest, "more byte"))
                 .expected("the end of the file");
-            rules.mend("end of the file", &format!("the last {rest} bytes are ignored"), error)?;
+            rules.mend("end of the file", &format!("without the last {}", count(rest, "byte")), error)?;
         }
         Ok(is_odd.then_some(pad))
     }

@@ -123,7 +123,11 @@ fn check_order(entries: &[Entry], total: u64, rules: &mut Rules) -> Result<()> {
             .offset(12)
             .found(total.to_string())
             .expected(last.to_string());
-        rules.mend("total_weights", &format!("the last {unused} weights are ignored"), error)?;
+        rules.mend(
+            "total_weights",
+            &format!("without the last {}", ckpt_api::count(unused, "weight")),
+            error,
+        )?;
     }
     Ok(())
 }

@@ -55,7 +55,9 @@ fn names_loss(model: &Model<'_>) -> Option<Loss> {
         layer.name == layer_name(*index) && layer.weight.name == weight_name(*index)
     };
     let count = model.layers.iter().enumerate().filter(|layer| !keeps_names(layer)).count();
-    let detail = format!("{count} layer(s) become layer1, layer2, …: CNN2 stores no names");
+    let verb = if count == 1 { "becomes" } else { "become" };
+    let layers = ckpt_api::count(count, "layer");
+    let detail = format!("{layers} {verb} layer1, layer2, …: CNN2 stores no names");
     (count > 0).then(|| Loss::new(LossKind::NamesDropped, "names", detail))
 }
 

@@ -36,7 +36,7 @@ pub(super) fn model<'a>(checkpoint: &'a Checkpoint, graph: &'a Graph) -> Result<
         [output] if walk.last == Some(walk.resolve(&output.name)) => Ok(walk.model),
         outputs => Err(Error::lossy("the model cannot be written as CNN2")
             .field("outputs")
-            .found(format!("{} outputs", outputs.len()))
+            .found(ckpt_api::count(outputs.len(), "output"))
             .expected("only the output of the last layer")),
     }
 }

@@ -291,7 +291,7 @@ fn rule_13_trailing_bytes_are_refused_and_reported_when_lenient() {
         parts.rest = vec![0; len];
         let more = len - parts.total as usize % 2 * 2;
         let (error, repairs) = refused(&parts);
-        says(&error, &["after the weights", &format!("{more} more bytes")]);
+        says(&error, &["after the weights", &ckpt_api::count(more, "more byte")]);
         assert_eq!(repairs.unwrap().len(), 1);
     }
 }
@@ -307,7 +307,7 @@ fn rule_13_a_file_that_is_cut_short_is_always_refused() {
     }
     let mut odd = Parts::of(&MIXED);
     odd.rest = vec![0];
-    says(&refused(&odd).0, &["1 more bytes"]);
+    says(&refused(&odd).0, &["1 more byte"]);
 }
 
 #[test]

@@ -323,7 +323,7 @@ fn names_are_a_loss() {
     let mut renamed = read(&Parts::of(&EXAMPLE).bytes(), &[]).unwrap().0.checkpoint;
     renamed.rename(&[("layer1.weight".to_owned(), "first".to_owned())].into()).unwrap();
     let losses = place(&renamed, &[]).unwrap().losses;
-    let expected = "1 layer(s) become layer1, layer2, …: CNN2 stores no names";
+    let expected = "1 layer becomes layer1, layer2, …: CNN2 stores no names";
     assert_eq!(losses, [Loss::new(LossKind::NamesDropped, "names", expected)]);
 }
 

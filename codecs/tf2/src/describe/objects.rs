@@ -75,7 +75,8 @@ impl Objects {
         let nodes = graph.nodes.into_iter().map(|node| object(node, &mut id)).collect();
         if missing > 0 {
             notes.push(format!(
-                "the object graph refers to {missing} object(s) that do not exist; these references are ignored"
+                "the object graph refers to objects that do not exist: ignored {}",
+                ckpt_api::count(missing, "reference")
             ));
         }
         Ok(Some(Objects { nodes }))

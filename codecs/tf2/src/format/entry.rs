@@ -52,7 +52,7 @@ impl Entry {
     pub(crate) fn parse(bytes: &[u8], shards: u32, at: u64) -> Result<Self> {
         if bytes.len() > MAX_ENTRY_BYTES {
             return Err(Error::limit("an entry of the index is too long")
-                .found(format!("{} bytes", bytes.len()))
+                .found(ckpt_api::count(bytes.len(), "byte"))
                 .expected(format!("at most {MAX_ENTRY_BYTES}")));
         }
         let (fields, slices) = match Fields::scan(bytes) {
@@ -136,8 +136,8 @@ impl Entry {
         if let Some(expected) = expected.filter(|expected| expected != size) {
             return Err(Error::corrupt("the stored size does not fit the shape")
                 .field("size")
-                .found(format!("{size} bytes"))
-                .expected(format!("{expected} bytes for {shape} of {dtype}"))
+                .found(ckpt_api::count(*size, "byte"))
+                .expected(format!("{} for {shape} of {dtype}", ckpt_api::count(expected, "byte")))
                 .help(COPY_AGAIN));
         }
         if *size == 0 && *crc != mask(0) {

@@ -95,7 +95,7 @@ impl PendingIndex {
             }
             if key.len() as u64 > limit {
                 return Err(refused("the tensor's key is too long", key)
-                    .found(format!("{} bytes", key.len()))
+                    .found(ckpt_api::count(key.len(), "byte"))
                     .expected(format!("at most {limit}")));
             }
         }

@@ -92,7 +92,7 @@ impl<'a> Lowering<'a> {
     pub(super) fn input(&self, index: usize) -> Result<&'a Info> {
         self.inputs.get(index).copied().flatten().ok_or_else(|| {
             Error::corrupt("the layer lacks an input")
-                .found(format!("{} inputs", self.inputs.iter().flatten().count()))
+                .found(ckpt_api::count(self.inputs.iter().flatten().count(), "input"))
                 .expected(format!("input {index}"))
         })
     }
@@ -108,7 +108,7 @@ impl<'a> Lowering<'a> {
     pub(super) fn at_most(&self, most: usize) -> Result<()> {
         if self.inputs.len() > most {
             return Err(Error::corrupt("the layer has more inputs than its operator")
-                .found(format!("{} inputs", self.inputs.len()))
+                .found(ckpt_api::count(self.inputs.len(), "input"))
                 .expected(format!("{most} for {}", self.node.op)));
         }
         Ok(())

@@ -101,7 +101,7 @@ fn bytes(elements: usize) -> u64 {
 
 fn too_much(found: u64, memory: u64) -> Error {
     Error::limit("the forward pass needs more memory than allowed")
-        .found(format!("{found} bytes"))
+        .found(ckpt_api::count(found, "byte"))
         .expected(format!("at most {memory}"))
         .help("use fewer or smaller inputs at a time")
 }

@@ -9,6 +9,7 @@ mod tests;
 
 use super::{Argmax, Check, Comparison, Metrics, Model, Report, Run};
 use crate::html::{code, document, escaped, number, shortened, table, whole};
+use crate::words::verb;
 use cells::{measure, shape};
 use layers::title;
 use std::fmt::Write;
@@ -38,8 +39,8 @@ fn summary(report: &Report, title: &str) -> String {
         report.runs.iter().map(|run| run.layers.iter().filter(|layer| !layer.verdict.passes()).count()).sum();
     let layers: usize = report.runs.iter().map(|run| run.layers.len()).sum();
     if layers > 0 {
-        let (failed, layers) = (whole(failed as u64), whole(layers as u64));
-        let _ = write!(text, "<span>{failed} of {layers} layers fail</span>");
+        let fail = verb(failed, "fails", "fail");
+        let _ = write!(text, "<span>{} of {} {fail}</span>", whole(failed as u64), counted(layers, "layer"));
     }
     if let Some(tensors) = &report.tensors {
         let _ = write!(text, "<span>{}</span>", tensors::verdict(&tensors.difference));

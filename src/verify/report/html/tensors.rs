@@ -5,7 +5,7 @@ use super::{counted, name};
 use crate::diff::{Difference, Distance, Outcome, TensorDifference};
 use crate::html::{escaped, long_table, shortened, whole};
 use crate::verify::report::TensorReport;
-use crate::words::dtype;
+use crate::words::{dtype, verb};
 use std::fmt::Write;
 
 /// Most tensors in the table.
@@ -25,11 +25,11 @@ const COLUMNS: [Column; 4] = [
 
 /// Counts the tensors that differ, for the start of the page.
 pub(super) fn verdict(difference: &Difference) -> String {
-    let all = difference.tensors.len() as u64;
+    let all = counted(difference.tensors.len(), "common tensor");
     let failing = difference.tensors.iter().filter(|tensor| fails(tensor)).count();
     let mut text = match failing {
-        0 => format!("{} common tensors agree", whole(all)),
-        _ => format!("{} of {} common tensors differ", whole(failing as u64), whole(all)),
+        0 => format!("{all} {}", verb(difference.tensors.len(), "agrees", "agree")),
+        _ => format!("{} of {all} {}", whole(failing as u64), verb(failing, "differs", "differ")),
     };
     for (names, side) in
         [(&difference.only_in_a, "reference"), (&difference.only_in_b, "compared checkpoint")]
@@ -45,10 +45,11 @@ pub(super) fn section(report: &TensorReport) -> String {
     let difference = &report.difference;
     let equal = difference.tensors.iter().filter(|tensor| tensor.outcome == Outcome::Equal).count();
     let mut text = format!(
-        "<h2>Tensors</h2>\n<p>{}</p>\n<p>{} of {} common tensors are equal.</p>\n",
+        "<h2>Tensors</h2>\n<p>{}</p>\n<p>{} of {} {} equal.</p>\n",
         escaped(&shortened(&report.reason)),
         whole(equal as u64),
-        whole(difference.tensors.len() as u64)
+        counted(difference.tensors.len(), "common tensor"),
+        verb(equal, "is", "are")
     );
     text += &names("Only in the reference", &difference.only_in_a);
     text += &names("Only in the compared checkpoint", &difference.only_in_b);

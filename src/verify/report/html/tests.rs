@@ -189,7 +189,7 @@ fn a_page_states_the_verdict_the_rule_the_devices_and_the_first_divergence() {
         "first divergence</text>",
         "it is transposed",
         "in 255 of 256 rows, and in 250 of the 250 rows whose margin exceeds the allowed error.",
-        "1 of 4 common tensors are equal.",
+        "1 of 4 common tensors is equal.",
     ] {
         assert!(page.contains(words), "{words}");
     }
