@@ -242,12 +242,19 @@ fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let file = match path.extension().is_some_and(|extension| extension == "toml") {
         true => crate::mapping::check_tokens(&text, limits).and_then(|()| {
             toml::from_str::<toml::Table>(&text)
-                .map_err(|error| Error::usage("the architecture file is not valid").found(error.to_string()))
+                .map_err(|error| not_toml(&text, &error))
                 .and_then(|document| ArchitectureFile::new(&document))
         }),
         false => ArchitectureFile::from_json_within(&text, limits),
     };
     Ok(file.map_err(|error| error.file(name.as_str()))?.named(name))
+}
+
+/// The error for an architecture file that is not TOML: the message, and the line that it is about.
+fn not_toml(text: &str, error: &toml::de::Error) -> Error {
+    let wrong = Error::usage("the architecture file is not valid").found(error.message().trim());
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return wrong };
+    wrong.field(format!("line {}", before.matches('\n').count() + 1))
 }
 
 /// A text file of as many bytes as the limit called `limit` allows.

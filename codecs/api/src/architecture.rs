@@ -7,11 +7,16 @@
 mod bind;
 mod fields;
 mod json_tokens;
+mod syntax;
 
 use crate::{Axis, Checkpoint, Error, Limit, Limits, Op, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::num::NonZeroU32;
+use syntax::{Syntax, invalid};
+
+/// What to know if a layer has another type.
+const LIMITS: &str = "an architecture file describes only chains of dense layers and convolutions; a SavedModel also stores other layers";
 
 /// The architecture file of the user, not parsed further than its syntax.
 ///
@@ -54,7 +59,7 @@ impl ArchitectureFile {
     /// [`Limit::TextTokens`], before memory is allocated for each.
     pub fn from_json_within(json: &str, limits: &Limits) -> Result<Self> {
         limits.check(Limit::TextTokens, json_tokens::count(json))?;
-        let document = serde_json::from_str(json).map_err(|error| invalid(&error))?;
+        let document = serde_json::from_str(json).map_err(|error| invalid(&error.to_string()))?;
         Ok(ArchitectureFile { name: None, document })
     }
 
@@ -85,7 +90,12 @@ impl ArchitectureFile {
     /// # Errors
     /// [`crate::Kind::Usage`], naming the file.
     pub fn layers(&self) -> Result<Architecture> {
-        self.parse().map(|architecture| Architecture { file: self.name.clone(), ..architecture })
+        let architecture = self.deserialize(|place, error| match place.ends_with("].type") {
+            true => error.with_help(|known| format!("{known}; {LIMITS}")),
+            false => error.help(self.syntax().example()),
+        });
+        architecture
+            .map(|architecture: Architecture| Architecture { file: self.name.clone(), ..architecture })
     }
 
     /// Parses the file as a type of a codec.
@@ -93,22 +103,24 @@ impl ArchitectureFile {
     /// # Errors
     /// [`crate::Kind::Usage`], naming the file and the field.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
+        self.deserialize(|_, error| error)
+    }
+
+    /// Parses the file; `advise` adds what to do to the error at a place.
+    fn deserialize<T: serde::de::DeserializeOwned>(
+        &self,
+        advise: impl FnOnce(&str, Error) -> Error,
+    ) -> Result<T> {
         serde_path_to_error::deserialize(&self.document).map_err(|error| {
             let place = error.path().to_string();
-            let error = match place.as_str() {
-                "." => invalid(error.inner()),
-                place => invalid(error.inner()).field(place),
-            };
+            let error = advise(&place, invalid(&error.inner().to_string()));
+            let error = if place == "." { error } else { error.field(place) };
             match &self.name {
                 Some(name) => error.file(name),
                 None => error,
             }
         })
     }
-}
-
-fn invalid(error: &serde_json::Error) -> Error {
-    Error::usage("the architecture file is not valid").found(error.to_string())
 }
 
 /// A chain of layers, given by the user with `--arch`.
@@ -284,10 +296,7 @@ impl Architecture {
     /// # Errors
     /// [`crate::Kind::Usage`] with the line and column.
     pub fn from_json(json: &str) -> Result<Self> {
-        serde_json::from_str(json).map_err(|error| {
-            invalid(&error)
-                .help("it looks like { \"layers\": [{ \"type\": \"dense\", \"activation\": \"relu\" }] }")
-        })
+        serde_json::from_str(json).map_err(|error| invalid(&error.to_string()).help(Syntax::Json.example()))
     }
 
     /// Replaces the checkpoint's graph by this one, bound to the checkpoint's tensors, and labels their axes.
@@ -333,6 +342,22 @@ mod tests {
     fn axes_that_nobody_states_are_asked_for() {
         let error = apply(r#"{"layers":[{"type":"dense","weight":"w"}]}"#).unwrap_err();
         assert!(error.to_string().contains("weight_axes"), "{error}");
+    }
+
+    #[test]
+    fn help_is_in_the_syntax_of_the_file() {
+        for (name, axes, weight) in [
+            ("net.json", "\"weight_axes\": [\"in\", \"out\"]", "\"weight\": \"NAME\""),
+            ("net.toml", "weight_axes = [\"in\", \"out\"]", "weight = \"NAME\""),
+        ] {
+            for (layer, help) in [(r#"{"type":"dense","weight":"w"}"#, axes), (r#"{"type":"dense"}"#, weight)]
+            {
+                let file = ArchitectureFile::from_json(&format!(r#"{{"layers":[{layer}]}}"#)).unwrap();
+                let layers = file.named(name).layers().unwrap();
+                let error = layers.apply(&mut checkpoint()).unwrap_err().to_string();
+                assert!(error.contains(&format!("add {help}")), "{error}");
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A chain of layers, bound to a checkpoint's tensors.
 
+use super::syntax::Syntax;
 use super::{Activation, Architecture, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer};
 use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, TensorId};
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ pub(super) fn bind(architecture: &Architecture, checkpoint: &mut Checkpoint) -> 
         conv: own(&Op::Conv).into_iter(),
         nodes: Vec::new(),
         image: false,
+        syntax: Syntax::of(architecture.file.as_deref()),
         checkpoint,
     };
     for (index, layer) in architecture.layers.iter().enumerate() {
@@ -37,6 +39,8 @@ struct Binder<'a> {
     nodes: Vec<Node>,
     /// Whether the layer before makes images.
     image: bool,
+    /// The syntax of the file.
+    syntax: Syntax,
 }
 
 /// Which end of the chain.
@@ -117,7 +121,9 @@ impl Binder<'_> {
                 "the layer names no weight, and the source has none of the expected name",
             )
             .help(format!(
-                "add \"weight\": \"NAME\" and \"bias\": \"NAME\"; {} lists the names",
+                "add {} and {}; {} lists the names",
+                self.syntax.word("weight", "NAME"),
+                self.syntax.word("bias", "NAME"),
                 Setting::TensorNames
             )));
         };
@@ -143,23 +149,23 @@ impl Binder<'_> {
     fn label(&mut self, weight: &str, axes: Option<&[Axis]>, op: &Op) -> Result<()> {
         let id = self.names.get(weight);
         let Some(tensor) = id.and_then(|id| self.checkpoint.tensors.get_mut(id.0)) else { return Ok(()) };
-        let (kinds, help): (&[Axis], _) = match op {
+        let (kinds, tensorflow, other): (&[Axis], &[&str], _) = match op {
             Op::Conv => (
                 &[Axis::In, Axis::Out, Axis::KernelY, Axis::KernelX],
-                "add \"weight_axes\": [\"kernel_y\", \"kernel_x\", \"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \
-                 \"in\", \"kernel_y\", \"kernel_x\"] (PyTorch)",
+                &["kernel_y", "kernel_x", "in", "out"],
+                "[\"out\", \"in\", \"kernel_y\", \"kernel_x\"] (PyTorch)",
             ),
-            _ => (
-                &[Axis::In, Axis::Out],
-                "add \"weight_axes\": [\"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \"in\"] (PyTorch, DataCode)",
-            ),
+            _ => (&[Axis::In, Axis::Out], &["in", "out"], "[\"out\", \"in\"] (PyTorch, DataCode)"),
         };
         let Some(axes) = axes else {
             return match tensor.axes {
                 Some(_) => Ok(()),
                 None => Err(Error::usage("the source does not store what the weight's axes mean")
                     .tensor(weight)
-                    .help(help)),
+                    .help(format!(
+                        "add {} (TensorFlow, Keras) or {other}",
+                        self.syntax.list("weight_axes", tensorflow)
+                    ))),
             };
         };
         let mut sorted = axes.to_vec();
