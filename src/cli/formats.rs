@@ -52,7 +52,7 @@ fn text(info: &FormatInfo) -> String {
     line("dtypes", &mut info.dtypes.iter().map(|dtype| dtype.name()), "");
     line("reads", &mut info.reads.iter().map(|network| network.name()), " networks");
     line("writes", &mut info.writes.iter().map(|network| network.name()), " networks");
-    line("layers", &mut info.ops.iter().map(|op| op.name()), "");
+    line("layers", &mut info.ops.iter().map(|op| op.name()), " (when written)");
     if !info.options.is_empty() {
         text += "  options\n";
     }
@@ -61,6 +61,7 @@ fn text(info: &FormatInfo) -> String {
             OptionKind::Flag => "true|false".to_owned(),
             OptionKind::Choice(words) => words.join("|"),
             OptionKind::Size => "SIZE".to_owned(),
+            OptionKind::Count => "COUNT".to_owned(),
             OptionKind::List => "A,B,...".to_owned(),
             _ => "TEXT".to_owned(),
         };

@@ -43,8 +43,10 @@ pub enum OptionKind {
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A number of bytes or things; `k`, `m`, `g` multiply by 1024 each.
+    /// A number of bytes; `k`, `m`, `g` multiply by 1024 each.
     Size,
+    /// A number of things, in digits.
+    Count,
     /// Any text.
     Text,
     /// Words separated by commas.
@@ -131,6 +133,11 @@ impl Options {
         parse_size(self.text(name)?)
     }
 
+    /// The number of a count option.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+
     /// The words of a list option.
     pub fn list(&self, name: &str) -> Option<Vec<&str>> {
         let words = self.text(name)?.split(',').map(str::trim);
@@ -143,6 +150,7 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<()> {
         OptionKind::Flag if !matches!(value, "true" | "false") => "true or false".to_owned(),
         OptionKind::Choice(words) if !words.contains(&value) => words.join(" or "),
         OptionKind::Size if parse_size(value).is_none() => "a number such as 4096, 64k or 2g".to_owned(),
+        OptionKind::Count if value.parse::<u64>().is_err() => "a number such as 4".to_owned(),
         _ => return Ok(()),
     };
     Err(Error::usage("the option has a wrong value")
@@ -212,6 +220,7 @@ mod tests {
     const SPECS: &[OptionSpec] = &[
         OptionSpec { name: "dialect", kind: OptionKind::Choice(&["a", "b"]), side: Side::Both, help: "" },
         OptionSpec { name: "lenient", kind: OptionKind::Flag, side: Side::Read, help: "" },
+        OptionSpec { name: "parts", kind: OptionKind::Count, side: Side::Write, help: "" },
     ];
 
     fn parse(side: Side, key: &str, value: &str) -> Result<Options> {
@@ -228,6 +237,13 @@ mod tests {
     fn an_option_of_the_other_side_is_unknown() {
         assert!(parse(Side::Write, "lenient", "true").is_err());
         assert!(parse(Side::Read, "lenient", "true").unwrap().flag("lenient"));
+    }
+
+    #[test]
+    fn a_count_is_a_number_without_a_unit() {
+        assert_eq!(parse(Side::Write, "parts", "12").unwrap().count("parts"), Some(12));
+        let error = parse(Side::Write, "parts", "2k").unwrap_err().to_string();
+        assert!(error.contains("'2k'") && error.contains("a number such as 4"), "{error}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ const OPTIONS: &[OptionSpec] = &[
     ),
     OptionSpec::new(
         "shards",
-        OptionKind::Size,
+        OptionKind::Count,
         Side::Write,
         "number of data files, which are as equal in size as whole tensors allow (default: as read, or 1)",
     ),

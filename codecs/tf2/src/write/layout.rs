@@ -51,7 +51,7 @@ impl LayoutOptions {
             Some(0) => Err(Error::usage("the option must be at least 1").field(name).found("0")),
             number => Ok(number),
         };
-        let shards = positive("shards", size("shards"))?;
+        let shards = positive("shards", options.count("shards"))?;
         let shard_size = positive("shard_size", size("shard_size"))?;
         let alignment = positive("alignment", size("alignment"))?;
         if shards.is_some() && shard_size.is_some() {
@@ -79,7 +79,7 @@ fn check_count(shards: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage("there would be too many data files")
-        .found(format!("{shards} data files"))
+        .found(ckpt_api::count(shards, "data file"))
         .expected(format!("fewer than {limit}"))
         .help("choose fewer shards, or a larger shard_size"))
 }
@@ -243,7 +243,7 @@ mod tests {
             &[("alignment", "0")],
             &[("shard_size", "0")],
             &[("shards", "2"), ("shard_size", "5")],
-            &[("shards", "1m")],
+            &[("shards", "1048576")],
         ] {
             let error = lay_out(&[], &Checkpoint::default(), &options_of(options)).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{options:?}");
