@@ -4,6 +4,8 @@ use super::completions::Commands;
 use super::{Program, Report};
 use ckpt_api::{Error, Result};
 use clap::{Args, Command};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -41,19 +43,53 @@ fn pages(program: &Program) -> Vec<(String, Command)> {
     let page = |commands: &Commands| (commands.name(program).to_owned(), commands.command(program));
     let mut open: Vec<(String, Command)> = programs.iter().map(page).collect();
     while let Some((name, command)) = open.pop() {
-        let below = command.get_subcommands().filter(|below| below.get_name() != "help");
+        let below = command.get_subcommands().filter(|below| below.get_name() != HELP);
         open.extend(below.map(|below| (format!("{name}-{}", below.get_name()), below.clone())));
         pages.push((name, command));
     }
     pages
 }
 
+/// The command that prints help, which has no page.
+const HELP: &str = "help";
+
 fn page(command: &Command) -> Result<String> {
+    let mut shown = command.clone().after_help(None);
+    if shown.find_subcommand(HELP).is_some() {
+        shown = shown.mut_subcommand(HELP, |help| help.hide(true));
+    }
     let mut roff = Vec::new();
-    clap_mangen::Man::new(command.clone())
-        .render(&mut roff)
-        .map_err(|error| Error::io("cannot make the page", error))?;
-    String::from_utf8(roff).map_err(|_| Error::unsupported("the page is not UTF-8"))
+    Man::new(shown).render(&mut roff).map_err(|error| Error::io("cannot make the page", error))?;
+    let mut page = String::from_utf8(roff).map_err(|_| Error::unsupported("the page is not UTF-8"))?;
+    if let Some(after) = command.get_after_help() {
+        let end = page.find("\n.SH VERSION").map_or(page.len(), |line| line + 1);
+        page.insert_str(end, &sections(&after.to_string()));
+    }
+    Ok(page)
+}
+
+/// What follows the options in the help as sections: a heading and a colon begin one; examples are indented.
+fn sections(text: &str) -> String {
+    let mut roff = Roff::new();
+    let verbatim = |roff: &mut Roff, line: &str| {
+        roff.control("RS", ["4"]).control("nf", []).text([roman(line)]).control("fi", []).control("RE", []);
+    };
+    for line in text.lines() {
+        if let Some(what) = line.strip_prefix("  # ") {
+            roff.control("PP", []).text([roman(format!("{what}:"))]);
+        } else if let Some(example) = line.strip_prefix("  ") {
+            verbatim(&mut roff, example);
+        } else if let Some((heading, items)) = line.split_once(':') {
+            roff.control("SH", [heading.to_uppercase().as_str()]);
+            items.split(", ").map(str::trim).filter(|item| !item.is_empty()).for_each(|item| {
+                roff.text([roman(item)]).control("br", []);
+            });
+        } else {
+            roff.text([roman(line)]);
+        }
+    }
+    // The page's first lines define Aq, as an apostrophe that stays one.
+    roff.to_roff().replace('\'', r"\*(Aq")
 }
 
 #[cfg(test)]
@@ -61,6 +97,7 @@ mod tests {
     use super::super::Cli;
     use super::*;
     use clap::CommandFactory;
+    use std::collections::BTreeMap;
 
     /// The names of a command's pages, and of those below it.
     fn expected(name: String, command: &Command, names: &mut Vec<String>) {
@@ -88,6 +125,41 @@ mod tests {
                 assert!(page.contains(&format!("\\-\\-{option}")), "{name} does not say {option}");
             }
         }
+    }
+
+    #[test]
+    fn examples_and_exit_codes_have_headings_of_their_own() {
+        let ckpt = Program::of(&["ckpt".into()]);
+        let pages: BTreeMap<String, Command> = pages(&ckpt).into_iter().collect();
+        let page = |name: &str| page(&pages[name]).unwrap();
+        let (program, convert) = (page("ckpt"), page("ckpt-convert"));
+        assert!(program.contains("\n.SH \"EXIT CODES\"\n0 ok\n.br\n1 failure\n"), "{program}");
+        assert!(
+            convert.contains("\n.SH EXAMPLES\n.PP\nA TensorFlow checkpoint to safetensors:\n"),
+            "{convert}"
+        );
+        assert!(convert.contains("\nckpt convert model.index model.safetensors\n.fi\n"), "{convert}");
+        for (name, command) in &pages {
+            let text = super::page(command).unwrap();
+            assert!(!text.contains(".SH EXTRA"), "{name}: {text}");
+            assert!(text.contains(".SH EXAMPLES") || command.has_subcommands(), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn pages_refer_to_pages_that_exist() {
+        let ckpt = Program::of(&["ckpt".into()]);
+        let pages = pages(&ckpt);
+        let mut references = 0;
+        for (name, command) in &pages {
+            let text = page(command).unwrap().replace("\\-", "-");
+            let named = text.lines().filter_map(|line| line.strip_suffix("(1)"));
+            for reference in named {
+                references += 1;
+                assert!(pages.iter().any(|(page, _)| page == reference), "{name} refers to {reference}(1)");
+            }
+        }
+        assert!(references > 15, "{references}");
     }
 
     #[test]
