@@ -284,10 +284,10 @@ fn tensor_line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
             Some(format!("{name}: {dtypes}the values are equal"))
         }
         Outcome::Close(distance) | Outcome::Different(distance) => Some(format!(
-            "{name}: {dtypes}{}{}, largest difference {:?}{}",
+            "{name}: {dtypes}{}{}, largest difference {}{}",
             count(distance.differing, "differing element"),
             outside(distance, is_exact),
-            distance.max_absolute,
+            render::number(distance.max_absolute, 5),
             first_at(tensor)
         )),
         Outcome::Incomparable => Some(format!(
