@@ -15,6 +15,13 @@ pub(super) struct Context<'a> {
     pub names: &'a BTreeMap<String, String>,
 }
 
+impl Context<'_> {
+    /// The name of a key's tensor, as people see it.
+    pub fn shown<'k>(&'k self, key: &'k str) -> &'k str {
+        self.names.get(key).map_or(path(key), String::as_str)
+    }
+}
+
 /// The graph of a chain.
 #[derive(Debug)]
 pub(super) struct Chain {
@@ -181,7 +188,7 @@ fn shape<'a>(context: &Context<'a>, key: &str) -> Result<&'a Shape, NoChain> {
 
 /// Returns a layer's name: what precedes `/kernel` in its weight's name. Returns `None` for an item of a list.
 fn layer_name(context: &Context, key: &str) -> Option<String> {
-    let name = context.names.get(key).map_or(path(key), String::as_str);
+    let name = context.shown(key);
     let is_number = |text: &str| text.parse::<u64>().is_ok();
     match name.rsplit_once('/') {
         Some((_, variable)) if is_number(variable) => None,

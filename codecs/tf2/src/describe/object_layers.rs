@@ -8,7 +8,6 @@
 use super::chain::{Chain, Context, LocatedStep, MAX_STEPS, Step};
 use super::no_chain::NoChain;
 use super::objects::Objects;
-use super::path;
 use super::roles;
 use ckpt_api::{Limit, Limits, Op, Result, Setting, first_few};
 
@@ -235,7 +234,7 @@ fn dense(
                 )
             }
             Some((_, id)) => {
-                let name = objects.variable(*id).map_or("", |value| value.full_name.as_str());
+                let name = objects.variable(*id).map_or("", |value| context.shown(&value.key));
                 format!("layer {place} (with '{name}') is not a dense layer")
             }
         }));
@@ -243,15 +242,15 @@ fn dense(
     if variables.len() != 1 + usize::from(bias.is_some()) {
         return Err(NoChain::unsupported(format!(
             "layer {place} (with '{}') has more than a kernel and a bias",
-            path(&weight)
+            context.shown(&weight)
         )));
     }
     match context.catalog.get(weight.as_str()).map(|entry| entry.shape.rank()) {
         Some(2) => Ok(Step::Dense { name: None, weight, bias, is_transposed: false }),
         Some(_) => Err(NoChain::unstated(format!(
             "layer {place} (with '{}') looks like a convolution, and a checkpoint does not store its strides and padding",
-            path(&weight)
+            context.shown(&weight)
         ))),
-        None => Err(NoChain::unsupported(format!("the checkpoint lacks '{}'", path(&weight)))),
+        None => Err(NoChain::unsupported(format!("the checkpoint lacks '{}'", context.shown(&weight)))),
     }
 }

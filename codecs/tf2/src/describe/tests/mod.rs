@@ -74,6 +74,14 @@ fn a_layer_without_variables_is_no_chain_and_the_note_names_it() {
 }
 
 #[test]
+fn a_layer_that_is_not_dense_is_named_by_its_tensor_as_the_table_names_it() {
+    let mut shapes = KERAS3.to_vec();
+    shapes[0].1 = &[3, 3, 4, 3];
+    let description = run(&shapes, &keras3());
+    assert!(why(&description).contains("layer 1 (with 'mlp/dense/kernel') looks like a convolution"));
+}
+
+#[test]
 fn layers_whose_shapes_do_not_match_are_no_chain() {
     let mut shapes = KERAS3.to_vec();
     shapes[2].1 = &[4, 2];
