@@ -10,3 +10,4 @@ pub(crate) use step::MAX_AXES;
 pub use step::{AxisStep, FlattenedImage};
 pub use target::{Join, Recipe, Target};
 pub use transform::Transform;
+pub(crate) use transform::as_usage;

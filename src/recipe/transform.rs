@@ -15,7 +15,7 @@ impl Transform {
     /// Parses `PATTERN: STEP`, such as `**/kernel: transpose`; the step as [`AxisStep::parse`] reads it.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Mapping`] for an unknown step, [`ckpt_api::Kind::Usage`] for a missing step or a malformed pattern.
+    /// [`ckpt_api::Kind::Usage`] for a missing or unknown step, or a malformed pattern.
     ///
     /// ```
     /// let transform = ckpt::recipe::Transform::parse("**/kernel: permute 3 2 0 1")?;
@@ -30,9 +30,25 @@ impl Transform {
                 .found(format!("'{text}'"))
                 .expected("PATTERN: STEP, such as '**/kernel: transpose'")
         })?;
-        let step = AxisStep::parse(step)?;
+        let step = AxisStep::parse(step.trim()).map_err(|error| as_usage(&error))?;
         Ok(Transform { selector: Selector::parse(pattern.trim())?, step })
     }
+}
+
+/// The error about a step, which is not of a mapping; without the field, which names the rule.
+pub(crate) fn as_usage(error: &Error) -> Error {
+    let context = error.context();
+    let mut told = Error::usage(error.message());
+    if let Some(found) = context.found {
+        told = told.found(found);
+    }
+    if let Some(expected) = context.expected {
+        told = told.expected(expected);
+    }
+    if let Some(help) = context.help {
+        told = told.help(help);
+    }
+    told
 }
 
 impl std::fmt::Display for Transform {
@@ -53,6 +69,6 @@ mod tests {
         let selector = Selector::parse("model:0/*").unwrap();
         assert_eq!(parsed, Transform { selector, step: AxisStep::Transpose });
         assert_eq!(Transform::parse("w").unwrap_err().kind(), Kind::Usage);
-        assert_eq!(Transform::parse("w: flip").unwrap_err().kind(), Kind::Mapping);
+        assert_eq!(Transform::parse("w: flip").unwrap_err().kind(), Kind::Usage);
     }
 }
