@@ -134,6 +134,10 @@ impl Registry {
             Some(_) => Err(Error::unsupported(format!("format '{id}' {lack}")).help(nearest(id, known))),
             None => {
                 let error = Error::usage("unknown format").found(format!("'{id}'"));
+                if let Some(meant) = self.of_tool(id) {
+                    let known = known.collect::<Vec<_>>().join(", ");
+                    return Err(error.help(format!("did you mean '{meant}'? known: {known}")));
+                }
                 Err(match foreign::instead(&id.to_ascii_lowercase()) {
                     Some(advice) => error.expected(known.collect::<Vec<_>>().join(", ")).help(advice),
                     None => error.help(format!(
@@ -144,6 +148,15 @@ impl Registry {
                 })
             }
         }
+    }
+
+    /// The format of this id in another case, or of the tool that begins its title: `TF2`, `numpy`.
+    fn of_tool(&self, id: &str) -> Option<&'static str> {
+        let mut infos = self.codecs().map(|codec| codec.info());
+        let is_tool = |info: &&FormatInfo| {
+            info.title.split_whitespace().next().is_some_and(|tool| tool.eq_ignore_ascii_case(id))
+        };
+        infos.find(|info| info.id.eq_ignore_ascii_case(id) || is_tool(info)).map(|info| info.id)
     }
 
     /// The codec for an output name, by its extension.
