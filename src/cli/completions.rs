@@ -4,7 +4,7 @@ use super::plan::float_dtypes;
 use super::{Program, Report};
 use crate::mapping::Mapping;
 use crate::registry::Registry;
-use ckpt_api::{Error, FormatInfo, LossKind, Result};
+use ckpt_api::{Error, FormatInfo, Limit, LossKind, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use clap_complete::{Shell, generate};
@@ -75,6 +75,7 @@ struct Values {
     written: Vec<&'static str>,
     dtypes: Vec<&'static str>,
     losses: Vec<&'static str>,
+    limits: Vec<&'static str>,
     mappings: Vec<&'static str>,
 }
 
@@ -90,6 +91,7 @@ impl Values {
             written: formats(|info| !info.writes.is_empty()),
             dtypes: float_dtypes().collect(),
             losses: LossKind::ALL.iter().map(|kind| kind.name()).chain(["all"]).collect(),
+            limits: Limit::ALL.iter().map(|limit| limit.name()).collect(),
             mappings: Mapping::builtin_names().collect(),
         }
     }
@@ -102,6 +104,7 @@ impl Values {
             ("formats", "id") => &self.formats,
             (_, "dtype") => &self.dtypes,
             (_, "allow") => &self.losses,
+            (_, "limit") => &self.limits,
             (_, "map") | ("show", "name") => &self.mappings,
             #[cfg(feature = "forward")]
             (_, "device") => &crate::verify::devices::NAMES,
@@ -125,9 +128,8 @@ impl Values {
     fn beside_files(&self, script: String, shell: Shell) -> String {
         let names = self.mappings.join(" ");
         match shell {
-            Shell::Bash => {
-                script.replace(&format!("compgen -W \"{names}\""), &format!("compgen -f -W \"{names}\""))
-            }
+            Shell::Bash => files_of_bash(&script)
+                .replace(&format!("compgen -W \"{names}\""), &format!("compgen -f -W \"{names}\"")),
             Shell::Zsh => {
                 let alone = format!(":({names})");
                 let either =
@@ -153,6 +155,30 @@ impl Values {
     fn is_mapping_of_fish(&self, line: &str) -> bool {
         line.contains(" -l map ") && self.mappings.first().is_some_and(|first| line.contains(first))
     }
+}
+
+/// The script, in which a command whose arguments are files offers its options only after a `-`: the shell offers files where
+/// the script offers nothing.
+fn files_of_bash(script: &str) -> String {
+    const OPTIONS_AT_LAST: &str = "            COMPREPLY=( $(compgen -W \"${opts}\" -- \"${cur}\") )";
+    let mut takes_files = false;
+    let lines = script.lines().map(|line| {
+        if let Some(words) = line.trim_start().strip_prefix("opts=\"") {
+            // Of a command with commands or known values, those are among the words.
+            takes_files = words.trim_end_matches('"').split_whitespace().all(|word| word.starts_with('-'));
+        }
+        let first_word = line.find(" || ${COMP_CWORD} -eq ").zip(line.find(" ]] ; then"));
+        match first_word {
+            _ if !takes_files => format!("{line}\n"),
+            Some((start, end)) => {
+                let [before, after] = [line.get(..start), line.get(end..)].map(Option::unwrap_or_default);
+                format!("{before}{after}\n")
+            }
+            None if line == OPTIONS_AT_LAST => "            COMPREPLY=()\n".to_owned(),
+            None => format!("{line}\n"),
+        }
+    });
+    lines.collect()
 }
 
 /// Adds the values of arguments without a name, which the generator for fish leaves out. They are those of commands, and of
@@ -221,7 +247,7 @@ mod tests {
             if matches!(shell, Shell::Elvish | Shell::PowerShell) {
                 continue;
             }
-            for names in [&values.written, &values.dtypes, &values.losses, &values.mappings] {
+            for names in [&values.written, &values.dtypes, &values.losses, &values.limits, &values.mappings] {
                 assert!(names.len() > 3, "{names:?}");
                 for name in names {
                     assert!(script.contains(name), "{shell} does not complete {name}");
@@ -236,6 +262,29 @@ mod tests {
         assert!(script("ckpt", Shell::Zsh).contains("(albert-tf-to-hf "));
         assert!(script("ckpt", Shell::Zsh).contains("\"files\\:file\\:_files\"}"));
         assert!(script("ckpt", Shell::Fish).contains(" -r -F -a \"albert-tf-to-hf"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn bash_offers_files_where_a_command_takes_files() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("complete"), script("ckpt", Shell::Bash)).unwrap();
+        let offered = |words: &str| {
+            let commands = format!(
+                ". ./complete; COMP_WORDS=(ckpt {words}); COMP_CWORD=2; _ckpt ckpt \"${{COMP_WORDS[2]}}\" x; \
+                 echo \"${{COMPREPLY[@]}}\""
+            );
+            let mut bash = std::process::Command::new("bash");
+            let output = bash.args(["--norc", "-c", &commands]).current_dir(&directory).output();
+            output.ok().map(|output| String::from_utf8(output.stdout).unwrap().trim().to_owned())
+        };
+        let Some(files) = offered("inspect ''") else {
+            return eprintln!("skipped: there is no 'bash' here");
+        };
+        // Where nothing is offered, bash offers files.
+        assert_eq!(files, "");
+        assert!(offered("inspect --").unwrap().contains("--stats"));
+        assert!(offered("map ''").unwrap().contains("suggest"));
     }
 
     #[test]
