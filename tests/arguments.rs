@@ -45,7 +45,7 @@ fn a_conversion_that_cannot_tell_anybody_succeeds_all_the_same() {
 #[test]
 fn a_page_is_written_instead_of_tables() {
     let place = Workplace::new();
-    for (options, file) in [(&[][..], "a.html"), (&["--stats"], "b.html"), (&["--graph"], "c.html")] {
+    for (options, file) in [(&[][..], "a.html"), (&["--stats"], "b.html")] {
         let said = place.says(&[&["inspect", DIGITS, "--html", file], options].concat());
         assert!(said.starts_with(&format!("wrote {file}: ")) && said.lines().count() == 1, "{said}");
         assert!(fs::read_to_string(place.path(file)).unwrap().contains("digits/hidden/kernel"));
@@ -284,7 +284,7 @@ fn a_result_is_written_to_a_new_file_in_the_format_of_its_name() {
         assert!(fs::read(place.path(file)).unwrap().starts_with(starts), "{file}");
     }
     let again = show("w.npy", &[]);
-    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("never replaced"));
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("the output exists"));
     place.says(&["map", "show", "bert-tf-to-hf", "-o", "map.toml"]);
     assert_eq!(
         fs::read_to_string(place.path("map.toml")).unwrap(),
@@ -356,4 +356,143 @@ fn the_output_of_a_conversion_is_an_argument_or_an_option_but_not_both() {
     assert!(bytes[0] == bytes[1] && bytes[0] == bytes[2]);
     place.refuses(&["convert", DIGITS, "d.npz", "-o", "e.npz"], 2, &["cannot be used together", "--output"]);
     place.refuses(&["convert", DIGITS], 2, &["an argument is missing", "<OUTPUT>"]);
+}
+
+#[test]
+fn an_existing_file_is_the_same_error_in_every_command() {
+    let place = Workplace::new();
+    let old = ["old.npz", "old.html", "old.toml", "old.json"];
+    for name in old {
+        place.write(name, "kept");
+    }
+    place.says(&["man", "--output", "man1"]);
+    for (arguments, help) in [
+        (&["convert", DIGITS, "old.npz"][..], "replace it with --force"),
+        (&["plan", DIGITS, "new.npz", "-o", "old.json"], "replace it with --force"),
+        (&["man", "--output", "man1"], "replace it with --force"),
+        (&["inspect", DIGITS, "--html", "old.html"], "this command replaces no file"),
+        (&["show", DIGITS, "digits/hidden/bias", "-o", "old.json"], "this command replaces no file"),
+        (&["map", "suggest", DIGITS, DIGITS, "-o", "old.toml"], "this command replaces no file"),
+        (&["verify", DIGITS, DIGITS, "--html", "old.html"], "this command replaces no file"),
+        (&["verify", DIGITS, DIGITS, "--report", "old.json"], "this command replaces no file"),
+        (&["run", DIGITS, "-o", "old.npz"], "this command replaces no file"),
+    ] {
+        let said = place.refused(arguments);
+        assert!(
+            said.contains("the output exists [usage]") && said.contains("file  "),
+            "{arguments:?}: {said}"
+        );
+        assert!(said.contains("choose another name") && said.contains(help), "{arguments:?}: {said}");
+    }
+    for name in old {
+        assert_eq!(fs::read_to_string(place.path(name)).unwrap(), "kept");
+    }
+}
+
+#[test]
+fn force_replaces_the_file_of_a_plan_and_the_pages_of_the_manual() {
+    let place = Workplace::new();
+    place.write("plan.json", "old");
+    place.says(&["plan", DIGITS, "new.npz", "-o", "plan.json", "--force"]);
+    assert!(fs::read_to_string(place.path("plan.json")).unwrap().starts_with('{'));
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 1, "nothing else is left");
+    let wrote = place.says(&["man", "--output", "man1"]);
+    assert!(wrote.starts_with("wrote man1: ") && wrote.ends_with(" pages\n"), "{wrote}");
+    place.write("man1/ckpt.1", "old");
+    place.says(&["man", "--output", "man1", "--force"]);
+    assert!(fs::read_to_string(place.path("man1/ckpt.1")).unwrap().contains(".TH ckpt 1"));
+}
+
+#[test]
+fn a_hyphen_is_a_standard_stream_and_no_file() {
+    let place = Workplace::new();
+    for arguments in [
+        &["inspect", "-"][..],
+        &["diff", DIGITS, "-"],
+        &["convert", "-", "m.npz"],
+        &["map", "check", "-", DIGITS],
+        &["run", DIGITS, "--input", "-"],
+    ] {
+        let said = place.refused(arguments);
+        assert!(said.contains("the input is neither a file nor a directory"), "{arguments:?}: {said}");
+        assert!(said.contains("no random access: copy it to a file first") && said.contains("./-"), "{said}");
+    }
+    for arguments in [
+        &["convert", DIGITS, "-", "--to", "npz"][..],
+        &["convert", DIGITS, "m.npz", "--receipt", "-"],
+        &["inspect", DIGITS, "--html", "-"],
+        &["run", DIGITS, "--output", "-"],
+    ] {
+        let said = place.refused(arguments);
+        assert!(said.contains("the output is not a regular file"), "{arguments:?}: {said}");
+        assert!(said.contains("no random access: write to a file") && said.contains("./-"), "{said}");
+    }
+    let said = place.refused(&["map", "show", "bert-tf-to-hf", "-o", "-"]);
+    assert!(said.contains("leave the option out"), "{said}");
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0, "no file is made");
+    place.says(&["show", DIGITS, "digits/hidden/bias", "-o", "./-"]);
+    assert!(
+        place
+            .says(&["convert", DIGITS, "./-", "--to", "npz", "--force", "--format", "json"])
+            .contains("files")
+    );
+    assert!(place.says(&["inspect", "./-"]).contains("npz"));
+}
+
+#[test]
+fn an_empty_path_is_said_to_be_empty() {
+    let place = Workplace::new();
+    for arguments in
+        [&["inspect", ""][..], &["convert", DIGITS, "", "--to", "npz"], &["map", "check", "", DIGITS]]
+    {
+        let said = place.refused(arguments);
+        assert!(said.contains("the path is empty [usage]"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn the_page_of_inspect_is_reported_as_json_with_its_path_and_size() {
+    let place = Workplace::new();
+    let text = place.says(&["inspect", DIGITS, "--html", "page.html", "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let bytes = fs::metadata(place.path("page.html")).unwrap().len();
+    assert_eq!(found, serde_json::json!({ "html": "page.html", "bytes": bytes }));
+}
+
+#[test]
+fn a_group_has_no_statistics_in_a_table_and_both_options_are_named() {
+    let place = Workplace::new();
+    let said = place.refused(&["inspect", DIGITS, "--depth", "1", "--stats"]);
+    assert!(said.contains("cannot be used together") && said.contains("--depth") && said.contains("--stats"));
+    place.says(&["inspect", DIGITS, "--depth", "1", "--stats", "--format", "json"]);
+}
+
+#[test]
+fn a_number_of_random_examples_has_no_effect_on_inputs_that_are_given() {
+    let place = Workplace::new();
+    for given in [["--input", "x.npy"], ["--fen", "startpos"]] {
+        let said = place.refused(&[&["run", RUNS, "--batch", "4"], &given[..]].concat());
+        assert!(said.contains("cannot be used together"), "{said}");
+        assert!(said.contains("--batch") && said.contains(given[0]), "{said}");
+    }
+}
+
+#[test]
+fn a_tool_or_another_case_leads_to_its_format() {
+    let place = Workplace::new();
+    for (arguments, meant) in [
+        (&["inspect", DIGITS, "--from", "tensorflow"][..], "did you mean 'tf2'?"),
+        (&["convert", DIGITS, "m", "--to", "numpy"], "did you mean 'npz'?"),
+        (&["formats", "TF2"], "did you mean 'tf2'?"),
+    ] {
+        assert!(place.refused(arguments).contains(meant), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_transform_that_fits_no_tensor_is_named() {
+    let place = Workplace::new();
+    let said = place.refused(&["convert", DIGITS, "m.npz", "--transform", "digits/**: transpose"]);
+    assert!(said.contains("a step does not fit the tensor [usage]"), "{said}");
+    assert!(said.contains("the transform 'digits/**: transpose'") && !said.contains("recipe"), "{said}");
 }

@@ -1,6 +1,7 @@
 //! Arguments that several subcommands share.
 
 use super::flags::Flags;
+use super::paths::{check_input, existing};
 use super::{Report, verbose};
 use crate::diff::Tolerance;
 use crate::execute::interrupted;
@@ -268,6 +269,7 @@ pub(super) fn read_text(path: &Path, limits: &Limits, limit: Limit) -> Result<St
 
 /// A file of as many bytes as the limit called `limit` allows.
 pub(super) fn read_bytes(path: &Path, limits: &Limits, limit: Limit) -> Result<Vec<u8>> {
+    check_input(path)?;
     let file = Input::open(path)?.main()?;
     limits.check(limit, file.len()).map_err(|error| error.file(path.display().to_string()))?;
     file.bytes(0, file.len())
@@ -286,6 +288,24 @@ pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     })
 }
 
+/// Writes a file in the place of the one that has its name, which stays until the new one is complete.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let Ok(meta) = fs::symlink_metadata(path) else { return write_new(path, bytes) };
+    let shown = || path.display().to_string();
+    if !meta.is_file() {
+        return Err(Error::usage("the output is not a regular file")
+            .file(shown())
+            .help("choose another name: only a file is replaced"));
+    }
+    refuse_own(path)?;
+    let failed = |error: std::io::Error| Error::io("cannot write the file", error).file(shown());
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let create = |path: &Path| fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = tempfile::Builder::new().make_in(directory, create).map_err(failed)?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error)).map(drop)
+}
+
 /// [`write_new`], with what `write` puts into the file. A signal sets the flag, which `write` may look at.
 pub(super) fn write_new_with(
     path: &Path,
@@ -295,10 +315,9 @@ pub(super) fn write_new_with(
     let canceled: Arc<AtomicBool> = Arc::default();
     super::signals::watch(&canceled);
     let shown = path.display().to_string();
-    let failed = |error: std::io::Error| {
-        let exists = error.kind() == std::io::ErrorKind::AlreadyExists;
-        let error = Error::io("cannot write the file", error).file(shown.as_str());
-        if exists { error.help("choose another name: this file is never replaced") } else { error }
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => existing(path, false),
+        _ => Error::io("cannot write the file", error).file(shown.as_str()),
     };
     if let Some(address) = Address::of(path).filter(|_| path.parent().is_none_or(|parent| !parent.is_dir())) {
         return Err(address.unwritable());

@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     output: Output,
     /// Show the plan and stop
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["receipt", "verify", "no_sync", "quiet"])]
     dry_run: bool,
     /// Replace existing output
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! Arguments of the commands that run graphs.
 
 use super::common::read_text;
+use super::paths::check_input;
 use crate::verify::chess::Position;
 use crate::verify::{InputFile, Inputs};
 use ckpt_api::{Error, Limits, Result, parse_size};
@@ -24,7 +25,7 @@ pub(super) struct Forward {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Number of random examples
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, conflicts_with_all = ["input", "fen"])]
     batch: usize,
     /// Memory for values and tensors
     #[arg(long, value_name = "SIZE", default_value = "4g")]
@@ -40,13 +41,9 @@ impl Forward {
         if self.divide.is_some_and(|by| by == 0.0 || !by.is_finite()) {
             return Err(Error::usage("the divisor must be finite, and not 0").field("--divide"));
         }
-        Ok(Inputs {
-            files: self.input.iter().map(|text| input_file(text, limits)).collect(),
-            divide: self.divide,
-            positions,
-            seed: self.seed,
-            batch: self.batch,
-        })
+        let files: Vec<InputFile> = self.input.iter().map(|text| input_file(text, limits)).collect();
+        files.iter().try_for_each(|file| check_input(&file.path).map_err(|error| error.field("--input")))?;
+        Ok(Inputs { files, divide: self.divide, positions, seed: self.seed, batch: self.batch })
     }
 
     pub(super) fn memory(&self) -> Result<u64> {

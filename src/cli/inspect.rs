@@ -3,6 +3,7 @@
 use super::common::{Inputs, until_the_end, write_new};
 use super::cut::{columns_of, cut, cut_end};
 use super::order::{Order, sort};
+use super::paths::check_new;
 use super::progress::while_reading;
 use super::render;
 use super::table::{Column, Table, table};
@@ -34,10 +35,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     stats: bool,
     /// Show the layers only
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["include", "exclude", "sort", "depth", "stats"])]
     graph: bool,
     /// Read all values, and write a self-contained HTML page to a new file; print no table
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["include", "exclude", "sort", "depth"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["include", "exclude", "sort", "depth", "graph"])]
     html: Option<PathBuf>,
     #[command(flatten)]
     layout: Layout,
@@ -101,8 +102,18 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
             .found(format!("{} checkpoints", arguments.inputs.paths.len()))
             .help("write a page for each: run the command once for each checkpoint"));
     }
+    if let Some(path) = &arguments.html {
+        // Before all values are read for it.
+        check_new(path, false)?;
+    }
+    if !json && let (Some(_), true) = (arguments.shown.depth, arguments.stats) {
+        return Err(Error::usage("these arguments cannot be used together")
+            .field("--depth")
+            .found("--stats")
+            .help("a table of groups has no statistics; --format json has both"));
+    }
     arguments.inputs.report(registry, json, "\n", |_, source| match &arguments.html {
-        Some(path) => with_page(&until_the_end(source), path, arguments, json),
+        Some(path) => with_page(&until_the_end(source), path, json),
         None => described(source, arguments, json),
     })
 }
@@ -148,23 +159,16 @@ fn described(source: Source, arguments: &Arguments, json: bool) -> Result<String
 }
 
 /// Writes the page, which needs statistics.
-fn with_page(source: &Source, path: &Path, arguments: &Arguments, json: bool) -> Result<String> {
-    let mut inspection = until_the_end(while_reading(&[source], || inspect(source, true))?);
+fn with_page(source: &Source, path: &Path, json: bool) -> Result<String> {
+    let inspection = until_the_end(while_reading(&[source], || inspect(source, true))?);
     let page = html::page(&inspection);
     let (len, shown) = (page.len() as u64, path.display().to_string());
     write_new(path, page)?;
-    if !json {
-        let text = format!("wrote {}: {}\n", render::plain(&shown), render::bytes(len));
-        return print_after(&[shown], &text, false).map(|_| String::new());
-    }
-    if !arguments.stats {
-        // The page alone needs statistics.
-        inspection.tensors.iter_mut().for_each(|tensor| tensor.stats = None);
-    }
-    match arguments.graph {
-        true => to_json(&inspection.graph),
-        false => to_json(&*inspection),
-    }
+    let text = match json {
+        true => to_json(&serde_json::json!({ "html": shown, "bytes": len }))?,
+        false => format!("wrote {}: {}\n", render::plain(&shown), render::bytes(len)),
+    };
+    print_after(&[shown], &text, json).map(|_| String::new())
 }
 
 /// Describes `inspection`, its `graph` and its `tensors`, which are some of `all`.

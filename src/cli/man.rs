@@ -1,7 +1,10 @@
 //! `ckpt man`.
 
 use super::completions::Commands;
+use super::paths::check_new;
+use super::render::plain;
 use super::{Program, Report};
+use crate::words::count;
 use ckpt_api::{Error, Result};
 use clap::{Args, Command};
 use clap_mangen::Man;
@@ -14,26 +17,36 @@ pub(super) struct Arguments {
     /// Write the pages of all programs and commands to this directory
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Replace pages that are there
+    #[arg(long, requires = "output")]
+    force: bool,
 }
 
 /// The program's page for stdout, or all pages as files.
 pub(super) fn run(program: &Program, arguments: &Arguments) -> Result<Report> {
     match &arguments.output {
         None => page(&Commands::All.command(program)).map(Report::from),
-        Some(directory) => write(program, directory).map(|()| String::new().into()),
+        Some(directory) => write(program, directory, arguments.force).map(Report::from),
     }
 }
 
-/// A page for each program and each of its commands.
-fn write(program: &Program, directory: &Path) -> Result<()> {
+/// Writes a page for each program and each of its commands. Returns what to say of them.
+fn write(program: &Program, directory: &Path, force: bool) -> Result<String> {
     let failed =
         |error, path: &Path| Error::io("cannot write the page", error).file(path.display().to_string());
     fs::create_dir_all(directory).map_err(|error| failed(error, directory))?;
-    for (name, command) in pages(program) {
-        let path = directory.join(format!("{name}.1"));
-        fs::write(&path, page(&command)?).map_err(|error| failed(error, &path))?;
+    let pages: Vec<(PathBuf, Command)> = pages(program)
+        .into_iter()
+        .map(|(name, command)| (directory.join(format!("{name}.1")), command))
+        .collect();
+    if !force {
+        pages.iter().try_for_each(|(path, _)| check_new(path, true))?;
     }
-    Ok(())
+    for (path, command) in &pages {
+        fs::write(path, page(command)?).map_err(|error| failed(error, path))?;
+    }
+    let shown = directory.display().to_string();
+    Ok(format!("wrote {}: {}\n", plain(&shown), count(pages.len(), "page")))
 }
 
 /// Every command that has a page, by the page's name.

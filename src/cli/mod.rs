@@ -31,6 +31,7 @@ mod items;
 mod man;
 mod map;
 mod order;
+mod paths;
 mod plan;
 mod problem;
 mod program;

@@ -1,7 +1,8 @@
 //! `ckpt plan`, and what it shares with `ckpt convert`.
 
-use super::common::{Reading, pairs, route, write_new};
+use super::common::{Reading, pairs, replace, route, write_new};
 use super::map::read_mapping;
+use super::paths::check_new;
 use super::render;
 use super::table::{Column, Table};
 use super::width::Layout;
@@ -29,7 +30,7 @@ pub(super) struct Arguments {
     /// Write the plan to this file, for run-plan and commit: as JSON where it ends in .json, else compressed
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Let the plan replace existing output
+    /// Let the plan replace existing output; also replaces the file of the plan
     #[arg(long)]
     force: bool,
 }
@@ -101,6 +102,9 @@ impl ConversionArguments {
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     // A plan that is only shown may be of an output that exists.
     let overwrite = arguments.force || arguments.file.is_none();
+    if let Some(path) = arguments.file.as_deref().filter(|_| !arguments.force) {
+        check_new(path, true)?;
+    }
     let more = |conversion| Conversion { overwrite, ..conversion };
     let (conversion, planned) = prepare(registry, &arguments.wanted, &arguments.output, more)?;
     let Some(path) = &arguments.file else {
@@ -108,7 +112,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     };
     conversion.judge(planned.plan())?;
     planned.check_output()?;
-    save(planned.plan(), path)?;
+    save(planned.plan(), path, arguments.force)?;
     let (plan, path) = (planned.plan(), path.display().to_string());
     let items = plan.items().len();
     if json {
@@ -120,12 +124,13 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     print_after(&[&path], &format!("wrote {shown}: {bytes} in {}\n", count(items, "item")), json)
 }
 
-/// Writes the plan to a file that must not exist: as a JSON text where its name says so, else compressed.
-fn save(plan: &Plan, path: &Path) -> Result<()> {
-    if path.extension().is_some_and(|extension| extension == "json") {
-        return write_new(path, plan.to_json()?);
-    }
-    write_new(path, plan.to_gzip()?)
+/// Writes the plan to a file: as a JSON text where its name says so, else compressed.
+fn save(plan: &Plan, path: &Path, force: bool) -> Result<()> {
+    let bytes = match path.extension().is_some_and(|extension| extension == "json") {
+        true => plan.to_json()?.into_bytes(),
+        false => plan.to_gzip()?,
+    };
+    if force { replace(path, &bytes) } else { write_new(path, bytes) }
 }
 
 /// Plans what is wanted, for this output; `more` adds what planning alone does not know.

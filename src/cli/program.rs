@@ -1,6 +1,6 @@
 //! The program's name, in all that it says of itself.
 
-use super::{Cli, Format, examples};
+use super::{Cli, Format, examples, paths};
 use clap::builder::{PossibleValuesParser, StyledStr, TypedValueParser};
 use clap::{Command, CommandFactory, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ impl Program {
     /// Every command, under the program's name.
     pub(super) fn command(&self) -> Command {
         let command = Cli::command().bin_name(&self.name).display_name(&self.name);
-        let command = examples::add(with_arrays(command), &self.name);
+        let command = examples::add(paths::checked(with_arrays(command)), &self.name);
         if self.is_own() {
             return command;
         }

@@ -1,12 +1,18 @@
 //! What is wrong with a command line, as an error like any other.
 
+use super::paths::NoPath;
 use ckpt_api::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 /// The same facts, in the words and the order that all errors have.
 pub(super) fn explained(error: &clap::Error) -> Error {
     let fact = |kind| error.get(kind).and_then(text);
     let (argument, value) = (fact(ContextKind::InvalidArg), fact(ContextKind::InvalidValue));
+    let why = std::error::Error::source(error);
+    if let Some(why) = why.and_then(|why| why.downcast_ref::<NoPath>()) {
+        return why.error().field(argument.unwrap_or_default());
+    }
     let is_option = argument.as_ref().is_some_and(|argument| argument.starts_with('-'));
     let mut told = Error::usage(match error.kind() {
         ErrorKind::UnknownArgument if is_option => "unknown option".to_owned(),
@@ -31,14 +37,29 @@ pub(super) fn explained(error: &clap::Error) -> Error {
     let found = value.filter(|value| !value.is_empty()).or_else(|| fact(ContextKind::InvalidSubcommand));
     let found = found.as_ref().map(quoted).or_else(|| fact(ContextKind::PriorArg));
     if let Some(found) = found {
-        let why = std::error::Error::source(error).map(|why| format!(": {why}")).unwrap_or_default();
-        told = told.found(format!("{found}{why}"));
+        told = match why.map(|why| (number(why), why)) {
+            None => told.found(found),
+            Some((Some(expected), _)) => told.found(found).expected(expected),
+            Some((None, why)) => told.found(format!("{found}: {why}")),
+        };
     }
     let known = fact(ContextKind::ValidValue).or_else(|| fact(ContextKind::ValidSubcommand));
     if let Some(known) = known.filter(|known| !known.is_empty()) {
         told = told.expected(known);
     }
     told.help(help(error))
+}
+
+/// The number that was expected, where a text is none: the parser's own words are for programmers.
+fn number(why: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    if why.is::<ParseFloatError>() {
+        return Some("a number such as 0.001 or 1e-3");
+    }
+    Some(match why.downcast_ref::<ParseIntError>()?.kind() {
+        IntErrorKind::Zero => "a whole number from 1 on",
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "a number nearer to 0",
+        _ => "a whole number such as 8",
+    })
 }
 
 /// What was perhaps meant, and how the command is used.
@@ -51,7 +72,11 @@ fn help(error: &clap::Error) -> String {
         None => meant.into_iter().filter_map(fact).collect(),
     };
     let mut parts: Vec<String> = meant.iter().map(|name| format!("did you mean '{name}'?")).collect();
-    let tip = fact(ContextKind::Suggested).filter(|tip| !tip.is_empty());
+    if is_map_of_diff(error) {
+        parts.push("`verify A B --map MAPPING` compares tensors whose names differ;".to_owned());
+    }
+    // Files are hardly called like options.
+    let tip = fact(ContextKind::Suggested).filter(|tip| !tip.is_empty() && !tip.contains("as a value"));
     parts.extend(tip.map(|tip| format!("{tip};")));
     // The usage of a command with the option that clap takes for the nearest says nothing about another one.
     parts.extend(fact(ContextKind::Usage).filter(|_| renamed.is_none()).map(|usage| {
@@ -71,6 +96,14 @@ fn renamed(given: &str) -> Option<&'static str> {
         "--to-format" | "--output-format" => Some("--to"),
         _ => None,
     }
+}
+
+/// Whether `diff` got the option of `verify` for checkpoints whose names differ.
+fn is_map_of_diff(error: &clap::Error) -> bool {
+    let fact = |kind| error.get(kind).and_then(text);
+    let is_diff =
+        fact(ContextKind::Usage).is_some_and(|usage| usage.split_whitespace().nth(2) == Some("diff"));
+    is_diff && fact(ContextKind::InvalidArg).is_some_and(|given| given.split('=').next() == Some("--map"))
 }
 
 fn text(value: &ContextValue) -> Option<String> {
@@ -123,7 +156,16 @@ mod tests {
             ),
             ("ckpt formats a b", &["one argument too many", "'b'", "usage: ckpt formats"]),
             ("ckpt convert a", &["an argument is missing", "<OUTPUT>", "usage: ckpt convert"]),
-            ("ckpt convert a b -j x", &["wrong value", "--threads", "'x': invalid digit"]),
+            ("ckpt convert a b -j x", &["wrong value", "--threads", "'x'", "a whole number such as 8"]),
+            ("ckpt inspect a --depth 0", &["wrong value", "--depth", "'0'", "a whole number from 1 on"]),
+            ("ckpt diff a b --rtol abc", &["wrong value", "--rtol", "'abc'", "a number such as 0.001"]),
+            ("ckpt diff a b --map c", &["unknown option", "`verify A B --map MAPPING`"]),
+            ("ckpt inspect a --graph --stats", &["cannot be used together", "--graph", "--stats"]),
+            ("ckpt inspect a --graph --html p", &["cannot be used together", "--graph", "--html"]),
+            (
+                "ckpt convert a b --dry-run --receipt r",
+                &["cannot be used together", "--dry-run", "--receipt"],
+            ),
             ("ckpt convert a b --map", &["needs a value", "--map <FILE|NAME>"]),
             ("ckpt formats nn --matrix", &["cannot be used together"]),
             ("ckpt diff a b --a-format nn", &["'--a-format'", "did you mean '--a-from'?"]),
@@ -134,7 +176,10 @@ mod tests {
                 assert!(told.contains(text), "'{line}' does not say {text:?}: {told}");
             }
             assert!(
-                told.ends_with("--help says more") && !told.contains('\n') && !told.contains(" ;"),
+                told.ends_with("--help says more")
+                    && !told.contains("as a value")
+                    && !told.contains('\n')
+                    && !told.contains(" ;"),
                 "{told}"
             );
         }

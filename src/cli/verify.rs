@@ -4,6 +4,7 @@ use super::common::{Bounds, TwoInputs, tolerance, write_new};
 use super::diff::{first_at, other_name, outside};
 use super::forward::Forward;
 use super::map::read_mapping;
+use super::paths::check_new;
 use super::progress::while_computing;
 use super::receipt::{self, Recorded};
 use super::table::{Column, table};
@@ -90,6 +91,8 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let two = arguments.two.as_ref().ok_or_else(|| {
         Error::usage("there is nothing to verify").help("name two checkpoints, or a --receipt")
     })?;
+    // Before all is computed for them.
+    arguments.report.iter().chain(&arguments.html).try_for_each(|path| check_new(path, false))?;
     let limits = arguments.bounds.limits()?;
     let options = arguments.options(limits.clone())?;
     let (a, b) = two.open(registry, &limits)?;

@@ -7,6 +7,7 @@ mod list;
 mod suggest;
 
 use super::common::{read_text, write_new};
+use super::paths::{check_input, check_new};
 use super::{Report, render, verbose};
 use crate::mapping::Mapping;
 use crate::recipe::Target;
@@ -63,6 +64,8 @@ pub(super) fn run(registry: &Registry, command: &Command, json: bool) -> Result<
 /// Reads a mapping file, or the built-in mapping of this name if no such file exists.
 pub(super) fn read_mapping(name: &str, limits: &Limits) -> Result<Mapping> {
     let path = Path::new(name);
+    check_input(path)
+        .map_err(|error| error.expected("a mapping: a file, or the name of a built-in mapping"))?;
     let looks_like_a_file = path.extension().is_some() || path.components().count() > 1;
     let mapping = match Mapping::builtin(name) {
         Some(mapping) if !path.exists() => Ok(mapping),
@@ -90,6 +93,11 @@ struct Output {
 }
 
 impl Output {
+    /// Refuses a file that is there already, before anything is computed for it.
+    fn check(&self) -> Result<()> {
+        self.output.iter().try_for_each(|path| check_new(path, false))
+    }
+
     /// Writes `text` to the file, or returns it for stdout.
     fn write(&self, text: String) -> Result<String> {
         let Some(path) = &self.output else { return Ok(text) };

@@ -23,6 +23,7 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
+    arguments.output.check()?;
     let (a, b) = arguments.two.open(registry, &arguments.bounds.limits()?)?;
     let suggestion = suggest(&a, &b)?;
     check(&suggestion, arguments.accept_ambiguous, json)?;

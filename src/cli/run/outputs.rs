@@ -1,6 +1,7 @@
 //! Writes the outputs of a forward pass to a file.
 
 use crate::cli::convert::executing;
+use crate::cli::paths::check_new;
 use crate::convert::{Conversion, Planned};
 use crate::registry::Registry;
 use crate::source::{OpenOptions, Source};
@@ -18,11 +19,7 @@ const ENTRY: &str = "outputs.safetensors";
 /// [`Kind::Usage`] where something is there already or the extension is unknown, [`Kind::Unsupported`] for a format that
 /// does not store arrays.
 pub(super) fn check(registry: &Registry, path: &Path) -> Result<()> {
-    if path.exists() {
-        return Err(Error::usage("the output exists")
-            .file(path.display().to_string())
-            .help("choose another name: this command replaces no file"));
-    }
+    check_new(path, false)?;
     let one = Value::new([1, 1], Array::F32(vec![0.0]))?;
     plan(&[("output".to_owned(), one)], registry, path).map(|_| ())
 }
