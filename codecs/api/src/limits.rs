@@ -143,8 +143,10 @@ impl Limit {
 
 #[cold]
 fn exceeded(limit: Limit, value: u64, found: u64) -> Error {
-    // What is counted one by one may be more than was found so far.
-    let raised = found.max(value.saturating_mul(2)).max(Limits::default().get(limit));
+    // What is counted one by one is found as one too many, and may be far more.
+    let is_counted = found == value.saturating_add(1);
+    let usual = if is_counted { Limits::default().get(limit) } else { 0 };
+    let raised = found.max(value.saturating_mul(2)).max(usual);
     let (name, raised) = (limit.name(), format!("{}={raised}", limit.name()));
     Error::limit(format!("the input exceeds the limit '{name}'"))
         .found(found.to_string())
