@@ -17,14 +17,14 @@ mod values;
 use crate::mapping::{Ignore, LookupEntry, Mapping, check_count, default_limit};
 use crate::pattern::{Pattern, PatternSet, SEPARATOR};
 use crate::source::Source;
-use ckpt_api::{Limit, Limits, Result, TensorId};
+use ckpt_api::{Limit, Limits, Result, Role, Tensor, TensorId};
 use families::{Family, families, ignored};
 use pairs::Pairing;
 use reorder::Key;
 use std::collections::BTreeSet;
-use values::{Groups, equal};
+use values::{Groups, equal, originals};
 
-pub use suggestion::{Ambiguous, Basis, JoinedAxis, Pair, Reshaped, StepsBasis, Suggestion};
+pub use suggestion::{Ambiguous, Basis, Coverage, JoinedAxis, Pair, Reshaped, StepsBasis, Suggestion};
 
 /// Proposes a mapping from the names of `a` to those of `b`. Reads the values of tensors that could be the same, or parts of
 /// others.
@@ -58,44 +58,76 @@ pub fn suggest(a: &Source, b: &Source) -> Result<Suggestion> {
     let open: BTreeSet<&String> = ambiguous.iter().map(|one| &one.name).collect();
     let paired: BTreeSet<&String> = pairs.iter().flat_map(|pair| &pair.sources).collect();
     let made: BTreeSet<&String> = pairs.iter().flat_map(|pair| &pair.targets).collect();
-    let names = |source: &Source| {
-        let mut names: Vec<String> =
-            source.checkpoint().tensors.iter().map(|tensor| tensor.name.clone()).collect();
-        names.sort();
-        names
-    };
-    let mut only_in_a = names(a);
-    only_in_a.retain(|name| !paired.contains(name) && !open.contains(name));
-    let mut only_in_b = names(b);
-    only_in_b.retain(|name| !made.contains(name));
-    let mapping = mapping(&pairs, &names(a))?;
-    Ok(Suggestion { mapping, pairs, ambiguous, reshaped, only_in_a, only_in_b })
+    let (of_a, of_b) = (Side::new(a, &paired), Side::new(b, &made));
+    let mut only_in_a = of_a.alone;
+    only_in_a.retain(|name| !open.contains(name));
+    let (weights_of_a, weights_of_b) = (of_a.weights, of_b.weights);
+    let mapping = mapping(&pairs, &of_a.named, of_a.other_roles)?;
+    let only_in_b = of_b.alone;
+    Ok(Suggestion { mapping, pairs, ambiguous, reshaped, only_in_a, only_in_b, weights_of_a, weights_of_b })
+}
+
+/// The tensors of one checkpoint, by name.
+struct Side {
+    /// The roles of which no tensor has a partner, if not all tensors are weights; never that of weights.
+    other_roles: Vec<Role>,
+    /// The names of the tensors with other roles, sorted.
+    named: Vec<String>,
+    /// Those of them without a partner.
+    alone: Vec<String>,
+    weights: Coverage,
+}
+
+impl Side {
+    fn new(source: &Source, with_partner: &BTreeSet<&String>) -> Self {
+        let tensors = &source.checkpoint().tensors;
+        let has_partner = |tensor: &&Tensor| with_partner.contains(&tensor.name);
+        let is_needed = |role: Role| {
+            role == Role::Weight || tensors.iter().filter(has_partner).any(|tensor| tensor.role == role)
+        };
+        let mut other_roles: Vec<Role> = Role::ALL.into_iter().filter(|role| !is_needed(*role)).collect();
+        if tensors.iter().all(|tensor| tensor.role == Role::Weight) {
+            other_roles.clear();
+        }
+        let named = tensors.iter().filter(|tensor| !other_roles.contains(&tensor.role));
+        let mut named: Vec<String> = named.map(|tensor| tensor.name.clone()).collect();
+        named.sort();
+        let alone = named.iter().filter(|name| !with_partner.contains(name)).cloned().collect();
+        let (paired, left): (Vec<&Tensor>, Vec<&Tensor>) =
+            tensors.iter().filter(|tensor| tensor.role == Role::Weight).partition(has_partner);
+        let weights = Coverage { paired: paired.len(), left: left.len() };
+        Side { other_roles, named, alone, weights }
+    }
 }
 
 /// Groups the tensors that could be the same by their shapes.
 fn groups(a: &Source, b: &Source) -> Groups {
     let mut groups = Groups::new();
     for (side, source) in [a, b].into_iter().enumerate() {
-        for (id, tensor) in source.checkpoint().tensors.iter().enumerate() {
+        for (id, tensor) in originals(source) {
             let (of_a, of_b) = groups.entry(Key::new(tensor.dtype, &tensor.shape)).or_default();
-            if side == 0 { of_a } else { of_b }.push(TensorId(id));
+            if side == 0 { of_a } else { of_b }.push(id);
         }
     }
     groups
 }
 
-/// Returns the mapping that has these pairs and ignores the other names: with rules for families of names if these map the
-/// names in the same way, with exact names otherwise.
-fn mapping(pairs: &[Pair], names: &[String]) -> Result<Mapping> {
+/// Returns the mapping that has these pairs and ignores the other names, and other tensors by their roles: with rules for
+/// families of names if these map the names in the same way, with exact names otherwise.
+fn mapping(pairs: &[Pair], names: &[String], ignore_roles: Vec<Role>) -> Result<Mapping> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let exact = || write(pairs, Vec::new(), &names);
-    let Ok(general) = write(pairs, sound(families(pairs.iter()), pairs), &names) else { return exact() };
+    Ok(Mapping { ignore_roles, ..by_name(pairs, &names)? })
+}
+
+fn by_name(pairs: &[Pair], names: &[&str]) -> Result<Mapping> {
+    let exact = || write(pairs, Vec::new(), names);
+    let Ok(general) = write(pairs, sound(families(pairs.iter()), pairs), names) else { return exact() };
     let mut wanted: Vec<(&[String], &[String])> = pairs
         .iter()
         .flat_map(|pair| pair.targets.chunks(1).map(|target| (target, &pair.sources[..])))
         .collect();
     wanted.sort();
-    let is_equal = general.apply(&names, &Limits::default()).is_ok_and(|applied| {
+    let is_equal = general.apply(names, &Limits::default()).is_ok_and(|applied| {
         let made =
             applied.targets.iter().map(|target| (std::slice::from_ref(&target.name), &target.sources[..]));
         made.eq(wanted)

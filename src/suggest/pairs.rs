@@ -7,10 +7,10 @@ use super::reorder::{Reordering, reorderings};
 use super::reshaped::reshaped;
 use super::steps::{Undecided, decide};
 use super::suggestion::{Basis, Pair, Reshaped, StepsBasis};
-use super::values::{Crowd, Equal, Groups, by_dtype, by_sum, common};
+use super::values::{Crowd, Equal, Groups, by_dtype, by_sum, common, originals};
 use crate::mapping::default_limit;
 use crate::source::Source;
-use ckpt_api::{Limit, Result, TensorId};
+use ckpt_api::{Limit, Result, Role, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most comparisons of each name with each other, at once and in all; with more, only names with the same numbers or
@@ -145,7 +145,7 @@ impl<'s> Pairing<'s> {
     /// Returns the tensors of both checkpoints that have no partner.
     fn rest(&self, crowds: &[Crowd]) -> (Vec<TensorId>, Vec<TensorId>) {
         let open = Open::new(&self.ambiguous, crowds);
-        let [a, b] = [self.a, self.b].map(|source| (0..source.checkpoint().tensors.len()).map(TensorId));
+        let [a, b] = [self.a, self.b].map(|source| originals(source).map(|(id, _)| id));
         let (a, b): (Vec<TensorId>, Vec<TensorId>) = (a.collect(), b.collect());
         (open.of_a(&a, &self.taken.0).collect(), open.of_b(&b, &self.taken.1).collect())
     }
@@ -203,13 +203,17 @@ impl<'s> Pairing<'s> {
         near.collect()
     }
 
-    /// Pairs the tensors that no value decides: by name among those of one shape, or because only one is left.
+    /// Pairs the tensors that no value decides: by name among those of one role and shape, or because only one is left. What
+    /// a format keeps for itself says nothing about another checkpoint.
     fn pair_by_shape(&mut self, groups: &Groups, crowds: &[Crowd]) {
         let (a, b) = (self.a, self.b);
         let open = Open::new(&self.ambiguous, crowds);
-        for (of_a, of_b) in groups.values() {
-            let free_a: Vec<TensorId> = open.of_a(of_a, &self.taken.0).collect();
-            let free_b: BTreeSet<TensorId> = open.of_b(of_b, &self.taken.1).collect();
+        let roles = [Role::Weight, Role::Optimizer, Role::Counter];
+        for ((of_a, of_b), role) in groups.values().flat_map(|group| roles.map(|role| (group, role))) {
+            let free_a = open.of_a(of_a, &self.taken.0).filter(|id| a.role(*id) == role);
+            let free_a: Vec<TensorId> = free_a.collect();
+            let free_b = open.of_b(of_b, &self.taken.1).filter(|id| b.role(*id) == role);
+            let free_b: BTreeSet<TensorId> = free_b.collect();
             if let ([only_a], Some(only_b), 1) = (&free_a[..], free_b.first(), free_b.len()) {
                 let elements = a.shape(*only_a).iter().product::<u64>();
                 if elements > 1 {

@@ -18,7 +18,8 @@ const ASKED: usize = 4;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Suggestion {
-    /// The mapping. It covers every tensor of the first checkpoint; tensors without a partner are in its `ignore`.
+    /// The mapping. It covers every tensor of the first checkpoint; tensors without a partner are in its `ignore`, or have a
+    /// role that it ignores.
     #[serde(skip)]
     pub mapping: Mapping,
     /// The pairs of tensors, sorted by source.
@@ -27,10 +28,30 @@ pub struct Suggestion {
     pub ambiguous: Vec<Ambiguous>,
     /// Tensors without a partner that have the same elements in another shape, which no step changes.
     pub reshaped: Vec<Reshaped>,
-    /// Tensors of the first checkpoint without a partner.
+    /// Tensors of the first checkpoint without a partner: weights, and those of a role of which others have a partner.
     pub only_in_a: Vec<String>,
-    /// Tensors of the second checkpoint without a partner.
+    /// The same of the second checkpoint.
     pub only_in_b: Vec<String>,
+    /// How many weights of the first checkpoint have a partner.
+    pub weights_of_a: Coverage,
+    /// How many weights of the second checkpoint have a partner.
+    pub weights_of_b: Coverage,
+}
+
+/// How many weights of a checkpoint have a partner in the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Coverage {
+    /// The number of weights with a partner.
+    pub paired: usize,
+    /// The number of weights without one.
+    pub left: usize,
+}
+
+impl Coverage {
+    fn is_complete(self) -> bool {
+        self.left == 0 && self.paired > 0
+    }
 }
 
 /// Tensors that are the same in both checkpoints: one and one, one and several equal ones, or one and its parts.
@@ -194,6 +215,39 @@ impl Suggestion {
         steps.chain(pairs).chain(reshaped).collect()
     }
 
+    /// Whether one checkpoint has more weights without a partner than with one, and is no larger model that has all weights of
+    /// the other: the two are hardly one model.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), ckpt::Error> {
+    /// let open = |path| ckpt::Source::open(&ckpt::Registry::builtin(), path, &Default::default());
+    /// let digits = open("examples/data/digits")?;
+    /// assert!(!ckpt::suggest::suggest(&digits, &digits)?.is_mostly_unpaired());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_mostly_unpaired(&self) -> bool {
+        let sides = [self.weights_of_a, self.weights_of_b];
+        sides.iter().any(|side| side.left > side.paired) && !sides.iter().any(|side| side.is_complete())
+    }
+
+    /// Returns how many pairs there are for which reason, one reason a line.
+    pub fn summary(&self) -> Vec<String> {
+        let mut bases: BTreeMap<Basis, usize> = BTreeMap::new();
+        for pair in &self.pairs {
+            *bases.entry(pair.basis).or_default() += 1;
+        }
+        let pairs =
+            bases.into_iter().map(|(basis, number)| format!("{}: {}", count(number, "pair"), basis.words()));
+        let by_neighbors = self.with_steps(StepsBasis::Neighbors).count();
+        let steps = (by_neighbors > 0).then(|| {
+            let have = verb(by_neighbors, "has", "have");
+            let steps = "the steps that all pairs with such names fit; others would be possible";
+            format!("{} {have} {steps}", count(by_neighbors, "pair"))
+        });
+        pairs.chain(steps).collect()
+    }
+
     fn open_steps(&self) -> impl Iterator<Item = &Pair> {
         let is_open = |pair: &&Pair| matches!(pair.steps_basis, StepsBasis::Open | StepsBasis::Doubtful);
         self.pairs.iter().filter(is_open)
@@ -206,21 +260,14 @@ impl Suggestion {
     /// Writes the mapping as a TOML file, with comments on everything uncertain.
     pub fn to_toml(&self) -> String {
         let mut text = String::from("# Proposed from the names, shapes and values of two checkpoints.\n");
-        let mut bases: BTreeMap<Basis, usize> = BTreeMap::new();
-        for pair in &self.pairs {
-            *bases.entry(pair.basis).or_default() += 1;
-        }
-        for (basis, number) in bases {
-            text += &format!("# {}: {}\n", count(number, "pair"), basis.words());
-        }
-        let by_neighbors = self.with_steps(StepsBasis::Neighbors).count();
-        if by_neighbors > 0 {
-            let have = verb(by_neighbors, "has", "have");
-            let steps = "the steps that all pairs with such names fit; others would be possible";
-            text += &format!("# {} {have} {steps}\n", count(by_neighbors, "pair"));
+        for line in self.summary() {
+            text += &format!("# {line}\n");
         }
         if !self.mapping.ignore.is_empty() {
             text += "# ignore: tensors that have no clear match in the second checkpoint\n";
+        }
+        if !self.mapping.ignore_roles.is_empty() {
+            text += "# ignore_roles: tensors that are no weights, and second copies\n";
         }
         text += "\n";
         text += &self.mapping.to_toml();

@@ -42,11 +42,13 @@ proptest! {
         });
         let pairs: Vec<Pair> = pairs.collect();
         let suggestion = Suggestion {
-            mapping: mapping(&pairs, &names).unwrap(),
+            mapping: mapping(&pairs, &names, vec![Role::Counter, Role::Duplicate]).unwrap(),
             ambiguous: vec![Ambiguous { name: names[0].clone(), candidates: names.clone() }],
             reshaped: vec![Reshaped { sources: names.clone(), targets: names.clone() }],
             only_in_a: rest.to_vec(),
             only_in_b: targets.iter().cloned().collect(),
+            weights_of_a: Coverage { paired: pairs.len(), left: rest.len() },
+            weights_of_b: Coverage { paired: pairs.len(), left: targets.len() - pairs.len() },
             pairs,
         };
         let text = suggestion.to_toml();

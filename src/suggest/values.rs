@@ -5,7 +5,7 @@ use super::reorder::{Key, Reordering, long_axes, reorderings};
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use crate::transform::exact;
-use ckpt_api::{AxisPart, DType, Encoding, Kind, Result, TensorId, Tile};
+use ckpt_api::{AxisPart, DType, Encoding, Kind, Result, Role, Tensor, TensorId, Tile};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -173,9 +173,19 @@ fn readings(b: &Source, ids: &[TensorId], shapes: &BTreeSet<&[u64]>) -> BTreeSet
     readings.collect()
 }
 
+/// Returns the tensors that are no second copies of others.
+pub(super) fn originals(source: &Source) -> impl Iterator<Item = (TensorId, &Tensor)> {
+    let tensors = source.checkpoint().tensors.iter().enumerate();
+    tensors.filter(|(_, tensor)| tensor.role != Role::Duplicate).map(|(id, tensor)| (TensorId(id), tensor))
+}
+
 impl Source {
     pub(super) fn shape(&self, id: TensorId) -> &[u64] {
         self.checkpoint().tensors.get(id.0).map_or(&[], |tensor| &tensor.shape)
+    }
+
+    pub(super) fn role(&self, id: TensorId) -> Role {
+        self.checkpoint().tensors.get(id.0).map_or(Role::Weight, |tensor| tensor.role)
     }
 }
 
