@@ -116,6 +116,17 @@ fn a_dtype_that_the_target_does_not_store_is_refused() {
     place.says(&["convert", DIGITS, "d.npz", "--dtype", "f16"]);
 }
 
+/// Codecs that round or quantize f32 alone advise this conversion.
+#[test]
+fn a_dtype_that_the_target_rounds_further_is_accepted() {
+    let place = Workplace::new();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/cnn2/accept/example.bin");
+    let borders = ["--from-set", "border=zero", "--from-set", "activation=sigmoid,relu,sigmoid"];
+    place.says(&[&["convert", example, "m.safetensors"], &borders[..]].concat());
+    place.says(&["convert", "m.safetensors", "m.bin", "--to", "cnn2", "--dtype", "f32"]);
+    assert!(fs::read(place.path("m.bin")).unwrap() == fs::read(example).unwrap());
+}
+
 #[test]
 fn nothing_is_written_where_no_tensor_has_a_place() {
     let place = Workplace::new();

@@ -31,6 +31,7 @@ use crate::registry::Registry;
 use crate::resources::Resources;
 use crate::source::{OpenOptions, Source};
 use crate::store::{Destination, IntoDestination, IntoInput};
+use crate::transform::exact;
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind, Options,
     OutputLayout, Placement, Result, Role, Side, Vocabulary,
@@ -227,14 +228,15 @@ impl Conversion {
         Ok(placed)
     }
 
-    /// Refuses a target that stores weights in another dtype than the requested one: their values would not be rounded to it.
+    /// Refuses a target that stores weights in a dtype with more values than the requested one: they would not be rounded to it.
     fn check_dtype(&self, info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLayout) -> Result<()> {
         let Some(dtype) = self.dtype else { return Ok(()) };
         let other = placed.placements.iter().find_map(|placement| {
             let tensor = checkpoint.tensors.get(placement.tensor.0)?;
             let is_retyped = tensor.role == Role::Weight && tensor.dtype == dtype;
             let stored = placement.encoding.dtype;
-            (is_retyped && stored != dtype).then_some((&tensor.name, stored))
+            let is_rounded = placement.encoding.scaling.is_some() || exact(stored, dtype);
+            (is_retyped && !is_rounded).then_some((&tensor.name, stored))
         });
         let Some((name, stored)) = other else { return Ok(()) };
         let own: Vec<&str> =
