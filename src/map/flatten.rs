@@ -20,7 +20,7 @@ pub(crate) use steps::ImageSteps;
 use crate::recipe::{AxisStep, Target};
 use ckpt_api::{Attribute, Axis, Contents, Error, Graph, Loss, LossKind, Node, Op, Result, Shape, Tensor};
 use kernels::Channels;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use steps::{has_one_order, image_of, step_on_inputs, step_to};
 
 /// Changes the graph as the steps on flattened images change the tensors, which still have the names of the source. Removes
@@ -56,9 +56,7 @@ pub(super) fn reorder_images(
         let change = match (step, flattened.transpose) {
             _ if !flattened.others.is_empty() => None,
             (AxisStep::FlattenOrder(_), Some(transpose)) => Some(Move::Without(transpose)),
-            (AxisStep::UnflattenOrder(image), None) => {
-                Some(Move::Last(before.map_or(image.lens.len() + 1, |before| before.rank)))
-            }
+            (AxisStep::UnflattenOrder(_), None) => before.map(|before| Move::Last(before.rank)),
             _ => None,
         };
         if let Some(change) = change {
@@ -118,25 +116,31 @@ fn flattened(graph: &Graph) -> Vec<Flattened> {
     // The Flatten whose elements a value has, in its order.
     let mut carried: HashMap<&str, usize> = HashMap::new();
     for (index, node) in graph.nodes.iter().enumerate() {
-        let mut from = node.inputs.iter().filter_map(|input| carried.get(input.as_str()).copied());
-        let carrier = from.next();
-        let alike = node.inputs.len() == 1 || from.clone().count() + 1 == node.inputs.len();
-        let alike = alike && from.all(|other| Some(other) == carrier);
+        let from: Vec<usize> =
+            node.inputs.iter().filter_map(|input| carried.get(input.as_str()).copied()).collect();
+        let carrier = from.first().copied();
+        let alike = from.len() == node.inputs.len() && from.iter().all(|other| Some(*other) == carrier);
         let mut result = None;
         if node.op == Op::Flatten && carrier.is_none() {
             let before = node.inputs.first().and_then(|input| makers.get(input.as_str()).copied());
             let transpose = before.filter(|before| graph.nodes.get(*before).is_some_and(moves_channels_last));
             result = Some(found.len());
             found.push(Flattened { node: index, transpose, tensors: Vec::new(), others: Vec::new() });
-        } else if let Some(flattened) = carrier.and_then(|carrier| found.get_mut(carrier)) {
+        } else if let Some(flattened) = carrier.filter(|_| alike).and_then(|carrier| found.get_mut(carrier)) {
             match node.op {
-                Op::Gemm if alike => flattened.tensors.extend(node.parameters.get("weight").cloned()),
-                Op::BatchNormalization | Op::LayerNormalization if alike => {
+                Op::Gemm => flattened.tensors.extend(node.parameters.get("weight").cloned()),
+                Op::BatchNormalization | Op::LayerNormalization => {
                     flattened.tensors.extend(node.parameters.values().cloned());
                     result = carrier;
                 }
-                _ if alike && keeps_order(&node.op) && node.parameters.is_empty() => result = carrier,
+                _ if keeps_order(&node.op) && node.parameters.is_empty() => result = carrier,
                 _ => flattened.others.push(node.name.clone()),
+            }
+        } else {
+            for flattened in BTreeSet::from_iter(from) {
+                if let Some(flattened) = found.get_mut(flattened) {
+                    flattened.others.push(node.name.clone());
+                }
             }
         }
         for output in &node.outputs {

@@ -18,6 +18,9 @@ pub(super) struct Convolutions {
 /// More different lengths than real models have. Beyond, every length counts as possible, so that the work stays bounded.
 pub(super) const MANY: usize = 1024;
 
+/// Kernels, and sums of their channels, that are tried for one number.
+const SUMS: usize = 128;
+
 impl Convolutions {
     pub(super) fn new(kernels: &[Kernel<'_>]) -> Self {
         let mut balance: BTreeMap<u64, i64> = BTreeMap::new();
@@ -68,8 +71,9 @@ impl Convolutions {
     /// Whether images may have this number of channels: those of a kernel, or of several concatenated.
     pub(super) fn may_make(&self, channels: u64) -> bool {
         let mut sums = BTreeSet::from([0]);
-        for own in &self.all {
-            if sums.contains(&channels) || sums.len() > MANY {
+        // Of many kernels, some sum is probably the number.
+        for (number, own) in self.all.iter().enumerate() {
+            if sums.contains(&channels) || sums.len() > SUMS || number > SUMS {
                 return true;
             }
             let more = sums.iter().filter_map(|sum| sum.checked_add(*own)).filter(|sum| *sum <= channels);

@@ -7,7 +7,7 @@ use super::kernels::{Channels, Kernel, Located, channels_of};
 use super::network::{Network, vectors};
 use super::steps::{ImageSteps, ends, has_one_order, image_of, step_to};
 use crate::recipe::AxisStep;
-use ckpt_api::{Contents, Loss, LossKind};
+use ckpt_api::{Contents, Loss, LossKind, first_few};
 use std::collections::{BTreeMap, HashMap};
 
 /// Returns a loss for each tensor that is likely to take flattened images with their channels at the other end than the kernels
@@ -77,11 +77,10 @@ fn wrong_step(name: &str, steps: &[AxisStep], to: Channels, convolutions: &Convo
     } else if convolutions.may_make(image.channels()) {
         return None;
     } else {
-        let made: Vec<String> = convolutions.outputs.iter().map(u64::to_string).collect();
         format!(
             "'{step}' is for images of {} channels, but the convolutions make {}: the last number is that of the channels",
             image.channels(),
-            made.join(" or ")
+            first_few(&convolutions.outputs, 8)
         )
     };
     Some(Loss::new(LossKind::Convention, name, detail))

@@ -138,6 +138,24 @@ fn images_that_are_flattened_together_with_other_values_are_a_loss() {
 }
 
 #[test]
+fn images_that_are_flattened_together_with_other_flattened_values_are_a_loss_in_any_order() {
+    for names in [["drop", "rows"], ["rows", "drop"]] {
+        let mut source = network(true);
+        let nodes = &mut source.checkpoint.graph.as_mut().unwrap().nodes;
+        let mut flat = Node::new("flat", Op::Flatten);
+        (flat.inputs, flat.outputs) = (vec!["table".into()], vec!["rows".into()]);
+        let mut join = Node::new("join", Op::Concat);
+        (join.inputs, join.outputs) = (names.map(str::to_owned).to_vec(), vec!["join".into()]);
+        nodes.insert(0, flat);
+        nodes.insert(6, join);
+        nodes[7].inputs = vec!["join".into()];
+        let (_, losses) = mapped(&source, &[TURNED]).unwrap();
+        let found: Vec<_> = losses.iter().map(|loss| (loss.kind, loss.subject.as_str())).collect();
+        assert_eq!(found, [(LossKind::Convention, "join")]);
+    }
+}
+
+#[test]
 fn pooled_images_have_one_pixel() {
     let mut source = network(true);
     source.checkpoint.graph.as_mut().unwrap().nodes[1].op = Op::GlobalAveragePool;
