@@ -155,6 +155,7 @@ impl Parts {
     /// Returns the parts that follow each other on an axis with these sums, and their lengths.
     fn along(&self, rest: &(DType, Key), sums: &[Sum]) -> Option<(Vec<TensorId>, Vec<u64>)> {
         let lens = self.lens.get(rest)?;
+        let most = default_limit(Limit::RuleNames);
         let (mut parts, mut sizes) = (Vec::new(), Vec::new());
         let mut left = sums;
         while !left.is_empty() {
@@ -165,12 +166,14 @@ impl Parts {
                 if let [id] = ids[..] { Some((id, *len, left)) } else { None }
             });
             let (part, len, more) = fitting.filter(|(part, ..)| !parts.contains(part))?;
+            if parts.len() == most {
+                return None;
+            }
             parts.push(part);
             sizes.push(len);
             left = more;
         }
-        let count = 2..=default_limit(Limit::RuleNames);
-        count.contains(&parts.len()).then_some((parts, sizes))
+        (parts.len() > 1).then_some((parts, sizes))
     }
 }
 

@@ -76,7 +76,8 @@ impl<'a> Kernels<'a> {
     /// one of an export show kernels: it has lists of variables, and no layers.
     fn is_convolution(&self, key: &str, name: &str, is_bare: bool) -> bool {
         let layer = name.rsplit('/').nth(1).unwrap_or_default();
-        let is_ordinary = !["transpose", "depthwise", "dw", "einsum"].iter().any(|kind| layer.contains(kind));
+        let is_ordinary = !["transpose", "depthwise", "einsum"].iter().any(|kind| layer.contains(kind))
+            && layer.split('_').all(|word| word != "dw");
         let has_no_layers = is_bare || self.others.is_empty();
         let by_name =
             self.convolutions.is_empty() && is_ordinary && (has_no_layers || self.others.contains(key));

@@ -135,7 +135,8 @@ fn model_layers(model: &Value) -> Result<Vec<&Value>, NoChain> {
             _ => return Err(branches("is used more than once")),
         }
     }
-    if let Some(other) = layers.iter().find(|layer| !chain.iter().any(|used| std::ptr::eq(*used, *layer))) {
+    let used: HashSet<*const Value> = chain.iter().map(|layer| std::ptr::from_ref(*layer)).collect();
+    if let Some(other) = layers.iter().find(|layer| !used.contains(&std::ptr::from_ref(*layer))) {
         return Err(NoChain::unsupported(format!(
             "the layers branch: {} is not on the path to the output",
             shown(other)
