@@ -141,7 +141,7 @@ impl Difference {
     }
 
     /// The number of tensors of real numbers that were not compared because their dtypes differ, which a tolerance changes.
-    #[cfg(feature = "forward")]
+    #[cfg(any(feature = "cli", feature = "forward"))]
     pub(crate) fn not_compared_for_their_dtypes(&self) -> usize {
         let is_one = |tensor: &&TensorDifference| {
             matches!(tensor.outcome, Outcome::Incomparable)

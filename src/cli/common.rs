@@ -298,11 +298,17 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
             .help("choose another name: only a file is replaced"));
     }
     refuse_own(path)?;
+    let canceled: Arc<AtomicBool> = Arc::default();
+    super::signals::watch(&canceled);
     let failed = |error: std::io::Error| Error::io("cannot write the file", error).file(shown());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let create = |path: &Path| fs::OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = tempfile::Builder::new().make_in(directory, create).map_err(failed)?;
+    file.as_file().set_permissions(meta.permissions()).map_err(failed)?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    if canceled.load(Ordering::Relaxed) {
+        return Err(interrupted());
+    }
     file.persist(path).map_err(|error| failed(error.error)).map(drop)
 }
 

@@ -76,7 +76,7 @@ fn columns_of_stdout() -> Option<usize> {
 /// Breaks the lines of a text where they are wider than the terminal. Where there is none, lines stay whole: programs look
 /// for what is in them.
 pub(super) fn folded(text: String) -> String {
-    match known_columns() {
+    match columns_of_stdout().filter(|columns| *columns > 0) {
         Some(columns) => fold_all(&text, columns).into_owned(),
         None => text,
     }

@@ -63,7 +63,7 @@ pub(super) fn reordered(
                     format!("a relative error of {}", number(error, 3))
                 }))
                 .expected(format!("at most {LIMIT:e}, in f64"))
-                .help("check the channels in the mapping's step 'flatten_order'"));
+                .help("check the channels in the mapping's step 'flatten_order' or 'unflatten_order'"));
         }
     }
     let (is_renamed, note) =
@@ -71,7 +71,7 @@ pub(super) fn reordered(
     Ok(Some(Reordered { source: mapped, is_renamed, note }))
 }
 
-/// The norm of the difference, relative to that of the reference; `None` where only one is finite.
+/// The norm of the difference, relative to that of both values; `None` where only one is finite.
 fn relative_error(reference: &Value, found: &Value) -> Option<f64> {
     let (own, theirs) = (reference.array.to_f64(), found.array.to_f64());
     if own.len() != theirs.len() {
@@ -80,14 +80,14 @@ fn relative_error(reference: &Value, found: &Value) -> Option<f64> {
     let (mut difference, mut norm) = (0.0, 0.0);
     for (x, y) in own.iter().zip(theirs.iter()) {
         if x == y || (x.is_nan() && y.is_nan()) {
-            norm += if x.is_finite() { x * x } else { 0.0 };
+            norm += if x.is_finite() { x * x + y * y } else { 0.0 };
             continue;
         }
         if !x.is_finite() || !y.is_finite() {
             return None;
         }
         difference += (x - y) * (x - y);
-        norm += x * x;
+        norm += x * x + y * y;
     }
     Some(if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() })
 }
