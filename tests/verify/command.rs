@@ -131,7 +131,7 @@ fn a_report_does_not_replace_a_file() {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("r.json"), "mine").unwrap();
     let output = ckpt(place.path(), &["verify", DIGITS, DIGITS, "--report", "r.json"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert_eq!(std::fs::read_to_string(place.path().join("r.json")).unwrap(), "mine");
 }
 
