@@ -1,7 +1,8 @@
 //! Steps that give the flattened images of one checkpoint the order that another graph takes them in.
 
+use super::images::{Flattened, flattened, images};
+use super::lengths::input_len;
 use super::steps::step_to;
-use super::{Flattened, flattened, images, input_len};
 use crate::recipe::{AxisStep, Join, Recipe, Target};
 use ckpt_api::{Contents, Graph, Result, Tensor};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Kernels of convolutions: where their channels are, and which of them a mapping moved.
 
-use super::{axis_len, layer_of};
+use super::lengths::{axis_len, layer_of};
 use ckpt_api::{Axis, Contents, Placement, Role, Tensor};
 use std::collections::{HashMap, HashSet};
 

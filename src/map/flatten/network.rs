@@ -5,8 +5,8 @@
 
 use super::convolutions::{Convolutions, MANY};
 use super::kernels::{Channels, Kernel, Located, moved_axes};
+use super::lengths::{axis_len, layer_of};
 use super::steps::{ImageSteps, has_one_order, image_of};
-use super::{axis_len, layer_of};
 use crate::recipe::AxisStep;
 use ckpt_api::{Axis, Contents, Placement, Role, Tensor};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -1,8 +1,9 @@
 //! Conventions that a graph shows: which tensors take flattened images, and of which convolutions.
 
+use super::images::{Flattened, Image, flattened, images};
 use super::kernels::{Channels, Kernel, channels_of};
+use super::lengths::input_len;
 use super::steps::{ImageSteps, ends, step_to};
-use super::{Flattened, Image, flattened, images, input_len};
 use ckpt_api::{Contents, Graph, Loss, LossKind, Op, Tensor};
 use std::collections::HashMap;
 

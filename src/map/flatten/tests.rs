@@ -1,7 +1,7 @@
 use super::super::rebuild::rebuild;
 use super::*;
 use crate::recipe::{Join, Recipe};
-use ckpt_api::{Checkpoint, DType, Encoding, Extent, FileId, Kind, Placement, TensorId};
+use ckpt_api::{Axis, Checkpoint, DType, Encoding, Extent, FileId, Kind, Placement, Shape, TensorId};
 
 /// A convolution with 2 channels on images of 2 × 3, a Flatten, and a dense layer.
 fn network(channels_last: bool) -> Contents {

@@ -1,6 +1,6 @@
-//! Cells of tables.
+//! Words, badges and cells of tables.
 
-use crate::html::{number, whole};
+use crate::html::{code, escaped, number, shortened, whole};
 
 /// A measure, and how it is shown.
 pub(super) struct Measured {
@@ -40,4 +40,26 @@ pub(super) fn cell(class: &str, measured: &Measured) -> String {
 pub(super) fn shape(lens: &[impl ToString]) -> String {
     let lens: Vec<String> = lens.iter().map(ToString::to_string).collect();
     format!("[{}]", lens.join(", "))
+}
+
+/// `1 layer`, `20,000 layers`.
+pub(super) fn counted(number: usize, what: &str) -> String {
+    format!("{} {what}{}", whole(number as u64), if number == 1 { "" } else { "s" })
+}
+
+pub(super) fn badge(verdict: &str) -> String {
+    format!("<span class=\"badge {verdict}\">{}</span>", escaped(&verdict.replace('-', " ")))
+}
+
+/// A name that may be cut, in the typeface of names.
+pub(super) fn name(text: &str) -> String {
+    code(&shortened(text))
+}
+
+/// A cosine, whose digits after many nines matter.
+pub(super) fn nines(value: Option<f64>) -> String {
+    value.map_or_else(
+        || "n/a".to_owned(),
+        |value| if value == 1.0 { "1".to_owned() } else { format!("{value:.9}") },
+    )
 }

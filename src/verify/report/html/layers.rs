@@ -1,7 +1,8 @@
 //! The layers of a run: a table, and a section for each. Of many layers, the page shows those that fail and a sample.
 
-use super::cells::{Measured, cell, shape};
-use super::{badge, comparison, name, nines, plot};
+use super::cells::{Measured, badge, cell, name, nines, shape};
+use super::figures::comparison;
+use super::plot;
 use crate::html::{escaped, long_table, number, shortened, table, whole};
 use crate::verify::report::{Check, Comparison, Layer, TensorDiagnosis, TensorPair, TensorSide};
 use crate::words::{count, quote};

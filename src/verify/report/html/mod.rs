@@ -1,16 +1,18 @@
 //! Renders a report as one page of HTML.
 
 mod cells;
+mod figures;
 mod layers;
 mod plot;
 mod tensors;
 #[cfg(test)]
 mod tests;
 
-use super::{Argmax, Check, Comparison, Metrics, Model, Report, Run};
-use crate::html::{code, document, escaped, number, shortened, table, whole};
+use super::{Argmax, Model, Report, Run};
+use crate::html::{document, escaped, shortened, whole};
 use crate::words::verb;
-use cells::{measure, shape};
+use cells::{badge, counted, name, shape};
+use figures::comparison;
 use layers::title;
 use std::fmt::Write;
 
@@ -71,11 +73,6 @@ fn described(model: &Model) -> String {
     let layers = model.nodes.map_or_else(|| "no graph".to_owned(), |nodes| counted(nodes, "layer"));
     let tensors = counted(model.tensors, "tensor");
     format!("{} ({}, {tensors}, {layers})", name(&model.path), escaped(&model.format))
-}
-
-/// `1 layer`, `20,000 layers`.
-fn counted(number: usize, what: &str) -> String {
-    format!("{} {what}{}", whole(number as u64), if number == 1 { "" } else { "s" })
 }
 
 /// The start of the ids of a run's layers.
@@ -153,84 +150,5 @@ fn agreement(argmax: &Argmax) -> String {
         whole(argmax.rows as u64),
         whole(argmax.decided_agreeing as u64),
         whole(argmax.decided as u64)
-    )
-}
-
-fn comparison(found: &Comparison) -> String {
-    let metrics = &found.metrics;
-    let mut text = "<dl class=\"figure\">".to_owned();
-    let mut line = |name: &str, value: String| {
-        let _ = write!(text, "<dt>{name}</dt><dd>{value}</dd>");
-    };
-    line("shape", shape(&found.shape));
-    let elements = whole(metrics.elements);
-    match metrics.differing {
-        0 => line("elements", format!("{elements}, all equal bit for bit")),
-        differing => {
-            line("elements", format!("{elements}, of which {} differ", whole(differing)));
-            errors(metrics, &mut line);
-        }
-    }
-    if let Some(place) = &metrics.worst {
-        let (reference, value) = (escaped(&place.reference), escaped(&place.found));
-        line("where", format!("{}: {value} instead of {reference}", shape(&place.index)));
-    }
-    text += "</dl>\n";
-    if !found.checks.is_empty() {
-        let row = |check: &Check| {
-            format!(
-                "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td>{}</td><td>{}</td></tr>\n",
-                escaped(&check.name),
-                measure(check.found),
-                number(check.limit),
-                plot::check(check.found, check.limit),
-                badge(if check.holds() { "pass" } else { "fail" })
-            )
-        };
-        let rows: String = found.checks.iter().map(row).collect();
-        let head = [("check", false), ("found", true), ("limit", true), ("", false), ("", false)];
-        text += &table("", &head, &rows);
-    }
-    if metrics.differing == 0 {
-        return text;
-    }
-    text + "<p class=\"muted\">Elements by magnitude of error</p>\n" + &plot::histogram(&found.histogram)
-}
-
-/// Adds a line for each measure of the errors.
-fn errors(metrics: &Metrics, line: &mut impl FnMut(&str, String)) {
-    if metrics.not_finite > 0 {
-        let only = if metrics.not_finite < metrics.elements { "; the figures are of the others" } else { "" };
-        line("not finite", format!("{} on one side only{only}", whole(metrics.not_finite)));
-    }
-    if metrics.not_finite < metrics.elements.max(1) {
-        line(
-            "largest error",
-            format!("{} absolute, {} relative", number(metrics.max_absolute), number(metrics.max_relative)),
-        );
-        line("RMS", number(metrics.rms));
-        line("relative L2", measure(metrics.relative_l2));
-        line("max|e| / max|y|", measure(metrics.relative_max));
-        line("cosine", nines(metrics.cosine));
-    }
-    if let Some(ulp) = metrics.max_ulp {
-        line("ULP", whole(ulp));
-    }
-}
-
-fn badge(verdict: &str) -> String {
-    format!("<span class=\"badge {verdict}\">{}</span>", escaped(&verdict.replace('-', " ")))
-}
-
-/// A name that may be cut, in the typeface of names.
-fn name(text: &str) -> String {
-    code(&shortened(text))
-}
-
-/// A cosine, whose digits after many nines matter.
-fn nines(value: Option<f64>) -> String {
-    value.map_or_else(
-        || "n/a".to_owned(),
-        |value| if value == 1.0 { "1".to_owned() } else { format!("{value:.9}") },
     )
 }

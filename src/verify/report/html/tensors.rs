@@ -1,7 +1,6 @@
 //! The comparison of tensors by name, where no graph was run.
 
-use super::cells::{Measured, cell, shape};
-use super::{counted, name};
+use super::cells::{Measured, cell, counted, name, shape};
 use crate::diff::{Difference, Distance, Outcome, TensorDifference};
 use crate::html::{escaped, long_table, shortened, whole};
 use crate::verify::report::TensorReport;

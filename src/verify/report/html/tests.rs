@@ -2,8 +2,8 @@ use super::*;
 use crate::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance};
 use crate::html::tests::{stands_alone, tags, well_formed};
 use crate::verify::{
-    Diagnosis, Histogram, InputSummary, Layer, MetricsBuilder, OutputReport, Precision, Rule, RuleName,
-    TensorDiagnosis, TensorPair, TensorReport, TensorSide, Verdict,
+    Check, Comparison, Diagnosis, Histogram, InputSummary, Layer, Metrics, MetricsBuilder, OutputReport,
+    Precision, Rule, RuleName, TensorDiagnosis, TensorPair, TensorReport, TensorSide, Verdict,
 };
 use ckpt_api::{DType, Shape};
 use ckpt_forward::{Arithmetic, DeviceInfo, MathMode};
