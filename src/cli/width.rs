@@ -73,10 +73,10 @@ fn columns_of_stdout() -> Option<usize> {
     size.map(|(columns, _)| usize::from(columns.0))
 }
 
-/// Breaks the lines of a text where they are wider than the terminal. Where there is none, lines stay whole: programs look
-/// for what is in them.
+/// Breaks the lines of a text where they are wider than the terminal, or than `COLUMNS`. Without both, lines stay whole:
+/// programs look for what is in them.
 pub(super) fn folded(text: String) -> String {
-    match columns_of_stdout().filter(|columns| *columns > 0) {
+    match known_columns() {
         Some(columns) => fold_all(&text, columns).into_owned(),
         None => text,
     }

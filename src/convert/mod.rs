@@ -34,7 +34,7 @@ use crate::store::{Destination, IntoDestination, IntoInput};
 use crate::transform::exact;
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind, Options,
-    OutputLayout, Placement, Result, Role, Side, Vocabulary,
+    OutputLayout, Placement, Result, Role, Side, Tensor, Vocabulary,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -300,11 +300,11 @@ fn blame_mapping(error: Error, mapping: Option<&Mapping>, made_of: &MadeOf) -> E
     }
 }
 
-/// Refuses to write nothing of a checkpoint that has tensors.
+/// Refuses to write nothing of a checkpoint that has tensors, where no loss stops that.
 fn check_anything(info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLayout) -> Result<()> {
-    let Some(first) = checkpoint.tensors.first().filter(|_| placed.placements.is_empty()) else {
-        return Ok(());
-    };
+    let stops = |tensor: &Tensor| LossKind::of_dropping(tensor.role).changes_function();
+    let is_lost = placed.placements.is_empty() && !checkpoint.tensors.iter().any(stops);
+    let Some(first) = checkpoint.tensors.first().filter(|_| is_lost) else { return Ok(()) };
     let all = match checkpoint.tensors.len() {
         1 => format!("only '{}'", first.name),
         count => format!("{count} tensors, such as '{}'", first.name),
