@@ -155,8 +155,11 @@ fn round_trip(
         true => Input::memory(input.entry(), files.clone()),
         false => directory(input.entry(), &files),
     };
-    let (again, same) =
-        conformance::read_given(codec, &written, options).expect("what was written can be read");
+    let (again, same) = match conformance::read_given(codec, &written, options) {
+        // An option for one file has no effect on the directory that is written for it.
+        Err(error) if error.kind() == ckpt_api::Kind::Usage => return,
+        read => read.expect("what was written can be read"),
+    };
     let describe = |checkpoint: &ckpt_api::Checkpoint, values: &[Vec<u8>]| {
         let pairs = checkpoint.tensors.iter().zip(values);
         pairs
