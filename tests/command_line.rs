@@ -332,6 +332,17 @@ fn a_file_that_two_formats_claim_is_refused_with_both_reasons() {
 }
 
 #[test]
+fn a_file_that_begins_as_one_format_and_ends_as_another_is_refused_until_one_is_named() {
+    let place = Workplace::new();
+    let mut both = valid_nn();
+    both.extend(0xdb47_7524_8b80_fb57_u64.to_le_bytes());
+    place.write("both.nn", both);
+    let says = ["begins with the magic number DATACODE", "is a TensorFlow index", "--from"];
+    place.refuses(&["inspect", "both.nn"], 2, &says);
+    place.refuses(&["inspect", "both.nn", "--from", "nn"], 5, &["both.nn"]);
+}
+
+#[test]
 fn a_mapping_is_checked_before_anything_is_written() {
     let place = Workplace::new();
     place.write("m.nn", valid_nn());
