@@ -1,8 +1,11 @@
 //! The reference backend: every kernel exactly as documented, with the transcendental functions of `libm`.
 
+mod conv;
+mod gemm;
 mod moves;
 mod number;
 mod parallel;
+mod product;
 mod reals;
 mod sums;
 
@@ -150,7 +153,7 @@ fn no_integers(kernel: &Kernel) -> Error {
 fn shared<T, A>(kernel: &Kernel, operands: &mut Operands, y: &mut [T]) -> Result<Option<()>>
 where
     T: Slices + Stored<A> + Default,
-    A: number::Number,
+    A: product::Product,
 {
     let done = match kernel {
         Kernel::Copy(copy) => moves::copy(copy, operands.take()?, y),
@@ -160,16 +163,22 @@ where
         }
         Kernel::Gather(gather) => moves::gather(gather, operands.take()?, operands.take()?, y),
         Kernel::Binary(binary) => sums::binary(binary, operands.take()?, operands.take()?, y),
-        Kernel::Gemm(gemm) => sums::gemm(
-            gemm,
-            operands.take()?,
-            operands.take()?,
-            operands.take_if(gemm.bias.is_some())?,
-            operands.take_if(gemm.buckets > 0)?,
-            y,
-        ),
+        Kernel::Gemm(gemm) => {
+            let from = gemm::Operands {
+                x: operands.take()?,
+                weight: operands.take()?,
+                bias: operands.take_if(gemm.bias.is_some())?,
+                bucket: operands.take_if(gemm.buckets > 0)?,
+            };
+            gemm::gemm(gemm, &from, y)
+        }
         Kernel::Conv(conv) => {
-            sums::conv(conv, operands.take()?, operands.take()?, operands.take_if(conv.bias)?, y)
+            let from = conv::Operands {
+                x: operands.take()?,
+                weight: operands.take()?,
+                bias: operands.take_if(conv.bias)?,
+            };
+            conv::conv(conv, &from, y)
         }
         Kernel::SparseSum(sum) => {
             let from = sums::Sparse {
@@ -201,7 +210,7 @@ fn integers(kernel: &Kernel, operands: &[&Array], y: &mut [i32]) -> Result<()> {
 fn reals<T, A>(kernel: &Kernel, operands: &[&Array], y: &mut [T]) -> Result<()>
 where
     T: Slices + Stored<A> + Default,
-    A: Real,
+    A: Real + product::Product,
 {
     let mut operands = Operands { kernel, left: operands.iter() };
     if shared::<T, A>(kernel, &mut operands, y)?.is_some() {

@@ -1,0 +1,200 @@
+//! Matrix products.
+
+use super::number::{Number, Stored};
+use super::parallel;
+use super::product::{Job, Lanes, Product, ROWS, Tile, pack};
+use crate::kernel::Gemm;
+
+/// Rows that are few enough that threads divide the columns, not the rows.
+const FEW: usize = 64;
+
+/// Bytes of the rows that one panel after the other is multiplied with: a part of an L2 cache.
+const GROUP_BYTES: usize = 1 << 20;
+
+/// The operands of a [`Gemm`].
+pub(super) struct Operands<'a, T> {
+    pub(super) x: &'a [T],
+    pub(super) weight: &'a [T],
+    pub(super) bias: Option<&'a [T]>,
+    pub(super) bucket: Option<&'a [i32]>,
+}
+
+pub(super) fn gemm<T, A>(gemm: &Gemm, from: &Operands<T>, y: &mut [T]) -> Option<()>
+where
+    T: Stored<A> + Default,
+    A: Product,
+{
+    let steps = (0..gemm.inner).map(|k| k * gemm.weight.inner).collect();
+    let matrices = Matrices { gemm, from, steps };
+    A::dispatch(Multiplication { matrices, y })
+}
+
+struct Multiplication<'a, T> {
+    matrices: Matrices<'a, T>,
+    y: &'a mut [T],
+}
+
+impl<T, A> Job<A> for Multiplication<'_, T>
+where
+    T: Stored<A> + Default,
+    A: Product,
+{
+    fn run<const C: usize>(self) -> Option<()>
+    where
+        A: Tile<C>,
+    {
+        let Gemm { buckets, rows, .. } = *self.matrices.gemm;
+        match buckets == 0 && rows <= FEW {
+            true => self.matrices.by_columns::<A, C>(self.y),
+            false => self.matrices.by_rows::<A, C>(self.y),
+        }
+    }
+}
+
+struct Matrices<'a, T> {
+    gemm: &'a Gemm,
+    from: &'a Operands<'a, T>,
+    /// Distance of each element of a column of the weight from its first.
+    steps: Vec<usize>,
+}
+
+impl<T: Copy + Default + Send + Sync> Matrices<'_, T> {
+    /// Each thread computes some rows. All columns are packed before.
+    fn by_rows<A, const C: usize>(&self, y: &mut [T]) -> Option<()>
+    where
+        T: Stored<A>,
+        A: Tile<C>,
+    {
+        let Gemm { inner, outputs, .. } = *self.gemm;
+        let sets = self.gemm.buckets.max(1);
+        let panels = outputs.div_ceil(C);
+        let mut columns = vec![[A::ZERO; C]; sets * panels * inner];
+        parallel::rows(&mut columns, inner, sets * panels * inner * C, |first, part| {
+            for (panel, columns) in (first..).zip(part.chunks_exact_mut(inner)) {
+                self.pack_columns(panel / panels, panel % panels, columns);
+            }
+            Some(())
+        })?;
+        parallel::rows(y, outputs, self.work(), |first, y| {
+            let mut group = Vec::new();
+            for (set, rows) in self.runs(first..first + y.len() / outputs)? {
+                for rows in rows.chunks(self.rows_of_group::<A>()) {
+                    self.pack_rows(rows, &mut group);
+                    for panel in 0..panels {
+                        let columns = &columns[(set * panels + panel) * inner..][..inner];
+                        for (tile, rows) in rows.chunks(ROWS).enumerate() {
+                            let sums = A::tile(&group[tile * inner..][..inner], columns);
+                            for (row, sums) in rows.iter().zip(&sums) {
+                                let y = &mut y[(row - first) * outputs..][..outputs][panel * C..];
+                                self.store(sums, set, panel * C, y)?;
+                            }
+                        }
+                    }
+                }
+            }
+            Some(())
+        })
+    }
+
+    /// Each thread computes some columns, and packs these alone.
+    fn by_columns<A, const C: usize>(&self, y: &mut [T]) -> Option<()>
+    where
+        T: Stored<A>,
+        A: Tile<C>,
+    {
+        let Gemm { inner, outputs, rows, .. } = *self.gemm;
+        let mut packed = Vec::new();
+        self.pack_rows(&(0..rows).collect::<Vec<_>>(), &mut packed);
+        let panels = outputs.div_ceil(C);
+        let mut computed = vec![T::default(); panels * rows * C];
+        parallel::rows(&mut computed, rows * C, self.work(), |first, part| {
+            let mut columns = vec![[A::ZERO; C]; inner];
+            for (panel, part) in (first..).zip(part.chunks_exact_mut(rows * C)) {
+                self.pack_columns(0, panel, &mut columns);
+                for (tile, part) in part.chunks_mut(ROWS * C).enumerate() {
+                    let sums = A::tile(&packed[tile * inner..][..inner], &columns);
+                    for (sums, part) in sums.iter().zip(part.chunks_exact_mut(C)) {
+                        let count = C.min(outputs - panel * C);
+                        self.store(sums, 0, panel * C, &mut part[..count])?;
+                    }
+                }
+            }
+            Some(())
+        })?;
+        for (panel, computed) in computed.chunks_exact((rows * C).max(1)).enumerate() {
+            for (y, computed) in y.chunks_exact_mut(outputs).zip(computed.chunks_exact(C)) {
+                let y = &mut y[panel * C..];
+                let count = C.min(y.len());
+                y[..count].copy_from_slice(&computed[..count]);
+            }
+        }
+        Some(())
+    }
+
+    /// Multiplications.
+    fn work(&self) -> usize {
+        self.gemm.rows.saturating_mul(self.gemm.inner).saturating_mul(self.gemm.outputs)
+    }
+
+    /// Rows whose packed elements fit [`GROUP_BYTES`].
+    fn rows_of_group<A>(&self) -> usize {
+        let tile = ROWS * self.gemm.inner.max(1) * size_of::<A>();
+        (GROUP_BYTES / tile).max(1) * ROWS
+    }
+
+    /// The parameter sets that these rows choose, each with its rows.
+    fn runs(&self, rows: std::ops::Range<usize>) -> Option<Vec<(usize, Vec<usize>)>> {
+        let Some(bucket) = self.from.bucket else { return Some(vec![(0, rows.collect())]) };
+        let mut runs = vec![Vec::new(); self.gemm.buckets];
+        for row in rows {
+            runs.get_mut(usize::try_from(bucket[row]).ok()?)?.push(row);
+        }
+        Some(runs.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()).collect())
+    }
+
+    fn pack_columns<A: Number, const C: usize>(&self, set: usize, panel: usize, columns: &mut [[A; C]])
+    where
+        T: Stored<A>,
+    {
+        let strides = self.gemm.weight;
+        let lanes = Lanes {
+            first: set * strides.bucket + panel * C * strides.output,
+            lane: strides.output,
+            count: self.gemm.outputs - panel * C,
+            steps: &self.steps,
+        };
+        pack(columns, self.from.weight, &lanes);
+    }
+
+    /// Packs rows in tiles of [`ROWS`].
+    fn pack_rows<A: Number>(&self, rows: &[usize], packed: &mut Vec<[A; ROWS]>)
+    where
+        T: Stored<A>,
+    {
+        let inner = self.gemm.inner;
+        packed.resize(rows.len().div_ceil(ROWS) * inner, [A::ZERO; ROWS]);
+        for (rows, packed) in rows.chunks(ROWS).zip(packed.chunks_exact_mut(inner.max(1))) {
+            for (l, row) in rows.iter().enumerate() {
+                let x = &self.from.x[row * inner..][..inner];
+                packed.iter_mut().zip(x).for_each(|(packed, x)| packed[l] = x.widen());
+            }
+        }
+    }
+
+    /// Stores sums of a row, the first one of which is column `first`.
+    fn store<A: Number>(&self, sums: &[A], set: usize, first: usize, y: &mut [T]) -> Option<()>
+    where
+        T: Stored<A>,
+    {
+        let bias = self.from.bias.zip(self.gemm.bias);
+        for (column, (y, sum)) in (first..).zip(y.iter_mut().zip(sums)) {
+            *y = T::narrow(match bias {
+                Some((bias, strides)) => {
+                    sum.add(bias[set * strides.bucket + column * strides.output].widen())
+                }
+                None => *sum,
+            })?;
+        }
+        Some(())
+    }
+}
