@@ -90,8 +90,7 @@ fn a_weight_that_f16_cannot_hold_stops_the_conversion() {
 
 /// Two layers with biases, `[ky, kx, in, out]` as Keras stores them; the second takes the static features, too.
 fn biased() -> (Checkpoint, Vec<Vec<f32>>) {
-    let image =
-        |name: &str, channels| Value { name: name.into(), shape: vec![None, Some(channels), None, None] };
+    let image = |name: &str, channels| Value::new(name, vec![None, Some(channels), None, None]);
     let node = |name: &str, op, inputs: [&str; 2]| {
         let mut node = Node::new(name, op);
         node.inputs = inputs.iter().filter(|input| !input.is_empty()).map(|input| (*input).into()).collect();

@@ -92,10 +92,7 @@ impl Case {
         let mut node = Node { op, ..self.node.clone() };
         node.inputs = (0..inputs.len()).map(|index| format!("x{index}")).collect();
         node.outputs = vec!["y".to_owned()];
-        let free = |(name, value): (&String, &Value)| Input {
-            name: name.clone(),
-            shape: vec![None; value.shape.len()],
-        };
+        let free = |(name, value): (&String, &Value)| Input::new(name.clone(), vec![None; value.shape.len()]);
         let graph = Graph {
             inputs: node.inputs.iter().zip(inputs).map(free).collect(),
             nodes: vec![node],

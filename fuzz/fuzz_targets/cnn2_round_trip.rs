@@ -74,7 +74,7 @@ fn add(graph: &mut Graph, mut node: Node, inputs: Vec<String>) -> String {
 }
 
 fn image(name: &str, channels: u64) -> Value {
-    Value { name: name.to_owned(), shape: vec![None, Some(channels), None, None] }
+    Value::new(name, vec![None, Some(channels), None, None])
 }
 
 /// Of each layer, by its name, the weights with their axes in the order of the format.

@@ -183,7 +183,7 @@ pub fn sparse_net() -> Net {
     let last =
         Node::new("l1", Op::custom("ckpt.BucketedGemm")).parameter("weight", "l1w").parameter("bias", "l1b");
     let concat = Node::new("l0", Op::Concat).attribute("axis", Attribute::Int(1));
-    let value = |name: &str, shape: &[Option<u64>]| Value { name: name.into(), shape: shape.to_vec() };
+    let value = |name: &str, shape: &[Option<u64>]| Value::new(name, shape.to_vec());
     let graph = Graph {
         name: "sparse".into(),
         inputs: vec![value("stm", &[None, None]), value("ntm", &[None, None]), value("bucket", &[None])],

@@ -1,6 +1,6 @@
 //! What a model computes: nodes in order, ONNX operators where they exist.
 
-use crate::{Activation, Attribute, Error, Op, Result, Setting};
+use crate::{Activation, Attribute, DType, Error, Op, Result, Setting};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -32,6 +32,23 @@ pub struct Value {
     pub name: String,
     /// Length of each axis; `None` where it is free (the batch) or unknown.
     pub shape: Vec<Option<u64>>,
+    /// Type of its elements; `None` where the source does not state it: indices are integers then, all else real numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<DType>,
+}
+
+impl Value {
+    /// A value whose type is not stated.
+    pub fn new(name: impl Into<String>, shape: impl Into<Vec<Option<u64>>>) -> Self {
+        Value { name: name.into(), shape: shape.into(), dtype: None }
+    }
+
+    /// The same value with the type of its elements.
+    #[must_use]
+    pub fn of_type(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
 }
 
 /// One step.
@@ -98,8 +115,8 @@ impl Graph {
     ) -> Self {
         let mut graph = Graph {
             name: name.into(),
-            inputs: vec![Value { name: "input".into(), shape: input }],
-            outputs: vec![Value { name: "input".into(), shape: output }],
+            inputs: vec![Value::new("input", input)],
+            outputs: vec![Value::new("input", output)],
             nodes,
         };
         graph.rewire();

@@ -31,10 +31,18 @@ macro_rules! ops {
                     self,
                     Op::Relu
                         | Op::LeakyRelu
+                        | Op::ThresholdedRelu
                         | Op::Elu
+                        | Op::Selu
+                        | Op::Celu
                         | Op::Gelu
                         | Op::Softplus
+                        | Op::Softsign
                         | Op::Sigmoid
+                        | Op::HardSigmoid
+                        | Op::HardSwish
+                        | Op::Swish
+                        | Op::Mish
                         | Op::Tanh
                         | Op::Softmax
                         | Op::LogSoftmax
@@ -77,8 +85,26 @@ ops! {
     Elu = "Elu";
     /// ONNX Gelu; `approximate` is `none` (erf) or `tanh`.
     Gelu = "Gelu";
+    /// `gamma·(x < 0 ? alpha·(eˣ − 1) : x)`, `alpha` 1.6732632 and `gamma` 1.050701 unless given.
+    Selu = "Selu";
+    /// `x < 0 ? alpha·(e^(x/alpha) − 1) : x`, `alpha` 1 unless given.
+    Celu = "Celu";
+    /// `x > alpha ? x : 0`, `alpha` 1 unless given.
+    ThresholdedRelu = "ThresholdedRelu";
+    /// `x < 0 ? slope·x : x`; the second input is the slope, broadcast.
+    PRelu = "PRelu";
     /// `ln(1 + eˣ)`.
     Softplus = "Softplus";
+    /// `x / (1 + |x|)`.
+    Softsign = "Softsign";
+    /// `clip(alpha·x + beta, 0, 1)`, `alpha` 0.2 and `beta` 0.5 unless given.
+    HardSigmoid = "HardSigmoid";
+    /// `x·clip(x/6 + 0.5, 0, 1)`.
+    HardSwish = "HardSwish";
+    /// `x·sigmoid(alpha·x)`, `alpha` 1 unless given: SiLU.
+    Swish = "Swish";
+    /// `x·tanh(ln(1 + eˣ))`.
+    Mish = "Mish";
     /// `1 / (1 + e⁻ˣ)`.
     Sigmoid = "Sigmoid";
     /// Hyperbolic tangent.
@@ -97,12 +123,95 @@ ops! {
     AveragePool = "AveragePool";
     /// Mean over all but batch and channel.
     GlobalAveragePool = "GlobalAveragePool";
+    /// Maximum over all but batch and channel.
+    GlobalMaxPool = "GlobalMaxPool";
     /// Inference-time batch normalization; parameters `scale`, `bias`, `mean`, `variance`, attribute `epsilon`.
     BatchNormalization = "BatchNormalization";
     /// Elementwise sum.
     Add = "Add";
+    /// Elementwise difference.
+    Sub = "Sub";
     /// Elementwise product.
     Mul = "Mul";
+    /// Elementwise quotient; integers are rounded towards zero.
+    Div = "Div";
+    /// The first input to the power of the second, elementwise.
+    Pow = "Pow";
+    /// The greatest of one or more inputs, elementwise; NaN if one is NaN.
+    Max = "Max";
+    /// The least of one or more inputs, elementwise; NaN if one is NaN.
+    Min = "Min";
+    /// `|x|`.
+    Abs = "Abs";
+    /// `−x`.
+    Neg = "Neg";
+    /// 1, 0 or −1.
+    Sign = "Sign";
+    /// `1 / x`.
+    Reciprocal = "Reciprocal";
+    /// Square root.
+    Sqrt = "Sqrt";
+    /// `eˣ`.
+    Exp = "Exp";
+    /// Natural logarithm.
+    Log = "Log";
+    /// Sine.
+    Sin = "Sin";
+    /// Cosine.
+    Cos = "Cos";
+    /// The error function.
+    Erf = "Erf";
+    /// The greatest integer of at most `x`.
+    Floor = "Floor";
+    /// The least integer of at least `x`.
+    Ceil = "Ceil";
+    /// The nearest integer; halfway, the even one.
+    Round = "Round";
+    /// `a = b`, elementwise: 1 or 0.
+    Equal = "Equal";
+    /// `a < b`, elementwise: 1 or 0.
+    Less = "Less";
+    /// `a ≤ b`, elementwise: 1 or 0.
+    LessOrEqual = "LessOrEqual";
+    /// `a > b`, elementwise: 1 or 0.
+    Greater = "Greater";
+    /// `a ≥ b`, elementwise: 1 or 0.
+    GreaterOrEqual = "GreaterOrEqual";
+    /// Both truth values, elementwise.
+    And = "And";
+    /// At least one of two truth values, elementwise.
+    Or = "Or";
+    /// Exactly one of two truth values, elementwise.
+    Xor = "Xor";
+    /// The other truth value.
+    Not = "Not";
+    /// `condition ? a : b`, elementwise, from three inputs in this order.
+    Where = "Where";
+    /// Another type of numbers: `to` is `float`, `int` (rounded towards zero) or `bool`.
+    Cast = "Cast";
+    /// Products of the matrices in the last two axes of two inputs; the axes before are broadcast. A vector is a row of the first
+    /// input, a column of the second.
+    MatMul = "MatMul";
+    /// The sum over `axes`, all unless given, which keep the length 1 unless `keepdims` is 0.
+    ReduceSum = "ReduceSum";
+    /// The mean over `axes`, as [`Op::ReduceSum`].
+    ReduceMean = "ReduceMean";
+    /// The product over `axes`, as [`Op::ReduceSum`].
+    ReduceProd = "ReduceProd";
+    /// The maximum over `axes`, as [`Op::ReduceSum`].
+    ReduceMax = "ReduceMax";
+    /// The minimum over `axes`, as [`Op::ReduceSum`].
+    ReduceMin = "ReduceMin";
+    /// A value without inputs: the tensor of the role `value`, in its stored order of axes, or else `value_float` or `value_int`.
+    Constant = "Constant";
+    /// The value without `axes` of length 1; all such axes unless given.
+    Squeeze = "Squeeze";
+    /// The value with new `axes` of length 1, whose positions are those in the result.
+    Unsqueeze = "Unsqueeze";
+    /// The value broadcast with a `shape`, an attribute; −1 keeps the length of an axis.
+    Expand = "Expand";
+    /// The value repeated `repeats[k]` times along axis `k`.
+    Tile = "Tile";
     /// Parts along `axis`, the first unless given: of the lengths that `split` lists, else as many equal ones as there are outputs.
     Split = "Split";
     /// `x[…, iₐ, …]` for `iₐ` from `starts` to before `ends` in steps of `steps` (1 unless given; at least 1) along `axes` (the

@@ -50,10 +50,9 @@ impl Builder<'_> {
     fn build(mut self) -> Graph {
         let net = &self.architecture.net;
         let sides: &[&str] = if net.input.perspectives == 2 { &["stm", "ntm"] } else { &["stm"] };
-        let mut inputs: Vec<Value> =
-            sides.iter().map(|side| Value { name: (*side).to_owned(), shape: vec![None, None] }).collect();
+        let mut inputs: Vec<Value> = sides.iter().map(|side| Value::new(*side, vec![None, None])).collect();
         if net.output_buckets.is_some() {
-            inputs.push(Value { name: BUCKET.to_owned(), shape: vec![None] });
+            inputs.push(Value::new(BUCKET, vec![None]));
         }
         let mut value = String::new();
         let mut size = 0;
@@ -72,7 +71,7 @@ impl Builder<'_> {
             let direct = self.push(transformer);
             value = self.apply("output", Op::Add, &[&value, &direct]);
         }
-        let outputs = vec![Value { name: value, shape: vec![None, Some(size)] }];
+        let outputs = vec![Value::new(value, vec![None, Some(size)])];
         Graph { name: net.name.clone(), inputs, outputs, nodes: self.nodes }
     }
 

@@ -63,6 +63,14 @@ pub trait Backend {
     fn free(&mut self, buffer: BufferId);
 }
 
+/// Returns the error of a device that has no kernel for what a layer computes.
+pub fn not_on_device(kernel: &Kernel) -> Error {
+    let function = kernel.function().map(|function| format!(", function {function}"));
+    Error::unsupported("this device has no kernel for what the layer computes")
+        .found(format!("kernel {}{}", kernel.name(), function.unwrap_or_default()))
+        .help("run the graph on the CPU, which has every kernel")
+}
+
 /// A buffer on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u64);

@@ -15,7 +15,7 @@ mod reference;
 mod value;
 
 pub use array::{Array, Element};
-pub use backend::{Arithmetic, Backend, BufferId, DeviceInfo, MathMode};
+pub use backend::{Arithmetic, Backend, BufferId, DeviceInfo, MathMode, not_on_device};
 pub use cpu::Cpu;
 pub use integer::integer_graph;
 pub use kernel::Kernel;

@@ -3,8 +3,8 @@
 use crate::pack;
 use crate::sizes::{Operand, SLOTS, Sizes, does_not_fit, extent, outputs, product};
 use ckpt_api::{Error, Result};
-use ckpt_forward::kernel::{Conv, Copy, Function, Gemm, SparseSum, Unary};
-use ckpt_forward::{Arithmetic, Element, Kernel};
+use ckpt_forward::kernel::{Conv, Copy, Function, Gemm, Pairwise, Reduction, SparseSum, Unary};
+use ckpt_forward::{Arithmetic, Element, Kernel, not_on_device};
 
 /// Words of 8 bytes that hold the parameters of any entry; as `WORDS` in `kernels.cu`.
 pub const WORDS: usize = 32;
@@ -76,6 +76,15 @@ impl Numbers {
 
 fn entry(kernel: &Kernel, numbers: Numbers) -> Result<String> {
     let name = match kernel {
+        Kernel::Compare(_) | Kernel::Select(_) | Kernel::MatMul(_) => return Err(not_on_device(kernel)),
+        Kernel::Reduce(reduce) if reduce.function != Reduction::Mean => return Err(not_on_device(kernel)),
+        Kernel::Binary(binary) if !matches!(binary.function, Pairwise::Add | Pairwise::Multiply) => {
+            return Err(not_on_device(kernel));
+        }
+        Kernel::Unary(unary) if pack::function(unary.function).is_none() => {
+            return Err(not_on_device(kernel));
+        }
+        Kernel::Reduce(_) => "mean",
         Kernel::Unary(Unary { function: Function::Dequantize { .. }, .. }) => "dequantize",
         Kernel::Unary(_) if kernel.is_transcendental() => "transcendental",
         _ => kernel.name(),
@@ -159,10 +168,11 @@ fn check(kernel: &Kernel, element: Element, sizes: &mut Sizes) -> Result<()> {
             }
         }
         Kernel::Softmax(_) => sizes.take(0, element, outputs(kernel))?,
-        Kernel::Mean(mean) => {
+        Kernel::Reduce(mean) => {
             sizes.must(mean.len > 0)?;
             sizes.take(0, element, product(&[mean.rows, mean.len]))?;
         }
+        Kernel::Compare(_) | Kernel::Select(_) | Kernel::MatMul(_) => return Err(not_on_device(kernel)),
         Kernel::StaticFeatures(image) => {
             sizes.take(0, element, product(&[image.batch, 4, image.height, image.width]))?;
         }

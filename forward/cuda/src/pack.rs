@@ -44,7 +44,9 @@ pub(crate) fn words(kernel: &Kernel, threads: u64) -> Vec<u64> {
         Kernel::Softmax(softmax) => {
             words.sizes(&[softmax.outer, softmax.len, softmax.inner]).flag(softmax.log)
         }
-        Kernel::Mean(mean) => words.sizes(&[mean.rows, mean.len]),
+        Kernel::Reduce(mean) => words.sizes(&[mean.rows, mean.len]),
+        // The device has no entry for them.
+        Kernel::Compare(_) | Kernel::Select(_) | Kernel::MatMul(_) => &mut words,
         Kernel::Gather(gather) => {
             words.sizes(&[gather.rows, gather.columns, gather.table]).sizes(&gather.strides)
         }
@@ -113,26 +115,28 @@ impl Words {
         self.sizes(&window.stride).sizes(&window.dilation).sizes(&window.before)
     }
 
-    /// The function, two real numbers, and two integers.
-    #[expect(clippy::cast_possible_truncation, reason = "a bound beyond the integers is their end")]
     fn unary(&mut self, unary: &Unary) -> &mut Self {
-        let (function, reals, integers) = match unary.function {
-            Function::Relu => (0, [0.0, 0.0], [0, 0]),
-            Function::LeakyRelu { alpha } => (1, [alpha, 0.0], [0, 0]),
-            Function::Elu { alpha } => (2, [alpha, 0.0], [0, 0]),
-            Function::Gelu { tanh } => (3 + u64::from(tanh), [0.0, 0.0], [0, 0]),
-            Function::Softplus => (5, [0.0, 0.0], [0, 0]),
-            Function::Sigmoid => (6, [0.0, 0.0], [0, 0]),
-            Function::Tanh => (7, [0.0, 0.0], [0, 0]),
-            Function::Clip { min, max } => (8, [min, max], [min.ceil() as i64, max.floor() as i64]),
-            Function::Square => (9, [0.0, 0.0], [0, 0]),
-            Function::Scale { multiply, divide } => {
-                (10, [0.0, 0.0], [i64::from(multiply), i64::from(divide)])
-            }
-            // An entry of its own.
-            Function::Dequantize { divide } => (0, [divide, 0.0], [0, 0]),
-        };
-        let ([a, b], [c, d]) = (reals, integers);
+        let (function, [a, b], [c, d]) = function(unary.function).unwrap_or_default();
         self.word(function).real(a).real(b).integer(c).integer(d)
     }
+}
+
+/// The function's number in `functions.cuh`, two real numbers, and two integers; `None` for one that the device lacks.
+#[expect(clippy::cast_possible_truncation, reason = "a bound beyond the integers is their end")]
+pub(crate) fn function(function: Function) -> Option<(u64, [f64; 2], [i64; 2])> {
+    Some(match function {
+        Function::Relu => (0, [0.0, 0.0], [0, 0]),
+        Function::LeakyRelu { alpha } => (1, [alpha, 0.0], [0, 0]),
+        Function::Elu { alpha } => (2, [alpha, 0.0], [0, 0]),
+        Function::Gelu { tanh } => (3 + u64::from(tanh), [0.0, 0.0], [0, 0]),
+        Function::Softplus => (5, [0.0, 0.0], [0, 0]),
+        Function::Sigmoid => (6, [0.0, 0.0], [0, 0]),
+        Function::Tanh => (7, [0.0, 0.0], [0, 0]),
+        Function::Clip { min, max } => (8, [min, max], [min.ceil() as i64, max.floor() as i64]),
+        Function::Square => (9, [0.0, 0.0], [0, 0]),
+        Function::Scale { multiply, divide } => (10, [0.0, 0.0], [i64::from(multiply), i64::from(divide)]),
+        // An entry of its own.
+        Function::Dequantize { divide } => (0, [divide, 0.0], [0, 0]),
+        _ => return None,
+    })
 }

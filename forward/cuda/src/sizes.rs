@@ -171,7 +171,12 @@ pub(crate) fn outputs(kernel: &Kernel) -> Option<u64> {
         Kernel::Affine(affine) => product(&[affine.outer, affine.channels, affine.inner]),
         Kernel::LayerNorm(norm) => product(&[norm.rows, norm.len]),
         Kernel::Softmax(softmax) => product(&[softmax.outer, softmax.len, softmax.inner]),
-        Kernel::Mean(mean) => product(&[mean.rows]),
+        Kernel::Reduce(reduce) => product(&[reduce.rows]),
+        Kernel::Compare(compare) => product(&compare.shape),
+        Kernel::Select(select) => product(&select.shape),
+        Kernel::MatMul(matrices) => {
+            product(&matrices.batch)?.checked_mul(product(&[matrices.rows, matrices.columns])?)
+        }
         Kernel::Gather(gather) => product(&[gather.rows, gather.columns]),
         Kernel::SparseSum(sum) => product(&[sum.rows, sum.outputs]),
         Kernel::StaticFeatures(image) => product(&[image.batch, 8, image.height, image.width]),

@@ -131,7 +131,7 @@ fn sizes_beyond_any_memory_are_refused_and_do_not_overflow() {
         Kernel::Gemm(Gemm { rows: 1, inner: 8, outputs: 8, weight: stride, bias: None, buckets: 0 }),
         Kernel::Gemm(Gemm { rows: huge, inner: huge, outputs: huge, weight: stride, bias: None, buckets: 0 }),
         Kernel::Softmax(Softmax { outer: huge, len: huge, inner: huge, log: false }),
-        Kernel::Mean(Mean { rows: huge, len: huge }),
+        Kernel::Reduce(Reduce { rows: huge, len: huge, function: Reduction::Mean }),
         Kernel::StaticFeatures(StaticFeatures { batch: huge, height: huge, width: 1 }),
     ];
     for kernel in kernels {
@@ -161,5 +161,29 @@ fn a_function_of_integers_alone_is_refused_for_numbers_and_the_other_way_round()
     is_refused(&unary(Function::Scale { multiply: 1, divide: 0 }), &[integer], integer);
     is_refused(&unary(Function::Tanh), &[integer], integer);
     is_refused(&unary(Function::Dequantize { divide: 2.0 }), &[integer], integer);
-    is_refused(&Kernel::Mean(Mean { rows: 1, len: 1 }), &[integer], integer);
+    is_refused(&Kernel::Reduce(Reduce { rows: 1, len: 1, function: Reduction::Mean }), &[integer], integer);
+}
+
+#[test]
+fn what_the_device_has_no_kernel_for_is_an_error_that_says_so() {
+    let x = held(Element::F32, 1);
+    let shape = vec![1];
+    let strides = [vec![1], vec![1]];
+    let kernels = [
+        Kernel::Unary(Unary { len: 1, function: Function::Mish }),
+        Kernel::Reduce(Reduce { rows: 1, len: 1, function: Reduction::Sum }),
+        Kernel::Binary(Binary {
+            shape: shape.clone(),
+            strides: strides.clone(),
+            function: Pairwise::Subtract,
+        }),
+        Kernel::Compare(Compare { shape: shape.clone(), strides, relation: Relation::Less }),
+        Kernel::Select(Select { shape, strides: [vec![1], vec![1], vec![1]] }),
+    ];
+    for kernel in kernels {
+        let error = Launch::new(Arithmetic::F32, &kernel, &[x, x, x], x).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported);
+        let text = error.to_string();
+        assert!(text.contains("this device has no kernel") && text.contains(kernel.name()), "{text}");
+    }
 }

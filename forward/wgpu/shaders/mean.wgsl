@@ -1,4 +1,4 @@
-// ckpt_forward::kernel::Mean
+// ckpt_forward::kernel::Reduce, with Reduction::Mean
 
 struct Params {
     threads: u32,

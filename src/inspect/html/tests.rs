@@ -29,7 +29,7 @@ fn fold(graph: &Graph) -> Folded {
 }
 
 fn value(name: String) -> Value {
-    Value { name, shape: vec![None, Some(64)] }
+    Value::new(name, vec![None, Some(64)])
 }
 
 /// A chain of layers, each with a weight, in which every third also takes from two before it.

@@ -40,7 +40,7 @@ pub(crate) fn with_channels_last(a: &Graph, b: &Graph) -> Option<Graph> {
     nodes.extend(rest);
     let result = unused(b, "channels_last");
     nodes.push(transpose(&result, &output.name, TO_CHANNELS_LAST));
-    let value = |name, like: &Value| Value { name, shape: like.shape.clone() };
+    let value = |name, like: &Value| Value { name, ..like.clone() };
     Some(Graph {
         name: b.name.clone(),
         inputs: vec![value(own, input)],
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn image(name: &str, shape: [Option<u64>; 4]) -> Value {
-        Value { name: name.to_owned(), shape: shape.to_vec() }
+        Value::new(name, shape.to_vec())
     }
 
     fn graph(inputs: Vec<Value>, output: [Option<u64>; 4]) -> Graph {

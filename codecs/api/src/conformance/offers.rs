@@ -208,7 +208,7 @@ fn add_graph(offer: &mut Offer, numbers: Numbers) -> Option<()> {
         return None;
     }
     let weight = offer.checkpoint.tensors.first()?.name.clone();
-    let value = |name: &str| Value { name: name.to_owned(), shape: vec![None, Some(3)] };
+    let value = |name: &str| Value::new(name, vec![None, Some(3)]);
     let mut attributes = vec![
         ("integer", Attribute::Int(i64::MIN)),
         ("number", Attribute::Float(0.1)),

@@ -138,5 +138,5 @@ impl Builder {
 
 /// A value of shape `[N, channels, H, W]`.
 fn image(name: &str, channels: u64) -> Value {
-    Value { name: name.to_owned(), shape: vec![None, Some(channels), None, None] }
+    Value::new(name, vec![None, Some(channels), None, None])
 }

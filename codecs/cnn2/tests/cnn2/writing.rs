@@ -256,8 +256,7 @@ fn a_graph_with_another_wiring_is_refused() {
 
 #[test]
 fn static_features_come_after_the_output_of_the_layer_before() {
-    let image =
-        |name: &str, channels| Value { name: name.into(), shape: vec![None, Some(channels), None, None] };
+    let image = |name: &str, channels| Value::new(name, vec![None, Some(channels), None, None]);
     let join = |inputs: [&str; 2]| {
         let mut node = Node::new("join", Op::Concat).attribute("axis", Attribute::Int(1));
         (node.inputs, node.outputs) = (inputs.map(str::to_owned).to_vec(), vec!["join".into()]);

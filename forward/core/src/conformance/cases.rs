@@ -289,7 +289,12 @@ fn softmax(random: &mut Random) -> Case {
 fn mean(random: &mut Random) -> Case {
     let (rows, len) = (random.between(0, 9), random.between(1, 60));
     let x = reals(random, rows * len);
-    Case { kernel: Kernel::Mean(Mean { rows, len }), operands: vec![x], output: (Element::F64, rows) }
+    let function = Reduction::Mean;
+    Case {
+        kernel: Kernel::Reduce(Reduce { rows, len, function }),
+        operands: vec![x],
+        output: (Element::F64, rows),
+    }
 }
 
 fn gather(random: &mut Random) -> Case {

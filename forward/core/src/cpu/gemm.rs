@@ -1,9 +1,10 @@
 //! Matrix products.
 
+use super::moves::each_row;
 use super::number::{Number, Stored};
 use super::parallel;
 use super::product::{Job, Lanes, Product, ROWS, Tile, pack};
-use crate::kernel::Gemm;
+use crate::kernel::{Gemm, GemmStrides, MatMul};
 
 /// Rows that are few enough that threads divide the columns, not the rows.
 const FEW: usize = 64;
@@ -197,4 +198,38 @@ impl<T: Copy + Default + Send + Sync> Matrices<'_, T> {
         }
         Some(())
     }
+}
+
+/// Multiplies the matrices of each index of the batch, one after the other.
+pub(super) fn mat_mul<T, A>(product: &MatMul, a: &[T], b: &[T], y: &mut [T]) -> Option<()>
+where
+    T: Stored<A> + Default,
+    A: Product,
+{
+    let MatMul { rows, inner, columns, .. } = *product;
+    let axes = product.batch.len();
+    let (a_batch, a_own) = product.a.split_at_checked(axes)?;
+    let (b_batch, b_own) = product.b.split_at_checked(axes)?;
+    let (&[a_row, a_inner], &[b_inner, b_column]) = (a_own, b_own) else { return None };
+    let gemm = Gemm {
+        rows,
+        inner,
+        outputs: columns,
+        weight: GemmStrides { bucket: 0, inner: b_inner, output: b_column },
+        bias: None,
+        buckets: 0,
+    };
+    let mut own = vec![T::default(); rows * inner];
+    each_row(&product.batch, [a_batch, b_batch], |batch, first, steps| {
+        for (i, index) in batch.enumerate() {
+            let [a_first, b_first] = [0, 1].map(|side| first[side] + i * steps[side]);
+            for (row, own) in own.chunks_exact_mut(inner.max(1)).enumerate() {
+                let a = &a[a_first + row * a_row..];
+                own.iter_mut().zip(a.iter().step_by(a_inner.max(1))).for_each(|(own, a)| *own = *a);
+            }
+            let from = Operands { x: &own, weight: &b[b_first..], bias: None, bucket: None };
+            self::gemm(&gemm, &from, &mut y[index * rows * columns..][..rows * columns])?;
+        }
+        Some(())
+    })
 }

@@ -1,6 +1,7 @@
 //! The reference backend: every kernel exactly as documented, with the transcendental functions of `libm`.
 
 mod conv;
+mod elementwise;
 mod gemm;
 mod moves;
 mod number;
@@ -9,7 +10,7 @@ mod product;
 mod reals;
 mod sums;
 
-use crate::kernel::Function;
+use crate::kernel::{Binary, Compare, Function, Pairwise, Reduce, Reduction};
 use crate::{Arithmetic, Array, Backend, BufferId, DeviceInfo, Element, Kernel, MathMode, ReferenceCall};
 use ckpt_api::{Error, Result};
 use number::{Real, Stored};
@@ -93,7 +94,7 @@ fn unknown(buffer: BufferId) -> Error {
 
 fn compute(arithmetic: Arithmetic, kernel: &Kernel, operands: &[&Array], y: &mut Array) -> Result<()> {
     match (arithmetic, y) {
-        (_, Array::I32(y)) => integers(kernel, operands, y),
+        (_, Array::I32(y)) => integers(arithmetic, kernel, operands, y),
         (_, Array::F64(y)) => reals::<f64, f64>(kernel, operands, y),
         (Arithmetic::F32InF64, Array::F32(y)) => reals::<f32, f64>(kernel, operands, y),
         (_, Array::F32(y)) => reals::<f32, f32>(kernel, operands, y),
@@ -128,10 +129,12 @@ struct Operands<'a> {
 
 impl<'a> Operands<'a> {
     fn take<T: Slices>(&mut self) -> Result<&'a [T]> {
-        self.left.next().and_then(|array| T::slice(array)).ok_or_else(|| {
-            Error::unsupported("a kernel got different operands than it declares")
-                .found(format!("kernel {}", self.kernel.name()))
-        })
+        self.left.next().and_then(|array| T::slice(array)).ok_or_else(|| self.wrong())
+    }
+
+    fn wrong(&self) -> Error {
+        Error::unsupported("a kernel got different operands than it declares")
+            .found(format!("kernel {}", self.kernel.name()))
     }
 
     fn take_if<T: Slices>(&mut self, is_there: bool) -> Result<Option<&'a [T]>> {
@@ -162,7 +165,12 @@ where
             Some(())
         }
         Kernel::Gather(gather) => moves::gather(gather, operands.take()?, operands.take()?, y),
-        Kernel::Binary(binary) => sums::binary(binary, operands.take()?, operands.take()?, y),
+        Kernel::Binary(binary) => elementwise::binary(binary, operands.take()?, operands.take()?, y),
+        Kernel::Select(select) => {
+            elementwise::select(select, operands.take()?, operands.take()?, operands.take()?, y)
+        }
+        Kernel::Reduce(reduce) => sums::reduce(reduce, operands.take()?, y),
+        Kernel::MatMul(product) => gemm::mat_mul(product, operands.take()?, operands.take()?, y),
         Kernel::Gemm(gemm) => {
             let from = gemm::Operands {
                 x: operands.take()?,
@@ -195,16 +203,68 @@ where
     done.map(Some).ok_or_else(|| too_large(kernel))
 }
 
-fn integers(kernel: &Kernel, operands: &[&Array], y: &mut [i32]) -> Result<()> {
+fn integers(arithmetic: Arithmetic, kernel: &Kernel, operands: &[&Array], y: &mut [i32]) -> Result<()> {
+    check_integers(kernel, operands)?;
     let mut operands = Operands { kernel, left: operands.iter() };
-    if let Kernel::Unary(unary) = kernel {
-        for (x, y) in operands.take::<i32>()?.iter().zip(y) {
-            let value = sums::integer(unary.function, *x).ok_or_else(|| no_integers(kernel))?;
-            *y = value.ok_or_else(|| too_large(kernel))?;
+    match kernel {
+        Kernel::Unary(unary) if unary.function == Function::Truncate => {
+            truncate(arithmetic, &mut operands, y)
         }
-        return Ok(());
+        Kernel::Unary(unary) => {
+            for (x, y) in operands.take::<i32>()?.iter().zip(y) {
+                let value = elementwise::integer(unary.function, *x).ok_or_else(|| no_integers(kernel))?;
+                *y = value.ok_or_else(|| too_large(kernel))?;
+            }
+            Ok(())
+        }
+        Kernel::Compare(compare) => compared(compare, &mut operands, y),
+        _ => shared::<i32, i64>(kernel, &mut operands, y)?.ok_or_else(|| no_integers(kernel)),
     }
-    shared::<i32, i64>(kernel, &mut operands, y)?.ok_or_else(|| no_integers(kernel))
+}
+
+/// Refuses what integers cannot compute, before anything is computed.
+fn check_integers(kernel: &Kernel, operands: &[&Array]) -> Result<()> {
+    match kernel {
+        Kernel::Binary(Binary { function: Pairwise::Power, .. })
+        | Kernel::Reduce(Reduce { function: Reduction::Mean, .. }) => Err(no_integers(kernel)),
+        Kernel::Binary(Binary { function: Pairwise::Divide, .. }) => match operands.get(1) {
+            Some(Array::I32(divisors)) if divisors.contains(&0) => {
+                Err(Error::corrupt("a division of integers by 0"))
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Rounds real numbers to integers.
+#[expect(clippy::cast_possible_truncation, reason = "a number within the bounds fits")]
+fn truncate(arithmetic: Arithmetic, operands: &mut Operands, y: &mut [i32]) -> Result<()> {
+    let values: Vec<f64> = match arithmetic.element() {
+        Element::F64 => operands.take::<f64>()?.to_vec(),
+        _ => operands.take::<f32>()?.iter().map(|x| f64::from(*x)).collect(),
+    };
+    for (x, y) in values.into_iter().zip(y) {
+        let whole = x.trunc();
+        if !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&whole) {
+            return Err(
+                Error::unsupported("a number does not fit an integer of 32 bits").found(x.to_string())
+            );
+        }
+        *y = whole as i32;
+    }
+    Ok(())
+}
+
+/// Compares elements of any type.
+fn compared(compare: &Compare, operands: &mut Operands, y: &mut [i32]) -> Result<()> {
+    let done = match operands.left.as_slice() {
+        [Array::I32(a), Array::I32(b)] => elementwise::compare(compare, a, b, y),
+        [Array::F32(a), Array::F32(b)] => elementwise::compare(compare, a, b, y),
+        [Array::F64(a), Array::F64(b)] => elementwise::compare(compare, a, b, y),
+        _ => None,
+    };
+    done.ok_or_else(|| operands.wrong())
 }
 
 fn reals<T, A>(kernel: &Kernel, operands: &[&Array], y: &mut [T]) -> Result<()>
@@ -217,7 +277,7 @@ where
         return Ok(());
     }
     let done = match kernel {
-        Kernel::Unary(unary) => elementwise(unary.function, &mut operands, y)?,
+        Kernel::Unary(unary) => unary_real(unary.function, &mut operands, y)?,
         Kernel::Pool(pool) => reals::pool(pool, operands.take()?, y),
         Kernel::Affine(affine) => {
             let x = operands.take()?;
@@ -228,7 +288,6 @@ where
             reals::layer_norm(norm, operands.take()?, operands.take()?, operands.take_if(norm.bias)?, y)
         }
         Kernel::Softmax(softmax) => reals::softmax(softmax, operands.take()?, y),
-        Kernel::Mean(mean) => reals::mean(mean, operands.take()?, y),
         Kernel::StaticFeatures(image) => reals::static_features(image, operands.take()?, y),
         _ => None,
     };
@@ -237,7 +296,7 @@ where
     })
 }
 
-fn elementwise<T, A>(function: Function, operands: &mut Operands, y: &mut [T]) -> Result<Option<()>>
+fn unary_real<T, A>(function: Function, operands: &mut Operands, y: &mut [T]) -> Result<Option<()>>
 where
     T: Slices + Stored<A>,
     A: Real,
@@ -252,7 +311,7 @@ where
         return Ok(Some(()));
     }
     for (x, y) in operands.take::<T>()?.iter().zip(y) {
-        let Some(value) = reals::function(function, x.widen()).and_then(T::narrow) else { return Ok(None) };
+        let Some(value) = elementwise::real(function, x.widen()).and_then(T::narrow) else { return Ok(None) };
         *y = value;
     }
     Ok(Some(()))

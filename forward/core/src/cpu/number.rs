@@ -4,14 +4,37 @@
 pub(super) trait Number: Copy + PartialOrd + Send + Sync {
     const ZERO: Self;
     fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
+    /// The quotient; integers are rounded towards zero, and 0 by anything is 0.
+    fn div(self, other: Self) -> Self;
+    fn pow(self, other: Self) -> Self;
     fn constant(value: f64) -> Self;
+
+    /// A number of elements.
+    #[expect(clippy::cast_precision_loss, reason = "lengths are below 2^53")]
+    fn length(len: usize) -> Self {
+        Self::constant(len as f64)
+    }
+
+    /// The greater of two numbers, the first of equal ones; NaN if one is NaN.
+    fn greater(self, other: Self) -> Self {
+        if self.is_nan() || self >= other { self } else { other }
+    }
+
+    /// The lesser of two numbers, the first of equal ones; NaN if one is NaN.
+    fn lesser(self, other: Self) -> Self {
+        if self.is_nan() || self <= other { self } else { other }
+    }
+
+    fn is_nan(&self) -> bool {
+        self.partial_cmp(self).is_none()
+    }
 }
 
 /// A type of real numbers.
 pub(super) trait Real: Number {
-    fn sub(self, other: Self) -> Self;
-    fn div(self, other: Self) -> Self;
+    fn neg(self) -> Self;
     fn sqrt(self) -> Self;
     fn exp(self) -> Self;
     fn exp_m1(self) -> Self;
@@ -20,7 +43,11 @@ pub(super) trait Real: Number {
     fn tanh(self) -> Self;
     fn erf(self) -> Self;
     fn sin(self) -> Self;
+    fn cos(self) -> Self;
     fn abs(self) -> Self;
+    fn floor(self) -> Self;
+    fn ceil(self) -> Self;
+    fn round_ties_even(self) -> Self;
 }
 
 /// A type of stored elements, computed in type `A`.
@@ -31,14 +58,24 @@ pub(super) trait Stored<A>: Copy + Send + Sync {
 }
 
 macro_rules! real {
-    ($t:ty, $exp:ident, $exp_m1:ident, $ln:ident, $ln_1p:ident, $tanh:ident, $erf:ident, $sin:ident) => {
+    ($t:ty, $exp:ident, $exp_m1:ident, $ln:ident, $ln_1p:ident, $tanh:ident, $erf:ident, $sin:ident, $cos:ident,
+     $pow:ident) => {
         impl Number for $t {
             const ZERO: Self = 0.0;
             fn add(self, other: Self) -> Self {
                 self + other
             }
+            fn sub(self, other: Self) -> Self {
+                self - other
+            }
             fn mul(self, other: Self) -> Self {
                 self * other
+            }
+            fn div(self, other: Self) -> Self {
+                self / other
+            }
+            fn pow(self, other: Self) -> Self {
+                libm::$pow(self, other)
             }
             #[allow(clippy::cast_possible_truncation, reason = "a constant is rounded to the type")]
             fn constant(value: f64) -> Self {
@@ -47,11 +84,8 @@ macro_rules! real {
         }
 
         impl Real for $t {
-            fn sub(self, other: Self) -> Self {
-                self - other
-            }
-            fn div(self, other: Self) -> Self {
-                self / other
+            fn neg(self) -> Self {
+                -self
             }
             fn sqrt(self) -> Self {
                 <$t>::sqrt(self)
@@ -77,8 +111,20 @@ macro_rules! real {
             fn sin(self) -> Self {
                 libm::$sin(self)
             }
+            fn cos(self) -> Self {
+                libm::$cos(self)
+            }
             fn abs(self) -> Self {
                 <$t>::abs(self)
+            }
+            fn floor(self) -> Self {
+                <$t>::floor(self)
+            }
+            fn ceil(self) -> Self {
+                <$t>::ceil(self)
+            }
+            fn round_ties_even(self) -> Self {
+                <$t>::round_ties_even(self)
             }
         }
 
@@ -93,8 +139,8 @@ macro_rules! real {
     };
 }
 
-real!(f32, expf, expm1f, logf, log1pf, tanhf, erff, sinf);
-real!(f64, exp, expm1, log, log1p, tanh, erf, sin);
+real!(f32, expf, expm1f, logf, log1pf, tanhf, erff, sinf, cosf, powf);
+real!(f64, exp, expm1, log, log1p, tanh, erf, sin, cos, pow);
 
 impl Stored<f64> for f32 {
     fn widen(self) -> f64 {
@@ -112,8 +158,18 @@ impl Number for i64 {
     fn add(self, other: Self) -> Self {
         self.saturating_add(other)
     }
+    fn sub(self, other: Self) -> Self {
+        self.saturating_sub(other)
+    }
     fn mul(self, other: Self) -> Self {
         self.saturating_mul(other)
+    }
+    fn div(self, other: Self) -> Self {
+        self.checked_div(other).unwrap_or(0)
+    }
+    /// Integers have no powers: the caller refuses them.
+    fn pow(self, _: Self) -> Self {
+        0
     }
     #[expect(clippy::cast_possible_truncation, reason = "a bound beyond the integers saturates")]
     fn constant(value: f64) -> Self {

@@ -1,8 +1,8 @@
-//! Kernels of real numbers and integers: sums of columns, elementwise arithmetic.
+//! Sums of real numbers and integers: of columns that indices select, and of rows.
 
 use super::number::{Number, Stored};
 use super::parallel;
-use crate::kernel::{Binary, Function, Pairwise, SparseSum};
+use crate::kernel::{Reduce, Reduction, SparseSum};
 
 /// The operands of a [`SparseSum`].
 pub(super) struct Sparse<'a, T> {
@@ -62,39 +62,16 @@ fn sparse_row<T: Stored<A>, A: Number>(
     Some(())
 }
 
-pub(super) fn binary<T: Stored<A>, A: Number>(binary: &Binary, a: &[T], b: &[T], y: &mut [T]) -> Option<()> {
-    let [a_strides, b_strides] = &binary.strides;
-    super::moves::each_row(
-        &binary.shape,
-        [a_strides, b_strides],
-        |row, [a_first, b_first], [a_step, b_step]| {
-            for (i, y) in y[row].iter_mut().enumerate() {
-                let (a, b) = (a[a_first + i * a_step].widen(), b[b_first + i * b_step].widen());
-                *y = T::narrow(match binary.function {
-                    Pairwise::Add => a.add(b),
-                    Pairwise::Multiply => a.mul(b),
-                })?;
-            }
-            Some(())
-        },
-    )
-}
-
-/// Computes a function of an integer; `None` for a function of real numbers only, `Some(None)` for a result beyond 32
-/// bits.
-pub(super) fn integer(function: Function, x: i32) -> Option<Option<i32>> {
-    let x = i64::from(x);
-    let y = match function {
-        Function::Relu => x.max(0),
-        Function::Clip { min, max } => {
-            let (min, max) = (i64::constant(min.ceil()), i64::constant(max.floor()));
-            if x < min { min } else { x.min(max) }
-        }
-        Function::Square => x.saturating_mul(x),
-        Function::Scale { multiply, divide } => {
-            x.saturating_mul(i64::from(multiply)).checked_div(i64::from(divide))?
-        }
-        _ => return None,
-    };
-    Some(i32::try_from(y).ok())
+pub(super) fn reduce<T: Stored<A>, A: Number>(reduce: &Reduce, x: &[T], y: &mut [T]) -> Option<()> {
+    for (row, y) in y.iter_mut().enumerate() {
+        let elements = x[row * reduce.len..][..reduce.len].iter().map(|x| x.widen());
+        *y = T::narrow(match reduce.function {
+            Reduction::Sum => elements.fold(A::ZERO, A::add),
+            Reduction::Mean => elements.fold(A::ZERO, A::add).div(A::length(reduce.len)),
+            Reduction::Product => elements.fold(A::constant(1.0), A::mul),
+            Reduction::Maximum => elements.reduce(A::greater)?,
+            Reduction::Minimum => elements.reduce(A::lesser)?,
+        })?;
+    }
+    Some(())
 }

@@ -1,71 +1,128 @@
 //! Lowers elementwise functions.
 
-use super::lowering::{Lowering, Operand, misfit, show};
+use super::lowering::{Info, Load, Lowering, Operand, misfit, show};
 use super::strides::{merge_axes, row_major};
-use crate::kernel::{Binary, Function, Pairwise, Unary};
+use crate::kernel::{Binary, Compare, Function, Pairwise, Relation, Select, Unary};
 use crate::value::Numbers;
 use crate::{Kernel, op};
 use ckpt_api::{Attribute, Op, Result};
+
+/// ONNX's constants, which are binary32's of the function's paper.
+const SELU_ALPHA: f64 = 1.673_263_192_176_818_8;
+const SELU_GAMMA: f64 = 1.050_701_022_148_132_3;
 
 /// Lowers a function of one value.
 pub(super) fn unary(lowering: &mut Lowering) -> Result<()> {
     let function = function(lowering)?;
     lowering.allow_roles(&[])?;
     let [x] = lowering.exactly()?;
-    let made = match function {
-        Function::Relu | Function::Clip { .. } | Function::Square => x.numbers,
-        Function::Scale { .. } => {
-            lowering.check_numbers(x, Numbers::Integer)?;
-            Numbers::Integer
-        }
-        Function::Dequantize { .. } => {
-            lowering.check_numbers(x, Numbers::Integer)?;
-            Numbers::Real
-        }
-        _ => {
-            lowering.check_numbers(x, Numbers::Real)?;
-            Numbers::Real
-        }
-    };
+    let made = made(lowering, x, function)?;
     let output = lowering.output(x.shape.clone(), made)?;
     lowering.call(Kernel::Unary(Unary { len: x.len(), function }), [Operand::Input(0)], output);
     Ok(())
 }
 
+/// The kind of numbers that a function makes of `x`.
+fn made(lowering: &Lowering, x: &Info, function: Function) -> Result<Numbers> {
+    let (taken, made) = match function {
+        Function::Not | Function::Scale { .. } => (Numbers::Integer, Numbers::Integer),
+        Function::Dequantize { .. } => (Numbers::Integer, Numbers::Real),
+        Function::Truncate => (Numbers::Real, Numbers::Integer),
+        function if function.has_integers() => (x.numbers, x.numbers),
+        _ => (Numbers::Real, Numbers::Real),
+    };
+    lowering.check_numbers(x, taken)?;
+    Ok(made)
+}
+
 fn function(lowering: &Lowering) -> Result<Function> {
-    let plain = |function| lowering.allow_attributes(&[]).map(|()| function);
-    match &lowering.node.op {
-        Op::Relu => plain(Function::Relu),
-        Op::Softplus => plain(Function::Softplus),
-        Op::Sigmoid => plain(Function::Sigmoid),
-        Op::Tanh => plain(Function::Tanh),
+    if let Some(function) = plain(&lowering.node.op) {
+        return lowering.allow_attributes(&[]).map(|()| function);
+    }
+    let [alpha, beta, gamma] = ["alpha", "beta", "gamma"];
+    let number = |name: &str, default: f64| lowering.node.float(name, default);
+    let with = |names: &[&str]| lowering.allow_attributes(names);
+    Ok(match &lowering.node.op {
         Op::LeakyRelu => {
-            lowering.allow_attributes(&["alpha"])?;
-            Ok(Function::LeakyRelu { alpha: lowering.node.float("alpha", 0.01)? })
+            with(&[alpha])?;
+            Function::LeakyRelu { alpha: number(alpha, 0.01)? }
+        }
+        Op::ThresholdedRelu => {
+            with(&[alpha])?;
+            Function::ThresholdedRelu { alpha: number(alpha, 1.0)? }
         }
         Op::Elu => {
-            lowering.allow_attributes(&["alpha"])?;
-            Ok(Function::Elu { alpha: lowering.node.float("alpha", 1.0)? })
+            with(&[alpha])?;
+            Function::Elu { alpha: number(alpha, 1.0)? }
         }
-        Op::Gelu => gelu(lowering),
+        Op::Celu => celu(lowering)?,
+        Op::Selu => {
+            with(&[alpha, gamma])?;
+            Function::Selu { alpha: number(alpha, SELU_ALPHA)?, gamma: number(gamma, SELU_GAMMA)? }
+        }
+        Op::HardSigmoid => {
+            with(&[alpha, beta])?;
+            Function::HardSigmoid { alpha: number(alpha, 0.2)?, beta: number(beta, 0.5)? }
+        }
+        Op::Swish => {
+            with(&[alpha])?;
+            Function::Swish { alpha: number(alpha, 1.0)? }
+        }
+        Op::Gelu => gelu(lowering)?,
         Op::Clip => {
-            lowering.allow_attributes(&["min", "max"])?;
-            let min = lowering.node.float("min", f64::NEG_INFINITY)?;
-            let max = lowering.node.float("max", f64::INFINITY)?;
+            with(&["min", "max"])?;
+            let (min, max) = (number("min", f64::NEG_INFINITY)?, number("max", f64::INFINITY)?);
             // ONNX: where min exceeds max, every element becomes max.
-            Ok(Function::Clip { min: min.min(max), max })
+            Function::Clip { min: min.min(max), max }
         }
         other => match other.name() {
-            op::SQUARE => plain(Function::Square),
+            op::SQUARE => with(&[]).map(|()| Function::Square)?,
             op::SCALE => {
-                lowering.allow_attributes(&["multiply", "divide"])?;
+                with(&["multiply", "divide"])?;
                 let (multiply, divide) = (factor(lowering, "multiply")?, factor(lowering, "divide")?);
-                Ok(Function::Scale { multiply, divide })
+                Function::Scale { multiply, divide }
             }
-            op::DEQUANTIZE => dequantize(lowering),
-            _ => Err(super::unsupported(other)),
+            op::DEQUANTIZE => dequantize(lowering)?,
+            _ => return Err(super::unsupported(other)),
         },
+    })
+}
+
+/// Functions without attributes.
+fn plain(op: &Op) -> Option<Function> {
+    Some(match op {
+        Op::Relu => Function::Relu,
+        Op::Softplus => Function::Softplus,
+        Op::Softsign => Function::Softsign,
+        Op::Sigmoid => Function::Sigmoid,
+        Op::HardSwish => Function::HardSwish,
+        Op::Mish => Function::Mish,
+        Op::Tanh => Function::Tanh,
+        Op::Abs => Function::Abs,
+        Op::Neg => Function::Negate,
+        Op::Sign => Function::Sign,
+        Op::Reciprocal => Function::Reciprocal,
+        Op::Sqrt => Function::Sqrt,
+        Op::Exp => Function::Exp,
+        Op::Log => Function::Log,
+        Op::Sin => Function::Sin,
+        Op::Cos => Function::Cos,
+        Op::Erf => Function::Erf,
+        Op::Floor => Function::Floor,
+        Op::Ceil => Function::Ceil,
+        Op::Round => Function::Round,
+        Op::Not => Function::Not,
+        _ => return None,
+    })
+}
+
+fn celu(lowering: &Lowering) -> Result<Function> {
+    lowering.allow_attributes(&["alpha"])?;
+    let alpha = lowering.node.float("alpha", 1.0)?;
+    if alpha == 0.0 {
+        return Err(Attribute::Float(alpha).invalid("alpha", "a number other than 0"));
     }
+    Ok(Function::Celu { alpha })
 }
 
 fn gelu(lowering: &Lowering) -> Result<Function> {
@@ -94,22 +151,183 @@ fn factor(lowering: &Lowering, name: &str) -> Result<i32> {
 }
 
 /// Lowers a function of two values, broadcast as in ONNX.
-pub(super) fn binary(lowering: &mut Lowering) -> Result<()> {
+pub(super) fn binary(lowering: &mut Lowering, function: Pairwise) -> Result<()> {
     lowering.allow_attributes(&[])?;
     lowering.allow_roles(&[])?;
     let [a, b] = lowering.exactly()?;
     lowering.check_numbers(b, a.numbers)?;
-    let shape = broadcast(&a.shape, &b.shape)?;
-    let [own_a, own_b] = [&a.shape, &b.shape].map(|own| broadcast_strides(own, &shape));
+    if function == Pairwise::Power {
+        lowering.check_numbers(a, Numbers::Real)?;
+    }
+    let (shape, [own_a, own_b]) = broadcast([a, b])?;
     let output = lowering.output(shape.clone(), a.numbers)?;
     let (shape, strides) = merge_axes(&shape, [&own_a, &own_b])?;
-    let function = if lowering.node.op == Op::Add { Pairwise::Add } else { Pairwise::Multiply };
     let kernel = Binary { shape, strides, function };
     lowering.call(Kernel::Binary(kernel), [Operand::Input(0), Operand::Input(1)], output);
     Ok(())
 }
 
-fn broadcast(a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
+/// Lowers the maximum or minimum of one or more values, the first two first.
+pub(super) fn extreme(lowering: &mut Lowering, function: Pairwise) -> Result<()> {
+    lowering.allow_attributes(&[])?;
+    lowering.allow_roles(&[])?;
+    let count = lowering.inputs.len();
+    let first = lowering.input(0)?;
+    let mut so_far = (Operand::Input(0), first.clone());
+    for index in 1..count {
+        let next = lowering.input(index)?;
+        lowering.check_numbers(next, first.numbers)?;
+        let (shape, [own_a, own_b]) = broadcast([&so_far.1, next])?;
+        let made = match index + 1 == count {
+            true => lowering.output(shape.clone(), first.numbers)?,
+            false => lowering.temporary(shape.clone(), first.numbers)?,
+        };
+        let (merged, strides) = merge_axes(&shape, [&own_a, &own_b])?;
+        let kernel = Kernel::Binary(Binary { shape: merged, strides, function });
+        lowering.call(kernel, [so_far.0, Operand::Input(index)], made);
+        so_far = (made, Info { shape, numbers: first.numbers });
+    }
+    if count == 1 { super::moves::identity(lowering) } else { Ok(()) }
+}
+
+/// Lowers a relation of two values; `swapped` exchanges them.
+pub(super) fn compare(lowering: &mut Lowering, relation: Relation, swapped: bool) -> Result<()> {
+    lowering.allow_attributes(&[])?;
+    lowering.allow_roles(&[])?;
+    let [a, b] = lowering.exactly()?;
+    lowering.check_numbers(b, a.numbers)?;
+    let (shape, [own_a, own_b]) = broadcast([a, b])?;
+    let output = lowering.output(shape.clone(), Numbers::Integer)?;
+    let (shape, mut strides) = merge_axes(&shape, [&own_a, &own_b])?;
+    let mut operands = [Operand::Input(0), Operand::Input(1)];
+    if swapped {
+        strides.reverse();
+        operands.reverse();
+    }
+    lowering.call(Kernel::Compare(Compare { shape, strides, relation }), operands, output);
+    Ok(())
+}
+
+/// Lowers an operator of two truth values, 1 and 0: a function of them is the result.
+pub(super) fn truths(lowering: &mut Lowering, function: Pairwise) -> Result<()> {
+    let [a, _] = lowering.exactly()?;
+    lowering.check_numbers(a, Numbers::Integer)?;
+    binary(lowering, function)
+}
+
+/// Lowers the exclusive or of two truth values: whether they are not equal.
+pub(super) fn differ(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&[])?;
+    lowering.allow_roles(&[])?;
+    let [a, b] = lowering.exactly()?;
+    lowering.check_numbers(a, Numbers::Integer)?;
+    lowering.check_numbers(b, Numbers::Integer)?;
+    let (shape, [own_a, own_b]) = broadcast([a, b])?;
+    let equal = lowering.temporary(shape.clone(), Numbers::Integer)?;
+    let output = lowering.output(shape.clone(), Numbers::Integer)?;
+    let len = shape.iter().product();
+    let (shape, strides) = merge_axes(&shape, [&own_a, &own_b])?;
+    let kernel = Compare { shape, strides, relation: Relation::Equal };
+    lowering.call(Kernel::Compare(kernel), [Operand::Input(0), Operand::Input(1)], equal);
+    lowering.call(Kernel::Unary(Unary { len, function: Function::Not }), [equal], output);
+    Ok(())
+}
+
+/// Lowers the choice between two values.
+pub(super) fn select(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&[])?;
+    lowering.allow_roles(&[])?;
+    let [condition, a, b] = lowering.exactly()?;
+    lowering.check_numbers(condition, Numbers::Integer)?;
+    lowering.check_numbers(b, a.numbers)?;
+    let (shape, [of_condition, own_a, own_b]) = broadcast([condition, a, b])?;
+    let output = lowering.output(shape.clone(), a.numbers)?;
+    let (shape, strides) = merge_axes(&shape, [&of_condition, &own_a, &own_b])?;
+    let operands = [Operand::Input(0), Operand::Input(1), Operand::Input(2)];
+    lowering.call(Kernel::Select(Select { shape, strides }), operands, output);
+    Ok(())
+}
+
+/// Lowers `x < 0 ? slope·x : x`.
+pub(super) fn leaky(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&[])?;
+    lowering.allow_roles(&[])?;
+    let [x, slope] = lowering.exactly()?;
+    lowering.real(0)?;
+    lowering.real(1)?;
+    let (shape, [own, of_slope]) = broadcast([x, slope])?;
+    if shape != x.shape {
+        return Err(misfit(&slope.shape, format!("a shape that broadcasts to {}", show(&x.shape))));
+    }
+    let (merged, [own, of_slope]) = merge_axes(&shape, [&own, &of_slope])?;
+    let nothing = vec![0; merged.len()];
+    let packed = row_major(&merged);
+    let zero = lowering.load(Load::Constant { value: 0.0, len: 1 });
+    let scaled = lowering.temporary(shape.clone(), Numbers::Real)?;
+    let is_below = lowering.temporary(shape.clone(), Numbers::Integer)?;
+    let output = lowering.output(shape, Numbers::Real)?;
+    let product =
+        Binary { shape: merged.clone(), strides: [own.clone(), of_slope], function: Pairwise::Multiply };
+    lowering.call(Kernel::Binary(product), [Operand::Input(0), Operand::Input(1)], scaled);
+    let below = Compare { shape: merged.clone(), strides: [own.clone(), nothing], relation: Relation::Less };
+    lowering.call(Kernel::Compare(below), [Operand::Input(0), zero], is_below);
+    let choice = Select { shape: merged, strides: [packed.clone(), packed, own] };
+    lowering.call(Kernel::Select(choice), [is_below, scaled, Operand::Input(0)], output);
+    Ok(())
+}
+
+/// Lowers a conversion between kinds of numbers.
+pub(super) fn cast(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["to"])?;
+    lowering.allow_roles(&[])?;
+    let [x] = lowering.exactly()?;
+    let to = lowering.node.text("to")?.unwrap_or_default();
+    let function = match (to, x.numbers) {
+        ("float", Numbers::Real) | ("int", Numbers::Integer) => return super::moves::copied(lowering),
+        ("float", Numbers::Integer) => Function::Dequantize { divide: 1.0 },
+        ("int", Numbers::Real) => Function::Truncate,
+        ("bool", _) => return truth(lowering, x),
+        (other, _) => {
+            let expected = "'float', 'int' or 'bool'";
+            return Err(Attribute::Text(other.to_owned()).invalid("to", expected));
+        }
+    };
+    let output = lowering.output(x.shape.clone(), made(lowering, x, function)?)?;
+    lowering.call(Kernel::Unary(Unary { len: x.len(), function }), [Operand::Input(0)], output);
+    Ok(())
+}
+
+/// Whether each number is not 0: whether it does not equal 0, so that NaN is true.
+fn truth(lowering: &mut Lowering, x: &Info) -> Result<()> {
+    let len = x.len();
+    let equal = lowering.temporary(x.shape.clone(), Numbers::Integer)?;
+    let output = lowering.output(x.shape.clone(), Numbers::Integer)?;
+    match x.numbers {
+        Numbers::Real => {
+            let zero = lowering.load(Load::Constant { value: 0.0, len: 1 });
+            let kernel = Compare { shape: vec![len], strides: [vec![1], vec![0]], relation: Relation::Equal };
+            lowering.call(Kernel::Compare(kernel), [Operand::Input(0), zero], equal);
+        }
+        Numbers::Integer => {
+            let function = Function::Not;
+            lowering.call(Kernel::Unary(Unary { len, function }), [Operand::Input(0)], equal);
+        }
+    }
+    lowering.call(Kernel::Unary(Unary { len, function: Function::Not }), [equal], output);
+    Ok(())
+}
+
+/// Returns the shape that values broadcast to as in ONNX, and the strides of each over it.
+fn broadcast<const N: usize>(values: [&Info; N]) -> Result<(Vec<usize>, [Vec<usize>; N])> {
+    let mut shape = Vec::new();
+    for value in values {
+        shape = broadcast_pair(&shape, &value.shape)?;
+    }
+    let strides = values.map(|value| broadcast_strides(&value.shape, &shape));
+    Ok((shape, strides))
+}
+
+pub(super) fn broadcast_pair(a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
     let rank = a.len().max(b.len());
     let length = |shape: &[usize], axis: usize| {
         axis.checked_sub(rank - shape.len()).and_then(|axis| shape.get(axis).copied()).unwrap_or(1)
@@ -124,7 +342,7 @@ fn broadcast(a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
     found.ok_or_else(|| misfit(b, format!("a shape that broadcasts to {}", show(a))))
 }
 
-fn broadcast_strides(own: &[usize], shape: &[usize]) -> Vec<usize> {
+pub(super) fn broadcast_strides(own: &[usize], shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![0; shape.len() - own.len()];
     strides
         .extend(row_major(own).into_iter().zip(own).map(|(stride, len)| if *len == 1 { 0 } else { stride }));

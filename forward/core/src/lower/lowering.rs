@@ -49,12 +49,15 @@ pub(crate) enum Load {
     Tensor { name: String, len: usize, numbers: Numbers, scale: Option<f64> },
     /// One real number, repeated.
     Constant { value: f64, len: usize },
+    /// These integers.
+    Integers(Vec<i32>),
 }
 
 impl Load {
     pub(crate) fn len(&self) -> usize {
         match self {
             Load::Tensor { len, .. } | Load::Constant { len, .. } => *len,
+            Load::Integers(values) => values.len(),
         }
     }
 }

@@ -6,7 +6,10 @@ mod linear;
 mod lowering;
 mod moves;
 mod normalization;
+mod products;
+mod reduce;
 mod registered;
+mod shapes;
 mod strides;
 mod weight;
 mod window;
@@ -14,6 +17,7 @@ mod window;
 pub(crate) use lowering::{Call, Info, Load, Lowered, Operand, Task, show};
 pub(crate) use weight::integer_bits;
 
+use crate::kernel::{Pairwise, Reduction, Relation};
 use crate::op;
 use crate::value::Parameters;
 use ckpt_api::{Error, Node, Op, Result, Setting};
@@ -39,7 +43,19 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::Conv => window::conv(lowering),
         Op::MaxPool => window::max_pool(lowering),
         Op::AveragePool => window::average_pool(lowering),
-        Op::GlobalAveragePool => window::global_average_pool(lowering),
+        Op::GlobalAveragePool => window::global_pool(lowering, Reduction::Mean),
+        Op::GlobalMaxPool => window::global_pool(lowering, Reduction::Maximum),
+        Op::MatMul => products::mat_mul(lowering),
+        Op::ReduceSum => reduce::reduce(lowering, Reduction::Sum),
+        Op::ReduceMean => reduce::reduce(lowering, Reduction::Mean),
+        Op::ReduceProd => reduce::reduce(lowering, Reduction::Product),
+        Op::ReduceMax => reduce::reduce(lowering, Reduction::Maximum),
+        Op::ReduceMin => reduce::reduce(lowering, Reduction::Minimum),
+        Op::Constant => shapes::constant(lowering),
+        Op::Squeeze => shapes::squeeze(lowering),
+        Op::Unsqueeze => shapes::unsqueeze(lowering),
+        Op::Expand => shapes::expand(lowering),
+        Op::Tile => shapes::tile(lowering),
         Op::Concat => moves::concat(lowering),
         Op::Split => moves::split(lowering),
         Op::Slice => moves::slice(lowering),
@@ -48,7 +64,24 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::Reshape => moves::reshape(lowering),
         Op::Flatten => moves::flatten(lowering),
         Op::Identity => moves::identity(lowering),
-        Op::Add | Op::Mul => elementwise::binary(lowering),
+        Op::Add => elementwise::binary(lowering, Pairwise::Add),
+        Op::Sub => elementwise::binary(lowering, Pairwise::Subtract),
+        Op::Mul => elementwise::binary(lowering, Pairwise::Multiply),
+        Op::Div => elementwise::binary(lowering, Pairwise::Divide),
+        Op::Pow => elementwise::binary(lowering, Pairwise::Power),
+        Op::Max => elementwise::extreme(lowering, Pairwise::Maximum),
+        Op::Min => elementwise::extreme(lowering, Pairwise::Minimum),
+        Op::Equal => elementwise::compare(lowering, Relation::Equal, false),
+        Op::Less => elementwise::compare(lowering, Relation::Less, false),
+        Op::LessOrEqual => elementwise::compare(lowering, Relation::LessOrEqual, false),
+        Op::Greater => elementwise::compare(lowering, Relation::Less, true),
+        Op::GreaterOrEqual => elementwise::compare(lowering, Relation::LessOrEqual, true),
+        Op::And => elementwise::truths(lowering, Pairwise::Minimum),
+        Op::Or => elementwise::truths(lowering, Pairwise::Maximum),
+        Op::Xor => elementwise::differ(lowering),
+        Op::Where => elementwise::select(lowering),
+        Op::PRelu => elementwise::leaky(lowering),
+        Op::Cast => elementwise::cast(lowering),
         Op::BatchNormalization => normalization::batch(lowering),
         Op::LayerNormalization => normalization::layer(lowering),
         Op::Softmax | Op::LogSoftmax => normalization::softmax(lowering),

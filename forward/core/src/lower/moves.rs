@@ -35,7 +35,7 @@ pub(super) fn permuted(
 }
 
 /// Copies the elements of `x` to an output of another shape.
-fn copy_as(lowering: &mut Lowering, x: &Info, shape: Vec<usize>) -> Result<()> {
+pub(super) fn copy_as(lowering: &mut Lowering, x: &Info, shape: Vec<usize>) -> Result<()> {
     let len = x.len();
     let output = lowering.output(shape, x.numbers)?;
     permuted(lowering, Operand::Input(0), &[len], &[1], output)
@@ -43,6 +43,11 @@ fn copy_as(lowering: &mut Lowering, x: &Info, shape: Vec<usize>) -> Result<()> {
 
 pub(super) fn identity(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&[])?;
+    copied(lowering)
+}
+
+/// Copies the only input.
+pub(super) fn copied(lowering: &mut Lowering) -> Result<()> {
     let [x] = lowering.exactly()?;
     copy_as(lowering, x, x.shape.clone())
 }

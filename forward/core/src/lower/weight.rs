@@ -1,6 +1,6 @@
 //! Binds a node to its tensors, by the meaning of their axes.
 
-use super::lowering::{Load, Lowering, Operand};
+use super::lowering::{Load, Lowering, Operand, elements};
 use crate::value::Numbers;
 use ckpt_api::{Axis, DType, Error, Result, Setting, Tensor};
 
@@ -63,6 +63,25 @@ impl Lowering<'_> {
                 .found(format!("{:?}", self.node.parameters.keys().collect::<Vec<_>>()))
                 .expected(role)
         })
+    }
+
+    /// Binds the tensor in `role`, which must be present, in its stored order of axes, and returns its shape and kind. Integers
+    /// are integers unless they represent real numbers.
+    pub(super) fn stored(&mut self, role: &str) -> Result<(Vec<usize>, Numbers, Operand)> {
+        let name = self.node.parameters.get(role).ok_or_else(|| {
+            Error::corrupt("the layer lacks a tensor that its operator needs").expected(role)
+        })?;
+        let tensor = self.parameters.tensor(name).ok_or_else(|| {
+            Error::corrupt("the layer is bound to a tensor that does not exist").tensor(name)
+        })?;
+        let is_integer = integer_bits(tensor.dtype).is_some() && tensor.quantization.is_none();
+        let numbers = if is_integer { Numbers::Integer } else { Numbers::Real };
+        let scale = scale(tensor, numbers).map_err(|error| error.tensor(name))?;
+        let lens = tensor.shape.iter().map(|len| usize::try_from(*len).map_err(|_| too_large(tensor)));
+        let shape = lens.collect::<Result<Vec<_>>>().map_err(|error| error.tensor(name))?;
+        let len = elements(&shape)?;
+        let operand = self.load(Load::Tensor { name: name.clone(), len, numbers, scale });
+        Ok((shape, numbers, operand))
     }
 
     /// Fails for a tensor in a role other than `roles`.

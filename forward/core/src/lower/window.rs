@@ -4,7 +4,7 @@ use super::lowering::{Info, Lowering, Operand, elements, misfit};
 use super::moves::permuted;
 use super::weight::Weight;
 use crate::Kernel;
-use crate::kernel::{Conv, Mean, Pool, PoolKind, Window};
+use crate::kernel::{Conv, Pool, PoolKind, Reduce, Reduction, Window};
 use crate::value::Numbers;
 use ckpt_api::{Attribute, Axis, Error, Result};
 
@@ -176,7 +176,8 @@ fn misses(window: &Window, axis: usize) -> bool {
     })
 }
 
-pub(super) fn global_average_pool(lowering: &mut Lowering) -> Result<()> {
+/// Lowers a function of all places of each channel.
+pub(super) fn global_pool(lowering: &mut Lowering, function: Reduction) -> Result<()> {
     lowering.allow_attributes(&[])?;
     lowering.allow_roles(&[])?;
     let [x] = lowering.exactly()?;
@@ -189,7 +190,7 @@ pub(super) fn global_average_pool(lowering: &mut Lowering) -> Result<()> {
     let mut shape = vec![batch, channels];
     shape.resize(x.shape.len(), 1);
     let output = lowering.output(shape, Numbers::Real)?;
-    lowering.call(Kernel::Mean(Mean { rows, len }), [Operand::Input(0)], output);
+    lowering.call(Kernel::Reduce(Reduce { rows, len, function }), [Operand::Input(0)], output);
     Ok(())
 }
 

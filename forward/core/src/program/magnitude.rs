@@ -3,7 +3,7 @@
 use super::build::Program;
 use super::run::{Device, check};
 use super::step::Step;
-use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Softmax};
+use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Reduction, Softmax};
 use crate::lower::{Call, Load, Task};
 use crate::value::Value;
 use crate::{Arithmetic, Array, Cpu};
@@ -56,7 +56,8 @@ impl Program<'_> {
             _ if summands == 0 => return Ok(None),
             [.., Call { task: Task::Reference(_), .. }] => self.of_result(step, inputs)?,
             [Call { task: Task::Kernel(kernel), .. }] => match kernel {
-                Kernel::Unary(unary) => of_function(unary.function, &x()),
+                Kernel::Unary(unary) => self.of_function(unary.function, step, inputs)?,
+                Kernel::Binary(binary) => self.of_pairs(binary.function, step, inputs)?,
                 Kernel::Softmax(softmax) => of_softmax(softmax, &x()),
                 Kernel::LayerNorm(norm) => of_layer_norm(norm, &x(), &load(0)?, &load(1)?),
                 Kernel::StaticFeatures(image) => {
@@ -76,6 +77,26 @@ impl Program<'_> {
         let made = self.run_alone(step, &mut Device::new(&mut cpu), inputs, &load)?;
         let result = made.first().map(|value| value.array.to_f64()).unwrap_or_default();
         Ok(result.into_iter().map(f64::abs).collect())
+    }
+
+    /// Returns `|y|` of an elementwise function, or more where `y` is computed from larger numbers.
+    fn of_function(&self, function: Function, step: &Step, inputs: &[Value]) -> Result<Vec<f64>> {
+        let results = self.of_result(step, inputs)?;
+        let x = inputs.first().map(|value| value.array.to_f64()).unwrap_or_default();
+        Ok(x.iter().zip(results).map(|(x, y)| y + of_intermediates(function, x.abs(), y)).collect())
+    }
+
+    /// Returns `|y|` of a function of two numbers; of a difference, the sum of their sizes.
+    fn of_pairs(&self, function: Pairwise, step: &Step, inputs: &[Value]) -> Result<Vec<f64>> {
+        if function != Pairwise::Subtract {
+            return self.of_result(step, inputs);
+        }
+        let negated = inputs.iter().enumerate().map(|(place, value)| {
+            let sign = if place == 1 { -1.0 } else { 1.0 };
+            let sizes = value.array.to_f64().into_iter().map(|x| sign * x.abs());
+            Value { shape: value.shape.clone(), array: Array::F64(sizes.collect()) }
+        });
+        self.of_result(step, &negated.collect::<Vec<_>>())
     }
 
     /// Runs the node's kernels on absolute values.
@@ -127,11 +148,18 @@ fn summands(task: &Task) -> usize {
         }
         Kernel::Pool(pool) if pool.kind == PoolKind::Maximum => 0,
         Kernel::Pool(pool) => pool.window.kernel.iter().product(),
-        Kernel::Mean(mean) => mean.len,
+        Kernel::Reduce(reduce) => match reduce.function {
+            Reduction::Maximum | Reduction::Minimum => 0,
+            Reduction::Sum | Reduction::Mean | Reduction::Product => reduce.len,
+        },
+        Kernel::MatMul(product) => product.inner,
+        Kernel::Compare(_) | Kernel::Select(_) => 0,
         Kernel::Affine(_) => OF_AFFINE,
         Kernel::Binary(binary) => match binary.function {
-            Pairwise::Add => 2,
-            Pairwise::Multiply => 1,
+            Pairwise::Maximum | Pairwise::Minimum => 0,
+            Pairwise::Add | Pairwise::Subtract => 2,
+            Pairwise::Multiply | Pairwise::Divide => 1,
+            Pairwise::Power => OF_FUNCTIONS,
         },
         Kernel::Unary(unary) => of_one(unary.function),
         Kernel::LayerNorm(LayerNorm { len, .. }) | Kernel::Softmax(Softmax { len, .. }) => {
@@ -145,35 +173,38 @@ fn of_one(function: Function) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "this tests whether binary32 holds the bound")]
     let is_short = |bound: f64| f64::from(bound as f32) == bound;
     match function {
-        Function::Relu => 0,
+        Function::Relu
+        | Function::ThresholdedRelu { .. }
+        | Function::Abs
+        | Function::Negate
+        | Function::Sign
+        | Function::Floor
+        | Function::Ceil
+        | Function::Round
+        | Function::Not
+        | Function::Truncate => 0,
         Function::Clip { min, max } if is_short(min) && is_short(max) => 0,
-        Function::Clip { .. } | Function::LeakyRelu { .. } => 1,
-        Function::Square | Function::Scale { .. } | Function::Dequantize { .. } => 1,
-        Function::Elu { .. }
-        | Function::Gelu { .. }
-        | Function::Softplus
-        | Function::Sigmoid
-        | Function::Tanh => OF_FUNCTIONS,
+        Function::Clip { .. } | Function::LeakyRelu { .. } | Function::Square => 1,
+        Function::Scale { .. } | Function::Dequantize { .. } => 1,
+        Function::Reciprocal | Function::Sqrt => 1,
+        Function::Softsign => 2,
+        Function::HardSigmoid { .. } => 3,
+        Function::HardSwish => 4,
+        _ => OF_FUNCTIONS,
     }
 }
 
-/// `|y|`, or a larger bound where `y` is a difference of larger numbers.
-fn of_function(function: Function, x: &[f64]) -> Vec<f64> {
-    let magnitude = |x: f64| match function {
-        Function::Relu | Function::Gelu { .. } => x.abs(),
-        Function::LeakyRelu { alpha } if x < 0.0 => (alpha * x).abs(),
-        Function::LeakyRelu { .. } => x,
-        Function::Elu { alpha } if x < 0.0 => (alpha * x.exp_m1()).abs(),
-        Function::Elu { .. } => x,
-        Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
-        Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        Function::Tanh => x.tanh().abs(),
-        Function::Clip { min, max } => x.max(min).min(max).abs(),
-        Function::Square => x * x,
-        Function::Scale { multiply, divide } => (x * f64::from(multiply) / f64::from(divide)).abs(),
-        Function::Dequantize { divide } => (x / divide).abs(),
-    };
-    x.iter().map(|x| magnitude(*x)).collect()
+/// What the errors of intermediate results add to `|y|`, for an input of size `x`.
+fn of_intermediates(function: Function, x: f64, y: f64) -> f64 {
+    match function {
+        // The argument's own error is relative to it, and becomes one of the exponential.
+        Function::Celu { .. } => x,
+        Function::Swish { alpha } => y * (alpha * x).abs(),
+        Function::Gelu { .. } | Function::Mish => x,
+        Function::HardSigmoid { alpha, beta } => (alpha * x).abs() + beta.abs(),
+        Function::HardSwish => x * (x / 6.0 + 0.5),
+        _ => 0.0,
+    }
 }
 
 /// An error of the difference `x − m` is a relative error of its exponential. In the sum, each is weighted by its

@@ -16,7 +16,7 @@ struct Bound {
 
 impl Program<'_> {
     /// Returns random inputs, the same for a seed on every machine: real numbers in −1..1 that binary32 holds, and
-    /// indices in their range, of which one in eight is −1 where padding is allowed.
+    /// indices in their range, of which one in eight is −1 where padding is allowed. Other integers are 0 and 1.
     pub fn random_inputs(&self, seed: u64) -> BTreeMap<String, Value> {
         let mut random = Random::new(seed);
         let bounds = self.bounds();
@@ -25,7 +25,7 @@ impl Program<'_> {
             let array = match info.numbers {
                 Numbers::Real => Array::F64((0..info.len()).map(|_| random.real()).collect()),
                 Numbers::Integer => {
-                    let bound = bounds.get(&id).copied().unwrap_or(Bound { below: 1, padded: false });
+                    let bound = bounds.get(&id).copied().unwrap_or(Bound { below: 2, padded: false });
                     Array::I32((0..info.len()).map(|_| bound.index(&mut random)).collect())
                 }
             };

@@ -190,6 +190,7 @@ impl Program<'_> {
     pub(super) fn fetch_load(&self, load: &Load) -> Result<Array> {
         match load {
             Load::Constant { value, len } => Ok(Array::F64(vec![*value; *len])),
+            Load::Integers(values) => Ok(Array::I32(values.clone())),
             Load::Tensor { name, len, numbers, scale } => {
                 let array = self.parameters.load(name).map_err(|error| error.tensor(name))?;
                 let is_integer = matches!(array, Array::I32(_));

@@ -74,8 +74,11 @@ pub(super) fn bind_inputs(
                 .found(show(shape))
                 .expected(show_stated(&input.shape)));
         }
-        let is_index = indices.contains(input.name.as_str());
-        let numbers = if is_index { Numbers::Integer } else { Numbers::Real };
+        let is_integer = match input.dtype {
+            Some(dtype) => !dtype.is_float(),
+            None => indices.contains(input.name.as_str()),
+        };
+        let numbers = if is_integer { Numbers::Integer } else { Numbers::Real };
         Ok((input.name.clone(), Info { shape: shape.clone(), numbers }))
     };
     graph.inputs.iter().map(input).collect()

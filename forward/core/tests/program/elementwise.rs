@@ -2,8 +2,9 @@
 
 use crate::support::*;
 use ckpt_api::{Attribute, Node, Op};
-use ckpt_forward::{Random, op};
+use ckpt_forward::{Random, Value, op};
 use proptest::prelude::*;
+use std::cmp::Ordering;
 
 fn alpha(op: Op, alpha: f64) -> Node {
     Node::new("f", op).attribute("alpha", Attribute::Float(alpha))
@@ -17,14 +18,14 @@ fn plain(op: Op) -> Node {
     Node::new("f", op)
 }
 
-/// The error function, by its Maclaurin series.
+/// The error function, by a series of terms of one sign: `2/√π·e^(−x²)·Σ 2ⁿ·x^(2n+1)/(2n+1)‼`.
 fn erf(x: f64) -> f64 {
     let (mut term, mut sum) = (x, x);
-    for n in 1..120 {
-        term *= -x * x / f64::from(n);
-        sum += term / f64::from(2 * n + 1);
+    for n in 1..200 {
+        term *= 2.0 * x * x / f64::from(2 * n + 1);
+        sum += term;
     }
-    sum * 2.0 / std::f64::consts::PI.sqrt()
+    sum * (-x * x).exp() * 2.0 / std::f64::consts::PI.sqrt()
 }
 
 type Formula = fn(f64) -> f64;
@@ -48,6 +49,32 @@ fn functions() -> Vec<(Node, Formula)> {
         (plain(Op::Clip), |x| x),
         (clip(1.0, -1.0), |_| -1.0),
         (plain(Op::custom(op::SQUARE)), |x| x * x),
+        (plain(Op::Selu), |x| {
+            1.050_701_022_148_132_3 * if x < 0.0 { 1.673_263_192_176_818_8 * (x.exp() - 1.0) } else { x }
+        }),
+        (alpha(Op::Celu, 0.5), |x| x.max(0.0) + (0.5 * ((x / 0.5).exp() - 1.0)).min(0.0)),
+        (alpha(Op::ThresholdedRelu, 0.25), |x| if x > 0.25 { x } else { 0.0 }),
+        (plain(Op::Softsign), |x| x / (1.0 + x.abs())),
+        (plain(Op::HardSigmoid), |x| (0.2 * x + 0.5).clamp(0.0, 1.0)),
+        (alpha(Op::HardSigmoid, 1.0 / 6.0).attribute("beta", Attribute::Float(0.25)), |x| {
+            (x / 6.0 + 0.25).clamp(0.0, 1.0)
+        }),
+        (plain(Op::HardSwish), |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
+        (plain(Op::Swish), |x| x / (1.0 + (-x).exp())),
+        (alpha(Op::Swish, 1.702), |x| x / (1.0 + (-1.702 * x).exp())),
+        (plain(Op::Mish), |x| x * (1.0 + x.exp()).ln().tanh()),
+        (plain(Op::Abs), |x| if x < 0.0 { -x } else { x }),
+        (plain(Op::Neg), |x| 0.0 - x),
+        (plain(Op::Sign), |x| f64::from(x > 0.0) - f64::from(x < 0.0)),
+        (plain(Op::Reciprocal), |x| 1.0 / x),
+        (plain(Op::Sqrt), |x| if x < 0.0 { f64::NAN } else { x.powf(0.5) }),
+        (plain(Op::Exp), |x| x.sinh() + x.cosh()),
+        (plain(Op::Log), |x| if x < 0.0 { f64::NAN } else { 2.0 * x.sqrt().ln() }),
+        (plain(Op::Sin), |x| 2.0 * (x / 2.0).sin() * (x / 2.0).cos()),
+        (plain(Op::Cos), |x| 1.0 - 2.0 * (x / 2.0).sin().powi(2)),
+        (plain(Op::Erf), erf),
+        (plain(Op::Floor), |x| x - x.rem_euclid(1.0)),
+        (plain(Op::Ceil), |x| x + (-x).rem_euclid(1.0)),
     ]
 }
 
@@ -92,6 +119,153 @@ proptest! {
         for (op, expected) in [(Op::Add, sums), (Op::Mul, products)] {
             assert_close(&run(plain(op), &[a.clone(), b.clone()], &Tensors::default()).unwrap(), &made, &expected);
         }
+    }
+
+    #[test]
+    fn a_function_of_two_values_is_computed_of_each_pair(rows in 0usize..4, columns in 0usize..4, seed: u64) {
+        let mut random = Random::new(seed);
+        let shape = [rows, columns];
+        let steps = |value: &Value| value.array.to_f64().into_iter().map(|x| (x * 3.0).round()).collect::<Vec<_>>();
+        let a = steps(&reals(&mut random, &shape));
+        // A row, for all rows.
+        let b = steps(&reals(&mut random, &[columns]));
+        for (op, formula) in pairs() {
+            let expected: Vec<f64> = a.iter().enumerate().map(|(at, a)| formula(*a, b[at % columns])).collect();
+            let inputs = [real(&shape, &a), real(&[columns], &b)];
+            assert_close(&run(plain(op.clone()), &inputs, &Tensors::default()).unwrap(), &shape, &expected);
+            if !matches!(op, Op::Pow | Op::Div) {
+                let inputs = [integers(&shape, &a), integers(&[columns], &b)];
+                let found = run(plain(op), &inputs, &Tensors::default()).unwrap();
+                assert_eq!(found, integers(&shape, &expected));
+            }
+        }
+        for (op, relation) in relations() {
+            let expected: Vec<f64> =
+                a.iter().enumerate().map(|(at, a)| f64::from(relation(*a, b[at % columns]))).collect();
+            for inputs in [[real(&shape, &a), real(&[columns], &b)], [integers(&shape, &a), integers(&[columns], &b)]] {
+                let found = run(plain(op.clone()), &inputs, &Tensors::default()).unwrap();
+                assert_eq!(found, integers(&shape, &expected));
+            }
+        }
+    }
+}
+
+type Pair = fn(f64, f64) -> f64;
+
+fn pairs() -> Vec<(Op, Pair)> {
+    vec![
+        (Op::Add, |a, b| a + b),
+        (Op::Sub, |a, b| a - b),
+        (Op::Mul, |a, b| a * b),
+        (Op::Div, |a, b| a / b),
+        (Op::Pow, |a, b| a.powi(b as i32)),
+        (Op::Max, |a, b| if a > b { a } else { b }),
+        (Op::Min, |a, b| if a < b { a } else { b }),
+    ]
+}
+
+type Relates = fn(f64, f64) -> bool;
+
+fn relations() -> Vec<(Op, Relates)> {
+    vec![
+        (Op::Equal, |a, b| a.partial_cmp(&b) == Some(Ordering::Equal)),
+        (Op::Less, |a, b| b > a),
+        (Op::LessOrEqual, |a, b| a.partial_cmp(&b).is_some_and(Ordering::is_le)),
+        (Op::Greater, |a, b| b < a),
+        (Op::GreaterOrEqual, |a, b| a.partial_cmp(&b).is_some_and(Ordering::is_ge)),
+    ]
+}
+
+fn integers(shape: &[usize], values: &[f64]) -> Value {
+    integer(shape, &values.iter().map(|value| *value as i32).collect::<Vec<_>>())
+}
+
+fn plainly(op: Op, inputs: &[Value]) -> Value {
+    run(plain(op), inputs, &Tensors::default()).unwrap()
+}
+
+#[test]
+fn truth_values_are_1_and_0() {
+    let (a, b) = (integer(&[4], &[0, 0, 1, 1]), integer(&[4], &[0, 1, 0, 1]));
+    for (op, expected) in [(Op::And, [0, 0, 0, 1]), (Op::Or, [0, 1, 1, 1]), (Op::Xor, [0, 1, 1, 0])] {
+        assert_eq!(plainly(op, &[a.clone(), b.clone()]), integer(&[4], &expected));
+    }
+    assert_eq!(plainly(Op::Not, &[a]), integer(&[4], &[1, 1, 0, 0]));
+}
+
+#[test]
+fn where_chooses_for_each_place_and_broadcasts() {
+    let condition = integer(&[2, 1], &[1, 0]);
+    let (a, b) = (real(&[3], &[1.0, 2.0, 3.0]), real(&[], &[-1.0]));
+    let found = plainly(Op::Where, &[condition.clone(), a, b]);
+    assert_close(&found, &[2, 3], &[1.0, 2.0, 3.0, -1.0, -1.0, -1.0]);
+    let (a, b) = (integer(&[2], &[7, 8]), integer(&[2, 2], &[1, 2, 3, 4]));
+    assert_eq!(plainly(Op::Where, &[condition, a, b]), integer(&[2, 2], &[7, 8, 3, 4]));
+}
+
+#[test]
+fn max_and_min_take_any_number_of_values() {
+    let values = [real(&[2], &[1.0, f64::NAN]), real(&[2], &[3.0, 1.0]), real(&[1], &[2.0])];
+    assert_close(&plainly(Op::Max, &values), &[2], &[3.0, f64::NAN]);
+    assert_close(&plainly(Op::Min, &values), &[2], &[1.0, f64::NAN]);
+    assert_close(&plainly(Op::Max, &values[1..2]), &[2], &[3.0, 1.0]);
+}
+
+#[test]
+fn prelu_multiplies_what_is_below_0_by_its_slope() {
+    let (x, slope) = (real(&[2, 2], &[-1.0, -2.0, 3.0, f64::NAN]), real(&[2], &[0.5, 2.0]));
+    assert_close(&plainly(Op::PRelu, &[x.clone(), slope]), &[2, 2], &[-0.5, -4.0, 3.0, f64::NAN]);
+    let wide = real(&[3, 2, 2], &[1.0; 12]);
+    let error = run(plain(Op::PRelu), &[x, wide], &Tensors::default()).unwrap_err().to_string();
+    assert!(error.contains("broadcasts to [2, 2]"), "{error}");
+}
+
+#[test]
+fn cast_changes_the_kind_of_numbers() {
+    let cast = |to: &str| plain(Op::Cast).attribute("to", Attribute::Text(to.into()));
+    let alone = |to: &str, x: &Value| run(cast(to), std::slice::from_ref(x), &Tensors::default());
+    let x = real(&[5], &[0.0, -0.0, 1.9, -1.9, f64::NAN]);
+    assert_eq!(alone("bool", &x).unwrap(), integer(&[5], &[0, 0, 1, 1, 1]));
+    assert_eq!(alone("int", &real(&[3], &[1.9, -1.9, 0.5])).unwrap(), integer(&[3], &[1, -1, 0]));
+    for beyond in [f64::NAN, 2147483648.0, f64::NEG_INFINITY] {
+        let error = alone("int", &real(&[1], &[beyond])).unwrap_err().to_string();
+        assert!(error.contains("does not fit an integer of 32 bits"), "{error}");
+    }
+    assert_eq!(alone("int", &real(&[1], &[2147483647.5])).unwrap(), integer(&[1], &[i32::MAX]));
+    let n = integer(&[3], &[0, -2, 7]);
+    assert_close(&alone("float", &n).unwrap(), &[3], &[0.0, -2.0, 7.0]);
+    assert_eq!(alone("bool", &n).unwrap(), integer(&[3], &[0, 1, 1]));
+    assert_eq!(alone("int", &n).unwrap(), n);
+    let error = alone("text", &n).unwrap_err().to_string();
+    assert!(error.contains("'text'") && error.contains("'bool'"), "{error}");
+}
+
+#[test]
+fn a_number_halfway_is_rounded_to_the_even_integer() {
+    let x = real(&[5], &[0.5, 1.5, -0.5, -2.5, 2.4]);
+    assert_close(&plainly(Op::Round, &[x]), &[5], &[0.0, 2.0, 0.0, -2.0, 2.0]);
+}
+
+#[test]
+fn integers_are_divided_towards_zero_and_never_by_0() {
+    let a = integer(&[3], &[7, -7, 6]);
+    assert_eq!(plainly(Op::Div, &[a.clone(), integer(&[1], &[2])]), integer(&[3], &[3, -3, 3]));
+    let error = run(plain(Op::Div), &[a, integer(&[1], &[0])], &Tensors::default()).unwrap_err().to_string();
+    assert!(error.contains("a division of integers by 0"), "{error}");
+}
+
+#[test]
+fn values_of_different_kinds_do_not_mix() {
+    let (a, b) = (integer(&[1], &[1]), real(&[1], &[1.0]));
+    for op in [Op::Add, Op::Less, Op::Max] {
+        let error = run(plain(op), &[a.clone(), b.clone()], &Tensors::default()).unwrap_err().to_string();
+        assert!(error.contains("different kind"), "{error}");
+    }
+    for op in [Op::Pow, Op::And] {
+        let same = if op == Op::Pow { &a } else { &b };
+        let error =
+            run(plain(op), &[same.clone(), same.clone()], &Tensors::default()).unwrap_err().to_string();
+        assert!(error.contains("different kind"), "{error}");
     }
 }
 

@@ -45,12 +45,11 @@ fn network(squared: bool, bucketed: bool) -> Graph {
     nodes[concat].attributes.insert("axis".into(), Attribute::Int(1));
     nodes[last].parameters =
         [("weight", "l1w"), ("bias", "l1b")].map(|(a, b)| (a.to_owned(), b.to_owned())).into();
-    let mut inputs: Vec<Open> =
-        ["stm", "ntm"].map(|name| Open { name: name.into(), shape: vec![None, None] }).into();
+    let mut inputs: Vec<Open> = ["stm", "ntm"].map(|name| Open::new(name, vec![None, None])).into();
     if bucketed {
-        inputs.push(Open { name: "bucket".into(), shape: vec![None] });
+        inputs.push(Open::new("bucket", vec![None]));
     }
-    let outputs = vec![Open { name: "l1".into(), shape: vec![None, Some(1)] }];
+    let outputs = vec![Open::new("l1", vec![None, Some(1)])];
     Graph { name: String::new(), inputs, outputs, nodes }
 }
 

@@ -98,7 +98,7 @@ fn a_node_that_does_not_fit_its_definition_is_refused() {
         (Node::new("p", Op::custom("test.Power")), x(), with("b"), "lacks a tensor"),
         (power(), vec![], with("b"), "lacks an input"),
         (power(), vec![real(&[1, 3], &[1.; 3])], with("b"), "[3, 3]"),
-        (power(), vec![integer(&[1, 2], &[1, 1])], with("b"), "a different element type"),
+        (power(), vec![integer(&[1, 2], &[1, 1])], with("b"), "a different kind"),
         (power(), [x(), vec![integer(&[1], &[0])]].concat(), with("b"), "a tensor that it lacks"),
         (power(), [x(), x(), x()].concat(), with("b"), "more inputs"),
         (Node::new("p", Op::custom("test.Other")), x(), with("b"), "test.Other"),

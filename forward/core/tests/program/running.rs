@@ -204,7 +204,7 @@ fn inputs_have_default_shapes_and_random_values_in_the_range_of_the_graph() {
     let mut conv = Node::new("conv", Op::Conv).parameter("weight", "k");
     conv.inputs = vec!["image".into()];
     conv.outputs = vec!["conv".into()];
-    let open = |name: &str, shape: &[Option<u64>]| Open { name: name.into(), shape: shape.to_vec() };
+    let open = |name: &str, shape: &[Option<u64>]| Open::new(name, shape.to_vec());
     let inputs = vec![
         open("features", &[None, None]),
         open("bucket", &[None]),
@@ -240,7 +240,7 @@ fn inputs_have_default_shapes_and_random_values_in_the_range_of_the_graph() {
 #[test]
 fn an_output_may_be_an_input_and_one_value_may_have_several_uses() {
     let mut graph = graph(Node::new("relu", Op::Relu), &[&[2]], 1);
-    let open = |name: &str| Open { name: name.into(), shape: vec![Some(2)] };
+    let open = |name: &str| Open::new(name, vec![Some(2)]);
     graph.outputs = vec![open("y0"), open("x0")];
     let tensors = Tensors::default();
     let program = Program::new(&graph, &tensors, &BTreeMap::from([("x0".into(), vec![2])])).unwrap();

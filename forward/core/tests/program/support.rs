@@ -101,14 +101,18 @@ pub fn graph(mut node: Node, inputs: &[&[usize]], outputs: usize) -> Graph {
         .inputs
         .iter()
         .zip(inputs)
-        .map(|(name, shape)| ckpt_api::Value { name: name.clone(), shape: vec![None; shape.len()] });
+        .map(|(name, shape)| ckpt_api::Value::new(name.clone(), vec![None; shape.len()]));
     Graph { name: String::new(), inputs: inputs.collect(), outputs: Vec::new(), nodes: vec![node] }
 }
 
 /// Runs a node in binary64.
 pub fn run_all(node: Node, inputs: &[Value], tensors: &Tensors, outputs: usize) -> Result<Vec<Value>> {
     let shapes: Vec<&[usize]> = inputs.iter().map(|value| &value.shape[..]).collect();
-    let graph = graph(node, &shapes, outputs);
+    let mut graph = graph(node, &shapes, outputs);
+    for (input, value) in graph.inputs.iter_mut().zip(inputs) {
+        let is_integer = matches!(value.array, Array::I32(_));
+        input.dtype = Some(if is_integer { DType::I32 } else { DType::F64 });
+    }
     let shapes =
         graph.inputs.iter().zip(inputs).map(|(input, value)| (input.name.clone(), value.shape.clone()));
     let program = Program::new(&graph, tensors, &shapes.collect())?;

@@ -6,7 +6,7 @@ mod sums;
 
 use crate::shader::{Shader, WORKGROUP};
 use ckpt_api::{Error, Result};
-use ckpt_forward::{Element, Kernel};
+use ckpt_forward::{Element, Kernel, not_on_device};
 
 /// The most elements of a buffer, and the greatest size or stride: so that every index that a shader computes fits 32 bits.
 pub const MAX_ELEMENTS: usize = (1 << 30) - 1;
@@ -59,7 +59,8 @@ impl Dispatch {
             Kernel::Affine(affine) => reals::affine(sizes, affine),
             Kernel::LayerNorm(norm) => reals::layer_norm(sizes, norm),
             Kernel::Softmax(softmax) => reals::softmax(sizes, softmax),
-            Kernel::Mean(mean) => reals::mean(sizes, mean),
+            Kernel::Reduce(reduce) => reals::reduce(sizes, reduce),
+            Kernel::Compare(_) | Kernel::Select(_) | Kernel::MatMul(_) => Err(not_on_device(kernel)),
             Kernel::StaticFeatures(image) => reals::static_features(sizes, image),
         }
     }
@@ -201,7 +202,9 @@ fn count_bits(len: usize) -> u32 {
 mod tests {
     use super::*;
     use ckpt_api::Kind;
-    use ckpt_forward::kernel::{Copy, Function, Gather, Mean, Unary, View};
+    use ckpt_forward::kernel::{
+        Binary, Compare, Copy, Function, Gather, Pairwise, Reduce, Reduction, Relation, Select, Unary, View,
+    };
 
     #[test]
     fn a_rectangle_of_workgroups_has_enough_threads_and_few_too_many() {
@@ -219,7 +222,7 @@ mod tests {
         let huge = usize::MAX / 2;
         let kernels = [
             Kernel::Unary(Unary { len: 1 << 30, function: Function::Relu }),
-            Kernel::Mean(Mean { rows: 1 << 20, len: 1 << 20 }),
+            Kernel::Reduce(Reduce { rows: 1 << 20, len: 1 << 20, function: Reduction::Mean }),
             Kernel::Gather(Gather { rows: 1, columns: 1, table: 3, strides: [huge, 1] }),
             Kernel::Copy(Copy {
                 shape: vec![3, 3],
@@ -249,9 +252,31 @@ mod tests {
             (unary(Function::Tanh), Element::I32),
             (unary(Function::Scale { multiply: 1, divide: 0 }), Element::I32),
             (unary(Function::Scale { multiply: 1, divide: 2 }), Element::F32),
-            (Kernel::Mean(Mean { rows: 1, len: 1 }), Element::I32),
+            (Kernel::Reduce(Reduce { rows: 1, len: 1, function: Reduction::Mean }), Element::I32),
         ] {
             assert_eq!(Dispatch::new(&kernel, element).unwrap_err().kind(), Kind::Unsupported);
+        }
+    }
+
+    #[test]
+    fn what_the_device_has_no_kernel_for_is_an_error_that_says_so() {
+        let (shape, strides) = (vec![1], [vec![1], vec![1]]);
+        let kernels = [
+            Kernel::Unary(Unary { len: 1, function: Function::Mish }),
+            Kernel::Reduce(Reduce { rows: 1, len: 1, function: Reduction::Sum }),
+            Kernel::Binary(Binary {
+                shape: shape.clone(),
+                strides: strides.clone(),
+                function: Pairwise::Subtract,
+            }),
+            Kernel::Compare(Compare { shape: shape.clone(), strides, relation: Relation::Less }),
+            Kernel::Select(Select { shape, strides: [vec![1], vec![1], vec![1]] }),
+        ];
+        for kernel in kernels {
+            let error = Dispatch::new(&kernel, Element::F32).unwrap_err();
+            assert_eq!(error.kind(), Kind::Unsupported);
+            let text = error.to_string();
+            assert!(text.contains("this device has no kernel") && text.contains(kernel.name()), "{text}");
         }
     }
 }

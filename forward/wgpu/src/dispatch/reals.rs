@@ -3,10 +3,10 @@
 use super::{Dispatch, Requirement, Sizes, bits, count_bits, sums};
 use crate::shader;
 use ckpt_api::Result;
-use ckpt_forward::Element;
 use ckpt_forward::kernel::{
-    Affine, Function, LayerNorm, Mean, Pool, PoolKind, Softmax, StaticFeatures, Unary,
+    Affine, Function, LayerNorm, Pool, PoolKind, Reduce, Reduction, Softmax, StaticFeatures, Unary,
 };
+use ckpt_forward::{Element, not_on_device};
 
 pub(super) fn unary(sizes: Sizes, unary: &Unary) -> Result<Dispatch> {
     let shader = sizes.by_element(shader::UNARY, shader::UNARY_INTEGER)?;
@@ -35,6 +35,7 @@ fn real_function(sizes: Sizes, function: Function) -> Result<([u32; 3], Element)
         Function::Scale { .. } => {
             return Err(sizes.refused("this operation supports only integers"));
         }
+        _ => return Err(not_on_device(sizes.kernel)),
     };
     Ok((words, Element::F32))
 }
@@ -49,6 +50,7 @@ fn integer_function(sizes: Sizes, function: Function) -> Result<[u32; 3]> {
         Function::Square => [2, 0, 0],
         Function::Scale { divide: 0, .. } => return Err(sizes.contradiction("a division by 0")),
         Function::Scale { multiply, divide } => [3, multiply.cast_unsigned(), divide.cast_unsigned()],
+        function if function.has_integers() => return Err(not_on_device(sizes.kernel)),
         _ => {
             sizes.real()?;
             [0; 3]
@@ -111,7 +113,10 @@ pub(super) fn softmax(sizes: Sizes, softmax: &Softmax) -> Result<Dispatch> {
     Ok(Dispatch::assemble(shader::SOFTMAX, sizes.word(rows)?, &words, operands, sizes.like_output(written)))
 }
 
-pub(super) fn mean(sizes: Sizes, mean: &Mean) -> Result<Dispatch> {
+pub(super) fn reduce(sizes: Sizes, mean: &Reduce) -> Result<Dispatch> {
+    if mean.function != Reduction::Mean {
+        return Err(not_on_device(sizes.kernel));
+    }
     sizes.real()?;
     if mean.len == 0 {
         return Err(sizes.contradiction("the mean of nothing"));

@@ -5,8 +5,12 @@ use super::{Dispatch, Sizes, integers};
 use crate::shader;
 use ckpt_api::Result;
 use ckpt_forward::kernel::{Binary, Conv, Gemm, GemmStrides, Pairwise, SparseSum, Window};
+use ckpt_forward::not_on_device;
 
 pub(super) fn binary(sizes: Sizes, binary: &Binary) -> Result<Dispatch> {
+    if !matches!(binary.function, Pairwise::Add | Pairwise::Multiply) {
+        return Err(not_on_device(sizes.kernel));
+    }
     let shader = sizes.by_element(shader::BINARY, shader::BINARY_INTEGER)?;
     let rank = binary.shape.len();
     let mut words = vec![sizes.word(rank)?];

@@ -8,10 +8,14 @@
 //! result is rounded from `A` to `T` once. Sizes may be 0. Strides may be 0 (broadcast). Indices are in range: the
 //! runner checks them first.
 
+mod elementwise;
+
+pub use elementwise::{Binary, Compare, Function, Pairwise, Relation, Select, Unary};
+
 use serde::Serialize;
 use std::ops::Range;
 
-/// Most axes of a [`Copy`](struct@Copy), [`Pad`] or [`Binary`]. More axes are merged where possible, or refused.
+/// Most axes of a [`Copy`](struct@Copy), [`Pad`], [`Binary`], [`Compare`] or [`Select`]. More axes are merged where possible, or refused.
 pub const MAX_RANK: usize = 8;
 
 /// A kernel. Operands come in the order that each kernel states.
@@ -26,8 +30,14 @@ pub enum Kernel {
     Unary(Unary),
     /// See [`Binary`].
     Binary(Binary),
+    /// See [`Compare`].
+    Compare(Compare),
+    /// See [`Select`].
+    Select(Select),
     /// See [`Gemm`].
     Gemm(Gemm),
+    /// See [`MatMul`].
+    MatMul(MatMul),
     /// See [`Conv`].
     Conv(Conv),
     /// See [`Pool`].
@@ -38,8 +48,8 @@ pub enum Kernel {
     LayerNorm(LayerNorm),
     /// See [`Softmax`].
     Softmax(Softmax),
-    /// See [`Mean`].
-    Mean(Mean),
+    /// See [`Reduce`].
+    Reduce(Reduce),
     /// See [`Gather`].
     Gather(Gather),
     /// See [`SparseSum`].
@@ -85,88 +95,6 @@ pub struct Pad {
     pub edge: bool,
 }
 
-/// An elementwise function. Operand: `x` of `len` elements.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Unary {
-    /// Elements.
-    pub len: usize,
-    /// Which function.
-    pub function: Function,
-}
-
-/// A function of one number, computed in `A`. NaN gives NaN, except in functions of integers. Functions marked (T) are
-/// transcendental: backends may differ by a few ULP.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Function {
-    /// `x > 0 ? x : 0` (so −0 gives 0).
-    Relu,
-    /// `x < 0 ? alpha·x : x`.
-    LeakyRelu {
-        /// Slope below 0.
-        alpha: f64,
-    },
-    /// (T) `x < 0 ? alpha·(eˣ − 1) : x`, with `eˣ − 1` computed as one function.
-    Elu {
-        /// Factor below 0.
-        alpha: f64,
-    },
-    /// (T) `0.5·x·(1 + erf(x / √2))`, or with `tanh`: `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`.
-    Gelu {
-        /// Whether the approximation by tanh is used.
-        tanh: bool,
-    },
-    /// (T) `max(x, 0) + ln(1 + e^−|x|)`.
-    Softplus,
-    /// (T) `x < 0 ? eˣ / (1 + eˣ) : 1 / (1 + e⁻ˣ)`.
-    Sigmoid,
-    /// (T) hyperbolic tangent.
-    Tanh,
-    /// `x < min ? min : x > max ? max : x`; also of integers.
-    Clip {
-        /// Lower bound; −∞ for none.
-        min: f64,
-        /// Upper bound; ∞ for none.
-        max: f64,
-    },
-    /// `x·x`; also of integers.
-    Square,
-    /// Integers: `x·multiply / divide`, rounded towards zero.
-    Scale {
-        /// Factor.
-        multiply: i32,
-        /// Divisor, not 0.
-        divide: i32,
-    },
-    /// Integers to real numbers: `x / divide`.
-    Dequantize {
-        /// Divisor, not 0.
-        divide: f64,
-    },
-}
-
-/// A function of two numbers or two integers. Operands: `a`, `b`, each with its strides over `shape`; the output is
-/// row-major.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Binary {
-    /// Lengths of the output; at most [`MAX_RANK`] axes.
-    pub shape: Vec<usize>,
-    /// Strides of `a` and of `b`.
-    pub strides: [Vec<usize>; 2],
-    /// Which function.
-    pub function: Pairwise,
-}
-
-/// A function of two numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pairwise {
-    /// `a + b`.
-    Add,
-    /// `a · b`.
-    Multiply,
-}
-
 /// A matrix product, also of integers. Operands: `x` `[rows, inner]`; `weight`; `bias` if it has strides; `bucket`,
 /// one integer for each row, if `buckets` is not 0. `s = 0`, then `s = s + x[r, k]·weight[…]` for ascending `k`;
 /// `y[r, o] = s` or `s + bias[…]`.
@@ -195,6 +123,24 @@ pub struct GemmStrides {
     pub inner: usize,
     /// From one output to the next.
     pub output: usize,
+}
+
+/// Products of the matrices of two values. Operands: `a`, `b`. For each index of `batch`: `y[…, r, c] = s`, with `s = 0`, then
+/// `s = s + a[…, r, k]·b[…, k, c]` for ascending `k`. The output is row-major.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MatMul {
+    /// Lengths of the axes before the matrices; at most [`MAX_RANK`].
+    pub batch: Vec<usize>,
+    /// Rows of `a` and of `y`.
+    pub rows: usize,
+    /// Number of summands.
+    pub inner: usize,
+    /// Columns of `b` and of `y`.
+    pub columns: usize,
+    /// Strides of `a`: those of the batch, then row and summand.
+    pub a: Vec<usize>,
+    /// Strides of `b`: those of the batch, then summand and column.
+    pub b: Vec<usize>,
 }
 
 /// A two-dimensional cross-correlation. Operands: `x` `[batch, inputs, height, width]`, `weight`, `bias` (one for each
@@ -307,13 +253,31 @@ pub struct Softmax {
     pub log: bool,
 }
 
-/// The mean of each row, in ascending order. Operand: `x` `[rows, len]`; `len` is not 0.
+/// One number or integer for each row, from its elements in ascending order. Operand: `x` `[rows, len]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Mean {
+pub struct Reduce {
     /// Rows.
     pub rows: usize,
-    /// Elements of a row.
+    /// Elements of a row; not 0 for a mean, a maximum and a minimum.
     pub len: usize,
+    /// The function.
+    pub function: Reduction,
+}
+
+/// The function of a [`Reduce`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reduction {
+    /// `s = 0`, then `s = s + x`; also of integers.
+    Sum,
+    /// The sum, divided by the number of elements; of real numbers only.
+    Mean,
+    /// `p = 1`, then `p = p · x`; also of integers.
+    Product,
+    /// The greatest, or NaN if one is NaN; also of integers.
+    Maximum,
+    /// The least, or NaN if one is NaN; also of integers.
+    Minimum,
 }
 
 /// A lookup of rows in a table. Operands: `table`, `index` (integers).
@@ -377,16 +341,30 @@ impl Kernel {
             Kernel::Pad(_) => "pad",
             Kernel::Unary(_) => "unary",
             Kernel::Binary(_) => "binary",
+            Kernel::Compare(_) => "compare",
+            Kernel::Select(_) => "select",
             Kernel::Gemm(_) => "gemm",
+            Kernel::MatMul(_) => "mat_mul",
             Kernel::Conv(_) => "conv",
             Kernel::Pool(_) => "pool",
             Kernel::Affine(_) => "affine",
             Kernel::LayerNorm(_) => "layer_norm",
             Kernel::Softmax(_) => "softmax",
-            Kernel::Mean(_) => "mean",
+            Kernel::Reduce(_) => "reduce",
             Kernel::Gather(_) => "gather",
             Kernel::SparseSum(_) => "sparse_sum",
             Kernel::StaticFeatures(_) => "static_features",
+        }
+    }
+
+    /// Returns which of its functions the kernel computes, where it has several.
+    pub fn function(&self) -> Option<String> {
+        match self {
+            Kernel::Unary(unary) => Some(format!("{:?}", unary.function)),
+            Kernel::Binary(binary) => Some(format!("{:?}", binary.function)),
+            Kernel::Compare(compare) => Some(format!("{:?}", compare.relation)),
+            Kernel::Reduce(reduce) => Some(format!("{:?}", reduce.function)),
+            _ => None,
         }
     }
 
@@ -397,13 +375,18 @@ impl Kernel {
             Kernel::Pad(pad) => pad.output.iter().product(),
             Kernel::Unary(unary) => unary.len,
             Kernel::Binary(binary) => binary.shape.iter().product(),
+            Kernel::Compare(compare) => compare.shape.iter().product(),
+            Kernel::Select(select) => select.shape.iter().product(),
             Kernel::Gemm(gemm) => gemm.rows * gemm.outputs,
+            Kernel::MatMul(product) => {
+                product.batch.iter().product::<usize>() * product.rows * product.columns
+            }
             Kernel::Conv(conv) => conv.batch * conv.outputs * conv.window.places(),
             Kernel::Pool(pool) => pool.images * pool.window.places(),
             Kernel::Affine(affine) => affine.outer * affine.channels * affine.inner,
             Kernel::LayerNorm(norm) => norm.rows * norm.len,
             Kernel::Softmax(softmax) => softmax.outer * softmax.len * softmax.inner,
-            Kernel::Mean(mean) => mean.rows,
+            Kernel::Reduce(reduce) => reduce.rows,
             Kernel::Gather(gather) => gather.rows * gather.columns,
             Kernel::SparseSum(sum) => sum.rows * sum.outputs,
             Kernel::StaticFeatures(image) => image.batch * 8 * image.height * image.width,
@@ -413,14 +396,8 @@ impl Kernel {
     /// Whether backends may differ by a few ULP.
     pub fn is_transcendental(&self) -> bool {
         match self {
-            Kernel::Unary(unary) => matches!(
-                unary.function,
-                Function::Elu { .. }
-                    | Function::Gelu { .. }
-                    | Function::Softplus
-                    | Function::Sigmoid
-                    | Function::Tanh
-            ),
+            Kernel::Unary(unary) => unary.function.is_transcendental(),
+            Kernel::Binary(binary) => binary.function == Pairwise::Power,
             Kernel::Softmax(_) | Kernel::StaticFeatures(_) => true,
             _ => false,
         }

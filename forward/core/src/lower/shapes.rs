@@ -1,0 +1,110 @@
+//! Lowers operators that change the shape of a value, or repeat its elements.
+
+use super::attributes::{no_axis, resolve_axis};
+use super::elementwise::{broadcast_pair, broadcast_strides};
+use super::lowering::{Info, Load, Lowering, Operand, elements, misfit, show};
+use super::moves::{copy_as, permuted};
+use super::strides::row_major;
+use crate::value::Numbers;
+use ckpt_api::{Attribute, Error, Result};
+
+/// The axes of `rank` axes that attribute `axes` names, in ascending order; `None` if the node lacks it.
+pub(super) fn axes(lowering: &Lowering, info: &Info, rank: usize) -> Result<Option<Vec<usize>>> {
+    let Some(given) = lowering.node.ints("axes")? else { return Ok(None) };
+    let axes = given.iter().map(|axis| resolve_axis(*axis, rank).ok_or_else(|| no_axis("axes", *axis, info)));
+    let mut axes = axes.collect::<Result<Vec<_>>>()?;
+    axes.sort_unstable();
+    match axes.windows(2).any(|pair| pair[0] == pair[1]) {
+        true => Err(Attribute::Ints(given.to_vec()).invalid("axes", "each axis once")),
+        false => Ok(Some(axes)),
+    }
+}
+
+pub(super) fn squeeze(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["axes"])?;
+    let [x] = lowering.exactly()?;
+    let removed = axes(lowering, x, x.shape.len())?;
+    let is_removed = |axis: usize, len: usize| match &removed {
+        Some(removed) => removed.contains(&axis),
+        None => len == 1,
+    };
+    let own = || x.shape.iter().copied().enumerate();
+    if own().any(|(axis, len)| len != 1 && is_removed(axis, len)) {
+        return Err(misfit(&x.shape, "a length of 1 on each axis that is removed"));
+    }
+    let shape = own().filter(|(axis, len)| !is_removed(*axis, *len)).map(|(_, len)| len).collect();
+    copy_as(lowering, x, shape)
+}
+
+pub(super) fn unsqueeze(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["axes"])?;
+    let [x] = lowering.exactly()?;
+    let count = lowering.node.ints("axes")?.map_or(0, <[i64]>::len);
+    let rank = x.shape.len() + count;
+    let lacks = || Error::corrupt("the layer lacks its attribute 'axes'");
+    let new = axes(lowering, x, rank)?.ok_or_else(lacks)?;
+    let mut own = x.shape.iter().copied();
+    let shape = (0..rank).map(|axis| if new.contains(&axis) { 1 } else { own.next().unwrap_or(1) });
+    let shape = shape.collect();
+    copy_as(lowering, x, shape)
+}
+
+pub(super) fn expand(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["shape"])?;
+    let [x] = lowering.exactly()?;
+    let lacks = || Error::corrupt("the layer lacks its attribute 'shape'");
+    let given = lowering.node.ints("shape")?.ok_or_else(lacks)?;
+    let lens = given.iter().map(|len| usize::try_from(if *len == -1 { 1 } else { *len }).ok());
+    let lens: Option<Vec<usize>> = lens.collect();
+    let lens = lens.ok_or_else(|| Attribute::Ints(given.to_vec()).invalid("shape", "lengths, or -1"))?;
+    let shape = broadcast_pair(&x.shape, &lens)?;
+    elements(&shape)?;
+    let strides = broadcast_strides(&x.shape, &shape);
+    let output = lowering.output(shape.clone(), x.numbers)?;
+    permuted(lowering, Operand::Input(0), &shape, &strides, output)
+}
+
+pub(super) fn tile(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["repeats"])?;
+    let [x] = lowering.exactly()?;
+    let lacks = || Error::corrupt("the layer lacks its attribute 'repeats'");
+    let given = lowering.node.ints("repeats")?.ok_or_else(lacks)?;
+    let repeats: Option<Vec<usize>> = given.iter().map(|count| usize::try_from(*count).ok()).collect();
+    let repeats = repeats.filter(|repeats| repeats.len() == x.shape.len()).ok_or_else(|| {
+        let expected = format!("a number of repetitions for each axis of {}", show(&x.shape));
+        Attribute::Ints(given.to_vec()).invalid("repeats", expected)
+    })?;
+    // Each axis is two: the repetitions, and the axis itself.
+    let (mut doubled, mut strides, mut shape) = (Vec::new(), Vec::new(), Vec::new());
+    for ((len, stride), count) in x.shape.iter().zip(row_major(&x.shape)).zip(repeats) {
+        doubled.extend([count, *len]);
+        strides.extend([0, stride]);
+        shape.push(elements(&[count, *len])?);
+    }
+    elements(&shape)?;
+    let output = lowering.output(shape, x.numbers)?;
+    permuted(lowering, Operand::Input(0), &doubled, &strides, output)
+}
+
+/// Lowers a value without inputs.
+pub(super) fn constant(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["value_float", "value_int"])?;
+    lowering.allow_roles(&["value"])?;
+    lowering.exactly::<0>()?;
+    let (shape, numbers, operand) = match lowering.node.attributes.iter().next() {
+        Some((name, value)) if name == "value_int" => {
+            let given = lowering.node.int(name, 0)?;
+            let invalid = |_| value.invalid(name, "an integer of 32 bits");
+            let value = i32::try_from(given).map_err(invalid)?;
+            (Vec::new(), Numbers::Integer, lowering.load(Load::Integers(vec![value])))
+        }
+        Some(_) => {
+            let value = lowering.node.float("value_float", 0.0)?;
+            (Vec::new(), Numbers::Real, lowering.load(Load::Constant { value, len: 1 }))
+        }
+        None => lowering.stored("value")?,
+    };
+    let output = lowering.output(shape.clone(), numbers)?;
+    let len = elements(&shape)?;
+    permuted(lowering, operand, &[len], &[1], output)
+}
