@@ -98,11 +98,17 @@ impl<'a> Sections<'a> {
     pub(crate) fn ranges(&self) -> Vec<(u64, u64)> {
         let weights = self.weights.iter().map(|section| (section.offset, section.offset + section.len));
         let constants = self.constants.iter();
-        let constants =
-            constants.map(|constant| (constant.offset, constant.offset + constant.bytes.len() as u64));
+        let constants = constants.map(|constant| (constant.offset, constant.end()));
         let mut ranges: Vec<(u64, u64)> = weights.chain(constants).collect();
         ranges.sort_unstable();
         ranges
+    }
+}
+
+impl Constant<'_> {
+    /// The byte after the last. Adding it to the file checked that it is within 64 bits.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset.saturating_add(self.bytes.len() as u64)
     }
 }
 

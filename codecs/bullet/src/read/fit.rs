@@ -2,7 +2,7 @@
 
 use crate::net::bytes::HexBytes;
 use crate::net::parameter::StoredWeight;
-use crate::net::section::{Constant, Section, Sections};
+use crate::net::section::{Constant, Sections};
 use crate::preset;
 use ckpt_api::{Error, File, Result, Setting};
 
@@ -18,33 +18,60 @@ pub(super) fn needs_architecture(file: &File) -> Error {
         ))
 }
 
+/// The most bytes that an error shows.
+const SHOWN: usize = 16;
+
 /// Checks that the file has the bytes that the architecture states, as far as it is long enough.
 pub(super) fn check_constants(file: &File, sections: &Sections<'_>) -> Result<()> {
     for Constant { field, bytes, offset } in &sections.constants {
         let rest = file.len().saturating_sub(*offset);
         let found = file.bytes((*offset).min(file.len()), rest.min(bytes.len() as u64))?;
         let Some(position) = bytes.iter().zip(&found).position(|(own, other)| own != other) else { continue };
+        // Of many bytes, those around the first that differs.
+        let start = position.saturating_sub(SHOWN / 4).min(bytes.len().saturating_sub(SHOWN));
         return Err(Error::corrupt("the file does not have the bytes that the architecture states")
             .file(file.name())
             .offset(offset.saturating_add(position as u64))
             .field(field)
-            .found(String::from(HexBytes(found)))
-            .expected(String::from(HexBytes(bytes.to_vec())))
+            .found(digits(&found, start))
+            .expected(digits(bytes, start))
             .help("correct these bytes in the architecture file, or choose another file"));
     }
     Ok(())
 }
 
-/// Checks that the file contains every section; the error names the first that it does not.
+/// The hexadecimal digits of some bytes from `start` on; dots stand for the others.
+fn digits(bytes: &[u8], start: usize) -> String {
+    let (before, rest) = bytes.split_at(start.min(bytes.len()));
+    let (shown, after) = rest.split_at(SHOWN.min(rest.len()));
+    let dots = |others: &[u8]| if others.is_empty() { "" } else { "…" };
+    format!("{}{}{}", dots(before), String::from(HexBytes(shown.to_vec())), dots(after))
+}
+
+/// Checks that the file has every weight and all bytes that the architecture states; the error names the first that it lacks.
 pub(super) fn check_lengths(file: &File, sections: &Sections<'_>) -> Result<()> {
-    let is_missing = |section: &&Section<'_>| section.offset + section.len > file.len();
-    let Some(section) = sections.weights.iter().find(is_missing) else { return Ok(()) };
-    let size = section.dtype.bytes().unwrap_or(1);
-    let found = file.len().saturating_sub(section.offset) / size;
-    Err(wrong_count(&section.stored, found)
-        .file(file.name())
-        .offset(section.offset)
-        .help("the file is cut short, or the architecture describes a different net"))
+    let weight = sections.weights.iter().find(|section| section.offset + section.len > file.len());
+    let constant = sections.constants.iter().find(|constant| constant.end() > file.len());
+    let error = match (weight, constant) {
+        (Some(section), constant) if constant.is_none_or(|constant| section.offset <= constant.offset) => {
+            let found = file.len().saturating_sub(section.offset) / section.dtype.bytes().unwrap_or(1);
+            wrong_count(&section.stored, found).file(file.name()).offset(section.offset)
+        }
+        (_, Some(constant)) => lacks_constant(file, constant),
+        _ => return Ok(()),
+    };
+    Err(error.help("the file is cut short, or the architecture describes a different net"))
+}
+
+/// The error for a file that ends before or within bytes that the architecture states.
+fn lacks_constant(file: &File, constant: &Constant<'_>) -> Error {
+    let all = constant.bytes.len() as u64;
+    let missing = constant.end().saturating_sub(file.len()).min(all);
+    does_not_fit(file)
+        .offset(constant.offset)
+        .field(&constant.field)
+        .found(format!("{}, {missing} missing", ckpt_api::count(all.saturating_sub(missing), "byte")))
+        .expected(ckpt_api::count(all, "byte"))
 }
 
 /// The error for a file that continues after the last tensor of the architecture.

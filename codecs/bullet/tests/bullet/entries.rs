@@ -126,8 +126,42 @@ fn other_bytes_than_the_architecture_states_are_refused_with_their_place() {
         assert_eq!((error.kind(), error.context().offset), (Kind::Corrupt, Some(at as u64)));
         assert!(error.to_string().contains(field), "{error}");
     }
-    let error = refused(read(good[..17].to_vec(), TWICE, &[]));
-    assert!(error.to_string().contains("l0w"), "{error}");
+    assert_eq!(refused(read(good[..16].to_vec(), TWICE, &[])).context().tensor, Some("l0b"));
+    assert_eq!(refused(read(good[..18].to_vec(), TWICE, &[])).context().tensor, Some("l0w"));
+}
+
+#[test]
+fn a_file_that_ends_before_the_bytes_that_the_architecture_states_is_refused_with_how_many_are_missing() {
+    let saved = format!(r#"[{{ "id": "l0b" }}, {{ "bytes": "{}" }}]"#, "07".repeat(20));
+    for (size, found) in [(8, "0 bytes, 20 missing"), (9, "1 byte, 19 missing"), (27, "19 bytes, 1 missing")]
+    {
+        let file: Vec<u8> = [vec![0; 8], vec![7; size - 8]].concat();
+        let unaligned = architecture(&saved).replace(r#""header": "ff", "align": 4"#, r#""align": 1"#);
+        let engine = one("net.nnue", file.clone());
+        let engine = read_all_with("net.nnue", &engine, &unaligned, &[("content", "engine")]);
+        for error in [refused(read(file, &saved, &[])), refused(engine)] {
+            let context = error.context();
+            assert_eq!((context.offset, context.found), (Some(8), Some(found)), "{error}");
+            assert!(context.field.is_some() && context.expected == Some("20 bytes"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn of_many_stated_bytes_an_error_shows_those_around_the_first_difference() {
+    let saved = format!(r#"[{{ "id": "l0b" }}, {{ "bytes": "{}" }}]"#, "07".repeat(4096));
+    for (at, found, expected) in [
+        (0, "ff070707070707070707070707070707…", "07070707070707070707070707070707…"),
+        (2000, "…07070707ff0707070707070707070707…", "…07070707070707070707070707070707…"),
+        (4095, "…070707070707070707070707070707ff", "…07070707070707070707070707070707"),
+    ] {
+        let mut file: Vec<u8> = [vec![0; 8], vec![7; 4096]].concat();
+        file[8 + at] = 255;
+        let error = refused(read(pad(file), &saved, &[]));
+        let context = error.context();
+        assert_eq!(context.offset, Some(8 + at as u64), "{error}");
+        assert_eq!((context.found, context.expected), (Some(found), Some(expected)));
+    }
 }
 
 #[test]
