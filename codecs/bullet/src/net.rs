@@ -10,6 +10,7 @@
 pub(crate) mod architecture;
 pub(crate) mod bytes;
 mod check;
+mod copies;
 pub(crate) mod description;
 pub(crate) mod engine;
 pub(crate) mod entry;

@@ -1,12 +1,11 @@
 //! Which bytes of raw.bin, quantised.bin or an engine file are what.
 
 use super::architecture::Architecture;
+use super::copies;
 use super::entry::{Entry, Item};
 use super::parameter::{Parameter, StoredWeight};
 use crate::format::Content;
 use ckpt_api::{DType, Error, Result};
-use std::collections::{HashMap, HashSet};
-use std::num::NonZeroU32;
 
 /// What a file consists of, in file order.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +31,10 @@ pub(crate) struct Section<'a> {
     pub(crate) len: u64,
     /// Which of the entries with this id it is, from 1.
     pub(crate) number: u64,
+    /// Whether raw.bin stores it: by columns, as floats, without what other files merge into it.
+    pub(crate) is_raw: bool,
+    /// The id of the weight that is added to it.
+    pub(crate) merged: Option<&'a str>,
     /// Whether the weight is read from another section: this one stores it a second time.
     pub(crate) is_copy: bool,
 }
@@ -64,7 +67,7 @@ pub(crate) fn sections(architecture: &Architecture, content: Content) -> Result<
         }
     }
     found.end = align.up(found.end).ok_or_else(|| too_large("the last member"))?;
-    mark_copies(&mut found.weights, content);
+    copies::mark_copies(&mut found.weights);
     Ok(found)
 }
 
@@ -83,7 +86,10 @@ impl<'a> Sections<'a> {
         let range = len.and_then(|len| Some((len, offset.checked_add(len)?)));
         let (len, end) = range.ok_or_else(|| too_large(&entry.id))?;
         let number = self.weights.iter().filter(|section| section.entry.id == entry.id).count() as u64 + 1;
-        self.weights.push(Section { entry, stored, dtype, offset, len, number, is_copy: false });
+        let is_raw = content == Content::Raw;
+        let merged = entry.merge.as_deref().filter(|_| !is_raw);
+        let section = Section { entry, stored, dtype, offset, len, number, is_raw, merged, is_copy: false };
+        self.weights.push(section);
         self.end = end;
         Ok(())
     }
@@ -92,6 +98,11 @@ impl<'a> Sections<'a> {
         self.end = offset.checked_add(bytes.len() as u64).ok_or_else(|| too_large(&field))?;
         self.constants.push(Constant { field, bytes, offset });
         Ok(())
+    }
+
+    /// Returns the first weight that only copies store or include, and the first of these copies: reading would lose it.
+    pub(crate) fn lost(&self) -> Option<(&'a str, &Section<'a>)> {
+        copies::lost(&self.weights)
     }
 
     /// Where weights and constants are in the file, as first byte and end.
@@ -113,8 +124,13 @@ impl Constant<'_> {
 }
 
 impl<'a> Section<'a> {
+    /// The ids of all parameters in its numbers: those that it stores, and that of the merged one.
+    pub(super) fn included(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.ids().chain(self.merged)
+    }
+
     /// The ids of the parameters that it stores.
-    fn ids(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+    pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.stored.parts.clone().into_iter().map(|part| part.id.as_str())
     }
 
@@ -125,51 +141,6 @@ impl<'a> Section<'a> {
             true => format!("{}#{}", parameter.id, self.number),
         }
     }
-}
-
-/// Decides which of several entries of a weight is read as the weight.
-fn mark_copies(sections: &mut [Section<'_>], content: Content) {
-    let mut chosen: HashMap<&str, (Merit, usize)> = HashMap::new();
-    let stored: HashSet<&str> = sections.iter().flat_map(Section::ids).collect();
-    for (index, section) in sections.iter().enumerate() {
-        let entry = section.entry;
-        let merit = match content {
-            Content::Raw => Merit::default(),
-            _ => Merit {
-                has_all: entry.merge.as_deref().is_some_and(|merged| !stored.contains(merged)),
-                is_alone: entry.merge.is_none(),
-                is_unclipped: entry.clip.is_none(),
-                is_float: entry.scale.is_none(),
-                scale: entry.scale,
-            },
-        };
-        let best = chosen.entry(&entry.id).or_insert((merit, index));
-        // Of equal ones, the first stays.
-        if merit > best.0 {
-            *best = (merit, index);
-        }
-    }
-    let chosen: HashSet<usize> = chosen.into_values().map(|(_, index)| index).collect();
-    // A weight that is merged into one that is read does not count once more.
-    let merged: HashSet<String> = match content {
-        Content::Raw => HashSet::new(),
-        _ => chosen.iter().filter_map(|index| sections.get(*index)?.entry.merge.clone()).collect(),
-    };
-    for (index, section) in sections.iter_mut().enumerate() {
-        section.is_copy = !chosen.contains(&index) || merged.contains(&section.entry.id);
-    }
-}
-
-/// How much an entry says about its weight. The fields are in the order of their importance.
-#[derive(Clone, Copy, Default, PartialEq, PartialOrd)]
-struct Merit {
-    /// Whether it includes a weight that the file does not store otherwise.
-    has_all: bool,
-    /// Whether it is the weight without another.
-    is_alone: bool,
-    is_unclipped: bool,
-    is_float: bool,
-    scale: Option<NonZeroU32>,
 }
 
 /// The error for a file whose size exceeds 64 bits.

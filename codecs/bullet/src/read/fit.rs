@@ -74,6 +74,18 @@ fn lacks_constant(file: &File, constant: &Constant<'_>) -> Error {
         .expected(ckpt_api::count(all, "byte"))
 }
 
+/// Checks that every weight of the file becomes a tensor, or is in one.
+pub(super) fn check_weights(file: &File, sections: &Sections<'_>) -> Result<()> {
+    let Some((id, copy)) = sections.lost() else { return Ok(()) };
+    Err(Error::unsupported("the file stores a weight only within an entry that repeats another")
+        .file(file.name())
+        .offset(copy.offset)
+        .tensor(id)
+        .found(format!("entry {} of '{}', which includes it", copy.number, copy.entry.id))
+        .expected("an entry of its own")
+        .help("read optimiser_state of the same checkpoint, which stores each weight by itself"))
+}
+
 /// The error for a file that continues after the last tensor of the architecture.
 pub(super) fn too_long(file: &File, end: u64) -> Error {
     let more = file.len().saturating_sub(end);

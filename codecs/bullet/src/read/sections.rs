@@ -36,6 +36,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, content: Content) -> Res
         Content::Engine => engine::check(architecture, &source)?,
         _ => check(reader, architecture, &source, content)?,
     };
+    fit::check_weights(&source, &sections)?;
     let file = reader.add_file(name);
     for section in &sections.weights {
         read_section(reader, &source, file, section, content)?;
@@ -124,7 +125,7 @@ fn read_section(
             entry.id
         ));
     }
-    if let Some(merged) = entry.merge.as_ref().filter(|_| content != Content::Raw) {
+    if let Some(merged) = section.merged {
         reader.note(format!("'{merged}' is merged into '{}' and cannot be separated from it", entry.id));
     }
     reader.has_integers |= content != Content::Raw && entry.scale.is_some();

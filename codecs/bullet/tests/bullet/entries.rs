@@ -206,3 +206,31 @@ fn a_copy_is_written_only_into_the_very_entry_that_it_was_read_from() {
     assert_eq!(first(TWICE), "l0w#1");
     assert_eq!(first(&TWICE.replace(r#""scale": 64"#, r#""scale": 32"#)), "l0w");
 }
+
+/// As [`architecture`], with two more weights, which no layer has.
+fn with_two_more(saved: &str) -> String {
+    let more = r#""tensors": [{ "id": "a", "rows": 2 }, { "id": "b", "rows": 2 }]"#;
+    architecture(saved).replace(r#""tensors": []"#, more)
+}
+
+#[test]
+fn of_two_entries_that_merge_each_other_one_is_read_as_the_weight_and_both_come_back() {
+    let saved = r#"[{ "id": "l0b" }, { "id": "a", "merge": "b" }, { "id": "b", "merge": "a" }]"#;
+    let file = pad(floats(&[1.0, 2.0, 3.0, 4.0, 3.0, 4.0]));
+    let files = one("quantised.bin", file.clone());
+    let (contents, values) = read_all_with("quantised.bin", &files, &with_two_more(saved), &[]).unwrap();
+    assert_eq!(weights_and_copies(&contents), [vec!["l0b", "a"], vec!["b#1"]]);
+    assert_eq!(write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap()["quantised.bin"], file);
+}
+
+#[test]
+fn a_file_that_has_a_weight_in_a_copy_alone_is_refused() {
+    let saved = r#"[{ "id": "a", "merge": "b" }, { "id": "a", "merge": "c" }]"#;
+    let json = with_two_more(saved).replace(r#""tensors": ["#, r#""tensors": [{ "id": "c", "rows": 2 }, "#);
+    let error = refused(read_all_with("quantised.bin", &one("quantised.bin", pad(vec![0; 16])), &json, &[]));
+    let context = error.context();
+    assert_eq!((error.kind(), context.tensor, context.offset), (Kind::Unsupported, Some("c"), Some(8)));
+    assert_eq!(context.found, Some("entry 2 of 'a', which includes it"));
+    // raw.bin has each entry without what is merged into it.
+    read_all_with("raw.bin", &one("raw.bin", vec![0; 16]), &json, &[]).unwrap();
+}
