@@ -150,15 +150,7 @@ impl Reader {
             Op::BatchNormalization => Ok(Some(Kind::BatchNormalization)),
             // An activation that is given by its name cannot have a slope.
             Op::LeakyRelu => weightless("leaky_re_lu"),
-            Op::Relu
-            | Op::Elu
-            | Op::Gelu
-            | Op::Softplus
-            | Op::Sigmoid
-            | Op::Tanh
-            | Op::Softmax
-            | Op::LogSoftmax
-            | Op::Unspecified => {
+            op if op.is_activation() || *op == Op::Unspecified => {
                 if took_activation {
                     return Ok(None);
                 }
