@@ -116,23 +116,24 @@ fn model_layers(model: &Value) -> Result<Vec<&Value>, NoChain> {
         .iter()
         .filter_map(|layer| Some((layer["name"].as_str().or(layer["config"]["name"].as_str())?, layer)))
         .collect();
-    let outputs = || NoChain::unsupported("the model branches: it has not one output");
-    let mut name = single(&model["config"]["output_layers"]).ok_or_else(outputs)?;
+    let outputs = &model["config"]["output_layers"];
+    if !outputs.is_array() {
+        return Err(NoChain::unstated("the outputs of the model are not listed"));
+    }
+    let branches = || NoChain::unsupported("the model branches: it has not one output");
+    let mut name = single(outputs).ok_or_else(branches)?;
     let mut chain = Vec::new();
     let mut seen = HashSet::new();
     loop {
-        let missing =
-            || NoChain::unsupported(format!("layer '{name}' does not exist, or is an input to itself"));
-        let layer = *by_name.get(name).filter(|_| seen.insert(name)).ok_or_else(missing)?;
+        let missing = || NoChain::unsupported(format!("layer '{name}' does not exist"));
+        let layer = *by_name.get(name).ok_or_else(missing)?;
+        if !seen.insert(name) {
+            return Err(NoChain::unsupported(format!("layer '{name}' is an input to itself")));
+        }
         chain.push(layer);
-        let branches = |why: &str| NoChain::unsupported(format!("the layers branch: {} {why}", shown(layer)));
-        match &layer["inbound_nodes"] {
-            Value::Array(nodes) if nodes.is_empty() => break,
-            Value::Array(nodes) if nodes.len() == 1 => {
-                name =
-                    single(&nodes[0]).ok_or_else(|| branches("takes more than the result of one layer"))?;
-            }
-            _ => return Err(branches("is used more than once")),
+        match input_of(layer)? {
+            Some(input) => name = input,
+            None => break,
         }
     }
     let used: HashSet<*const Value> = chain.iter().map(|layer| std::ptr::from_ref(*layer)).collect();
@@ -144,6 +145,20 @@ fn model_layers(model: &Value) -> Result<Vec<&Value>, NoChain> {
     }
     chain.reverse();
     Ok(chain)
+}
+
+/// Returns the name of the layer whose result a layer takes; `None` for the first layer.
+fn input_of(layer: &Value) -> Result<Option<&str>, NoChain> {
+    let branches = |why: &str| NoChain::unsupported(format!("the layers branch: {} {why}", shown(layer)));
+    match layer["inbound_nodes"].as_array().map(Vec::as_slice) {
+        Some([]) => Ok(None),
+        Some([inputs @ Value::Array(_)]) => {
+            let only = single(inputs).ok_or_else(|| branches("takes more than the result of one layer"))?;
+            Ok(Some(only))
+        }
+        Some([_, _, ..]) => Err(branches("is used more than once")),
+        _ => Err(NoChain::unstated(format!("the inputs of {} are not listed", shown(layer)))),
+    }
 }
 
 /// Returns a layer's name and class, for messages.

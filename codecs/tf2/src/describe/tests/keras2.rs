@@ -108,13 +108,20 @@ fn a_functional_model_is_read_from_its_output() {
 }
 
 #[test]
-fn a_functional_model_that_branches_or_loops_is_no_chain() {
+fn a_functional_model_that_is_no_chain_is_refused_with_the_reason() {
     for (inbound, reason) in [
         (
             json!([[["a", 0, 0, {}], ["in", 0, 0, {}]]]),
             "the layers branch: layer 'b' (Dense) takes more than the result of one layer",
         ),
-        (json!([[["b", 0, 0, {}]]]), "layer 'b' does not exist, or is an input to itself"),
+        (json!([[["b", 0, 0, {}]]]), "layer 'b' is an input to itself"),
+        (json!([[["c", 0, 0, {}]]]), "layer 'c' does not exist"),
+        (
+            json!([[["a", 0, 0, {}]], [["in", 0, 0, {}]]]),
+            "the layers branch: layer 'b' (Dense) is used more than once",
+        ),
+        (Value::Null, "the inputs of layer 'b' (Dense) are not listed"),
+        (json!([{ "args": [] }]), "the inputs of layer 'b' (Dense) are not listed"),
         (
             json!([[["in", 0, 0, {}]]]),
             "the layers branch: layer 'a' (Dense) is not on the path to the output",
