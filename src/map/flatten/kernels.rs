@@ -52,12 +52,13 @@ pub(super) fn moved_kernels<'m>(
         })
         .collect();
     let agreed = turns.iter().find_map(|(_, turned)| turned.to);
+    let agreed = agreed.unwrap_or_else(|| likely_of_all(stored, &turns));
     let vectors = stored.values().filter(|(tensor, _)| tensor.shape.rank() == 1);
     let vectors: HashSet<(&str, u64)> =
         vectors.map(|(tensor, _)| (layer_of(&tensor.name), tensor.shape.elements())).collect();
     let kernels = turns.iter().filter_map(|((tensor, placement), turned)| {
         let before = stored.get(placement.name.as_str())?.0;
-        let channels = turned.to.or(agreed).unwrap_or_else(|| likely_target(before, tensor));
+        let channels = turned.to.unwrap_or(agreed);
         let (inputs, mut outputs) = turned.channels(before, tensor, channels)?;
         // The bias of a depthwise kernel shows that it multiplies the channels.
         let (layer, product) = (layer_of(&before.name), inputs.saturating_mul(outputs));
@@ -171,6 +172,15 @@ fn is_kernel(tensor: &Tensor, axes: &[Option<usize>], multiplier: usize) -> bool
         || is_reversed
         || tensor.shape.get(multiplier) == Some(&1)
         || tensor.name.contains("depthwise")
+}
+
+/// Where the channels of most kernels are likely to be now: they are at one end in all kernels of a model.
+fn likely_of_all(stored: &HashMap<&str, Located<'_>>, turns: &[(Located<'_>, Turned)]) -> Channels {
+    let likely = turns.iter().filter_map(|((tensor, placement), _)| {
+        Some(likely_target(stored.get(placement.name.as_str())?.0, tensor))
+    });
+    let (first, last): (Vec<Channels>, Vec<Channels>) = likely.partition(|end| *end == Channels::First);
+    if last.len() > first.len() { Channels::Last } else { Channels::First }
 }
 
 /// Where the channels are likely to be now, by the names of the tensors, or else by the shorter end of the stored one: windows are

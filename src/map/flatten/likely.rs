@@ -11,14 +11,20 @@ use ckpt_api::{Contents, Loss, LossKind, first_few};
 use std::collections::{BTreeMap, HashMap};
 
 /// Returns a loss for each tensor that is likely to take flattened images with their channels at the other end than the kernels
-/// now have them, and for each step that the kernels contradict.
+/// now have them, and for each step that the kernels contradict. Where the kernels contradict each other, they show nothing:
+/// that is the loss then.
 pub(super) fn conventions(
     stored: &HashMap<&str, Located<'_>>,
     mapped: &Contents,
     moved: &[Kernel<'_>],
     steps: &ImageSteps,
 ) -> Vec<Loss> {
-    let Some(to) = moved.first().map(|kernel| kernel.channels) else { return without_kernels(mapped, steps) };
+    let Some(Kernel { name: first, channels: to, .. }) = moved.first().copied() else {
+        return without_kernels(mapped, steps);
+    };
+    if let Some(other) = moved.iter().find(|kernel| kernel.channels != to) {
+        return vec![contradiction(other, first, to)];
+    }
     let convolutions = Convolutions::new(moved);
     let mut losses: Vec<Loss> =
         steps.targets().filter_map(|(name, steps)| wrong_step(name, steps, to, &convolutions)).collect();
@@ -40,6 +46,16 @@ pub(super) fn conventions(
         add(&tensor.name, advice(len, lens.get(&len).map_or("", String::as_str), "", to, None));
     }
     losses
+}
+
+/// The loss of a kernel whose channels moved to the other end than those of the first.
+fn contradiction(kernel: &Kernel<'_>, first: &str, to: Channels) -> Loss {
+    let (there, here) = ends(to);
+    let detail = format!(
+        "the channels of this kernel now come {here}, but those of '{first}' come {there}: a model has them at one end in all \
+         kernels, so correct the steps of one of them; until then, flattened images cannot be checked"
+    );
+    Loss::new(LossKind::Convention, kernel.name, detail)
 }
 
 /// Losses of steps on images where no kernel moved, although some have their channels at the other end.

@@ -97,6 +97,24 @@ fn kernels_that_get_their_channels_last_need_the_inverse_step() {
 }
 
 #[test]
+fn kernels_that_get_their_channels_at_different_ends_are_a_loss() {
+    let rows: [Row; 3] =
+        [CONV, ("b/kernel", &[4, 2, 3, 3], "permute 2 3 1 0"), ("d/kernel", &[64, 5], "transpose")];
+    assert_found(&rows, &["b/kernel"], "now come last, but those of 'c/kernel' come first");
+    let [first, second, dense] = rows;
+    assert_found(&[second, first, dense], &["c/kernel"], "now come first, but those of 'b/kernel' come last");
+}
+
+#[test]
+fn of_kernels_that_do_not_show_an_end_most_decide_for_all() {
+    // Reversed axes are their own inverse, and the names say nothing: the shorter end may be the window's.
+    let dense: Row = ("d", &[64, 5], "transpose");
+    let (short, long): (Row, Row) = (("a", &[3, 2, 4], "permute 2 1 0"), ("b", &[9, 4, 4], "permute 2 1 0"));
+    assert_found(&[short, ("c", &[3, 4, 4], "permute 2 1 0"), long, dense], &["d"], "'flatten_order 16 4'");
+    assert_found(&[long, short, ("c", &[3, 4, 4], "permute 2 1 0"), dense], &["d"], "'flatten_order 16 4'");
+}
+
+#[test]
 fn the_multiplied_channels_of_a_depthwise_kernel_are_those_of_its_bias() {
     let rows: [Row; 3] = [
         ("dw/kernel", &[3, 3, 2, 3], "permute 3 2 0 1"),
