@@ -8,9 +8,7 @@ use crate::transform::{castable, for_each_number};
 use ckpt_api::{DType, Encoding, Result, Role, Shape, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::num::NonZeroU32;
-use std::path::Path;
 
 /// How far a value `x` may be from its reference: `|x − ref| ≤ absolute + relative·|ref|`, element by element.
 ///
@@ -63,8 +61,8 @@ pub struct Difference {
     /// Names that are no difference: bookkeeping, and counters and second copies that only one checkpoint has; in `verify`
     /// also optimizer state that only one has.
     pub incidental: Vec<String>,
-    /// Tensors whose names both have, in the first checkpoint's order; or the only tensors of both, if the name of one is
-    /// only that of its file.
+    /// Tensors whose names both have, in the first checkpoint's order; or the only tensors of both, if one of the files is
+    /// a `.npy` file.
     pub tensors: Vec<TensorDifference>,
 }
 
@@ -159,7 +157,7 @@ impl Difference {
 /// compared by their values: if both of its parts are 0, all values must be equal.
 ///
 /// Axes are compared by their names where both checkpoints name them: another order of the same axes is not a
-/// difference. Where each checkpoint has exactly one tensor, and the name of one is only that of its file (`.npy`), these
+/// difference. Where each checkpoint has exactly one tensor, and one of them is a `.npy` file, which stores no name, these
 /// two are compared.
 ///
 /// # Errors
@@ -214,15 +212,17 @@ pub(crate) fn diff_except(
     Ok(Difference { tolerance, only_in_a, only_in_b, incidental, tensors })
 }
 
-/// The only tensors of both checkpoints, where their names differ and one of them is only the name of a file.
+/// The only tensors of both checkpoints, where their names differ and one of them is that of a `.npy` file.
 fn only_tensors<'a>(a: &'a Source, b: &'a Source) -> Option<(Side<'a>, Side<'a>)> {
     let ([own], [theirs]) = (&a.checkpoint().tensors[..], &b.checkpoint().tensors[..]) else { return None };
-    let is_named_by_file = |source: &Source, tensor: &Tensor| {
-        let file = Path::new(source.input().entry());
-        [file.file_stem(), file.file_name()].contains(&Some(OsStr::new(&tensor.name)))
-    };
-    let are_alone = own.name != theirs.name && (is_named_by_file(a, own) || is_named_by_file(b, theirs));
+    let are_alone = own.name != theirs.name && (is_unnamed(a, own) || is_unnamed(b, theirs));
     are_alone.then(|| (Side::new(a, TensorId(0)), Side::new(b, TensorId(0))))
+}
+
+/// Whether this is the array of a `.npy` file, which stores no name: it has that of the file.
+fn is_unnamed(source: &Source, tensor: &Tensor) -> bool {
+    let file = source.input().entry();
+    source.format() == "npz" && file.strip_suffix(".npy").unwrap_or(file) == tensor.name
 }
 
 /// A tensor and the encoding that its elements are compared in.

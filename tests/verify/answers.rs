@@ -46,10 +46,15 @@ fn two_arrays_are_compared_whatever_their_files_are_called() {
 fn a_name_that_a_format_stores_counts_also_where_there_is_one_tensor_only() {
     let place = tempfile::tempdir().unwrap();
     let place = place.path();
-    archive(&place.join("one.safetensors"), "x", &[2], &[1.0, 2.0]);
-    archive(&place.join("two.safetensors"), "y", &[2], &[1.0, 2.0]);
-    let (code, text) = answer(place, &["diff", "one.safetensors", "two.safetensors"]);
-    assert!(code == Some(4) && text.contains("only in the first: x"), "{text}");
+    // Also where the file has the name of its tensor.
+    for (name, tensor) in [("one", "x"), ("x", "x"), ("two", "y")] {
+        archive(&place.join(format!("{name}.safetensors")), tensor, &[2], &[1.0, 2.0]);
+    }
+    converts(place, &["x.safetensors", "x.npz"]);
+    for first in ["one.safetensors", "x.safetensors", "x.npz"] {
+        let (code, text) = answer(place, &["diff", first, "two.safetensors"]);
+        assert!(code == Some(4) && text.contains("only in the first: x"), "{first}: {text}");
+    }
 }
 
 #[test]
