@@ -4,25 +4,18 @@
 //! split, and the values of its parts are compared.
 
 use super::elements::Sum;
+use super::parts::{Rest, follow};
 use super::reorder::{Key, Reordering, long_axes, reorderings};
 use super::suggestion::{Basis, JoinedAxis, Pair, StepsBasis};
 use super::values::Reading;
-use crate::mapping::default_limit;
 use crate::recipe::{AxisStep, Join, Recipe, Target};
 use crate::resources::{default_threads, in_parallel};
 use crate::source::Source;
-use ckpt_api::{DType, Kind, Limit, Result, TensorId};
+use ckpt_api::{DType, Kind, Result, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many different lengths of parts are tried on one axis.
 const MAX_LENGTHS: usize = 16;
-
-/// The tensors of a checkpoint that have no partner.
-#[derive(Clone, Copy)]
-pub(super) struct Rest<'s> {
-    pub(super) source: &'s Source,
-    pub(super) ids: &'s [TensorId],
-}
 
 /// A tensor of one checkpoint that several of the other are parts of.
 #[derive(Clone, Debug)]
@@ -31,7 +24,8 @@ pub(super) struct Joined {
     pub(super) parts: Vec<TensorId>,
     pub(super) axis: usize,
     pub(super) sizes: Vec<u64>,
-    pub(super) steps: Vec<AxisStep>,
+    /// All steps with which the values are equal.
+    pub(super) steps: Vec<Vec<AxisStep>>,
 }
 
 /// What a mapping does.
@@ -58,17 +52,13 @@ pub(super) fn joined(wholes: Rest<'_>, parts: Rest<'_>, direction: Direction) ->
     if found.is_empty() {
         return Ok(found);
     }
-    let split = match split(wholes.source, &found) {
-        // What the step cannot split, a rule cannot split, either.
-        Err(error) if matches!(error.kind(), Kind::Mapping | Kind::Unsupported) => return Ok(Vec::new()),
-        split => split?,
-    };
+    let (found, split) = split(wholes.source, found)?;
     let numbered: Vec<(usize, &Joined)> = found.iter().enumerate().collect();
     let steps = in_parallel(&numbered, default_threads(), |(number, joined)| {
         steps(&split, parts.source, (number, joined), direction)
     })?;
-    let proven = found.into_iter().zip(steps);
-    Ok(proven.filter_map(|(joined, steps)| Some(Joined { steps: steps?, ..joined })).collect())
+    let proven = found.into_iter().zip(steps).filter(|(_, steps)| !steps.is_empty());
+    Ok(proven.map(|(joined, steps)| Joined { steps, ..joined }).collect())
 }
 
 /// Tensors by dtype, the lengths of the other axes, the length of the part and the sum of its elements.
@@ -119,18 +109,14 @@ impl Parts {
 
     /// Reads the parts with these lengths of the other axes.
     fn read(parts: Rest<'_>, wanted: &BTreeSet<(DType, Key)>) -> Result<BySum> {
-        let read = parts.ids.iter().copied().filter(|id| {
-            let (dtype, key) = key(parts.source, *id);
+        let sums = parts.sums(|id| {
+            let (dtype, key) = key(parts.source, id);
             let mut rests = key.as_part().into_iter();
             rests.any(|(_, rest)| wanted.contains(&(dtype, rest)))
-        });
-        let read: Vec<TensorId> = read.collect();
-        let sums = in_parallel(&read, default_threads(), |id| {
-            Ok((id, Reading::own(parts.source, id).sum(parts.source)?))
         })?;
         let mut by_sum = BySum::new();
         for (id, sum) in sums {
-            let (Some(sum), (dtype, key)) = (sum, key(parts.source, id)) else { continue };
+            let (dtype, key) = key(parts.source, id);
             for (len, rest) in key.as_part() {
                 by_sum.entry((dtype, rest, len, sum)).or_default().push(id);
             }
@@ -154,31 +140,33 @@ impl Parts {
 
     /// Returns the parts that follow each other on an axis with these sums, and their lengths.
     fn along(&self, rest: &(DType, Key), sums: &[Sum]) -> Option<(Vec<TensorId>, Vec<u64>)> {
-        let lens = self.lens.get(rest)?;
-        let most = default_limit(Limit::RuleNames);
-        let (mut parts, mut sizes) = (Vec::new(), Vec::new());
-        let mut left = sums;
-        while !left.is_empty() {
-            let fitting = lens.iter().take(MAX_LENGTHS).find_map(|len| {
-                let (part, left) = left.split_at_checked(usize::try_from(*len).ok()?)?;
-                let ids = self.by_sum.get(&(rest.0, rest.1.clone(), *len, Sum::all(part)))?;
-                // Of several with one value, none is known to be the part.
-                if let [id] = ids[..] { Some((id, *len, left)) } else { None }
-            });
-            let (part, len, more) = fitting.filter(|(part, ..)| !parts.contains(part))?;
-            if parts.len() == most {
-                return None;
-            }
-            parts.push(part);
-            sizes.push(len);
-            left = more;
-        }
-        (parts.len() > 1).then_some((parts, sizes))
+        let lens = self.lens.get(rest)?.iter().take(MAX_LENGTHS);
+        let find = |len, sum| self.by_sum.get(&(rest.0, rest.1.clone(), len, sum));
+        let parts = follow(sums, lens.copied(), find)?;
+        (parts.len() > 1).then(|| parts.into_iter().unzip())
     }
 }
 
-/// Returns a checkpoint of the parts, which are named by [`part_name`].
-fn split(source: &Source, joined: &[Joined]) -> Result<Source> {
+/// Returns the tensors that can be split, and a checkpoint of their parts, which are named by [`part_name`].
+fn split(source: &Source, mut joined: Vec<Joined>) -> Result<(Vec<Joined>, Source)> {
+    loop {
+        let error = match source.made(&part_targets(source, &joined)) {
+            Ok(split) => return Ok((joined, split)),
+            Err(error) => error,
+        };
+        // What the step cannot split, a rule cannot split, either.
+        let is_unsplittable = matches!(error.kind(), Kind::Mapping | Kind::Unsupported);
+        let whole = error.context().tensor.and_then(|name| source.find(name)).filter(|_| is_unsplittable);
+        let before = joined.len();
+        joined.retain(|joined| Some(joined.whole) != whole);
+        if joined.len() == before {
+            return Err(error);
+        }
+    }
+}
+
+/// The targets that are the parts of these tensors.
+fn part_targets(source: &Source, joined: &[Joined]) -> Vec<Target> {
     let targets = joined.iter().enumerate().flat_map(|(number, joined)| {
         let whole = source.checkpoint().tensors.get(joined.whole.0).map(|tensor| tensor.name.clone());
         (0..joined.parts.len()).map(move |part| {
@@ -188,23 +176,23 @@ fn split(source: &Source, joined: &[Joined]) -> Result<Source> {
             Target { name: part_name(number, part), sources: whole.iter().cloned().collect(), recipe }
         })
     });
-    source.made(&targets.collect::<Vec<_>>())
+    targets.collect()
 }
 
 fn part_name(joined: usize, part: usize) -> String {
     format!("{joined}/{part}")
 }
 
-/// Returns the steps between the parts of the tensor and the tensors of the other checkpoint, if the same steps make all equal.
+/// Returns all steps that make the parts of the tensor and the tensors of the other checkpoint equal; the same for each part.
 fn steps(
     split: &Source,
     other: &Source,
     (number, joined): (usize, &Joined),
     direction: Direction,
-) -> Result<Option<Vec<AxisStep>>> {
+) -> Result<Vec<Vec<AxisStep>>> {
     let mut common: Option<Vec<Reordering>> = None;
     for (part, id) in joined.parts.iter().enumerate() {
-        let Some(cut) = split.find(&part_name(number, part)) else { return Ok(None) };
+        let Some(cut) = split.find(&part_name(number, part)) else { return Ok(Vec::new()) };
         let (from, to) = match direction {
             Direction::Split => ((split, cut), (other, *id)),
             Direction::Merge => ((other, *id), (split, cut)),
@@ -219,7 +207,7 @@ fn steps(
         }
         common = Some(fitting);
     }
-    Ok(common.and_then(|common| common.into_iter().next()).map(|reordering| reordering.steps))
+    Ok(common.into_iter().flatten().map(|reordering| reordering.steps).collect())
 }
 
 impl Joined {
@@ -236,6 +224,39 @@ impl Joined {
         };
         let is_even = self.sizes.windows(2).all(|two| two.first() == two.last());
         let joined = Some(JoinedAxis { axis: self.axis, sizes: (!is_even).then_some(self.sizes) });
-        Pair { joined, ..Pair::new(sources, targets, self.steps, Basis::Value, StepsBasis::Only) }
+        let steps = self.steps.first().cloned().unwrap_or_default();
+        let (steps_basis, possible_steps) = match self.steps.len() {
+            0 | 1 => (StepsBasis::Only, Vec::new()),
+            _ => (StepsBasis::Open, self.steps),
+        };
+        Pair { joined, possible_steps, ..Pair::new(sources, targets, steps, Basis::Value, steps_basis) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+
+    #[test]
+    fn a_tensor_that_cannot_be_split_is_given_up_alone() {
+        let digits = Source::open(&Registry::builtin(), "examples/data/digits", &Default::default()).unwrap();
+        let joined = |name: &str, sizes: [u64; 2]| Joined {
+            whole: digits.find(name).unwrap(),
+            parts: vec![TensorId(0), TensorId(1)],
+            axis: 0,
+            sizes: sizes.to_vec(),
+            steps: Vec::new(),
+        };
+        // Parts of another length than the axis stand for all that a split refuses.
+        let found = [
+            ("digits/hidden/bias", [30, 2]),
+            ("digits/hidden/kernel", [1, 1]),
+            ("digits/digit/bias", [4, 6]),
+        ];
+        let (found, parts) = split(&digits, found.map(|(name, sizes)| joined(name, sizes)).into()).unwrap();
+        assert_eq!(found.iter().map(|joined| joined.sizes.as_slice()).collect::<Vec<_>>(), [[30, 2], [4, 6]]);
+        let shapes = ["0/0", "0/1", "1/0", "1/1"].map(|name| parts.shape(parts.find(name).unwrap()).to_vec());
+        assert_eq!(shapes, [[30], [2], [4], [6]]);
     }
 }

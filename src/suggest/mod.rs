@@ -6,6 +6,7 @@ mod images;
 mod joins;
 mod names;
 mod pairs;
+mod parts;
 mod reorder;
 mod reshaped;
 mod steps;

@@ -1,8 +1,9 @@
 //! Pairs the tensors of two checkpoints: by values first, then by names.
 
 use super::images;
-use super::joins::{self, Direction, Rest};
+use super::joins::{self, Direction};
 use super::names::{Index, Name, Parents};
+use super::parts::Rest;
 use super::reorder::{Reordering, reorderings};
 use super::reshaped::reshaped;
 use super::steps::{Undecided, decide};

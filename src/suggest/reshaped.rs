@@ -3,12 +3,11 @@
 //! No step changes such a shape, as that of the heads of an attention layer, so a mapping cannot have these pairs.
 
 use super::elements::Sum;
-use super::joins::Rest;
+use super::parts::{Rest, follow};
 use super::reorder::long_axes;
 use super::values::Reading;
-use crate::mapping::default_limit;
 use crate::resources::{default_threads, in_parallel};
-use ckpt_api::{DType, Limit, Result, TensorId};
+use ckpt_api::{DType, Result, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many different numbers of elements are tried for the parts of a tensor.
@@ -34,17 +33,13 @@ pub(super) fn reshaped(wholes: Rest<'_>, parts: Rest<'_>) -> Result<Vec<Reshaped
             fitting.push(*id);
         }
     }
-    let read = parts.ids.iter().copied().filter(|id| {
-        let largest = largest.get(&dtype(parts, *id)).copied().unwrap_or_default();
-        (2..=largest).contains(&elements(parts, *id))
-    });
-    let read: Vec<TensorId> = read.collect();
-    let sums = in_parallel(&read, default_threads(), |id| {
-        Ok((id, Reading::own(parts.source, id).sum(parts.source)?))
+    let sums = parts.sums(|id| {
+        let largest = largest.get(&dtype(parts, id)).copied().unwrap_or_default();
+        (2..=largest).contains(&elements(parts, id))
     })?;
     let mut known = Known::default();
     for (id, sum) in sums {
-        let (dtype, elements, Some(sum)) = (dtype(parts, id), elements(parts, id), sum) else { continue };
+        let (dtype, elements) = (dtype(parts, id), elements(parts, id));
         known.by_sum.entry((dtype, elements, sum)).or_default().push(id);
         known.sizes.entry(dtype).or_default().insert(elements);
     }
@@ -88,24 +83,12 @@ impl Known {
     }
 
     /// Returns the tensors that follow each other on an axis of which each index has so many elements.
-    fn along(&self, dtype: DType, each: u64, mut sums: &[Sum]) -> Option<Vec<TensorId>> {
-        let sizes = self.sizes.get(&dtype)?;
-        let whole = u64::try_from(sums.len()).ok()?.checked_mul(each)?;
-        let mut parts = Vec::new();
-        while !sums.is_empty() {
-            let sizes = [&whole].into_iter().chain(sizes.iter().take(MAX_SIZES));
-            let sizes = sizes.filter(|elements| elements.is_multiple_of(each));
-            let (part, left) = sizes.clone().find_map(|elements| {
-                let (part, left) = sums.split_at_checked(usize::try_from(elements / each).ok()?)?;
-                // Of several with one value, none is known to be the part.
-                match self.by_sum.get(&(dtype, *elements, Sum::all(part)))?[..] {
-                    [id] if !part.is_empty() => Some((id, left)),
-                    _ => None,
-                }
-            })?;
-            parts.push(part);
-            sums = left;
-        }
-        (1..=default_limit(Limit::RuleNames)).contains(&parts.len()).then_some(parts)
+    fn along(&self, dtype: DType, each: u64, sums: &[Sum]) -> Option<Vec<TensorId>> {
+        let sizes = self.sizes.get(&dtype)?.iter().take(MAX_SIZES);
+        let sizes = sizes.filter(|elements| elements.is_multiple_of(each));
+        let lens = sizes.filter_map(|elements| elements.checked_div(each));
+        let lens = [u64::try_from(sums.len()).ok()?].into_iter().chain(lens);
+        let parts = follow(sums, lens, |len, sum| self.by_sum.get(&(dtype, len.checked_mul(each)?, sum)))?;
+        Some(parts.into_iter().map(|(id, _)| id).collect())
     }
 }
