@@ -5,7 +5,7 @@ mod tensors;
 #[path = "common/workplace.rs"]
 mod workplace;
 
-use tensors::{Tensors, tensor};
+use tensors::{Tensors, Values, tensor, values};
 use workplace::Workplace;
 
 /// The questions about two checkpoints of these tensors, and the mapping that is written in spite of them.
@@ -18,6 +18,11 @@ fn open(a: &Tensors, b: &Tensors) -> (String, String) {
     let asked = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0), "{asked}");
     (asked, place.says(&[&command[..], &["--accept-ambiguous"]].concat()))
+}
+
+/// The questions about one tensor and another.
+fn between(a: Values, b: Values) -> (String, String) {
+    open(&vec![tensor("m/x", a)], &vec![tensor("n.x", b)])
 }
 
 #[test]
@@ -35,4 +40,58 @@ fn suggest_asks_which_steps_parts_need_that_equal_their_transposes() {
         assert!(asked.contains(&question) && asked.contains("leave 1 question open"), "{asked}");
         assert!(text.contains("Check these steps: others are equally possible"), "{text}");
     }
+}
+
+/// The axes in an order that is not tried, of a tensor whose lengths show the order or do not.
+#[test]
+fn suggest_says_that_it_did_not_try_all_orders_of_many_axes() {
+    let moved = |shape: [usize; 5]| {
+        let (_, all) = values(1, &shape);
+        let [a, b, c, d, e] = shape;
+        let turned =
+            (0..a).flat_map(move |i| (0..c).flat_map(move |k| (0..b).map(move |j| (i * b + j) * c + k)));
+        let turned = turned.flat_map(|block| all[block * d * e..(block + 1) * d * e].to_vec()).collect();
+        (vec![a, c, b, d, e], turned)
+    };
+    let why = "not all steps were tried: only some orders of so many axes are tried";
+    let (asked, text) = between(values(1, &[2; 5]), moved([2; 5]));
+    assert!(asked.contains(&format!("have the elements of 'm/x'? {why}")), "{asked}");
+    assert!(
+        text.contains("# 1 pair: the elements are the same, in an order for which not all steps were tried"),
+        "{text}"
+    );
+    assert!(!text.contains("no steps make"), "{text}");
+    let (asked, text) = between(values(1, &[2, 3, 4, 5, 6]), moved([2, 3, 4, 5, 6]));
+    assert!(
+        asked.contains(&format!("what makes 'n.x' of 'm/x'? the elements are the same, and {why}")),
+        "{asked}"
+    );
+    assert!(text.contains("not all steps were tried") && !text.contains("no steps make"), "{text}");
+}
+
+#[test]
+fn suggest_says_that_it_did_not_compare_the_parts_of_long_axes() {
+    let (shape, mut values) = values(0, &[(1 << 22) + 1]);
+    let own = (shape.clone(), values.clone());
+    values.reverse();
+    let (asked, _) = between(own, (shape, values));
+    assert!(
+        asked.contains("not all steps were tried: the axes are too long to compare their parts"),
+        "{asked}"
+    );
+}
+
+/// Rows that sum to the same show no lengths of images.
+#[test]
+fn suggest_says_that_it_did_not_compare_all_orders_of_images() {
+    let rows = |is_turned: &dyn Fn(usize) -> bool| {
+        let row = |k: usize| if is_turned(k) { [2.0, 1.0] } else { [1.0, 2.0] };
+        (vec![720, 2], (0..720).flat_map(row).collect::<Vec<f32>>())
+    };
+    let (a, b) = (rows(&|k| k < 5), rows(&|k| [3, 100, 101, 460, 719].contains(&k)));
+    let (asked, _) = between(a, b);
+    assert!(
+        asked.contains("not all steps were tried: more orders of images are possible than are compared"),
+        "{asked}"
+    );
 }

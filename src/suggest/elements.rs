@@ -61,8 +61,7 @@ impl AxisSums {
     /// Returns `None` for elements of variable length, no axes, an empty tensor, and axes with more indices than the limit.
     pub(super) fn new(dtype: DType, shape: &[u64]) -> Option<Self> {
         let size = element_bytes(dtype)?;
-        let all = shape.iter().try_fold(0u64, |all, len| all.checked_add(*len))?;
-        if shape.is_empty() || shape.contains(&0) || all > Self::MAX_INDICES {
+        if shape.is_empty() || shape.contains(&0) || Self::are_too_long(shape) {
             return None;
         }
         let axes = shape.iter().map(|len| {
@@ -70,6 +69,12 @@ impl AxisSums {
             Some(AxisSum { index: 0, sums: vec![Sum::default(); len] })
         });
         Some(AxisSums { size, axes: axes.collect::<Option<_>>()? })
+    }
+
+    /// Whether the axes have more indices than the limit.
+    pub(super) fn are_too_long(shape: &[u64]) -> bool {
+        let all = shape.iter().try_fold(0u64, |all, len| all.checked_add(*len));
+        all.is_none_or(|all| all > Self::MAX_INDICES)
     }
 
     /// Adds the next elements, in row-major order.

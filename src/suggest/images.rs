@@ -3,10 +3,10 @@
 //! An axis of flattened images is a matrix of pixels and channels; with the channels first, it is the transposed one. The sums
 //! over the slices of the axis show which lengths this matrix has; then the whole values are compared.
 
-use super::elements::Sum;
-use super::reorder::{Reordering, core, long_axes};
+use super::elements::{AxisSums, Sum};
+use super::reorder::{Reordering, core, has_many_axes, long_axes};
 use super::steps::Undecided;
-use super::suggestion::Basis;
+use super::suggestion::{Basis, Untried};
 use super::values::{Reading, common};
 use crate::recipe::{AxisStep, FlattenedImage};
 use crate::resources::{default_threads, in_parallel};
@@ -33,7 +33,7 @@ pub(super) fn prove(pairs: &mut [Undecided], a: &Source, b: &Source) -> Result<(
     let open = pairs.iter().enumerate().filter(|(_, one)| one.pair.basis == Basis::Elements);
     let open: Vec<(usize, &Undecided)> = open.collect();
     let found = in_parallel(&open, default_threads(), |(index, one)| Ok((index, find(a, b, one)?)))?;
-    for (index, mut found) in found {
+    for (index, Search { mut found, untried }) in found {
         let Some(one) = pairs.get_mut(index) else { continue };
         let Some(tensor) = a.checkpoint().tensors.get(one.ids.0.0) else { continue };
         if found.len() > 1 && found.iter().any(|image| convention.knows(image)) {
@@ -41,30 +41,49 @@ pub(super) fn prove(pairs: &mut [Undecided], a: &Source, b: &Source) -> Result<(
         }
         one.images =
             found.into_iter().map(|image| (convention.step(&image, tensor), image.reordering)).collect();
-        if !one.images.is_empty() {
+        if one.images.is_empty() {
+            one.pair.untried = untried;
+        } else {
             one.pair.basis = Basis::Value;
         }
     }
     Ok(())
 }
 
-/// Returns every matrix on an axis that makes the values equal, as far as they differ in their effect.
-fn find(a: &Source, b: &Source, one: &Undecided) -> Result<Vec<Flattened>> {
+/// What a search for images gave.
+#[derive(Default)]
+struct Search {
+    /// Every matrix on an axis that makes the values equal, as far as they differ in their effect.
+    found: Vec<Flattened>,
+    /// Why steps remain that were not tried.
+    untried: Option<Untried>,
+}
+
+fn find(a: &Source, b: &Source, one: &Undecided) -> Result<Search> {
     let (of_a, of_b) = one.ids;
-    let Some(dtype) = common(a.canonical(of_a).dtype, b.canonical(of_b).dtype) else { return Ok(Vec::new()) };
+    let without_sums = || {
+        let too_long = AxisSums::are_too_long(&core(a.shape(of_a)));
+        let untried = if too_long { Untried::LongAxes } else { Untried::Unreadable };
+        Ok(Search { found: Vec::new(), untried: Some(untried) })
+    };
+    let Some(dtype) = common(a.canonical(of_a).dtype, b.canonical(of_b).dtype) else { return without_sums() };
     let sums = |source: &Source, id: TensorId| Reading::own(source, id).with_dtype(dtype).axis_sums(source);
-    let (Some(sums_a), Some(sums_b)) = (sums(a, of_a)?, sums(b, of_b)?) else { return Ok(Vec::new()) };
-    let possible = one.allowed.iter().flat_map(|reordering| possible(&sums_a, &sums_b, reordering));
-    let mut found = Vec::new();
-    for image in possible.take(MAX_COMPARED) {
+    let (Some(sums_a), Some(sums_b)) = (sums(a, of_a)?, sums(b, of_b)?) else { return without_sums() };
+    let mut possible = one.allowed.iter().flat_map(|reordering| possible(&sums_a, &sums_b, reordering));
+    let mut search = Search::default();
+    for image in possible.by_ref().take(MAX_COMPARED) {
         let Some(axis) = long_axes(a.shape(of_a)).get(image.axis).copied() else { continue };
         let turned = Reading::with_columns_first(a, of_a, axis, image.columns).with_dtype(dtype);
         let other = Reading::in_order(b, of_b, &image.reordering.order).with_dtype(dtype);
         if turned.equals(a, (b, &other))? {
-            found.push(Flattened { axis, ..image });
+            search.found.push(Flattened { axis, ..image });
         }
     }
-    Ok(found)
+    search.untried = match possible.next() {
+        Some(_) => Some(Untried::ManyImages),
+        None => has_many_axes(a.shape(of_a)).then_some(Untried::ManyAxes),
+    };
+    Ok(search)
 }
 
 /// Returns the matrices that agree with all sums. The axis is still one of those longer than 1.

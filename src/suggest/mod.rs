@@ -25,7 +25,9 @@ use reorder::Key;
 use std::collections::BTreeSet;
 use values::{Groups, equal, originals};
 
-pub use suggestion::{Ambiguous, Basis, Coverage, JoinedAxis, Pair, Reshaped, StepsBasis, Suggestion};
+pub use suggestion::{
+    Ambiguous, Basis, Coverage, JoinedAxis, Pair, Reshaped, StepsBasis, Suggestion, Untried,
+};
 
 /// Proposes a mapping from the names of `a` to those of `b`. Reads the values of tensors that could be the same, or parts of
 /// others.

@@ -4,10 +4,10 @@ use super::images;
 use super::joins::{self, Direction};
 use super::names::{Index, Name, Parents};
 use super::parts::Rest;
-use super::reorder::{Reordering, reorderings};
+use super::reorder::{Key, Reordering, has_many_axes, reorderings};
 use super::reshaped::reshaped;
 use super::steps::{Undecided, decide};
-use super::suggestion::{Basis, Pair, Reshaped, StepsBasis};
+use super::suggestion::{Basis, Pair, Reshaped, StepsBasis, Untried};
 use super::values::{Crowd, Equal, Groups, by_dtype, by_sum, common, originals};
 use crate::mapping::default_limit;
 use crate::source::Source;
@@ -131,16 +131,29 @@ impl<'s> Pairing<'s> {
     fn find_reshaped(&mut self, crowds: &[Crowd]) -> Result<()> {
         let (of_a, of_b) = self.rest(crowds);
         let (a, b) = (Rest { source: self.a, ids: &of_a }, Rest { source: self.b, ids: &of_b });
-        let names =
-            |source: &Source, ids: &[TensorId]| ids.iter().filter_map(|id| name(source, *id)).collect();
         for (whole, parts) in reshaped(a, b)? {
-            self.reshaped.push(Reshaped { sources: names(self.a, &[whole]), targets: names(self.b, &parts) });
+            self.add_reshaped(&[whole], &parts);
         }
         // One tensor and another are found from both sides.
         for (whole, parts) in reshaped(b, a)?.into_iter().filter(|(_, parts)| parts.len() > 1) {
-            self.reshaped.push(Reshaped { sources: names(self.a, &parts), targets: names(self.b, &[whole]) });
+            self.add_reshaped(&parts, &[whole]);
         }
         Ok(())
+    }
+
+    fn add_reshaped(&mut self, of_a: &[TensorId], of_b: &[TensorId]) {
+        let names =
+            |source: &Source, ids: &[TensorId]| ids.iter().filter_map(|id| name(source, *id)).collect();
+        let key = |source: &Source, id: TensorId| Key::new(source.canonical(id).dtype, source.shape(id));
+        let untried = match (of_a, of_b) {
+            // The axes may have an order that is not tried.
+            ([one], [other]) if key(self.a, *one) == key(self.b, *other) => {
+                has_many_axes(self.a.shape(*one)).then_some(Untried::ManyAxes)
+            }
+            _ => None,
+        };
+        let (sources, targets) = (names(self.a, of_a), names(self.b, of_b));
+        self.reshaped.push(Reshaped { sources, targets, untried });
     }
 
     /// Returns the tensors of both checkpoints that have no partner.

@@ -107,6 +107,11 @@ pub(super) fn variants(from: &[u64], to: &[u64]) -> Vec<Reordering> {
     variants.collect()
 }
 
+/// Whether a tensor has so many axes longer than 1 that not all their orders are tried.
+pub(super) fn has_many_axes(shape: &[u64]) -> bool {
+    core(shape).len() > MAX_REORDERED
+}
+
 /// Returns the lengths of the axes longer than 1.
 pub(super) fn core(shape: &[u64]) -> Vec<u64> {
     shape.iter().copied().filter(|len| *len != 1).collect()

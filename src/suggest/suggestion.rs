@@ -6,7 +6,7 @@ use crate::recipe::AxisStep;
 use crate::words::{count, quote, verb};
 use ckpt_api::first_few;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many candidates the file lists for an ambiguous tensor.
 const CANDIDATES: usize = 8;
@@ -74,6 +74,35 @@ pub struct Pair {
     /// Of one tensor and its parts: how they are joined. `None` for equal tensors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub joined: Option<JoinedAxis>,
+    /// Where [`Basis::Elements`] is the reason for the pair: why steps remain that were not tried. `None` if all were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub untried: Option<Untried>,
+}
+
+/// Why not all steps were tried that could make one tensor of another with the same elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Untried {
+    /// The tensors have many axes, of which only some orders are tried.
+    ManyAxes,
+    /// The axes have too many indices for a sum at each.
+    LongAxes,
+    /// One of the tensors cannot be read in the order of its axes.
+    Unreadable,
+    /// Images of many lengths agree with all sums, of which only some are compared.
+    ManyImages,
+}
+
+impl Untried {
+    fn words(self) -> &'static str {
+        match self {
+            Untried::ManyAxes => "only some orders of so many axes are tried",
+            Untried::LongAxes => "the axes are too long to compare their parts",
+            Untried::Unreadable => "one of the two cannot be read in the order of its axes",
+            Untried::ManyImages => "more orders of images are possible than are compared",
+        }
+    }
 }
 
 /// The axis on which several tensors are joined to one.
@@ -115,7 +144,7 @@ pub enum Basis {
     Value,
     /// Several tensors have this value; of these, the two names are the most similar.
     ValueAndName,
-    /// The elements are the same, in an order that no steps make.
+    /// The elements are the same, in an order that no steps make, or none of those that were tried.
     Elements,
     /// The values differ; of the remaining tensors with this shape, the two names are the most similar.
     Name,
@@ -141,6 +170,9 @@ pub struct Reshaped {
     pub sources: Vec<String>,
     /// Names in the second.
     pub targets: Vec<String>,
+    /// Why steps remain that were not tried; `None` if none makes the shapes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub untried: Option<Untried>,
 }
 
 impl Pair {
@@ -151,7 +183,8 @@ impl Pair {
         basis: Basis,
         steps_basis: StepsBasis,
     ) -> Self {
-        Pair { sources, targets, steps, basis, steps_basis, possible_steps: Vec::new(), joined: None }
+        let (possible_steps, joined, untried) = (Vec::new(), None, None);
+        Pair { sources, targets, steps, basis, steps_basis, possible_steps, joined, untried }
     }
 
     /// Returns the rule for this pair alone.
@@ -178,11 +211,22 @@ impl Pair {
 }
 
 impl Pair {
+    fn reason(&self) -> &'static str {
+        match self.untried {
+            Some(_) => "the elements are the same, in an order for which not all steps were tried",
+            None => self.basis.words(),
+        }
+    }
+
     fn question(&self) -> String {
         let (sources, targets) = (list(&self.sources), list(&self.targets));
         match (self.steps_basis, self.basis) {
             (StepsBasis::Doubtful, Basis::Elements) => {
-                format!("in which order does {targets} have the elements of {sources}? no steps make it")
+                let why = match self.untried {
+                    Some(untried) => format!("not all steps were tried: {}", untried.words()),
+                    None => "no steps make it".to_owned(),
+                };
+                format!("in which order does {targets} have the elements of {sources}? {why}")
             }
             (StepsBasis::Doubtful, _) => format!(
                 "does {sources} -> {targets} need {}? these values differ, but most tensors have equal values",
@@ -208,9 +252,11 @@ impl Suggestion {
         let reshaped = self.reshaped.iter().map(|one| {
             let shown = |names: &[String]| first_few(names.iter().map(|name| quote(name)), ASKED);
             let (sources, targets) = (shown(&one.sources), shown(&one.targets));
-            format!(
-                "what makes {targets} of {sources}? the elements are the same, but no steps make the shapes"
-            )
+            let why = match one.untried {
+                Some(untried) => format!("and not all steps were tried: {}", untried.words()),
+                None => "but no steps make the shapes".to_owned(),
+            };
+            format!("what makes {targets} of {sources}? the elements are the same, {why}")
         });
         steps.chain(pairs).chain(reshaped).collect()
     }
@@ -233,12 +279,12 @@ impl Suggestion {
 
     /// Returns how many pairs there are for which reason, one reason a line.
     pub fn summary(&self) -> Vec<String> {
-        let mut bases: BTreeMap<Basis, usize> = BTreeMap::new();
+        let mut reasons: BTreeMap<(Basis, &str), usize> = BTreeMap::new();
         for pair in &self.pairs {
-            *bases.entry(pair.basis).or_default() += 1;
+            *reasons.entry((pair.basis, pair.reason())).or_default() += 1;
         }
         let pairs =
-            bases.into_iter().map(|(basis, number)| format!("{}: {}", count(number, "pair"), basis.words()));
+            reasons.into_iter().map(|((_, reason), number)| format!("{}: {reason}", count(number, "pair")));
         let by_neighbors = self.with_steps(StepsBasis::Neighbors).count();
         let steps = (by_neighbors > 0).then(|| {
             let have = verb(by_neighbors, "has", "have");
@@ -271,10 +317,12 @@ impl Suggestion {
         }
         text += "\n";
         text += &self.mapping.to_toml();
-        for basis in [Basis::ValueAndName, Basis::Elements, Basis::Name, Basis::Shape] {
-            let pairs = self.pairs.iter().filter(|pair| pair.basis == basis);
+        let unsure = self.pairs.iter().filter(|pair| pair.basis != Basis::Value);
+        let reasons: BTreeSet<(Basis, &str)> = unsure.map(|pair| (pair.basis, pair.reason())).collect();
+        for reason in reasons {
+            let pairs = self.pairs.iter().filter(|pair| (pair.basis, pair.reason()) == reason);
             let pairs = pairs.map(|pair| format!("{} -> {}", list(&pair.sources), list(&pair.targets)));
-            comment(&mut text, &format!("Check these pairs: {}", basis.words()), pairs);
+            comment(&mut text, &format!("Check these pairs: {}", reason.1), pairs);
         }
         for (basis, heading) in [
             (
@@ -290,9 +338,14 @@ impl Suggestion {
         }
         let ambiguous = self.ambiguous.iter().map(Ambiguous::describe);
         comment(&mut text, "Ambiguous, so ignored; each could be any of", ambiguous);
-        let reshaped =
-            self.reshaped.iter().map(|one| format!("{} -> {}", list(&one.sources), list(&one.targets)));
-        comment(&mut text, "The same elements in shapes that no steps make, so ignored", reshaped);
+        for (heading, has_untried) in [
+            ("The same elements in shapes that no steps make, so ignored", false),
+            ("The same elements in shapes for which not all steps were tried, so ignored", true),
+        ] {
+            let reshaped = self.reshaped.iter().filter(|one| one.untried.is_some() == has_untried);
+            let reshaped = reshaped.map(|one| format!("{} -> {}", list(&one.sources), list(&one.targets)));
+            comment(&mut text, heading, reshaped);
+        }
         comment(
             &mut text,
             "Only in the first checkpoint, so ignored",

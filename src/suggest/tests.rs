@@ -44,7 +44,7 @@ proptest! {
         let suggestion = Suggestion {
             mapping: mapping(&pairs, &names, vec![Role::Counter, Role::Duplicate]).unwrap(),
             ambiguous: vec![Ambiguous { name: names[0].clone(), candidates: names.clone() }],
-            reshaped: vec![Reshaped { sources: names.clone(), targets: names.clone() }],
+            reshaped: vec![Reshaped { sources: names.clone(), targets: names.clone(), untried: None }],
             only_in_a: rest.to_vec(),
             only_in_b: targets.iter().cloned().collect(),
             weights_of_a: Coverage { paired: pairs.len(), left: rest.len() },
