@@ -139,11 +139,17 @@ fn copies() -> Vec<String> {
 }
 
 #[test]
-fn a_second_copy_is_written_in_another_format_only_if_a_pattern_or_a_rule_names_it() {
+fn a_second_copy_is_written_in_another_format_only_if_a_pattern_or_a_rule_names_it_or_its_original_is_not() {
     let weights = ["digits/digit/bias", "digits/digit/kernel", "digits/hidden/bias", "digits/hidden/kernel"];
     assert_eq!(written("safetensors", Conversion::new()), (weights.map(str::to_owned).into(), copies()));
     let excluded = written("safetensors", Conversion::new().exclude("_all_variables/**"));
     assert_eq!(excluded, (weights.map(str::to_owned).into(), Vec::new()));
+    let (names, losses) = written("safetensors", Conversion::new().exclude("digits/hidden/bias"));
+    let (original, copies_of_others) = (&copies()[3], &copies()[..3]);
+    assert!(
+        names.contains(original) && names.len() == 4 && losses == copies_of_others,
+        "{names:?} {losses:?}"
+    );
     let (names, losses) = written("safetensors", Conversion::new().include("**/VARIABLE_VALUE"));
     assert_eq!((names, losses), (copies(), Vec::new()));
 

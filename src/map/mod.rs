@@ -81,7 +81,7 @@ pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<
     let is_copied = |tensor: &Tensor| tensor.role == Role::Duplicate;
     let may_leave_out = !options.keep_duplicates && options.include.is_empty();
     if may_leave_out && mapped.contents.checkpoint.tensors.iter().any(is_copied) {
-        let losses = duplicates::leave_out(mapped.contents_mut(), options.mapping);
+        let losses = duplicates::leave_out(mapped.contents_mut(), contents, options.mapping);
         mapped.losses.extend(losses);
     }
     let mut image_steps = ImageSteps::default();
