@@ -16,6 +16,10 @@ pub enum Attribute {
     Text(String),
     /// Integers.
     Ints(Vec<i64>),
+    /// Numbers.
+    Floats(Vec<f64>),
+    /// Texts.
+    Texts(Vec<String>),
 }
 
 impl Attribute {
@@ -26,6 +30,8 @@ impl Attribute {
             Attribute::Float(value) => value.to_string(),
             Attribute::Text(value) => format!("'{}'", value.escape_debug()),
             Attribute::Ints(values) => format!("{values:?}"),
+            Attribute::Floats(values) => format!("{values:?}"),
+            Attribute::Texts(values) => format!("{values:?}"),
         };
         Error::corrupt(format!("attribute '{name}' is not valid")).found(found).expected(expected)
     }
@@ -91,6 +97,36 @@ impl Node {
             None => Ok(None),
             Some(Attribute::Ints(values)) => Ok(Some(values)),
             Some(other) => Err(other.invalid(name, "a list of integers")),
+        }
+    }
+
+    /// Returns a list of numbers, which may be stored as integers, if the node has the attribute.
+    ///
+    /// # Errors
+    /// As [`Node::int`], also for NaN.
+    #[expect(clippy::cast_precision_loss, reason = "an integer in place of a number is small")]
+    pub fn floats(&self, name: &str) -> Result<Option<Vec<f64>>> {
+        match self.attributes.get(name) {
+            None => Ok(None),
+            Some(Attribute::Floats(values)) if !values.iter().any(|value| value.is_nan()) => {
+                Ok(Some(values.clone()))
+            }
+            Some(Attribute::Ints(values)) => Ok(Some(values.iter().map(|value| *value as f64).collect())),
+            Some(other) => Err(other.invalid(name, "a list of numbers")),
+        }
+    }
+
+    /// Returns a list of texts, if the node has the attribute.
+    ///
+    /// # Errors
+    /// As [`Node::int`].
+    pub fn texts(&self, name: &str) -> Result<Option<&[String]>> {
+        match self.attributes.get(name) {
+            None => Ok(None),
+            Some(Attribute::Texts(values)) => Ok(Some(values)),
+            // An empty list is read back as one of integers.
+            Some(Attribute::Ints(values)) if values.is_empty() => Ok(Some(&[])),
+            Some(other) => Err(other.invalid(name, "a list of texts")),
         }
     }
 }

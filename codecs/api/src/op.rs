@@ -64,16 +64,17 @@ macro_rules! ops {
 }
 
 ops! {
-    /// `y = x · W + b`, batch first. `weight` has axes in and out in any order (the axes say which: there is no
+    /// `y = x · W + b` on the last axis of `x`, which has any rank. `weight` has axes in and out in any order (the axes say which: there is no
     /// `transB`), `bias` has axis out and may be absent; alpha and beta are 1.
     Gemm = "Gemm";
-    /// Convolution (cross-correlation) with ONNX's `strides`, `pads`, `dilations`, `group`; `weight` has axes
-    /// out, in, kernel_y, kernel_x in any order.
+    /// Convolution (cross-correlation) of one to three dimensions, with ONNX's `strides`, `pads`, `dilations`, `group`,
+    /// `auto_pad`; `weight` has axes out, in, and kernel_z, kernel_y and kernel_x, the last ones of them, in any order. One with
+    /// an axis multiplier in place of out is depthwise.
     Conv = "Conv";
     /// Values one after the other along `axis`, in the order of the inputs.
     Concat = "Concat";
-    /// Values around a value: `pads`, all begins before all ends, as an attribute; `mode` as ONNX has it (`edge` repeats
-    /// the nearest), or `unspecified` where the source does not state it.
+    /// Values around a value: `pads`, all begins before all ends, as an attribute; `mode` as ONNX has it: `constant`
+    /// (`value`, 0 unless given), `edge`, `reflect`, `wrap`, or `unspecified` where the source does not state it.
     Pad = "Pad";
     /// `min(max(x, min), max)`; `min` and `max` are attributes.
     Clip = "Clip";
@@ -117,9 +118,9 @@ ops! {
     Flatten = "Flatten";
     /// Passes its input on; what dropout is at inference.
     Identity = "Identity";
-    /// Maximum over windows, attributes as ONNX has them.
+    /// Maximum over windows of one to three dimensions, attributes as ONNX has them.
     MaxPool = "MaxPool";
-    /// Mean over windows, attributes as ONNX has them.
+    /// Mean over windows of one to three dimensions, attributes as ONNX has them.
     AveragePool = "AveragePool";
     /// Mean over all but batch and channel.
     GlobalAveragePool = "GlobalAveragePool";
@@ -202,7 +203,8 @@ ops! {
     ReduceMax = "ReduceMax";
     /// The minimum over `axes`, as [`Op::ReduceSum`].
     ReduceMin = "ReduceMin";
-    /// A value without inputs: the tensor of the role `value`, in its stored order of axes, or else `value_float` or `value_int`.
+    /// A value without inputs: the tensor of the role `value`, in its stored order of axes, or else `value_float` or `value_int`,
+    /// or the lists `value_floats` or `value_ints`, which have one axis unless `shape` is given.
     Constant = "Constant";
     /// The value without `axes` of length 1; all such axes unless given.
     Squeeze = "Squeeze";
@@ -214,8 +216,9 @@ ops! {
     Tile = "Tile";
     /// Parts along `axis`, the first unless given: of the lengths that `split` lists, else as many equal ones as there are outputs.
     Split = "Split";
-    /// `x[…, iₐ, …]` for `iₐ` from `starts` to before `ends` in steps of `steps` (1 unless given; at least 1) along `axes` (the
-    /// first ones unless given). Negative starts and ends count from the end; those beyond it are the end, as in ONNX.
+    /// `x[…, iₐ, …]` for `iₐ` from `starts` to before `ends` in steps of `steps` (1 unless given; negative ones go backwards)
+    /// along `axes` (the first ones unless given). Negative starts and ends count from the end; those beyond it are the end, as
+    /// in ONNX.
     Slice = "Slice";
     /// The same elements in the same order in another `shape`, an attribute: 0 keeps the input's length (with `allowzero`
     /// 1 it is 0), and one −1 is what remains.
@@ -225,8 +228,9 @@ ops! {
     /// `(x − mean) / √(variance + epsilon) · scale + bias` with mean and variance over `axis` (−1 unless given) and those behind
     /// it; parameters `scale` and `bias`, which may be absent; `epsilon` 1e-5 unless given.
     LayerNormalization = "LayerNormalization";
-    /// Rows of a table: an embedding. The input lists indices, of any shape; `weight` has axes feature (the rows) and out,
-    /// which becomes the last axis of the result.
+    /// Elements by their index, of any shape: with two inputs, those of the first along `axis` (the first unless given), in whose
+    /// place the axes of the second one come. With one input of indices and a `weight` of axes feature (the rows) and out, an
+    /// embedding: out becomes the last axis of the result. Negative indices count from the end.
     Gather = "Gather";
     /// Not ONNX: an elementwise activation that the source does not record. Attribute `layer` names the layer that
     /// applies it. A target that stores a graph refuses it.

@@ -243,6 +243,8 @@ pub enum Axis {
     In,
     /// Produced: output features or channels.
     Out,
+    /// Kernel planes, of a three-dimensional window.
+    KernelZ,
     /// Kernel rows.
     KernelY,
     /// Kernel columns.
@@ -263,6 +265,7 @@ impl Axis {
         match self {
             Axis::In => "in",
             Axis::Out => "out",
+            Axis::KernelZ => "kernel_z",
             Axis::KernelY => "kernel_y",
             Axis::KernelX => "kernel_x",
             Axis::Bucket => "bucket",

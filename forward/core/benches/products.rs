@@ -83,15 +83,15 @@ fn convolutions(c: &mut Criterion) {
         let (taps, before) = (kernel * kernel, kernel / 2);
         let places = (side + 2 * before - kernel) / stride + 1;
         let window = Window {
-            input: [side; 2],
-            output: [places; 2],
-            kernel: [kernel; 2],
-            stride: [stride; 2],
-            dilation: [1; 2],
-            before: [before; 2],
+            input: [1, side, side],
+            output: [1, places, places],
+            kernel: [1, kernel, kernel],
+            stride: [1, stride, stride],
+            dilation: [1; 3],
+            before: [0, before, before],
         };
         let each = inputs / groups;
-        let weight = [each * taps, taps, kernel, 1];
+        let weight = [each * taps, taps, 0, kernel, 1];
         let conv = Conv { batch: BATCH, groups, inputs, outputs, window, weight, bias: false };
         let sums = BATCH * outputs * places * places;
         group.throughput(Throughput::Elements(2 * (sums * each * taps) as u64));

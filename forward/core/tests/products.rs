@@ -131,19 +131,27 @@ fn convolution(random: &mut Random) -> Conv {
     let groups = random.between(1, 3);
     let (inputs, outputs) = (groups * random.between(1, 4), groups * random.between(1, 9));
     let is_pointwise = random.chance(4);
-    let kernel = if is_pointwise { [1, 1] } else { [random.between(1, 3), random.between(1, 4)] };
-    let stride = if is_pointwise { [1, 1] } else { [random.between(1, 3), random.between(1, 2)] };
-    let dilation = [random.between(1, 2), random.between(1, 3)];
-    let before = if is_pointwise { [0, 0] } else { [random.between(0, 2), random.between(0, 3)] };
-    let reach = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis] + 1);
-    let input = [0, 1].map(|axis| reach[axis] + random.between(0, 20));
+    let least = |kernel: [usize; 3]| if is_pointwise { [1; 3] } else { kernel };
+    let planes = if random.chance(2) { 1 } else { random.between(1, 3) };
+    let kernel = least([planes, random.between(1, 3), random.between(1, 4)]);
+    let stride = least([random.between(1, planes), random.between(1, 3), random.between(1, 2)]);
+    let dilation = [random.between(1, 2), random.between(1, 2), random.between(1, 3)];
+    let before = if is_pointwise {
+        [0; 3]
+    } else {
+        [random.between(0, planes - 1), random.between(0, 2), random.between(0, 3)]
+    };
+    let axes = [0, 1, 2];
+    let reach = axes.map(|axis| (kernel[axis] - 1) * dilation[axis] + 1);
+    let input = axes.map(|axis| reach[axis] + random.between(0, [2, 12, 20][axis]));
     let after = if is_pointwise { 0 } else { random.between(0, 2) };
-    let output = [0, 1].map(|axis| (input[axis] + before[axis] + after - reach[axis]) / stride[axis] + 1);
-    let [row, column] = [kernel[1], 1];
-    let taps = kernel[0] * kernel[1];
+    let output = axes.map(|axis| (input[axis] + before[axis] + after - reach[axis]) / stride[axis] + 1);
+    let [plane, row, column] = [kernel[1] * kernel[2], kernel[2], 1];
+    let taps = kernel[0] * kernel[1] * kernel[2];
+    let channels = inputs / groups * outputs;
     let weight = match random.chance(2) {
-        true => [inputs / groups * taps, taps, row, column],
-        false => [1, outputs, row * inputs / groups * outputs, inputs / groups * outputs],
+        true => [inputs / groups * taps, taps, plane, row, column],
+        false => [1, outputs, plane * channels, row * channels, channels],
     };
     let window = Window { input, output, kernel, stride, dilation, before };
     Conv { batch: random.between(1, 3), groups, inputs, outputs, window, weight, bias: random.chance(2) }
@@ -152,28 +160,33 @@ fn convolution(random: &mut Random) -> Conv {
 /// Returns what a convolution computes, by loops over places and taps.
 fn convolve(arithmetic: Arithmetic, conv: &Conv, x: &[f64], weight: &[f64], bias: &[f64]) -> Vec<f64> {
     let Conv { window, .. } = conv;
-    let ([height, width], [rows, columns]) = (window.input, window.output);
+    let ([depth, height, width], [planes, rows, columns]) = (window.input, window.output);
     let each = conv.inputs / conv.groups;
     let place = |axis: usize, p: usize, k: usize| {
         let place = (p * window.stride[axis] + k * window.dilation[axis]) as i64 - window.before[axis] as i64;
         usize::try_from(place).ok().filter(|place| *place < window.input[axis])
     };
     let mut y = Vec::new();
-    for i in 0..conv.batch * conv.outputs * rows * columns {
-        let (image, output) = (i / columns / rows / conv.outputs, i / columns / rows % conv.outputs);
+    for i in 0..conv.batch * conv.outputs * planes * rows * columns {
+        let (plane, row, column) = (i / columns / rows % planes, i / columns % rows, i % columns);
+        let (image, output) =
+            (i / columns / rows / planes / conv.outputs, i / columns / rows / planes % conv.outputs);
         let group = output / (conv.outputs / conv.groups);
         let mut terms = Vec::new();
         for input in 0..each {
-            for ky in 0..window.kernel[0] {
-                for kx in 0..window.kernel[1] {
-                    let (Some(py), Some(px)) = (place(0, i / columns % rows, ky), place(1, i % columns, kx))
-                    else {
-                        continue;
-                    };
-                    let plane = (image * conv.inputs + group * each + input) * height * width;
-                    let [so, si, sy, sx] = conv.weight;
-                    let at = output * so + input * si + ky * sy + kx * sx;
-                    terms.push((x[plane + py * width + px], weight[at]));
+            for kz in 0..window.kernel[0] {
+                for ky in 0..window.kernel[1] {
+                    for kx in 0..window.kernel[2] {
+                        let (Some(pz), Some(py), Some(px)) =
+                            (place(0, plane, kz), place(1, row, ky), place(2, column, kx))
+                        else {
+                            continue;
+                        };
+                        let first = (image * conv.inputs + group * each + input) * depth * height * width;
+                        let [so, si, sz, sy, sx] = conv.weight;
+                        let at = output * so + input * si + kz * sz + ky * sy + kx * sx;
+                        terms.push((x[first + (pz * height + py) * width + px], weight[at]));
+                    }
                 }
             }
         }
@@ -188,14 +201,15 @@ fn a_convolution_of_any_size_has_the_bits_of_plain_loops() {
     let (mut in_tiles, mut with_infinity) = (0, 0);
     for round in 0..200 {
         let conv = convolution(&mut random);
-        let taps = conv.window.kernel[0] * conv.window.kernel[1];
-        let x = reals(&mut random, conv.batch * conv.inputs * conv.window.input[0] * conv.window.input[1]);
+        let taps = conv.window.kernel.iter().product::<usize>();
+        let places = conv.window.input.iter().product::<usize>();
+        let x = reals(&mut random, conv.batch * conv.inputs * places);
         let mut weight = reals(&mut random, conv.outputs * conv.inputs / conv.groups * taps);
         in_tiles += usize::from(conv.outputs / conv.groups >= 4);
         if round % 5 == 0 {
             // Padding adds nothing, not `0·∞`.
             weight[0] = f64::INFINITY;
-            with_infinity += usize::from(conv.window.before != [0, 0]);
+            with_infinity += usize::from(conv.window.before != [0; 3]);
         }
         let bias = reals(&mut random, conv.outputs);
         let arithmetic = ARITHMETICS[round % 3];

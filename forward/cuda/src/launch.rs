@@ -3,7 +3,7 @@
 use crate::pack;
 use crate::sizes::{Operand, SLOTS, Sizes, does_not_fit, extent, outputs, product};
 use ckpt_api::{Error, Result};
-use ckpt_forward::kernel::{Conv, Copy, Function, Gemm, Pairwise, Reduction, SparseSum, Unary};
+use ckpt_forward::kernel::{Border, Conv, Copy, Function, Gemm, Pairwise, Pool, Reduction, SparseSum, Unary};
 use ckpt_forward::{Arithmetic, Element, Kernel, not_on_device};
 
 /// Words of 8 bytes that hold the parameters of any entry; as `WORDS` in `kernels.cu`.
@@ -77,6 +77,12 @@ impl Numbers {
 fn entry(kernel: &Kernel, numbers: Numbers) -> Result<String> {
     let name = match kernel {
         Kernel::Compare(_) | Kernel::Select(_) | Kernel::MatMul(_) => return Err(not_on_device(kernel)),
+        Kernel::Conv(Conv { window, .. }) | Kernel::Pool(Pool { window, .. }) if !window.is_flat() => {
+            return Err(not_on_device(kernel));
+        }
+        Kernel::Pad(pad) if !matches!(pad.border, Border::Nearest | Border::Value(0.0)) => {
+            return Err(not_on_device(kernel));
+        }
         Kernel::Reduce(reduce) if reduce.function != Reduction::Mean => return Err(not_on_device(kernel)),
         Kernel::Binary(binary) if !matches!(binary.function, Pairwise::Add | Pairwise::Multiply) => {
             return Err(not_on_device(kernel));
@@ -135,7 +141,7 @@ fn check(kernel: &Kernel, element: Element, sizes: &mut Sizes) -> Result<()> {
         Kernel::SparseSum(sum) => check_sparse_sum(sum, element, sizes)?,
         Kernel::Conv(conv) => check_conv(conv, element, sizes)?,
         Kernel::Pool(pool) => {
-            let [height, width] = pool.window.input;
+            let [_, height, width] = pool.window.input;
             sizes.window(&pool.window)?;
             sizes.covers(&pool.window)?;
             sizes.take(0, element, product(&[pool.images, height, width]))?;
@@ -218,13 +224,14 @@ fn check_sparse_sum(sum: &SparseSum, element: Element, sizes: &mut Sizes) -> Res
 }
 
 fn check_conv(conv: &Conv, element: Element, sizes: &mut Sizes) -> Result<()> {
-    let ([height, width], [ky, kx]) = (conv.window.input, conv.window.kernel);
+    let ([_, height, width], [_, ky, kx]) = (conv.window.input, conv.window.kernel);
+    let [output, input, _, row, column] = conv.weight;
     let is_divided = |channels: usize| channels.checked_rem(conv.groups) == Some(0);
     sizes.must(is_divided(conv.inputs) && is_divided(conv.outputs))?;
     sizes.window(&conv.window)?;
     let inputs = conv.inputs.checked_div(conv.groups).unwrap_or(0);
     sizes.take(0, element, product(&[conv.batch, conv.inputs, height, width]))?;
-    sizes.take(1, element, extent(0, &[conv.outputs, inputs, ky, kx], &conv.weight))?;
+    sizes.take(1, element, extent(0, &[conv.outputs, inputs, ky, kx], &[output, input, row, column]))?;
     if conv.bias {
         sizes.take(2, element, product(&[conv.outputs]))?;
     }

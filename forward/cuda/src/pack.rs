@@ -1,7 +1,7 @@
 //! Parameters as words, in the order of the structs in `kernels.cu`.
 
 use ckpt_forward::Kernel;
-use ckpt_forward::kernel::{Function, MAX_RANK, Pairwise, PoolKind, Unary, View, Window};
+use ckpt_forward::kernel::{Border, Function, MAX_RANK, Pairwise, PoolKind, Unary, View, Window};
 
 /// As many as the struct has; `threads` are those of the launch.
 pub(crate) fn words(kernel: &Kernel, threads: u64) -> Vec<u64> {
@@ -12,7 +12,7 @@ pub(crate) fn words(kernel: &Kernel, threads: u64) -> Vec<u64> {
         }
         Kernel::Pad(pad) => {
             words.word(threads).size(pad.input.len()).axes(&pad.input).axes(&pad.output);
-            words.before(&pad.before).flag(pad.edge)
+            words.before(&pad.before).flag(pad.border == Border::Nearest)
         }
         Kernel::Unary(unary) => words.word(threads).unary(unary),
         Kernel::Binary(binary) => {
@@ -27,13 +27,14 @@ pub(crate) fn words(kernel: &Kernel, threads: u64) -> Vec<u64> {
         }
         Kernel::Conv(conv) => {
             words.sizes(&[conv.batch, conv.groups, conv.inputs, conv.outputs]);
-            words.window(&conv.window).sizes(&conv.weight)
+            let [output, input, _, row, column] = conv.weight;
+            words.window(&conv.window).sizes(&[output, input, row, column])
         }
         Kernel::Pool(pool) => {
             let (kind, padded) = match &pool.kind {
                 PoolKind::Maximum => (0, [0, 0]),
                 PoolKind::Average => (1, [0, 0]),
-                PoolKind::AveragePadded { padded } => (2, *padded),
+                PoolKind::AveragePadded { padded: [_, rows, columns] } => (2, [*rows, *columns]),
             };
             words.size(pool.images).window(&pool.window).word(kind).sizes(&padded)
         }
@@ -110,9 +111,14 @@ impl Words {
         self
     }
 
+    /// Of a flat window, without its plane.
     fn window(&mut self, window: &Window) -> &mut Self {
-        self.sizes(&window.input).sizes(&window.output).sizes(&window.kernel);
-        self.sizes(&window.stride).sizes(&window.dilation).sizes(&window.before)
+        let fields =
+            [window.input, window.output, window.kernel, window.stride, window.dilation, window.before];
+        for [_, rows, columns] in fields {
+            self.sizes(&[rows, columns]);
+        }
+        self
     }
 
     fn unary(&mut self, unary: &Unary) -> &mut Self {

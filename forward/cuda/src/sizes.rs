@@ -104,7 +104,7 @@ impl<'a> Sizes<'a> {
 
     /// Every place that the window reaches is a signed number.
     pub(crate) fn window(&self, window: &Window) -> Result<()> {
-        for axis in [0, 1] {
+        for axis in [1, 2] {
             let reach = extent(
                 0,
                 &[window.output[axis], window.kernel[axis]],
@@ -118,7 +118,7 @@ impl<'a> Sizes<'a> {
 
     /// Every place of the output covers a place of the input.
     pub(crate) fn covers(&self, window: &Window) -> Result<()> {
-        for axis in [0, 1] {
+        for axis in [1, 2] {
             let covers = |p| (0..window.kernel[axis]).any(|k| window.place(axis, p, k).is_some());
             self.must((0..window.output[axis]).all(covers))?;
         }
@@ -161,12 +161,12 @@ pub(crate) fn outputs(kernel: &Kernel) -> Option<u64> {
         Kernel::Binary(binary) => product(&binary.shape),
         Kernel::Gemm(gemm) => product(&[gemm.rows, gemm.outputs]),
         Kernel::Conv(conv) => {
-            let [height, width] = conv.window.output;
-            product(&[conv.batch, conv.outputs, height, width])
+            let [planes, height, width] = conv.window.output;
+            product(&[conv.batch, conv.outputs, planes, height, width])
         }
         Kernel::Pool(pool) => {
-            let [height, width] = pool.window.output;
-            product(&[pool.images, height, width])
+            let [planes, height, width] = pool.window.output;
+            product(&[pool.images, planes, height, width])
         }
         Kernel::Affine(affine) => product(&[affine.outer, affine.channels, affine.inner]),
         Kernel::LayerNorm(norm) => product(&[norm.rows, norm.len]),

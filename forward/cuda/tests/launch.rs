@@ -92,12 +92,12 @@ fn a_copy_that_writes_an_element_twice_is_refused() {
 #[test]
 fn a_window_that_covers_nothing_is_refused() {
     let window = |before, output| Window {
-        input: [2, 2],
-        output: [output, 1],
-        kernel: [2, 2],
-        stride: [1, 1],
-        dilation: [1, 1],
-        before: [before, 0],
+        input: [1, 2, 2],
+        output: [1, output, 1],
+        kernel: [1, 2, 2],
+        stride: [1; 3],
+        dilation: [1; 3],
+        before: [0, before, 0],
     };
     let pool = |window| Kernel::Pool(Pool { images: 1, window, kind: PoolKind::Maximum });
     let x = held(Element::F32, 4);
@@ -121,7 +121,7 @@ fn sizes_beyond_any_memory_are_refused_and_do_not_overflow() {
             input: vec![huge, 3],
             output: vec![huge, 9],
             before: vec![i64::MIN, 0],
-            edge: true,
+            border: Border::Nearest,
         }),
         Kernel::Binary(Binary {
             shape: vec![2, 4],

@@ -224,10 +224,13 @@ fn size(weight: &TensorSummary) -> String {
     let len = |wanted: Axis| {
         axes.iter().zip(weight.shape.iter()).find(|(axis, _)| **axis == wanted).map(|(_, len)| *len)
     };
-    let others = [Axis::In, Axis::Feature, Axis::Out, Axis::KernelY, Axis::KernelX];
+    let others = [Axis::In, Axis::Feature, Axis::Out, Axis::KernelZ, Axis::KernelY, Axis::KernelX];
     let mut parts = Vec::new();
-    if let Some((y, x)) = len(Axis::KernelY).zip(len(Axis::KernelX)) {
-        parts.push(format!("{}×{}", whole(y), whole(x)));
+    let kernel = [Axis::KernelZ, Axis::KernelY, Axis::KernelX].into_iter().filter_map(len);
+    match &kernel.map(whole).collect::<Vec<_>>()[..] {
+        [] => {}
+        [length] => parts.push(format!("kernel {length}")),
+        lengths => parts.push(lengths.join("×")),
     }
     match (len(Axis::In).or(len(Axis::Feature)), len(Axis::Out)) {
         (Some(input), Some(output)) => parts.push(format!("{}→{}", whole(input), whole(output))),

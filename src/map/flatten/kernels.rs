@@ -74,7 +74,8 @@ pub(super) fn moved_kernels<'m>(
 pub(super) fn channels_of(tensor: &Tensor) -> Option<Channels> {
     let axes = tensor.axes.as_ref()?;
     let input = axes.iter().position(|axis| *axis == Axis::In)?;
-    let window = axes.iter().position(|axis| matches!(axis, Axis::KernelY | Axis::KernelX))?;
+    let window =
+        axes.iter().position(|axis| matches!(axis, Axis::KernelZ | Axis::KernelY | Axis::KernelX))?;
     Some(if input < window { Channels::First } else { Channels::Last })
 }
 

@@ -102,7 +102,8 @@ fn pad(random: &mut Random) -> Case {
     let output: Vec<usize> = input.iter().map(|len| len + random.between(0, 5)).collect();
     let x = reals(random, product(&input));
     let len = product(&output);
-    let pad = Pad { input, output, before, edge: random.chance(2) };
+    let border = if random.chance(2) { Border::Nearest } else { Border::Value(0.0) };
+    let pad = Pad { input, output, before, border };
     Case { kernel: Kernel::Pad(pad), operands: vec![x], output: (Element::F64, len) }
 }
 
@@ -211,12 +212,12 @@ fn window(random: &mut Random, groups_pad: bool) -> Window {
     };
     let (y, x) = (axis(), axis());
     Window {
-        input: [y.0, x.0],
-        output: [y.1, x.1],
-        kernel: [y.2, x.2],
-        stride: [y.3, x.3],
-        dilation: [y.4, x.4],
-        before: [y.5, x.5],
+        input: [1, y.0, x.0],
+        output: [1, y.1, x.1],
+        kernel: [1, y.2, x.2],
+        stride: [1, y.3, x.3],
+        dilation: [1, y.4, x.4],
+        before: [0, y.5, x.5],
     }
 }
 
@@ -226,7 +227,7 @@ fn conv(random: &mut Random) -> Case {
     let (inputs, outputs) = (groups * inside, groups * outside);
     let batch = random.between(0, 2);
     let window = window(random, true);
-    let [ky, kx] = window.kernel;
+    let [_, ky, kx] = window.kernel;
     let weight = stored(random, &[outputs, inside, ky, kx]);
     let bias = random.chance(2);
     let mut operands = vec![
@@ -237,7 +238,7 @@ fn conv(random: &mut Random) -> Case {
         operands.push(reals(random, outputs));
     }
     let len = batch * outputs * window.places();
-    let weight = [weight[0], weight[1], weight[2], weight[3]];
+    let weight = [weight[0], weight[1], 0, weight[2], weight[3]];
     let kernel = Kernel::Conv(Conv { batch, groups, inputs, outputs, window, weight, bias });
     Case { kernel, operands, output: (Element::F64, len) }
 }
@@ -245,7 +246,7 @@ fn conv(random: &mut Random) -> Case {
 fn pool(random: &mut Random) -> Case {
     let images = random.between(0, 5);
     let window = window(random, true);
-    let padded = [0, 1].map(|axis| window.before[axis] + window.input[axis]);
+    let padded = [0, 1, 2].map(|axis| window.before[axis] + window.input[axis]);
     let kind = match random.between(0, 2) {
         0 => PoolKind::Maximum,
         1 => PoolKind::Average,

@@ -41,23 +41,24 @@ struct Convolution<'a, T> {
 
 impl<'a, T> Convolution<'a, T> {
     fn new(conv: &'a Conv, from: &'a Operands<'a, T>, y: &'a mut [T]) -> Self {
-        let [_, input, row, column] = conv.weight;
+        let [_, input, plane, row, column] = conv.weight;
+        let [planes, rows, columns] = conv.window.kernel;
         let inputs = 0..conv.inputs / conv.groups;
-        let taps = inputs.flat_map(|i| {
-            let rows = (0..conv.window.kernel[0]).map(move |ky| i * input + ky * row);
-            rows.flat_map(|at| (0..conv.window.kernel[1]).map(move |kx| at + kx * column))
-        });
+        let taps = inputs
+            .flat_map(|i| (0..planes).map(move |kz| i * input + kz * plane))
+            .flat_map(|at| (0..rows).map(move |ky| at + ky * row))
+            .flat_map(|at| (0..columns).map(move |kx| at + kx * column));
         Convolution { conv, window: joined(&conv.window), from, y, taps: taps.collect() }
     }
 }
 
 /// A window that takes each place alone, as one row of places.
 fn joined(window: &Window) -> Window {
-    let ones = [1, 1];
-    let is_pointwise = window.kernel == ones && window.stride == ones && window.before == [0, 0];
+    let ones = [1; 3];
+    let is_pointwise = window.kernel == ones && window.stride == ones && window.before == [0; 3];
     match is_pointwise && window.input == window.output {
         true => {
-            let places = [1, window.places()];
+            let places = [1, 1, window.places()];
             Window { input: places, output: places, ..window.clone() }
         }
         false => window.clone(),
@@ -151,17 +152,18 @@ impl<T> Image<'_, T> {
     {
         let window = self.window;
         let inputs = self.conv.inputs / self.conv.groups;
-        let plane = window.input[0] * window.input[1];
+        let plane = window.input.iter().product::<usize>();
+        let [planes, rows, columns_of_kernel] = window.kernel;
         let runs = runs(window, covered);
-        let reach: Vec<_> = (0..window.kernel[1]).map(|kx| window.covered(1, kx)).collect();
+        let reach: Vec<_> = (0..columns_of_kernel).map(|kx| window.covered(2, kx)).collect();
         let mut columns = columns.iter_mut();
         for input in group * inputs..(group + 1) * inputs {
             let x = &self.x[input * plane..][..plane];
-            for ky in 0..window.kernel[0] {
+            for (kz, ky) in (0..planes).flat_map(|kz| (0..rows).map(move |ky| (kz, ky))) {
                 for ((kx, reach), columns) in reach.iter().enumerate().zip(&mut columns) {
                     *columns = [A::ZERO; C];
                     for run in &runs {
-                        run.copy(window, x, [ky, kx], reach, columns);
+                        run.copy(window, x, [kz, ky, kx], reach, columns);
                     }
                 }
             }
@@ -172,13 +174,14 @@ impl<T> Image<'_, T> {
 /// Neighboring output places of one row.
 struct Run {
     lane: usize,
+    /// Row, counted over all planes.
     row: usize,
     columns: Range<usize>,
 }
 
 /// The runs of some output places.
 fn runs(window: &Window, covered: &Range<usize>) -> Vec<Run> {
-    let width = window.output[1];
+    let width = window.output[2];
     let rows = covered.start / width..covered.end.div_ceil(width);
     rows.map(|row| {
         let start = covered.start.max(row * width);
@@ -194,7 +197,7 @@ impl Run {
         &self,
         window: &Window,
         x: &[T],
-        [ky, kx]: [usize; 2],
+        [kz, ky, kx]: [usize; 3],
         reach: &Range<usize>,
         lanes: &mut [A],
     ) {
@@ -202,12 +205,13 @@ impl Run {
         if columns.is_empty() {
             return;
         }
-        let place = window.place(0, self.row, ky).zip(window.place(1, columns.start, kx));
-        let Some((row, column)) = place else { return };
-        let x = &x[row * window.input[1] + column..];
+        let height = window.output[1];
+        let row = window.place(0, self.row / height, kz).zip(window.place(1, self.row % height, ky));
+        let Some(((plane, row), column)) = row.zip(window.place(2, columns.start, kx)) else { return };
+        let x = &x[(plane * window.input[1] + row) * window.input[2] + column..];
         let lanes = &mut lanes[self.lane + columns.start - self.columns.start..][..columns.len()];
         // A stride of 1 allows vector instructions.
-        match window.stride[1] {
+        match window.stride[2] {
             1 => lanes.iter_mut().zip(x).for_each(|(lane, x)| *lane = x.widen()),
             stride => lanes.iter_mut().zip(x.iter().step_by(stride)).for_each(|(lane, x)| *lane = x.widen()),
         }
@@ -240,29 +244,33 @@ fn convolve<T: Stored<A>, A: Number>(
     sums: &mut [A],
 ) {
     let window = &conv.window;
-    let [height, width] = window.input;
+    let [planes, height, width] = window.input;
     let inputs = conv.inputs / conv.groups;
     let group = output / (conv.outputs / conv.groups);
-    let [so, si, sy, sx] = conv.weight;
+    let [so, si, sz, sy, sx] = conv.weight;
+    let [kernel_planes, kernel_rows, kernel_columns] = window.kernel;
     for input in 0..inputs {
-        let plane = (image * conv.inputs + group * inputs + input) * height * width;
-        for ky in 0..window.kernel[0] {
-            let rows = window.covered(0, ky);
-            for kx in 0..window.kernel[1] {
-                let columns = window.covered(1, kx);
-                let Some(first) = window.place(1, columns.start, kx).filter(|_| !columns.is_empty()) else {
+        let image = (image * conv.inputs + group * inputs + input) * planes * height * width;
+        for (kz, ky) in (0..kernel_planes).flat_map(|kz| (0..kernel_rows).map(move |ky| (kz, ky))) {
+            for kx in 0..kernel_columns {
+                let columns = window.covered(2, kx);
+                let Some(first) = window.place(2, columns.start, kx).filter(|_| !columns.is_empty()) else {
                     continue;
                 };
-                let weight = weight[output * so + input * si + ky * sy + kx * sx].widen();
-                for row in rows.clone() {
-                    let Some(py) = window.place(0, row, ky) else { continue };
-                    let x = &x[plane + py * width + first..];
-                    let sums = &mut sums[row * window.output[1]..][columns.clone()];
+                let weight = weight[output * so + input * si + kz * sz + ky * sy + kx * sx].widen();
+                let rows = window.covered(0, kz).flat_map(|z| window.covered(1, ky).map(move |y| (z, y)));
+                for (plane, row) in rows {
+                    let Some((pz, py)) = window.place(0, plane, kz).zip(window.place(1, row, ky)) else {
+                        continue;
+                    };
+                    let x = &x[image + (pz * height + py) * width + first..];
+                    let row = plane * window.output[1] + row;
+                    let sums = &mut sums[row * window.output[2]..][columns.clone()];
                     // A stride of 1 allows vector instructions.
-                    if window.stride[1] == 1 {
+                    if window.stride[2] == 1 {
                         tap(sums, x.iter(), weight);
                     } else {
-                        tap(sums, x.iter().step_by(window.stride[1]), weight);
+                        tap(sums, x.iter().step_by(window.stride[2]), weight);
                     }
                 }
             }

@@ -160,10 +160,7 @@ where
 {
     let done = match kernel {
         Kernel::Copy(copy) => moves::copy(copy, operands.take()?, y),
-        Kernel::Pad(pad) => {
-            moves::pad(pad, operands.take()?, y);
-            Some(())
-        }
+        Kernel::Pad(pad) => moves::pad(pad, operands.take()?, y),
         Kernel::Gather(gather) => moves::gather(gather, operands.take()?, operands.take()?, y),
         Kernel::Binary(binary) => elementwise::binary(binary, operands.take()?, operands.take()?, y),
         Kernel::Select(select) => {

@@ -1,6 +1,7 @@
 //! Kernels that move elements.
 
-use crate::kernel::{Copy as CopyKernel, Gather, Pad};
+use super::number::{Number, Stored};
+use crate::kernel::{Border, Copy as CopyKernel, Gather, Pad};
 use std::ops::Range;
 
 /// Advances to the next index, the last axis first.
@@ -48,18 +49,56 @@ pub(super) fn copy<T: Copy>(copy: &CopyKernel, x: &[T], y: &mut [T]) -> Option<(
     })
 }
 
-pub(super) fn pad<T: Copy + Default>(pad: &Pad, x: &[T], y: &mut [T]) {
-    let mut at = vec![0; pad.output.len()];
-    for y in y.iter_mut() {
-        let from = at.iter().zip(&pad.before).zip(&pad.input).try_fold(0usize, |from, ((i, before), len)| {
-            let last = i64::try_from(*len).unwrap_or(i64::MAX) - 1;
-            let i = i64::try_from(*i).unwrap_or(i64::MAX).saturating_sub(*before);
-            let i = if pad.edge { i.clamp(0, last.max(0)) } else { i };
-            usize::try_from(i).ok().filter(|i| i < len).map(|i| from * len + i)
-        });
-        *y = from.map_or(T::default(), |from| x[from]);
-        advance(&mut at, &pad.output);
+pub(super) fn pad<T: Stored<A>, A: Number>(pad: &Pad, x: &[T], y: &mut [T]) -> Option<()> {
+    if y.is_empty() {
+        return Some(());
     }
+    let outside = match pad.border {
+        Border::Value(value) => Some(T::narrow(A::constant(value))?),
+        _ => None,
+    };
+    let axes = pad.output.iter().zip(&pad.input).zip(&pad.before);
+    let places: Vec<Vec<Option<usize>>> =
+        axes.map(|((output, input), before)| source_places(pad.border, *output, *input, *before)).collect();
+    let Some((columns, outer)) = places.split_last() else {
+        y.copy_from_slice(x);
+        return Some(());
+    };
+    let rows = pad.output.split_last().map_or(&[][..], |(_, rows)| rows);
+    let len = pad.input.last().copied().unwrap_or(1);
+    let mut at = vec![0; outer.len()];
+    for y in y.chunks_exact_mut(columns.len()) {
+        let row = at.iter().zip(outer).zip(&pad.input).try_fold(0usize, |row, ((i, places), len)| {
+            places.get(*i).copied().flatten().map(|place| row * len + place)
+        });
+        for (y, column) in y.iter_mut().zip(columns) {
+            *y = match row.zip(*column) {
+                Some((row, column)) => x[row * len + column],
+                None => outside?,
+            };
+        }
+        advance(&mut at, rows);
+    }
+    Some(())
+}
+
+/// The place of the input that each place of the output repeats on one axis; `None` for one outside.
+fn source_places(border: Border, output: usize, input: usize, before: i64) -> Vec<Option<usize>> {
+    let len = i64::try_from(input).unwrap_or(i64::MAX);
+    let place = |i: i64| {
+        let i = i.saturating_sub(before);
+        let i = match border {
+            Border::Nearest => i.clamp(0, (len - 1).max(0)),
+            Border::Mirrored => {
+                let i = i.checked_rem_euclid((2 * (len - 1)).max(1))?;
+                i.min(2 * (len - 1) - i)
+            }
+            Border::Around => i.checked_rem_euclid(len)?,
+            Border::Value(_) => i,
+        };
+        usize::try_from(i).ok().filter(|i| *i < input)
+    };
+    (0..).take(output).map(place).collect()
 }
 
 pub(super) fn gather<T: Copy>(gather: &Gather, table: &[T], index: &[i32], y: &mut [T]) -> Option<()> {

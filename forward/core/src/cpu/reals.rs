@@ -1,28 +1,35 @@
 //! Kernels of real numbers only.
 
 use super::number::{Real, Stored};
+use super::parallel;
 use crate::kernel::{Affine, LayerNorm, Pool, PoolKind, Softmax, StaticFeatures};
 
 pub(super) fn pool<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], y: &mut [T]) -> Option<()> {
-    let mut places = y.iter_mut();
-    for image in 0..pool.images {
-        for row in 0..pool.window.output[0] {
-            for column in 0..pool.window.output[1] {
-                *places.next()? = T::narrow(pooled(pool, x, image, [row, column])?)?;
+    let window = &pool.window;
+    let [planes, rows, columns] = window.output;
+    let len = window.input.iter().product::<usize>();
+    let work = y.len().saturating_mul(window.kernel.iter().product());
+    parallel::rows(y, window.places(), work, |first, y| {
+        for (image, y) in (first..).zip(y.chunks_exact_mut(window.places())) {
+            let x = &x[image * len..][..len];
+            for (place, y) in y.iter_mut().enumerate() {
+                let at = [place / columns / rows % planes, place / columns % rows, place % columns];
+                *y = T::narrow(pooled(pool, x, at)?)?;
             }
         }
-    }
-    Some(())
+        Some(())
+    })
 }
 
 /// Computes the output at `place` of an image; `None` for a window without elements.
-fn pooled<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], image: usize, place: [usize; 2]) -> Option<A> {
+fn pooled<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], place: [usize; 3]) -> Option<A> {
     let window = &pool.window;
-    let ([height, width], [row, column]) = (window.input, place);
-    let covered = (0..window.kernel[0])
-        .filter_map(|k| window.place(0, row, k))
-        .flat_map(|py| (0..window.kernel[1]).filter_map(move |k| Some((py, window.place(1, column, k)?))))
-        .map(|(py, px)| x[(image * height + py) * width + px].widen());
+    let [_, height, width] = window.input;
+    let places =
+        |axis: usize| (0..window.kernel[axis]).filter_map(move |k| window.place(axis, place[axis], k));
+    let covered = places(0)
+        .flat_map(|z| places(1).map(move |y| z * height + y))
+        .flat_map(|row| places(2).map(move |column| x[row * width + column].widen()));
     Some(match &pool.kind {
         PoolKind::Maximum => covered.reduce(A::greater)?,
         PoolKind::Average => {
@@ -35,7 +42,7 @@ fn pooled<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], image: usize, place: [usi
                 let is_within = |k: &usize| start + k * window.dilation[axis] < padded[axis];
                 (0..window.kernel[axis]).filter(is_within).count()
             };
-            covered.fold(A::ZERO, A::add).div(A::length(counted(0) * counted(1)))
+            covered.fold(A::ZERO, A::add).div(A::length(counted(0) * counted(1) * counted(2)))
         }
     })
 }

@@ -81,8 +81,8 @@ pub struct View {
 }
 
 /// Pads a tensor. Operand: `x` of shape `input`. On each axis, output index `i` is input index `i − before`; outside
-/// the input it is 0, or the nearest input element if `edge` is set (then no input axis is empty unless the output
-/// is).
+/// the input it is as `border` states; where that is an element of the input, no input axis is empty unless the output
+/// is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pad {
     /// Lengths of the input; at most [`MAX_RANK`] axes.
@@ -91,8 +91,22 @@ pub struct Pad {
     pub output: Vec<usize>,
     /// Elements added before the first on each axis; a negative number cuts elements off.
     pub before: Vec<i64>,
-    /// Whether the nearest element is repeated instead of 0.
-    pub edge: bool,
+    /// What lies outside the input.
+    pub border: Border,
+}
+
+/// What a [`Pad`] puts outside its input.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Border {
+    /// This number; for integers, one of 32 bits.
+    Value(f64),
+    /// The nearest element.
+    Nearest,
+    /// The elements in reverse order, without repeating the outermost ones: `… 2 1 | 0 1 2 | 1 0 …`.
+    Mirrored,
+    /// The elements again: `… 1 2 | 0 1 2 | 0 1 …`.
+    Around,
 }
 
 /// A matrix product, also of integers. Operands: `x` `[rows, inner]`; `weight`; `bias` if it has strides; `bucket`,
@@ -143,9 +157,9 @@ pub struct MatMul {
     pub b: Vec<usize>,
 }
 
-/// A two-dimensional cross-correlation. Operands: `x` `[batch, inputs, height, width]`, `weight`, `bias` (one for each
-/// output) if `bias` is set. `s = 0`; for ascending input channel of the output's group, then kernel row, then kernel
-/// column, if the place lies within the image: `s = s + x·w`; `y = s` or `s + bias`. Padding adds nothing.
+/// A cross-correlation of up to three dimensions. Operands: `x` `[batch, inputs, planes, rows, columns]`, `weight`, `bias`
+/// (one for each output) if `bias` is set. `s = 0`; for ascending input channel of the output's group, then kernel plane,
+/// row and column, if the place lies within the image: `s = s + x·w`; `y = s` or `s + bias`. Padding adds nothing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Conv {
     /// Images.
@@ -158,32 +172,32 @@ pub struct Conv {
     pub outputs: usize,
     /// The window.
     pub window: Window,
-    /// Strides of the weight: output channel, input channel within the group, kernel row, kernel column.
-    pub weight: [usize; 4],
+    /// Strides of the weight: output channel, input channel within the group, kernel plane, row, column.
+    pub weight: [usize; 5],
     /// Whether there is a bias.
     pub bias: bool,
 }
 
-/// A window that moves over an image; all lengths are `[rows, columns]`. Output place `p` covers input places
-/// `p·stride − before + k·dilation` for `k` in `0..kernel`.
+/// A window that moves over an image; all lengths are `[planes, rows, columns]`, and an image of fewer dimensions has one
+/// plane, and one row. Output place `p` covers input places `p·stride − before + k·dilation` for `k` in `0..kernel`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window {
     /// Input lengths.
-    pub input: [usize; 2],
+    pub input: [usize; 3],
     /// Output lengths.
-    pub output: [usize; 2],
+    pub output: [usize; 3],
     /// Kernel lengths.
-    pub kernel: [usize; 2],
+    pub kernel: [usize; 3],
     /// Steps.
-    pub stride: [usize; 2],
+    pub stride: [usize; 3],
     /// Distance between kernel elements.
-    pub dilation: [usize; 2],
+    pub dilation: [usize; 3],
     /// Padding before the first element.
-    pub before: [usize; 2],
+    pub before: [usize; 3],
 }
 
-/// Pooling over a window. Operand: `x` `[images, height, width]`. Every window covers at least one place of the
-/// image. `Maximum` is the greatest element, or NaN if one is NaN; an average is the sum in ascending row, then
+/// Pooling over a window. Operand: `x` `[images, planes, rows, columns]`. Every window covers at least one place of the
+/// image. `Maximum` is the greatest element, or NaN if one is NaN; an average is the sum in ascending plane, then row, then
 /// column, divided by the number of places that count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pool {
@@ -205,8 +219,8 @@ pub enum PoolKind {
     Average,
     /// The mean over places within the padded image; a last window may reach beyond it.
     AveragePadded {
-        /// Lengths of the padded image, `[rows, columns]`.
-        padded: [usize; 2],
+        /// Lengths of the padded image, `[planes, rows, columns]`.
+        padded: [usize; 3],
     },
 }
 
@@ -405,6 +419,11 @@ impl Kernel {
 }
 
 impl Window {
+    /// Whether there is one plane, so that a two-dimensional window computes the same.
+    pub fn is_flat(&self) -> bool {
+        self.input[0] == 1 && self.output[0] == 1 && self.kernel[0] == 1 && self.before[0] == 0
+    }
+
     /// Returns the number of output places.
     pub fn places(&self) -> usize {
         self.output.iter().product()

@@ -17,15 +17,15 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Returns `N` lengths of at least `least`; lengths that are far larger than those of windows are refused.
-    pub(super) fn lengths<const N: usize>(&self, name: &str, least: usize) -> Result<Option<[usize; N]>> {
+    /// Returns `count` lengths of at least `least`; lengths that are far larger than those of windows are refused.
+    pub(super) fn lengths(&self, name: &str, count: usize, least: usize) -> Result<Option<Vec<usize>>> {
         let Some(values) = self.node.ints(name)? else { return Ok(None) };
         let lengths = values
             .iter()
             .map(|value| usize::try_from(*value).ok().filter(|len| (least..=MAX).contains(len)))
             .collect::<Option<Vec<_>>>();
-        lengths.and_then(|lengths| <[usize; N]>::try_from(lengths).ok()).map(Some).ok_or_else(|| {
-            let expected = format!("{N} integers from {least} to {MAX}");
+        lengths.filter(|lengths| lengths.len() == count).map(Some).ok_or_else(|| {
+            let expected = format!("{count} integers from {least} to {MAX}");
             Attribute::Ints(values.to_vec()).invalid(name, expected)
         })
     }
@@ -35,6 +35,11 @@ impl<'a> Lowering<'a> {
         let axis = self.node.int("axis", default)?;
         resolve_axis(axis, info.shape.len()).ok_or_else(|| no_axis("axis", axis, info))
     }
+}
+
+/// The error for an attribute that the node must have.
+pub(super) fn lacks(name: &str) -> Error {
+    Error::corrupt(format!("the layer lacks its attribute '{name}'"))
 }
 
 /// Resolves an axis of `rank` axes; negative values count from the end.

@@ -1,6 +1,6 @@
 //! Lowers matrix products, sums of columns, tables and biases.
 
-use super::lowering::{Info, Lowering, Operand, elements, misfit};
+use super::lowering::{Info, Lowering, Negative, Operand, elements, misfit};
 use super::weight::StridedAxis;
 use crate::Kernel;
 use crate::kernel::{Binary, Gather, Gemm, GemmStrides, Pairwise, SparseSum};
@@ -35,8 +35,8 @@ pub(super) fn bucketed_gemm(lowering: &mut Lowering) -> Result<()> {
 fn product(lowering: &mut Lowering, x: &Info, bucketed: bool) -> Result<()> {
     lowering.allow_roles(&["weight", "bias"])?;
     let (inner, leading) = match x.shape.split_last() {
-        Some((inner, leading)) if !leading.is_empty() => (*inner, leading),
-        _ => return Err(misfit(&x.shape, "a batch of rows")),
+        Some((inner, leading)) => (*inner, leading),
+        None => return Err(misfit(&x.shape, "rows, on the last axis")),
     };
     let (sets, axes): (_, &[Axis]) = match bucketed {
         true => (Some(Axis::Bucket), &[Axis::Bucket, Axis::In, Axis::Out]),
@@ -54,7 +54,7 @@ fn product(lowering: &mut Lowering, x: &Info, bucketed: bool) -> Result<()> {
     let mut operands = vec![Operand::Input(0), weight.operand];
     operands.extend(bias);
     if let Some(set) = set {
-        lowering.index(1, set.len, false)?;
+        lowering.index(1, set.len, Negative::Nothing)?;
         operands.push(Operand::Input(1));
     }
     let kernel = Gemm {
@@ -113,7 +113,7 @@ pub(super) fn feature_transformer(lowering: &mut Lowering) -> Result<()> {
     };
     let bias = SparseBias::of(lowering, out.len, numbers)?;
     let bound = elements(&[set.len, feature.len])?;
-    lowering.index(0, bound, true)?;
+    lowering.index(0, bound, Negative::Padding)?;
     let mut operands = vec![Operand::Input(0), weight.operand];
     operands.extend(factoriser.map(|factoriser| factoriser.operand));
     operands.extend(bias.operand);
@@ -176,7 +176,7 @@ fn no_bucket_axis() -> Error {
 
 /// Checks the second input: one bucket for each of `rows`.
 fn bucket(lowering: &mut Lowering, rows: usize, buckets: usize) -> Result<Operand> {
-    let bucket = lowering.index(1, buckets, false)?;
+    let bucket = lowering.index(1, buckets, Negative::Nothing)?;
     if bucket.shape != [rows] {
         return Err(misfit(&bucket.shape, format!("[{rows}]: one bucket for each example")));
     }
@@ -184,32 +184,12 @@ fn bucket(lowering: &mut Lowering, rows: usize, buckets: usize) -> Result<Operan
 }
 
 /// The kind of numbers that a node makes of indices.
-fn arithmetic(lowering: &Lowering) -> Result<Numbers> {
+pub(super) fn arithmetic(lowering: &Lowering) -> Result<Numbers> {
     match lowering.node.text("arithmetic")? {
         None | Some("real") => Ok(Numbers::Real),
         Some("integer") => Ok(Numbers::Integer),
         Some(other) => Err(Attribute::Text(other.to_owned()).invalid("arithmetic", "'real' or 'integer'")),
     }
-}
-
-/// Lowers the lookup of rows in a table.
-pub(super) fn gather(lowering: &mut Lowering) -> Result<()> {
-    lowering.allow_attributes(&["arithmetic"])?;
-    lowering.allow_roles(&["weight"])?;
-    let numbers = arithmetic(lowering)?;
-    let [index] = lowering.exactly()?;
-    let weight = lowering.required_weight("weight", &[Axis::Feature, Axis::Out], numbers)?;
-    let (feature, out) = (weight.axis(Axis::Feature)?, weight.axis(Axis::Out)?);
-    lowering.index(0, feature.len, false)?;
-    let output = lowering.output([&index.shape[..], &[out.len]].concat(), numbers)?;
-    let kernel = Gather {
-        rows: index.len(),
-        columns: out.len,
-        table: feature.len,
-        strides: [feature.stride, out.stride],
-    };
-    lowering.call(Kernel::Gather(kernel), [weight.operand, Operand::Input(0)], output);
-    Ok(())
 }
 
 /// Lowers the addition of a bias.

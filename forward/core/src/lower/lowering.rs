@@ -51,13 +51,26 @@ pub(crate) enum Load {
     Constant { value: f64, len: usize },
     /// These integers.
     Integers(Vec<i32>),
+    /// These real numbers.
+    Reals(Vec<f64>),
+    /// The integers below `len`, from the greatest to 0.
+    Backwards { len: usize },
 }
 
 impl Load {
+    fn numbers(&self) -> Numbers {
+        match self {
+            Load::Tensor { numbers, .. } => *numbers,
+            Load::Constant { .. } | Load::Reals(_) => Numbers::Real,
+            Load::Integers(_) | Load::Backwards { .. } => Numbers::Integer,
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         match self {
-            Load::Tensor { len, .. } | Load::Constant { len, .. } => *len,
+            Load::Tensor { len, .. } | Load::Constant { len, .. } | Load::Backwards { len } => *len,
             Load::Integers(values) => values.len(),
+            Load::Reals(values) => values.len(),
         }
     }
 }
@@ -67,8 +80,18 @@ impl Load {
 pub(crate) struct IndexCheck {
     pub(crate) input: usize,
     pub(crate) bound: usize,
-    /// Whether negative indices are allowed, as padding.
-    pub(crate) padded: bool,
+    pub(crate) negative: Negative,
+}
+
+/// What a negative index stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Negative {
+    /// It is an error.
+    Nothing,
+    /// No element.
+    Padding,
+    /// It counts from the end: −1 is the last one.
+    FromEnd,
 }
 
 /// A node lowered to kernels.
@@ -125,10 +148,10 @@ impl<'a> Lowering<'a> {
     }
 
     /// Returns an input of indices, which the runner checks to be below `bound`.
-    pub(super) fn index(&mut self, input: usize, bound: usize, padded: bool) -> Result<&'a Info> {
+    pub(super) fn index(&mut self, input: usize, bound: usize, negative: Negative) -> Result<&'a Info> {
         let info = self.input(input)?;
         self.check_numbers(info, Numbers::Integer)?;
-        self.lowered.checks.push(IndexCheck { input, bound, padded });
+        self.lowered.checks.push(IndexCheck { input, bound, negative });
         Ok(info)
     }
 
@@ -140,6 +163,18 @@ impl<'a> Lowering<'a> {
         Err(Error::corrupt(format!("{} takes values of a different kind", self.node.op))
             .found(name(info.numbers))
             .expected(name(numbers)))
+    }
+
+    /// Returns the kind of an operand's elements.
+    pub(super) fn numbers(&self, operand: Operand) -> Result<Numbers> {
+        let made = |infos: &[Info], index: usize| infos.get(index).map(|info| info.numbers);
+        let numbers = match operand {
+            Operand::Input(index) => return Ok(self.input(index)?.numbers),
+            Operand::Temporary(index) => made(&self.lowered.temporaries, index),
+            Operand::Output(index) => made(&self.lowered.outputs, index),
+            Operand::Parameter(index) => self.lowered.loads.get(index).map(Load::numbers),
+        };
+        numbers.ok_or_else(|| Error::corrupt("the layer lacks an operand"))
     }
 
     /// Adds an output.

@@ -11,10 +11,11 @@ mod reduce;
 mod registered;
 mod shapes;
 mod strides;
+mod table;
 mod weight;
 mod window;
 
-pub(crate) use lowering::{Call, Info, Load, Lowered, Operand, Task, show};
+pub(crate) use lowering::{Call, IndexCheck, Info, Load, Lowered, Negative, Operand, Task, show};
 pub(crate) use weight::integer_bits;
 
 use crate::kernel::{Pairwise, Reduction, Relation};
@@ -39,7 +40,7 @@ pub(crate) fn lower(node: &Node, inputs: &[Option<&Info>], parameters: &dyn Para
 fn dispatch(lowering: &mut Lowering) -> Result<()> {
     match &lowering.node.op {
         Op::Gemm => linear::gemm(lowering),
-        Op::Gather => linear::gather(lowering),
+        Op::Gather => table::gather(lowering),
         Op::Conv => window::conv(lowering),
         Op::MaxPool => window::max_pool(lowering),
         Op::AveragePool => window::average_pool(lowering),

@@ -1,14 +1,16 @@
 //! Lowers operators that move elements.
 
-use super::attributes::{no_axis, resolve_axis};
-use super::lowering::{Info, Lowering, Operand, elements, misfit, show};
+use super::attributes::{lacks, no_axis, resolve_axis};
+use super::lowering::{Info, Load, Lowering, Operand, elements, misfit, show};
 use super::strides::{check_rank, merge_axes, row_major};
+use super::table;
 use crate::Kernel;
-use crate::kernel::{Copy, Pad, View};
+use crate::kernel::{Border, Copy, Pad, View};
+use crate::value::Numbers;
 use ckpt_api::{Attribute, Error, Result, Setting};
 
 /// Copies `shape` from one strided view to another.
-fn copy(
+pub(super) fn copy(
     lowering: &mut Lowering,
     shape: &[usize],
     (input, from): (Operand, View),
@@ -67,10 +69,7 @@ pub(super) fn flatten(lowering: &mut Lowering) -> Result<()> {
 pub(super) fn reshape(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["shape", "allowzero"])?;
     let [x] = lowering.exactly()?;
-    let wanted = lowering
-        .node
-        .ints("shape")?
-        .ok_or_else(|| Error::corrupt("the layer lacks its attribute 'shape'"))?;
+    let wanted = lowering.node.ints("shape")?.ok_or_else(|| lacks("shape"))?;
     let refuse =
         || Attribute::Ints(wanted.to_vec()).invalid("shape", format!("a shape of {:?}'s elements", x.shape));
     let keep = !lowering.node.flag("allowzero")?;
@@ -194,7 +193,6 @@ fn part(
 pub(super) fn slice(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["starts", "ends", "axes", "steps"])?;
     let [x] = lowering.exactly()?;
-    let lacks = |name: &str| Error::corrupt(format!("the layer lacks its attribute '{name}'"));
     let starts = lowering.node.ints("starts")?.ok_or_else(|| lacks("starts"))?;
     let ends = lowering.node.ints("ends")?.ok_or_else(|| lacks("ends"))?;
     let axes: Vec<i64> = match lowering.node.ints("axes")? {
@@ -206,39 +204,89 @@ pub(super) fn slice(lowering: &mut Lowering) -> Result<()> {
         return Err(Attribute::Ints(starts.to_vec()).invalid("starts", "as many ends, axes and steps"));
     }
     let (mut shape, mut strides, mut offset) = (x.shape.clone(), row_major(&x.shape), 0);
-    let mut seen = vec![false; shape.len()];
+    let (mut seen, mut reversed) = (vec![false; shape.len()], Vec::new());
     for (((start, end), axis), step) in starts.iter().zip(ends).zip(&axes).zip(&steps) {
         let at = resolve_axis(*axis, shape.len()).filter(|at| !std::mem::replace(&mut seen[*at], true));
         let at = at.ok_or_else(|| no_axis("axes", *axis, x))?;
-        let step = usize::try_from(*step).ok().filter(|step| *step > 0).ok_or_else(|| {
-            Error::unsupported("only slices with positive steps are supported")
-                .found(format!("a step of {step}"))
-        })?;
-        let [begin, end] = [*start, *end].map(|index| clamp_index(index, x.shape[at]));
-        shape[at] = end.saturating_sub(begin).div_ceil(step);
-        if shape[at] > 0 {
-            offset += begin * strides[at];
+        let taken = Taken::of(*start, *end, *step, x.shape[at])
+            .ok_or_else(|| Attribute::Ints(steps.clone()).invalid("steps", "integers other than 0"))?;
+        shape[at] = taken.count;
+        if taken.count > 0 {
+            offset += taken.first * strides[at];
         }
-        strides[at] = strides[at].saturating_mul(step);
+        strides[at] = strides[at].saturating_mul(taken.step);
+        reversed.extend((taken.is_reversed && taken.count > 1).then_some(at));
     }
     let output = lowering.output(shape.clone(), x.numbers)?;
+    let from = (Operand::Input(0), View { offset, strides });
+    let Some((last, others)) = reversed.split_last() else {
+        let to = View { offset: 0, strides: row_major(&shape) };
+        return copy(lowering, &shape, from, (output, to));
+    };
     let to = View { offset: 0, strides: row_major(&shape) };
-    copy(lowering, &shape, (Operand::Input(0), View { offset, strides }), (output, to))
+    let mut turned = lowering.temporary(shape.clone(), x.numbers)?;
+    copy(lowering, &shape, from, (turned, to))?;
+    for axis in others {
+        let next = lowering.temporary(shape.clone(), x.numbers)?;
+        reverse(lowering, turned, &shape, *axis, next)?;
+        turned = next;
+    }
+    reverse(lowering, turned, &shape, *last, output)
 }
 
-/// Clamps an index to an axis; negative values count from the end.
-fn clamp_index(index: i64, len: usize) -> usize {
-    let signed = i64::try_from(len).unwrap_or(i64::MAX);
-    let index = if index < 0 { index.saturating_add(signed) } else { index };
-    usize::try_from(index.clamp(0, signed)).unwrap_or(len)
+/// Copies a row-major value with the elements on an axis in reverse order.
+pub(super) fn reverse(
+    lowering: &mut Lowering,
+    value: Operand,
+    shape: &[usize],
+    axis: usize,
+    output: Operand,
+) -> Result<()> {
+    let len = shape[axis];
+    let indices = lowering.load(Load::Backwards { len });
+    table::along(lowering, (value, shape), axis, (indices, len), output)
+}
+
+/// The places of an axis that a slice takes.
+struct Taken {
+    /// The least one.
+    first: usize,
+    step: usize,
+    count: usize,
+    /// Whether the greatest one comes first.
+    is_reversed: bool,
+}
+
+impl Taken {
+    /// Negative starts and ends count from the end; those beyond the axis are its end. `None` for a step of 0.
+    fn of(start: i64, end: i64, step: i64, len: usize) -> Option<Self> {
+        let signed = i64::try_from(len).ok()?;
+        let is_reversed = step < 0;
+        // Going backwards, the place before the first one is the end.
+        let (least, most) = if is_reversed { (-1, signed - 1) } else { (0, signed) };
+        let place = |index: i64| {
+            let index = if index < 0 { index.saturating_add(signed) } else { index };
+            index.clamp(least, most)
+        };
+        let (start, end) = (place(start), place(end));
+        let (from, to) = if is_reversed { (end + 1, start + 1) } else { (start, end) };
+        let step = usize::try_from(step.unsigned_abs()).ok().filter(|step| *step > 0)?;
+        let span = usize::try_from((to - from).max(0)).ok()?;
+        let count = span.div_ceil(step);
+        let first = match is_reversed {
+            // The first place taken is the last one of the span.
+            true => usize::try_from(to).ok()?.checked_sub(1 + count.saturating_sub(1).saturating_mul(step)),
+            false => usize::try_from(from).ok(),
+        };
+        Some(Taken { first: first.unwrap_or(0), step, count, is_reversed })
+    }
 }
 
 pub(super) fn pad(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["pads", "mode", "value"])?;
     let [x] = lowering.exactly()?;
-    let edge = repeats_edge(lowering)?;
-    let pads =
-        lowering.node.ints("pads")?.ok_or_else(|| Error::corrupt("the layer lacks its attribute 'pads'"))?;
+    let border = border(lowering, x)?;
+    let pads = lowering.node.ints("pads")?.ok_or_else(|| lacks("pads"))?;
     let refuse = || {
         let expected = format!("a begin for each axis of {:?}, then an end for each", x.shape);
         Attribute::Ints(pads.to_vec()).invalid("pads", expected)
@@ -251,20 +299,22 @@ pub(super) fn pad(lowering: &mut Lowering) -> Result<()> {
         usize::try_from(len).ok()
     });
     let shape = lengths.collect::<Option<Vec<_>>>().ok_or_else(refuse)?;
-    if edge && x.len() == 0 && !shape.contains(&0) {
+    if !matches!(border, Border::Value(_)) && x.len() == 0 && !shape.contains(&0) {
         return Err(misfit(&x.shape, "an element to repeat"));
     }
     let output = lowering.output(shape.clone(), x.numbers)?;
-    let kernel = merge_unpadded(&x.shape, &shape, before, edge)?;
+    let kernel = merge_unpadded(&x.shape, &shape, before, border)?;
     lowering.call(Kernel::Pad(kernel), [Operand::Input(0)], output);
     Ok(())
 }
 
-/// Whether padding repeats the nearest element. Fails for other modes, and for padding with other numbers than 0.
-fn repeats_edge(lowering: &Lowering) -> Result<bool> {
-    let edge = match lowering.node.text("mode")? {
-        None | Some("constant") => false,
-        Some("edge") => true,
+/// What lies around a value. Fails where the source does not record that.
+fn border(lowering: &Lowering, x: &Info) -> Result<Border> {
+    match lowering.node.text("mode")? {
+        None | Some("constant") => {}
+        Some("edge") => return Ok(Border::Nearest),
+        Some("reflect") => return Ok(Border::Mirrored),
+        Some("wrap") => return Ok(Border::Around),
         Some("unspecified") => {
             return Err(Error::usage(
                 "the source does not record how its convolutions pad the border of the image",
@@ -278,21 +328,20 @@ fn repeats_edge(lowering: &Lowering) -> Result<bool> {
         Some(other) => {
             return Err(Error::unsupported("this padding mode is not supported")
                 .found(format!("'{other}'"))
-                .expected("constant or edge"));
+                .expected("constant, edge, reflect or wrap"));
         }
-    };
-    let value = lowering.node.float("value", 0.0)?;
-    if value != 0.0 {
-        return Err(
-            Error::unsupported("padding with other numbers than 0 is not supported").found(value.to_string())
-        );
     }
-    Ok(edge)
+    let value = lowering.node.float("value", 0.0)?;
+    let is_integer = value.fract() == 0.0 && value.abs() < f64::from(i32::MAX);
+    match x.numbers == Numbers::Integer && !is_integer {
+        true => Err(Attribute::Float(value).invalid("value", "an integer of 32 bits")),
+        false => Ok(Border::Value(value)),
+    }
 }
 
 /// Merges neighboring axes that are not padded.
-fn merge_unpadded(input: &[usize], output: &[usize], before: &[i64], edge: bool) -> Result<Pad> {
-    let mut pad = Pad { input: Vec::new(), output: Vec::new(), before: Vec::new(), edge };
+fn merge_unpadded(input: &[usize], output: &[usize], before: &[i64], border: Border) -> Result<Pad> {
+    let mut pad = Pad { input: Vec::new(), output: Vec::new(), before: Vec::new(), border };
     let mut whole = false;
     for ((input, output), before) in input.iter().zip(output).zip(before) {
         let is_whole = input == output && *before == 0;

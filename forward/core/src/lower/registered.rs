@@ -1,6 +1,6 @@
 //! Lowers an operator that a codec registers to a call of its reference implementation.
 
-use super::lowering::{Lowering, Operand, Task, elements};
+use super::lowering::{Lowering, Negative, Operand, Task, elements};
 use super::moves::permuted;
 use super::weight::{StridedAxis, Weight};
 use crate::reference::ReferenceCall;
@@ -81,7 +81,7 @@ fn bind_inputs(
             continue;
         }
         let info = match bound(input, parameters)? {
-            Some((bound, is_padded)) => lowering.index(index, bound, is_padded)?,
+            Some((bound, negative)) => lowering.index(index, bound, negative)?,
             None => lowering.real(index)?,
         };
         shapes.push(Some(info.shape.clone()));
@@ -90,11 +90,11 @@ fn bind_inputs(
     Ok(shapes)
 }
 
-/// Returns the bound on an input's indices and whether they are padded; `None` for real numbers.
-fn bound(input: &InputSpec, parameters: &[Bound]) -> Result<Option<(usize, bool)>> {
+/// Returns the bound on an input's indices and what negative ones stand for; `None` for real numbers.
+fn bound(input: &InputSpec, parameters: &[Bound]) -> Result<Option<(usize, Negative)>> {
     let InputKind::Index { role, axes, is_padded } = input.kind else { return Ok(None) };
     let table = parameters.iter().find(|parameter| parameter.spec.role == role).ok_or_else(|| {
         Error::corrupt("the layer has an input of indices into a tensor that it lacks").expected(role)
     })?;
-    Ok(Some((table.product(axes)?, is_padded)))
+    Ok(Some((table.product(axes)?, if is_padded { Negative::Padding } else { Negative::Nothing })))
 }

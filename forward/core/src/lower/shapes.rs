@@ -1,6 +1,6 @@
 //! Lowers operators that change the shape of a value, or repeat its elements.
 
-use super::attributes::{no_axis, resolve_axis};
+use super::attributes::{lacks, no_axis, resolve_axis};
 use super::elementwise::{broadcast_pair, broadcast_strides};
 use super::lowering::{Info, Load, Lowering, Operand, elements, misfit, show};
 use super::moves::{copy_as, permuted};
@@ -41,8 +41,7 @@ pub(super) fn unsqueeze(lowering: &mut Lowering) -> Result<()> {
     let [x] = lowering.exactly()?;
     let count = lowering.node.ints("axes")?.map_or(0, <[i64]>::len);
     let rank = x.shape.len() + count;
-    let lacks = || Error::corrupt("the layer lacks its attribute 'axes'");
-    let new = axes(lowering, x, rank)?.ok_or_else(lacks)?;
+    let new = axes(lowering, x, rank)?.ok_or_else(|| lacks("axes"))?;
     let mut own = x.shape.iter().copied();
     let shape = (0..rank).map(|axis| if new.contains(&axis) { 1 } else { own.next().unwrap_or(1) });
     let shape = shape.collect();
@@ -52,8 +51,7 @@ pub(super) fn unsqueeze(lowering: &mut Lowering) -> Result<()> {
 pub(super) fn expand(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["shape"])?;
     let [x] = lowering.exactly()?;
-    let lacks = || Error::corrupt("the layer lacks its attribute 'shape'");
-    let given = lowering.node.ints("shape")?.ok_or_else(lacks)?;
+    let given = lowering.node.ints("shape")?.ok_or_else(|| lacks("shape"))?;
     let lens = given.iter().map(|len| usize::try_from(if *len == -1 { 1 } else { *len }).ok());
     let lens: Option<Vec<usize>> = lens.collect();
     let lens = lens.ok_or_else(|| Attribute::Ints(given.to_vec()).invalid("shape", "lengths, or -1"))?;
@@ -67,8 +65,7 @@ pub(super) fn expand(lowering: &mut Lowering) -> Result<()> {
 pub(super) fn tile(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["repeats"])?;
     let [x] = lowering.exactly()?;
-    let lacks = || Error::corrupt("the layer lacks its attribute 'repeats'");
-    let given = lowering.node.ints("repeats")?.ok_or_else(lacks)?;
+    let given = lowering.node.ints("repeats")?.ok_or_else(|| lacks("repeats"))?;
     let repeats: Option<Vec<usize>> = given.iter().map(|count| usize::try_from(*count).ok()).collect();
     let repeats = repeats.filter(|repeats| repeats.len() == x.shape.len()).ok_or_else(|| {
         let expected = format!("a number of repetitions for each axis of {}", show(&x.shape));
@@ -88,23 +85,50 @@ pub(super) fn tile(lowering: &mut Lowering) -> Result<()> {
 
 /// Lowers a value without inputs.
 pub(super) fn constant(lowering: &mut Lowering) -> Result<()> {
-    lowering.allow_attributes(&["value_float", "value_int"])?;
+    lowering.allow_attributes(&["value_float", "value_int", "value_floats", "value_ints", "shape"])?;
     lowering.allow_roles(&["value"])?;
     lowering.exactly::<0>()?;
-    let (shape, numbers, operand) = match lowering.node.attributes.iter().next() {
-        Some((name, value)) if name == "value_int" => {
-            let given = lowering.node.int(name, 0)?;
-            let invalid = |_| value.invalid(name, "an integer of 32 bits");
-            let value = i32::try_from(given).map_err(invalid)?;
-            (Vec::new(), Numbers::Integer, lowering.load(Load::Integers(vec![value])))
+    let node = lowering.node;
+    let (shape, numbers, operand) = match node.attributes.keys().find(|name| *name != "shape") {
+        Some(_) if lowering.node.parameters.contains_key("value") => {
+            return Err(Error::corrupt("a constant has a tensor or an attribute, not both"));
         }
-        Some(_) => {
-            let value = lowering.node.float("value_float", 0.0)?;
+        Some(name) if name == "value_int" => {
+            let value = integers(name, &[node.int(name, 0)?])?;
+            (Vec::new(), Numbers::Integer, lowering.load(Load::Integers(value)))
+        }
+        Some(name) if name == "value_float" => {
+            let value = node.float(name, 0.0)?;
             (Vec::new(), Numbers::Real, lowering.load(Load::Constant { value, len: 1 }))
+        }
+        Some(name) if name == "value_ints" => {
+            let values = integers(name, node.ints(name)?.unwrap_or_default())?;
+            let shape = constant_shape(lowering, values.len())?;
+            (shape, Numbers::Integer, lowering.load(Load::Integers(values)))
+        }
+        Some(name) => {
+            let values = node.floats(name)?.unwrap_or_default();
+            let shape = constant_shape(lowering, values.len())?;
+            (shape, Numbers::Real, lowering.load(Load::Reals(values)))
         }
         None => lowering.stored("value")?,
     };
     let output = lowering.output(shape.clone(), numbers)?;
     let len = elements(&shape)?;
     permuted(lowering, operand, &[len], &[1], output)
+}
+
+fn integers(name: &str, given: &[i64]) -> Result<Vec<i32>> {
+    let values: Option<Vec<i32>> = given.iter().map(|value| i32::try_from(*value).ok()).collect();
+    values.ok_or_else(|| Attribute::Ints(given.to_vec()).invalid(name, "integers of 32 bits"))
+}
+
+/// The attribute `shape` of a constant of `len` elements; one axis without it.
+fn constant_shape(lowering: &Lowering, len: usize) -> Result<Vec<usize>> {
+    let Some(stated) = lowering.node.ints("shape")? else { return Ok(vec![len]) };
+    let shape: Option<Vec<usize>> = stated.iter().map(|len| usize::try_from(*len).ok()).collect();
+    let fits = shape.filter(|shape| elements(shape).is_ok_and(|elements| elements == len));
+    fits.ok_or_else(|| {
+        Attribute::Ints(stated.to_vec()).invalid("shape", format!("a shape of {len} elements"))
+    })
 }

@@ -1,39 +1,91 @@
 //! Lowers convolutions and pooling: windows that move over images.
 
+use super::attributes::lacks;
 use super::lowering::{Info, Lowering, Operand, elements, misfit};
 use super::moves::permuted;
-use super::weight::Weight;
+use super::weight::{StridedAxis, Weight};
 use crate::Kernel;
 use crate::kernel::{Conv, Pool, PoolKind, Reduce, Reduction, Window};
 use crate::value::Numbers;
 use ckpt_api::{Attribute, Axis, Error, Result};
 
+/// The axes of a window, of which one of fewer dimensions has the last ones.
+pub(super) const KERNEL: [Axis; 3] = [Axis::KernelZ, Axis::KernelY, Axis::KernelX];
+
 pub(super) fn conv(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["strides", "pads", "dilations", "group", "auto_pad", "kernel_shape"])?;
     lowering.allow_roles(&["weight", "bias"])?;
     let [x] = lowering.exactly()?;
-    let &[batch, channels, height, width] = &x.shape[..] else { return Err(image(x)) };
-    let axes = [Axis::In, Axis::Out, Axis::Multiplier, Axis::KernelY, Axis::KernelX];
+    let image = Image::of(x)?;
+    let axes = [&[Axis::In, Axis::Out, Axis::Multiplier], image.kernel_axes()].concat();
     let weight = lowering.required_weight("weight", &axes, x.numbers)?;
-    let kernel = [weight.axis(Axis::KernelY)?.len, weight.axis(Axis::KernelX)?.len];
-    if let Some(stated) = lowering.lengths::<2>("kernel_shape", 1)?.filter(|stated| *stated != kernel) {
-        return Err(
-            Attribute::Ints(signed(&stated)).invalid("kernel_shape", format!("the weight's {kernel:?}"))
-        );
-    }
-    let Filters { operand, groups, outputs, strides } = filters(lowering, &weight, channels)?;
+    let kernel = image.kernel_axes().iter().map(|axis| Ok(weight.axis(*axis)?.len));
+    let kernel = kernel.collect::<Result<Vec<_>>>()?;
+    check_kernel_shape(lowering, &kernel)?;
+    let Filters { operand, groups, outputs, strides } = filters(lowering, &weight, &image)?;
     let bias = lowering.weight("bias", &[Axis::Out], x.numbers)?;
     if let Some(bias) = &bias {
         bias.axis_of(Axis::Out, outputs)?;
     }
-    let (window, _) = window(lowering, [height, width], kernel, false)?;
-    let output = lowering.output(vec![batch, outputs, window.output[0], window.output[1]], x.numbers)?;
+    let (window, _) = window(lowering, &image, &kernel, false)?;
+    let output = lowering.output(image.shape(outputs, window.output), x.numbers)?;
     let mut operands = vec![Operand::Input(0), operand];
     operands.extend(bias.as_ref().map(|bias| bias.operand));
-    let kernel =
-        Conv { batch, groups, inputs: channels, outputs, window, weight: strides, bias: bias.is_some() };
+    let Image { batch, channels: inputs, .. } = image;
+    let kernel = Conv { batch, groups, inputs, outputs, window, weight: strides, bias: bias.is_some() };
     lowering.call(Kernel::Conv(kernel), operands, output);
     Ok(())
+}
+
+/// Fails where attribute `kernel_shape` states another kernel than the weight has.
+pub(super) fn check_kernel_shape(lowering: &Lowering, kernel: &[usize]) -> Result<()> {
+    match lowering.lengths("kernel_shape", kernel.len(), 1)?.filter(|stated| stated != kernel) {
+        Some(stated) => {
+            let stated = Attribute::Ints(signed(&stated));
+            Err(stated.invalid("kernel_shape", format!("the weight's {kernel:?}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Images of one to three dimensions, with their channels first.
+pub(super) struct Image {
+    pub(super) batch: usize,
+    pub(super) channels: usize,
+    /// Planes, rows and columns; 1 for those that the image does not have.
+    pub(super) sides: [usize; 3],
+    /// Number of dimensions.
+    pub(super) dimensions: usize,
+}
+
+impl Image {
+    pub(super) fn of(x: &Info) -> Result<Self> {
+        let (batch, channels, sides) = match x.shape[..] {
+            [batch, channels, columns] => (batch, channels, [1, 1, columns]),
+            [batch, channels, rows, columns] => (batch, channels, [1, rows, columns]),
+            [batch, channels, planes, rows, columns] => (batch, channels, [planes, rows, columns]),
+            _ => return Err(not_an_image(x)),
+        };
+        Ok(Image { batch, channels, sides, dimensions: x.shape.len() - 2 })
+    }
+
+    /// The axes of a window over the image.
+    pub(super) fn kernel_axes(&self) -> &'static [Axis] {
+        KERNEL.split_at_checked(KERNEL.len() - self.dimensions).map_or(&KERNEL, |(_, axes)| axes)
+    }
+
+    /// One number for each of three dimensions; `other` for those that the image does not have.
+    pub(super) fn each(&self, own: &[usize], other: usize) -> [usize; 3] {
+        let missing = 3 - self.dimensions;
+        std::array::from_fn(|axis| {
+            axis.checked_sub(missing).and_then(|axis| own.get(axis).copied()).unwrap_or(other)
+        })
+    }
+
+    /// The shape of images of these channels and sides.
+    pub(super) fn shape(&self, channels: usize, sides: [usize; 3]) -> Vec<usize> {
+        [&[self.batch, channels], &sides[3 - self.dimensions..]].concat()
+    }
 }
 
 /// The weight of a convolution, as its kernel needs it.
@@ -41,13 +93,17 @@ struct Filters {
     operand: Operand,
     groups: usize,
     outputs: usize,
-    /// Output channel, input channel within the group, kernel row, kernel column.
-    strides: [usize; 4],
+    /// Output channel, input channel within the group, kernel plane, row, column.
+    strides: [usize; 5],
 }
 
-fn filters(lowering: &mut Lowering, weight: &Weight, channels: usize) -> Result<Filters> {
-    let stated = lowering.group()?;
-    let [y, x] = [weight.axis(Axis::KernelY)?, weight.axis(Axis::KernelX)?];
+/// The axes of a kernel; those that it lacks have the length 1.
+pub(super) fn kernel_axes(weight: &Weight) -> [StridedAxis; 3] {
+    KERNEL.map(|axis| weight.find(axis).unwrap_or(StridedAxis { len: 1, stride: 0 }))
+}
+
+fn filters(lowering: &mut Lowering, weight: &Weight, image: &Image) -> Result<Filters> {
+    let (stated, channels) = (lowering.group()?, image.channels);
     let input = weight.axis(Axis::In)?;
     if weight.find(Axis::Multiplier).is_none() {
         let out = weight.axis(Axis::Out)?;
@@ -60,7 +116,8 @@ fn filters(lowering: &mut Lowering, weight: &Weight, channels: usize) -> Result<
                 .found(format!("{channels} channels in {groups} groups"))
                 .expected(format!("{} in each group, and {} outputs", input.len, out.len)));
         }
-        let strides = [out.stride, input.stride, y.stride, x.stride];
+        let [z, y, x] = kernel_axes(weight).map(|axis| axis.stride);
+        let strides = [out.stride, input.stride, z, y, x];
         return Ok(Filters { operand: weight.operand, groups, outputs: out.len, strides });
     }
     depthwise(lowering, weight, channels, stated)
@@ -73,7 +130,7 @@ fn depthwise(
     channels: usize,
     stated: Option<usize>,
 ) -> Result<Filters> {
-    let [y, x] = [weight.axis(Axis::KernelY)?, weight.axis(Axis::KernelX)?];
+    let [z, y, x] = kernel_axes(weight);
     let (input, multiplier) = (weight.axis_of(Axis::In, channels)?, weight.axis(Axis::Multiplier)?);
     if weight.find(Axis::Out).is_some_and(|out| out.len != 1)
         || stated.is_some_and(|groups| groups != channels)
@@ -87,21 +144,21 @@ fn depthwise(
     let even = multiplier.len == 1 || input.len <= 1 || input.stride == multiplier.stride * multiplier.len;
     if even {
         let step = if multiplier.len == 1 { input.stride } else { multiplier.stride };
-        let strides = [step, 0, y.stride, x.stride];
+        let strides = [step, 0, z.stride, y.stride, x.stride];
         return Ok(Filters { operand: weight.operand, groups, outputs, strides });
     }
     // Copy the outputs of each input channel side by side.
-    let shape = [channels, multiplier.len, y.len, x.len];
+    let axes = [input, multiplier, z, y, x];
     let numbers = lowering.input(0)?.numbers;
-    let operand = lowering.temporary(shape.to_vec(), numbers)?;
-    let strides = [input.stride, multiplier.stride, y.stride, x.stride];
-    permuted(lowering, weight.operand, &shape, &strides, operand)?;
-    let strides = [y.len * x.len, 0, x.len, 1];
+    let operand = lowering.temporary(axes.map(|axis| axis.len).to_vec(), numbers)?;
+    permuted(lowering, weight.operand, &axes.map(|axis| axis.len), &axes.map(|axis| axis.stride), operand)?;
+    let strides = [z.len * y.len * x.len, 0, y.len * x.len, x.len, 1];
     Ok(Filters { operand, groups, outputs, strides })
 }
 
 impl Lowering<'_> {
-    fn group(&self) -> Result<Option<usize>> {
+    /// The number of groups that the node states.
+    pub(super) fn group(&self) -> Result<Option<usize>> {
         if !self.node.attributes.contains_key("group") {
             return Ok(None);
         }
@@ -137,29 +194,29 @@ pub(super) fn average_pool(lowering: &mut Lowering) -> Result<()> {
     let padded = lowering.node.flag("count_include_pad")?;
     pool(lowering, |window, after| match padded {
         true => PoolKind::AveragePadded {
-            padded: [0, 1].map(|axis| window.before[axis] + window.input[axis] + after[axis]),
+            padded: [0, 1, 2].map(|axis| window.before[axis] + window.input[axis] + after[axis]),
         },
         false => PoolKind::Average,
     })
 }
 
-fn pool(lowering: &mut Lowering, kind: impl Fn(&Window, [usize; 2]) -> PoolKind) -> Result<()> {
+fn pool(lowering: &mut Lowering, kind: impl Fn(&Window, [usize; 3]) -> PoolKind) -> Result<()> {
     lowering.allow_roles(&[])?;
     let [x] = lowering.exactly()?;
     lowering.real(0)?;
-    let &[batch, channels, height, width] = &x.shape[..] else { return Err(image(x)) };
-    let kernel = lowering
-        .lengths("kernel_shape", 1)?
-        .ok_or_else(|| Error::corrupt("the layer lacks its attribute 'kernel_shape'"))?;
+    let image = Image::of(x)?;
+    let kernel =
+        lowering.lengths("kernel_shape", image.dimensions, 1)?.ok_or_else(|| lacks("kernel_shape"))?;
     let ceil = lowering.node.flag("ceil_mode")?;
-    let (window, after) = window(lowering, [height, width], kernel, ceil)?;
+    let (window, after) = window(lowering, &image, &kernel, ceil)?;
     // A window in the padding has no maximum and no mean.
-    let images = elements(&[batch, channels])?;
-    if images > 0 && [0, 1].into_iter().any(|axis| misses(&window, axis)) {
+    let images = elements(&[image.batch, image.channels])?;
+    if images > 0 && (0..3).any(|axis| misses(&window, axis)) {
+        let before = &window.before[3 - image.dimensions..];
         return Err(Error::unsupported("a window of the pooling covers only padding")
-            .found(format!("kernel {kernel:?}, padding {:?}, image [{height}, {width}]", window.before)));
+            .found(format!("kernel {kernel:?}, padding {before:?}, image {:?}", &x.shape[2..])));
     }
-    let output = lowering.output(vec![batch, channels, window.output[0], window.output[1]], Numbers::Real)?;
+    let output = lowering.output(image.shape(image.channels, window.output), Numbers::Real)?;
     let kernel = Pool { images, kind: kind(&window, after), window };
     lowering.call(Kernel::Pool(kernel), [Operand::Input(0)], output);
     Ok(())
@@ -182,7 +239,7 @@ pub(super) fn global_pool(lowering: &mut Lowering, function: Reduction) -> Resul
     lowering.allow_roles(&[])?;
     let [x] = lowering.exactly()?;
     lowering.real(0)?;
-    let &[batch, channels, ref places @ ..] = &x.shape[..] else { return Err(image(x)) };
+    let &[batch, channels, ref places @ ..] = &x.shape[..] else { return Err(not_an_image(x)) };
     let (rows, len) = (elements(&[batch, channels])?, elements(places)?);
     if len == 0 && rows > 0 {
         return Err(misfit(&x.shape, "an image with pixels"));
@@ -194,43 +251,44 @@ pub(super) fn global_pool(lowering: &mut Lowering, function: Reduction) -> Resul
     Ok(())
 }
 
-fn image(x: &Info) -> Error {
-    misfit(&x.shape, "[N, C, H, W]: images with their channels first")
+fn not_an_image(x: &Info) -> Error {
+    let expected = "[N, C, W], [N, C, H, W] or [N, C, D, H, W]: images with their channels first";
+    misfit(&x.shape, expected)
 }
 
-fn signed(lengths: &[usize]) -> Vec<i64> {
+pub(super) fn signed(lengths: &[usize]) -> Vec<i64> {
     lengths.iter().map(|len| i64::try_from(*len).unwrap_or(i64::MAX)).collect()
 }
 
 /// Returns the window and the padding behind the image, by ONNX's formulas.
-fn window(
-    lowering: &Lowering,
-    input: [usize; 2],
-    kernel: [usize; 2],
-    ceil: bool,
-) -> Result<(Window, [usize; 2])> {
-    let stride = lowering.lengths("strides", 1)?.unwrap_or([1, 1]);
-    let dilation = lowering.lengths("dilations", 1)?.unwrap_or([1, 1]);
-    let pads = lowering.lengths::<4>("pads", 0)?;
+fn window(lowering: &Lowering, image: &Image, kernel: &[usize], ceil: bool) -> Result<(Window, [usize; 3])> {
+    let Image { sides: input, dimensions, .. } = *image;
+    let each = |name| {
+        let stated = lowering.lengths(name, dimensions, 1)?;
+        Ok::<_, Error>(image.each(&stated.unwrap_or_default(), 1))
+    };
+    let (stride, dilation) = (each("strides")?, each("dilations")?);
+    let pads = lowering.lengths("pads", 2 * dimensions, 0)?;
     let mode = lowering.node.text("auto_pad")?.unwrap_or("NOTSET");
-    if let Some(pads) = pads.filter(|pads| mode != "NOTSET" && *pads != [0; 4]) {
-        return Err(Attribute::Ints(signed(&pads)).invalid("pads", "none beside auto_pad"));
+    if let Some(pads) = pads.as_ref().filter(|pads| mode != "NOTSET" && pads.iter().any(|pad| *pad != 0)) {
+        return Err(Attribute::Ints(signed(pads)).invalid("pads", "none beside auto_pad"));
     }
-    let (mut output, mut before, mut after) = ([0; 2], [0; 2], [0; 2]);
-    for axis in 0..2 {
+    let pads = pads.unwrap_or_else(|| vec![0; 2 * dimensions]);
+    let (begins, ends) = pads.split_at(dimensions);
+    let (begins, ends) = (image.each(begins, 0), image.each(ends, 0));
+    let sizes = image.each(kernel, 1);
+    let (mut output, mut before, mut after) = ([0; 3], [0; 3], [0; 3]);
+    for axis in 0..3 {
         let side =
-            Side { len: input[axis], kernel: kernel[axis], stride: stride[axis], dilation: dilation[axis] };
-        let pads = match mode {
-            "NOTSET" => pads.map_or((0, 0), |pads| (pads[axis], pads[axis + 2])),
+            Side { len: input[axis], kernel: sizes[axis], stride: stride[axis], dilation: dilation[axis] };
+        (before[axis], after[axis]) = match mode {
+            "NOTSET" => (begins[axis], ends[axis]),
             "VALID" => (0, 0),
             "SAME_UPPER" | "SAME_LOWER" => side.same(mode == "SAME_LOWER"),
-            other => {
-                let expected = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
-                return Err(Attribute::Text(other.to_owned()).invalid("auto_pad", expected));
-            }
+            other => return Err(no_auto_pad(other)),
         };
-        (before[axis], after[axis]) = pads;
-        output[axis] = side.output(pads, ceil).ok_or_else(|| {
+        output[axis] = side.output((before[axis], after[axis]), ceil).ok_or_else(|| {
+            let (input, dilation) = (&input[3 - dimensions..], &dilation[3 - dimensions..]);
             Error::usage("a window is larger than the padded image")
                 .found(format!("an image of {input:?}, a kernel of {kernel:?}, dilations {dilation:?}"))
                 .help("give larger images")
@@ -239,7 +297,13 @@ fn window(
     if kernel.contains(&0) {
         return Err(Error::corrupt("a window must have elements").found(format!("{kernel:?}")));
     }
-    Ok((Window { input, output, kernel, stride, dilation, before }, after))
+    Ok((Window { input, output, kernel: sizes, stride, dilation, before }, after))
+}
+
+/// The error for an unknown way of padding.
+pub(super) fn no_auto_pad(found: &str) -> Error {
+    let expected = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
+    Attribute::Text(found.to_owned()).invalid("auto_pad", expected)
 }
 
 /// One side of an image under a window.

@@ -3,6 +3,7 @@
 use super::build::Program;
 use super::shapes::moves;
 use crate::Array;
+use crate::lower::Negative;
 use crate::random::Random;
 use crate::value::{Numbers, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -44,7 +45,11 @@ impl Program<'_> {
         for (node, step) in self.graph.nodes.iter().zip(&self.steps).rev() {
             for check in &step.lowered.checks {
                 if let Some(id) = step.inputs.get(check.input).copied().flatten() {
-                    tighten(&mut bounds, id, Bound { below: check.bound, padded: check.padded });
+                    tighten(
+                        &mut bounds,
+                        id,
+                        Bound { below: check.bound, padded: check.negative == Negative::Padding },
+                    );
                 }
             }
             if moves(&node.op) {

@@ -2,7 +2,7 @@
 
 use super::build::Program;
 use super::step::{Step, no_such};
-use crate::lower::{Info, Load, Operand, Task, show};
+use crate::lower::{IndexCheck, Info, Load, Negative, Operand, Task, show};
 use crate::value::{Numbers, Value};
 use crate::{Array, Backend, BufferId};
 use ckpt_api::{Error, Result};
@@ -148,11 +148,15 @@ impl Program<'_> {
         fetch: Fetch,
     ) -> Result<()> {
         let buffer = |held: &Held, id: usize| held.get(&id).copied().ok_or_else(|| no_such("value", id));
+        let mut replaced = HashMap::new();
         for check in &step.lowered.checks {
             let id = step.input(Operand::Input(check.input)).ok_or_else(|| no_such("input", check.input))?;
-            match given.get(id) {
-                Some(value) => indices(&value.array, check.bound, check.padded)?,
-                None => indices(&device.backend.download(buffer(held, id)?)?, check.bound, check.padded)?,
+            let resolved = match given.get(id) {
+                Some(value) => indices(&value.array, check)?,
+                None => indices(&device.backend.download(buffer(held, id)?)?, check)?,
+            };
+            if let Some(indices) = resolved {
+                replaced.insert(check.input, device.upload(indices)?);
             }
         }
         let loads = step.lowered.loads.iter().enumerate().map(|(place, load)| fetch(place, load));
@@ -160,7 +164,10 @@ impl Program<'_> {
         let temporaries = device.zeros_like(&step.lowered.temporaries)?;
         let outputs = device.zeros_like(&step.lowered.outputs)?;
         let place = |operand: Operand| match operand {
-            Operand::Input(_) => buffer(held, step.input(operand).unwrap_or(usize::MAX)),
+            Operand::Input(index) => match replaced.get(&index) {
+                Some(indices) => Ok(*indices),
+                None => buffer(held, step.input(operand).unwrap_or(usize::MAX)),
+            },
             Operand::Parameter(index) => loads.get(index).copied().ok_or_else(|| no_such("tensor", index)),
             Operand::Temporary(index) => {
                 temporaries.get(index).copied().ok_or_else(|| no_such("value", index))
@@ -177,7 +184,11 @@ impl Program<'_> {
         for (id, output) in step.outputs.iter().zip(&outputs) {
             held.insert(*id, *output);
         }
-        loads.into_iter().chain(temporaries).for_each(|buffer| device.free(buffer));
+        loads
+            .into_iter()
+            .chain(temporaries)
+            .chain(replaced.into_values())
+            .for_each(|buffer| device.free(buffer));
         Ok(())
     }
 
@@ -191,6 +202,13 @@ impl Program<'_> {
         match load {
             Load::Constant { value, len } => Ok(Array::F64(vec![*value; *len])),
             Load::Integers(values) => Ok(Array::I32(values.clone())),
+            Load::Reals(values) => Ok(Array::F64(values.clone())),
+            Load::Backwards { len } => {
+                let last = i32::try_from(*len).map_err(|_| {
+                    Error::limit("a value has too many elements on an axis").found(len.to_string())
+                })?;
+                Ok(Array::I32((0..last).rev().collect()))
+            }
             Load::Tensor { name, len, numbers, scale } => {
                 let array = self.parameters.load(name).map_err(|error| error.tensor(name))?;
                 let is_integer = matches!(array, Array::I32(_));
@@ -226,24 +244,40 @@ pub(super) fn check(value: &Value, info: &Info) -> Result<()> {
     Ok(())
 }
 
-/// Fails for indices that are not below `bound`, for which kernels are not defined.
-fn indices(array: &Array, bound: usize, padded: bool) -> Result<()> {
+/// Fails for indices that are out of range, for which kernels are not defined. Returns the indices with those that count from
+/// the end resolved, if there are any.
+fn indices(array: &Array, check: &IndexCheck) -> Result<Option<Array>> {
     let Array::I32(indices) = array else {
         return Err(Error::corrupt("indices must be integers").found(format!("{:?}", array.element())));
     };
-    let is_wrong = |index: i32| match usize::try_from(index) {
-        Ok(index) => index >= bound,
-        Err(_) => !padded,
+    let bound = i64::try_from(check.bound).unwrap_or(i64::MAX);
+    let least = match check.negative {
+        Negative::Nothing => 0,
+        Negative::Padding => i64::MIN,
+        Negative::FromEnd => -bound,
     };
-    match indices.iter().enumerate().find(|(_, index)| is_wrong(**index)) {
-        None => Ok(()),
-        Some((place, index)) => Err(Error::usage("an index is out of range")
+    let is_wrong = |index: &i32| !(least..bound).contains(&i64::from(*index));
+    if let Some((place, index)) = indices.iter().enumerate().find(|(_, index)| is_wrong(index)) {
+        let negative = match check.negative {
+            Negative::Nothing => ", and not negative".to_owned(),
+            Negative::Padding => ", or -1 for none".to_owned(),
+            Negative::FromEnd => format!(", and at least {least}"),
+        };
+        return Err(Error::usage("an index is out of range")
             .found(format!("{index} at element {place}"))
-            .expected(format!(
-                "less than {bound}{}",
-                if padded { ", or -1 for none" } else { ", and not negative" }
-            ))),
+            .expected(format!("less than {bound}{negative}")));
     }
+    if check.negative != Negative::FromEnd || indices.iter().all(|index| *index >= 0) {
+        return Ok(None);
+    }
+    let resolve = |index: &i32| {
+        let index = i64::from(*index);
+        i32::try_from(if index < 0 { index + bound } else { index })
+    };
+    let resolved = indices.iter().map(resolve).collect::<std::result::Result<Vec<_>, _>>();
+    resolved
+        .map(|indices| Some(Array::I32(indices)))
+        .map_err(|_| Error::limit("an axis is too long for negative indices").found(check.bound.to_string()))
 }
 
 /// A backend and its buffers in use, which are freed when this is dropped.

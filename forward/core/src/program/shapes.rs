@@ -3,7 +3,7 @@
 use crate::lower::{Info, show};
 use crate::op;
 use crate::value::{Numbers, Parameters, count};
-use ckpt_api::{Axis, Error, Graph, InputKind, InputSpec, Op, Result};
+use ckpt_api::{Axis, Error, Graph, InputKind, InputSpec, Node, Op, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Height and width of an image whose size the graph leaves free.
@@ -88,7 +88,7 @@ pub(super) fn bind_inputs(
 fn integers<'g>(graph: &'g Graph, parameters: &dyn Parameters) -> HashSet<&'g str> {
     let mut indices: HashSet<&str> = HashSet::new();
     for node in graph.nodes.iter().rev() {
-        let taken = index_inputs(&node.op, parameters);
+        let taken = index_inputs(node, parameters);
         indices.extend(taken.into_iter().filter_map(|index| node.inputs.get(index)).map(String::as_str));
         if moves(&node.op) && node.outputs.iter().any(|name| indices.contains(name.as_str())) {
             indices.extend(node.inputs.iter().map(String::as_str));
@@ -97,10 +97,10 @@ fn integers<'g>(graph: &'g Graph, parameters: &dyn Parameters) -> HashSet<&'g st
     indices
 }
 
-/// The inputs of an operator that are indices.
-fn index_inputs(op: &Op, parameters: &dyn Parameters) -> Vec<usize> {
-    match (op, op.name()) {
-        (Op::Gather, _) => vec![0],
+/// The inputs of a node that are indices.
+fn index_inputs(node: &Node, parameters: &dyn Parameters) -> Vec<usize> {
+    match (&node.op, node.op.name()) {
+        (Op::Gather, _) => vec![usize::from(!node.parameters.contains_key("weight"))],
         (_, op::FEATURE_TRANSFORMER) => vec![0, 1],
         (_, op::BUCKETED_GEMM | op::BIAS) => vec![1],
         (Op::Custom(name), _) => {

@@ -148,3 +148,20 @@ fn quantized_integers_are_divided_by_their_scale() {
     let node = Node::new("dense", Op::Gemm).parameter("weight", "w");
     assert_close(&run(node, &[real(&[1, 2], &[3.0, 4.0])], &tensors).unwrap(), &[1, 1], &[1.0]);
 }
+
+#[test]
+fn gemm_multiplies_the_last_axis_of_a_value_of_any_rank() {
+    let mut random = Random::new(5);
+    let (w, b) = (reals(&mut random, &[3, 2]), reals(&mut random, &[2]));
+    let tensors = Tensors::default().with("w", &[Axis::In, Axis::Out], &w).with("b", &[Axis::Out], &b);
+    let (ws, bs) = (w.array.to_f64(), b.array.to_f64());
+    for shape in [&[3][..], &[4, 3], &[2, 5, 3], &[2, 1, 2, 3], &[0, 3]] {
+        let x = reals(&mut random, shape);
+        let rows = x.array.to_f64();
+        let row = |x: &[f64], o: usize| (0..3).map(|k| x[k] * ws[k * 2 + o]).sum::<f64>() + bs[o];
+        let expected: Vec<f64> = rows.chunks(3).flat_map(|x| [row(x, 0), row(x, 1)]).collect();
+        let node = Node::new("dense", Op::Gemm).parameter("weight", "w").parameter("bias", "b");
+        let made = [&shape[..shape.len() - 1], &[2]].concat();
+        assert_close(&run(node, &[x], &tensors).unwrap(), &made, &expected);
+    }
+}

@@ -53,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn slice_takes_every_step_from_start_to_before_end(shape in shape(), bounds in prop::collection::vec((-7i64..8, -7i64..8, 1i64..4), 6), seed: u64) {
+    fn slice_takes_every_step_from_start_to_before_end(shape in shape(), bounds in prop::collection::vec((-7i64..8, -7i64..8, prop_oneof![1i64..4, -3i64..0]), 6), seed: u64) {
         let x = reals(&mut Random::new(seed), &shape);
         let rank = shape.len();
         let node = Node::new("s", Op::Slice)
@@ -64,8 +64,16 @@ proptest! {
         let taken: Vec<Vec<usize>> = shape.iter().zip(&bounds).map(|(len, (start, end, step))| {
             let len = *len as i64;
             let real = |place: i64| if place < 0 { place + len } else { place };
-            (0..len).filter(|i| *i >= real(*start).max(0) && *i < real(*end) && (i - real(*start).max(0)) % step == 0)
-                .map(|i| i as usize).collect()
+            let mut at = if *step > 0 { real(*start).max(0) } else { real(*start).min(len - 1) };
+            let mut taken = Vec::new();
+            while (*step > 0 && at < real(*end)) || (*step < 0 && at > real(*end)) {
+                taken.extend(usize::try_from(at).ok().filter(|at| *at < len as usize));
+                if !(-10..20).contains(&at) {
+                    break;
+                }
+                at += step;
+            }
+            taken
         }).collect();
         let made: Vec<usize> = taken.iter().map(Vec::len).collect();
         let expected: Vec<f64> = indices_of(&made).into_iter().map(|at| {
@@ -104,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn pad_puts_zeros_around_a_value_or_repeats_its_border(shape in prop::collection::vec(1usize..5, 1..5), pads in prop::collection::vec(-1i64..4, 10), edge: bool, seed: u64) {
+    fn pad_puts_a_number_around_a_value_or_repeats_its_elements(shape in prop::collection::vec(1usize..5, 1..5), pads in prop::collection::vec(-1i64..6, 10), mode in 0usize..4, seed: u64) {
         let x = reals(&mut Random::new(seed), &shape);
         let rank = shape.len();
         let made: Vec<i64> = (0..rank).map(|axis| shape[axis] as i64 + pads[axis] + pads[rank + axis]).collect();
@@ -113,12 +121,25 @@ proptest! {
         let expected: Vec<f64> = indices_of(&made).into_iter().map(|at| {
             let from: Vec<i64> = at.iter().zip(&pads).map(|(i, before)| *i as i64 - before).collect();
             let inside = from.iter().zip(&shape).all(|(i, len)| (0..*len as i64).contains(i));
-            let near: Vec<usize> = from.iter().zip(&shape).map(|(i, len)| (*i).clamp(0, *len as i64 - 1) as usize).collect();
-            if inside || edge { element(&x, &near) } else { 0.0 }
+            let near: Vec<usize> = from.iter().zip(&shape).map(|(i, len)| {
+                let last = *len as i64 - 1;
+                let mut i = *i;
+                while !(0..=last).contains(&i) {
+                    i = match mode {
+                        1 => i.clamp(0, last),
+                        2 if last == 0 => 0,
+                        2 => if i < 0 { -i } else { 2 * last - i },
+                        _ => if i < 0 { i + last + 1 } else { i - last - 1 },
+                    };
+                }
+                i as usize
+            }).collect();
+            if inside || mode > 0 { element(&x, &near) } else { -1.5 }
         }).collect();
         let node = Node::new("p", Op::Pad)
             .attribute("pads", ints(&pads[..2 * rank]))
-            .attribute("mode", Attribute::Text(if edge { "edge" } else { "constant" }.into()));
+            .attribute("value", Attribute::Float(-1.5))
+            .attribute("mode", Attribute::Text(["constant", "edge", "reflect", "wrap"][mode].into()));
         assert_close(&alone(node, &x), &made, &expected);
     }
 
@@ -134,6 +155,37 @@ proptest! {
             .attribute("allowzero", Attribute::Int(1));
         prop_assert_eq!(&alone(node, &x), &Value { shape: vec![outer, inner], array: x.array.clone() });
     }
+}
+
+proptest! {
+    #[test]
+    fn gather_takes_elements_along_an_axis_and_negative_indices_count_from_its_end(shape in prop::collection::vec(1usize..5, 1..5), axis in 0usize..5, of in prop::collection::vec(0usize..4, 0..3), seed: u64) {
+        let mut random = Random::new(seed);
+        let x = reals(&mut random, &shape);
+        let axis = axis % shape.len();
+        let len = shape[axis];
+        let count: usize = of.iter().product();
+        let taken: Vec<i32> = (0..count).map(|_| random.between(0, 2 * len - 1) as i32 - len as i32).collect();
+        let made = [&shape[..axis], &of, &shape[axis + 1..]].concat();
+        let expected: Vec<f64> = indices_of(&made).into_iter().map(|at| {
+            let index = at[axis..axis + of.len()].iter().zip(&of).fold(0, |index, (i, len)| index * len + i);
+            let from = (taken[index] + len as i32) as usize % len;
+            element(&x, &[&at[..axis], &[from], &at[axis + of.len()..]].concat())
+        }).collect();
+        let node = Node::new("g", Op::Gather).attribute("axis", Attribute::Int(axis as i64 - shape.len() as i64));
+        let found = run(node, &[x, integer(&of, &taken)], &Tensors::default()).unwrap();
+        assert_close(&found, &made, &expected);
+    }
+}
+
+#[test]
+fn integers_are_padded_with_integers() {
+    let x = integer(&[2], &[1, 2]);
+    let node = |value| {
+        Node::new("p", Op::Pad).attribute("pads", ints(&[1, 0])).attribute("value", Attribute::Float(value))
+    };
+    assert_eq!(alone(node(-7.0), &x), integer(&[3], &[-7, 1, 2]));
+    assert!(run(node(0.5), &[x], &Tensors::default()).unwrap_err().to_string().contains("32 bits"));
 }
 
 #[test]

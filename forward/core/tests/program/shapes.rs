@@ -67,6 +67,33 @@ fn a_constant_is_a_tensor_in_its_stored_order_or_a_number() {
     assert_close(&made(number, &tensors).unwrap(), &[], &[0.5]);
     let number = Node::new("c", Op::Constant).attribute("value_int", Attribute::Int(-3));
     assert_eq!(made(number, &tensors).unwrap(), integer(&[], &[-3]));
+    let list = |name: &str, values, shape: Option<&[i64]>| {
+        let node = Node::new("c", Op::Constant).attribute(name, values);
+        match shape {
+            Some(shape) => node.attribute("shape", Attribute::Ints(shape.to_vec())),
+            None => node,
+        }
+    };
+    let floats = || Attribute::Floats(vec![0.5, -1.0, 2.0, 3.5]);
+    assert_close(
+        &made(list("value_floats", floats(), None), &tensors).unwrap(),
+        &[4],
+        &[0.5, -1.0, 2.0, 3.5],
+    );
+    let found = made(list("value_floats", floats(), Some(&[2, 1, 2])), &tensors).unwrap();
+    assert_close(&found, &[2, 1, 2], &[0.5, -1.0, 2.0, 3.5]);
+    let found = made(list("value_ints", Attribute::Ints(vec![7, -8]), Some(&[2, 1])), &tensors).unwrap();
+    assert_eq!(found, integer(&[2, 1], &[7, -8]));
+    for (node, part) in [
+        (list("value_floats", floats(), Some(&[3])), "a shape of 4 elements"),
+        (list("value_floats", floats(), Some(&[i64::MAX, 4])), "a shape of 4 elements"),
+        (list("value_ints", Attribute::Ints(vec![1 << 31]), None), "32 bits"),
+        (list("value_ints", floats(), None), "a list of integers"),
+        (of("table").attribute("value_int", Attribute::Int(1)), "not both"),
+    ] {
+        let error = made(node, &tensors).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
     let large = Node::new("c", Op::Constant).attribute("value_int", Attribute::Int(1 << 40));
     for (node, part) in
         [(large, "32 bits"), (of("nothing"), "does not exist"), (Node::new("c", Op::Constant), "value")]

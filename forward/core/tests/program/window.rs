@@ -293,3 +293,97 @@ fn the_extra_element_of_odd_padding_is_behind_for_same_upper_and_before_for_same
     let lower = pool(Op::MaxPool, 2, &[("auto_pad", text("SAME_LOWER"))], square(3));
     assert_close(&lower, &[1, 1, 3, 3], &[1., 2., 3., 4., 5., 6., 7., 8., 9.]);
 }
+
+/// The places of a shape.
+fn places(shape: &[usize]) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for len in shape {
+        all = all.iter().flat_map(|at| (0..*len).map(move |i| [&at[..], &[i]].concat())).collect();
+    }
+    all
+}
+
+fn place_of(shape: &[usize], at: &[usize]) -> usize {
+    at.iter().zip(shape).fold(0, |place, (i, len)| place * len + i)
+}
+
+/// The places of an image that a window covers, each with its tap.
+fn taps(sides: &[Side], at: &[usize]) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let kernel: Vec<usize> = sides.iter().map(|side| side.kernel).collect();
+    let covered = |tap: &Vec<usize>| {
+        sides
+            .iter()
+            .zip(at.iter().zip(tap))
+            .map(|(side, (at, tap))| side.place(*at, *tap))
+            .collect::<Option<_>>()
+    };
+    places(&kernel).into_iter().filter_map(|tap| Some((covered(&tap)?, tap))).collect()
+}
+
+fn slide_along(node: Node, sides: &[Side]) -> Node {
+    let each = |of: fn(&Side) -> usize| sides.iter().map(of).collect::<Vec<_>>();
+    node.attribute("strides", ints(&each(|side| side.stride)))
+        .attribute("dilations", ints(&each(|side| side.dilation)))
+        .attribute("pads", ints(&[each(|side| side.before), each(|side| side.after)].concat()))
+}
+
+fn lens(sides: &[Side], of: fn(&Side) -> usize) -> Vec<usize> {
+    sides.iter().map(of).collect()
+}
+
+proptest! {
+    #[test]
+    fn conv_has_one_to_three_dimensions(
+        sides in prop::collection::vec(side(), 1..4), batch in 0usize..3, groups in 1usize..3, inside in 1usize..3,
+        outside in 1usize..6, seed: u64,
+    ) {
+        let sides: Vec<Side> = sides.into_iter().map(|side| Side { len: side.len.min(side.reach() + 2), ..side }).collect();
+        let mut random = Random::new(seed);
+        let shape = [vec![batch, groups * inside], lens(&sides, |side| side.len)].concat();
+        let filters = [vec![groups * outside, inside], lens(&sides, |side| side.kernel)].concat();
+        let (image, w) = (reals(&mut random, &shape), reals(&mut random, &filters));
+        let (xs, ws) = (image.array.to_f64(), w.array.to_f64());
+        let made = [vec![batch, groups * outside], lens(&sides, |side| side.output())].concat();
+        let expected: Vec<f64> = places(&made).iter().map(|at| {
+            let mut sum = 0.0;
+            for i in 0..inside {
+                for (place, tap) in taps(&sides, &at[2..]) {
+                    let channel = at[1] / outside * inside + i;
+                    sum += xs[place_of(&shape, &[vec![at[0], channel], place].concat())]
+                        * ws[place_of(&filters, &[vec![at[1], i], tap].concat())];
+                }
+            }
+            sum
+        }).collect();
+        let own = [Axis::Out, Axis::In, Axis::KernelZ, Axis::KernelY, Axis::KernelX];
+        let axes = [&own[..2], &own[5 - sides.len()..]].concat();
+        let order = random.order(axes.len());
+        let turned: Vec<Axis> = order.iter().map(|axis| axes[*axis]).collect();
+        let tensors = Tensors::default().with("w", &turned, &reorder(&w, &order));
+        let node = slide_along(Node::new("conv", Op::Conv), &sides).parameter("weight", "w");
+        let node = node.attribute("group", Attribute::Int(groups as i64));
+        assert_close(&run(node, &[image], &tensors).unwrap(), &made, &expected);
+    }
+
+    #[test]
+    fn pooling_has_one_to_three_dimensions(sides in prop::collection::vec(side(), 1..4), average: bool, padded: bool, seed: u64) {
+        let sides: Vec<Side> = sides.into_iter().map(within).collect();
+        let shape = [vec![2, 2], lens(&sides, |side| side.len)].concat();
+        let image = reals(&mut Random::new(seed), &shape);
+        let xs = image.array.to_f64();
+        let made = [vec![2, 2], lens(&sides, |side| side.output())].concat();
+        let expected: Vec<f64> = places(&made).iter().map(|at| {
+            let covered = taps(&sides, &at[2..]);
+            let count = if padded { sides.iter().map(|side| side.kernel).product() } else { covered.len() };
+            let values = covered.into_iter().map(|(place, _)| xs[place_of(&shape, &[at[..2].to_vec(), place].concat())]);
+            match average {
+                true => values.sum::<f64>() / count as f64,
+                false => values.fold(f64::NEG_INFINITY, f64::max),
+            }
+        }).collect();
+        let node = slide_along(Node::new("pool", if average { Op::AveragePool } else { Op::MaxPool }), &sides)
+            .attribute("kernel_shape", ints(&lens(&sides, |side| side.kernel)));
+        let node = if average { node.attribute("count_include_pad", Attribute::Int(i64::from(padded))) } else { node };
+        assert_close(&run(node, &[image], &Tensors::default()).unwrap(), &made, &expected);
+    }
+}

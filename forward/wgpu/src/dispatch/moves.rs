@@ -3,8 +3,8 @@
 use super::{Dispatch, Sizes, integers};
 use crate::shader;
 use ckpt_api::Result;
-use ckpt_forward::Element;
-use ckpt_forward::kernel::{Copy, Gather, MAX_RANK, Pad};
+use ckpt_forward::kernel::{Border, Copy, Gather, MAX_RANK, Pad};
+use ckpt_forward::{Element, not_on_device};
 
 /// Lengths or strides as the shaders hold them.
 pub(super) fn axes(sizes: Sizes, rank: usize, values: &[usize]) -> Result<[u32; MAX_RANK]> {
@@ -58,9 +58,14 @@ pub(super) fn pad(sizes: Sizes, pad: &Pad) -> Result<Dispatch> {
         *word = value.clamp(-(1 << 30), 1 << 30).cast_unsigned();
     }
     words.extend(before);
-    words.push(u32::from(pad.edge));
+    let is_edge = match pad.border {
+        Border::Nearest => true,
+        Border::Value(0.0) => false,
+        _ => return Err(not_on_device(sizes.kernel)),
+    };
+    words.push(u32::from(is_edge));
     let (read, written) = (sizes.product(&pad.input)?, sizes.product(&pad.output)?);
-    if pad.edge && read == 0 && written > 0 {
+    if is_edge && read == 0 && written > 0 {
         return Err(sizes.contradiction("an edge of nothing to repeat"));
     }
     let operands = vec![Some(sizes.like_output(read))];

@@ -69,12 +69,12 @@ pub(super) fn pool(sizes: Sizes, pool: &Pool) -> Result<Dispatch> {
     let (kind, padded) = match &pool.kind {
         PoolKind::Maximum => (0, [0; 2]),
         PoolKind::Average => (1, [0; 2]),
-        PoolKind::AveragePadded { padded } => (2, *padded),
+        PoolKind::AveragePadded { padded: [_, rows, columns] } => (2, [*rows, *columns]),
     };
     let mut words = vec![kind];
     words.extend(sums::window(sizes, &pool.window)?);
     words.extend(sizes.words(padded)?);
-    let ([height, width], [rows, columns]) = (pool.window.input, pool.window.output);
+    let ([_, height, width], [_, rows, columns]) = (pool.window.input, pool.window.output);
     let operands = vec![Some(sizes.like_output(sizes.product(&[pool.images, height, width])?))];
     let written = sizes.product(&[pool.images, rows, columns])?;
     Ok(Dispatch::assemble(shader::POOL, sizes.word(written)?, &words, operands, sizes.like_output(written)))

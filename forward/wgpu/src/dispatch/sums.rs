@@ -54,14 +54,17 @@ pub(super) fn gemm(sizes: Sizes, gemm: &Gemm) -> Result<Dispatch> {
     Ok(Dispatch::assemble(shader, sizes.word(written)?, &words, operands, sizes.like_output(written)))
 }
 
-/// The shaders' `Window`.
+/// The shaders' `Window`, which has no planes.
 pub(super) fn window(sizes: Sizes, window: &Window) -> Result<Vec<u32>> {
+    if !window.is_flat() {
+        return Err(not_on_device(sizes.kernel));
+    }
     let mut words = Vec::with_capacity(12);
     let fields = [window.input, window.output, window.kernel, window.stride, window.dilation, window.before];
-    for field in fields {
-        words.extend(sizes.words(field)?);
+    for [_, rows, columns] in fields {
+        words.extend(sizes.words([rows, columns])?);
     }
-    for axis in [0, 1] {
+    for axis in [1, 2] {
         // The furthest place must be an index, too, though it may lie in the padding.
         sizes.reach(
             0,
@@ -79,12 +82,12 @@ pub(super) fn conv(sizes: Sizes, conv: &Conv) -> Result<Dispatch> {
         return Err(sizes.contradiction("groups that do not divide the channels"));
     }
     let inside = conv.inputs / conv.groups;
-    let [height, width] = conv.window.input;
-    let [rows, columns] = conv.window.output;
-    let [kernel_rows, kernel_columns] = conv.window.kernel;
-    let [output, input, row, column] = conv.weight;
+    let [_, height, width] = conv.window.input;
+    let [_, rows, columns] = conv.window.output;
+    let [_, kernel_rows, kernel_columns] = conv.window.kernel;
+    let [output, input, _, row, column] = conv.weight;
     let mut words = sizes.words([conv.inputs, conv.outputs, inside, conv.outputs / conv.groups])?.to_vec();
-    words.extend(sizes.words(conv.weight)?);
+    words.extend(sizes.words([output, input, row, column])?);
     words.push(u32::from(conv.bias));
     words.extend(window(sizes, &conv.window)?);
     let weight = [(conv.outputs, output), (inside, input), (kernel_rows, row), (kernel_columns, column)];

@@ -85,12 +85,12 @@ pub fn comparisons_are_exact(backend: &mut dyn Backend) {
     let pairs: Vec<f64> =
         SPECIAL.iter().flat_map(|a| SPECIAL.map(|b| [f64::from(*a), f64::from(b)])).flatten().collect();
     let window = Window {
-        input: [1, 2],
-        output: [1, 1],
-        kernel: [1, 2],
-        stride: [1, 1],
-        dilation: [1, 1],
-        before: [0, 0],
+        input: [1, 1, 2],
+        output: [1, 1, 1],
+        kernel: [1, 1, 2],
+        stride: [1; 3],
+        dilation: [1; 3],
+        before: [0; 3],
     };
     let images = pairs.len() / 2;
     let kernel = Kernel::Pool(Pool { images, window, kind: PoolKind::Maximum });
