@@ -5,6 +5,10 @@ use crate::layout::{axis_order, index_at};
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use crate::transform::{castable, for_each_number};
+#[cfg(any(feature = "cli", feature = "forward"))]
+use crate::words::{count, verb};
+#[cfg(any(feature = "cli", feature = "forward"))]
+use ckpt_api::Setting;
 use ckpt_api::{DType, Encoding, Result, Role, Shape, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -138,9 +142,22 @@ impl Difference {
         self.only_in_a.is_empty() && self.only_in_b.is_empty() && self.tensors.iter().all(within)
     }
 
+    /// States how many tensors were not compared because their dtypes differ, and what compares them; `None` if there are
+    /// none.
+    #[cfg(any(feature = "cli", feature = "forward"))]
+    pub(crate) fn advice_on_dtypes(&self) -> Option<String> {
+        let tensors = Some(self.not_compared_for_their_dtypes()).filter(|tensors| *tensors > 0)?;
+        Some(format!(
+            "{} {} not compared, since the dtypes differ: to compare values, set {}",
+            count(tensors, "tensor"),
+            verb(tensors, "was", "were"),
+            Setting::Tolerance
+        ))
+    }
+
     /// The number of tensors of real numbers that were not compared because their dtypes differ, which a tolerance changes.
     #[cfg(any(feature = "cli", feature = "forward"))]
-    pub(crate) fn not_compared_for_their_dtypes(&self) -> usize {
+    fn not_compared_for_their_dtypes(&self) -> usize {
         let is_one = |tensor: &&TensorDifference| {
             matches!(tensor.outcome, Outcome::Incomparable)
                 && tensor.a.0 != tensor.b.0

@@ -533,7 +533,12 @@ fn the_scale_of_integers_is_shown_and_compared() {
     let verify = place.ckpt(&["verify", "a.safetensors", "b.safetensors"]);
     assert_eq!(verify.status.code(), Some(4));
     let text = String::from_utf8(verify.stdout).unwrap();
-    assert!(text.contains("l0w: i16 at 255 [2, 3] in a, i16 at 128 [2, 3] in b"), "{text}");
+    assert!(
+        text.contains(
+            "\n  different: l0w: i16 at 255 [2, 3] in the first, i16 at 128 [2, 3] in the second\n"
+        ),
+        "{text}"
+    );
     assert!(place.says(&["inspect", "a.safetensors"]).contains("i16 at 255 "));
     assert_eq!(place.json(&["inspect", "a.safetensors"])["tensors"][0]["scale"], 255);
     let hash = place.says(&["hash", "a.safetensors", "--tensors"]);

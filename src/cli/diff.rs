@@ -1,13 +1,14 @@
 //! `ckpt diff`.
 
 use super::common::{Bounds, TwoInputs, tolerance};
+use super::flags::Flags;
 use super::progress::while_reading;
 use super::render::number;
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance, diff};
 use crate::registry::Registry;
 use crate::words::{self, count, dtype, verb};
-use ckpt_api::Result;
+use ckpt_api::{Result, Vocabulary};
 use clap::Args;
 use std::fmt::Write;
 
@@ -51,7 +52,9 @@ fn text(difference: &Difference) -> String {
         let _ = writeln!(text, "{names}");
     }
     let is_exact = difference.tolerance.is_exact();
-    difference.tensors.iter().filter_map(|tensor| line(tensor, is_exact)).for_each(|line| text += &line);
+    for line in difference.tensors.iter().filter_map(|tensor| line(tensor, is_exact)) {
+        let _ = writeln!(text, "{line}");
+    }
     let count =
         |is: fn(&Outcome) -> bool| difference.tensors.iter().filter(|tensor| is(&tensor.outcome)).count();
     let equal = count(|outcome| matches!(outcome, Outcome::Equal));
@@ -80,16 +83,8 @@ fn text(difference: &Difference) -> String {
 /// How what was not compared can be.
 fn advice(difference: &Difference) -> String {
     let mut text = String::new();
-    match difference.not_compared_for_their_dtypes() {
-        0 => {}
-        tensors => {
-            let were = if tensors == 1 { "was" } else { "were" };
-            let tensors = count(tensors, "tensor");
-            let _ = writeln!(
-                text,
-                "{tensors} {were} not compared, since the dtypes differ: to compare values, use --atol and --rtol"
-            );
-        }
+    if let Some(advice) = difference.advice_on_dtypes() {
+        let _ = writeln!(text, "{}", Flags::One.resolve(&advice));
     }
     if !difference.only_in_a.is_empty() && !difference.only_in_b.is_empty() {
         text += match difference.tensors.is_empty() {
@@ -110,22 +105,22 @@ const UNDER_A_MAPPING: &str =
 const UNDER_A_MAPPING: &str =
     "convert one to the other's format, or rename its tensors with ckpt convert --map FILE\n";
 
-/// Describes a tensor that differs; `None` for one that is equal.
-fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
+/// Describes a tensor that differs on one line; `None` for one that is equal.
+pub(super) fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
     let name = render::plain(&tensor.name);
     match &tensor.outcome {
         Outcome::Equal => None,
         Outcome::Close(distance) if distance.differing == 0 => {
-            Some(format!("close: {name}: {}the values are equal\n", dtypes(tensor)))
+            Some(format!("close: {name}: {}the values are equal", dtypes(tensor)))
         }
         Outcome::Close(distance) => Some(format!(
-            "close: {name}: {}{}, largest difference {}\n",
+            "close: {name}: {}{}, largest difference {}",
             dtypes(tensor),
             count(distance.differing, "element"),
             number(distance.max_absolute, DIGITS)
         )),
         Outcome::Different(distance) => Some(format!(
-            "different: {name}: {}{}{}, largest difference {}{}\n",
+            "different: {name}: {}{}{}, largest difference {}{}",
             dtypes(tensor),
             count(distance.differing, "element"),
             outside(distance, is_exact),
@@ -133,10 +128,10 @@ fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
             first_at(tensor)
         )),
         Outcome::Incomparable if tensor.a == tensor.b && !tensor.scales_differ() => {
-            Some(format!("different: {name}: the lengths of its strings differ\n"))
+            Some(format!("different: {name}: the lengths of its strings differ"))
         }
         Outcome::Incomparable => Some(format!(
-            "different: {name}: {} {} in the first, {} {} in the second\n",
+            "different: {name}: {} {} in the first, {} {} in the second",
             dtype(tensor.a.0, tensor.scale_a),
             tensor.a.1,
             dtype(tensor.b.0, tensor.scale_b),
@@ -152,12 +147,12 @@ pub(super) fn other_name(tensor: &TensorDifference) -> Option<String> {
 }
 
 /// How many elements are outside the tolerance, if there is one.
-pub(super) fn outside(distance: &Distance, is_exact: bool) -> String {
+fn outside(distance: &Distance, is_exact: bool) -> String {
     if is_exact { String::new() } else { format!(" ({} outside the tolerance)", distance.outside) }
 }
 
 /// Where the first difference is; empty for a scalar.
-pub(super) fn first_at(tensor: &TensorDifference) -> String {
+fn first_at(tensor: &TensorDifference) -> String {
     let index = tensor.first_index.as_ref().filter(|index| !index.is_empty());
     index.map_or(String::new(), |index| format!(", first at {index:?}"))
 }

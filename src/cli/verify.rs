@@ -1,7 +1,7 @@
 //! `ckpt verify`.
 
 use super::common::{Bounds, TwoInputs, tolerance, write_new};
-use super::diff::{first_at, other_name, outside};
+use super::diff::{line, other_name};
 use super::forward::Forward;
 use super::map::read_mapping;
 use super::paths::check_new;
@@ -10,13 +10,13 @@ use super::receipt::{self, Recorded};
 use super::table::{Column, table};
 use super::width::{Layout, Width};
 use super::{Report, render, to_json};
-use crate::diff::{Outcome, TensorDifference};
+use crate::diff::Outcome;
 use crate::registry::Registry;
 use crate::verify::{
     Comparison, Diagnosis, Layer, NamedMapping, Options, OutputReport, Report as Verification, Run,
     TensorReport, Verdict, html, verify,
 };
-use crate::words::{count, dtype, verb};
+use crate::words::{count, verb};
 use ckpt_api::{Error, Limits, Result};
 use clap::Args;
 use std::fmt::Write;
@@ -261,7 +261,7 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
         if let Some(names) = other_name(tensor) {
             let _ = writeln!(text, "  {names}");
         }
-        if let Some(line) = tensor_line(tensor, is_exact) {
+        if let Some(line) = line(tensor, is_exact) {
             let _ = writeln!(text, "  {line}");
         }
     }
@@ -272,33 +272,4 @@ fn tensors_text(report: &TensorReport, text: &mut String) {
         count(difference.tensors.len(), "tensor"),
         verb(equal, "is", "are")
     );
-}
-
-/// Describes a tensor that differs; `None` for one that is equal.
-fn tensor_line(tensor: &TensorDifference, is_exact: bool) -> Option<String> {
-    let name = render::plain(&tensor.name);
-    let dtypes = match tensor.a.0 == tensor.b.0 {
-        true => String::new(),
-        false => format!("{} in a, {} in b; ", tensor.a.0, tensor.b.0),
-    };
-    match &tensor.outcome {
-        Outcome::Equal => None,
-        Outcome::Close(distance) if distance.differing == 0 => {
-            Some(format!("{name}: {dtypes}the values are equal"))
-        }
-        Outcome::Close(distance) | Outcome::Different(distance) => Some(format!(
-            "{name}: {dtypes}{}{}, largest difference {}{}",
-            count(distance.differing, "differing element"),
-            outside(distance, is_exact),
-            render::number(distance.max_absolute, 5),
-            first_at(tensor)
-        )),
-        Outcome::Incomparable => Some(format!(
-            "{name}: {} {} in a, {} {} in b",
-            dtype(tensor.a.0, tensor.scale_a),
-            tensor.a.1,
-            dtype(tensor.b.0, tensor.scale_b),
-            tensor.b.1
-        )),
-    }
 }

@@ -67,7 +67,6 @@ pub use report::{
 use crate::diff::{Difference, diff_except};
 use crate::registry::Registry;
 use crate::source::Source;
-use crate::words::count;
 use ckpt_api::{Graph, Result, Role, Setting};
 
 /// Compares two checkpoints: `a` is the reference, `b` is made from it.
@@ -195,15 +194,7 @@ fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Diff
             Setting::Mapping
         ));
     }
-    match difference.not_compared_for_their_dtypes() {
-        0 => {}
-        tensors => notes.push(format!(
-            "{} {} not compared, since the dtypes differ: to compare values, set {}",
-            count(tensors, "tensor"),
-            if tensors == 1 { "was" } else { "were" },
-            Setting::Tolerance
-        )),
-    }
+    notes.extend(difference.advice_on_dtypes());
     if let Some((source, graph)) = without_activations(a, b) {
         let shown = source.input().display(source.input().entry());
         let layers = graph.unspecified().join(", ");

@@ -284,6 +284,23 @@ fn a_tolerance_compares_the_values_of_different_dtypes() {
 }
 
 #[test]
+fn verify_describes_a_tensor_that_differs_in_the_words_of_diff() {
+    let place = tempfile::tempdir().unwrap();
+    assert!(ckpt(place.path(), &["convert", DIGITS, "a.npz", "--allow", "all"]).status.success());
+    assert!(ckpt(place.path(), &["convert", "a.npz", "b.npz", "--dtype", "f16"]).status.success());
+    for options in [&[][..], &["--rtol", "1e-6"], &["--rtol", "1e-3", "--atol", "1e-7"]] {
+        let lines = |command: &str| -> Vec<String> {
+            let said = stdout(&ckpt(place.path(), &[&[command, "a.npz", "b.npz"], options].concat()));
+            let lines = said.lines().map(str::trim_start).filter(|line| line.contains(": digits/"));
+            lines.map(str::to_owned).collect()
+        };
+        let (diff, verify) = (lines("diff"), lines("verify"));
+        assert!(diff.len() > 3, "{diff:?}");
+        assert_eq!(verify, diff);
+    }
+}
+
+#[test]
 fn a_tolerance_that_allows_everything_is_refused() {
     let place = tempfile::tempdir().unwrap();
     for value in ["inf", "NaN"] {
