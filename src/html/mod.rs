@@ -5,7 +5,7 @@
 pub(crate) mod tests;
 mod text;
 
-pub(crate) use text::{code, escaped, number, shortened, visible, whole};
+pub(crate) use text::{code, counted, escaped, number, shortened, visible, whole};
 
 pub(crate) const STYLE: &str = include_str!("style.css");
 pub(crate) const SCRIPT: &str = concat!(

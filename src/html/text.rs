@@ -45,6 +45,11 @@ pub(crate) fn whole(value: u64) -> String {
     out
 }
 
+/// Returns a number of things with its thousands apart: `1 layer`, `20,000 layers`.
+pub(crate) fn counted(number: usize, what: &str) -> String {
+    format!("{} {what}{}", whole(number as u64), if number == 1 { "" } else { "s" })
+}
+
 /// Returns a number with three digits at most; of whole numbers, the thousands of large ones apart.
 pub(crate) fn number(value: f64) -> String {
     if value.is_infinite() {

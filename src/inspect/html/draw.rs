@@ -3,7 +3,7 @@
 use super::fold::{Block, Folded, Repeat, each, fold, is_activation, ops, shared};
 use super::layout::{HEIGHT, Layout, WIDTH, layout};
 use super::runs::label;
-use crate::html::{escaped, shortened, visible, whole};
+use crate::html::{counted, escaped, shortened, visible, whole};
 use crate::inspect::TensorSummary;
 use ckpt_api::{Attribute, Axis, Graph, Node, Op, Value};
 use std::collections::HashMap;
@@ -23,10 +23,7 @@ pub(super) fn drawings(graph: &Graph, tensors: &Tensors, table: &str) -> String 
     let is_folded = folded.blocks.iter().any(|block| block.layers().len() > 1 && !is_single(block, graph));
     let all = if is_folded { each(graph) } else { None };
     let mut text = note(graph, &folded, is_folded, all.is_some());
-    let layers = match graph.nodes.len() {
-        1 => "1 layer".to_owned(),
-        more => format!("{} layers", whole(more as u64)),
-    };
+    let layers = counted(graph.nodes.len(), "layer");
     match all {
         None => text += &drawing(&Drawing { folded: &folded, graph, tensors, table, id: "" }, None),
         Some(all) => {
@@ -190,7 +187,7 @@ impl BoxText {
             class: "fold",
             name: label(&repeat.first, &repeat.last, NAMES),
             what: ops_of(nodes.get(..each).unwrap_or(nodes)),
-            more: format!("× {} · {} each", whole(repeat.times as u64), crate::words::count(each, "layer")),
+            more: format!("× {} · {} each", whole(repeat.times as u64), counted(each, "layer")),
             link: None,
         }
     }
@@ -201,7 +198,7 @@ impl BoxText {
             (true, Some(first), Some(last)) => format!("{} … {}", first.name, last.name),
             _ => shared,
         };
-        let more = crate::words::count(nodes.len(), "layer");
+        let more = counted(nodes.len(), "layer");
         BoxText { class: "fold", name, what: ops_of(nodes), more, link: None }
     }
 }

@@ -11,9 +11,9 @@ mod tests;
 mod tree;
 
 use super::{FileSummary, Inspection, TensorSummary};
-use crate::html::{code, document, escaped, long_table, shortened, table, whole};
+use crate::html::{code, counted, document, escaped, long_table, shortened, table, whole};
 use crate::natural::make_readable;
-use crate::words::{bytes, count as counted};
+use crate::words::bytes;
 use ckpt_api::{Graph, MetadataValue, Role};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;

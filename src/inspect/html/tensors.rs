@@ -1,9 +1,9 @@
 //! The table of tensors. A script opens a tensor: its histogram, a map of its values, and the first of them.
 
 use super::{MAX_ROWS, left_out, name};
-use crate::html::{escaped, long_table, number, shortened, whole};
+use crate::html::{counted, escaped, long_table, number, shortened, whole};
 use crate::inspect::{Histogram, Preview, TensorSummary};
-use crate::words::{bytes, count as counted};
+use crate::words::bytes;
 use ckpt_api::{DType, Graph, Role, first_few};
 use std::collections::HashMap;
 use std::fmt::Write;

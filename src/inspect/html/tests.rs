@@ -320,6 +320,55 @@ fn layer2_comes_before_layer10_where_the_checkpoint_sorts_names() {
     assert!(places.is_sorted());
 }
 
+/// A page of tensors without a graph that have these names.
+fn page_of(names: impl IntoIterator<Item = String>) -> String {
+    let mut own = inspection(0, harmless);
+    own.tensors = names.into_iter().map(|name| tensor(name, 0)).collect();
+    page(&own)
+}
+
+#[test]
+fn groups_whose_names_are_numbers_are_in_their_order_however_long_the_numbers() {
+    // Beyond 64 bits, and out of alphabetical order.
+    let numbers = ["100000000000000000000", "7", "20000000000000000000", "10", "9"];
+    let page = page_of(numbers.iter().map(|number| format!("part.{number}.w{number}")));
+    let places = ["7", "9", "10", "20000000000000000000", "100000000000000000000"]
+        .map(|number| page.find(&format!("<summary><code>{number}</code>")).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn groups_beside_one_that_is_no_number_stay_in_the_checkpoints_order() {
+    let page = page_of(["5.w", "stem.wide", "0.long", "head.longer"].map(|name| format!("part.{name}")));
+    let places =
+        ["5", "stem", "0", "head"].map(|part| page.find(&format!("<summary><code>{part}</code>")).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn the_structure_of_a_checkpoint_ends_after_a_number_of_lines_and_says_so_only_where_more_follows() {
+    use super::tree::LINES;
+    let lines = |page: &str| {
+        let tree = &page[page.find("<div class=\"tree\">").unwrap()..page.find("<h2>Tensors").unwrap()];
+        tree.matches("<details").count() + tree.matches("class=\"leaf\"").count()
+    };
+    const CUT: &str = "The list ends after 3,000 lines.";
+    // One line of each is the group's own.
+    let of_one_group = |tensors: usize| page_of((0..tensors).map(|number| format!("all.tensor{number}")));
+    let full = of_one_group(LINES - 1);
+    assert_eq!((lines(&full), full.contains(CUT)), (LINES, false));
+    for more in [LINES, 2 * LINES] {
+        let cut = of_one_group(more);
+        assert_eq!((lines(&cut), cut.contains(CUT)), (LINES, true), "{more}");
+    }
+    // Two lines of each group; groups with other contents are not folded.
+    let of_groups = |groups: usize| page_of((0..groups).map(|number| format!("{number}.w{number}")));
+    let full = of_groups(LINES / 2);
+    assert_eq!((lines(&full), full.contains(CUT)), (LINES, false));
+    let cut = of_groups(LINES / 2 + 1);
+    assert_eq!((lines(&cut), cut.contains(CUT)), (LINES, true));
+}
+
 #[test]
 fn names_without_visible_characters_are_seen() {
     let mut own = inspection(3, |number| " ".repeat(number));

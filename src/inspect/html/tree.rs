@@ -4,8 +4,9 @@
 use super::name;
 use super::runs::{Run, are_numbered, label, names, runs, unnumbered};
 use super::tensors::TABLE;
-use crate::html::{escaped, shortened, visible, whole};
+use crate::html::{counted, escaped, shortened, visible, whole};
 use crate::inspect::TensorSummary;
+use crate::natural::{make_readable, natural};
 use crate::words::bytes;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,12 +15,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Most parts of a name that make groups.
 const DEPTH: usize = 12;
 /// Most lines.
-const LINES: usize = 3000;
+pub(super) const LINES: usize = 3000;
 /// Groups that are open at first: the outer ones; of more than a few tensors, those that have groups.
 const OPEN: usize = 3;
 const FEW: usize = 60;
 /// Most tensors of a closed group that its line names.
-const TOLD: usize = 4;
+const MAX_NAMED: usize = 4;
 /// Characters of the names of a run.
 const FIT: usize = 48;
 
@@ -102,18 +103,19 @@ impl<'a> Tree<'a> {
 
     fn markup(&self, tensors: &[&TensorSummary]) -> String {
         let mut text = String::new();
-        let mut lines = 0;
+        let (mut lines, mut is_cut) = (0, false);
         // What is still to be written: groups, runs of groups, and ends of both.
         let mut next: Vec<Step> = vec![Step::Inside(0)];
         while let Some(step) = next.pop() {
             match step {
                 Step::End => text += "</details>\n",
-                _ if lines >= LINES => {}
+                _ if lines >= LINES => is_cut = true,
                 Step::Inside(group) => {
-                    for index in &self.0[group].tensors {
-                        leaf(tensors[*index], &mut text);
-                        lines += 1;
-                    }
+                    let own = &self.0[group].tensors;
+                    let shown = own.get(..LINES - lines).unwrap_or(own);
+                    shown.iter().for_each(|index| leaf(tensors[*index], &mut text));
+                    lines += shown.len();
+                    is_cut |= shown.len() < own.len();
                     next.extend(self.parts(group).into_iter().rev());
                 }
                 Step::Start(group) => {
@@ -133,8 +135,12 @@ impl<'a> Tree<'a> {
                 }
             }
         }
-        if lines >= LINES {
-            text += "<p class=\"muted\">More groups are left out. The table lists all tensors.</p>\n";
+        if is_cut {
+            let lines = whole(LINES as u64);
+            let _ = writeln!(
+                text,
+                "<p class=\"muted\">The list ends after {lines} lines. The table of tensors has more.</p>"
+            );
         }
         text
     }
@@ -142,8 +148,12 @@ impl<'a> Tree<'a> {
     /// The children of a group, with runs of them that repeat.
     fn parts(&self, group: usize) -> Vec<Step> {
         let mut children = self.0[group].children.clone();
-        // By number, where all are numbers.
-        children.sort_by_key(|child| self.0[*child].part.parse::<u64>().unwrap_or(0));
+        let part = |child: usize| self.0[child].part;
+        if children.iter().all(|child| is_number(part(*child))) {
+            children.sort_by(|a, b| natural(part(*a), part(*b)));
+        } else {
+            make_readable(&mut children, |child| part(*child));
+        }
         let groups: Vec<&Group> = children.iter().map(|child| &self.0[*child]).collect();
         let stems: Vec<String> = groups.iter().map(|group| unnumbered(group.part)).collect();
         let same = |_: usize, index: usize, period: usize| {
@@ -161,9 +171,7 @@ impl<'a> Tree<'a> {
         let mut steps = Vec::new();
         let mut next = 0;
         // Two groups of layers are no blocks, but two numbers are.
-        let is_block = |run: Run| {
-            run.period * run.times > 2 || groups[run.start].part.bytes().all(|byte| byte.is_ascii_digit())
-        };
+        let is_block = |run: Run| run.period * run.times > 2 || is_number(groups[run.start].part);
         for run in runs(children.len(), same, cost, is_block) {
             let Run { start, times, .. } = run;
             steps.extend(children[next..start].iter().copied().map(Step::Start));
@@ -180,8 +188,8 @@ impl<'a> Tree<'a> {
         let is_open = group.depth <= OPEN && (is_short || !group.children.is_empty());
         let open = if is_open { " open" } else { "" };
         let mut about = size(group.count, group.bytes);
-        // What a closed group of few tensors holds is said at once.
-        if !is_open && group.children.is_empty() && group.tensors.len() <= TOLD {
+        // The line of a closed group of few tensors names them.
+        if !is_open && group.children.is_empty() && group.tensors.len() <= MAX_NAMED {
             let own = group.tensors.iter().map(|index| {
                 let tensor = tensors[*index];
                 format!("{} {}", escaped(&visible(&shortened(last(&tensor.name)))), lens(tensor))
@@ -226,8 +234,7 @@ enum Step {
 }
 
 fn size(count: usize, size: u64) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("<span class=\"muted\">{} tensor{plural}, {}</span>", whole(count as u64), bytes(size))
+    format!("<span class=\"muted\">{}, {}</span>", counted(count, "tensor"), bytes(size))
 }
 
 fn leaf(tensor: &TensorSummary, text: &mut String) {
@@ -245,6 +252,10 @@ fn leaf(tensor: &TensorSummary, text: &mut String) {
 fn lens(tensor: &TensorSummary) -> String {
     let lens: Vec<String> = tensor.shape.iter().copied().map(whole).collect();
     if lens.is_empty() { "scalar".to_owned() } else { lens.join(" × ") }
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The last part of a name.

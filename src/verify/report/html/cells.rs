@@ -42,11 +42,6 @@ pub(super) fn shape(lens: &[impl ToString]) -> String {
     format!("[{}]", lens.join(", "))
 }
 
-/// `1 layer`, `20,000 layers`.
-pub(super) fn counted(number: usize, what: &str) -> String {
-    format!("{} {what}{}", whole(number as u64), if number == 1 { "" } else { "s" })
-}
-
 pub(super) fn badge(verdict: &str) -> String {
     format!("<span class=\"badge {verdict}\">{}</span>", escaped(&verdict.replace('-', " ")))
 }

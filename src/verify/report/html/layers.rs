@@ -3,9 +3,9 @@
 use super::cells::{Measured, badge, cell, name, nines, shape};
 use super::figures::comparison;
 use super::plot;
-use crate::html::{escaped, long_table, number, shortened, table, whole};
+use crate::html::{counted, escaped, long_table, number, shortened, table, whole};
 use crate::verify::report::{Check, Comparison, Layer, TensorDiagnosis, TensorPair, TensorSide};
-use crate::words::{count, quote};
+use crate::words::quote;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -177,7 +177,7 @@ fn details(layer: &Layer, index: usize, anchor: &str, open: bool) -> String {
             text += "</p>\n";
         }
         if let Some(more) = diagnosis.tensors.len().checked_sub(TENSORS).filter(|more| *more > 0) {
-            let _ = writeln!(text, "<p>{} differ, too.</p>", count(more, "more tensor"));
+            let _ = writeln!(text, "<p>{} differ, too.</p>", counted(more, "more tensor"));
         }
         text += "</div>\n";
     }

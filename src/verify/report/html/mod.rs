@@ -9,9 +9,9 @@ mod tensors;
 mod tests;
 
 use super::{Argmax, Model, Report, Run};
-use crate::html::{document, escaped, shortened, whole};
+use crate::html::{counted, document, escaped, shortened, whole};
 use crate::words::verb;
-use cells::{badge, counted, name, shape};
+use cells::{badge, name, shape};
 use figures::comparison;
 use layers::title;
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! The comparison of tensors by name, where no graph was run.
 
-use super::cells::{Measured, cell, counted, name, shape};
+use super::cells::{Measured, cell, name, shape};
 use crate::diff::{Difference, Distance, Outcome, TensorDifference};
-use crate::html::{escaped, long_table, shortened, whole};
+use crate::html::{counted, escaped, long_table, shortened, whole};
 use crate::verify::report::TensorReport;
 use crate::words::{dtype, verb};
 use std::fmt::Write;
