@@ -173,6 +173,40 @@ fn a_receipt_of_the_conversion_is_the_same_by_either_way() {
 }
 
 #[test]
+fn the_receipt_of_a_plan_has_paths_from_the_working_directory_and_moves_with_its_files() {
+    let place = Place::new();
+    fs::create_dir(place.path("out")).unwrap();
+    place.done(&["plan", "in", "out/o.safetensors", "--output", "plan.json"]);
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    let wrote = said(&place.done(&["commit", "plan.json", "receipts", "--receipt", "r.json"]));
+    assert!(wrote.contains("wrote out/o.safetensors\n"), "{wrote}");
+    let receipt = fs::read(place.path("r.json")).unwrap();
+    place.done(&["convert", "in", "out/o.safetensors", "--force", "--receipt", "s.json", "-q"]);
+    assert!(receipt == fs::read(place.path("s.json")).unwrap(), "both ways give one receipt");
+    place.done(&["verify", "--receipt", "r.json", "--root", "."]);
+    let moved = tempfile::tempdir().unwrap();
+    for name in ["in", "out", "r.json"] {
+        fs::rename(place.path(name), moved.path().join(name)).unwrap();
+    }
+    let root = moved.path().to_str().unwrap();
+    place.done(&["verify", "--receipt", &format!("{root}/r.json"), "--root", root]);
+}
+
+#[test]
+fn the_receipt_of_a_plan_has_absolute_paths_where_they_lie_elsewhere() {
+    let place = Place::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let output = elsewhere.path().canonicalize().unwrap().join("o.safetensors");
+    place.done(&["plan", "in", output.to_str().unwrap(), "--output", "plan.json"]);
+    place.done(&["run-plan", "plan.json", "--receipts", "receipts", "-q"]);
+    place.done(&["commit", "plan.json", "receipts", "--receipt", "r.json", "-q"]);
+    let receipt: Value = serde_json::from_slice(&fs::read(place.path("r.json")).unwrap()).unwrap();
+    assert_eq!(receipt["source"]["directory"], "in");
+    assert_eq!(receipt["target"]["directory"], output.parent().unwrap().to_str().unwrap());
+    place.refused(&["verify", "--receipt", "r.json", "--root", "."], 2, "outside the root");
+}
+
+#[test]
 fn receipts_are_what_their_schema_says_and_items_that_have_one_are_not_run_again() {
     let schema: Value =
         serde_json::from_slice(&fs::read(format!("{ROOT}/schemas/item-receipt.schema.json")).unwrap())

@@ -22,19 +22,27 @@ pub use memory::MemoryStore;
 
 use ckpt_api::{Error, FileId, FormatInfo, Input, OutputFile, ReadAt, ReadStore, Result};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the store at an address, as plans name it: a directory of this machine.
+/// Opens the store at an address, as plans name it: a directory of this machine. Paths in it are shown, and kept in receipts,
+/// relative to the working directory if they lie below it.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Io`] where there is none; [`ckpt_api::Kind::Usage`] for something else than a directory.
 pub fn open(location: &str) -> Result<Arc<dyn Store>> {
-    let path = std::path::Path::new(location);
+    let path = Path::new(location);
     match std::fs::metadata(path) {
-        Ok(meta) if meta.is_dir() => Ok(Arc::new(LocalStore::new(path))),
+        Ok(meta) if meta.is_dir() => Ok(Arc::new(LocalStore::new(from_here(path)))),
         Ok(_) => Err(Error::usage("the store's address is not a directory").file(location)),
         Err(error) => Err(Error::io("cannot open the store", error).file(location)),
     }
+}
+
+/// The path from the working directory, if it lies below it, and that is not the whole file system.
+fn from_here(path: &Path) -> &Path {
+    let here = std::env::current_dir().ok().filter(|here| here.parent().is_some());
+    here.and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path)
 }
 
 /// A place that holds named files and takes new ones, all or nothing.
