@@ -1,6 +1,8 @@
 //! Files that no codec reads or writes, recognized by their first bytes or their names, so that the error can say what to do.
 
 use ckpt_api::{Input, Result, Setting};
+use flate2::read::GzDecoder;
+use std::io::Read as _;
 
 /// What to do with an input that is not recognized.
 ///
@@ -28,6 +30,9 @@ pub(crate) fn advice(input: &Input) -> Result<String> {
     if let Some(advice) = input.head::<64>()?.and_then(|head| in_zip(&head)) {
         return Ok(advice.to_owned());
     }
+    if let Some(advice) = of_this_program(input)? {
+        return Ok(advice);
+    }
     let head = input.head::<8>()?.unwrap_or_default();
     if let Some(advice) = by_head(&head) {
         return Ok(advice);
@@ -36,6 +41,38 @@ pub(crate) fn advice(input: &Input) -> Result<String> {
         Some(head) if head.ends_with(b"ustar") => "it is a tar archive: unpack it first".to_owned(),
         _ => format!("if you know what it is, {name_it}; for another format, use {}", Setting::MoreFormats),
     })
+}
+
+/// What to do with a receipt or a plan.
+fn of_this_program(input: &Input) -> Result<Option<String>> {
+    /// Most bytes read of a file: enough for the start of a compressed one.
+    const READ: u64 = 1024;
+    /// Most bytes of a text that are looked at.
+    const START: u64 = 128;
+    let file = input.main()?;
+    let mut start = file.bytes(0, file.len().min(READ))?;
+    if start.starts_with(&[0x1f, 0x8b]) {
+        let mut text = Vec::new();
+        // What follows is cut off, which is an error after the start was decompressed.
+        let _ = GzDecoder::new(&*start).take(START).read_to_end(&mut text);
+        start = text;
+    }
+    // As they are written, but for spaces.
+    start.truncate(START as usize);
+    start.retain(|byte| !byte.is_ascii_whitespace());
+    Ok(if start.starts_with(b"{\"ckpt\":\"") {
+        Some(format!("it is the receipt of a conversion: check its files with {}", Setting::CheckReceipt))
+    } else if start.starts_with(b"{\"version\":") && contains(&start, b",\"program\":\"ckpt") {
+        Some(format!("it is the plan of a conversion: run it with {}", Setting::RunPlan))
+    } else if start.starts_with(b"{\"plan\":\"") && contains(&start, b"\",\"staging\":\"") {
+        Some(format!("it is the receipt of an item of a plan: its directory is for {}", Setting::RunPlan))
+    } else {
+        None
+    })
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
 }
 
 /// The name of the index to whose checkpoint a data file of this name belongs.

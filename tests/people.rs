@@ -36,6 +36,29 @@ fn an_error_is_a_block_that_says_what_where_why_and_what_to_do() {
 }
 
 #[test]
+fn a_receipt_or_a_plan_in_place_of_a_checkpoint_leads_to_its_command() {
+    let place = Workplace::new();
+    place.says(&["convert", DIGITS, "m.safetensors", "--receipt", "r.json"]);
+    place.says(&["plan", DIGITS, "o.safetensors", "-o", "plan.json"]);
+    place.says(&["plan", DIGITS, "o.safetensors", "-o", "plan.ckpt"]);
+    place.says(&["run-plan", "plan.json", "--receipts", "items"]);
+    let item = fs::read_dir(place.path("items")).unwrap().next().unwrap().unwrap();
+    let item = item.path().to_str().unwrap().to_owned();
+    let plan = ["it is the plan of a conversion", "`ckpt run-plan`"];
+    for (name, words) in [
+        ("r.json", ["it is the receipt of a conversion", "`ckpt verify --receipt`"]),
+        ("plan.json", plan),
+        ("plan.ckpt", plan),
+        (&item, ["it is the receipt of an item of a plan", "`ckpt commit`"]),
+    ] {
+        place.refuses(&["inspect", name], 1, &words);
+        place.refuses(&["convert", name, "other.npz"], 1, &words);
+    }
+    place.write("other.json", "{\"version\": 1, \"layers\": []}                                      ");
+    assert!(!place.refused(&["inspect", "other.json"]).contains("of a conversion"));
+}
+
+#[test]
 fn a_wrong_command_line_is_told_like_any_other_error() {
     let place = Workplace::new();
     let told = place.refused(&["convert", "a", "b", "--frce"]);

@@ -58,6 +58,11 @@ impl Vocabulary for Flags {
             Setting::Device => "--device".to_owned(),
             Setting::Inputs(input) => with("--input", input),
             Setting::ReceiptRoot => "--root".to_owned(),
+            Setting::CheckReceipt if cfg!(feature = "forward") => "`ckpt verify --receipt`".to_owned(),
+            Setting::CheckReceipt => {
+                "`ckpt verify --receipt` of a build with the feature `forward`".to_owned()
+            }
+            Setting::RunPlan => "`ckpt run-plan` and `ckpt commit`".to_owned(),
             Setting::TensorNames => "`ckpt inspect`".to_owned(),
             Setting::InverseTable => "ckpt map invert --of CHECKPOINT".to_owned(),
             Setting::MoreFormats => "a program that has its codec".to_owned(),

@@ -95,6 +95,10 @@ settings! {
     Inputs(value) = "inputs";
     /// The directory that a receipt's relative paths are looked up in.
     ReceiptRoot = "receipt-root";
+    /// What checks the files of a receipt.
+    CheckReceipt = "check-receipt";
+    /// What runs the items of a plan and finishes its output.
+    RunPlan = "run-plan";
     /// The list of a checkpoint's tensors.
     TensorNames = "tensor-names";
     /// The inverse of a mapping as a table of one checkpoint's names.
@@ -229,6 +233,8 @@ impl Vocabulary for LibraryWords {
             Setting::Device => "verify::devices",
             Setting::Inputs(_) => "verify::Inputs",
             Setting::ReceiptRoot => "root",
+            Setting::CheckReceipt => "receipt::check",
+            Setting::RunPlan => "Planned::resume",
             Setting::TensorNames => "Source::tensors",
             Setting::MoreFormats => "Registry::add",
             Setting::InverseTable => "Applied::inverse_table",
