@@ -59,6 +59,36 @@ fn a_receipt_or_a_plan_in_place_of_a_checkpoint_leads_to_its_command() {
 }
 
 #[test]
+fn inspect_notes_which_tensors_lack_their_bytes() {
+    let place = Workplace::new();
+    // Without strings, whose lengths are among the data: no byte of a tensor is read to list them.
+    place.says(&["convert", DIGITS, "m.npz", "--exclude", "_CHECKPOINTABLE*"]);
+    place.says(&["convert", "m.npz", "m", "--to", "tf2", "--set", "shards=3"]);
+    let data = |number: usize| format!("m.data-0000{number}-of-00003");
+    let note = || {
+        let said = place.says(&["inspect", "m.index"]);
+        assert!(said.contains("\n15 tensors, "), "{said}");
+        let note = said.lines().find(|line| line.starts_with("note: the values of"))?;
+        let notes = &place.json(&["inspect", "m.index"])["notes"];
+        assert!(notes.as_array().unwrap().iter().any(|own| note.ends_with(own.as_str().unwrap())), "{notes}");
+        Some(note.to_owned())
+    };
+    assert_eq!(note(), None);
+    let first = fs::read(place.path(&data(0))).unwrap();
+    place.write(&data(0), &first[..first.len() - 1]);
+    let (found, needed) = (first.len() - 1, first.len());
+    let cut = format!("'{}' is cut short, {found} of at least {needed} bytes; copy it again", data(0));
+    assert_eq!(note(), Some(format!("note: the values of 1 of 15 tensors are missing: {cut}")));
+    place.refuses(&["inspect", "m.index", "--stats"], 5, &["cut short"]);
+    fs::remove_file(place.path(&data(1))).unwrap();
+    let more = note().unwrap();
+    assert!(more.ends_with(&format!("{cut}; 1 more file is cut short or cannot be opened, too")), "{more}");
+    place.write(&data(0), &first);
+    let missing = format!("'{}' cannot be opened; put it beside the other files", data(1));
+    assert!(note().unwrap().ends_with(&missing));
+}
+
+#[test]
 fn a_wrong_command_line_is_told_like_any_other_error() {
     let place = Workplace::new();
     let told = place.refused(&["convert", "a", "b", "--frce"]);

@@ -1,5 +1,6 @@
 //! Describes the contents of a checkpoint, for people and programs.
 
+mod files;
 mod groups;
 pub mod html;
 mod preview;
@@ -11,6 +12,7 @@ use crate::source::Source;
 use crate::transform::exact;
 use crate::words;
 use ckpt_api::{Axis, DType, Encoding, Graph, Metadata, Placement, Repair, Result, Role, Shape, TensorId};
+pub use files::FileSummary;
 pub use groups::{Group, groups};
 pub use preview::Preview;
 use serde::Serialize;
@@ -45,20 +47,8 @@ pub struct Inspection {
     pub metadata: Metadata,
     /// Repairs made by `lenient`.
     pub repairs: Vec<Repair>,
-    /// Remarks of the codec.
+    /// Remarks of the codec, and on tensors whose bytes are missing.
     pub notes: Vec<String>,
-}
-
-/// A file of a checkpoint.
-#[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
-pub struct FileSummary {
-    /// Name relative to the input's directory.
-    pub name: String,
-    /// Length in bytes; `None` if the file is missing.
-    pub bytes: Option<u64>,
-    /// Number of tensors with bytes in it.
-    pub tensors: usize,
 }
 
 /// A tensor.
@@ -113,6 +103,8 @@ impl TensorSummary {
 
 /// Describes `source`. With `stats`, reads all values in bounded memory and verifies their checksums.
 ///
+/// A file that lacks bytes of its tensors is no error without `stats`: [`Inspection::notes`] has a note on it.
+///
 /// # Errors
 /// Whatever keeps a tensor from being read; only with `stats`.
 ///
@@ -142,19 +134,20 @@ pub(crate) fn describe(source: &Source, ids: &[TensorId], stats: bool) -> Result
 /// Describes everything but the tensors, which [`summaries`] returns, and the graph, which can be large.
 pub(crate) fn overview(source: &Source) -> Inspection {
     let contents = source.contents();
+    let (files, missing) = files::files(source);
     Inspection {
         path: source.input().display(source.input().entry()),
         format: source.format(),
         title: source.codec.info().title,
         reason: source.reason().to_owned(),
         evidence: source.evidence().to_vec(),
-        files: files(source),
+        files,
         tensors: Vec::new(),
         groups: None,
         graph: None,
         metadata: contents.checkpoint.metadata.clone(),
         repairs: contents.repairs.clone(),
-        notes: contents.all_notes().map(str::to_owned).collect(),
+        notes: contents.all_notes().map(str::to_owned).chain(missing).collect(),
     }
 }
 
@@ -197,25 +190,6 @@ fn exactly_stored(dtype: DType, encoding: &Encoding) -> Option<DType> {
 /// Returns the bytes that a placement describes, before compression.
 pub(crate) fn placement_bytes(placement: &Placement) -> u64 {
     placement.extents.iter().fold(0, |sum, extent| extent.len.saturating_add(sum))
-}
-
-fn files(source: &Source) -> Vec<FileSummary> {
-    let contents = source.contents();
-    let (mut used, mut last) = (vec![0; contents.files.len()], vec![None; contents.files.len()]);
-    for placement in &contents.placements {
-        for extent in &placement.extents {
-            let before = last[extent.file.0].replace(placement.tensor);
-            used[extent.file.0] += usize::from(before != Some(placement.tensor));
-        }
-    }
-    let names = contents.files.iter().zip(used);
-    names
-        .map(|(name, tensors)| FileSummary {
-            name: name.clone(),
-            bytes: source.input().file(name).ok().map(|file| file.len()),
-            tensors,
-        })
-        .collect()
 }
 
 #[cfg(test)]
