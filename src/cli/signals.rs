@@ -3,8 +3,12 @@
 use ckpt_api::Error;
 use signal_hook::consts;
 use signal_hook::flag;
+#[cfg(unix)]
+use signal_hook::iterator::Signals;
 use std::ffi::c_int;
 use std::io;
+#[cfg(unix)]
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 #[cfg(unix)]
@@ -65,7 +69,7 @@ pub(super) fn watch(canceled: &Arc<AtomicBool>) {
     let all: Vec<c_int> = all.filter(is_heeded).collect();
     let ends_at_once = wait(&all).unwrap_or_else(|_| Arc::clone(canceled));
     for signal in URGENT.iter().copied().filter(is_heeded) {
-        // Fails only for signals that cannot be caught.
+        // One that cannot be caught ends the process at once anyway.
         let _ = flag::register_conditional_shutdown(signal, code_of(signal), Arc::clone(&ends_at_once));
     }
     for signal in all {
@@ -82,7 +86,7 @@ pub(super) fn watch(canceled: &Arc<AtomicBool>) {
 #[cfg(unix)]
 fn wait(signals: &[c_int]) -> io::Result<Arc<AtomicBool>> {
     let is_over = Arc::new(AtomicBool::new(false));
-    let mut signals = signal_hook::iterator::Signals::new(signals)?;
+    let mut signals = accepted(signals)?;
     let set = Arc::clone(&is_over);
     // A stack of the usual size would count against `ulimit -v`.
     std::thread::Builder::new().name("signals".to_owned()).stack_size(64 << 10).spawn(move || {
@@ -92,6 +96,17 @@ fn wait(signals: &[c_int]) -> io::Result<Arc<AtomicBool>> {
         set.store(true, Ordering::Relaxed);
     })?;
     Ok(is_over)
+}
+
+/// Waits for those of these signals that can be caught. C libraries keep real-time signals for themselves, and differ in
+/// which: glibc the first two, musl the first three.
+#[cfg(unix)]
+fn accepted(signals: &[c_int]) -> io::Result<Signals> {
+    let caught = Signals::new(iter::empty::<c_int>())?;
+    let handle = caught.handle();
+    // One that is refused leaves out itself alone.
+    signals.iter().for_each(|signal| drop(handle.add_signal(*signal)));
+    Ok(caught)
 }
 
 #[cfg(not(unix))]
@@ -126,6 +141,16 @@ mod tests {
     use crate::execute::interrupted;
     use signal_hook::low_level::raise;
     use std::time::Instant;
+
+    #[test]
+    fn a_signal_that_the_system_refuses_does_not_keep_others_from_being_caught() {
+        // SIGURG does nothing to a process that does not expect it.
+        let mut signals = accepted(&[33, consts::SIGURG, 32]).unwrap();
+        raise(consts::SIGURG).unwrap();
+        assert_eq!(signals.wait().collect::<Vec<_>>(), [consts::SIGURG]);
+        #[cfg(target_os = "linux")]
+        assert!(Signals::new([33, consts::SIGURG]).is_err(), "the C library keeps signal 33");
+    }
 
     /// The only test that watches signals: they are the whole process's.
     #[test]
