@@ -478,7 +478,7 @@ fn exponent_of(value: f64) -> i32 {
     i32::try_from(value.to_bits() >> 52 & 0x7ff).unwrap_or(0) - 1023
 }
 
-#[allow(clippy::cast_possible_truncation)] // the value is a whole number of at most 16
+#[expect(clippy::cast_possible_truncation, reason = "the value is a whole number of at most 16")]
 fn small_integer(value: f64) -> i32 {
     value as i32
 }
@@ -496,7 +496,7 @@ fn to_odd_f32(value: f64) -> f32 {
 }
 
 /// Nearest-even narrowing that keeps a NaN's sign and the top of its payload.
-#[allow(clippy::cast_possible_truncation)] // the language defines this cast as nearest-even
+#[expect(clippy::cast_possible_truncation, reason = "the language defines this cast as nearest-even")]
 fn to_f32(value: f64) -> f32 {
     value as f32
 }

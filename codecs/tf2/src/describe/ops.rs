@@ -289,8 +289,11 @@ fn flatten<'a>(functions: &mut Functions<'a>, op: OpRef<'a>) -> Result<Step, NoC
         },
     };
     match features {
-        // Exact, since the constant has 32 bits.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "exact, since the constant has 32 bits"
+        )]
         Some(features) if features >= 1.0 => Ok(Step::Flatten(Some(features as u64))),
         Some(-1.0) => Ok(Step::Flatten(None)),
         _ => Err(misplaced(op, "a flattening to [batch, features]")),
