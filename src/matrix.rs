@@ -1,4 +1,4 @@
-//! Which format converts to which, by what the codecs say of themselves.
+//! Which format converts to which, as the codecs declare it.
 
 use crate::Registry;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What a conversion did, and to which bytes: a file that says it the same way every time, to be checked later.
+//! Receipts: deterministic records of what a conversion read and wrote, to be checked later.
 //!
 //! A receipt is JSON (`schemas/receipt.schema.json`): the version of this program, format, options and files of either
 //! side with their SHA-256, how tensors were chosen and named, and of every tensor that was written its sources, its steps,
@@ -31,7 +31,7 @@ pub struct Checked {
     pub outside: Vec<String>,
 }
 
-/// Checks that the files that a receipt names are still what it says.
+/// Checks that the files that a receipt names still match it.
 ///
 /// With a `root`, the receipt's directories are relative to it, and no file outside it is read, also through no symbolic
 /// link. Without one, they are relative to the working directory, and the receipt chooses what is read: its directories
@@ -81,7 +81,7 @@ fn no_receipt(found: String) -> Error {
     Error::usage("this is not the receipt of a conversion").found(found)
 }
 
-/// What a receipt says about a file.
+/// The record of a file in a receipt.
 #[derive(Clone, Copy)]
 struct Expected {
     bytes: u64,

@@ -19,13 +19,13 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// What one codec said of an input.
+/// The verdict of one codec on an input.
 #[derive(Clone, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct Evidence {
     /// The codec's format id.
     pub format: &'static str,
-    /// What it said, with its reason.
+    /// The verdict, with its reason.
     #[serde(flatten)]
     pub verdict: Match,
 }

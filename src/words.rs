@@ -40,7 +40,7 @@ pub(crate) fn printable(name: &str) -> String {
     text
 }
 
-/// Text from a file, without characters that could steer a terminal or hide what it says.
+/// Text from a file, without characters that could steer a terminal or hide a part of it.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if all_bytes(text, |byte| matches!(byte, b' '..=b'~')) {
         return Cow::Borrowed(text);

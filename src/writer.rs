@@ -156,7 +156,7 @@ impl<'a> Writer<'a> {
         self.add(name, view.dtype(), Shape::new(view.shape())?, Box::new(Elements(view.bytes())))
     }
 
-    /// Says what the axes of the tensor that was added last mean.
+    /// Labels the axes of the tensor that was added last.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the tensor has not so many axes, or there is none.
@@ -172,7 +172,7 @@ impl<'a> Writer<'a> {
         Ok(self)
     }
 
-    /// Says what the tensor that was added last is for. Default: [`Role::Weight`].
+    /// Sets the role of the tensor that was added last. Default: [`Role::Weight`].
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where there is no tensor.

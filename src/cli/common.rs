@@ -182,7 +182,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Opens `path`; `more` are options that were given without saying for which side.
+    /// Opens `path`; `more` are options that name no side.
     pub(super) fn open(
         &self,
         registry: &Registry,
@@ -236,7 +236,7 @@ fn open_one(registry: &Registry, path: &Path, options: &OpenOptions) -> Result<S
     Ok(source)
 }
 
-/// JSON, or TOML where the name says so.
+/// JSON, or TOML if the name ends in `.toml`.
 fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let name = path.display().to_string();
     let text = read_text(path, limits, Limit::TextBytes)?;

@@ -68,7 +68,7 @@ pub(super) fn run(registry: &Registry, program: &Program, arguments: &Arguments)
     Ok(text.into())
 }
 
-/// Values of options that the program knows, and that its parser leaves to the commands: their errors say more.
+/// Values of options that the program knows, and that its parser leaves to the commands: their errors are more specific.
 struct Values {
     formats: Vec<&'static str>,
     read: Vec<&'static str>,

@@ -106,7 +106,7 @@ pub(super) fn finished(
         return print_after(&files, &report, json);
     }
     if !quiet {
-        tell(&told(plan, summary, started));
+        tell(&summarized(plan, summary, started));
     }
     Ok(String::new().into())
 }
@@ -117,7 +117,7 @@ fn execute(planned: &Planned, arguments: &Arguments) -> Result<Summary> {
     })
 }
 
-/// Executes until a signal comes, and says how long the phases take if somebody wants to know.
+/// Executes until a signal comes, and reports how long the phases take, with `--verbose`.
 pub(super) fn executing<T>(sync: bool, act: impl FnOnce(&Execution) -> Result<T>) -> Result<T> {
     let canceled = Arc::new(AtomicBool::new(false));
     super::signals::watch(&canceled);
@@ -129,7 +129,7 @@ pub(super) fn executing<T>(sync: bool, act: impl FnOnce(&Execution) -> Result<T>
     result
 }
 
-fn told(plan: &Plan, summary: &Summary, started: Instant) -> String {
+fn summarized(plan: &Plan, summary: &Summary, started: Instant) -> String {
     let seconds = started.elapsed().as_secs_f64();
     let mut text = String::new();
     for file in &summary.files {

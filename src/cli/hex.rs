@@ -20,8 +20,8 @@ pub(super) struct Excerpt {
 }
 
 impl Excerpt {
-    /// Reads them; `None` where `path` is no file that has them. What cannot be read says nothing: the error that it
-    /// belongs to is told all the same.
+    /// Reads them; `None` where `path` is no file that has them. What cannot be read is left out: the error that it
+    /// belongs to is reported all the same.
     pub(super) fn read(path: &Path, offset: u64) -> Option<Self> {
         // Opening a pipe would wait for a writer.
         let len = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();

@@ -30,7 +30,7 @@ pub(super) fn run(program: &Program, arguments: &Arguments) -> Result<Report> {
     }
 }
 
-/// Writes a page for each program and each of its commands. Returns what to say of them.
+/// Writes a page for each program and each of its commands. Returns a report.
 fn write(program: &Program, directory: &Path, force: bool) -> Result<String> {
     let failed =
         |error, path: &Path| Error::io("cannot write the page", error).file(path.display().to_string());

@@ -157,7 +157,7 @@ impl Report {
     }
 }
 
-/// Runs a command line with the formats of `registry`, and prints what it has to say. The first of the arguments is the
+/// Runs a command line with the formats of `registry`, and prints the results. The first of the arguments is the
 /// program's name, as in [`std::env::args_os`]: help, manual and completion scripts use its last component. Returns the
 /// program's exit code: `ckpt --help` lists them.
 ///
@@ -224,15 +224,15 @@ fn choose_colors(arguments: &[OsString]) {
         // The choice of an earlier command line of this process ends here.
         _ => anstream::ColorChoice::Auto.write_global(),
     }
-    let said = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
-    if said("FORCE_COLOR") && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+    if is_set("FORCE_COLOR") && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) {
         anstream::ColorChoice::Always.write_global();
     }
 }
 
 /// Prints what went wrong, and returns the exit code for it.
 fn fail(error: &Error, json: bool) -> u8 {
-    // Where nobody can be told, the exit code still tells.
+    // If stderr fails, the exit code still reports the error.
     let _ = match json {
         true => writeln!(std::io::stderr(), "{}", render::harmless(&problem::json(error), true)),
         false => writeln!(anstream::stderr(), "{}", problem::block(error)),

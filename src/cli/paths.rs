@@ -31,8 +31,8 @@ pub(super) fn check_input(path: &Path) -> Result<()> {
     NoPath::of(path, Role::Input).map_or(Ok(()), |why| Err(why.error()))
 }
 
-/// Refuses the path of a new file where something is there already. `replaceable` says whether the command replaces files
-/// if it is told to.
+/// Refuses the path of a new file where something is there already. `replaceable`: whether the command has
+/// `--force`.
 pub(super) fn check_new(path: &Path, replaceable: bool) -> Result<()> {
     if path.symlink_metadata().is_ok() { Err(existing(path, replaceable)) } else { Ok(()) }
 }

@@ -124,7 +124,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     print_after(&[&path], &format!("wrote {shown}: {bytes} in {}\n", count(items, "item")), json)
 }
 
-/// Writes the plan to a file: as a JSON text where its name says so, else compressed.
+/// Writes the plan to a file: as a JSON text if its name ends in `.json`, else compressed.
 fn save(plan: &Plan, path: &Path, force: bool) -> Result<()> {
     let bytes = match path.extension().is_some_and(|extension| extension == "json") {
         true => plan.to_json()?.into_bytes(),

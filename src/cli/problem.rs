@@ -1,4 +1,4 @@
-//! Errors for people: a block that says what, where, why and what to do; and the same as JSON.
+//! Errors for people: a block that states what, where, why and what to do; and the same as JSON.
 
 use super::hex::Excerpt;
 use super::render::plain;

@@ -1,4 +1,4 @@
-//! The program's name, in all that it says of itself.
+//! The program's name in its own texts.
 
 use super::{Cli, Format, examples, paths};
 use clap::builder::{PossibleValuesParser, StyledStr, TypedValueParser};

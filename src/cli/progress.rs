@@ -57,7 +57,7 @@ pub(super) fn while_computing<T>(
     })
 }
 
-/// Works with a bar; says what was done, with how many bytes and in which time, if somebody wants to know.
+/// Works with a bar; reports what was done, its bytes and its time, with `--verbose`.
 fn watched<T>(
     what: &str,
     sources: &[&Source],

@@ -14,7 +14,7 @@ pub(super) fn explained(error: &clap::Error) -> Error {
         return why.error().field(argument.unwrap_or_default());
     }
     let is_option = argument.as_ref().is_some_and(|argument| argument.starts_with('-'));
-    let mut told = Error::usage(match error.kind() {
+    let mut usage = Error::usage(match error.kind() {
         ErrorKind::UnknownArgument if is_option => "unknown option".to_owned(),
         ErrorKind::UnknownArgument => "one argument too many".to_owned(),
         ErrorKind::InvalidSubcommand => "unknown command".to_owned(),
@@ -26,28 +26,28 @@ pub(super) fn explained(error: &clap::Error) -> Error {
     });
     let quoted = |text: &String| format!("'{text}'");
     match error.kind() {
-        ErrorKind::UnknownArgument => told = told.found(argument.as_ref().map(quoted).unwrap_or_default()),
-        ErrorKind::MissingRequiredArgument => told = told.expected(argument.unwrap_or_default()),
+        ErrorKind::UnknownArgument => usage = usage.found(argument.as_ref().map(quoted).unwrap_or_default()),
+        ErrorKind::MissingRequiredArgument => usage = usage.expected(argument.unwrap_or_default()),
         _ => {
             if let Some(argument) = argument {
-                told = told.field(argument);
+                usage = usage.field(argument);
             }
         }
     }
     let found = value.filter(|value| !value.is_empty()).or_else(|| fact(ContextKind::InvalidSubcommand));
     let found = found.as_ref().map(quoted).or_else(|| fact(ContextKind::PriorArg));
     if let Some(found) = found {
-        told = match why.map(|why| (number(why), why)) {
-            None => told.found(found),
-            Some((Some(expected), _)) => told.found(found).expected(expected),
-            Some((None, why)) => told.found(format!("{found}: {why}")),
+        usage = match why.map(|why| (number(why), why)) {
+            None => usage.found(found),
+            Some((Some(expected), _)) => usage.found(found).expected(expected),
+            Some((None, why)) => usage.found(format!("{found}: {why}")),
         };
     }
     let known = fact(ContextKind::ValidValue).or_else(|| fact(ContextKind::ValidSubcommand));
     if let Some(known) = known.filter(|known| !known.is_empty()) {
-        told = told.expected(known);
+        usage = usage.expected(known);
     }
-    told.help(help(error))
+    usage.help(help(error))
 }
 
 /// The number that was expected, where a text is none: the parser's own words are for programmers.
@@ -121,7 +121,7 @@ fn text(value: &ContextValue) -> Option<String> {
     }
 }
 
-/// What clap itself says, without its heading.
+/// The message of clap itself, without its heading.
 fn first_line(error: &clap::Error) -> String {
     let shown = error.render().to_string();
     let line = shown.lines().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Text for people: sizes, losses, and what files say.
+//! Text for people: sizes, losses, and text from files.
 
 use crate::words::{all_bytes, is_control};
 pub(super) use crate::words::{bytes, number, plain};

@@ -94,7 +94,7 @@ fn parse_rows(text: &str, count: Option<u64>) -> Result<Range<u64>> {
     };
     let or = |text: &str, default: u64| if text.trim().is_empty() { Ok(default) } else { number(text) };
     let start = or(start, 0)?;
-    // A scalar has no rows; to be told so, any end will do.
+    // A scalar has no rows, which is an error later, whatever the end.
     Ok(start..or(end, count.unwrap_or(start))?)
 }
 

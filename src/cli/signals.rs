@@ -114,7 +114,7 @@ fn wait(_signals: &[c_int]) -> io::Result<Arc<AtomicBool>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Signals that the process was started to ignore, as by `nohup`: bit N − 1 for signal N. Where the system does not say, none.
+/// Signals that the process was started to ignore, as by `nohup`: bit N − 1 for signal N. None where the system does not report them.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! What a person is told on stderr, beside errors.
+//! Messages on stderr that are no errors.
 
 use super::render;
 use indicatif::ProgressBar;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 /// The progress bar that may be shown.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Tells a person, above the progress bar if one is shown. What cannot be told does not undo what was done.
+/// Prints a message, above the progress bar if one is shown. Ignores failures: they do not undo what was done.
 pub(super) fn tell(text: &str) {
     let write = || {
         let _ = std::io::stderr().write_all(render::harmless(text, false).as_bytes());

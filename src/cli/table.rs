@@ -116,7 +116,7 @@ impl<'a> Table<'a> {
         self.rows.push(u8::try_from(std::mem::take(&mut self.column)).unwrap_or(u8::MAX));
     }
 
-    /// Appends the lines of the table, and one that says what they leave out.
+    /// Appends the lines of the table, and one on what they leave out.
     pub(super) fn append_to(self, out: &mut String) {
         let widths = self.widths();
         out.reserve(self.text.len());

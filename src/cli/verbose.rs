@@ -1,4 +1,4 @@
-//! What `--verbose` says on stderr: what was opened and planned, and how long each phase took.
+//! The log of `--verbose` on stderr: what was opened and planned, and how long each phase took.
 
 use super::{render, tell};
 use crate::convert::Phase;
@@ -21,14 +21,14 @@ pub(super) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Says what `text` returns, if somebody wants to know.
+/// Prints what `text` returns, with `--verbose`.
 pub(super) fn say(text: impl FnOnce() -> String) {
     if is_on() {
         tell(&(text() + "\n"));
     }
 }
 
-/// Says what was opened since `started`.
+/// Reports what was opened since `started`.
 pub(super) fn opened(path: &Path, source: &Source, started: Instant) {
     say(|| {
         let (contents, graph) = (source.contents(), source.checkpoint().graph.as_ref());
@@ -46,7 +46,7 @@ pub(super) fn opened(path: &Path, source: &Source, started: Instant) {
     });
 }
 
-/// Says what was planned since `started`.
+/// Reports what was planned since `started`.
 pub(super) fn planned(plan: &Plan, started: Instant) {
     say(|| {
         format!(
@@ -69,7 +69,7 @@ pub(super) fn planned(plan: &Plan, started: Instant) {
     });
 }
 
-/// Says at its end how long each phase of an execution took.
+/// Reports how long each phase of an execution took, at its end.
 #[derive(Clone, Default)]
 pub(super) struct Phases(Arc<Mutex<Option<(Phase, Instant)>>>);
 
@@ -120,7 +120,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// Says how long the command took, and with how much memory, where the system counts that.
+/// Reports how long the command took, and its memory where the system counts that.
 pub(super) fn ended(started: Instant) {
     say(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

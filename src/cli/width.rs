@@ -35,7 +35,7 @@ pub(super) enum Width {
 }
 
 impl Width {
-    /// Columns where nobody says how many there are.
+    /// Columns where the number is unknown.
     const ELSEWHERE: usize = 100;
 
     /// As wide as the terminal.

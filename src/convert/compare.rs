@@ -135,7 +135,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// The error for the first byte that differs: where both lie, and what they say.
+    /// The error for the first byte that differs: where both lie, and their values.
     fn differs(&self, common: &Encoding, first: u64, at: usize, own: &[u8], back: &[u8]) -> Error {
         let error = Error::mismatch("the output differs from the source").tensor(self.entry.tensor);
         let error =
@@ -269,7 +269,7 @@ fn axes(tensor: &Tensor, to: &Encoding, found: &Tensor, encoding: &Encoding) -> 
     sorted.into_iter().eq(0..tensor.shape.rank()).then_some(axes)
 }
 
-/// Axes that both sides give one meaning must be the same ones; where a side does not say what its axes mean, they must
+/// Axes that both sides give one meaning must be the same ones; where a side does not name its axes, they must
 /// be in the same order on both.
 fn check_axes(tensor: &Tensor, found: &Tensor, axes: Option<&[usize]>) -> Result<()> {
     let Some(axes) = axes else { return Ok(()) };

@@ -314,7 +314,7 @@ fn check_anything(info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLay
         .help("include more tensors, exclude fewer, or convert to another format"))
 }
 
-/// The checkpoint that a codec places: tensors that are stored in blocks, row-major and whole, say so.
+/// The checkpoint that a codec places: tensors that are stored in blocks, row-major and whole, are marked as such.
 fn with_blocks(contents: &Contents) -> Cow<'_, Checkpoint> {
     let kept = |placement: &Placement| {
         let Placement { encoding, window, .. } = placement;

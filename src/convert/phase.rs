@@ -23,7 +23,7 @@ pub enum Phase {
     Commit,
 }
 
-/// Who is told when a phase begins.
+/// A callback for the beginning of each phase, or none.
 #[derive(Clone, Default)]
 pub(super) struct PhaseObserver(Option<Arc<dyn Fn(Phase) + Send + Sync>>);
 

@@ -25,7 +25,7 @@ fn pin(input: &Input, name: &str) -> SourceFile {
 /// Refuses files that were written, replaced or removed since they were pinned.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Io`], naming the first; `message` says when that was.
+/// [`ckpt_api::Kind::Io`], naming the first; `message` states when that was.
 pub(super) fn check(input: &Input, pins: &[SourceFile], message: &str) -> Result<()> {
     match pins.iter().find(|before| pin(input, &before.name) != **before) {
         None => Ok(()),

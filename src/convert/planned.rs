@@ -416,7 +416,7 @@ impl Planned {
         Ok(Summary { verification, resumed, ..summary })
     }
 
-    /// The summary of a conversion that was killed when nothing was left to do but to say so.
+    /// The summary of a conversion that was killed when only the report was left to do.
     fn was_complete(
         &self,
         stage: Box<dyn Stage>,

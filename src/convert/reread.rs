@@ -41,7 +41,7 @@ impl Reread {
     }
 }
 
-/// What was written breaks the rules of its own format, say its reader. A read that fails says nothing about it.
+/// The error if its own reader rejects what was written. A read that fails says nothing about it.
 fn unreadable(error: Error) -> Error {
     if error.kind() == Kind::Io {
         return error;
@@ -52,7 +52,7 @@ fn unreadable(error: Error) -> Error {
         .help("nothing was kept; the codec or the disk is faulty: please report it")
 }
 
-/// What the codec says, or else what its user would name.
+/// What the codec states, or else what its user would name.
 fn readings(planned: &Planned, files: &Arc<dyn ReadStore>) -> Result<Vec<Reading>> {
     if !planned.plan.placed.readings.is_empty() {
         return Ok(planned.plan.placed.readings.clone());

@@ -161,7 +161,7 @@ impl Execution {
         self
     }
 
-    /// Calls `observer` when a phase begins, from the thread that executes. Default: nobody is told.
+    /// Calls `observer` when a phase begins, from the thread that executes. Default: no observer.
     ///
     /// ```
     /// # fn main() -> ckpt::Result<()> {

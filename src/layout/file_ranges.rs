@@ -9,7 +9,7 @@ use super::units::{Units, misplaced};
 use ckpt_api::{Extent, FileId, Region, Result, Shape};
 use std::ops::Range;
 
-/// Bytes of a range where nobody says: a thirty-second of the output, so that several threads have work, but no less than
+/// The default number of bytes of a range: a thirty-second of the output, so that several threads have work, but no less than
 /// what is worth a thread's turn and no more than what may have to be done again.
 pub(crate) fn default_range_size(bytes: u64) -> u64 {
     const LEAST: u64 = 1 << 20;

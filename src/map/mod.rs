@@ -40,7 +40,7 @@ pub(crate) struct MapOptions<'a> {
 pub(crate) struct Mapped {
     /// Tensors with their new names, and where their bytes are. Shared with the source where nothing changes.
     pub(crate) contents: Arc<Contents>,
-    /// Tensors left out because the user said so.
+    /// Tensors that the user excluded.
     pub(crate) excluded: Vec<String>,
     /// What that costs.
     pub(crate) losses: Vec<Loss>,

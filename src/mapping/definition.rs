@@ -137,7 +137,7 @@ impl Mapping {
         &self.ignore_roles
     }
 
-    /// Returns one line that says which names are mapped to which.
+    /// Returns one line that states which names are mapped to which.
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
     }

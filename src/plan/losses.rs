@@ -13,7 +13,7 @@ use ckpt_api::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// Returns all losses of writing `contents` where `placed` says.
+/// Returns all losses of writing `contents` as `placed` places it.
 pub(super) fn losses(contents: &Contents, placed: &OutputLayout, info: &FormatInfo) -> Vec<Loss> {
     let target = Target { contents, placed, info, stored: stored(&contents.checkpoint, placed) };
     let declared = Declared::new(&placed.losses);
@@ -72,7 +72,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// Whether a loss of this kind says why a tensor is not stored by itself.
+/// Whether a loss of this kind explains why a tensor is not stored by itself.
 fn is_absence(kind: LossKind) -> bool {
     kind == LossKind::Merged || Role::ALL.iter().any(|role| LossKind::of_dropping(*role) == kind)
 }

@@ -67,7 +67,7 @@ pub(super) fn bytes(placement: &Placement) -> u64 {
 
 /// Shares the memory among as many threads as are wanted, useful, and have room.
 ///
-/// `sizes` says of each tensor how many bytes it moves, and whether in tiles; `useful` how many items there are.
+/// `sizes` has, for each tensor, how many bytes it moves, and whether in tiles; `useful` how many items there are.
 fn share(
     resources: Resources,
     held: &Held,

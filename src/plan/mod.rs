@@ -32,7 +32,7 @@ pub struct Plan {
     pub(crate) source: SourceRecord,
     pub(crate) target: TargetRecord,
     pub(crate) settings: Settings,
-    /// Tensors left out because the user said so.
+    /// Tensors that the user excluded.
     pub excluded: Vec<String>,
     /// What the target cannot carry.
     pub losses: Vec<Loss>,
@@ -80,7 +80,7 @@ pub struct SourceFile {
     pub name: String,
     /// Bytes; 0 for a file that is not there.
     pub size: u64,
-    /// What identifies its content; `None` where nobody can tell.
+    /// What identifies its content; `None` where it cannot be identified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
 }

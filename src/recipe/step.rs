@@ -28,7 +28,7 @@ pub enum AxisStep {
 #[non_exhaustive]
 pub struct FlattenedImage {
     /// The lengths of the image, the channels last: `[height, width, channels]`. Only the number of channels and the number of
-    /// pixels matter: `[pixels, channels]` says the same.
+    /// pixels matter: `[pixels, channels]` is equivalent.
     pub lens: Vec<u64>,
     /// The axis of the tensor; `None` for its input axis, or the only axis of this length.
     #[serde(skip_serializing_if = "Option::is_none")]

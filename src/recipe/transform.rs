@@ -38,17 +38,17 @@ impl Transform {
 /// The error about a step, which is not of a mapping; without the field, which names the rule.
 pub(crate) fn as_usage(error: &Error) -> Error {
     let context = error.context();
-    let mut told = Error::usage(error.message());
+    let mut usage = Error::usage(error.message());
     if let Some(found) = context.found {
-        told = told.found(found);
+        usage = usage.found(found);
     }
     if let Some(expected) = context.expected {
-        told = told.expected(expected);
+        usage = usage.expected(expected);
     }
     if let Some(help) = context.help {
-        told = told.help(help);
+        usage = usage.help(help);
     }
-    told
+    usage
 }
 
 impl std::fmt::Display for Transform {

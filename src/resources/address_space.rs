@@ -5,26 +5,26 @@ use std::fs;
 /// What a thread beside the first maps whether it uses it or not: its stack, and the heap that glibc reserves for it.
 pub(crate) const PER_THREAD: u64 = (2 << 20) + (64 << 20);
 
-/// Bytes that the process may still map; `None` where nobody limited them, or the system does not tell.
+/// Bytes that the process may still map; `None` where nobody limited them, or the system does not report it.
 pub(crate) fn address_space_left() -> Option<u64> {
     let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).ok();
     let most = soft_limit(&read("limits")?, "Max address space")?;
     Some(most.saturating_sub(mapped(&read("status")?)?))
 }
 
-/// Bytes of the first thread's stack; `None` where nobody limited them, or the system does not tell.
+/// Bytes of the first thread's stack; `None` where nobody limited them, or the system does not report it.
 #[cfg(feature = "cli")]
 pub(crate) fn first_stack() -> Option<u64> {
     soft_limit(&fs::read_to_string("/proc/self/limits").ok()?, "Max stack size")
 }
 
-/// A soft limit, of what `/proc/self/limits` says.
+/// A soft limit, from `/proc/self/limits`.
 fn soft_limit(limits: &str, name: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The bytes that are mapped, of what `/proc/self/status` says.
+/// The bytes that are mapped, from `/proc/self/status`.
 fn mapped(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)

@@ -121,7 +121,7 @@ impl Source {
         self.codec.info().id
     }
 
-    /// What every codec said when the format was found; empty where the caller named it.
+    /// The verdict of every codec when the format was detected; empty where the caller named it.
     pub fn evidence(&self) -> &[Evidence] {
         &self.evidence
     }
@@ -145,7 +145,7 @@ impl Source {
         &self.contents.checkpoint
     }
 
-    /// Everything the codec said.
+    /// Everything the codec read.
     pub fn contents(&self) -> &Contents {
         &self.contents
     }

@@ -21,7 +21,7 @@ pub struct OpenOptions {
     /// Options for the codec that reads; and `activations`, which every source takes: names separated by commas, for
     /// the layers whose activation the source does not state.
     pub options: Vec<(String, String)>,
-    /// What the format does not say about its graph.
+    /// What the format does not record about its graph.
     pub architecture: Option<ArchitectureFile>,
     /// Bounds on what the input may make the process do.
     pub limits: Limits,
@@ -72,7 +72,7 @@ impl OpenOptions {
         self
     }
 
-    /// Says what the format does not record about the model. Default: nothing.
+    /// Describes what the format does not record about the model. Default: nothing.
     #[must_use]
     pub fn architecture(mut self, file: ArchitectureFile) -> Self {
         self.architecture = Some(file);

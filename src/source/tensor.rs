@@ -52,7 +52,7 @@ impl<'a> TensorRef<'a> {
         &self.shape
     }
 
-    /// What each axis means. `None` where the format does not say.
+    /// What each axis means. `None` where the format does not record it.
     pub fn axes(&self) -> Option<&'a [Axis]> {
         self.tensor.axes.as_deref()
     }

@@ -194,7 +194,7 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// What earlier processes noted, where their files are kept; in the order in which they noted it.
     fn notes(&self) -> &[Vec<u8>];
 
-    /// Keeps a note for a process that goes on when this one is killed. `bytes` says how much of the output it is about, so
+    /// Keeps a note for a process that goes on when this one is killed. `bytes`: how much of the output it is about, so
     /// that notes are written in batches that are worth it. A note that cannot be kept is no error: its work is done again.
     fn note(&self, note: &[u8], bytes: u64);
 
@@ -262,7 +262,7 @@ impl Committed {
     }
 }
 
-/// The error, which also says what it leaves behind.
+/// The error, which also names what it leaves behind.
 pub(crate) fn leaving(error: Error, left: &[String]) -> Error {
     if left.is_empty() {
         return error;

@@ -73,7 +73,7 @@ impl Buffer {
     fn before_page(&self) -> usize {
         match self.pages {
             Some(_) => 0,
-            // Where that cannot be told, it does not matter.
+            // Where that is unknown, it does not matter.
             None => self.bytes.as_ptr().align_offset(PAGE) % PAGE,
         }
     }

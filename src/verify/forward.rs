@@ -98,7 +98,7 @@ fn in_integers(graph: &Graph, parameters: &dyn Parameters, scale: i32) -> Result
     Ok((rewritten, note))
 }
 
-/// The error for a checkpoint without a graph. A codec says why it found none, or notes it.
+/// The error for a checkpoint without a graph. A codec states why it found none, or notes it.
 fn no_graph(source: &Source) -> Error {
     let contents = source.contents();
     let found = match &contents.missing_graph {

@@ -10,7 +10,7 @@ use crate::words::number;
 use ckpt_api::{Error, Graph, Result};
 use ckpt_forward::{Arithmetic, Cpu, Value};
 
-/// The reference, and what the report says about it.
+/// The reference, and its note in the report.
 pub(super) struct Reordered {
     /// The first checkpoint, reordered.
     pub(super) source: Source,

@@ -1,4 +1,4 @@
-//! The architecture file: what a checkpoint's own format does not say about its graph.
+//! The architecture file: what a checkpoint's own format does not record about its graph.
 //!
 //! A file that describes a chain of layers is an [`Architecture`]; its JSON Schema is
 //! `schemas/architecture.schema.json`. A file whose `format` names a format is that codec's own

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A graph, named tensors, metadata. It describes; the bytes stay where the [`crate::Placement`]s say.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checkpoint {
-    /// What the model computes, where the format says it.
+    /// What the model computes, where the format records it.
     pub graph: Option<Graph>,
     /// All tensors, in the order of the format.
     pub tensors: Vec<Tensor>,

@@ -27,7 +27,7 @@ pub trait Codec: Send + Sync {
     /// [`crate::Kind::Corrupt`], [`crate::Kind::Unsupported`], [`crate::Kind::Limit`], [`crate::Kind::Io`].
     fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents>;
 
-    /// Says where every tensor of `checkpoint` goes and which bytes lie between. `name` is the last component
+    /// Decides where every tensor of `checkpoint` goes and which bytes lie between. `name` is the last component
     /// of the output's path; files are named after it.
     ///
     /// Called for formats that write by their [`FormatInfo::writes`].
@@ -109,7 +109,7 @@ impl FormatInfo {
         namespace.split('.').next() == Some(self.id)
     }
 
-    /// A format that reads and writes nothing yet: the setters say what it can.
+    /// A format that reads and writes nothing yet: the setters add what it can.
     ///
     /// ```
     /// use ckpt_api::{DType, FormatInfo, Network};

@@ -101,7 +101,7 @@ impl Compression {
         })
     }
 
-    /// Checks what can be said without decompressing.
+    /// Checks what can be checked without decompressing.
     ///
     /// # Errors
     /// [`crate::Kind::Corrupt`], [`crate::Kind::Limit`].

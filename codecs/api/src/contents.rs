@@ -1,4 +1,4 @@
-//! What a codec says when it has read.
+//! The result of reading: what a codec returns.
 
 use crate::fit::check_fit;
 use crate::input::ends_before;
@@ -25,7 +25,7 @@ pub struct Contents {
     /// What the graph assumes about the model, or does not show of it, one sentence each. They qualify every result of
     /// running the graph, and the engine prints them with it.
     pub graph_notes: Vec<String>,
-    /// Why the checkpoint has no graph, if the codec looked for one. The engine adds a note that says so.
+    /// Why the checkpoint has no graph, if the codec looked for one. The engine adds a note on it.
     pub missing_graph: Option<MissingGraph>,
 }
 
@@ -75,7 +75,7 @@ impl Rules {
         Rules { lenient: options.flag(LENIENT), ..Rules::default() }
     }
 
-    /// A deviation of `subject`: `error` when strict, else a repair that says what is `assumed` instead.
+    /// A deviation of `subject`: `error` when strict, else a repair that states what is `assumed` instead.
     ///
     /// # Errors
     /// `error`, with the option that would accept it.
@@ -264,7 +264,7 @@ impl Contents {
         }
     }
 
-    /// Says how the user can supply the graph that is missing, or why no architecture file can.
+    /// Explains how the user can supply the graph that is missing, or why no architecture file can.
     ///
     /// ```
     /// let contents = ckpt_api::Contents::default();

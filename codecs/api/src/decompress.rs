@@ -49,7 +49,7 @@ impl Extent {
     ///
     /// # Errors
     /// [`crate::Kind::Corrupt`] where the file ends before or so few bytes cannot hold the extent's. Reading it fails with
-    /// [`crate::Kind::Corrupt`] where the compressed data is damaged, hold more or fewer bytes than the extent says, or
+    /// [`crate::Kind::Corrupt`] where the compressed data is damaged, holds more or fewer bytes than the extent states, or
     /// their own checksum differs.
     pub fn open(&self, file: &File) -> Result<File> {
         let inside = self.offset.checked_add(self.stored_len()).is_some_and(|end| end <= file.len());
@@ -320,7 +320,7 @@ impl Decoder {
         Ok(Decoder { method, bytes, failure })
     }
 
-    /// Fills `out`; says whether there were so many bytes.
+    /// Fills `out`; returns whether there were so many bytes.
     fn fill(&mut self, mut out: &mut [u8]) -> Result<bool> {
         while !out.is_empty() {
             let read = match &mut self.bytes {

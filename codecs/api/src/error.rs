@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Kind {
     /// The input's bytes break the rules of its format.
     Corrupt,
-    /// The input is valid, but says something that is not supported.
+    /// The input is valid, but has something that is not supported.
     Unsupported,
     /// A configured limit ([`crate::Limits`]) or the memory budget was exceeded.
     Limit,
@@ -114,7 +114,7 @@ impl Text {
     }
 }
 
-/// Everything that an [`Error`] says beside its message, typed.
+/// Everything in an [`Error`] beside its message, typed.
 ///
 /// ```
 /// let error = ckpt_api::Error::corrupt("the magic number is wrong").file("model.nn").offset(0);
@@ -179,7 +179,7 @@ impl fmt::Display for Context<'_> {
 }
 
 impl Error {
-    /// An error of `kind` that says `message`; add the place with the methods below.
+    /// An error of `kind` with this `message`; add the place with the methods below.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Error(Box::new(Details {
             kind,
@@ -275,21 +275,21 @@ impl Error {
         self
     }
 
-    /// Says what was found.
+    /// Sets what was found.
     #[must_use]
     pub fn found(mut self, found: impl Into<String>) -> Self {
         self.0.found.get_or_insert_with(|| Text::new(found));
         self
     }
 
-    /// Says what was expected.
+    /// Sets what was expected.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.0.expected.get_or_insert_with(|| Text::new(expected));
         self
     }
 
-    /// Says what to do next.
+    /// Sets what to do next.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.0.help.get_or_insert_with(|| Text::new(help));

@@ -242,7 +242,7 @@ impl Graph {
         .collect()
     }
 
-    /// Refuses a graph in which an activation is not stated, saying which and how to give them.
+    /// Refuses a graph in which an activation is not stated; the error names it, and how to state it.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`].

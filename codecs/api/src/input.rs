@@ -293,7 +293,7 @@ impl File {
     /// A file of these bytes, which errors call `name`.
     ///
     /// # Errors
-    /// [`crate::Kind::Io`] where its size cannot be told.
+    /// [`crate::Kind::Io`] where its size is unknown.
     pub fn new(handle: Arc<dyn ReadAt>, name: &str) -> Result<Self> {
         Self::of(handle, name.to_owned())
     }

@@ -56,7 +56,7 @@ loss_kinds! {
     Clipped = "clipped", true;
     /// The scale of integers, without which they stand for other numbers.
     ScaleDropped = "scale-dropped", true;
-    /// A layer that the target cannot say.
+    /// A layer that the target cannot describe.
     LayerDropped = "layer-dropped", true;
     /// Values that the target's readers take in another order than the source's, such as flattened images.
     Convention = "convention", true;
@@ -78,7 +78,7 @@ loss_kinds! {
     CounterDropped = "counter-dropped", false;
     /// The source format's own bookkeeping.
     BookkeepingDropped = "bookkeeping-dropped", false;
-    /// What the model computes is not said; the tensors are all there.
+    /// The graph is not stored; the tensors are all there.
     GraphDropped = "graph-dropped", false;
     /// Names of layers or tensors.
     NamesDropped = "names-dropped", false;

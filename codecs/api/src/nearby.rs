@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Names of a directory that are looked at.
 const LOOKED_AT: usize = 10_000;
 
-/// What to tell about a path that does not exist: the name that is most like it, where it stops to exist.
+/// Advice on a path that does not exist: the name that is most like it, where it stops to exist.
 pub(crate) fn help(path: &Path) -> Option<String> {
     let (directory, wrong) = stops(path)?;
     let name = wrong.file_name()?.to_str()?;

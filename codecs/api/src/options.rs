@@ -14,7 +14,7 @@ pub struct OptionSpec {
     pub kind: OptionKind,
     /// When it applies.
     pub side: Side,
-    /// What it does, in one line; says the default.
+    /// What it does, in one line, with the default.
     pub help: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a codec says when it writes.
+//! The layout of an output: what a codec returns to write it.
 
 use crate::fit::check_fit;
 use crate::{
@@ -29,7 +29,7 @@ pub struct OutputLayout {
     pub whole_units: Vec<TensorId>,
     /// What [`crate::Codec::finish`] needs beside the placements: an index that lacks only its checksums.
     pub finish: FinishState,
-    /// How the result is read back, where the output's name does not say enough: one for each part that is read on its
+    /// How the result is read back, where the output's name is not enough: one for each part that is read on its
     /// own. Empty where it does.
     pub readings: Vec<Reading>,
 }
@@ -241,7 +241,7 @@ fn defect(message: &str) -> Error {
 pub struct OutputFile {
     /// Path relative to the directory of the output, with `/`; never absolute, never with `..`.
     pub name: String,
-    /// Bytes; `None` where only [`crate::Codec::finish`] can tell.
+    /// Bytes; `None` where only [`crate::Codec::finish`] knows.
     pub len: Option<u64>,
 }
 

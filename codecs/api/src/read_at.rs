@@ -15,14 +15,14 @@ pub trait ReadAt: fmt::Debug + Send + Sync {
     /// Whatever keeps them from being counted.
     fn size(&self) -> io::Result<u64>;
 
-    /// Reads bytes from `offset` on into the beginning of `buffer`, and says how many: fewer than fit are no sign of the
+    /// Reads bytes from `offset` on into the beginning of `buffer`, and returns how many: fewer than fit are no sign of the
     /// end, none are.
     ///
     /// # Errors
     /// Whatever keeps them from being read; after [`io::ErrorKind::Interrupted`] it is asked again.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Identifies the present content: equal as long as nobody changes the file. `None` where nobody can tell.
+    /// Identifies the present content: equal as long as nobody changes the file. `None` where it cannot be identified.
     fn identity(&self) -> Option<String> {
         None
     }

@@ -18,7 +18,7 @@ pub struct Tensor {
     pub dtype: DType,
     /// Length of each logical axis.
     pub shape: Shape,
-    /// What each axis means, where the format or its convention says so; as many as the shape has axes.
+    /// What each axis means, where the format or its convention states it; as many as the shape has axes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub axes: Option<Vec<Axis>>,
     /// What the tensor is for: decides whether losing it changes what the model computes.
@@ -27,7 +27,7 @@ pub struct Tensor {
     /// For dtypes whose elements have a length each (string, variant): the bytes of each element, row-major.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lengths: Option<Vec<u64>>,
-    /// How integers stand for real numbers, where the format says so.
+    /// How integers stand for real numbers, where the format states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
     /// The blocks in which the source stores the elements, row-major: a target that has them stores them as they are. For
@@ -38,7 +38,7 @@ pub struct Tensor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     // Boxed, for few tensors have one and there can be many thousand.
     pub slot: Option<Box<Slot>>,
-    /// What formats say of this tensor alone (its key in another format). Here and not in the checkpoint's metadata,
+    /// What formats record of this tensor alone (its key in another format). Here and not in the checkpoint's metadata,
     /// so that it follows the tensor when a mapping renames it, and goes when the tensor does.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
@@ -233,7 +233,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What an axis means. A codec labels its axes, a target says which order it wants, and the planner derives
+/// What an axis means. A codec labels its axes, a target states which order it wants, and the planner derives
 /// the permutation: nobody guesses from shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -24,7 +24,7 @@ pub struct AxisPart {
 }
 
 impl Encoding {
-    /// Stores the tensor of `rank` axes with these parts of its axes, slowest first, of which `tiles` says the lengths.
+    /// Stores the tensor of `rank` axes with these parts of its axes, slowest first, of which `tiles` has the lengths.
     #[must_use]
     pub fn with_stored(mut self, rank: usize, mut tiles: Vec<Tile>, stored: &[AxisPart]) -> Self {
         tiles.sort_by_key(|tile| tile.axis);

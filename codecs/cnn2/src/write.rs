@@ -14,7 +14,7 @@ use ckpt_api::{
 use model::{Layer, Model};
 use settings::Settings;
 
-/// Says where every weight goes. See [`ckpt_api::Codec::place`].
+/// Decides where every weight goes. See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let model = match &checkpoint.graph {
         Some(graph) => walk::model(checkpoint, graph)?,

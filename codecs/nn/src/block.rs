@@ -1,6 +1,6 @@
 //! Reads the JSON block without keeping it.
 //!
-//! A block is as long as its file says, and a tree of JSON values takes up to 90 times the text. So each layer and each
+//! The file states the length of the block, and a tree of JSON values takes up to 90 times the text. So each layer and each
 //! stage of the training is reduced to what the codec needs as soon as it is read.
 
 use crate::format::{Layer, LayerKind};
@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 use std::fmt;
 
-/// What a JSON block says, as far as the codec needs it.
+/// The content of a JSON block, as far as the codec needs it.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) layers: Layers,

@@ -6,7 +6,7 @@ use crate::training::{self, History};
 use ckpt_api::{Error, Loss, LossKind, Result, Rules};
 use serde_json::{Map, Value, json};
 
-/// What the JSON block says about the model.
+/// The description of the model in the JSON block.
 #[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) layers: Vec<Layer>,
@@ -37,7 +37,7 @@ impl Description {
         self.has_frozen_layers
     }
 
-    /// Returns what the object `training` says, if there is one.
+    /// Returns the content of the object `training`, if there is one.
     pub(crate) fn history(&self) -> Option<&History> {
         self.history.as_ref()
     }

@@ -44,7 +44,7 @@ pub(crate) fn convert(training: &mut Map<String, Value>, to: Dialect, losses: &m
     }
 }
 
-/// What the object `training` says, without its values.
+/// The object `training`, without its values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     /// Whether the value of each field of [`TRAINING`] has the expected type; `None` for a field that is missing.
@@ -57,7 +57,7 @@ pub(crate) struct History {
     odd: Vec<Oddity>,
 }
 
-/// What one training stage says, without its values.
+/// One training stage, without its values.
 #[derive(Debug, Default)]
 pub(crate) struct Stage {
     /// Whether the value of each field of [`STAGE`] has the expected type; `None` for a field that is missing.

@@ -87,7 +87,7 @@ impl<'a> Model<'a> {
         let mut model = Model { layers: Vec::new(), parameters: BTreeMap::new() };
         // Identity computes nothing, so that leaving it out loses nothing.
         for node in graph.chain()?.iter().filter(|node| node.op != Op::Identity) {
-            let kind = LayerKind::from_op(&node.op).ok_or_else(|| unsayable(node, node.op.name()))?;
+            let kind = LayerKind::from_op(&node.op).ok_or_else(|| unwritable(node, node.op.name()))?;
             refuse_attributes(node, kind)?;
             let layer = if kind == LayerKind::Linear {
                 let parameters = Parameters::of(node, checkpoint, &by_name)?;
@@ -220,7 +220,7 @@ impl<'a> Parameters<'a> {
     fn of(node: &'a Node, checkpoint: &'a Checkpoint, by_name: &HashMap<&str, TensorId>) -> Result<Self> {
         let unknown = node.parameters.keys().find(|role| !matches!(role.as_str(), "weight" | "bias"));
         if let Some(role) = unknown {
-            return Err(unsayable(node, &format!("a parameter '{role}'")));
+            return Err(unwritable(node, &format!("a parameter '{role}'")));
         }
         let find = |role: &str| -> Result<Option<(TensorId, &'a Tensor)>> {
             let Some(name) = node.parameters.get(role) else { return Ok(None) };
@@ -332,12 +332,12 @@ fn refuse_foreign_layers(graph: &Graph) -> Result<()> {
     let mut foreign = graph.nodes.iter().filter(is_foreign);
     let layer = foreign.clone().find(|node| !node.parameters.is_empty());
     match layer.or_else(|| foreign.next()) {
-        Some(node) => Err(unsayable(node, node.op.name())),
+        Some(node) => Err(unwritable(node, node.op.name())),
         None => Ok(()),
     }
 }
 
-/// An attribute changes what a node computes, and the format has none: only those that say the usual pass.
+/// An attribute changes what a node computes, and the format has none: only those with the usual value pass.
 fn refuse_attributes(node: &Node, kind: LayerKind) -> Result<()> {
     let usual = |name: &str, value: &Attribute| match (kind, name, value) {
         (LayerKind::Softmax, "axis", Attribute::Int(axis)) => matches!(axis, -1 | 1),
@@ -345,12 +345,12 @@ fn refuse_attributes(node: &Node, kind: LayerKind) -> Result<()> {
         _ => false,
     };
     match node.attributes.iter().find(|(name, value)| !usual(name, value)) {
-        Some((name, _)) => Err(unsayable(node, &format!("{} with attribute '{name}'", node.op))),
+        Some((name, _)) => Err(unwritable(node, &format!("{} with attribute '{name}'", node.op))),
         None => Ok(()),
     }
 }
 
-fn unsayable(node: &Node, found: &str) -> Error {
+fn unwritable(node: &Node, found: &str) -> Error {
     Error::lossy(format!("layer '{}' cannot be written as .nn", node.name))
         .field(&node.name)
         .found(found)

@@ -24,14 +24,14 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
             let arrays = entries.iter().filter(|entry| entry.name.ends_with(ENDING)).count();
             let members = ckpt_api::count(entries.len(), "member");
             let are = if arrays == 1 { "is an array" } else { "are arrays" };
-            let said = match arrays == entries.len() {
+            let reason = match arrays == entries.len() {
                 true => format!("a zip archive of {}", ckpt_api::count(arrays, "array")),
                 false => format!("a zip archive of {members}, of which {arrays} {are}"),
             };
             match entries.len() {
                 0 => Match::Possible("an empty zip archive".to_owned()),
-                count if arrays == count => Match::Certain(said),
-                _ if arrays > 0 => Match::Possible(said),
+                count if arrays == count => Match::Certain(reason),
+                _ if arrays > 0 => Match::Possible(reason),
                 _ => Match::No,
             }
         }

@@ -33,9 +33,9 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<O
         as_stored: shards.iter().flatten().map(|tensor| tensor.id).eq(order.iter().copied()),
         order,
     };
-    let mut said = metadata_of(checkpoint, &layout, target.set, full, &mut placed.losses);
+    let mut stored = metadata_of(checkpoint, &layout, target.set, full, &mut placed.losses);
     if let Some(framework) = options.text("format") {
-        said.pairs.insert("format".to_owned(), framework.to_owned());
+        stored.pairs.insert("format".to_owned(), framework.to_owned());
     }
 
     let count = shards.len();
@@ -47,11 +47,11 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<O
             weight_map
                 .extend(shard.iter().map(|tensor| (tensor.tensor.name.clone(), Value::from(file.as_str()))));
         }
-        let bytes = add_file(&mut placed, file, &said.pairs, shard)?;
+        let bytes = add_file(&mut placed, file, &stored.pairs, shard)?;
         total_size = total_size.saturating_add(bytes);
     }
     if target.set {
-        add_index(&mut placed, &target, said.index, total_size, weight_map)?;
+        add_index(&mut placed, &target, stored.index, total_size, weight_map)?;
     }
     Ok(placed)
 }

@@ -116,7 +116,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// How closely the device keeps to what shaders say.
+    /// How closely the device keeps to what shaders ask for.
     fn math(&mut self) -> Result<MathMode> {
         let dispatch = probe::dispatch();
         let numbers = self.upload(&Array::F32(probe::NUMBERS.to_vec()))?;

@@ -1,4 +1,4 @@
-//! How closely a device keeps to the operations that its shaders ask for: measured, since drivers do not say.
+//! How closely a device keeps to the operations that its shaders ask for: measured, since drivers do not report it.
 
 use crate::dispatch::{Dispatch, Requirement};
 use crate::shader;
@@ -58,7 +58,7 @@ pub fn dispatch() -> Dispatch {
     Dispatch::assemble(shader::PROBE, threads, &[], vec![Some(requirement(NUMBERS.len()))], requirement(len))
 }
 
-/// What the results of [`dispatch`] on [`NUMBERS`] say.
+/// What the results of [`dispatch`] on [`NUMBERS`] show.
 pub fn judge(results: &[f32]) -> MathMode {
     let groups = NUMBERS.chunks_exact(3).zip(results.chunks_exact(RESULTS));
     if results.len() != NUMBERS.len() / 3 * RESULTS {

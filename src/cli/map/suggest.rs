@@ -43,7 +43,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     }
 }
 
-/// Says what was written.
+/// Reports what was written.
 fn summary(suggestion: &Suggestion, file: &str) -> String {
     let mut text = format!("wrote {}\n", render::plain(file));
     for line in suggestion.summary() {

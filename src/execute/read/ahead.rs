@@ -58,7 +58,7 @@ impl Ahead {
             (held.file, held.offset) = (id, offset);
             if let Err(error) = file.read_at(offset, &mut held.bytes) {
                 held.bytes.clear();
-                // Of a file that ends, it is told which of the bytes that were asked for it has not.
+                // If the file ends too early, the error below names the bytes that are missing.
                 if error.kind() != Kind::Corrupt {
                     return Err(error);
                 }

@@ -65,7 +65,7 @@ impl<'a> Files<'a> {
         Files { origin, verified: Mutex::default(), observer: OnceLock::new() }
     }
 
-    /// Tells `observer` of all bytes that streams hand out from now on, unless there is an observer already.
+    /// Reports to `observer` all bytes that streams hand out from now on, unless there is an observer already.
     pub(crate) fn observe(&self, observer: Box<dyn Fn(u64) + Send + Sync>) {
         let _ = self.observer.set(Observer(observer));
     }

@@ -22,7 +22,7 @@ impl Run {
 }
 
 /// Returns the runs among `len` items, in order, none overlapping: long runs of short blocks rather than short runs of long
-/// blocks. `same(start, index, period)` says whether items `index` and `index + period` are alike in a run that starts at
+/// blocks. `same(start, index, period)` returns whether items `index` and `index + period` are alike in a run that starts at
 /// `start`. A repetition can be cut into blocks at several places: the one of least `cost(start, period)` is chosen.
 /// Only runs that are `wanted` are returned.
 pub(super) fn runs<C: Ord>(

@@ -21,7 +21,7 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
         file.set_len(len)
     }
 
-    /// Writes some of the bytes, and says how many.
+    /// Writes some of the bytes, and returns how many.
     fn write_at(&self, file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         write_at(file, offset, bytes)
     }

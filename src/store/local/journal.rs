@@ -191,7 +191,7 @@ impl Journal {
         self.own = false;
     }
 
-    /// Removes the file, unless it is kept; says why it cannot be removed.
+    /// Removes the file, unless it is kept; returns why it cannot be removed.
     pub(super) fn remove(&mut self) -> Option<String> {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         // One that was made just now, and not used, is no one else's either.
@@ -253,7 +253,7 @@ fn open(disk: &dyn Disk, path: &Path, shared: bool) -> Result<Option<File>> {
     match disk.try_lock(&file, shared) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(busy(path)),
-        // Some file systems have no locks: then nobody is told of another.
+        // Some file systems have no locks: then another process goes undetected.
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
         Err(TryLockError::Error(error)) => {
             let left = if is_new { remove(disk, path).err() } else { None };
@@ -357,7 +357,7 @@ fn busy(path: &Path) -> Error {
         .help("wait until it ends, or choose another name")
 }
 
-/// A file system that refuses a lock (without a lock service, NFS does) keeps two processes from being told apart.
+/// A file system that refuses a lock (without a lock service, NFS does) makes two processes indistinguishable.
 fn unlockable(path: &Path, error: io::Error, left: Option<io::Error>) -> Error {
     let left = left.map(|error| format!("; its file is left, because it cannot be removed: {error}"));
     Error::io("cannot lock the conversion's journal", error).file(path.display().to_string()).help(format!(

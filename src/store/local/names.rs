@@ -41,7 +41,7 @@ fn is_device(part: &str) -> bool {
         || part.ends_with(['.', ' '])
 }
 
-/// Refuses names of which a file system that does not tell `a` from `A` makes one.
+/// Refuses names of which a file system that ignores case makes one.
 pub(super) fn check_distinct<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
     let mut seen: HashMap<String, &Path> = HashMap::new();
     for path in paths {
@@ -68,7 +68,7 @@ pub(crate) fn refuse_own(path: &Path) -> Result<()> {
         .help("choose another name"))
 }
 
-/// Whether both are one name, however they are spelled, where `a` is not told from `A`.
+/// Whether both are one name, however they are spelled, where `a` and `A` are the same.
 pub(super) fn is_same_name(a: &Path, b: &Path) -> bool {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().to_lowercase());
     let directory = |path: &Path| real(path).parent().map(Path::to_owned);

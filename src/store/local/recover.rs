@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Of a process that was killed while files got their names: takes back those that were given, unless all were, so that
-/// the names have the files that had them before. Says whether all were. `attachment` is the one of the present request.
+/// the names have the files that had them before. Returns whether all were. `attachment` is the one of the present request.
 pub(super) fn unname(naming: &Naming, past: &Past, attachment: Option<&Path>) -> bool {
     let (Some(header), Some(stamps)) = (&past.header, &past.named) else { return false };
     let entries = header.files.iter().filter_map(|entry| Listed::of(naming.directory(), entry));

@@ -63,7 +63,7 @@ struct Staged {
     target: PathBuf,
 }
 
-/// What the journal of an output that several processes write says once all of its files are made.
+/// The entry in the journal of an output that several processes write, once all of its files are made.
 const MADE: &[u8] = b"made";
 
 impl Output {
@@ -278,7 +278,7 @@ impl Output {
         FileId(self.files.len() - 1)
     }
 
-    /// Removes what no other process needs, and says what cannot be removed. Then the journal stays, so that the next
+    /// Removes what no other process needs, and returns what cannot be removed. Then the journal stays, so that the next
     /// process that writes the output removes it.
     fn clear(&mut self) -> Vec<String> {
         let stays = self.stays;
@@ -490,7 +490,7 @@ fn nothing_staged(name: &str) -> Error {
         .help("run the plan's items first; if they have run, their files are gone or belong to another plan")
 }
 
-/// The paths of an output's files, which differ even where a file system does not tell `a` from `A`.
+/// The paths of an output's files, which differ even where a file system ignores case.
 pub(super) fn targets(directory: &Path, files: &[OutputFile]) -> Result<Vec<PathBuf>> {
     let targets = files.iter().map(|file| target(directory, &file.name)).collect::<Result<Vec<_>>>()?;
     targets.iter().try_for_each(|path| refuse_own(path))?;

@@ -78,7 +78,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Frameworks flatten `[H, W, C]` or `[C, H, W]`, and the file does not say which.
+    /// Frameworks flatten `[H, W, C]` or `[C, H, W]`, and the file does not record which.
     fn refuse_images(&self) -> Result<()> {
         if !self.image {
             return Ok(());
@@ -203,7 +203,7 @@ impl Binder<'_> {
     }
 }
 
-/// Says how a convolution slides over the image.
+/// Describes how a convolution slides over the image.
 fn slide(node: Node, window: &ConvolutionWindow) -> Result<Node> {
     let ConvolutionWindow { strides, padding, pads, dilations, group } = window;
     let ints = |numbers: &[u32]| Attribute::Ints(numbers.iter().copied().map(i64::from).collect());

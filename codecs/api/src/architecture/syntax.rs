@@ -4,7 +4,7 @@ use super::ArchitectureFile;
 use crate::{Error, nearest};
 use std::path::Path;
 
-/// JSON, or TOML if the file's name says so.
+/// JSON, or TOML if the file's name ends in `.toml`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Syntax {
     Json,

@@ -17,7 +17,7 @@ const NO_BIASES: [&str; 9] = [
 ];
 
 impl Checkpoint {
-    /// Says how the user can describe the layers of a checkpoint without a graph, or why no architecture file can.
+    /// Explains how the user can describe the layers of a checkpoint without a graph, or why no architecture file can.
     ///
     /// ```
     /// use ckpt_api::{Checkpoint, DType, Shape, Tensor};

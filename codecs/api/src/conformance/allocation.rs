@@ -1,4 +1,4 @@
-//! What a step allocates, as far as the system tells.
+//! What a step allocates, where the system reports it.
 
 use std::cell::RefCell;
 use std::fs::File;

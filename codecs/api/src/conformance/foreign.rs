@@ -186,12 +186,12 @@ impl Comparison<'_> {
     }
 }
 
-/// Whether a loss of this kind says that a tensor is not stored by itself.
+/// Whether a loss of this kind means that a tensor is not stored by itself.
 fn drops_value(kind: LossKind) -> bool {
     kind == LossKind::Merged || Role::ALL.iter().any(|role| LossKind::of_dropping(*role) == kind)
 }
 
-/// Whether a loss of this kind says that other values are stored.
+/// Whether a loss of this kind means that other values are stored.
 fn changes_value(kind: LossKind) -> bool {
     matches!(kind, LossKind::Narrowed | LossKind::Quantized | LossKind::Clipped | LossKind::Dequantized)
 }

@@ -104,7 +104,7 @@ fn verify(extent: &Extent, bytes: &[u8]) -> Result<()> {
 /// Writes a checkpoint whose values are as [`read`] returns them; the result is every file by name.
 ///
 /// # Errors
-/// Whatever the codec says, a tensor that it neither places nor declares lost, and pieces that overlap.
+/// Errors of the codec; a tensor that it neither places nor declares lost, and pieces that overlap.
 pub fn write(
     codec: &dyn Codec,
     checkpoint: &Checkpoint,

@@ -138,7 +138,7 @@ fn check_offsets(sample: &Sample, contents: &Contents, what: &str) {
     }
 }
 
-/// No two tensors have bytes in common. Windows of one whole do, and say so.
+/// No two tensors have bytes in common. Windows of one whole do, and are marked as such.
 fn check_shared(sample: &Sample, contents: &Contents, what: &str) {
     if sample.shared.is_some() {
         return;

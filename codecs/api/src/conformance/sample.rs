@@ -87,7 +87,7 @@ pub enum Fact {
 pub enum Expected {
     /// Exactly these tensors, in any order.
     Tensors(Vec<ExpectedTensor>),
-    /// Tensors that no other tool can tell, with the reason: values are then only compared with themselves.
+    /// Tensors that no other tool can read, with the reason: values are then only compared with themselves.
     Unknown(&'static str),
     /// Not stated: the kit refuses the sample.
     Unstated,
@@ -212,7 +212,7 @@ impl Sample {
         self
     }
 
-    /// Expects tensors whose values nothing but the codec can tell, and says why.
+    /// Expects tensors whose values nothing but the codec can read, and states why.
     #[must_use]
     pub fn unknown_values(mut self, why: &'static str) -> Self {
         self.expected = Expected::Unknown(why);
@@ -247,7 +247,7 @@ impl Sample {
         self
     }
 
-    /// Allows that writing what was read gives other bytes, and says why.
+    /// Allows that writing what was read gives other bytes, and states why.
     #[must_use]
     pub fn rewritten(mut self, why: &'static str) -> Self {
         self.rewritten = Some(why);
@@ -261,21 +261,21 @@ impl Sample {
         self
     }
 
-    /// Allows that two tensors have the same bytes, and says why.
+    /// Allows that two tensors have the same bytes, and states why.
     #[must_use]
     pub fn sharing(mut self, why: &'static str) -> Self {
         self.shared = Some(why);
         self
     }
 
-    /// Allows bytes after the end of `file`, and says why. They must not change what is read.
+    /// Allows bytes after the end of `file`, and states why. They must not change what is read.
     #[must_use]
     pub fn open_ended(mut self, file: &str, why: &'static str) -> Self {
         self.open_ended.insert(file.to_owned(), why);
         self
     }
 
-    /// Allows that changes to these bytes of `file` have no effect, and says why.
+    /// Allows that changes to these bytes of `file` have no effect, and states why.
     #[must_use]
     pub fn ignoring(mut self, file: &str, range: impl RangeBounds<usize>, why: &'static str) -> Self {
         let start = match range.start_bound() {

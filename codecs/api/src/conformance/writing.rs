@@ -53,7 +53,7 @@ pub(super) fn same<T: Debug + PartialEq>(one: &T, other: &T) -> bool {
     one == other || format!("{one:?}") == format!("{other:?}")
 }
 
-/// A format has a place for every tensor that it was read from, or its codec says why not.
+/// A format has a place for every tensor that it was read from, or its codec declares why not.
 fn check_unplaced(checkpoint: &Checkpoint, placed: &OutputLayout, name: &str) {
     let named: HashSet<&str> = placed.losses.iter().map(|loss| loss.subject.as_str()).collect();
     let mut unplaced = placed.unplaced(checkpoint).map(|(_, tensor)| tensor.name.as_str());
@@ -74,7 +74,7 @@ pub(super) fn check_offsets(sample: &Sample, checkpoint: &Checkpoint, placed: &O
     }
 }
 
-/// The files are those of the sample, unless it says why not.
+/// The files are those of the sample, unless it states why not.
 fn check_bytes(sample: &Sample, files: &BTreeMap<String, Vec<u8>>) {
     if sample.rewritten.is_some() || *files == sample.files {
         return;

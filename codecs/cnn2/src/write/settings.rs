@@ -11,7 +11,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Returns what the options say, or else the source's metadata, or else the default.
+    /// Returns what the options state, or else the source's metadata, or else the default.
     pub(super) fn new(checkpoint: &Checkpoint, options: &Options, losses: &mut Vec<Loss>) -> Self {
         let source = SourceSettings::new(checkpoint, losses);
         let number = |name: &str| options.text(name).and_then(|text| text.parse().ok());

@@ -1,7 +1,7 @@
 //! Reads the chain of a bare Keras checkpoint from its object graph: the dense layers of a Sequential model, in order.
 //!
 //! A checkpoint stores no layer types. A layer with a matrix `kernel` and at most a `bias` beside it is assumed to be dense,
-//! and a note says so. A layer without variables could be anything (an activation, dropout, flattening), and the strides and
+//! and a note states that. A layer without variables could be anything (an activation, dropout, flattening), and the strides and
 //! padding of a convolution are not stored: there is no chain then. A functional model has none either, since a sum, a second
 //! head or a second use of a layer leaves no trace.
 
@@ -13,7 +13,7 @@ use ckpt_api::{Limit, Limits, Op, Result, Setting, first_few};
 
 /// Returns the chain, or `None` if no object looks like a Keras model.
 ///
-/// With `assume_chain`, the layers of a functional model are assumed to form a chain, and a note says so.
+/// With `assume_chain`, the layers of a functional model are assumed to form a chain, and a note states that.
 pub(super) fn chain(
     objects: &Objects,
     context: &Context,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 impl Output {
-    /// Notes in the journal what gets its name, and gives the names. After an error, `names` says what to take back.
+    /// Notes in the journal what gets its name, and gives the names. After an error, `names` has what to take back.
     pub(super) fn name_all(&mut self, names: &mut Names, sync: bool) -> Result<()> {
         let stamp = |pending: &Pending| {
             Stamp::of(&pending.temporary)
@@ -116,12 +116,12 @@ pub(super) struct Given {
 }
 
 impl Names {
-    /// Gives the names back to the files that had them; says for which of them that fails.
+    /// Gives the names back to the files that had them; returns those for which that fails.
     pub(super) fn take_back(self, disk: &dyn Disk) -> Vec<String> {
         let mut failed = Vec::new();
         let renamed = |from: &Path, to: &Path| {
-            let told = |error| format!("cannot rename '{}' to '{}': {error}", from.display(), to.display());
-            persistently(|| fs::rename(from, to)).map_err(told)
+            let failed = |error| format!("cannot rename '{}' to '{}': {error}", from.display(), to.display());
+            persistently(|| fs::rename(from, to)).map_err(failed)
         };
         for Given { path, replaces, back } in self.given.iter().rev() {
             failed.extend(match back {
