@@ -71,6 +71,9 @@ ops! {
     /// `auto_pad`; `weight` has axes out, in, and kernel_z, kernel_y and kernel_x, the last ones of them, in any order. One with
     /// an axis multiplier in place of out is depthwise.
     Conv = "Conv";
+    /// Transposed convolution of one to three dimensions, with ONNX's `strides`, `pads`, `dilations`, `group`, `auto_pad`,
+    /// `output_padding`, `output_shape`; `weight` has axes in, out (of each group), and those of the kernel, in any order.
+    ConvTranspose = "ConvTranspose";
     /// Values one after the other along `axis`, in the order of the inputs.
     Concat = "Concat";
     /// Values around a value: `pads`, all begins before all ends, as an attribute; `mode` as ONNX has it: `constant`
@@ -136,6 +139,8 @@ ops! {
     Mul = "Mul";
     /// Elementwise quotient; integers are rounded towards zero.
     Div = "Div";
+    /// What a division leaves, elementwise: with the sign of the divisor, or of the dividend if `fmod` is 1.
+    Mod = "Mod";
     /// The first input to the power of the second, elementwise.
     Pow = "Pow";
     /// The greatest of one or more inputs, elementwise; NaN if one is NaN.
@@ -203,6 +208,41 @@ ops! {
     ReduceMax = "ReduceMax";
     /// The minimum over `axes`, as [`Op::ReduceSum`].
     ReduceMin = "ReduceMin";
+    /// `Σ|x|` over `axes`, as [`Op::ReduceSum`].
+    ReduceL1 = "ReduceL1";
+    /// `√Σx²` over `axes`, as [`Op::ReduceSum`].
+    ReduceL2 = "ReduceL2";
+    /// `Σx²` over `axes`, as [`Op::ReduceSum`].
+    ReduceSumSquare = "ReduceSumSquare";
+    /// `ln Σx` over `axes`, as [`Op::ReduceSum`].
+    ReduceLogSum = "ReduceLogSum";
+    /// `ln Σeˣ` over `axes`, as [`Op::ReduceSum`].
+    ReduceLogSumExp = "ReduceLogSumExp";
+    /// The place of the greatest element on `axis`, the first unless given, which keeps the length 1 unless `keepdims` is 0; of
+    /// equal ones the first, or the last with `select_last_index` 1.
+    ArgMax = "ArgMax";
+    /// The place of the least element, as [`Op::ArgMax`].
+    ArgMin = "ArgMin";
+    /// The `k` greatest elements on `axis` (the last unless given), or the least with `largest` 0, in their order, and their places
+    /// as a second output.
+    TopK = "TopK";
+    /// Sums of the elements so far on `axis`; without the element itself with `exclusive` 1, from the last one on with `reverse`
+    /// 1.
+    CumSum = "CumSum";
+    /// Sums of products along axes that `equation` names with letters: `bij,bjk->bik`. Three points stand for any axes.
+    Einsum = "Einsum";
+    /// The elements of matrices on diagonal `k` (0 unless given) and above it, or with `upper` 0 below it; 0 elsewhere.
+    Trilu = "Trilu";
+    /// Whether each element is NaN: 1 or 0.
+    IsNaN = "IsNaN";
+    /// Images of other `sizes`, or with lengths multiplied by `scales`, one for each axis: `mode` `nearest`, `linear` or `cubic`
+    /// (`cubic_coeff_a`, `exclude_outside`), with ONNX's `coordinate_transformation_mode` and `nearest_mode`.
+    Resize = "Resize";
+    /// Channels as blocks of `blocksize` by `blocksize` places; `mode` is `DCR` or `CRD`.
+    DepthToSpace = "DepthToSpace";
+    /// Blocks of `blocksize` by `blocksize` places as channels; those of a place of the block lie side by side, or those of a
+    /// channel with `mode` `CRD`.
+    SpaceToDepth = "SpaceToDepth";
     /// A value without inputs: the tensor of the role `value`, in its stored order of axes, or else `value_float` or `value_int`,
     /// or the lists `value_floats` or `value_ints`, which have one axis unless `shape` is given.
     Constant = "Constant";
@@ -228,6 +268,20 @@ ops! {
     /// `(x − mean) / √(variance + epsilon) · scale + bias` with mean and variance over `axis` (−1 unless given) and those behind
     /// it; parameters `scale` and `bias`, which may be absent; `epsilon` 1e-5 unless given.
     LayerNormalization = "LayerNormalization";
+    /// [`Op::LayerNormalization`] of `num_groups` groups of channels; parameters `scale` and `bias`, one number for each channel,
+    /// may be absent.
+    GroupNormalization = "GroupNormalization";
+    /// [`Op::GroupNormalization`] with a group for each channel.
+    InstanceNormalization = "InstanceNormalization";
+    /// `x / √(mean(x²) + epsilon) · scale` with the mean over `axis` (−1 unless given) and those behind it; `epsilon` 1e-5 unless
+    /// given, parameter `scale`, which may be absent.
+    RMSNormalization = "RMSNormalization";
+    /// `x / (bias + alpha/size · s)^beta`, where `s` is the sum of the squares of `size` neighboring channels; `alpha` 1e-4,
+    /// `beta` 0.75 and `bias` 1 unless given.
+    LRN = "LRN";
+    /// `x` divided by its norm on `axis` (−1 unless given): `Σ|x|` with `p` 1, `√Σx²` with `p` 2, as unless given. 0 where the norm
+    /// is 0.
+    LpNormalization = "LpNormalization";
     /// Elements by their index, of any shape: with two inputs, those of the first along `axis` (the first unless given), in whose
     /// place the axes of the second one come. With one input of indices and a `weight` of axes feature (the rows) and out, an
     /// embedding: out becomes the last axis of the result. Negative indices count from the end.

@@ -118,6 +118,8 @@ pub(super) fn binary<T: Stored<A>, A: Number>(binary: &Binary, a: &[T], b: &[T],
             Pairwise::Power => a.pow(b),
             Pairwise::Maximum => a.greater(b),
             Pairwise::Minimum => a.lesser(b),
+            Pairwise::Modulo => a.modulo(b),
+            Pairwise::Remainder => a.rem(b),
         })
     })
 }

@@ -7,10 +7,11 @@ mod moves;
 mod number;
 mod parallel;
 mod product;
+mod ranking;
 mod reals;
 mod sums;
 
-use crate::kernel::{Binary, Compare, Function, Pairwise, Reduce, Reduction};
+use crate::kernel::{Binary, Compare, Function, Pairwise, Ranking, Reduce, Reduction};
 use crate::{Arithmetic, Array, Backend, BufferId, DeviceInfo, Element, Kernel, MathMode, ReferenceCall};
 use ckpt_api::{Error, Result};
 use number::{Real, Stored};
@@ -167,6 +168,7 @@ where
             elementwise::select(select, operands.take()?, operands.take()?, operands.take()?, y)
         }
         Kernel::Reduce(reduce) => sums::reduce(reduce, operands.take()?, y),
+        Kernel::Scan(scan) => sums::scan(scan, operands.take()?, y),
         Kernel::MatMul(product) => gemm::mat_mul(product, operands.take()?, operands.take()?, y),
         Kernel::Gemm(gemm) => {
             let from = gemm::Operands {
@@ -215,6 +217,7 @@ fn integers(arithmetic: Arithmetic, kernel: &Kernel, operands: &[&Array], y: &mu
             Ok(())
         }
         Kernel::Compare(compare) => compared(compare, &mut operands, y),
+        Kernel::Ranking(ranking) => ranked(ranking, &mut operands, y),
         _ => shared::<i32, i64>(kernel, &mut operands, y)?.ok_or_else(|| no_integers(kernel)),
     }
 }
@@ -224,7 +227,10 @@ fn check_integers(kernel: &Kernel, operands: &[&Array]) -> Result<()> {
     match kernel {
         Kernel::Binary(Binary { function: Pairwise::Power, .. })
         | Kernel::Reduce(Reduce { function: Reduction::Mean, .. }) => Err(no_integers(kernel)),
-        Kernel::Binary(Binary { function: Pairwise::Divide, .. }) => match operands.get(1) {
+        Kernel::Binary(Binary {
+            function: Pairwise::Divide | Pairwise::Modulo | Pairwise::Remainder,
+            ..
+        }) => match operands.get(1) {
             Some(Array::I32(divisors)) if divisors.contains(&0) => {
                 Err(Error::corrupt("a division of integers by 0"))
             }
@@ -259,6 +265,17 @@ fn compared(compare: &Compare, operands: &mut Operands, y: &mut [i32]) -> Result
         [Array::I32(a), Array::I32(b)] => elementwise::compare(compare, a, b, y),
         [Array::F32(a), Array::F32(b)] => elementwise::compare(compare, a, b, y),
         [Array::F64(a), Array::F64(b)] => elementwise::compare(compare, a, b, y),
+        _ => None,
+    };
+    done.ok_or_else(|| operands.wrong())
+}
+
+/// Ranks elements of any type.
+fn ranked(ranking: &Ranking, operands: &mut Operands, y: &mut [i32]) -> Result<()> {
+    let done = match operands.left.as_slice() {
+        [Array::I32(x)] => ranking::ranking(ranking, x, y),
+        [Array::F32(x)] => ranking::ranking(ranking, x, y),
+        [Array::F64(x)] => ranking::ranking(ranking, x, y),
         _ => None,
     };
     done.ok_or_else(|| operands.wrong())

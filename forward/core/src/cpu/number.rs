@@ -8,6 +8,8 @@ pub(super) trait Number: Copy + PartialOrd + Send + Sync {
     fn mul(self, other: Self) -> Self;
     /// The quotient; integers are rounded towards zero, and 0 by anything is 0.
     fn div(self, other: Self) -> Self;
+    /// What the division leaves, with the sign of `self`; 0 for integers and 0.
+    fn rem(self, other: Self) -> Self;
     fn pow(self, other: Self) -> Self;
     fn constant(value: f64) -> Self;
 
@@ -15,6 +17,13 @@ pub(super) trait Number: Copy + PartialOrd + Send + Sync {
     #[expect(clippy::cast_precision_loss, reason = "lengths are below 2^53")]
     fn length(len: usize) -> Self {
         Self::constant(len as f64)
+    }
+
+    /// What the division leaves, with the sign of `other`.
+    fn modulo(self, other: Self) -> Self {
+        let left = self.rem(other);
+        let differs = (left < Self::ZERO && other > Self::ZERO) || (left > Self::ZERO && other < Self::ZERO);
+        if differs { left.add(other) } else { left }
     }
 
     /// The greater of two numbers, the first of equal ones; NaN if one is NaN.
@@ -73,6 +82,9 @@ macro_rules! real {
             }
             fn div(self, other: Self) -> Self {
                 self / other
+            }
+            fn rem(self, other: Self) -> Self {
+                self % other
             }
             fn pow(self, other: Self) -> Self {
                 libm::$pow(self, other)
@@ -166,6 +178,9 @@ impl Number for i64 {
     }
     fn div(self, other: Self) -> Self {
         self.checked_div(other).unwrap_or(0)
+    }
+    fn rem(self, other: Self) -> Self {
+        self.checked_rem(other).unwrap_or(0)
     }
     /// Integers have no powers: the caller refuses them.
     fn pow(self, _: Self) -> Self {

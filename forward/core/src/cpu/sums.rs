@@ -2,7 +2,7 @@
 
 use super::number::{Number, Stored};
 use super::parallel;
-use crate::kernel::{Reduce, Reduction, SparseSum};
+use crate::kernel::{Reduce, Reduction, Scan, SparseSum};
 
 /// The operands of a [`SparseSum`].
 pub(super) struct Sparse<'a, T> {
@@ -63,15 +63,33 @@ fn sparse_row<T: Stored<A>, A: Number>(
 }
 
 pub(super) fn reduce<T: Stored<A>, A: Number>(reduce: &Reduce, x: &[T], y: &mut [T]) -> Option<()> {
-    for (row, y) in y.iter_mut().enumerate() {
-        let elements = x[row * reduce.len..][..reduce.len].iter().map(|x| x.widen());
-        *y = T::narrow(match reduce.function {
-            Reduction::Sum => elements.fold(A::ZERO, A::add),
-            Reduction::Mean => elements.fold(A::ZERO, A::add).div(A::length(reduce.len)),
-            Reduction::Product => elements.fold(A::constant(1.0), A::mul),
-            Reduction::Maximum => elements.reduce(A::greater)?,
-            Reduction::Minimum => elements.reduce(A::lesser)?,
-        })?;
+    parallel::rows(y, 1, x.len(), |first, y| {
+        for (row, y) in (first..).zip(y) {
+            let elements = x[row * reduce.len..][..reduce.len].iter().map(|x| x.widen());
+            *y = T::narrow(match reduce.function {
+                Reduction::Sum => elements.fold(A::ZERO, A::add),
+                Reduction::Mean => elements.fold(A::ZERO, A::add).div(A::length(reduce.len)),
+                Reduction::Product => elements.fold(A::constant(1.0), A::mul),
+                Reduction::Maximum => elements.reduce(A::greater)?,
+                Reduction::Minimum => elements.reduce(A::lesser)?,
+            })?;
+        }
+        Some(())
+    })
+}
+
+pub(super) fn scan<T: Stored<A>, A: Number>(scan: &Scan, x: &[T], y: &mut [T]) -> Option<()> {
+    let Scan { len, inner, exclusive, reverse, .. } = *scan;
+    for (x, y) in x.chunks_exact((len * inner).max(1)).zip(y.chunks_exact_mut((len * inner).max(1))) {
+        for column in 0..inner {
+            let mut sum = A::ZERO;
+            for i in 0..len {
+                let at = if reverse { len - 1 - i } else { i } * inner + column;
+                let next = sum.add(x[at].widen());
+                y[at] = T::narrow(if exclusive { sum } else { next })?;
+                sum = next;
+            }
+        }
     }
     Some(())
 }

@@ -177,7 +177,7 @@ pub struct Binary {
     pub function: Pairwise,
 }
 
-/// A function of two numbers. A division of integers by 0 is an error.
+/// A function of two numbers. A division of integers by 0, and what it leaves, is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairwise {
@@ -195,6 +195,10 @@ pub enum Pairwise {
     Maximum,
     /// The lesser one, `a` of equal ones; NaN if one is NaN.
     Minimum,
+    /// What `a / b` leaves, with the sign of `b`.
+    Modulo,
+    /// What `a / b` leaves, with the sign of `a`.
+    Remainder,
 }
 
 /// A relation of two numbers or two integers: 1 where it holds, 0 elsewhere, as integers. Operands: `a`, `b`, as those of

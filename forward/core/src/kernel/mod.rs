@@ -50,6 +50,10 @@ pub enum Kernel {
     Softmax(Softmax),
     /// See [`Reduce`].
     Reduce(Reduce),
+    /// See [`Scan`].
+    Scan(Scan),
+    /// See [`Ranking`].
+    Ranking(Ranking),
     /// See [`Gather`].
     Gather(Gather),
     /// See [`SparseSum`].
@@ -294,6 +298,52 @@ pub enum Reduction {
     Minimum,
 }
 
+/// Sums of the elements so far on the middle axis, also of integers. Operand: `x` `[outer, len, inner]`. `s = 0`; for each
+/// element in ascending order, or in descending order with `reverse`: `s = s + x` and `y = s`, or first `y = s` with
+/// `exclusive`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scan {
+    /// Product of the axes before.
+    pub outer: usize,
+    /// Length of the axis.
+    pub len: usize,
+    /// Product of the axes after.
+    pub inner: usize,
+    /// Whether an element is not part of its own sum.
+    pub exclusive: bool,
+    /// Whether the last element comes first.
+    pub reverse: bool,
+}
+
+/// The places of the greatest or least elements on the middle axis, in the order of their size, as integers. Operand: `x`
+/// `[outer, len, inner]`, of any type. `y` is `[outer, count, inner]`. NaN comes before all; of equal elements, the first comes
+/// first, or the last with `prefer_last`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ranking {
+    /// Product of the axes before.
+    pub outer: usize,
+    /// Length of the axis.
+    pub len: usize,
+    /// Product of the axes after.
+    pub inner: usize,
+    /// Number of places; at most `len`.
+    pub count: usize,
+    /// Which elements come first.
+    pub extreme: Extreme,
+    /// Which of equal elements comes first.
+    pub prefer_last: bool,
+}
+
+/// One end of the order of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extreme {
+    /// The greatest.
+    Greatest,
+    /// The least.
+    Least,
+}
+
 /// A lookup of rows in a table. Operands: `table`, `index` (integers).
 /// `y[r, c] = table[index[r]·strides[0] + c·strides[1]]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -365,6 +415,8 @@ impl Kernel {
             Kernel::LayerNorm(_) => "layer_norm",
             Kernel::Softmax(_) => "softmax",
             Kernel::Reduce(_) => "reduce",
+            Kernel::Scan(_) => "scan",
+            Kernel::Ranking(_) => "ranking",
             Kernel::Gather(_) => "gather",
             Kernel::SparseSum(_) => "sparse_sum",
             Kernel::StaticFeatures(_) => "static_features",
@@ -401,6 +453,8 @@ impl Kernel {
             Kernel::LayerNorm(norm) => norm.rows * norm.len,
             Kernel::Softmax(softmax) => softmax.outer * softmax.len * softmax.inner,
             Kernel::Reduce(reduce) => reduce.rows,
+            Kernel::Scan(scan) => scan.outer * scan.len * scan.inner,
+            Kernel::Ranking(ranking) => ranking.outer * ranking.count * ranking.inner,
             Kernel::Gather(gather) => gather.rows * gather.columns,
             Kernel::SparseSum(sum) => sum.rows * sum.outputs,
             Kernel::StaticFeatures(image) => image.batch * 8 * image.height * image.width,

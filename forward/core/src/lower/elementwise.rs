@@ -150,9 +150,20 @@ fn factor(lowering: &Lowering, name: &str) -> Result<i32> {
     factor.ok_or_else(|| Attribute::Int(value).invalid(name, "an integer of 32 bits other than 0"))
 }
 
+/// Lowers what a division leaves: with the sign of the divisor, or of the dividend if `fmod` is 1.
+pub(super) fn modulo(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["fmod"])?;
+    let function = if lowering.node.flag("fmod")? { Pairwise::Remainder } else { Pairwise::Modulo };
+    pairs(lowering, function)
+}
+
 /// Lowers a function of two values, broadcast as in ONNX.
 pub(super) fn binary(lowering: &mut Lowering, function: Pairwise) -> Result<()> {
     lowering.allow_attributes(&[])?;
+    pairs(lowering, function)
+}
+
+fn pairs(lowering: &mut Lowering, function: Pairwise) -> Result<()> {
     lowering.allow_roles(&[])?;
     let [a, b] = lowering.exactly()?;
     lowering.check_numbers(b, a.numbers)?;

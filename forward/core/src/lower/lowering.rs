@@ -53,8 +53,8 @@ pub(crate) enum Load {
     Integers(Vec<i32>),
     /// These real numbers.
     Reals(Vec<f64>),
-    /// The integers below `len`, from the greatest to 0.
-    Backwards { len: usize },
+    /// The integers `first`, `first + step` and so on.
+    Range { first: i64, step: i64, len: usize },
 }
 
 impl Load {
@@ -62,13 +62,13 @@ impl Load {
         match self {
             Load::Tensor { numbers, .. } => *numbers,
             Load::Constant { .. } | Load::Reals(_) => Numbers::Real,
-            Load::Integers(_) | Load::Backwards { .. } => Numbers::Integer,
+            Load::Integers(_) | Load::Range { .. } => Numbers::Integer,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Load::Tensor { len, .. } | Load::Constant { len, .. } | Load::Backwards { len } => *len,
+            Load::Tensor { len, .. } | Load::Constant { len, .. } | Load::Range { len, .. } => *len,
             Load::Integers(values) => values.len(),
             Load::Reals(values) => values.len(),
         }

@@ -1,17 +1,24 @@
 //! Lowers a node of a graph to the kernels that compute it.
 
 mod attributes;
+mod blocks;
+mod channels;
+mod einsum;
 mod elementwise;
 mod linear;
+mod local;
 mod lowering;
 mod moves;
 mod normalization;
+mod order;
 mod products;
 mod reduce;
 mod registered;
+mod resize;
 mod shapes;
 mod strides;
 mod table;
+mod transposed;
 mod weight;
 mod window;
 
@@ -23,6 +30,7 @@ use crate::op;
 use crate::value::Parameters;
 use ckpt_api::{Error, Node, Op, Result, Setting};
 use lowering::Lowering;
+use reduce::Summary;
 
 /// Infers the shapes of a node's outputs and lowers it to kernels. `inputs` are the node's; `None` for one that is left
 /// out.
@@ -47,11 +55,25 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::GlobalAveragePool => window::global_pool(lowering, Reduction::Mean),
         Op::GlobalMaxPool => window::global_pool(lowering, Reduction::Maximum),
         Op::MatMul => products::mat_mul(lowering),
-        Op::ReduceSum => reduce::reduce(lowering, Reduction::Sum),
-        Op::ReduceMean => reduce::reduce(lowering, Reduction::Mean),
-        Op::ReduceProd => reduce::reduce(lowering, Reduction::Product),
-        Op::ReduceMax => reduce::reduce(lowering, Reduction::Maximum),
-        Op::ReduceMin => reduce::reduce(lowering, Reduction::Minimum),
+        Op::ReduceSum => reduce::reduce(lowering, Summary::Plain(Reduction::Sum)),
+        Op::ReduceMean => reduce::reduce(lowering, Summary::Plain(Reduction::Mean)),
+        Op::ReduceProd => reduce::reduce(lowering, Summary::Plain(Reduction::Product)),
+        Op::ReduceMax => reduce::reduce(lowering, Summary::Plain(Reduction::Maximum)),
+        Op::ReduceMin => reduce::reduce(lowering, Summary::Plain(Reduction::Minimum)),
+        Op::ReduceL1 => reduce::reduce(lowering, Summary::L1),
+        Op::ReduceL2 => reduce::reduce(lowering, Summary::L2),
+        Op::ReduceSumSquare => reduce::reduce(lowering, Summary::SumSquare),
+        Op::ReduceLogSum => reduce::reduce(lowering, Summary::LogSum),
+        Op::ReduceLogSumExp => reduce::reduce(lowering, Summary::LogSumExp),
+        Op::ArgMax | Op::ArgMin => order::arg_extreme(lowering),
+        Op::TopK => order::top_k(lowering),
+        Op::CumSum => order::cumulative_sum(lowering),
+        Op::Trilu => order::triangle(lowering),
+        Op::IsNaN => order::is_nan(lowering),
+        Op::DepthToSpace | Op::SpaceToDepth => blocks::blocks(lowering),
+        Op::Resize => resize::resize(lowering),
+        Op::Einsum => einsum::einsum(lowering),
+        Op::ConvTranspose => transposed::conv_transpose(lowering),
         Op::Constant => shapes::constant(lowering),
         Op::Squeeze => shapes::squeeze(lowering),
         Op::Unsqueeze => shapes::unsqueeze(lowering),
@@ -70,6 +92,7 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::Mul => elementwise::binary(lowering, Pairwise::Multiply),
         Op::Div => elementwise::binary(lowering, Pairwise::Divide),
         Op::Pow => elementwise::binary(lowering, Pairwise::Power),
+        Op::Mod => elementwise::modulo(lowering),
         Op::Max => elementwise::extreme(lowering, Pairwise::Maximum),
         Op::Min => elementwise::extreme(lowering, Pairwise::Minimum),
         Op::Equal => elementwise::compare(lowering, Relation::Equal, false),
@@ -84,6 +107,10 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::PRelu => elementwise::leaky(lowering),
         Op::Cast => elementwise::cast(lowering),
         Op::BatchNormalization => normalization::batch(lowering),
+        Op::GroupNormalization | Op::InstanceNormalization => channels::group(lowering),
+        Op::RMSNormalization => channels::root_mean_square(lowering),
+        Op::LRN => channels::local_response(lowering),
+        Op::LpNormalization => channels::unit_norm(lowering),
         Op::LayerNormalization => normalization::layer(lowering),
         Op::Softmax | Op::LogSoftmax => normalization::softmax(lowering),
         Op::Unspecified => {

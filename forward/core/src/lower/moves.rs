@@ -243,7 +243,8 @@ pub(super) fn reverse(
     output: Operand,
 ) -> Result<()> {
     let len = shape[axis];
-    let indices = lowering.load(Load::Backwards { len });
+    let last = i64::try_from(len).unwrap_or(i64::MAX) - 1;
+    let indices = lowering.load(Load::Range { first: last, step: -1, len });
     table::along(lowering, (value, shape), axis, (indices, len), output)
 }
 

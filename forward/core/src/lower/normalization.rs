@@ -30,7 +30,7 @@ pub(super) fn batch(lowering: &mut Lowering) -> Result<()> {
 }
 
 /// One number for each channel; `default` for all channels if there is no tensor.
-fn per_channel(
+pub(super) fn per_channel(
     lowering: &mut Lowering,
     role: &str,
     channels: usize,
@@ -49,7 +49,7 @@ fn per_channel(
     }
 }
 
-fn epsilon(lowering: &Lowering) -> Result<f64> {
+pub(super) fn epsilon(lowering: &Lowering) -> Result<f64> {
     let epsilon = lowering.node.float("epsilon", 1e-5)?;
     if epsilon >= 0.0 && epsilon.is_finite() {
         return Ok(epsilon);

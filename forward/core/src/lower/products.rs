@@ -13,6 +13,14 @@ pub(super) fn mat_mul(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_roles(&[])?;
     let [a, b] = lowering.exactly()?;
     lowering.check_numbers(b, a.numbers)?;
+    let (shape, kernel) = matrices(a, b)?;
+    let output = lowering.output(shape, a.numbers)?;
+    lowering.call(Kernel::MatMul(kernel), [Operand::Input(0), Operand::Input(1)], output);
+    Ok(())
+}
+
+/// Returns the shape of the products of two values' matrices, and the kernel that computes them.
+pub(super) fn matrices(a: &Info, b: &Info) -> Result<(Vec<usize>, MatMul)> {
     let is_matrix = |info: &Info| info.shape.len() > 1;
     let (left, right) = (Matrices::rows(a)?, Matrices::columns(b)?);
     if left.own[1] != right.own[0] {
@@ -23,7 +31,6 @@ pub(super) fn mat_mul(lowering: &mut Lowering) -> Result<()> {
     let mut shape = batch.clone();
     shape.extend(is_matrix(a).then_some(rows));
     shape.extend(is_matrix(b).then_some(columns));
-    let output = lowering.output(shape, a.numbers)?;
     let over = |matrices: &Matrices| {
         let each = matrices.own[0] * matrices.own[1];
         let own = broadcast_strides(&matrices.batch, &batch);
@@ -32,9 +39,7 @@ pub(super) fn mat_mul(lowering: &mut Lowering) -> Result<()> {
     let (batch, [a_batch, b_batch]) = merge_axes(&batch, [&over(&left), &over(&right)])?;
     let a = [a_batch, row_major(&left.own)].concat();
     let b = [b_batch, row_major(&right.own)].concat();
-    let kernel = MatMul { batch, rows, inner, columns, a, b };
-    lowering.call(Kernel::MatMul(kernel), [Operand::Input(0), Operand::Input(1)], output);
-    Ok(())
+    Ok((shape, MatMul { batch, rows, inner, columns, a, b }))
 }
 
 /// A value as a batch of matrices.

@@ -1,12 +1,13 @@
 //! Bounds rounding errors.
 
 use super::build::Program;
+use super::propagate;
 use super::run::{Device, check};
 use super::step::Step;
 use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Reduction, Softmax};
 use crate::lower::{Call, Load, Task};
 use crate::value::Value;
-use crate::{Arithmetic, Array, Cpu};
+use crate::{Arithmetic, Array, Cpu, Element};
 use ckpt_api::{Error, Result};
 
 /// In place of `k` for up to two transcendental functions, each within 4 ULP: the bound becomes 18u·S.
@@ -45,6 +46,9 @@ impl Program<'_> {
         if step.lowered.outputs.iter().any(|info| info.numbers == crate::Numbers::Integer) {
             return Ok(None);
         }
+        if propagate::is_needed(&step.lowered) {
+            return self.follow(step, inputs).map(Some);
+        }
         let calls = &step.lowered.calls[..];
         let summands = calls.iter().map(|call| summands(&call.task)).fold(0, usize::saturating_add);
         let x = || inputs.first().map(|value| value.array.to_f64()).unwrap_or_default();
@@ -68,6 +72,18 @@ impl Program<'_> {
             _ => self.of_absolutes(step, inputs)?,
         };
         Ok(Some(Magnitude { sums, summands }))
+    }
+
+    /// Follows the errors through a node's kernels: one summand of half the error gives the same bound.
+    fn follow(&self, step: &Step, inputs: &[Value]) -> Result<Magnitude> {
+        let mut given = inputs.iter();
+        let arrays: Vec<Option<Array>> = step
+            .inputs
+            .iter()
+            .map(|id| id.and_then(|_| given.next()).map(|value| value.array.clone().into_real(Element::F64)))
+            .collect();
+        let errors = propagate::errors(&step.lowered, &arrays, &|load| self.fetch_load(load))?;
+        Ok(Magnitude { sums: errors.into_iter().map(|error| error / 2.0).collect(), summands: 1 })
     }
 
     /// Returns `|y|` of a node whose arithmetic is unknown.
@@ -130,7 +146,7 @@ impl Program<'_> {
 }
 
 /// The number of summands of one element; 0 for a kernel that is exact.
-fn summands(task: &Task) -> usize {
+pub(super) fn summands(task: &Task) -> usize {
     let kernel = match task {
         Task::Kernel(kernel) => kernel,
         // One rounding, of a result in binary64, and the effect of rounded inputs and tensors.
@@ -153,12 +169,13 @@ fn summands(task: &Task) -> usize {
             Reduction::Sum | Reduction::Mean | Reduction::Product => reduce.len,
         },
         Kernel::MatMul(product) => product.inner,
-        Kernel::Compare(_) | Kernel::Select(_) => 0,
+        Kernel::Compare(_) | Kernel::Select(_) | Kernel::Ranking(_) => 0,
+        Kernel::Scan(scan) => scan.len,
         Kernel::Affine(_) => OF_AFFINE,
         Kernel::Binary(binary) => match binary.function {
-            Pairwise::Maximum | Pairwise::Minimum => 0,
+            Pairwise::Maximum | Pairwise::Minimum | Pairwise::Remainder => 0,
             Pairwise::Add | Pairwise::Subtract => 2,
-            Pairwise::Multiply | Pairwise::Divide => 1,
+            Pairwise::Multiply | Pairwise::Divide | Pairwise::Modulo => 1,
             Pairwise::Power => OF_FUNCTIONS,
         },
         Kernel::Unary(unary) => of_one(unary.function),
@@ -169,7 +186,7 @@ fn summands(task: &Task) -> usize {
     }
 }
 
-fn of_one(function: Function) -> usize {
+pub(super) fn of_one(function: Function) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "this tests whether binary32 holds the bound")]
     let is_short = |bound: f64| f64::from(bound as f32) == bound;
     match function {
@@ -195,7 +212,7 @@ fn of_one(function: Function) -> usize {
 }
 
 /// What the errors of intermediate results add to `|y|`, for an input of size `x`.
-fn of_intermediates(function: Function, x: f64, y: f64) -> f64 {
+pub(super) fn of_intermediates(function: Function, x: f64, y: f64) -> f64 {
     match function {
         // The argument's own error is relative to it, and becomes one of the exponential.
         Function::Celu { .. } => x,
@@ -209,7 +226,7 @@ fn of_intermediates(function: Function, x: f64, y: f64) -> f64 {
 
 /// An error of the difference `x − m` is a relative error of its exponential. In the sum, each is weighted by its
 /// share.
-fn of_softmax(softmax: &Softmax, x: &[f64]) -> Vec<f64> {
+pub(super) fn of_softmax(softmax: &Softmax, x: &[f64]) -> Vec<f64> {
     let Softmax { outer, len, inner, log } = *softmax;
     let mut sums = vec![0.0; x.len()];
     for row in 0..outer * inner {
@@ -233,7 +250,7 @@ fn of_softmax(softmax: &Softmax, x: &[f64]) -> Vec<f64> {
 
 /// A deviation has the errors of the element and of the mean; the variance has those of all deviations.
 #[expect(clippy::cast_precision_loss, reason = "lengths are below 2^53")]
-fn of_layer_norm(norm: &LayerNorm, x: &[f64], scale: &[f64], bias: &[f64]) -> Vec<f64> {
+pub(super) fn of_layer_norm(norm: &LayerNorm, x: &[f64], scale: &[f64], bias: &[f64]) -> Vec<f64> {
     let len = norm.len as f64;
     let mut sums = Vec::with_capacity(x.len());
     for row in x.chunks_exact(norm.len.max(1)) {

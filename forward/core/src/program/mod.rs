@@ -3,6 +3,7 @@
 mod build;
 mod magnitude;
 mod memory;
+mod propagate;
 mod random_inputs;
 mod run;
 mod shapes;

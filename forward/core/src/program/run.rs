@@ -203,12 +203,7 @@ impl Program<'_> {
             Load::Constant { value, len } => Ok(Array::F64(vec![*value; *len])),
             Load::Integers(values) => Ok(Array::I32(values.clone())),
             Load::Reals(values) => Ok(Array::F64(values.clone())),
-            Load::Backwards { len } => {
-                let last = i32::try_from(*len).map_err(|_| {
-                    Error::limit("a value has too many elements on an axis").found(len.to_string())
-                })?;
-                Ok(Array::I32((0..last).rev().collect()))
-            }
+            Load::Range { first, step, len } => range(*first, *step, *len),
             Load::Tensor { name, len, numbers, scale } => {
                 let array = self.parameters.load(name).map_err(|error| error.tensor(name))?;
                 let is_integer = matches!(array, Array::I32(_));
@@ -226,6 +221,15 @@ impl Program<'_> {
             }
         }
     }
+}
+
+/// The integers `first`, `first + step` and so on.
+fn range(first: i64, step: i64, len: usize) -> Result<Array> {
+    let at = |i: i64| i32::try_from(step.checked_mul(i)?.checked_add(first)?).ok();
+    let integers: Option<Vec<i32>> = (0..).take(len).map(at).collect();
+    integers.map(Array::I32).ok_or_else(|| {
+        Error::limit("a value has too many elements for integers of 32 bits").found(len.to_string())
+    })
 }
 
 /// Fails if a value has another shape or kind than the program was built for.

@@ -52,6 +52,10 @@ fn cases(random: &mut Random) -> Vec<(Node, Vec<Value>, bool)> {
         &rows.array.to_f64().iter().map(|x| f64::from((100.0 + x) as f32)).collect::<Vec<_>>(),
     );
     let image = x(&[2, 4, 9, 9]);
+    let wide_image = real(
+        &[2, 4, 9, 9],
+        &image.array.to_f64().iter().map(|x| f64::from((20.0 * x) as f32)).collect::<Vec<_>>(),
+    );
     let index = integer(&[40, 5], &(0..200).map(|i| i * 7 % 12 - 1).collect::<Vec<_>>());
     let one = |node: Node, x: &Value, rounds: bool| (node, vec![x.clone()], rounds);
     let mut cases = vec![
@@ -93,7 +97,29 @@ fn cases(random: &mut Random) -> Vec<(Node, Vec<Value>, bool)> {
     cases.push(one(node(Op::Gelu).attribute("approximate", Attribute::Text("tanh".into())), &wide, true));
     for x in [&rows, &offset] {
         cases.push(one(node(Op::LayerNormalization).parameter("scale", "s"), x, true));
+        cases.push(one(node(Op::RMSNormalization).parameter("scale", "s"), x, true));
+        cases.push(one(node(Op::ReduceLogSumExp).attribute("axes", Attribute::Ints(vec![0])), x, true));
+        cases.push(one(node(Op::ReduceL2).attribute("axes", Attribute::Ints(vec![1])), x, true));
+        cases.push(one(node(Op::LpNormalization), x, true));
+        cases.push(one(node(Op::CumSum).attribute("axis", Attribute::Int(1)), x, true));
     }
+    let sized = |sizes: &[i64], mode: &str| {
+        node(Op::Resize)
+            .attribute("sizes", Attribute::Ints(sizes.to_vec()))
+            .attribute("mode", Attribute::Text(mode.into()))
+    };
+    for image in [&image, &wide_image] {
+        let groups = node(Op::GroupNormalization).attribute("num_groups", Attribute::Int(2));
+        cases.push(one(groups.parameter("scale", "four").parameter("bias", "four"), image, true));
+        cases.push(one(node(Op::LRN).attribute("size", Attribute::Int(3)), image, true));
+        cases.push(one(sized(&[2, 4, 13, 20], "linear"), image, true));
+        cases.push(one(sized(&[2, 4, 13, 20], "cubic"), image, true));
+        cases.push(one(sized(&[2, 4, 13, 5], "nearest"), image, false));
+        cases.push(one(node(Op::ConvTranspose).parameter("weight", "up"), image, true));
+    }
+    let equation = Attribute::Text("ij,kj,k->i".into());
+    let factor = real(&[50], &rows.array.to_f64()[..50]);
+    cases.push((node(Op::Einsum).attribute("equation", equation), vec![rows, wide, factor], true));
     cases
 }
 
@@ -108,13 +134,15 @@ fn binary32_stays_within_the_bound_and_exact_operators_are_exact() {
         .with("b", &each, &tensor(&mut random, &[30]))
         .with("k", &[Axis::Out, Axis::In, Axis::KernelY, Axis::KernelX], &tensor(&mut random, &[6, 4, 3, 3]))
         .with("t", &[Axis::Feature, Axis::Out], &tensor(&mut random, &[11, 30]))
+        .with("four", &each, &tensor(&mut random, &[4]))
+        .with("up", &[Axis::In, Axis::Out, Axis::KernelY, Axis::KernelX], &tensor(&mut random, &[4, 3, 3, 2]))
         .with("s", &each, &tensor(&mut random, &[70]))
         .with("scale", &each, &tensor(&mut random, &[70]))
         .with("bias", &each, &tensor(&mut random, &[70]))
         .with("mean", &each, &tensor(&mut random, &[70]))
         .with("variance", &each, &variance);
     let cases = cases(&mut random);
-    assert_eq!(cases.len(), 37);
+    assert_eq!(cases.len(), 60);
     for (node, inputs, rounds) in cases {
         let share = share(&node, &inputs, &tensors);
         println!("{}: {share:.3?} of the bound", node.op);

@@ -1,6 +1,7 @@
 //! Every operator of [`ckpt_forward::Program`], compared with independent loops.
 
 mod anything;
+mod channels;
 mod elementwise;
 mod errors;
 mod integer;
@@ -8,8 +9,11 @@ mod linear;
 mod magnitude;
 mod moves;
 mod normalization;
+mod order;
+mod products;
 mod reduce;
 mod registered;
+mod resize;
 mod running;
 mod shapes;
 mod support;

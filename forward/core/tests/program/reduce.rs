@@ -147,3 +147,43 @@ fn the_global_maximum_is_of_all_places_of_a_channel() {
     let found = run(Node::new("p", Op::GlobalMaxPool), &[x], &Tensors::default()).unwrap();
     assert_close(&found, &[1, 2, 1, 1], &[5.0, -1.0]);
 }
+
+proptest! {
+    #[test]
+    fn a_norm_and_a_logarithm_of_a_sum_fold_the_axes_that_they_name(shape in prop::collection::vec(1usize..4, 1..5), chosen in prop::collection::vec(any::<bool>(), 5), seed: u64) {
+        let x = reals(&mut Random::new(seed), &shape);
+        let axes: Vec<usize> = (0..shape.len()).filter(|axis| chosen[*axis]).collect();
+        let reduced = if axes.is_empty() { (0..shape.len()).collect() } else { axes.clone() };
+        let made: Vec<usize> =
+            (0..shape.len()).filter(|axis| !reduced.contains(axis)).map(|axis| shape[axis]).collect();
+        let over = |values: Vec<f64>, f: fn(f64) -> f64| values.into_iter().map(f).collect::<Vec<_>>();
+        let squares = || fold(&x, &reduced, 0.0, |sum, x| sum + x * x);
+        for (op, expected) in [
+            (Op::ReduceL1, fold(&x, &reduced, 0.0, |sum, x| sum + x.abs())),
+            (Op::ReduceL2, over(squares(), f64::sqrt)),
+            (Op::ReduceSumSquare, squares()),
+            (Op::ReduceLogSum, over(fold(&x, &reduced, 0.0, |a, b| a + b), f64::ln)),
+            (Op::ReduceLogSumExp, over(fold(&x, &reduced, 0.0, |sum, x| sum + x.exp()), f64::ln)),
+        ] {
+            let mut node = Node::new("r", op).attribute("keepdims", Attribute::Int(0));
+            if !axes.is_empty() {
+                node = node.attribute("axes", ints(&axes));
+            }
+            assert_close(&run(node, std::slice::from_ref(&x), &Tensors::default()).unwrap(), &made, &expected);
+        }
+    }
+}
+
+#[test]
+fn the_logarithm_of_a_sum_of_powers_does_not_overflow() {
+    let of = |values: &[f64]| {
+        run(Node::new("r", Op::ReduceLogSumExp), &[real(&[values.len()], values)], &Tensors::default())
+            .unwrap()
+            .array
+            .to_f64()[0]
+    };
+    assert!((of(&[1000.0, 1000.0]) - (1000.0 + 2f64.ln())).abs() < 1e-9);
+    assert_eq!(of(&[f64::NEG_INFINITY, f64::NEG_INFINITY]), f64::NEG_INFINITY);
+    assert_eq!(of(&[1.0, f64::INFINITY]), f64::INFINITY);
+    assert!(of(&[1.0, f64::NAN]).is_nan());
+}

@@ -1,0 +1,199 @@
+//! Lowers transposed convolutions: convolutions of images between whose places zeros are inserted.
+
+use super::lowering::{Info, Load, Lowering, Operand, elements, misfit};
+use super::moves::{copy, permuted};
+use super::strides::row_major;
+use super::weight::Weight;
+use super::window::{Image, check_kernel_shape, kernel_axes, no_auto_pad, signed};
+use crate::Kernel;
+use crate::kernel::{Conv, Gather, View, Window};
+use ckpt_api::{Attribute, Axis, Error, Result};
+
+/// Lowers ONNX's `ConvTranspose`.
+pub(super) fn conv_transpose(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&[
+        "strides",
+        "pads",
+        "dilations",
+        "group",
+        "auto_pad",
+        "kernel_shape",
+        "output_padding",
+        "output_shape",
+    ])?;
+    lowering.allow_roles(&["weight", "bias"])?;
+    let [x] = lowering.exactly()?;
+    let image = Image::of(x)?;
+    let axes = [&[Axis::In, Axis::Out], image.kernel_axes()].concat();
+    let weight = lowering.required_weight("weight", &axes, x.numbers)?;
+    let kernel = image.kernel_axes().iter().map(|axis| Ok(weight.axis(*axis)?.len));
+    let kernel = kernel.collect::<Result<Vec<_>>>()?;
+    check_kernel_shape(lowering, &kernel)?;
+    if kernel.contains(&0) {
+        return Err(Error::corrupt("a window must have elements").found(format!("{kernel:?}")));
+    }
+    let groups = lowering.group()?.unwrap_or(1);
+    weight.axis_of(Axis::In, image.channels)?;
+    if !image.channels.is_multiple_of(groups) {
+        return Err(misfit(&x.shape, format!("a multiple of {groups} channels, for as many groups")));
+    }
+    let outputs = elements(&[groups, weight.axis(Axis::Out)?.len])?;
+    let bias = lowering.weight("bias", &[Axis::Out], x.numbers)?;
+    if let Some(bias) = &bias {
+        bias.axis_of(Axis::Out, outputs)?;
+    }
+    let spread = Spread::of(lowering, &image, &kernel)?;
+    let (strides, filters) = filters(lowering, &weight, groups, x)?;
+    let spaced = spread.insert_zeros(lowering, &image, x)?;
+    let output = lowering.output(image.shape(outputs, spread.window.output), x.numbers)?;
+    let mut operands = vec![spaced, filters];
+    operands.extend(bias.as_ref().map(|bias| bias.operand));
+    let Image { batch, channels: inputs, .. } = image;
+    let Spread { window, .. } = spread;
+    let kernel = Conv { batch, groups, inputs, outputs, window, weight: strides, bias: bias.is_some() };
+    lowering.call(Kernel::Conv(kernel), operands, output);
+    Ok(())
+}
+
+/// Copies the weight with its taps in reverse order, and returns its strides: output channel, input channel within the group,
+/// kernel plane, row, column.
+fn filters(
+    lowering: &mut Lowering,
+    weight: &Weight,
+    groups: usize,
+    x: &Info,
+) -> Result<([usize; 5], Operand)> {
+    let (input, out) = (weight.axis(Axis::In)?, weight.axis(Axis::Out)?);
+    let kernel = kernel_axes(weight);
+    let [z, y, k] = kernel.map(|axis| axis.len);
+    let inside = input.len / groups;
+    let shape = [z, y, k, groups, out.len, inside];
+    let [from_z, from_y, from_x] = kernel.map(|axis| axis.stride);
+    let strides = [from_z, from_y, from_x, inside * input.stride, out.stride, input.stride];
+    let taps = elements(&[z, y, k])?;
+    let columns = elements(&[groups, out.len, inside])?;
+    let forwards = lowering.temporary(vec![taps, columns], x.numbers)?;
+    permuted(lowering, weight.operand, &shape, &strides, forwards)?;
+    let backwards = lowering.temporary(vec![taps, columns], x.numbers)?;
+    let last = i64::try_from(taps).unwrap_or(i64::MAX) - 1;
+    let indices = lowering.load(Load::Range { first: last, step: -1, len: taps });
+    let reverse = Gather { rows: taps, columns, table: taps, strides: [columns, 1] };
+    lowering.call(Kernel::Gather(reverse), [forwards, indices], backwards);
+    Ok(([inside, 1, y * k * columns, k * columns, columns], backwards))
+}
+
+/// How the places of an image are spread, and the window over them.
+struct Spread {
+    /// Steps between the places.
+    step: [usize; 3],
+    /// Places that are left out on each axis, at its begin.
+    skipped: [usize; 3],
+    /// Places that are kept.
+    kept: [usize; 3],
+    /// Zeros before the first place that is kept.
+    first: [usize; 3],
+    /// The window over the places and the zeros.
+    window: Window,
+}
+
+impl Spread {
+    /// ONNX's formulas: `output = stride·(input − 1) + output_padding + reach − pads`.
+    fn of(lowering: &Lowering, image: &Image, kernel: &[usize]) -> Result<Self> {
+        let dimensions = image.dimensions;
+        let each = |name, least, other| {
+            let stated = lowering.lengths(name, dimensions, least)?;
+            Ok::<_, Error>(image.each(&stated.unwrap_or_default(), other))
+        };
+        let (step, dilation) = (each("strides", 1, 1)?, each("dilations", 1, 1)?);
+        let more = each("output_padding", 0, 0)?;
+        let kernel = image.each(kernel, 1);
+        let pads = paddings(lowering, image, [step, dilation, more, kernel])?;
+        let (mut output, mut before, mut input) = ([0; 3], [0; 3], [0; 3]);
+        let (mut skipped, mut kept, mut first) = ([0; 3], [0; 3], [0; 3]);
+        for axis in 0..3 {
+            let (begin, len) = pads[axis];
+            output[axis] = len;
+            let reach = (kernel[axis] - 1) * dilation[axis];
+            // The window's first place is `begin − reach` of the spread image; what lies before it is left out.
+            let cut = begin.saturating_sub(reach);
+            skipped[axis] = cut.div_ceil(step[axis]).min(image.sides[axis]);
+            first[axis] = (skipped[axis] * step[axis]).saturating_sub(cut);
+            before[axis] = reach.saturating_sub(begin);
+            // The window ends there; what lies behind it is left out, too.
+            let end = (len + reach).saturating_sub(before[axis]);
+            let places = end.saturating_sub(first[axis]).div_ceil(step[axis]);
+            kept[axis] = places.min(image.sides[axis] - skipped[axis]);
+            input[axis] = match kept[axis] {
+                0 => end.min(1),
+                kept => first[axis] + (kept - 1) * step[axis] + 1,
+            };
+        }
+        let window = Window { input, output, kernel, stride: [1; 3], dilation, before };
+        Ok(Spread { step, skipped, kept, first, window })
+    }
+
+    /// Copies the places that are kept to a value of zeros.
+    fn insert_zeros(&self, lowering: &mut Lowering, image: &Image, x: &Info) -> Result<Operand> {
+        let images = elements(&[image.batch, image.channels])?;
+        let shape = [&[images], &self.window.input[..]].concat();
+        let spaced = lowering.temporary(shape.clone(), x.numbers)?;
+        let own = row_major(&[&[images], &image.sides[..]].concat());
+        let to = row_major(&shape);
+        let offset = |strides: &[usize], first: &[usize; 3]| -> usize {
+            strides.iter().skip(1).zip(first).map(|(stride, first)| stride * first).sum()
+        };
+        let kept = [&[images], &self.kept[..]].concat();
+        if kept.contains(&0) {
+            return Ok(spaced);
+        }
+        let steps: Vec<usize> =
+            to.iter().zip([1].iter().chain(&self.step)).map(|(stride, step)| stride * step).collect();
+        let from = View { offset: offset(&own, &self.skipped), strides: own };
+        let to = View { offset: offset(&to, &self.first), strides: steps };
+        copy(lowering, &kept, (Operand::Input(0), from), (spaced, to))?;
+        Ok(spaced)
+    }
+}
+
+/// The padding before the image and the output's length on each axis, from steps, dilations, more outputs and kernel.
+fn paddings(
+    lowering: &Lowering,
+    image: &Image,
+    [step, dilation, more, kernel]: [[usize; 3]; 4],
+) -> Result<[(usize, usize); 3]> {
+    let dimensions = image.dimensions;
+    let mode = lowering.node.text("auto_pad")?.unwrap_or("NOTSET");
+    if !["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"].contains(&mode) {
+        return Err(no_auto_pad(mode));
+    }
+    let pads = lowering.lengths("pads", 2 * dimensions, 0)?;
+    let wanted = lowering.lengths("output_shape", dimensions, 1)?.map(|shape| image.each(&shape, 1));
+    if let Some(pads) = pads.as_ref().filter(|pads| mode != "NOTSET" && pads.iter().any(|pad| *pad != 0)) {
+        return Err(Attribute::Ints(signed(pads)).invalid("pads", "none beside auto_pad"));
+    }
+    let pads = pads.unwrap_or_else(|| vec![0; 2 * dimensions]);
+    let (begins, ends) = pads.split_at(dimensions);
+    let (begins, ends) = (image.each(begins, 0), image.each(ends, 0));
+    let mut found = [(0, 0); 3];
+    for axis in 0..3 {
+        let places = elements(&[image.sides[axis].saturating_sub(1), step[axis]])?;
+        let whole = places + (kernel[axis] - 1) * dilation[axis] + 1 + more[axis];
+        let same = mode.starts_with("SAME").then(|| image.sides[axis] * step[axis]);
+        found[axis] = match wanted.map(|wanted| wanted[axis]).or(same) {
+            Some(len) => {
+                let total = whole.saturating_sub(len);
+                // The extra element of an odd padding is behind for SAME_UPPER, before otherwise.
+                let begin = if mode == "SAME_UPPER" { total / 2 } else { total - total / 2 };
+                (begin, len)
+            }
+            None => {
+                let len = whole.checked_sub(begins[axis] + ends[axis]).ok_or_else(|| {
+                    let expected = format!("at most {whole} on one axis, the length without padding");
+                    Attribute::Ints(signed(&pads)).invalid("pads", expected)
+                })?;
+                (begins[axis], len)
+            }
+        };
+    }
+    Ok(found)
+}
