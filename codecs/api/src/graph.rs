@@ -160,7 +160,7 @@ impl Graph {
     }
 
     /// Checks that the nodes can run in their order: names are unique, and every value is made once, before it is
-    /// taken. An empty name stands for an input that is left out, as in ONNX.
+    /// taken. An empty name stands for an input or an output that is left out, as in ONNX.
     ///
     /// # Errors
     /// [`crate::Kind::Corrupt`], naming the node.
@@ -179,7 +179,8 @@ impl Graph {
             {
                 return wrong("a layer takes a value that no earlier layer produces", &node.name, input);
             }
-            if let Some(output) = node.outputs.iter().find(|name| !made.insert(name)) {
+            let mut outputs = node.outputs.iter().filter(|name| !name.is_empty());
+            if let Some(output) = outputs.find(|name| !made.insert(name)) {
                 return wrong("a layer produces a value that already exists", &node.name, output);
             }
         }

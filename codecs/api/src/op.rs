@@ -243,6 +243,22 @@ ops! {
     /// Blocks of `blocksize` by `blocksize` places as channels; those of a place of the block lie side by side, or those of a
     /// channel with `mode` `CRD`.
     SpaceToDepth = "SpaceToDepth";
+    /// Long short-term memory. Inputs: `x` `[time, batch, features]`, and the first hidden state and the first cell state,
+    /// `[directions, batch, hidden]`, which may be absent. Outputs, of which the last ones may be absent: the hidden state after
+    /// each step `[time, directions, batch, hidden]`, and both after the last one. With `layout` 1, the batch comes first, and
+    /// the first output is `[batch, time, directions, hidden]`.
+    ///
+    /// Parameters: `weight` and `recurrent_weight` have axes direction (which may be absent), out (the units of each gate after
+    /// the other) and in; `bias`, in its stored order, one number for each direction and unit of a gate, or two: the input's,
+    /// then the recurrent ones; `recurrent_bias`, likewise, may be a tensor of its own. `gates` is the order of the gates
+    /// along out, `iofc` unless given. `hidden_size`, `direction` (`forward`, `reverse`, `bidirectional`), `activations`,
+    /// `activation_alpha`, `activation_beta` and `clip` are as in ONNX.
+    LSTM = "LSTM";
+    /// Gated recurrent unit, as [`Op::LSTM`] without cell state; `gates` is `zrh` unless given. With `linear_before_reset` 1, the
+    /// reset gate multiplies the product of the hidden state with its weight.
+    GRU = "GRU";
+    /// Recurrent layer of one gate, as [`Op::LSTM`] without cell state and `gates`.
+    RNN = "RNN";
     /// A value without inputs: the tensor of the role `value`, in its stored order of axes, or else `value_float` or `value_int`,
     /// or the lists `value_floats` or `value_ints`, which have one axis unless `shape` is given.
     Constant = "Constant";

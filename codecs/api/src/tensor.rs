@@ -255,6 +255,8 @@ pub enum Axis {
     Feature,
     /// Outputs per input channel of a depthwise convolution.
     Multiplier,
+    /// The directions of a recurrent layer: forwards, backwards.
+    Direction,
     /// An axis of length 1 that a format writes and that means nothing.
     Unit,
 }
@@ -271,6 +273,7 @@ impl Axis {
             Axis::Bucket => "bucket",
             Axis::Feature => "feature",
             Axis::Multiplier => "multiplier",
+            Axis::Direction => "direction",
             Axis::Unit => "unit",
         }
     }

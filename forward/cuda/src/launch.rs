@@ -76,7 +76,12 @@ impl Numbers {
 
 fn entry(kernel: &Kernel, numbers: Numbers) -> Result<String> {
     let name = match kernel {
-        Kernel::Compare(_) | Kernel::Select(_) | Kernel::MatMul(_) | Kernel::Scan(_) | Kernel::Ranking(_) => return Err(not_on_device(kernel)),
+        Kernel::Compare(_)
+        | Kernel::Select(_)
+        | Kernel::MatMul(_)
+        | Kernel::Scan(_)
+        | Kernel::Ranking(_)
+        | Kernel::Recurrence(_) => return Err(not_on_device(kernel)),
         Kernel::Conv(Conv { window, .. }) | Kernel::Pool(Pool { window, .. }) if !window.is_flat() => {
             return Err(not_on_device(kernel));
         }
@@ -178,7 +183,12 @@ fn check(kernel: &Kernel, element: Element, sizes: &mut Sizes) -> Result<()> {
             sizes.must(mean.len > 0)?;
             sizes.take(0, element, product(&[mean.rows, mean.len]))?;
         }
-        Kernel::Compare(_) | Kernel::Select(_) | Kernel::MatMul(_) | Kernel::Scan(_) | Kernel::Ranking(_) => return Err(not_on_device(kernel)),
+        Kernel::Compare(_)
+        | Kernel::Select(_)
+        | Kernel::MatMul(_)
+        | Kernel::Scan(_)
+        | Kernel::Ranking(_)
+        | Kernel::Recurrence(_) => return Err(not_on_device(kernel)),
         Kernel::StaticFeatures(image) => {
             sizes.take(0, element, product(&[image.batch, 4, image.height, image.width]))?;
         }

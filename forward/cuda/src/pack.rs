@@ -47,7 +47,12 @@ pub(crate) fn words(kernel: &Kernel, threads: u64) -> Vec<u64> {
         }
         Kernel::Reduce(mean) => words.sizes(&[mean.rows, mean.len]),
         // The device has no entry for them.
-        Kernel::Compare(_) | Kernel::Select(_) | Kernel::MatMul(_) | Kernel::Scan(_) | Kernel::Ranking(_) => &mut words,
+        Kernel::Compare(_)
+        | Kernel::Select(_)
+        | Kernel::MatMul(_)
+        | Kernel::Scan(_)
+        | Kernel::Ranking(_)
+        | Kernel::Recurrence(_) => &mut words,
         Kernel::Gather(gather) => {
             words.sizes(&[gather.rows, gather.columns, gather.table]).sizes(&gather.strides)
         }

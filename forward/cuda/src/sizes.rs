@@ -177,6 +177,9 @@ pub(crate) fn outputs(kernel: &Kernel) -> Option<u64> {
         Kernel::MatMul(matrices) => {
             product(&matrices.batch)?.checked_mul(product(&[matrices.rows, matrices.columns])?)
         }
+        Kernel::Recurrence(kernel) => {
+            product(&[kernel.batch, kernel.cell.states(), kernel.steps, kernel.hidden])
+        }
         Kernel::Scan(scan) => product(&[scan.outer, scan.len, scan.inner]),
         Kernel::Ranking(ranking) => product(&[ranking.outer, ranking.count, ranking.inner]),
         Kernel::Gather(gather) => product(&[gather.rows, gather.columns]),

@@ -9,6 +9,7 @@ mod parallel;
 mod product;
 mod ranking;
 mod reals;
+mod recurrence;
 mod sums;
 
 use crate::kernel::{Binary, Compare, Function, Pairwise, Ranking, Reduce, Reduction};
@@ -300,6 +301,16 @@ where
         }
         Kernel::LayerNorm(norm) => {
             reals::layer_norm(norm, operands.take()?, operands.take()?, operands.take_if(norm.bias)?, y)
+        }
+        Kernel::Recurrence(kernel) => {
+            let from = recurrence::Operands {
+                x: operands.take()?,
+                weight: operands.take()?,
+                bias: operands.take_if(kernel.bias)?,
+                hidden: operands.take_if(kernel.initial_hidden)?,
+                cell: operands.take_if(kernel.initial_cell)?,
+            };
+            recurrence::recurrence(kernel, &from, y)
         }
         Kernel::Softmax(softmax) => reals::softmax(softmax, operands.take()?, y),
         Kernel::StaticFeatures(image) => reals::static_features(image, operands.take()?, y),

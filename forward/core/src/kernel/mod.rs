@@ -9,8 +9,10 @@
 //! runner checks them first.
 
 mod elementwise;
+mod recurrence;
 
 pub use elementwise::{Binary, Compare, Function, Pairwise, Relation, Select, Unary};
+pub use recurrence::{Cell, Recurrence};
 
 use serde::Serialize;
 use std::ops::Range;
@@ -50,6 +52,8 @@ pub enum Kernel {
     Softmax(Softmax),
     /// See [`Reduce`].
     Reduce(Reduce),
+    /// See [`Recurrence`].
+    Recurrence(Recurrence),
     /// See [`Scan`].
     Scan(Scan),
     /// See [`Ranking`].
@@ -415,6 +419,7 @@ impl Kernel {
             Kernel::LayerNorm(_) => "layer_norm",
             Kernel::Softmax(_) => "softmax",
             Kernel::Reduce(_) => "reduce",
+            Kernel::Recurrence(_) => "recurrence",
             Kernel::Scan(_) => "scan",
             Kernel::Ranking(_) => "ranking",
             Kernel::Gather(_) => "gather",
@@ -453,6 +458,7 @@ impl Kernel {
             Kernel::LayerNorm(norm) => norm.rows * norm.len,
             Kernel::Softmax(softmax) => softmax.outer * softmax.len * softmax.inner,
             Kernel::Reduce(reduce) => reduce.rows,
+            Kernel::Recurrence(recurrence) => recurrence.batch * recurrence.example(),
             Kernel::Scan(scan) => scan.outer * scan.len * scan.inner,
             Kernel::Ranking(ranking) => ranking.outer * ranking.count * ranking.inner,
             Kernel::Gather(gather) => gather.rows * gather.columns,
@@ -466,7 +472,7 @@ impl Kernel {
         match self {
             Kernel::Unary(unary) => unary.function.is_transcendental(),
             Kernel::Binary(binary) => binary.function == Pairwise::Power,
-            Kernel::Softmax(_) | Kernel::StaticFeatures(_) => true,
+            Kernel::Softmax(_) | Kernel::StaticFeatures(_) | Kernel::Recurrence(_) => true,
             _ => false,
         }
     }

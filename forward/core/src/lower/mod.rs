@@ -12,6 +12,7 @@ mod moves;
 mod normalization;
 mod order;
 mod products;
+mod recurrent;
 mod reduce;
 mod registered;
 mod resize;
@@ -74,6 +75,7 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::Resize => resize::resize(lowering),
         Op::Einsum => einsum::einsum(lowering),
         Op::ConvTranspose => transposed::conv_transpose(lowering),
+        Op::LSTM | Op::GRU | Op::RNN => recurrent::recurrent(lowering),
         Op::Constant => shapes::constant(lowering),
         Op::Squeeze => shapes::squeeze(lowering),
         Op::Unsqueeze => shapes::unsqueeze(lowering),

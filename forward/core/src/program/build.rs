@@ -85,7 +85,8 @@ impl<'a> Program<'a> {
                 let infos: Vec<Option<&Info>> = ids.iter().map(|id| Some(&values.get((*id)?)?.1)).collect();
                 lower(node, &infos, parameters)
             })?;
-            by_name.extend(node.outputs.iter().map(String::as_str).zip(step.outputs.iter().copied()));
+            let made = node.outputs.iter().map(String::as_str).zip(step.outputs.iter().copied());
+            by_name.extend(made.filter(|(name, _)| !name.is_empty()));
             values.extend(node.outputs.iter().cloned().zip(step.lowered.outputs.iter().cloned()));
             steps.push(step);
         }

@@ -171,6 +171,7 @@ pub(super) fn summands(task: &Task) -> usize {
         Kernel::MatMul(product) => product.inner,
         Kernel::Compare(_) | Kernel::Select(_) | Kernel::Ranking(_) => 0,
         Kernel::Scan(scan) => scan.len,
+        Kernel::Recurrence(kernel) => OF_FUNCTIONS.max(kernel.hidden),
         Kernel::Affine(_) => OF_AFFINE,
         Kernel::Binary(binary) => match binary.function {
             Pairwise::Maximum | Pairwise::Minimum | Pairwise::Remainder => 0,

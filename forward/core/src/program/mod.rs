@@ -5,6 +5,7 @@ mod magnitude;
 mod memory;
 mod propagate;
 mod random_inputs;
+mod recurrence;
 mod run;
 mod shapes;
 mod step;

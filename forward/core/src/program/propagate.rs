@@ -1,9 +1,10 @@
 //! Follows rounding errors through the kernels of a node.
 
 use super::magnitude::{of_intermediates, of_layer_norm, of_one, of_softmax, summands};
-use crate::kernel::{Binary, Border, Copy, Function, Kernel, Pairwise, Reduction, Unary, View};
+use super::recurrence::{self, Numbers};
+use crate::kernel::{Binary, Border, Copy, Function, Kernel, Pairwise, Recurrence, Reduction, Unary, View};
 use crate::lower::{Call, Info, Load, Lowered, Operand, Task};
-use crate::value::Numbers;
+use crate::value;
 use crate::{Arithmetic, Array, Backend, Cpu, Element};
 use ckpt_api::{Error, Result};
 
@@ -45,7 +46,7 @@ pub(super) fn is_needed(lowered: &Lowered) -> bool {
                 | Kernel::Binary(_)
                 | Kernel::LayerNorm(_)
                 | Kernel::Softmax(_)
-                | Kernel::Scan(_)
+                | Kernel::Recurrence(_)
         ),
         Task::Reference(_) => false,
     };
@@ -62,7 +63,7 @@ pub(super) fn errors(
     load: &dyn Fn(&Load) -> Result<Array>,
 ) -> Result<Vec<f64>> {
     let zeros = |info: &Info| {
-        let element = if info.numbers == Numbers::Integer { Element::I32 } else { Element::F64 };
+        let element = if info.numbers == value::Numbers::Integer { Element::I32 } else { Element::F64 };
         Bounded::exact(Array::zeros(element, info.len()))
     };
     let mut held = Held {
@@ -129,7 +130,7 @@ fn no_operand() -> Error {
 }
 
 /// Runs a kernel in binary64.
-fn compute(kernel: &Kernel, operands: &[&Array], before: &Array) -> Result<Array> {
+pub(super) fn compute(kernel: &Kernel, operands: &[&Array], before: &Array) -> Result<Array> {
     let mut cpu = Cpu::new(Arithmetic::F64);
     let mut ids = Vec::with_capacity(operands.len());
     for operand in operands {
@@ -163,6 +164,7 @@ fn propagated(kernel: &Kernel, operands: &[&Bounded], before: &Bounded, y: &[f64
             let own = of_softmax(softmax, &first.value.as_f64());
             Ok(with_own(own, summands(&Task::Kernel(kernel.clone())), y))
         }
+        Kernel::Recurrence(kernel) => of_recurrence(kernel, operands),
         Kernel::Reduce(reduce) if matches!(reduce.function, Reduction::Maximum | Reduction::Minimum) => {
             let mut widest = reduce.clone();
             widest.function = Reduction::Maximum;
@@ -218,6 +220,23 @@ fn of_sums(kernel: &Kernel, operands: &[&Bounded], before: &Bounded, y: &[f64]) 
     Ok(total)
 }
 
+fn of_recurrence(kernel: &Recurrence, operands: &[&Bounded]) -> Result<Vec<f64>> {
+    let mut left = operands
+        .iter()
+        .map(|operand| Numbers { values: operand.value.to_f64(), errors: operand.error.clone() });
+    let mut next = |is_there: bool| -> Result<Option<Numbers>> {
+        if is_there { left.next().map(Some).ok_or_else(no_operand) } else { Ok(None) }
+    };
+    let from = recurrence::Operands {
+        x: next(true)?.ok_or_else(no_operand)?,
+        weight: next(true)?.ok_or_else(no_operand)?,
+        bias: next(kernel.bias)?,
+        hidden: next(kernel.initial_hidden)?,
+        cell: next(kernel.initial_cell)?,
+    };
+    recurrence::errors(kernel, &from)
+}
+
 fn of_unary(unary: &Unary, x: &Bounded, y: &[f64]) -> Vec<f64> {
     let function = unary.function;
     let values = x.value.as_f64();
@@ -230,7 +249,7 @@ fn of_unary(unary: &Unary, x: &Bounded, y: &[f64]) -> Vec<f64> {
 }
 
 /// A bound on a function's derivative at `x`, where its value is `y`.
-fn slope(function: Function, x: f64, y: f64) -> f64 {
+pub(super) fn slope(function: Function, x: f64, y: f64) -> f64 {
     match function {
         Function::Square => 2.0 * x.abs(),
         Function::Sqrt => 0.5 / y.abs(),

@@ -117,6 +117,12 @@ fn cases(random: &mut Random) -> Vec<(Node, Vec<Value>, bool)> {
         cases.push(one(sized(&[2, 4, 13, 5], "nearest"), image, false));
         cases.push(one(node(Op::ConvTranspose).parameter("weight", "up"), image, true));
     }
+    let sequence = real(&[7, 10, 50], &rows.array.to_f64());
+    for op in [Op::LSTM, Op::GRU, Op::RNN] {
+        let layer =
+            node(op.clone()).parameter("weight", format!("w{op}")).parameter("bias", format!("b{op}"));
+        cases.push(one(layer.parameter("recurrent_weight", format!("r{op}")), &sequence, true));
+    }
     let equation = Attribute::Text("ij,kj,k->i".into());
     let factor = real(&[50], &rows.array.to_f64()[..50]);
     cases.push((node(Op::Einsum).attribute("equation", equation), vec![rows, wide, factor], true));
@@ -141,8 +147,20 @@ fn binary32_stays_within_the_bound_and_exact_operators_are_exact() {
         .with("bias", &each, &tensor(&mut random, &[70]))
         .with("mean", &each, &tensor(&mut random, &[70]))
         .with("variance", &each, &variance);
+    let mut tensors = tensors;
+    for (name, units) in [("LSTM", 80), ("GRU", 60), ("RNN", 20)] {
+        let axes = [Axis::Out, Axis::In];
+        let mut quarter = |shape: &[usize]| {
+            let drawn = reals(&mut random, shape);
+            real(shape, &drawn.array.to_f64().into_iter().map(|x| x / 4.0).collect::<Vec<_>>())
+        };
+        tensors = tensors
+            .with(&format!("w{name}"), &axes, &quarter(&[units, 50]))
+            .with(&format!("r{name}"), &axes, &quarter(&[units, 20]))
+            .with(&format!("b{name}"), &each, &quarter(&[units]));
+    }
     let cases = cases(&mut random);
-    assert_eq!(cases.len(), 60);
+    assert_eq!(cases.len(), 63);
     for (node, inputs, rounds) in cases {
         let share = share(&node, &inputs, &tensors);
         println!("{}: {share:.3?} of the bound", node.op);

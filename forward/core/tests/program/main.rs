@@ -11,6 +11,7 @@ mod moves;
 mod normalization;
 mod order;
 mod products;
+mod recurrent;
 mod reduce;
 mod registered;
 mod resize;

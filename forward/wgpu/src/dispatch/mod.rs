@@ -60,7 +60,12 @@ impl Dispatch {
             Kernel::LayerNorm(norm) => reals::layer_norm(sizes, norm),
             Kernel::Softmax(softmax) => reals::softmax(sizes, softmax),
             Kernel::Reduce(reduce) => reals::reduce(sizes, reduce),
-            Kernel::Compare(_) | Kernel::Select(_) | Kernel::MatMul(_) | Kernel::Scan(_) | Kernel::Ranking(_) => Err(not_on_device(kernel)),
+            Kernel::Compare(_)
+            | Kernel::Select(_)
+            | Kernel::MatMul(_)
+            | Kernel::Scan(_)
+            | Kernel::Ranking(_)
+            | Kernel::Recurrence(_) => Err(not_on_device(kernel)),
             Kernel::StaticFeatures(image) => reals::static_features(sizes, image),
         }
     }
