@@ -81,9 +81,13 @@ enum Elements {
 impl Builder<'_> {
     fn node(&mut self, node: &Node) -> Result<()> {
         match &node.op {
-            Op::Gather => self.lookup(node),
+            Op::Gather if node.parameters.contains_key("weight") => self.lookup(node),
+            Op::Gather => {
+                let scale = self.first(node)?.scale;
+                self.keep(node, scale)
+            }
             Op::Gemm => self.product(node),
-            Op::Clip => self.clip(node),
+            Op::Clip | Op::Pad => self.scale_numbers(node),
             Op::Mul => self.multiply(node),
             Op::Concat | Op::Add => self.join(node),
             Op::Relu
@@ -93,7 +97,6 @@ impl Builder<'_> {
             | Op::Reshape
             | Op::Flatten
             | Op::Transpose
-            | Op::Pad
             | Op::MaxPool => {
                 let scale = self.first(node)?.scale.filter(|_| node.op != Op::MaxPool);
                 match scale {
@@ -229,7 +232,8 @@ impl Builder<'_> {
         self.keep(&node, Some(scale))
     }
 
-    fn clip(&mut self, node: &Node) -> Result<()> {
+    /// Multiplies the attributes that are numbers by the scale.
+    fn scale_numbers(&mut self, node: &Node) -> Result<()> {
         let Some(scale) = self.first(node)?.scale else { return self.keep(node, None) };
         let mut node = node.clone();
         for value in node.attributes.values_mut() {

@@ -270,3 +270,33 @@ fn entries(json: &Json, bytes: &[u8], buckets: usize) -> Tensors {
     }
     tensors
 }
+
+#[test]
+fn what_is_looked_up_or_padded_keeps_its_scale() {
+    let node = |name: &str, op: Op, inputs: &[&str]| {
+        let mut node = Node::new(name, op);
+        node.inputs = inputs.iter().map(|name| (*name).to_owned()).collect();
+        node.outputs = vec![name.to_owned()];
+        node
+    };
+    let nodes = vec![
+        node("rows", Op::Gather, &["i"]).parameter("weight", "table"),
+        node("padded", Op::Pad, &["rows"])
+            .attribute("pads", Attribute::Ints(vec![0, 1, 0, 0]))
+            .attribute("value", Attribute::Float(0.5)),
+        node("columns", Op::Gather, &["padded", "j"]).attribute("axis", Attribute::Int(1)),
+    ];
+    let inputs = ["i", "j"].map(|name| Open::new(name, vec![None])).into();
+    let outputs = vec![Open::new("columns", vec![None, None])];
+    let graph = Graph { name: String::new(), inputs, outputs, nodes };
+    let table =
+        Tensors::default().with("table", &[Axis::Feature, Axis::Out], &integer(&[2, 2], &[5, 6, 7, 8]));
+    let tensors = quantized(table, "table", 64);
+    let graph = integer_graph(&graph, &tensors, 64).unwrap();
+    let shapes = ["i", "j"].map(|name| (name.to_owned(), vec![2])).into();
+    let program = Program::new(&graph, &tensors, &shapes).unwrap();
+    let given = [("i".to_owned(), integer(&[2], &[1, 0])), ("j".to_owned(), integer(&[2], &[0, -1]))].into();
+    let made = program.run(&mut Cpu::new(Arithmetic::F64), &given, &mut ()).unwrap();
+    let found = made.values().next().unwrap();
+    assert_eq!(*found, integer(&[2, 2], &[32, 8, 32, 6]));
+}
