@@ -2,49 +2,80 @@
 
 use super::number::{Real, Stored};
 use super::parallel;
-use crate::kernel::{Affine, LayerNorm, Pool, PoolKind, Softmax, StaticFeatures};
+use crate::kernel::{Affine, LayerNorm, Pool, PoolKind, Softmax, StaticFeatures, Window};
 
 pub(super) fn pool<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], y: &mut [T]) -> Option<()> {
     let window = &pool.window;
-    let [planes, rows, columns] = window.output;
     let len = window.input.iter().product::<usize>();
+    let counts = [0, 1, 2].map(|axis| counts(pool, axis));
     let work = y.len().saturating_mul(window.kernel.iter().product());
+    let start = if pool.kind == PoolKind::Maximum { A::constant(f64::NEG_INFINITY) } else { A::ZERO };
+    if pool.kind == PoolKind::Maximum && counts.iter().any(|counts| counts.contains(&0)) {
+        return None;
+    }
     parallel::rows(y, window.places(), work, |first, y| {
+        let mut results = vec![start; window.places()];
         for (image, y) in (first..).zip(y.chunks_exact_mut(window.places())) {
+            results.fill(start);
             let x = &x[image * len..][..len];
-            for (place, y) in y.iter_mut().enumerate() {
-                let at = [place / columns / rows % planes, place / columns % rows, place % columns];
-                *y = T::narrow(pooled(pool, x, at)?)?;
+            match pool.kind {
+                PoolKind::Maximum => each_tap(window, x, &mut results, A::greater),
+                PoolKind::Average | PoolKind::AveragePadded { .. } => {
+                    each_tap(window, x, &mut results, A::add);
+                    divide(&counts, &mut results);
+                }
+            }
+            for (y, result) in y.iter_mut().zip(&results) {
+                *y = T::narrow(*result)?;
             }
         }
         Some(())
     })
 }
 
-/// Computes the output at `place` of an image; `None` for a window without elements.
-fn pooled<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], place: [usize; 3]) -> Option<A> {
+/// The number of kernel elements that count, for each output place on an axis.
+fn counts(pool: &Pool, axis: usize) -> Vec<usize> {
     let window = &pool.window;
-    let [_, height, width] = window.input;
-    let places =
-        |axis: usize| (0..window.kernel[axis]).filter_map(move |k| window.place(axis, place[axis], k));
-    let covered = places(0)
-        .flat_map(|z| places(1).map(move |y| z * height + y))
-        .flat_map(|row| places(2).map(move |column| x[row * width + column].widen()));
-    Some(match &pool.kind {
-        PoolKind::Maximum => covered.reduce(A::greater)?,
-        PoolKind::Average => {
-            let (sum, count) = covered.fold((A::ZERO, 0u32), |(sum, count), x| (sum.add(x), count + 1));
-            sum.div(A::constant(f64::from(count)))
-        }
+    let counts = |p: usize, k: usize| match &pool.kind {
         PoolKind::AveragePadded { padded } => {
-            let counted = |axis: usize| {
-                let start = place[axis] * window.stride[axis];
-                let is_within = |k: &usize| start + k * window.dilation[axis] < padded[axis];
-                (0..window.kernel[axis]).filter(is_within).count()
-            };
-            covered.fold(A::ZERO, A::add).div(A::length(counted(0) * counted(1) * counted(2)))
+            p * window.stride[axis] + k * window.dilation[axis] < padded[axis]
         }
-    })
+        PoolKind::Maximum | PoolKind::Average => window.place(axis, p, k).is_some(),
+    };
+    (0..window.output[axis]).map(|p| (0..window.kernel[axis]).filter(|k| counts(p, *k)).count()).collect()
+}
+
+/// Divides each result by the number of elements that count.
+fn divide<A: Real>([planes, rows, columns]: &[Vec<usize>; 3], results: &mut [A]) {
+    let counts = planes
+        .iter()
+        .flat_map(|plane| rows.iter().map(move |row| plane * row))
+        .flat_map(|row| columns.iter().map(move |column| row * column));
+    results.iter_mut().zip(counts).for_each(|(result, count)| *result = result.div(A::length(count)));
+}
+
+/// Folds the taps of the kernel in order, each into all places at once.
+fn each_tap<T: Stored<A>, A: Real>(window: &Window, x: &[T], results: &mut [A], fold: impl Fn(A, A) -> A) {
+    let [planes, rows, columns] = window.kernel;
+    for (kz, ky) in (0..planes).flat_map(|kz| (0..rows).map(move |ky| (kz, ky))) {
+        for kx in 0..columns {
+            let columns = window.covered(2, kx);
+            let Some(first) = window.place(2, columns.start, kx).filter(|_| !columns.is_empty()) else {
+                continue;
+            };
+            let rows = window.covered(0, kz).flat_map(|z| window.covered(1, ky).map(move |y| (z, y)));
+            for (plane, row) in rows {
+                let Some((pz, py)) = window.place(0, plane, kz).zip(window.place(1, row, ky)) else {
+                    continue;
+                };
+                let x = &x[(pz * window.input[1] + py) * window.input[2] + first..];
+                let row = plane * window.output[1] + row;
+                let results = &mut results[row * window.output[2]..][columns.clone()];
+                let taken = x.iter().step_by(window.stride[2].max(1));
+                results.iter_mut().zip(taken).for_each(|(result, x)| *result = fold(*result, x.widen()));
+            }
+        }
+    }
 }
 
 /// `by` holds scale, bias, mean and variance.

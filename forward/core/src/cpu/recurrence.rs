@@ -46,12 +46,8 @@ where
         let late = Panels::<A, C>::new(kernel, from.weight, gates - late..gates);
         let work = kernel.batch * kernel.steps * gates * kernel.hidden * kernel.hidden;
         parallel::rows(y, kernel.example(), work, |first, y| {
-            for (tile, y) in y.chunks_mut(ROWS * kernel.example()).enumerate() {
-                let count = y.len() / kernel.example();
-                let examples = Examples { kernel, from, first: first + tile * ROWS, count };
-                examples.run(&early, &late, y)?;
-            }
-            Some(())
+            let count = y.len() / kernel.example();
+            Examples { kernel, from, first, count }.run(&early, &late, y)
         })
     }
 }
@@ -60,15 +56,13 @@ where
 struct Panels<A, const C: usize> {
     columns: Vec<[A; C]>,
     hidden: usize,
-    /// Gates times units.
-    len: usize,
+    gates: usize,
 }
 
 impl<A: Real + Tile<C>, const C: usize> Panels<A, C> {
     fn new<T: Stored<A>>(kernel: &Recurrence, weight: &[T], gates: std::ops::Range<usize>) -> Self {
         let Recurrence { hidden, weight: [unit, inner], .. } = *kernel;
         let steps: Vec<usize> = (0..hidden).map(|k| k * inner).collect();
-        let len = gates.len() * hidden;
         // A panel does not cross from one gate to the next, which may lie elsewhere.
         let panels = hidden.div_ceil(C);
         let mut columns = vec![[A::ZERO; C]; gates.len() * panels * hidden];
@@ -78,26 +72,43 @@ impl<A: Real + Tile<C>, const C: usize> Panels<A, C> {
             let first = (place * hidden + from) * unit;
             pack(columns, weight, &Lanes { first, lane: unit, count: hidden - from, steps: &steps });
         }
-        Panels { columns, hidden, len }
+        Panels { columns, hidden, gates: gates.len() }
     }
 
-    /// Computes `sums[row][gate, unit]` of the products with rows of hidden units.
-    fn multiply(&self, rows: &[[A; ROWS]], sums: &mut [[A; ROWS]]) {
+    /// Computes the products with tiles of rows of hidden units, and stores them from gate `first` on.
+    fn multiply(&self, rows: &[[A; ROWS]], first: usize, sums: &mut Sums<A>) {
         let panels = self.hidden.div_ceil(C);
+        // Each panel stays in the cache for all tiles.
         for (panel, columns) in self.columns.chunks_exact(self.hidden.max(1)).enumerate() {
-            let tile = A::tile(rows, columns);
             let from = panel % panels * C;
-            let first = panel / panels * self.hidden + from;
-            for (lane, sums) in sums[first..][..C.min(self.hidden - from)].iter_mut().enumerate() {
-                for (sum, row) in sums.iter_mut().zip(&tile) {
-                    *sum = row[lane];
+            let first = (first + panel / panels) * self.hidden + from;
+            for (tile, rows) in rows.chunks_exact(self.hidden).enumerate() {
+                let computed = A::tile(rows, columns);
+                let sums = &mut sums.values[tile * sums.units + first..][..C.min(self.hidden - from)];
+                for (lane, sums) in sums.iter_mut().enumerate() {
+                    for (sum, row) in sums.iter_mut().zip(&computed) {
+                        *sum = row[lane];
+                    }
                 }
             }
         }
     }
 }
 
-/// Some examples, at most [`ROWS`].
+/// The sums of all gates, in tiles of [`ROWS`] examples.
+struct Sums<A> {
+    values: Vec<[A; ROWS]>,
+    /// Gates times units.
+    units: usize,
+}
+
+impl<A: Real> Sums<A> {
+    fn at(&self, row: usize, unit: usize) -> A {
+        self.values[row / ROWS * self.units + unit][row % ROWS]
+    }
+}
+
+/// Some examples.
 struct Examples<'a, T> {
     kernel: &'a Recurrence,
     from: &'a Operands<'a, T>,
@@ -115,53 +126,56 @@ impl<T: Copy + Default> Examples<'_, T> {
         let Recurrence { hidden, steps, .. } = *self.kernel;
         let mut state = self.initial(self.from.hidden);
         let mut cell = self.initial(self.from.cell);
-        let mut sums = vec![[A::ZERO; ROWS]; early.len + late.len];
-        let mut reset = vec![[A::ZERO; ROWS]; if late.len > 0 { hidden } else { 0 }];
+        let mut reset = if late.gates > 0 { state.clone() } else { Vec::new() };
+        let units = (early.gates + late.gates) * hidden;
+        let mut sums = Sums { values: vec![[A::ZERO; ROWS]; self.count.div_ceil(ROWS) * units], units };
         for step in self.kernel.order() {
-            early.multiply(&state, &mut sums);
-            if late.len > 0 {
+            early.multiply(&state, 0, &mut sums);
+            if late.gates > 0 {
                 self.reset(step, &sums, &state, &mut reset)?;
-                late.multiply(&reset, &mut sums[early.len..]);
+                late.multiply(&reset, early.gates, &mut sums);
             }
             for row in 0..self.count {
                 let y = &mut y[row * self.kernel.example()..][..self.kernel.example()];
+                let (tile, lane) = (row / ROWS * hidden, row % ROWS);
                 for unit in 0..hidden {
-                    let old = [state[unit][row], cell[unit][row]];
-                    let new = self.unit(step, (row, unit), &sums, old)?;
+                    let (h, c) = (&mut state[tile + unit][lane], &mut cell[tile + unit][lane]);
+                    let new = self.unit(step, (row, unit), &sums, [*h, *c])?;
                     let rounded = [T::narrow(new[0])?, T::narrow(new[1])?];
                     y[step * hidden + unit] = rounded[0];
                     if let Some(y) = y.get_mut((steps + step) * hidden + unit) {
                         *y = rounded[1];
                     }
-                    (state[unit][row], cell[unit][row]) = (rounded[0].widen(), rounded[1].widen());
+                    (*h, *c) = (rounded[0].widen(), rounded[1].widen());
                 }
             }
         }
         Some(())
     }
 
-    /// A first state, `[hidden][row]`.
+    /// A first state, in tiles: `[tile][hidden][row]`.
     fn initial<A: Real>(&self, given: Option<&[T]>) -> Vec<[A; ROWS]>
     where
         T: Stored<A>,
     {
         let hidden = self.kernel.hidden;
-        let mut state = vec![[A::ZERO; ROWS]; hidden];
+        let mut state = vec![[A::ZERO; ROWS]; self.count.div_ceil(ROWS) * hidden];
         let Some(given) = given else { return state };
         for row in 0..self.count {
             let given = &given[(self.first + row) * hidden..][..hidden];
-            state.iter_mut().zip(given).for_each(|(state, given)| state[row] = given.widen());
+            let state = &mut state[row / ROWS * hidden..][..hidden];
+            state.iter_mut().zip(given).for_each(|(state, given)| state[row % ROWS] = given.widen());
         }
         state
     }
 
     /// The sum of a gate, with its bias.
-    fn sum<A: Real>(&self, gate: usize, (row, unit): (usize, usize), sums: &[[A; ROWS]]) -> A
+    fn sum<A: Real>(&self, gate: usize, (row, unit): (usize, usize), sums: &Sums<A>) -> A
     where
         T: Stored<A>,
     {
         let hidden = self.kernel.hidden;
-        let sum = sums[gate * hidden + unit][row];
+        let sum = sums.at(row, gate * hidden + unit);
         self.from.bias.map_or(sum, |bias| sum.add(bias[self.kernel.gates[gate] * hidden + unit].widen()))
     }
 
@@ -187,7 +201,7 @@ impl<T: Copy + Default> Examples<'_, T> {
     fn reset<A: Real>(
         &self,
         step: usize,
-        sums: &[[A; ROWS]],
+        sums: &Sums<A>,
         state: &[[A; ROWS]],
         reset: &mut [[A; ROWS]],
     ) -> Option<()>
@@ -196,23 +210,18 @@ impl<T: Copy + Default> Examples<'_, T> {
     {
         let Cell::Gru { gate, .. } = self.kernel.cell else { return Some(()) };
         for row in 0..self.count {
-            for (unit, (reset, state)) in reset.iter_mut().zip(state).enumerate() {
+            let tile = row / ROWS * self.kernel.hidden..(row / ROWS + 1) * self.kernel.hidden;
+            for (unit, (reset, state)) in reset[tile.clone()].iter_mut().zip(&state[tile]).enumerate() {
                 let at = (row, unit);
                 let r = self.apply(gate, self.input::<A>(step, 1, at).add(self.sum(1, at, sums)))?;
-                reset[row] = r.mul(state[row]);
+                reset[row % ROWS] = r.mul(state[row % ROWS]);
             }
         }
         Some(())
     }
 
     /// The hidden state and the cell state of a unit after a step.
-    fn unit<A: Real>(
-        &self,
-        step: usize,
-        at: (usize, usize),
-        sums: &[[A; ROWS]],
-        [h, c]: [A; 2],
-    ) -> Option<[A; 2]>
+    fn unit<A: Real>(&self, step: usize, at: (usize, usize), sums: &Sums<A>, [h, c]: [A; 2]) -> Option<[A; 2]>
     where
         T: Stored<A>,
     {
