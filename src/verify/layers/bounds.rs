@@ -36,11 +36,14 @@ impl LayerBounds<'_> {
             },
             (_, _, Op::LayerNormalization) => self.of_layer_norm(node, &errors, rounding.as_ref()),
             _ if self.program.is_reference(index) => return Err(no_bound(node)),
-            (_, Some(of_errors), _) => {
-                let inputs: Vec<Value> = inputs.iter().map(absolute).collect();
-                let sums = of_errors.run_node(index, &mut Cpu::new(Arithmetic::F64), &inputs)?;
-                sums.first().map(|value| value.array.to_f64()).unwrap_or_default()
-            }
+            (_, Some(of_errors), _) => match self.program.tensor_error(index, inputs, of_errors)? {
+                Some(bounds) => bounds,
+                None => {
+                    let inputs: Vec<Value> = inputs.iter().map(absolute).collect();
+                    let sums = of_errors.run_node(index, &mut Cpu::new(Arithmetic::F64), &inputs)?;
+                    sums.first().map(|value| value.array.to_f64()).unwrap_or_default()
+                }
+            },
         };
         Ok(ErrorBound { rounding, storage })
     }

@@ -10,6 +10,9 @@ use crate::value::Value;
 use crate::{Arithmetic, Array, Cpu, Element};
 use ckpt_api::{Error, Result};
 
+/// Unit roundoff of binary32.
+const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
+
 /// In place of `k` for up to two transcendental functions, each within 4 ULP: the bound becomes 18u·S.
 const OF_FUNCTIONS: usize = 64;
 
@@ -74,15 +77,37 @@ impl Program<'_> {
         Ok(Some(Magnitude { sums, summands }))
     }
 
+    /// Returns a bound on the error of the first output of the node at index `node`, where the node's tensors have errors; with
+    /// the errors of rounding in binary32. `errors` is a program of the same graph, whose tensors are bounds on the errors of
+    /// this program's tensors.
+    ///
+    /// Returns `None` for a node whose result is a sum of products: there, the result of `errors` on the sizes of the inputs
+    /// is the bound.
+    ///
+    /// # Errors
+    /// As [`Program::run_node`].
+    pub fn tensor_error(&self, node: usize, inputs: &[Value], errors: &Program) -> Result<Option<Vec<f64>>> {
+        let (found, step) = self.step(node)?;
+        if !propagate::is_needed(&step.lowered) {
+            return Ok(None);
+        }
+        let load = |load: &Load| {
+            let error = match load {
+                Load::Tensor { .. } => Some(errors.fetch_load(load)?.to_f64()),
+                _ => None,
+            };
+            let units = |error: Vec<f64>| error.into_iter().map(|error| error.abs() / UNIT).collect();
+            Ok((self.fetch_load(load)?, error.map(units)))
+        };
+        let made = propagate::errors(&step.lowered, &present(step, inputs), &load);
+        let made = made.map_err(|error| error.field(&found.name))?;
+        Ok(Some(made.into_iter().map(|error| error * UNIT).collect()))
+    }
+
     /// Follows the errors through a node's kernels: one summand of half the error gives the same bound.
     fn follow(&self, step: &Step, inputs: &[Value]) -> Result<Magnitude> {
-        let mut given = inputs.iter();
-        let arrays: Vec<Option<Array>> = step
-            .inputs
-            .iter()
-            .map(|id| id.and_then(|_| given.next()).map(|value| value.array.clone().into_real(Element::F64)))
-            .collect();
-        let errors = propagate::errors(&step.lowered, &arrays, &|load| self.fetch_load(load))?;
+        let load = |load: &Load| Ok((self.fetch_load(load)?, None));
+        let errors = propagate::errors(&step.lowered, &present(step, inputs), &load)?;
         Ok(Magnitude { sums: errors.into_iter().map(|error| error / 2.0).collect(), summands: 1 })
     }
 
@@ -143,6 +168,13 @@ impl Program<'_> {
         let sums = made.first().map(|value| value.array.to_f64());
         sums.ok_or_else(|| Error::unsupported("a node without outputs has no magnitude"))
     }
+}
+
+/// The values of a node's inputs in binary64; `None` for one that is left out.
+fn present(step: &Step, inputs: &[Value]) -> Vec<Option<Array>> {
+    let mut given = inputs.iter();
+    let array = |value: &Value| value.array.clone().into_real(Element::F64);
+    step.inputs.iter().map(|id| id.and_then(|_| given.next()).map(array)).collect()
 }
 
 /// The number of summands of one element; 0 for a kernel that is exact.

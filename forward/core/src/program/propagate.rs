@@ -53,15 +53,14 @@ pub(super) fn is_needed(lowered: &Lowered) -> bool {
     lowered.calls.len() > 1 && lowered.calls.iter().any(is_nonlinear)
 }
 
+/// Reads what a node loads, with bounds on the errors if it has any.
+pub(super) type Fetch<'f> = &'f dyn Fn(&Load) -> Result<(Array, Option<Vec<f64>>)>;
+
 /// Returns the bounds on the errors of a node's first output. `inputs` are those that are present, in order.
 ///
 /// # Errors
 /// Those of the kernels, and of `load`.
-pub(super) fn errors(
-    lowered: &Lowered,
-    inputs: &[Option<Array>],
-    load: &dyn Fn(&Load) -> Result<Array>,
-) -> Result<Vec<f64>> {
+pub(super) fn errors(lowered: &Lowered, inputs: &[Option<Array>], load: Fetch) -> Result<Vec<f64>> {
     let zeros = |info: &Info| {
         let element = if info.numbers == value::Numbers::Integer { Element::I32 } else { Element::F64 };
         Bounded::exact(Array::zeros(element, info.len()))
@@ -88,8 +87,11 @@ pub(super) fn errors(
 
 /// A constant that binary32 does not hold is rounded.
 #[expect(clippy::cast_possible_truncation, reason = "this tests whether binary32 holds the number")]
-fn loaded(from: &Load, load: &dyn Fn(&Load) -> Result<Array>) -> Result<Bounded> {
-    let value = load(from)?;
+fn loaded(from: &Load, load: Fetch) -> Result<Bounded> {
+    let (value, error) = load(from)?;
+    if let Some(error) = error {
+        return Ok(Bounded { value, error });
+    }
     let rounds = matches!(from, Load::Constant { .. } | Load::Reals(_));
     let own = |x: &f64| if rounds && f64::from(*x as f32) != *x { x.abs() } else { 0.0 };
     let error = value.as_f64().iter().map(own).collect();

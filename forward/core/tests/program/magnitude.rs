@@ -182,3 +182,37 @@ fn the_magnitude_of_a_product_is_the_sum_of_absolute_products() {
     let magnitude = program.magnitude(0, &[real(&[1, 2], &[-1.0, 2.0])]).unwrap().unwrap();
     assert_eq!((magnitude.sums, magnitude.summands), (vec![3.0 + 8.0 + 5.0], 3));
 }
+
+#[test]
+fn errors_of_tensors_are_followed_through_a_recurrent_layer() {
+    let mut random = Random::new(3);
+    let axes = [Axis::Out, Axis::In];
+    let (w, r) = (reals(&mut random, &[20, 4]), reals(&mut random, &[20, 5]));
+    let x = reals(&mut random, &[6, 2, 4]);
+    let with = |w: &Value, r: &Value| Tensors::default().with("w", &axes, w).with("r", &axes, r);
+    // Every number is off by a thousandth.
+    let shifted = |value: &Value, by: &dyn Fn(usize, f64) -> f64| {
+        let values = value.array.to_f64().into_iter().enumerate().map(|(i, x)| by(i, x));
+        real(&value.shape, &values.collect::<Vec<_>>())
+    };
+    let sign = |i: usize| if i.is_multiple_of(3) { -1e-3 } else { 1e-3 };
+    let [exact, stored, errors] = [
+        with(&w, &r),
+        with(&shifted(&w, &|i, x| x + sign(i)), &shifted(&r, &|i, x| x + sign(i))),
+        with(&shifted(&w, &|_, _| 1e-3), &shifted(&r, &|_, _| 1e-3)),
+    ];
+    let node = Node::new("l", Op::LSTM).parameter("weight", "w").parameter("recurrent_weight", "r");
+    let graph = graph(node, &[&[6, 2, 4]], 1);
+    let shapes = [("x0".to_owned(), vec![6, 2, 4])].into();
+    let [exact, stored, errors] =
+        [&exact, &stored, &errors].map(|tensors| Program::new(&graph, tensors, &shapes).unwrap());
+    let inputs = [x];
+    let [a, b] = [&exact, &stored].map(|program| {
+        program.run_node(0, &mut Cpu::new(Arithmetic::F64), &inputs).unwrap()[0].array.to_f64()
+    });
+    let bounds = exact.tensor_error(0, &inputs, &errors).unwrap().unwrap();
+    assert_eq!(bounds.len(), 6 * 2 * 5);
+    let shares = a.iter().zip(&b).zip(&bounds).map(|((a, b), bound)| (a - b).abs() / bound);
+    let worst = shares.fold(0.0, f64::max);
+    assert!(worst > 1e-3 && worst <= 1.0, "{worst} of the bound");
+}
