@@ -187,7 +187,7 @@ fn shape<'a>(context: &Context<'a>, key: &str) -> Result<&'a Shape, NoChain> {
 }
 
 /// Returns a layer's name: what precedes `/kernel` in its weight's name. Returns `None` for an item of a list.
-fn layer_name(context: &Context, key: &str) -> Option<String> {
+pub(super) fn layer_name(context: &Context, key: &str) -> Option<String> {
     let name = context.shown(key);
     let is_number = |text: &str| text.parse::<u64>().is_ok();
     match name.rsplit_once('/') {

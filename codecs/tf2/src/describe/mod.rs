@@ -6,6 +6,7 @@
 
 mod axes;
 mod chain;
+mod dag;
 mod functions;
 mod keras_metadata;
 mod names;

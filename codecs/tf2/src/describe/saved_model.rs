@@ -1,13 +1,15 @@
 //! Reads the chain of a SavedModel from its serving function.
 
 use super::chain::{Chain, Context, IN_16_BITS};
+use super::dag::{self, Bound, Function};
 use super::functions::Functions;
 use super::no_chain::NoChain;
 use super::objects::Objects;
 use super::ops;
+use crate::proto::attr_value::Value;
 use crate::proto::saved_object::Kind;
 use crate::proto::trackable_object_graph::trackable_object::ObjectReference;
-use crate::proto::{MetaGraphDef, SavedModel, SavedObjectGraph};
+use crate::proto::{GraphDef, MetaGraphDef, NodeDef, SavedModel, SavedObjectGraph};
 use crate::wire::{self, Nested};
 use ckpt_api::{Limit, Limits, Result, first_few};
 use prost::Message;
@@ -19,19 +21,23 @@ const ATTRIBUTES: &[Nested] =
     &[Nested(2, &[Nested(1, &[Nested(7, SHAPE)]), Nested(7, SHAPE), Nested(8, &[Nested(2, SHAPE)])])];
 const NODE: &[Nested] = &[Nested(3, &[]), Nested(5, ATTRIBUTES)];
 const SIGNATURE: &[Nested] = &[Nested(2, &[]), Nested(3, &[])];
+const TENSORS: &[Nested] = &[Nested(2, &[Nested(3, SHAPE)])];
 const ARGUMENT: &[Nested] = &[Nested(2, &[Nested(1, ATTRIBUTES)])];
 const FUNCTION: &[Nested] = &[Nested(1, SIGNATURE), Nested(3, NODE), Nested(4, &[]), Nested(7, ARGUMENT)];
 const OBJECT: &[Nested] = &[Nested(1, &[]), Nested(6, &[Nested(1, &[])])];
 const FIELDS: &[Nested] = &[Nested(
     2,
-    &[Nested(2, &[Nested(2, &[Nested(1, FUNCTION)])]), Nested(7, &[Nested(1, OBJECT), Nested(2, &[])])],
+    &[
+        Nested(2, &[Nested(1, NODE), Nested(2, &[Nested(1, FUNCTION)])]),
+        Nested(5, &[Nested(2, &[Nested(1, TENSORS), Nested(2, TENSORS)])]),
+        Nested(7, &[Nested(1, OBJECT), Nested(2, &[])]),
+    ],
 )];
 
 /// Limit on the references that are followed: far above what a chain has, and low enough to stop in a circle soon.
 const MAX_FOLLOWED: u64 = 1 << 18;
 
-const TF1: &str =
-    "the graph is one of TensorFlow 1, without an object graph and functions, which is not supported";
+const TF1: &str = "the graph is one of TensorFlow 1, and has no signature";
 
 const NO_FUNCTION: &str = "there is no function, since the model was saved without a signature";
 
@@ -60,25 +66,118 @@ fn read(
 ) -> Result<Chain, NoChain> {
     let model = SavedModel::decode(bytes)
         .map_err(|error| NoChain::unstated(format!("it cannot be parsed ({error})")))?;
+    let budget = limits.get(Limit::GraphNodes);
     if !model.meta_graphs.is_empty() && model.meta_graphs.iter().all(|graph| graph.object_graph_def.is_none())
     {
-        return Err(NoChain::unstated(TF1));
+        return first_version(&model, context, budget);
     }
     let objects = objects.ok_or_else(|| NoChain::unstated("the variables have no object graph"))?;
     // A file may contain the same model for serving and for training. The first one that has objects is read.
-    let parts = |graph: MetaGraphDef| Some((graph.object_graph_def?, graph.graph_def?.library?));
-    let (saved, library) =
-        model.meta_graphs.into_iter().find_map(parts).ok_or_else(|| NoChain::unstated(NO_FUNCTION))?;
-    let name = serving_function(&saved)?;
-    let bound = bound_variables(&saved, &name, objects);
-    let mut functions = Functions::new(&library, bound, limits.get(Limit::GraphNodes).min(MAX_FOLLOWED));
-    let read = ops::steps(&mut functions, &name)?;
-    let mut chain = Chain::build("", read.input, read.steps, context)?;
-    chain.is_nested = read.is_nested;
-    if read.is_half {
-        chain.notes.push(IN_16_BITS.into());
+    let meta = model.meta_graphs.iter().find(|graph| {
+        graph.object_graph_def.is_some()
+            && graph.graph_def.as_ref().is_some_and(|graph| graph.library.is_some())
+    });
+    let parts = meta.and_then(|meta| {
+        let graph = meta.graph_def.as_ref()?;
+        Some((meta, meta.object_graph_def.as_ref()?, graph, graph.library.as_ref()?))
+    });
+    let (meta, saved, main, library) = parts.ok_or_else(|| NoChain::unstated(NO_FUNCTION))?;
+    let name = serving_function(saved)?;
+    let bound = bound_variables(saved, &name, objects);
+    let keys = bound.iter().map(|bound| match bound {
+        Captured::Variable(key) => Some(key.clone()),
+        _ => None,
+    });
+    let mut functions = Functions::new(library, keys.collect(), budget.min(MAX_FOLLOWED));
+    let chain = ops::steps(&mut functions, &name).and_then(|read| {
+        let mut chain = Chain::build("", read.input, read.steps, context)?;
+        chain.is_nested = read.is_nested;
+        if read.is_half {
+            chain.notes.push(IN_16_BITS.into());
+        }
+        Ok(chain)
+    });
+    chain.or_else(|_| {
+        let function = Function {
+            library,
+            name: &name,
+            bound: captured(bound, main),
+            results: result_names(meta, main, &name),
+        };
+        dag::function(function, context, budget)
+    })
+}
+
+/// Reads the serving signature of a model of TensorFlow 1.
+fn first_version(model: &SavedModel, context: &Context, budget: u64) -> Result<Chain, NoChain> {
+    let mut signatures = Vec::new();
+    for meta in &model.meta_graphs {
+        let Some(graph) = &meta.graph_def else { continue };
+        signatures
+            .extend(meta.signature_def.iter().map(|(name, signature)| (name.as_str(), signature, graph)));
     }
-    Ok(chain)
+    signatures
+        .retain(|(name, signature, _)| !name.starts_with("__saved_model") && !signature.outputs.is_empty());
+    signatures.sort_by_key(|(name, ..)| *name);
+    let serving = signatures.iter().find(|(name, ..)| *name == "serving_default");
+    match (serving, &signatures[..]) {
+        (Some((_, signature, graph)), _) | (None, [(_, signature, graph)]) => {
+            dag::main_graph(graph, signature, context, budget)
+        }
+        (None, []) => Err(NoChain::unstated(TF1)),
+        (None, several) => {
+            let names: Vec<&str> = several.iter().map(|(name, ..)| *name).collect();
+            Err(NoChain::unstated(format!(
+                "there are {} signatures ({}), and none is named serving_default",
+                names.len(),
+                first_few(&names, SHOWN)
+            )))
+        }
+    }
+}
+
+/// What a function takes after its own arguments.
+enum Captured {
+    /// The variable with this key.
+    Variable(String),
+    /// The constant operation of this name in the main graph.
+    Constant(String),
+    Other,
+}
+
+fn captured(captured: Vec<Captured>, main: &GraphDef) -> Vec<Bound<'_>> {
+    let constants: HashMap<&str, &NodeDef> =
+        main.node.iter().filter(|node| node.op == "Const").map(|node| (node.name.as_str(), node)).collect();
+    let bound = |captured| match captured {
+        Captured::Variable(key) => Bound::Variable(key),
+        Captured::Constant(name) => {
+            constants.get(name.as_str()).map_or(Bound::Other, |node| Bound::Constant(node))
+        }
+        Captured::Other => Bound::Other,
+    };
+    captured.into_iter().map(bound).collect()
+}
+
+/// Returns the public names of a function's results, by their numbers, from the signature whose call it is.
+fn result_names(meta: &MetaGraphDef, main: &GraphDef, function: &str) -> Vec<Option<String>> {
+    let Some(signature) = meta.signature_def.get("serving_default") else { return Vec::new() };
+    let calls = |node: &&NodeDef| {
+        let called = node.attr.get("f").and_then(|attribute| attribute.value.as_ref());
+        matches!(called, Some(Value::Func(called)) if called.name == function)
+    };
+    let Some(call) = main.node.iter().find(calls) else { return Vec::new() };
+    let mut names = Vec::new();
+    for (name, tensor) in &signature.outputs {
+        let (node, at) = tensor.name.split_once(':').unwrap_or((&tensor.name, "0"));
+        let Some(at) = at.parse::<usize>().ok().filter(|at| node == call.name && *at < 1 << 10) else {
+            continue;
+        };
+        if names.len() <= at {
+            names.resize(at + 1, None);
+        }
+        names[at] = Some(name.clone());
+    }
+    names
 }
 
 /// Returns the concrete function that computes the model: the serving signature, or the model's only function.
@@ -93,7 +192,7 @@ fn serving_function(saved: &SavedObjectGraph) -> Result<String, NoChain> {
             [only] => Some(only.clone()),
             _ => None,
         },
-        Kind::Variable(_) => None,
+        Kind::Variable(_) | Kind::Constant(_) => None,
     };
     let signatures = child(0, "signatures");
     let serving = signatures.and_then(|id| child(id, "serving_default")).and_then(concrete);
@@ -144,15 +243,18 @@ fn no_single_function(saved: &SavedObjectGraph, children: &[&ObjectReference]) -
     }
 }
 
-/// Returns the keys of the variables that a function takes after its own arguments.
-fn bound_variables(saved: &SavedObjectGraph, function: &str, objects: &Objects) -> Vec<Option<String>> {
+/// Returns what a function takes after its own arguments.
+fn bound_variables(saved: &SavedObjectGraph, function: &str, objects: &Objects) -> Vec<Captured> {
     let Some(function) = saved.concrete_functions.get(function) else { return Vec::new() };
     let matching = matching_objects(saved, objects);
-    let key = |id: &i32| {
+    let captured = |id: &i32| {
         let id = usize::try_from(*id).ok()?;
-        Some(objects.variable(*matching.get(&id)?)?.key.clone())
+        if let Some(Kind::Constant(constant)) = saved.nodes.get(id)?.kind.as_ref() {
+            return Some(Captured::Constant(constant.operation.clone()));
+        }
+        Some(Captured::Variable(objects.variable(*matching.get(&id)?)?.key.clone()))
     };
-    function.bound_inputs.iter().map(key).collect()
+    function.bound_inputs.iter().map(|id| captured(id).unwrap_or(Captured::Other)).collect()
 }
 
 /// Returns for each object of the SavedModel the checkpoint's object with the same path.

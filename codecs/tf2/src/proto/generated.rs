@@ -78,9 +78,13 @@ pub struct TensorProto {
     pub int_val: ::prost::alloc::vec::Vec<i32>,
     #[prost(int64, repeated, tag = "10")]
     pub int64_val: ::prost::alloc::vec::Vec<i64>,
+    #[prost(bool, repeated, tag = "11")]
+    pub bool_val: ::prost::alloc::vec::Vec<bool>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GraphDef {
+    #[prost(message, repeated, tag = "1")]
+    pub node: ::prost::alloc::vec::Vec<NodeDef>,
     #[prost(message, optional, tag = "2")]
     pub library: ::core::option::Option<FunctionDefLibrary>,
 }
@@ -129,6 +133,9 @@ pub mod op_def {
     pub struct ArgDef {
         #[prost(string, tag = "1")]
         pub name: ::prost::alloc::string::String,
+        /// DataType
+        #[prost(int32, tag = "3")]
+        pub r#type: i32,
         #[prost(string, tag = "5")]
         pub number_attr: ::prost::alloc::string::String,
         #[prost(string, tag = "6")]
@@ -231,7 +238,7 @@ pub struct SavedObject {
     pub children: ::prost::alloc::vec::Vec<
         trackable_object_graph::trackable_object::ObjectReference,
     >,
-    #[prost(oneof = "saved_object::Kind", tags = "6, 7, 8")]
+    #[prost(oneof = "saved_object::Kind", tags = "6, 7, 8, 9")]
     pub kind: ::core::option::Option<saved_object::Kind>,
 }
 /// Nested message and enum types in `SavedObject`.
@@ -244,6 +251,8 @@ pub mod saved_object {
         Variable(super::SavedVariable),
         #[prost(message, tag = "8")]
         BareConcreteFunction(super::SavedBareConcreteFunction),
+        #[prost(message, tag = "9")]
+        Constant(super::SavedConstant),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -255,6 +264,12 @@ pub struct SavedFunction {
 pub struct SavedVariable {
     #[prost(string, tag = "6")]
     pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SavedConstant {
+    /// a Const of the main graph
+    #[prost(string, tag = "1")]
+    pub operation: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SavedBareConcreteFunction {
@@ -276,8 +291,30 @@ pub struct SavedModel {
 pub struct MetaGraphDef {
     #[prost(message, optional, tag = "2")]
     pub graph_def: ::core::option::Option<GraphDef>,
+    #[prost(map = "string, message", tag = "5")]
+    pub signature_def: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        SignatureDef,
+    >,
     #[prost(message, optional, tag = "7")]
     pub object_graph_def: ::core::option::Option<SavedObjectGraph>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SignatureDef {
+    #[prost(map = "string, message", tag = "1")]
+    pub inputs: ::std::collections::HashMap<::prost::alloc::string::String, TensorInfo>,
+    #[prost(map = "string, message", tag = "2")]
+    pub outputs: ::std::collections::HashMap<::prost::alloc::string::String, TensorInfo>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TensorInfo {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// DataType
+    #[prost(int32, tag = "2")]
+    pub dtype: i32,
+    #[prost(message, optional, tag = "3")]
+    pub tensor_shape: ::core::option::Option<TensorShapeProto>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TensorSliceProto {

@@ -203,7 +203,8 @@ pub(super) fn saved_model(functions: Vec<FunctionDef>, bound: &[&str]) -> Vec<u8
         nodes,
         concrete_functions: [(serving, SavedConcreteFunction { bound_inputs })].into(),
     };
-    let graph = GraphDef { library: Some(FunctionDefLibrary { function: functions }) };
-    let meta = MetaGraphDef { graph_def: Some(graph), object_graph_def: Some(objects) };
+    let graph = GraphDef { library: Some(FunctionDefLibrary { function: functions }), ..GraphDef::default() };
+    let meta =
+        MetaGraphDef { graph_def: Some(graph), object_graph_def: Some(objects), ..MetaGraphDef::default() };
     SavedModel { meta_graphs: vec![meta] }.encode_to_vec()
 }

@@ -1,0 +1,87 @@
+//! Tensors that operations have as attributes.
+
+use super::super::functions::{attribute, decimal};
+use super::value::{Int, Ints};
+use crate::proto::attr_value::Value;
+use crate::proto::{NodeDef, TensorProto};
+use std::rc::Rc;
+
+/// Limit on the elements of a constant that the graph holds.
+pub(super) const MAX_ELEMENTS: usize = 1 << 18;
+
+/// Numbers of any shape, row by row.
+#[derive(Debug)]
+pub(super) struct Reals {
+    pub shape: Vec<usize>,
+    pub values: Vec<f64>,
+}
+
+/// Returns the shape of a `Const`.
+pub(super) fn shape(node: &NodeDef) -> Option<Vec<usize>> {
+    tensor(node).and_then(|tensor| dims(tensor, usize::MAX))
+}
+
+/// Returns the integers or truth values of a `Const`.
+pub(super) fn ints(node: &NodeDef, limit: usize) -> Option<Rc<Ints>> {
+    let tensor = tensor(node)?;
+    let shape = dims(tensor, limit)?;
+    let raw = &tensor.tensor_content;
+    let values: Vec<i64> = match tensor.dtype {
+        3 if raw.is_empty() => tensor.int_val.iter().map(|value| i64::from(*value)).collect(),
+        3 => chunks(raw).map(|bytes| i64::from(i32::from_le_bytes(bytes))).collect(),
+        9 if raw.is_empty() => tensor.int64_val.clone(),
+        9 => chunks(raw).map(i64::from_le_bytes).collect(),
+        10 if raw.is_empty() => tensor.bool_val.iter().map(|value| i64::from(*value)).collect(),
+        10 => raw.iter().map(|byte| i64::from(*byte != 0)).collect(),
+        _ => return None,
+    };
+    let values = filled(values, &shape)?.into_iter().map(Int::Known).collect();
+    Some(Rc::new(Ints { shape, values }))
+}
+
+/// Returns the numbers of a `Const` of a floating-point type.
+pub(super) fn reals(node: &NodeDef) -> Option<Reals> {
+    let tensor = tensor(node)?;
+    let shape = dims(tensor, MAX_ELEMENTS)?;
+    let raw = &tensor.tensor_content;
+    let values: Vec<f64> = match tensor.dtype {
+        1 if raw.is_empty() => tensor.float_val.iter().map(|value| decimal(*value)).collect(),
+        1 => chunks(raw).map(|bytes| decimal(f32::from_le_bytes(bytes))).collect(),
+        2 if raw.is_empty() => tensor.double_val.clone(),
+        2 => chunks(raw).map(f64::from_le_bytes).collect(),
+        _ => return None,
+    };
+    let values = filled(values, &shape)?;
+    Some(Reals { shape, values })
+}
+
+fn tensor(node: &NodeDef) -> Option<&TensorProto> {
+    match (attribute(node, "value"), node.op.as_str()) {
+        (Some(Value::Tensor(tensor)), "Const") => Some(tensor),
+        _ => None,
+    }
+}
+
+fn chunks<const N: usize>(raw: &[u8]) -> impl Iterator<Item = [u8; N]> {
+    raw.chunks_exact(N).filter_map(|bytes| bytes.try_into().ok())
+}
+
+/// Returns the lengths of a tensor of at most `limit` elements.
+fn dims(tensor: &TensorProto, limit: usize) -> Option<Vec<usize>> {
+    let Some(shape) = &tensor.tensor_shape else { return Some(Vec::new()) };
+    let dims: Option<Vec<usize>> = shape.dim.iter().map(|dim| usize::try_from(dim.size).ok()).collect();
+    let dims = dims.filter(|dims| dims.len() <= 32)?;
+    let elements = dims.iter().try_fold(1usize, |product, len| product.checked_mul(*len))?;
+    (elements <= limit).then_some(dims)
+}
+
+/// Repeats the last value where there are fewer than elements; without any, all are 0.
+fn filled<T: Copy + Default>(mut values: Vec<T>, shape: &[usize]) -> Option<Vec<T>> {
+    let elements = shape.iter().product();
+    if values.len() > elements {
+        return None;
+    }
+    let last = values.last().copied().unwrap_or_default();
+    values.resize(elements, last);
+    Some(values)
+}

@@ -1,0 +1,283 @@
+//! Lowers layers with weights.
+
+use super::super::super::no_chain::NoChain;
+use super::super::super::path;
+use super::super::facts::Window;
+use super::super::linear::{Linear, LinearKind, kernel_lens};
+use super::super::normalization::{BatchNorm, LayerNorm};
+use super::super::reach::Edge;
+use super::super::value::{Int, show};
+use super::values::{Layout, Val, ints};
+use super::{Lowering, layer, scope};
+use crate::proto::NodeDef;
+use ckpt_api::{Attribute, Axis, Node, Op};
+
+/// Axes of kernels, from the first: of sequences, images, volumes.
+fn kernel_axes(sides: usize) -> Option<Vec<Axis>> {
+    match sides {
+        1 => Some(vec![Axis::KernelX]),
+        2 => Some(vec![Axis::KernelY, Axis::KernelX]),
+        _ => None,
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn linear(
+        &mut self,
+        op: &NodeDef,
+        edge: Edge,
+        linear: &Linear,
+        inputs: &[Val],
+    ) -> Result<Val, NoChain> {
+        let [x] = inputs else { return Err(super::lost()) };
+        let dims = self.dims(edge)?;
+        self.scopes.insert(scope(scope(&op.name)).to_owned());
+        let made = match &linear.kind {
+            LinearKind::Dense { is_transposed } => self.dense(linear, *is_transposed, x)?,
+            LinearKind::Conv(window) => self.conv(linear, window, false, x)?,
+            LinearKind::Depthwise(window) => self.conv(linear, window, true, x)?,
+            LinearKind::Transposed(window) => self.transposed(linear, window, x, &dims)?,
+        };
+        let (name, layout) = made;
+        if let Some(bias) = &linear.bias {
+            self.values.axes.insert(bias.clone(), vec![Axis::Out]);
+        }
+        Ok(Val { layer: layer(&name, op), name, layout, dims })
+    }
+
+    /// Names a node after its layer, and gives it its parameters.
+    fn weighted(&mut self, op: Op, kind: &'static str, linear: &Linear) -> Node {
+        let name = self.values.layer(&linear.weight, kind);
+        let node = Node::new(name, op).parameter("weight", linear.weight.as_str());
+        match &linear.bias {
+            Some(bias) => node.parameter("bias", bias.as_str()),
+            None => node,
+        }
+    }
+
+    fn dense(&mut self, linear: &Linear, is_transposed: bool, x: &Val) -> Result<(String, Layout), NoChain> {
+        let shape = self.values.shape(&linear.weight)?;
+        if shape.rank() != 2 {
+            return Err(NoChain::unsupported(format!(
+                "'{}' has shape {shape}, but the layer needs a matrix",
+                path(&linear.weight)
+            )));
+        }
+        let axes = if is_transposed { vec![Axis::Out, Axis::In] } else { vec![Axis::In, Axis::Out] };
+        self.stated(&linear.weight, axes)?;
+        let x = self.values.last(x)?;
+        let node = self.weighted(Op::Gemm, "dense", linear);
+        Ok((self.values.push(node, vec![x.name])?, Layout::Last))
+    }
+
+    /// States the axes of a weight, which may be used twice in the same way only.
+    fn stated(&mut self, key: &str, axes: Vec<Axis>) -> Result<(), NoChain> {
+        match self.values.axes.get(key) {
+            Some(known) if *known != axes => Err(NoChain::unsupported(format!(
+                "'{}' is used with its axes in two orders, which is not supported",
+                path(key)
+            ))),
+            _ => {
+                self.values.axes.insert(key.to_owned(), axes);
+                Ok(())
+            }
+        }
+    }
+
+    fn conv(
+        &mut self,
+        linear: &Linear,
+        window: &Window,
+        is_depthwise: bool,
+        x: &Val,
+    ) -> Result<(String, Layout), NoChain> {
+        let shape = self.values.shape(&linear.weight)?.to_vec();
+        let lens: Vec<Int> =
+            shape.iter().map(|len| i64::try_from(*len).map_or(Int::Unknown, Int::Known)).collect();
+        let misfit =
+            || NoChain::unsupported(format!("'{}' is no kernel for {}", path(&linear.weight), show(&x.dims)));
+        let (sides, input, _) = kernel_lens(&lens).ok_or_else(misfit)?;
+        if sides.len() + 2 != x.rank() {
+            return Err(misfit());
+        }
+        let mut axes = kernel_axes(sides.len())
+            .ok_or_else(|| NoChain::unsupported("convolutions of volumes are not supported"))?;
+        axes.extend(if is_depthwise { [Axis::In, Axis::Multiplier] } else { [Axis::In, Axis::Out] });
+        self.stated(&linear.weight, axes)?;
+        let channels = x.dims.last().and_then(|len| len.len()).unwrap_or(input);
+        if input == 0 || !channels.is_multiple_of(input) {
+            return Err(misfit());
+        }
+        let x = self.values.first(x)?;
+        let kind = if is_depthwise { "depthwise_conv2d" } else { "conv" };
+        let node = self.weighted(Op::Conv, kind, linear);
+        let mut node = windowed(node, window, &sides, &x)?;
+        let groups = if is_depthwise { channels } else { channels / input };
+        if groups != 1 {
+            node = node.attribute("group", Attribute::Int(int(groups)?));
+        }
+        Ok((self.values.push(node, vec![x.name])?, Layout::First))
+    }
+
+    fn transposed(
+        &mut self,
+        linear: &Linear,
+        window: &Window,
+        x: &Val,
+        dims: &[Int],
+    ) -> Result<(String, Layout), NoChain> {
+        let shape = self.values.shape(&linear.weight)?.to_vec();
+        let lens: Vec<Int> =
+            shape.iter().map(|len| i64::try_from(*len).map_or(Int::Unknown, Int::Known)).collect();
+        let misfit =
+            || NoChain::unsupported(format!("'{}' is no kernel for {}", path(&linear.weight), show(&x.dims)));
+        let (sides, _, _) = kernel_lens(&lens).ok_or_else(misfit)?;
+        if sides.len() + 2 != x.rank()
+            || dims.len() != x.rank()
+            || window.dilations.iter().any(|value| *value != 1)
+        {
+            return Err(misfit());
+        }
+        let mut axes = kernel_axes(sides.len())
+            .ok_or_else(|| NoChain::unsupported("transposed convolutions of volumes are not supported"))?;
+        axes.extend([Axis::Out, Axis::In]);
+        self.stated(&linear.weight, axes)?;
+        let (mut begins, mut ends, mut added) = (Vec::new(), Vec::new(), Vec::new());
+        for (side, kernel) in sides.iter().enumerate() {
+            let stride = *window.strides.get(side).ok_or_else(misfit)?;
+            let (len, out) = (x.dims[side + 1], dims[side + 1]);
+            let covered = len.sub(Int::Known(1)).mul(Int::Known(int(stride)?)).add(Int::Known(int(*kernel)?));
+            let cut = covered.sub(out).known().ok_or_else(|| {
+                NoChain::unsupported(
+                    "the size of its result depends on the input in a way that is not supported",
+                )
+            })?;
+            let total = cut.max(0);
+            begins.push(total / 2);
+            ends.push(total - total / 2);
+            added.push((-cut).max(0));
+        }
+        let x = self.values.first(x)?;
+        let node = self.weighted(Op::from("ConvTranspose".to_owned()), "conv2d_transpose", linear);
+        let mut node = node.attribute("strides", ints(&window.strides)?);
+        begins.extend(ends);
+        node = node.attribute("pads", Attribute::Ints(begins));
+        if added.iter().any(|len| *len != 0) {
+            node = node.attribute("output_padding", Attribute::Ints(added));
+        }
+        Ok((self.values.push(node, vec![x.name])?, Layout::First))
+    }
+
+    /// Lowers a normalization by stored statistics.
+    pub(super) fn batch_norm(
+        &mut self,
+        op: &NodeDef,
+        norm: &BatchNorm,
+        inputs: &[Val],
+    ) -> Result<Val, NoChain> {
+        let [x] = inputs else { return Err(super::lost()) };
+        let features = x.dims.last().and_then(|len| len.len());
+        for (_, key) in &norm.parameters {
+            let shape = self.values.shape(key)?;
+            if shape.rank() != 1 || features.is_some_and(|features| shape[0] != features) {
+                return Err(NoChain::unsupported(format!(
+                    "'{}' has shape {shape}, but the layer needs one number per channel",
+                    path(key)
+                )));
+            }
+            self.values.axes.insert(key.clone(), vec![Axis::Out]);
+        }
+        let x = if x.rank() > 2 { self.values.first(x)? } else { self.values.last(x)? };
+        let by_role = |role: &str| norm.parameters.iter().find(|(own, _)| *own == role);
+        let first = by_role("scale").or_else(|| by_role("bias")).or_else(|| by_role("mean"));
+        let name = self.values.layer(first.map_or("", |(_, key)| key), "batch_normalization");
+        let mut node =
+            Node::new(name, Op::BatchNormalization).attribute("epsilon", Attribute::Float(norm.epsilon));
+        for (role, key) in &norm.parameters {
+            node = node.parameter(role, key.as_str());
+        }
+        let name = self.values.push(node, vec![x.name.clone()])?;
+        Ok(Val { layer: layer(&name, op), name, ..x })
+    }
+
+    /// Lowers a normalization by the statistics of the last axis.
+    pub(super) fn layer_norm(
+        &mut self,
+        op: &NodeDef,
+        norm: &LayerNorm,
+        inputs: &[Val],
+    ) -> Result<Val, NoChain> {
+        let [x] = inputs else { return Err(super::lost()) };
+        let x = self.values.last(x)?;
+        let (kind, name) = match norm.is_rms {
+            true => ("RMSNormalization", "rms_normalization"),
+            false => ("LayerNormalization", "layer_normalization"),
+        };
+        let parameters = [("scale", &norm.scale), ("bias", &norm.bias)];
+        let first = parameters.iter().find_map(|(_, key)| key.as_deref());
+        let name = match first {
+            Some(key) => self.values.layer(key, name),
+            None => self.values.place.clone(),
+        };
+        let mut node = Node::new(name, Op::from(kind.to_owned()));
+        node =
+            node.attribute("axis", Attribute::Int(-1)).attribute("epsilon", Attribute::Float(norm.epsilon));
+        for (role, key) in parameters {
+            if let Some(key) = key {
+                self.values.axes.insert(key.clone(), vec![Axis::Out]);
+                node = node.parameter(role, key.as_str());
+            }
+        }
+        let name = self.values.push(node, vec![x.name.clone()])?;
+        Ok(Val { layer: layer(&name, op), name, ..x })
+    }
+
+    /// Lowers an activation: within its layer's scope, it is named after it.
+    pub(super) fn activation(
+        &mut self,
+        op: &NodeDef,
+        mut node: Node,
+        inputs: &[Val],
+    ) -> Result<Val, NoChain> {
+        let [x] = inputs else { return Err(super::lost()) };
+        node.name = match x.layer.as_deref() {
+            Some((name, own)) if within(own, scope(&op.name)) => format!("{name}/activation"),
+            _ => self.values.place.clone(),
+        };
+        let layout = x.layout;
+        let name = self.values.push(node, vec![x.name.clone()])?;
+        Ok(Val { name, layout, dims: x.dims.clone(), layer: None })
+    }
+}
+
+/// Whether a scope is another or lies within it.
+fn within(outer: &str, inner: &str) -> bool {
+    !outer.is_empty()
+        && inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Adds strides, pads and dilations to a node.
+pub(super) fn windowed(node: Node, window: &Window, sides: &[u64], x: &Val) -> Result<Node, NoChain> {
+    let (mut begins, mut ends) = (Vec::new(), Vec::new());
+    for (side, kernel) in sides.iter().enumerate() {
+        let len = x.dims.get(side + 1).copied().unwrap_or(Int::Unknown);
+        let padded = window.side(side, *kernel, len);
+        let padded = padded.ok_or_else(|| NoChain::unsupported("its window is larger than the image"))?;
+        begins.push(padded.begin);
+        ends.push(padded.end);
+    }
+    let pads = begins.into_iter().chain(ends).collect::<Option<Vec<u64>>>();
+    let mut node = node.attribute("strides", ints(&window.strides)?);
+    node = match pads {
+        Some(pads) => node.attribute("pads", ints(&pads)?),
+        None => node.attribute("auto_pad", Attribute::Text("SAME_UPPER".into())),
+    };
+    if window.dilations.iter().any(|value| *value != 1) {
+        node = node.attribute("dilations", ints(&window.dilations)?);
+    }
+    Ok(node)
+}
+
+pub(super) fn int(value: u64) -> Result<i64, NoChain> {
+    i64::try_from(value).map_err(|_| NoChain::unsupported(format!("a size of {value} is too large")))
+}

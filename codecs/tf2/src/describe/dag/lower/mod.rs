@@ -1,0 +1,413 @@
+//! Makes the graph: recognizes what several operations compute together, and lowers all others one by one.
+//!
+//! The operations are lowered on demand, from the results back, so that what only a recognized pattern contains is not
+//! lowered at all. A stack holds what is waited for.
+
+mod elementwise;
+mod layers;
+mod moves;
+mod reduce;
+mod values;
+
+use super::super::functions::describe;
+use super::super::no_chain::NoChain;
+use super::constant;
+use super::facts::dtype;
+use super::linear::Linear;
+use super::normalization::{BatchNorm, LayerNorm};
+use super::pattern::{View, is_float_cast};
+use super::reach::{Edge, What, output_names};
+use super::value::{Dims, Int};
+use crate::proto::NodeDef;
+use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Value};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+use values::{Layout, Val, Values, known_dims};
+
+/// An input of the model.
+pub(super) struct ModelInput {
+    pub name: String,
+    pub dims: Dims,
+    /// Whether its elements are integers or truth values.
+    pub dtype: Option<DType>,
+}
+
+/// A graph, and the meanings of its parameters' axes by key.
+pub(super) struct Lowered {
+    pub graph: Graph,
+    pub axes: BTreeMap<String, Vec<Axis>>,
+    /// Whether operations compute in 16 bits.
+    pub is_half: bool,
+    /// Whether layers are within other layers.
+    pub is_nested: bool,
+}
+
+/// What a node becomes.
+enum Plan {
+    Linear(Linear),
+    BatchNorm(BatchNorm),
+    LayerNorm(LayerNorm),
+    Gelu(Edge, bool),
+    Swish(Edge),
+    /// Integers that are known.
+    Known,
+    /// The value itself.
+    Alias(Edge),
+    /// The operation, of these inputs; the others are constants that it takes as attributes.
+    Operation(Vec<Edge>),
+}
+
+impl Plan {
+    fn needs(&self) -> Vec<Edge> {
+        match self {
+            Plan::Linear(linear) => vec![linear.input],
+            Plan::BatchNorm(norm) => vec![norm.input],
+            Plan::LayerNorm(norm) => vec![norm.input],
+            Plan::Gelu(input, _) | Plan::Swish(input) | Plan::Alias(input) => vec![*input],
+            Plan::Known => Vec::new(),
+            Plan::Operation(inputs) => inputs.clone(),
+        }
+    }
+}
+
+/// Makes a graph of all results; `names` are theirs.
+pub(super) fn lower(view: View, inputs: Vec<ModelInput>, names: &[String]) -> Result<Lowered, NoChain> {
+    let mut lowering = Lowering {
+        view,
+        values: Values::new(view.context),
+        made: HashMap::new(),
+        is_half: false,
+        scopes: HashSet::new(),
+    };
+    let inputs = lowering.inputs(inputs);
+    let mut outputs = Vec::new();
+    for (result, name) in view.dag.results.iter().zip(names) {
+        lowering.make(*result)?;
+        outputs.push((lowering.output(*result)?, name.as_str()));
+    }
+    let mut graph = Graph { name: String::new(), inputs, outputs: Vec::new(), nodes: lowering.values.nodes };
+    name_outputs(&mut graph, outputs);
+    let is_nested = lowering.scopes.len() > 1 || lowering.scopes.iter().any(|scope| scope.contains('/'));
+    Ok(Lowered { graph, axes: lowering.values.axes, is_half: lowering.is_half, is_nested })
+}
+
+struct Lowering<'a> {
+    view: View<'a>,
+    values: Values<'a>,
+    made: HashMap<Edge, Val>,
+    is_half: bool,
+    /// What precedes the layers in the names of operations with weights: models.
+    scopes: HashSet<String>,
+}
+
+impl Lowering<'_> {
+    fn inputs(&mut self, inputs: Vec<ModelInput>) -> Vec<Value> {
+        let mut made = Vec::new();
+        for input in inputs {
+            let name = self.values.unique(&input.name);
+            let lens: Vec<Option<u64>> = input.dims.iter().map(|len| len.len()).collect();
+            let val = Val { name: name.clone(), layout: Layout::Last, dims: input.dims, layer: None };
+            self.values.inputs.push(val);
+            let value = Value::new(name, lens);
+            made.push(match input.dtype {
+                Some(dtype) => value.of_type(dtype),
+                None => value,
+            });
+        }
+        made
+    }
+
+    /// Makes a value, and first all values that it needs.
+    fn make(&mut self, wanted: Edge) -> Result<(), NoChain> {
+        let mut open: Vec<(Edge, Option<Plan>)> = vec![(wanted, None)];
+        while let Some((edge, plan)) = open.pop() {
+            if self.made.contains_key(&edge) {
+                continue;
+            }
+            match plan {
+                None => {
+                    let plan = self.plan(edge)?;
+                    let needs = plan.needs();
+                    open.push((edge, Some(plan)));
+                    open.extend(needs.into_iter().rev().map(|need| (need, None)));
+                }
+                Some(plan) => self.lower(edge, &plan)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn plan(&self, edge: Edge) -> Result<Plan, NoChain> {
+        let view = self.view;
+        let Some(op) = view.op(edge) else { return Ok(Plan::Operation(Vec::new())) };
+        if view.facts.get(edge).ints.as_ref().is_some_and(|ints| ints.known().is_some()) {
+            return Ok(Plan::Known);
+        }
+        if is_float_cast(op) {
+            return view.only(edge, &["Cast"]).map(Plan::Alias).ok_or_else(|| refuse(op, "lacks an input"));
+        }
+        if edge.output == 0 {
+            if let Some(linear) = view.linear(edge) {
+                return Ok(Plan::Linear(linear));
+            }
+            if let Some(norm) = view.batch_norm(edge) {
+                return Ok(Plan::BatchNorm(norm));
+            }
+            if let Some(norm) = view.layer_norm(edge).or_else(|| view.rms_norm(edge)) {
+                return Ok(Plan::LayerNorm(norm));
+            }
+            if let Some((input, is_approximate)) = view.gelu(edge) {
+                return Ok(Plan::Gelu(input, is_approximate));
+            }
+            if let Some(input) = view.swish(edge) {
+                return Ok(Plan::Swish(input));
+            }
+        }
+        self.operands(op, edge).map(Plan::Operation)
+    }
+
+    /// Returns the inputs of an operation that are values of the graph.
+    fn operands(&self, op: &NodeDef, edge: Edge) -> Result<Vec<Edge>, NoChain> {
+        let view = self.view;
+        let all = view.inputs(edge);
+        let some = |range: std::ops::Range<usize>| {
+            all.get(range).map(<[Edge]>::to_vec).ok_or_else(|| refuse(op, "lacks an input"))
+        };
+        match op.op.as_str() {
+            "Const" => Ok(Vec::new()),
+            "ConcatV2" => some(0..all.len().saturating_sub(1)),
+            "Fill" | "Split" => some(1..2),
+            "GatherV2" | "ResourceGather" => {
+                let [data, indices, ..] = all else { return Err(refuse(op, "lacks an input")) };
+                let rows = view.dims(*data).and_then(|dims| dims.first()).copied().unwrap_or(Int::Unknown);
+                let indices = view.index(*indices, rows);
+                Ok(if self.table(edge).is_some() { vec![indices] } else { vec![*data, indices] })
+            }
+            "Reshape"
+            | "Transpose"
+            | "ExpandDims"
+            | "Squeeze"
+            | "StridedSlice"
+            | "Slice"
+            | "Mean"
+            | "Sum"
+            | "Max"
+            | "Min"
+            | "Prod"
+            | "All"
+            | "Any"
+            | "EuclideanNorm"
+            | "ArgMax"
+            | "ArgMin"
+            | "Pad"
+            | "PadV2"
+            | "MirrorPad"
+            | "Tile"
+            | "BroadcastTo"
+            | "ResizeBilinear"
+            | "ResizeNearestNeighbor"
+            | "ResizeBicubic"
+            | "ReverseV2"
+            | "SplitV"
+            | "Cumsum"
+            | "MatrixBandPart"
+            | "OneHot"
+            | "TopKV2"
+            | "FusedBatchNormV3"
+            | "FusedBatchNormV2"
+            | "FusedBatchNorm" => some(0..1),
+            _ => Ok(all.to_vec()),
+        }
+    }
+
+    fn lower(&mut self, edge: Edge, plan: &Plan) -> Result<(), NoChain> {
+        let view = self.view;
+        let place = view.op(edge).map_or(String::new(), |op| shown(&op.name).to_owned());
+        self.values.place.clone_from(&place);
+        let inputs = plan.needs().iter().map(|need| self.value(*need)).collect::<Result<Vec<_>, _>>()?;
+        let lowered = match (plan, view.op(edge)) {
+            (Plan::Alias(_), _) => inputs.first().cloned().ok_or_else(lost),
+            (Plan::Known, _) => self.known(edge),
+            (_, None) => self.source(edge),
+            (plan, Some(op)) => {
+                self.is_half |= ["DstT", "T"].iter().any(|name| matches!(dtype(op, name), Some(14 | 19)));
+                let named = |error: NoChain| error.of(describe(op));
+                match plan {
+                    Plan::Operation(_) => return self.operation(op, edge, &inputs),
+                    Plan::Linear(linear) => self.linear(op, edge, linear, &inputs).map_err(named),
+                    Plan::BatchNorm(norm) => self.batch_norm(op, norm, &inputs).map_err(named),
+                    Plan::LayerNorm(norm) => self.layer_norm(op, norm, &inputs).map_err(named),
+                    Plan::Gelu(_, is_approximate) => {
+                        let node = Node::new("", Op::Gelu);
+                        let node = match is_approximate {
+                            true => node.attribute("approximate", Attribute::Text("tanh".into())),
+                            false => node,
+                        };
+                        self.activation(op, node, &inputs).map_err(named)
+                    }
+                    _ => self.activation(op, Node::new("", Op::Swish), &inputs).map_err(named),
+                }
+            }
+        };
+        self.put(edge, lowered?);
+        Ok(())
+    }
+
+    /// Remembers a value.
+    fn put(&mut self, edge: Edge, val: Val) {
+        self.made.insert(edge, val);
+    }
+
+    fn value(&self, edge: Edge) -> Result<Val, NoChain> {
+        self.made.get(&edge).cloned().ok_or_else(lost)
+    }
+
+    /// Makes the value of an input or variable.
+    fn source(&mut self, edge: Edge) -> Result<Val, NoChain> {
+        match self.view.dag.nodes.get(edge.node).map(|node| &node.what) {
+            Some(What::Input(at)) => self.values.inputs.get(*at).cloned().ok_or_else(lost),
+            Some(What::Variable(key)) => self.values.stored(key),
+            _ => Err(lost()),
+        }
+    }
+
+    /// Makes the value of integers that are known.
+    fn known(&mut self, edge: Edge) -> Result<Val, NoChain> {
+        let ints = self.view.facts.get(edge).ints.clone().ok_or_else(lost)?;
+        let values = ints.known().ok_or_else(lost)?;
+        let name = self.values.place.clone();
+        self.values.integers(&name, &ints.shape, &values)
+    }
+
+    /// Makes the value of a constant of floating-point numbers.
+    fn constant(&mut self, op: &NodeDef) -> Result<Val, NoChain> {
+        let reals = constant::reals(op)
+            .ok_or_else(|| refuse(op, "is a constant of a type or size that is not supported"))?;
+        let node = Node::new(self.values.place.clone(), Op::Constant);
+        let node = match (&reals.shape[..], &reals.values[..]) {
+            ([], [value]) => node.attribute("value_float", Attribute::Float(*value)),
+            (shape, _) => {
+                let node = node.attribute("shape", values::ints(shape)?);
+                node.attribute("value_floats", floats(reals.values.clone())?)
+            }
+        };
+        self.values.plain(node, &[], known_dims(&reals.shape)?)
+    }
+
+    /// Lowers one operation, and remembers its results.
+    fn operation(&mut self, op: &NodeDef, edge: Edge, inputs: &[Val]) -> Result<(), NoChain> {
+        let named = |error: NoChain| error.of(describe(op));
+        let val = match op.op.as_str() {
+            "Const" => self.constant(op)?,
+            "Unpack" | "Split" | "SplitV" => {
+                let parts = self.parts(op, edge, inputs).map_err(named)?;
+                for (output, part) in parts.into_iter().enumerate() {
+                    self.put(Edge { node: edge.node, output }, part);
+                }
+                return if self.made.contains_key(&edge) {
+                    Ok(())
+                } else {
+                    Err(refuse(op, "has too few results"))
+                };
+            }
+            _ if edge.output > 0 => {
+                let name = output_names(op)
+                    .get(edge.output)
+                    .map_or(edge.output.to_string(), |name| (*name).to_owned());
+                return Err(NoChain::unsupported(format!(
+                    "the use of '{name}' of {} is not supported",
+                    describe(op)
+                )));
+            }
+            _ => {
+                let found = match self.elementwise(op, inputs).map_err(named)? {
+                    Some(val) => Some(val),
+                    None => match self.moved(op, edge, inputs).map_err(named)? {
+                        Some(val) => Some(val),
+                        None => self.reduced(op, edge, inputs).map_err(named)?,
+                    },
+                };
+                found.ok_or_else(|| refuse(op, "is not supported"))?
+            }
+        };
+        self.put(edge, val);
+        Ok(())
+    }
+
+    /// Returns the name of a result in TensorFlow's order; an input gets a node.
+    fn output(&mut self, edge: Edge) -> Result<Val, NoChain> {
+        let val = self.value(edge)?;
+        let val = self.values.last(&val)?;
+        if self.values.inputs.iter().all(|input| input.name != val.name) {
+            return Ok(val);
+        }
+        self.values.place = "output".to_owned();
+        self.values.apply("Identity", &[&val])
+    }
+
+    /// Returns what is stated of a value's shape.
+    fn dims(&self, edge: Edge) -> Result<Dims, NoChain> {
+        let dims = self.view.dims(edge).cloned();
+        dims.ok_or_else(|| NoChain::unsupported("the shape of its result is not stated"))
+    }
+}
+
+/// Gives the results their names, if there are several, and states their shapes.
+fn name_outputs(graph: &mut Graph, outputs: Vec<(Val, &str)>) {
+    let is_one = outputs.len() == 1;
+    let mut taken: HashSet<String> = graph.nodes.iter().flat_map(|node| &node.outputs).cloned().collect();
+    taken.extend(graph.inputs.iter().map(|input| input.name.clone()));
+    let mut renamed: HashMap<String, String> = HashMap::new();
+    for (val, name) in outputs {
+        let lens: Vec<Option<u64>> = val.dims.iter().map(|len| len.len()).collect();
+        if !is_one && !renamed.contains_key(&val.name) && taken.insert(name.to_owned()) {
+            renamed.insert(val.name.clone(), name.to_owned());
+        }
+        let name = renamed.get(&val.name).unwrap_or(&val.name).clone();
+        graph.outputs.push(Value::new(name, lens));
+    }
+    if renamed.is_empty() {
+        return;
+    }
+    for node in &mut graph.nodes {
+        for name in node.inputs.iter_mut().chain(&mut node.outputs) {
+            if let Some(new) = renamed.get(name) {
+                name.clone_from(new);
+            }
+        }
+    }
+}
+
+/// Returns the name of an operation without the model's, which comes first.
+fn shown(name: &str) -> &str {
+    match name.split_once('/') {
+        Some((_, rest)) if rest.contains('/') => rest,
+        _ => name,
+    }
+}
+
+/// Returns the scope of an operation: its layer's.
+fn scope(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(scope, _)| scope)
+}
+
+/// The layer that made a value, for the names of what follows.
+fn layer(name: &str, op: &NodeDef) -> Option<Rc<(String, String)>> {
+    Some(Rc::new((name.to_owned(), scope(&op.name).to_owned())))
+}
+
+fn floats(values: Vec<f64>) -> Result<Attribute, NoChain> {
+    match values[..] {
+        [value] => Ok(Attribute::Float(value)),
+        _ => Err(NoChain::unsupported("a constant of several numbers is not supported")),
+    }
+}
+
+fn refuse(op: &NodeDef, why: &str) -> NoChain {
+    NoChain::unsupported(format!("{} {why}", describe(op)))
+}
+
+/// A value that was not made in order, which would be a defect of this reader.
+fn lost() -> NoChain {
+    NoChain::unsupported("a value is taken before it is made")
+}

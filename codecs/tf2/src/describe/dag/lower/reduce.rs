@@ -1,0 +1,205 @@
+//! Lowers reductions, pooling and normalizations of whole images.
+
+use super::super::super::functions::attribute;
+use super::super::super::no_chain::NoChain;
+use super::super::facts::{int, is_channels_last, keeps_dims, kernel, window};
+use super::super::pattern::float;
+use super::super::reach::Edge;
+use super::super::value::{Dims, Int, resolve};
+use super::Lowering;
+use super::layers::windowed;
+use super::values::{Layout, Val, ints};
+use crate::proto::NodeDef;
+use crate::proto::attr_value::Value;
+use ckpt_api::{Attribute, Node};
+
+impl Lowering<'_> {
+    /// Lowers a reduction, pooling or normalization; `None` if it is another operation.
+    pub(super) fn reduced(
+        &mut self,
+        op: &NodeDef,
+        edge: Edge,
+        inputs: &[Val],
+    ) -> Result<Option<Val>, NoChain> {
+        let [x] = inputs else { return Ok(None) };
+        let made = match op.op.as_str() {
+            "Mean" => self.reduce(op, edge, x, "ReduceMean", Some("GlobalAveragePool"))?,
+            "Max" => self.reduce(op, edge, x, "ReduceMax", Some("GlobalMaxPool"))?,
+            "Sum" => self.reduce(op, edge, x, "ReduceSum", None)?,
+            "Min" | "All" => self.reduce(op, edge, x, "ReduceMin", None)?,
+            "Any" => self.reduce(op, edge, x, "ReduceMax", None)?,
+            "Prod" => self.reduce(op, edge, x, "ReduceProd", None)?,
+            "EuclideanNorm" => {
+                let squares = self.values.apply("Mul", &[x, x])?;
+                let sum = self.reduce(op, edge, &squares, "ReduceSum", None)?;
+                self.values.apply("Sqrt", &[&sum])?
+            }
+            "MaxPool" | "MaxPool3D" => self.pool(op, x, "MaxPool")?,
+            "AvgPool" | "AvgPool3D" => self.pool(op, x, "AveragePool")?,
+            "FusedBatchNormV3" | "FusedBatchNormV2" | "FusedBatchNorm" => self.fused(op, edge, x)?,
+            "ArgMax" | "ArgMin" => {
+                let axis = self.axis(edge, 1, x.rank())?;
+                let x = self.values.last(x)?;
+                let node =
+                    self.values.node(&op.op).attribute("axis", super::values::ints(&[axis]).and_then(first)?);
+                let node = node.attribute("keepdims", Attribute::Int(0));
+                let dims = self.dims(edge)?;
+                self.values.plain(node, &[&x], dims)?
+            }
+            "LRN" => {
+                let radius = int(op, "depth_radius").unwrap_or(5);
+                let size =
+                    radius.checked_mul(2).and_then(|twice| twice.checked_add(1)).ok_or_else(super::lost)?;
+                let [alpha, beta, bias] = [("alpha", 1.0), ("beta", 0.5), ("bias", 1.0)]
+                    .map(|(name, default)| float(op, name, default));
+                let x = self.values.first(x)?;
+                // ONNX divides alpha by the size.
+                #[allow(clippy::cast_precision_loss)]
+                let alpha = alpha * size as f64;
+                let node = self.values.node("LRN").attribute("size", Attribute::Int(size));
+                let node = node
+                    .attribute("alpha", Attribute::Float(alpha))
+                    .attribute("beta", Attribute::Float(beta));
+                let node = node.attribute("bias", Attribute::Float(bias));
+                let name = self.values.push(node, vec![x.name.clone()])?;
+                Val { name, ..x }
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(made))
+    }
+
+    /// Returns the axis that input number `at` states.
+    pub(super) fn axis(&self, edge: Edge, at: usize, rank: usize) -> Result<usize, NoChain> {
+        let found = || {
+            let axis = self.view.inputs(edge).get(at)?;
+            resolve(self.view.facts.get(*axis).ints.as_ref()?.only()?.known()?, rank)
+        };
+        found().ok_or_else(|| NoChain::unsupported("its axis is not a constant"))
+    }
+
+    /// Returns the known integers of input number `at`.
+    pub(super) fn list(&self, edge: Edge, at: usize) -> Result<Vec<i64>, NoChain> {
+        let found = self.view.inputs(edge).get(at).and_then(|input| self.view.ints(*input));
+        found.ok_or_else(|| NoChain::unsupported(format!("its input {at} is not a constant")))
+    }
+
+    fn reduce(
+        &mut self,
+        op: &NodeDef,
+        edge: Edge,
+        x: &Val,
+        kind: &str,
+        global: Option<&str>,
+    ) -> Result<Val, NoChain> {
+        let rank = x.rank();
+        let misfit = || NoChain::unsupported("its axes do not exist");
+        let axes = self.list(edge, 1)?.iter().map(|axis| resolve(*axis, rank)).collect::<Option<Vec<_>>>();
+        let mut axes = axes.ok_or_else(misfit)?;
+        axes.sort_unstable();
+        axes.dedup();
+        let keeps = keeps_dims(op);
+        if let Some(global) = global.filter(|_| rank == 4 && axes == [1, 2]) {
+            return self.global(global, x, keeps);
+        }
+        if axes.is_empty() {
+            return Ok(x.clone());
+        }
+        // Without the axes that are removed, the others must be in TensorFlow's order.
+        let kept: Vec<usize> =
+            (0..rank).filter(|axis| !axes.contains(axis)).map(|axis| x.axis(axis)).collect();
+        let x = if keeps || kept.is_sorted() { x.clone() } else { self.values.last(x)? };
+        let mut own: Vec<usize> = axes.iter().map(|axis| x.axis(*axis)).collect();
+        own.sort_unstable();
+        let node = self.values.node(kind).attribute("axes", ints(&own)?);
+        let node = node.attribute("keepdims", Attribute::Int(i64::from(keeps)));
+        let name = self.values.push(node, vec![x.name.clone()])?;
+        let len = |(axis, len): (usize, &Int)| match axes.contains(&axis) {
+            false => Some(*len),
+            true => keeps.then_some(Int::Known(1)),
+        };
+        let dims: Dims = x.dims.iter().enumerate().filter_map(len).collect();
+        let layout = if keeps { x.layout } else { Layout::Last };
+        Ok(Val { name, layout, dims, layer: None })
+    }
+
+    /// Lowers a reduction of all rows and columns of images.
+    fn global(&mut self, kind: &str, x: &Val, keeps: bool) -> Result<Val, NoChain> {
+        let x = self.values.first(x)?;
+        let name = self.values.push(self.values.node(kind), vec![x.name.clone()])?;
+        let (batch, channels) = (x.dims[0], x.dims[3]);
+        let dims = vec![batch, Int::Known(1), Int::Known(1), channels];
+        let pooled = Val { name, layout: Layout::First, dims, layer: None };
+        if keeps {
+            return Ok(pooled);
+        }
+        self.values.plain(self.values.node("Flatten"), &[&pooled], vec![batch, channels])
+    }
+
+    fn pool(&mut self, op: &NodeDef, x: &Val, kind: &str) -> Result<Val, NoChain> {
+        let rank = x.rank();
+        let misfit = || NoChain::unsupported("its window or layout is not supported");
+        if !is_channels_last(op) {
+            return Err(misfit());
+        }
+        let (window, sides) = (window(op, rank).ok_or_else(misfit)?, kernel(op, rank).ok_or_else(misfit)?);
+        let x = self.values.first(x)?;
+        let node = self.values.node(kind).attribute("kernel_shape", ints(&sides)?);
+        let node = windowed(node, &window, &sides, &x)?;
+        let mut dims = x.dims.clone();
+        for (side, kernel) in sides.iter().enumerate() {
+            dims[side + 1] = window.side(side, *kernel, dims[side + 1]).ok_or_else(misfit)?.out;
+        }
+        let name = self.values.push(node, vec![x.name.clone()])?;
+        Ok(Val { name, layout: Layout::First, dims, layer: None })
+    }
+
+    /// Lowers a fused normalization: by stored statistics, or by those of each row, as tf_keras normalizes layers.
+    fn fused(&mut self, op: &NodeDef, edge: Edge, x: &Val) -> Result<Val, NoChain> {
+        let view = self.view;
+        let epsilon = float(op, "epsilon", 0.0001);
+        let is_training = attribute(op, "is_training") != Some(&Value::B(false));
+        let [_, scale, bias, mean, variance] = view.inputs(edge) else { return Err(super::lost()) };
+        if !is_training && is_channels_last(op) {
+            let mut parameters = Vec::new();
+            for (role, edge) in [("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance)] {
+                if let Some(key) = view.vector(*edge) {
+                    parameters.push((role, key.to_owned()));
+                    continue;
+                }
+                let neutral = if role == "scale" { 1.0 } else { 0.0 };
+                if !matches!(role, "scale" | "bias") || !self.is_filled(*edge, neutral) {
+                    return Err(NoChain::unsupported(format!("its {role} is not a variable")));
+                }
+            }
+            let norm = super::BatchNorm { input: edge, parameters, epsilon };
+            return self.batch_norm(op, &norm, std::slice::from_ref(x));
+        }
+        // Each row of [1, rows, length, 1], with the rows as channels, is normalized by itself.
+        let is_rows = matches!(x.dims[..], [Int::Known(1), _, _, Int::Known(1)]);
+        let is_plain = self.is_filled(*scale, 1.0) && self.is_filled(*bias, 0.0);
+        if is_training && !is_channels_last(op) && is_rows && is_plain && x.layout == Layout::Last {
+            let node: Node = self.values.node("LayerNormalization").attribute("axis", Attribute::Int(2));
+            let node = node.attribute("epsilon", Attribute::Float(epsilon));
+            return self.values.plain(node, &[x], x.dims.clone());
+        }
+        Err(NoChain::unsupported("it normalizes by the statistics of the batch"))
+    }
+
+    /// Whether a value is a constant of one number.
+    fn is_filled(&self, edge: Edge, number: f64) -> bool {
+        let view = self.view;
+        if view.kind(edge) == "Fill" {
+            return view.inputs(edge).get(1).and_then(|value| view.number(*value)) == Some(number);
+        }
+        let reals = view.op(edge).and_then(super::constant::reals);
+        reals.is_some_and(|reals| reals.values.iter().all(|value| *value == number))
+    }
+}
+
+fn first(attribute: Attribute) -> Result<Attribute, NoChain> {
+    match attribute {
+        Attribute::Ints(values) => values.first().copied().map(Attribute::Int).ok_or_else(super::lost),
+        other => Ok(other),
+    }
+}

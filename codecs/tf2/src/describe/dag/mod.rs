@@ -1,0 +1,163 @@
+//! Reads any inference function as a graph of ONNX operators.
+//!
+//! In stages: [`reach`] lists the operations that the results need, with calls inlined and constant branches taken; [`facts`]
+//! infers shapes and folds the arithmetic on them; [`lower`] recognizes layers and lowers all else operation by
+//! operation.
+
+mod arithmetic;
+mod constant;
+mod facts;
+mod linear;
+mod lower;
+mod normalization;
+mod pattern;
+mod reach;
+mod shapes;
+mod value;
+
+pub(super) use reach::Bound;
+
+use super::chain::{Chain, Context, IN_16_BITS};
+use super::no_chain::NoChain;
+use crate::proto::attr_value::Value;
+use crate::proto::{FunctionDef, FunctionDefLibrary, GraphDef, SignatureDef, TensorShapeProto};
+use ckpt_api::DType;
+use facts::Facts;
+use lower::ModelInput;
+use pattern::View;
+use reach::{Dag, Reader};
+use value::{Dims, Int};
+
+/// Limit on the inputs and on the results of a model.
+const MAX_ENDS: usize = 1 << 10;
+
+/// A function to read.
+pub(super) struct Function<'a> {
+    pub library: &'a FunctionDefLibrary,
+    pub name: &'a str,
+    /// What it takes after its own arguments.
+    pub bound: Vec<Bound<'a>>,
+    /// Public names of its results, where they are known.
+    pub results: Vec<Option<String>>,
+}
+
+/// Reads a function as a graph. `limit` bounds the references that are followed.
+pub(super) fn function(function: Function, context: &Context, limit: u64) -> Result<Chain, NoChain> {
+    let missing = || NoChain::unsupported(format!("the function '{}' is missing", function.name));
+    let mut all = function.library.function.iter();
+    let is_it = |def: &&FunctionDef| def.signature.as_ref().is_some_and(|own| own.name == function.name);
+    let def = all.find(is_it).ok_or_else(missing)?;
+    let signature = def.signature.as_ref().ok_or_else(missing)?;
+    let own = signature.input_arg.len().saturating_sub(function.bound.len());
+    check_ends(own, signature.output_arg.len())?;
+    let inputs: Vec<Stated> = signature.input_arg[..own]
+        .iter()
+        .enumerate()
+        .map(|(at, argument)| Stated {
+            name: argument.name.clone(),
+            shape: argument_shape(def, at),
+            dtype: argument.r#type,
+        })
+        .collect();
+    let names = signature.output_arg.iter().enumerate().map(|(at, argument)| {
+        let stated = function.results.get(at).cloned().flatten();
+        stated.unwrap_or_else(|| argument.name.clone())
+    });
+    let names: Vec<String> = names.collect();
+    let dag = Reader::new(Some(function.library), limit).function(function.name, function.bound)?;
+    finish(&dag, &inputs, &names, context)
+}
+
+/// Reads a signature of TensorFlow 1's main graph.
+pub(super) fn main_graph(
+    graph: &GraphDef,
+    signature: &SignatureDef,
+    context: &Context,
+    limit: u64,
+) -> Result<Chain, NoChain> {
+    check_ends(signature.inputs.len(), signature.outputs.len())?;
+    let mut inputs: Vec<_> = signature.inputs.iter().collect();
+    inputs.sort_by_key(|(name, _)| name.as_str());
+    let mut outputs: Vec<_> = signature.outputs.iter().collect();
+    outputs.sort_by_key(|(name, _)| name.as_str());
+    let stated: Vec<Stated> = inputs
+        .iter()
+        .map(|(name, info)| Stated {
+            name: (*name).clone(),
+            shape: info.tensor_shape.as_ref(),
+            dtype: info.dtype,
+        })
+        .collect();
+    let tensors: Vec<&str> = inputs.iter().map(|(_, info)| info.name.as_str()).collect();
+    let results: Vec<&str> = outputs.iter().map(|(_, info)| info.name.as_str()).collect();
+    let names: Vec<String> = outputs.iter().map(|(name, _)| (*name).clone()).collect();
+    let dag = Reader::new(graph.library.as_ref(), limit).graph(graph, &tensors, &results)?;
+    finish(&dag, &stated, &names, context)
+}
+
+/// An input as the file states it.
+struct Stated<'a> {
+    name: String,
+    shape: Option<&'a TensorShapeProto>,
+    /// TensorFlow's number of the type.
+    dtype: i32,
+}
+
+fn check_ends(inputs: usize, results: usize) -> Result<(), NoChain> {
+    match (inputs, results) {
+        (_, 0) => Err(NoChain::unsupported("the function has no result")),
+        _ if inputs > MAX_ENDS || results > MAX_ENDS => Err(NoChain::unsupported(format!(
+            "the function has {inputs} inputs and {results} results, and at most {MAX_ENDS} are supported"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn finish(dag: &Dag, stated: &[Stated], names: &[String], context: &Context) -> Result<Chain, NoChain> {
+    let shapes: Vec<Option<Dims>> =
+        stated.iter().enumerate().map(|(at, input)| facts::input(at, input.shape?)).collect();
+    let variable = |key: &str| {
+        let shape = context.catalog.get(key)?.shape;
+        shape.iter().map(|len| i64::try_from(*len).ok().map(Int::Known)).collect()
+    };
+    let facts = Facts::infer(dag, &shapes, variable);
+    let mut inputs = Vec::new();
+    for (input, dims) in stated.iter().zip(shapes) {
+        let Some(dims) = dims else {
+            return Err(NoChain::unsupported(format!(
+                "the shape of the input '{}' is not stated",
+                input.name
+            )));
+        };
+        let name = if stated.len() == 1 { "input".to_owned() } else { input.name.clone() };
+        inputs.push(ModelInput { name, dims, dtype: integers(input.dtype) });
+    }
+    let view = View { dag, facts: &facts, context };
+    let lowered = lower::lower(view, inputs, names)?;
+    let notes = lowered.is_half.then(|| IN_16_BITS.to_owned());
+    Ok(Chain {
+        graph: lowered.graph,
+        axes: lowered.axes,
+        is_nested: lowered.is_nested,
+        notes: notes.into_iter().collect(),
+    })
+}
+
+/// Returns the type of inputs that are integers.
+fn integers(dtype: i32) -> Option<DType> {
+    match dtype {
+        3 => Some(DType::I32),
+        9 => Some(DType::I64),
+        10 => Some(DType::Bool),
+        _ => None,
+    }
+}
+
+fn argument_shape(def: &FunctionDef, at: usize) -> Option<&TensorShapeProto> {
+    let attributes = &def.arg_attr.get(&u32::try_from(at).ok()?)?.attr;
+    match attributes.get("_output_shapes")?.value.as_ref()? {
+        Value::List(list) => list.shape.first(),
+        Value::Shape(shape) => Some(shape),
+        _ => None,
+    }
+}

@@ -1,0 +1,287 @@
+//! Infers the shapes of results, where TensorFlow's statement leaves lengths open.
+
+use super::super::functions::{flag, text};
+use super::facts::{Fact, Selection, int, is_channels_last, keeps_dims, kernel, range, selections, window};
+use super::value::{Dims, Int, broadcast, product, resolve};
+use crate::proto::NodeDef;
+
+/// Returns the shapes of an operation's results; nothing for an operation that is not known here.
+pub(super) fn infer(op: &NodeDef, inputs: &[&Fact]) -> Vec<Option<Dims>> {
+    match op.op.as_str() {
+        "Unpack" => {
+            let Some((dims, axis)) = unpacked(op, inputs) else { return Vec::new() };
+            let count = dims.get(axis).and_then(|len| len.known()).and_then(|len| usize::try_from(len).ok());
+            let mut item = dims;
+            item.remove(axis);
+            vec![Some(item); count.unwrap_or(0).min(1 << 12)]
+        }
+        "Split" | "SplitV" => split(op, inputs).unwrap_or_default(),
+        _ => vec![one(op, inputs)],
+    }
+}
+
+fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
+    let dims = |at: usize| inputs.get(at).and_then(|fact| fact.dims.clone());
+    let ints = |at: usize| inputs.get(at).and_then(|fact| fact.ints.clone());
+    let axis = |at: usize, rank: usize| resolve(ints(at)?.only()?.known()?, rank);
+    match op.op.as_str() {
+        "Relu" | "Relu6" | "Sigmoid" | "Tanh" | "Softmax" | "LogSoftmax" | "Elu" | "Selu" | "Softplus"
+        | "Softsign" | "LeakyRelu" | "Exp" | "Expm1" | "Log" | "Log1p" | "Sqrt" | "Rsqrt" | "Square"
+        | "Neg" | "Abs" | "Sign" | "Erf" | "Erfc" | "Sin" | "Cos" | "Floor" | "Ceil" | "Round" | "Cast"
+        | "BiasAdd" | "LRN" | "ReverseV2" | "LogicalNot" | "ZerosLike" | "OnesLike" | "FusedBatchNormV3"
+        | "FusedBatchNormV2" | "FusedBatchNorm" | "Cumsum" | "Reciprocal" | "Inv" | "IsNan" | "IsInf"
+        | "MatrixBandPart" => dims(0),
+        "AddV2" | "Add" | "Sub" | "Mul" | "RealDiv" | "Div" | "DivNoNan" | "FloorDiv" | "FloorMod"
+        | "Maximum" | "Minimum" | "Pow" | "SquaredDifference" | "Less" | "LessEqual" | "Greater"
+        | "GreaterEqual" | "Equal" | "NotEqual" | "LogicalAnd" | "LogicalOr" | "Xdivy" => {
+            broadcast(&dims(0)?, &dims(1)?)
+        }
+        "AddN" => dims(0),
+        "SelectV2" => broadcast(&broadcast(&dims(0)?, &dims(1)?)?, &dims(2)?),
+        "Select" => dims(1),
+        "MatMul" => matrices(&dims(0)?, &dims(1)?, flag(op, "transpose_a"), flag(op, "transpose_b")),
+        "BatchMatMulV2" | "BatchMatMul" | "BatchMatMulV3" => {
+            matrices(&dims(0)?, &dims(1)?, flag(op, "adj_x"), flag(op, "adj_y"))
+        }
+        "Conv2D" | "Conv3D" => convolution(op, &dims(0)?, &dims(1)?, false),
+        "DepthwiseConv2dNative" => convolution(op, &dims(0)?, &dims(1)?, true),
+        "Conv2DBackpropInput" | "Conv3DBackpropInputV2" => Some(ints(0)?.values.clone()),
+        "MaxPool" | "AvgPool" | "MaxPool3D" | "AvgPool3D" => {
+            let dims = dims(0)?;
+            windowed(op, &dims, &kernel(op, dims.len())?, *dims.last()?)
+        }
+        "Reshape" => reshape(&dims(0)?, &ints(1)?.values),
+        "Transpose" => {
+            let (dims, perm) = (dims(0)?, ints(1)?.known()?);
+            perm.iter().map(|axis| dims.get(usize::try_from(*axis).ok()?).copied()).collect()
+        }
+        "ExpandDims" => {
+            let mut dims = dims(0)?;
+            let axis = axis(1, dims.len() + 1)?;
+            dims.insert(axis, Int::Known(1));
+            Some(dims)
+        }
+        "Squeeze" => {
+            let dims = dims(0)?;
+            squeezed(op, &dims)?.into_iter().map(|axis| dims.get(axis).copied()).collect()
+        }
+        "Pack" => {
+            let mut dims = dims(0)?;
+            let axis = resolve(int(op, "axis").unwrap_or(0), dims.len() + 1)?;
+            dims.insert(axis, Int::Known(i64::try_from(inputs.len()).ok()?));
+            Some(dims)
+        }
+        "ConcatV2" => {
+            let mut found = dims(0)?;
+            let last = inputs.len().checked_sub(1)?;
+            let axis = axis(last, found.len())?;
+            for at in 1..last {
+                let added = *dims(at)?.get(axis)?;
+                found[axis] = found[axis].add(added);
+            }
+            Some(found)
+        }
+        "StridedSlice" => strided(op, &dims(0)?, inputs),
+        "Slice" => {
+            let (dims, begin, size) = (dims(0)?, ints(1)?, ints(2)?);
+            let part = |(axis, len): (usize, &Int)| match size.values.get(axis)? {
+                Int::Known(-1) => Some(len.sub(*begin.values.get(axis)?)),
+                size => Some(*size),
+            };
+            dims.iter().enumerate().map(part).collect()
+        }
+        "GatherV2" => {
+            let (data, indices) = (dims(0)?, dims(1)?);
+            let axis = axis(2, data.len())?;
+            let batch = usize::try_from(int(op, "batch_dims").unwrap_or(0)).ok()?;
+            Some([data.get(..axis)?, indices.get(batch..)?, data.get(axis + 1..)?].concat())
+        }
+        "ResourceGather" => Some([&dims(1)?[..], dims(0)?.get(1..)?].concat()),
+        "Mean" | "Sum" | "Max" | "Min" | "Prod" | "All" | "Any" | "EuclideanNorm" => {
+            let (dims, axes) = (dims(0)?, ints(1)?.known()?);
+            let axes = axes.iter().map(|axis| resolve(*axis, dims.len())).collect::<Option<Vec<_>>>()?;
+            let len = |(axis, len): (usize, &Int)| match axes.contains(&axis) {
+                false => Some(*len),
+                true => keeps_dims(op).then_some(Int::Known(1)),
+            };
+            Some(dims.iter().enumerate().filter_map(len).collect())
+        }
+        "ArgMax" | "ArgMin" => {
+            let mut dims = dims(0)?;
+            let axis = axis(1, dims.len())?;
+            dims.remove(axis);
+            Some(dims)
+        }
+        "Pad" | "PadV2" | "MirrorPad" => {
+            let (dims, pads) = (dims(0)?, ints(1)?);
+            let padded = |(len, pads): (&Int, &[Int])| len.add(*pads.first()?).add_to(pads.get(1));
+            dims.iter().zip(pads.values.chunks(2)).map(padded).collect()
+        }
+        "Tile" => {
+            let (dims, repeats) = (dims(0)?, ints(1)?);
+            Some(dims.iter().zip(&repeats.values).map(|(len, count)| len.mul(*count)).collect())
+        }
+        "Fill" | "BroadcastTo" => {
+            let at = usize::from(op.op == "BroadcastTo");
+            Some(ints(at)?.values.clone())
+        }
+        "Range" => {
+            let (start, end, step) = (ints(0)?.only()?, ints(1)?.only()?, ints(2)?.only()?);
+            (start.known() == Some(0) && step.known() == Some(1)).then(|| vec![end])
+        }
+        "Einsum" => einsum(op, &[dims(0)?, dims(1)?]),
+        "ResizeBilinear" | "ResizeNearestNeighbor" | "ResizeBicubic" => {
+            let (dims, size) = (dims(0)?, ints(1)?);
+            match (&dims[..], &size.values[..]) {
+                ([batch, _, _, channels], [rows, columns]) => Some(vec![*batch, *rows, *columns, *channels]),
+                _ => None,
+            }
+        }
+        "OneHot" => {
+            let (mut dims, depth) = (dims(0)?, ints(1)?.only()?);
+            let axis = resolve(int(op, "axis").unwrap_or(-1), dims.len() + 1)?;
+            dims.insert(axis, depth);
+            Some(dims)
+        }
+        _ => None,
+    }
+}
+
+impl Int {
+    fn add_to(self, other: Option<&Int>) -> Option<Int> {
+        other.map(|other| self.add(*other))
+    }
+}
+
+fn matrices(a: &[Int], b: &[Int], transpose_a: bool, transpose_b: bool) -> Option<Dims> {
+    let (a_batch, a_own) = a.split_at(a.len().checked_sub(2)?);
+    let (b_batch, b_own) = b.split_at(b.len().checked_sub(2)?);
+    let mut dims = broadcast(a_batch, b_batch)?;
+    dims.push(a_own[usize::from(transpose_a)]);
+    dims.push(b_own[usize::from(!transpose_b)]);
+    Some(dims)
+}
+
+fn convolution(op: &NodeDef, dims: &[Int], kernel: &[Int], is_depthwise: bool) -> Option<Dims> {
+    let [sides @ .., input, output] = kernel else { return None };
+    let channels = if is_depthwise { input.mul(*output) } else { *output };
+    let sides = sides.iter().map(|side| side.len()).collect::<Option<Vec<_>>>()?;
+    windowed(op, dims, &sides, channels)
+}
+
+fn windowed(op: &NodeDef, dims: &[Int], kernel: &[u64], channels: Int) -> Option<Dims> {
+    if !is_channels_last(op) || kernel.len() + 2 != dims.len() {
+        return None;
+    }
+    let window = window(op, dims.len())?;
+    let mut found = dims.to_vec();
+    for (side, kernel) in kernel.iter().enumerate() {
+        found[side + 1] = window.side(side, *kernel, dims[side + 1])?.out;
+    }
+    *found.last_mut()? = channels;
+    Some(found)
+}
+
+fn reshape(dims: &[Int], wanted: &[Int]) -> Option<Dims> {
+    if wanted.len() > 32 {
+        return None;
+    }
+    let mut shape = wanted.to_vec();
+    let Some(open) = shape.iter().position(|len| len.known() == Some(-1)) else { return Some(shape) };
+    // Lengths on both sides cancel, so that one that is free does not make the other free.
+    let mut own = dims.to_vec();
+    let others: Vec<Int> =
+        shape.iter().enumerate().filter(|(at, _)| *at != open).map(|(_, len)| *len).collect();
+    let mut left = Vec::new();
+    for len in others {
+        match own.iter().position(|own| own.is(len) && len.known().is_none()) {
+            Some(at) => drop(own.remove(at)),
+            None => left.push(len),
+        }
+    }
+    shape[open] = product(&own).floor_div(product(&left));
+    Some(shape)
+}
+
+/// Returns the axes that a `Squeeze` keeps.
+pub(super) fn squeezed(op: &NodeDef, dims: &[Int]) -> Option<Vec<usize>> {
+    let stated = match super::super::functions::attribute(op, "squeeze_dims") {
+        Some(crate::proto::attr_value::Value::List(list)) => list.i.clone(),
+        _ => Vec::new(),
+    };
+    if stated.is_empty() {
+        // A free length is not 1, as TensorFlow's own statement has it.
+        return Some((0..dims.len()).filter(|axis| dims[*axis].known() != Some(1)).collect());
+    }
+    let removed = stated.iter().map(|axis| resolve(*axis, dims.len())).collect::<Option<Vec<_>>>()?;
+    Some((0..dims.len()).filter(|axis| !removed.contains(axis)).collect())
+}
+
+fn strided(op: &NodeDef, dims: &[Int], inputs: &[&Fact]) -> Option<Dims> {
+    let mut found = Vec::new();
+    for selection in selections(op, dims, inputs)? {
+        match selection {
+            Selection::New => found.push(Int::Known(1)),
+            Selection::Index { .. } => {}
+            Selection::Range { axis, begin, end, step } => {
+                found.push(match (*dims.get(axis)?, begin, end, step) {
+                    (Int::Known(len), begin, end, step) => Int::Known(range(len, begin, end, step).1),
+                    (free, None | Some(0), None, 1 | -1) => free,
+                    (free, Some(begin), None, 1) if begin > 0 => free.sub(Int::Known(begin)),
+                    (free, None | Some(0), Some(end), 1) if end < 0 => free.add(Int::Known(end)),
+                    _ => Int::Unknown,
+                })
+            }
+        }
+    }
+    Some(found)
+}
+
+fn unpacked(op: &NodeDef, inputs: &[&Fact]) -> Option<(Dims, usize)> {
+    let dims = inputs.first()?.dims.clone()?;
+    let axis = resolve(int(op, "axis").unwrap_or(0), dims.len())?;
+    Some((dims, axis))
+}
+
+fn split(op: &NodeDef, inputs: &[&Fact]) -> Option<Vec<Option<Dims>>> {
+    let is_sized = op.op == "SplitV";
+    let (value, axis) = if is_sized { (0, 2) } else { (1, 0) };
+    let dims = inputs.get(value)?.dims.clone()?;
+    let axis = resolve(inputs.get(axis)?.ints.as_ref()?.only()?.known()?, dims.len())?;
+    let lens: Vec<Int> = if is_sized {
+        inputs.get(1)?.ints.as_ref()?.values.clone()
+    } else {
+        let count = int(op, "num_split")?;
+        let parts = usize::try_from(count).ok().filter(|parts| *parts <= 1 << 12)?;
+        vec![dims[axis].floor_div(Int::Known(count)); parts]
+    };
+    let known =
+        lens.iter().filter(|len| len.known() != Some(-1)).fold(Int::Known(0), |sum, len| sum.add(*len));
+    let part = |len: &Int| {
+        let mut part = dims.clone();
+        part[axis] = if len.known() == Some(-1) { dims[axis].sub(known) } else { *len };
+        Some(part)
+    };
+    Some(lens.iter().map(part).collect())
+}
+
+/// The subscripts of an equation without ellipses: those of each operand, and of the result.
+pub(super) fn subscripts(equation: &str) -> Option<(Vec<Vec<char>>, Vec<char>)> {
+    let (operands, result) = equation.split_once("->")?;
+    let plain = |text: &str| {
+        let letters: Vec<char> = text.chars().filter(|letter| *letter != ' ').collect();
+        letters.iter().all(char::is_ascii_alphabetic).then_some(letters)
+    };
+    Some((operands.split(',').map(plain).collect::<Option<_>>()?, plain(result)?))
+}
+
+fn einsum(op: &NodeDef, inputs: &[Dims]) -> Option<Dims> {
+    let (operands, result) = subscripts(text(op, "equation")?)?;
+    let len = |letter: &char| {
+        let own = operands.iter().zip(inputs).find_map(|(letters, dims)| {
+            letters.iter().position(|own| own == letter).and_then(|at| dims.get(at)).copied()
+        });
+        own.or(Some(Int::Unknown))
+    };
+    result.iter().map(len).collect()
+}
