@@ -14,6 +14,8 @@ pub(super) struct Linear {
     pub weight: String,
     pub bias: Option<String>,
     pub kind: LinearKind,
+    /// Whether the values are images of one row, and the weight is that of a convolution of sequences.
+    pub is_row: bool,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ impl View<'_> {
             weight: key.to_owned(),
             bias: None,
             kind: LinearKind::Dense { is_transposed },
+            is_row: false,
         })
     }
 
@@ -220,13 +223,23 @@ impl View<'_> {
         if let Some(pieces) = pieces.filter(|_| !outer) {
             x = self.undilated(x, pieces, &mut window)?;
         }
+        let single = self.expanded(weight, 0).filter(|_| row.is_none() && window.strides.len() == 2);
+        let is_row = single.is_some() && self.dims(x)?.get(1)?.known() == Some(1) && pieces.is_none();
+        if let Some(inner) = single.filter(|_| is_row) {
+            weight = inner;
+            window.strides.remove(0);
+            window.dilations.remove(0);
+            if matches!(window.padding, Padding::Explicit(_)) {
+                return None;
+            }
+        }
         let kind = match op.op.as_str() {
             "Conv2D" | "Conv3D" => LinearKind::Conv(window),
             "DepthwiseConv2dNative" => LinearKind::Depthwise(window),
             _ => LinearKind::Transposed(window),
         };
         let key = self.variable(weight)?;
-        Some(Linear { input: x, weight: key.to_owned(), bias: None, kind })
+        Some(Linear { input: x, weight: key.to_owned(), bias: None, kind, is_row })
     }
 
     /// Returns the only axis that a `Squeeze` of an image removes.

@@ -12,6 +12,7 @@ mod lower;
 mod normalization;
 mod pattern;
 mod reach;
+mod recurrent;
 mod shapes;
 mod value;
 
@@ -64,8 +65,9 @@ pub(super) fn function(function: Function, context: &Context, limit: u64) -> Res
         stated.unwrap_or_else(|| argument.name.clone())
     });
     let names: Vec<String> = names.collect();
-    let dag = Reader::new(Some(function.library), limit).function(function.name, function.bound)?;
-    finish(&dag, &inputs, &names, context)
+    let library = function.library;
+    let dag = Reader::new(Some(library), limit).function(function.name, function.bound)?;
+    finish(&dag, &inputs, &names, Some(library), context)
 }
 
 /// Reads a signature of TensorFlow 1's main graph.
@@ -92,7 +94,7 @@ pub(super) fn main_graph(
     let results: Vec<&str> = outputs.iter().map(|(_, info)| info.name.as_str()).collect();
     let names: Vec<String> = outputs.iter().map(|(name, _)| (*name).clone()).collect();
     let dag = Reader::new(graph.library.as_ref(), limit).graph(graph, &tensors, &results)?;
-    finish(&dag, &stated, &names, context)
+    finish(&dag, &stated, &names, graph.library.as_ref(), context)
 }
 
 /// An input as the file states it.
@@ -113,7 +115,13 @@ fn check_ends(inputs: usize, results: usize) -> Result<(), NoChain> {
     }
 }
 
-fn finish(dag: &Dag, stated: &[Stated], names: &[String], context: &Context) -> Result<Chain, NoChain> {
+fn finish(
+    dag: &Dag,
+    stated: &[Stated],
+    names: &[String],
+    library: Option<&FunctionDefLibrary>,
+    context: &Context,
+) -> Result<Chain, NoChain> {
     let shapes: Vec<Option<Dims>> =
         stated.iter().enumerate().map(|(at, input)| facts::input(at, input.shape?)).collect();
     let variable = |key: &str| {
@@ -133,7 +141,8 @@ fn finish(dag: &Dag, stated: &[Stated], names: &[String], context: &Context) -> 
         inputs.push(ModelInput { name, dims, dtype: integers(input.dtype) });
     }
     let view = View { dag, facts: &facts, context };
-    let lowered = lower::lower(view, inputs, names)?;
+    let loops = recurrent::find(view, library, context);
+    let lowered = lower::lower(view, &loops, inputs, names)?;
     let notes = lowered.is_half.then(|| IN_16_BITS.to_owned());
     Ok(Chain {
         graph: lowered.graph,

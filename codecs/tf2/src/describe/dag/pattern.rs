@@ -67,6 +67,43 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns the number that arithmetic on a few constants gives.
+    pub fn arithmetic(&self, edge: Edge) -> Option<f64> {
+        self.computed(edge, 4)
+    }
+
+    fn computed(&self, edge: Edge, depth: u32) -> Option<f64> {
+        if let Some(value) = self.number(edge) {
+            return Some(value);
+        }
+        let depth = depth.checked_sub(1)?;
+        let (a, b) = self.pair(edge, &["AddV2", "Add", "Sub", "Mul", "RealDiv"])?;
+        let (a, b) = (self.computed(a, depth)?, self.computed(b, depth)?);
+        Some(match self.kind(edge) {
+            "Sub" => a - b,
+            "Mul" => a * b,
+            "RealDiv" => a / b,
+            _ => a + b,
+        })
+    }
+
+    /// Recognizes dropout that drops nothing, as TensorFlow 1 has it at inference: what it selects where random numbers of at
+    /// least 0 are at least 0.
+    pub fn kept(&self, edge: Edge) -> Option<Edge> {
+        let (condition, value) = self.pair(edge, &["SelectV2"])?;
+        let (random, rate) = self.pair(condition, &["GreaterEqual"])?;
+        let mut random = random;
+        for _ in 0..2 {
+            // minimum + random · (maximum − minimum)
+            random = match self.pair(random, &["AddV2", "Add", "Mul"]) {
+                Some((a, b)) if self.arithmetic(b).is_some_and(|value| value >= 0.0) => a,
+                _ => random,
+            };
+        }
+        let is_random = self.kind(random) == "RandomUniform";
+        (is_random && self.arithmetic(rate) == Some(0.0)).then_some(value)
+    }
+
     /// Follows casts between types of floating-point numbers.
     pub fn passed(&self, mut edge: Edge) -> Edge {
         for _ in 0..MAX_STEPS {

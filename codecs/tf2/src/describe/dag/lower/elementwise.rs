@@ -88,17 +88,6 @@ impl Lowering<'_> {
                     }
                 }
             }
-            "ZerosLike" | "OnesLike" if matches!(dtype(op, "T"), Some(1 | 2 | 14 | 19)) => {
-                let less =
-                    values.apply(if op.op == "ZerosLike" { "Less" } else { "LessOrEqual" }, &[x, x])?;
-                let node = values.node("Cast").attribute("to", Attribute::Text("float".into()));
-                // NaN is not at most itself; a sum with the zeros of a comparison is exact.
-                if op.op == "ZerosLike" {
-                    values.elementwise(node, &[&less])?
-                } else {
-                    return Ok(None);
-                }
-            }
             "Cast" => return self.cast(op, x),
             _ => return Ok(None),
         };

@@ -17,6 +17,7 @@ fn kernel_axes(sides: usize) -> Option<Vec<Axis>> {
     match sides {
         1 => Some(vec![Axis::KernelX]),
         2 => Some(vec![Axis::KernelY, Axis::KernelX]),
+        3 => Some(vec![Axis::KernelZ, Axis::KernelY, Axis::KernelX]),
         _ => None,
     }
 }
@@ -30,7 +31,15 @@ impl Lowering<'_> {
         inputs: &[Val],
     ) -> Result<Val, NoChain> {
         let [x] = inputs else { return Err(super::lost()) };
-        let dims = self.dims(edge)?;
+        let mut dims = self.dims(edge)?;
+        let row = match linear.is_row {
+            true => {
+                dims.remove(1);
+                Some(self.squeeze(x, &[0, 2, 3])?)
+            }
+            false => None,
+        };
+        let x = row.as_ref().unwrap_or(x);
         self.scopes.insert(scope(scope(&op.name)).to_owned());
         let made = match &linear.kind {
             LinearKind::Dense { is_transposed } => self.dense(linear, *is_transposed, x)?,
@@ -42,7 +51,8 @@ impl Lowering<'_> {
         if let Some(bias) = &linear.bias {
             self.values.axes.insert(bias.clone(), vec![Axis::Out]);
         }
-        Ok(Val { layer: layer(&name, op), name, layout, dims })
+        let made = Val { layer: layer(&name, op), name, layout, dims };
+        if linear.is_row { self.unsqueeze(&made, &[1]) } else { Ok(made) }
     }
 
     /// Names a node after its layer, and gives it its parameters.
@@ -101,7 +111,7 @@ impl Lowering<'_> {
             return Err(misfit());
         }
         let mut axes = kernel_axes(sides.len())
-            .ok_or_else(|| NoChain::unsupported("convolutions of volumes are not supported"))?;
+            .ok_or_else(|| NoChain::unsupported("a kernel of more than three sides is not supported"))?;
         axes.extend(if is_depthwise { [Axis::In, Axis::Multiplier] } else { [Axis::In, Axis::Out] });
         self.stated(&linear.weight, axes)?;
         let channels = x.dims.last().and_then(|len| len.len()).unwrap_or(input);
@@ -139,7 +149,7 @@ impl Lowering<'_> {
             return Err(misfit());
         }
         let mut axes = kernel_axes(sides.len())
-            .ok_or_else(|| NoChain::unsupported("transposed convolutions of volumes are not supported"))?;
+            .ok_or_else(|| NoChain::unsupported("a kernel of more than three sides is not supported"))?;
         axes.extend([Axis::Out, Axis::In]);
         self.stated(&linear.weight, axes)?;
         let (mut begins, mut ends, mut added) = (Vec::new(), Vec::new(), Vec::new());

@@ -6,6 +6,7 @@
 mod elementwise;
 mod layers;
 mod moves;
+mod recurrent;
 mod reduce;
 mod values;
 
@@ -17,6 +18,7 @@ use super::linear::Linear;
 use super::normalization::{BatchNorm, LayerNorm};
 use super::pattern::{View, is_float_cast};
 use super::reach::{Edge, What, output_names};
+use super::recurrent::Recurrent;
 use super::value::{Dims, Int};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Value};
@@ -51,6 +53,8 @@ enum Plan {
     Swish(Edge),
     /// Integers that are known.
     Known,
+    /// A number that is known.
+    Number(f64),
     /// The value itself.
     Alias(Edge),
     /// The operation, of these inputs; the others are constants that it takes as attributes.
@@ -64,20 +68,26 @@ impl Plan {
             Plan::BatchNorm(norm) => vec![norm.input],
             Plan::LayerNorm(norm) => vec![norm.input],
             Plan::Gelu(input, _) | Plan::Swish(input) | Plan::Alias(input) => vec![*input],
-            Plan::Known => Vec::new(),
+            Plan::Known | Plan::Number(_) => Vec::new(),
             Plan::Operation(inputs) => inputs.clone(),
         }
     }
 }
 
 /// Makes a graph of all results; `names` are theirs.
-pub(super) fn lower(view: View, inputs: Vec<ModelInput>, names: &[String]) -> Result<Lowered, NoChain> {
+pub(super) fn lower(
+    view: View,
+    loops: &HashMap<usize, Recurrent>,
+    inputs: Vec<ModelInput>,
+    names: &[String],
+) -> Result<Lowered, NoChain> {
     let mut lowering = Lowering {
         view,
         values: Values::new(view.context),
         made: HashMap::new(),
         is_half: false,
         scopes: HashSet::new(),
+        loops,
     };
     let inputs = lowering.inputs(inputs);
     let mut outputs = Vec::new();
@@ -93,6 +103,8 @@ pub(super) fn lower(view: View, inputs: Vec<ModelInput>, names: &[String]) -> Re
 
 struct Lowering<'a> {
     view: View<'a>,
+    /// Loops that are recurrent layers, by the numbers of their nodes.
+    loops: &'a HashMap<usize, Recurrent>,
     values: Values<'a>,
     made: HashMap<Edge, Val>,
     is_half: bool,
@@ -147,6 +159,13 @@ impl Lowering<'_> {
             return view.only(edge, &["Cast"]).map(Plan::Alias).ok_or_else(|| refuse(op, "lacks an input"));
         }
         if edge.output == 0 {
+            if let Some(kept) = view.kept(edge) {
+                return Ok(Plan::Alias(kept));
+            }
+            let is_scalar = op.op != "Const" && view.dims(edge).is_some_and(Vec::is_empty);
+            if let Some(number) = view.arithmetic(edge).filter(|_| is_scalar) {
+                return Ok(Plan::Number(number));
+            }
             if let Some(linear) = view.linear(edge) {
                 return Ok(Plan::Linear(linear));
             }
@@ -175,6 +194,14 @@ impl Lowering<'_> {
         };
         match op.op.as_str() {
             "Const" => Ok(Vec::new()),
+            "While" | "StatelessWhile" => match self.loops.get(&edge.node) {
+                Some(layer) => {
+                    let states = layer.states.iter().copied().flatten();
+                    Ok([layer.input].into_iter().chain(states).collect())
+                }
+                None => Err(refuse(op, "is a loop that is not recognized as a recurrent layer")),
+            },
+            "TensorListStack" => some(0..1),
             "ConcatV2" => some(0..all.len().saturating_sub(1)),
             "Fill" | "Split" => some(1..2),
             "GatherV2" | "ResourceGather" => {
@@ -228,6 +255,7 @@ impl Lowering<'_> {
         let lowered = match (plan, view.op(edge)) {
             (Plan::Alias(_), _) => inputs.first().cloned().ok_or_else(lost),
             (Plan::Known, _) => self.known(edge),
+            (Plan::Number(number), _) => self.values.scalar(*number),
             (_, None) => self.source(edge),
             (plan, Some(op)) => {
                 self.is_half |= ["DstT", "T"].iter().any(|name| matches!(dtype(op, name), Some(14 | 19)));
@@ -288,7 +316,7 @@ impl Lowering<'_> {
             ([], [value]) => node.attribute("value_float", Attribute::Float(*value)),
             (shape, _) => {
                 let node = node.attribute("shape", values::ints(shape)?);
-                node.attribute("value_floats", floats(reals.values.clone())?)
+                node.attribute("value_floats", Attribute::Floats(reals.values.clone()))
             }
         };
         self.values.plain(node, &[], known_dims(&reals.shape)?)
@@ -299,6 +327,7 @@ impl Lowering<'_> {
         let named = |error: NoChain| error.of(describe(op));
         let val = match op.op.as_str() {
             "Const" => self.constant(op)?,
+            "While" | "StatelessWhile" => return self.recurrent(op, edge, inputs),
             "Unpack" | "Split" | "SplitV" => {
                 let parts = self.parts(op, edge, inputs).map_err(named)?;
                 for (output, part) in parts.into_iter().enumerate() {
@@ -394,13 +423,6 @@ fn scope(name: &str) -> &str {
 /// The layer that made a value, for the names of what follows.
 fn layer(name: &str, op: &NodeDef) -> Option<Rc<(String, String)>> {
     Some(Rc::new((name.to_owned(), scope(&op.name).to_owned())))
-}
-
-fn floats(values: Vec<f64>) -> Result<Attribute, NoChain> {
-    match values[..] {
-        [value] => Ok(Attribute::Float(value)),
-        _ => Err(NoChain::unsupported("a constant of several numbers is not supported")),
-    }
 }
 
 fn refuse(op: &NodeDef, why: &str) -> NoChain {

@@ -55,6 +55,11 @@ impl Lowering<'_> {
                 let is_real = matches!(super::super::facts::dtype(op, "T"), Some(1 | 2 | 14 | 19) | None);
                 self.values.expand(x, &dims, is_real)?
             }
+            ("TensorListStack", [x]) => x.clone(),
+            ("OnesLike" | "ZerosLike", [x]) => {
+                let one = self.values.scalar(if op.op == "OnesLike" { 1.0 } else { 0.0 })?;
+                self.values.expand(&one, &x.dims, true)?
+            }
             ("ResizeBilinear" | "ResizeNearestNeighbor" | "ResizeBicubic", [x]) => {
                 self.resize(op, edge, x)?
             }
@@ -102,7 +107,7 @@ impl Lowering<'_> {
         self.values.plain(node, &[x], dims)
     }
 
-    fn unsqueeze(&mut self, x: &Val, axes: &[usize]) -> Result<Val, NoChain> {
+    pub(super) fn unsqueeze(&mut self, x: &Val, axes: &[usize]) -> Result<Val, NoChain> {
         let x = self.values.last(x)?;
         let mut dims = x.dims.clone();
         for axis in axes {
@@ -112,7 +117,7 @@ impl Lowering<'_> {
         self.values.plain(node, &[&x], dims)
     }
 
-    fn squeeze(&mut self, x: &Val, kept: &[usize]) -> Result<Val, NoChain> {
+    pub(super) fn squeeze(&mut self, x: &Val, kept: &[usize]) -> Result<Val, NoChain> {
         let x = self.values.last(x)?;
         let removed: Vec<usize> = (0..x.rank()).filter(|axis| !kept.contains(axis)).collect();
         if removed.is_empty() {
@@ -319,12 +324,15 @@ impl Lowering<'_> {
             "ResizeNearestNeighbor" => "nearest",
             _ => return Err(NoChain::unsupported("cubic interpolation is not supported")),
         };
-        // A free length keeps itself: its scale is 1.
-        let known = |len: Int| len.known().unwrap_or(-1);
-        let (batch, channels) = (known(x.dims[0]), known(x.dims[3]));
+        let scales = [(1, rows), (2, columns)].map(|(axis, out)| scale(x.dims[axis], out));
+        let [Some(vertical), Some(horizontal)] = scales else {
+            return Err(NoChain::unsupported(
+                "its size is no multiple of the input's, or depends on the input",
+            ));
+        };
         let mut node = self.values.node("Resize").attribute("mode", Attribute::Text(mode.into()));
         node = node
-            .attribute("sizes", Attribute::Ints(vec![batch, channels, rows, columns]))
+            .attribute("scales", Attribute::Floats(vec![1.0, 1.0, vertical, horizontal]))
             .attribute("coordinate_transformation_mode", Attribute::Text(coordinates.into()));
         if mode == "nearest" {
             let nearest = match (half, corners) {
@@ -395,4 +403,12 @@ struct Range {
 
 fn position(axis: usize) -> Result<i64, NoChain> {
     i64::try_from(axis).map_err(|_| super::lost())
+}
+
+/// Returns the factor by which a length grows, if it gives the other length again.
+fn scale(len: Int, out: i64) -> Option<f64> {
+    let (len, out) = (u32::try_from(len.known()?).ok()?, u32::try_from(out).ok()?);
+    let scale = f64::from(out) / f64::from(len);
+    let found = (f64::from(len) * scale).floor();
+    (len > 0 && found == f64::from(out)).then_some(scale)
 }

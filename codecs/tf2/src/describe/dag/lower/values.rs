@@ -124,17 +124,23 @@ impl<'a> Values<'a> {
 
     /// Adds a node and returns the name of its only result.
     pub fn push(&mut self, mut node: Node, inputs: Vec<String>) -> Result<String, NoChain> {
+        node.name = self.unique(&node.name);
+        if node.outputs.is_empty() {
+            node.outputs = vec![node.name.clone()];
+        }
+        let name = node.name.clone();
+        self.add(node, inputs)?;
+        Ok(name)
+    }
+
+    /// Adds a node whose name and results are unique.
+    pub fn add(&mut self, mut node: Node, inputs: Vec<String>) -> Result<(), NoChain> {
         if self.nodes.len() >= MAX_NODES {
             return Err(NoChain::unsupported(format!("the graph has more than {MAX_NODES} operations")));
         }
-        node.name = self.unique(&node.name);
-        let name = node.name.clone();
         node.inputs = inputs;
-        if node.outputs.is_empty() {
-            node.outputs = vec![name.clone()];
-        }
         self.nodes.push(node);
-        Ok(name)
+        Ok(())
     }
 
     /// Adds a node at the current place, whose result has these lengths and TensorFlow's order.
