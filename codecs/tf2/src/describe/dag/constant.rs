@@ -6,8 +6,8 @@ use crate::proto::attr_value::Value;
 use crate::proto::{NodeDef, TensorProto};
 use std::rc::Rc;
 
-/// Limit on the elements of a constant that the graph holds.
-pub(super) const MAX_ELEMENTS: usize = 1 << 18;
+/// Limit on the elements of all constants that the graph holds.
+pub(super) const MAX_ELEMENTS: usize = 1 << 20;
 
 /// Numbers of any shape, row by row.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) fn shape(node: &NodeDef) -> Option<Vec<usize>> {
     tensor(node).and_then(|tensor| dims(tensor, usize::MAX))
 }
 
-/// Returns the integers or truth values of a `Const`.
+/// Returns the integers or truth values of a `Const`, if there are at most `limit`.
 pub(super) fn ints(node: &NodeDef, limit: usize) -> Option<Rc<Ints>> {
     let tensor = tensor(node)?;
     let shape = dims(tensor, limit)?;
@@ -39,10 +39,10 @@ pub(super) fn ints(node: &NodeDef, limit: usize) -> Option<Rc<Ints>> {
     Some(Rc::new(Ints { shape, values }))
 }
 
-/// Returns the numbers of a `Const` of a floating-point type.
-pub(super) fn reals(node: &NodeDef) -> Option<Reals> {
+/// Returns the numbers of a `Const` of a floating-point type, if there are at most `limit`.
+pub(super) fn reals(node: &NodeDef, limit: usize) -> Option<Reals> {
     let tensor = tensor(node)?;
-    let shape = dims(tensor, MAX_ELEMENTS)?;
+    let shape = dims(tensor, limit)?;
     let raw = &tensor.tensor_content;
     let values: Vec<f64> = match tensor.dtype {
         1 if raw.is_empty() => tensor.float_val.iter().map(|value| decimal(*value)).collect(),

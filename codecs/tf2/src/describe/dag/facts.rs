@@ -16,6 +16,15 @@ pub(super) const MAX_INTS: usize = 1 << 16;
 /// Limit on the integers of all folded values.
 const MAX_TOTAL: usize = 1 << 20;
 
+/// Limit on the integers that folding takes and makes.
+const MAX_WORK: usize = 1 << 23;
+
+/// Limit on the lengths of all shapes.
+const MAX_DIMS: usize = 1 << 22;
+
+/// Limit on the axes of a value.
+const MAX_RANK: usize = 32;
+
 /// A value's shape and integers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fact {
@@ -36,15 +45,24 @@ impl Facts {
     /// Infers the facts. `inputs` are the stated shapes of the inputs, `variable` returns the shape of a key.
     pub fn infer(dag: &Dag, inputs: &[Option<Dims>], variable: impl Fn(&str) -> Option<Dims>) -> Self {
         let mut facts = Facts { of: Vec::with_capacity(dag.nodes.len()), nothing: Fact::default() };
-        let mut total = 0usize;
+        let (mut total, mut work, mut lens) = (0usize, 0usize, 0usize);
         for node in &dag.nodes {
             let mut found = match &node.what {
                 What::Input(at) => vec![Fact { dims: inputs.get(*at).cloned().flatten(), ints: None }],
                 What::Variable(key) => vec![Fact { dims: variable(key), ints: None }],
-                What::Op(op) => facts.of_op(op, node, MAX_TOTAL - total),
+                What::Op(op) => {
+                    let taken = node.inputs.iter().filter_map(|edge| facts.get(*edge).ints.as_ref());
+                    work = taken.fold(work, |work, ints| work.saturating_add(ints.values.len()));
+                    let room = if work > MAX_WORK { 0 } else { MAX_TOTAL.saturating_sub(total) };
+                    facts.of_op(op, node, room)
+                }
             };
-            for ints in found.iter_mut().filter_map(|fact| fact.ints.as_ref()) {
-                total = total.saturating_add(ints.values.len()).min(MAX_TOTAL);
+            for ints in found.iter().filter_map(|fact| fact.ints.as_ref()) {
+                total = total.saturating_add(ints.values.len());
+            }
+            lens = found.iter().fold(lens, |lens, fact| lens + 1 + fact.dims.as_ref().map_or(0, Vec::len));
+            if lens > MAX_DIMS {
+                found.clear();
             }
             found.shrink_to_fit();
             facts.of.push(found);
@@ -97,7 +115,7 @@ impl Facts {
                 (dims, _) => dims,
             }
         });
-        merged.map(|dims| Fact { dims, ints: None }).collect()
+        merged.map(|dims| Fact { dims: dims.filter(|dims| dims.len() <= MAX_RANK), ints: None }).collect()
     }
 }
 

@@ -60,7 +60,7 @@ impl<'a> View<'a> {
 
     /// Returns the number of a constant with one element.
     pub fn number(&self, edge: Edge) -> Option<f64> {
-        let found = constant::reals(self.op(self.passed(edge))?)?;
+        let found = constant::reals(self.op(self.passed(edge))?, 1)?;
         match found.values[..] {
             [value] => Some(value),
             _ => None,

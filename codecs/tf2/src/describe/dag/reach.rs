@@ -113,7 +113,8 @@ pub(super) struct Reader<'a> {
     dag: Dag<'a>,
     made: HashMap<(usize, *const NodeDef), usize>,
     inputs: HashMap<usize, usize>,
-    variables: HashMap<String, usize>,
+    /// Nodes of what the function takes after its own arguments.
+    captured: HashMap<usize, usize>,
 }
 
 impl<'a> Reader<'a> {
@@ -133,7 +134,7 @@ impl<'a> Reader<'a> {
             dag: Dag::default(),
             made: HashMap::new(),
             inputs: HashMap::new(),
-            variables: HashMap::new(),
+            captured: HashMap::new(),
         }
     }
 
@@ -230,23 +231,24 @@ impl<'a> Reader<'a> {
                         return self.input(at).map(edge);
                     }
                     if VARIABLES.contains(&node.op.as_str()) {
-                        return self.variable(node.name.clone()).map(edge);
+                        return self.variable(*frame, node).map(edge);
                     }
                 }
                 let made = self.made.get(&(*frame, std::ptr::from_ref(*node)));
                 Ok(made.map(|node| Edge { node: *node, output: *output }))
             }
             Terminal::Input(at) => self.input(*at).map(edge),
-            Terminal::Bound(at) => match self.bound.get(*at).cloned() {
-                Some(Bound::Variable(key)) => self.variable(key).map(edge),
-                Some(Bound::Constant(node)) => {
-                    let key = (usize::MAX, std::ptr::from_ref(node));
-                    if let Some(made) = self.made.get(&key) {
-                        return Ok(edge(*made));
-                    }
-                    let made = self.add(What::Op(node), Vec::new())?;
-                    self.made.insert(key, made);
-                    Ok(edge(made))
+            Terminal::Bound(at) => match (self.captured.get(at), self.bound.get(*at)) {
+                (Some(known), _) => Ok(edge(*known)),
+                (None, Some(Bound::Variable(key))) => {
+                    let node = self.add(What::Variable(key.clone()), Vec::new())?;
+                    self.captured.insert(*at, node);
+                    Ok(edge(node))
+                }
+                (None, Some(Bound::Constant(node))) => {
+                    let node = self.add(What::Op(node), Vec::new())?;
+                    self.captured.insert(*at, node);
+                    Ok(edge(node))
                 }
                 _ => Err(NoChain::unsupported(format!(
                     "{} uses the constant or table '{}', which is not in the checkpoint",
@@ -277,13 +279,15 @@ impl<'a> Reader<'a> {
         Ok(node)
     }
 
-    fn variable(&mut self, key: String) -> Result<usize, NoChain> {
-        if let Some(known) = self.variables.get(&key) {
+    /// Returns the node of a variable of the main graph.
+    fn variable(&mut self, frame: usize, node: &NodeDef) -> Result<usize, NoChain> {
+        let key = (frame, std::ptr::from_ref(node));
+        if let Some(known) = self.made.get(&key) {
             return Ok(*known);
         }
-        let node = self.add(What::Variable(key.clone()), Vec::new())?;
-        self.variables.insert(key, node);
-        Ok(node)
+        let made = self.add(What::Variable(node.name.clone()), Vec::new())?;
+        self.made.insert(key, made);
+        Ok(made)
     }
 
     fn add(&mut self, what: What<'a>, inputs: Vec<Edge>) -> Result<usize, NoChain> {

@@ -267,7 +267,8 @@ fn split(op: &NodeDef, inputs: &[&Fact]) -> Option<Vec<Option<Dims>>> {
 
 /// The subscripts of an equation without ellipses: those of each operand, and of the result.
 pub(super) fn subscripts(equation: &str) -> Option<(Vec<Vec<char>>, Vec<char>)> {
-    let (operands, result) = equation.split_once("->")?;
+    const MAX_LEN: usize = 128;
+    let (operands, result) = equation.split_once("->").filter(|_| equation.len() <= MAX_LEN)?;
     let plain = |text: &str| {
         let letters: Vec<char> = text.chars().filter(|letter| *letter != ' ').collect();
         letters.iter().all(char::is_ascii_alphabetic).then_some(letters)

@@ -40,7 +40,7 @@ impl Lowering<'_> {
             false => None,
         };
         let x = row.as_ref().unwrap_or(x);
-        self.scopes.insert(scope(scope(&op.name)).to_owned());
+        self.scopes.insert(model_scope(&op.name).to_owned());
         let made = match &linear.kind {
             LinearKind::Dense { is_transposed } => self.dense(linear, *is_transposed, x)?,
             LinearKind::Conv(window) => self.conv(linear, window, false, x)?,
@@ -258,6 +258,18 @@ impl Lowering<'_> {
         let name = self.values.push(node, vec![x.name.clone()])?;
         Ok(Val { name, layout, dims: x.dims.clone(), layer: None })
     }
+}
+
+/// Returns what precedes the layer in the name of an operation: the model and, if it is one, the models around it.
+fn model_scope(operation: &str) -> &str {
+    /// Scopes that TensorFlow adds within that of a layer.
+    const WITHIN: [&str; 7] =
+        ["Tensordot", "convolution", "einsum", "depthwise", "separable_conv2d", "Conv1D", "conv_transpose"];
+    let mut layer = scope(operation);
+    while WITHIN.contains(&super::super::super::last(layer)) {
+        layer = scope(layer);
+    }
+    scope(layer)
 }
 
 /// Whether a scope is another or lies within it.

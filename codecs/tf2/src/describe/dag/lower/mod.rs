@@ -86,6 +86,7 @@ pub(super) fn lower(
         values: Values::new(view.context),
         made: HashMap::new(),
         is_half: false,
+        elements: constant::MAX_ELEMENTS,
         scopes: HashSet::new(),
         loops,
     };
@@ -108,6 +109,8 @@ struct Lowering<'a> {
     values: Values<'a>,
     made: HashMap<Edge, Val>,
     is_half: bool,
+    /// Number of elements that further constants may have.
+    elements: usize,
     /// What precedes the layers in the names of operations with weights: models.
     scopes: HashSet<String>,
 }
@@ -309,8 +312,9 @@ impl Lowering<'_> {
 
     /// Makes the value of a constant of floating-point numbers.
     fn constant(&mut self, op: &NodeDef) -> Result<Val, NoChain> {
-        let reals = constant::reals(op)
+        let reals = constant::reals(op, self.elements)
             .ok_or_else(|| refuse(op, "is a constant of a type or size that is not supported"))?;
+        self.elements -= reals.values.len();
         let node = Node::new(self.values.place.clone(), Op::Constant);
         let node = match (&reals.shape[..], &reals.values[..]) {
             ([], [value]) => node.attribute("value_float", Attribute::Float(*value)),

@@ -192,7 +192,7 @@ impl Lowering<'_> {
         if view.kind(edge) == "Fill" {
             return view.inputs(edge).get(1).and_then(|value| view.number(*value)) == Some(number);
         }
-        let reals = view.op(edge).and_then(super::constant::reals);
+        let reals = view.op(edge).and_then(|op| super::constant::reals(op, 1 << 12));
         reals.is_some_and(|reals| reals.values.iter().all(|value| *value == number))
     }
 }

@@ -15,6 +15,12 @@ use std::rc::Rc;
 /// Limit on the nodes of the graph that is made.
 const MAX_NODES: usize = 1 << 18;
 
+/// Limit on the bytes of all names in it.
+const MAX_NAMES: usize = 128 << 20;
+
+/// Limit on the axes of a value.
+const MAX_RANK: usize = 32;
+
 /// The order in which the graph has a value's axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
@@ -90,6 +96,8 @@ pub(super) struct Values<'a> {
     /// Names of values in the other layout.
     turned: HashMap<String, String>,
     unnamed: BTreeMap<&'static str, u64>,
+    /// Bytes of all names.
+    names: usize,
     /// The name of the nodes that are made now.
     pub place: String,
 }
@@ -104,6 +112,7 @@ impl<'a> Values<'a> {
             taken: HashMap::new(),
             turned: HashMap::new(),
             unnamed: BTreeMap::new(),
+            names: 0,
             place: String::new(),
         }
     }
@@ -139,12 +148,24 @@ impl<'a> Values<'a> {
             return Err(NoChain::unsupported(format!("the graph has more than {MAX_NODES} operations")));
         }
         node.inputs = inputs;
+        let names =
+            node.inputs.iter().chain(&node.outputs).chain(node.parameters.values()).chain([&node.name]);
+        let bytes: usize = names.map(String::len).sum();
+        self.names = self.names.saturating_add(bytes);
+        if self.names > MAX_NAMES {
+            return Err(NoChain::unsupported(format!(
+                "the names in the graph have more than {MAX_NAMES} bytes"
+            )));
+        }
         self.nodes.push(node);
         Ok(())
     }
 
     /// Adds a node at the current place, whose result has these lengths and TensorFlow's order.
     pub fn plain(&mut self, node: Node, inputs: &[&Val], dims: Dims) -> Result<Val, NoChain> {
+        if dims.len() > MAX_RANK {
+            return Err(NoChain::unsupported(format!("a value has more than {MAX_RANK} axes")));
+        }
         let names = inputs.iter().map(|val| val.name.clone()).collect();
         let name = self.push(node, names)?;
         Ok(Val { name, layout: Layout::Last, dims, layer: None })
