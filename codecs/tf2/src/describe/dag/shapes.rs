@@ -137,6 +137,17 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
                 _ => None,
             }
         }
+        "SpaceToBatchND" | "BatchToSpaceND" => {
+            let (mut dims, blocks, pairs) = (dims(0)?, ints(1)?.known()?, ints(2)?.known()?);
+            for ((at, block), pair) in blocks.iter().enumerate().zip(pairs.chunks_exact(2)) {
+                let (block, sum) = (Int::Known(*block), Int::Known(pair[0].checked_add(pair[1])?));
+                let (batch, len) = (*dims.first()?, *dims.get(at + 1)?);
+                let is_cut = op.op == "SpaceToBatchND";
+                dims[0] = if is_cut { batch.mul(block) } else { batch.floor_div(block) };
+                dims[at + 1] = if is_cut { len.add(sum).floor_div(block) } else { len.mul(block).sub(sum) };
+            }
+            Some(dims)
+        }
         "OneHot" => {
             let (mut dims, depth) = (dims(0)?, ints(1)?.only()?);
             let axis = resolve(int(op, "axis").unwrap_or(-1), dims.len() + 1)?;

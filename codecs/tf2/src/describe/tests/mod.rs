@@ -3,6 +3,7 @@
 mod build;
 mod cases;
 mod functions;
+mod graphs;
 mod hostile;
 mod keras2;
 

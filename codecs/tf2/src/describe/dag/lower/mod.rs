@@ -97,6 +97,7 @@ pub(super) fn lower(
         outputs.push((lowering.output(*result)?, name.as_str()));
     }
     let mut graph = Graph { name: String::new(), inputs, outputs: Vec::new(), nodes: lowering.values.nodes };
+    keep_used(&mut graph, &outputs);
     name_outputs(&mut graph, outputs);
     let is_nested = lowering.scopes.len() > 1 || lowering.scopes.iter().any(|scope| scope.contains('/'));
     Ok(Lowered { graph, axes: lowering.values.axes, is_half: lowering.is_half, is_nested })
@@ -383,6 +384,20 @@ impl Lowering<'_> {
         let dims = self.view.dims(edge).cloned();
         dims.ok_or_else(|| NoChain::unsupported("the shape of its result is not stated"))
     }
+}
+
+/// Removes nodes that no result needs, such as states of recurrent layers.
+fn keep_used(graph: &mut Graph, outputs: &[(Val, &str)]) {
+    let mut used: HashSet<String> = outputs.iter().map(|(val, _)| val.name.clone()).collect();
+    let mut kept = Vec::with_capacity(graph.nodes.len());
+    for node in std::mem::take(&mut graph.nodes).into_iter().rev() {
+        if node.outputs.iter().any(|output| used.contains(output)) {
+            used.extend(node.inputs.iter().cloned());
+            kept.push(node);
+        }
+    }
+    kept.reverse();
+    graph.nodes = kept;
 }
 
 /// Gives the results their names, if there are several, and states their shapes.

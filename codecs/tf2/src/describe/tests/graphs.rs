@@ -1,0 +1,460 @@
+//! Graphs of functions that are no chains.
+
+use super::super::*;
+use super::build::{
+    Objects, call, constant, describe_with, float, function, ints, op, saved_model, taking, typed, with,
+};
+use super::why;
+use crate::proto::attr_value::Value;
+use crate::proto::{
+    FunctionDef, GraphDef, MetaGraphDef, NameAttrList, NodeDef, SavedModel, SignatureDef, TensorInfo,
+    TensorProto, TensorShapeProto, tensor_shape_proto,
+};
+use ckpt_api::{Attribute, Node};
+use prost::Message;
+
+const SHAPES: &[(&str, &[u64])] = &[
+    ("w", &[4, 4]),
+    ("b", &[4]),
+    ("g", &[4]),
+    ("m", &[4]),
+    ("v", &[4]),
+    ("k", &[3, 3, 4, 4]),
+    ("s", &[3, 4, 4]),
+    ("lk", &[4, 12]),
+    ("lr", &[3, 12]),
+    ("lb", &[12]),
+];
+
+/// Describes a function `f` of `x`, with these stated lengths, that returns the result of the last of `nodes`; `name:value:0` is
+/// the variable `name`.
+fn described(dims: &[i64], nodes: Vec<NodeDef>, others: Vec<FunctionDef>) -> Description {
+    let result = format!("{}:out:0", nodes.last().unwrap().name);
+    let arguments: Vec<String> =
+        std::iter::once("x".to_owned()).chain(SHAPES.iter().map(|(name, _)| format!("r{name}"))).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let reads = SHAPES.iter().map(|(name, _)| op(name, "ReadVariableOp", &[&format!("r{name}")]));
+    let main = taking(function("f", &arguments, &result, reads.chain(nodes).collect()), dims);
+    let mut objects = Objects::default();
+    for (name, _) in SHAPES {
+        objects.variable(0, name, name, name);
+    }
+    let bound: Vec<&str> = SHAPES.iter().map(|(name, _)| *name).collect();
+    let functions = std::iter::once(main).chain(others).collect();
+    let bytes = saved_model(functions, &bound);
+    describe_with(&typed(SHAPES), Some(&objects.bytes()), Some(&bytes), None)
+}
+
+fn nodes(description: &Description) -> &[Node] {
+    &description.graph.as_ref().unwrap_or_else(|| panic!("{:?}", description.missing_graph)).nodes
+}
+
+fn ops(description: &Description) -> Vec<&str> {
+    nodes(description).iter().map(|node| node.op.name()).collect()
+}
+
+fn node<'a>(description: &'a Description, op: &str) -> &'a Node {
+    let found = nodes(description).iter().find(|node| node.op.name() == op);
+    found.unwrap_or_else(|| panic!("no {op} in {:?}", ops(description)))
+}
+
+fn flag(node: NodeDef, name: &str) -> NodeDef {
+    with(node, name, Value::B(true))
+}
+
+fn conv(name: &str, input: &str, padding: &str) -> NodeDef {
+    let node = with(op(name, "Conv2D", &[input, "k:value:0"]), "strides", ints(&[1, 1, 1, 1]));
+    with(node, "padding", Value::S(padding.as_bytes().to_vec().into()))
+}
+
+#[test]
+fn a_sum_of_two_branches_is_an_addition() {
+    let description = described(
+        &[-1, 4],
+        vec![
+            op("a", "MatMul", &["x", "w:value:0"]),
+            op("r", "Relu", &["a:product:0"]),
+            op("s", "AddV2", &["r:activations:0", "x"]),
+        ],
+        vec![],
+    );
+    assert_eq!(ops(&description), ["Gemm", "Relu", "Add"]);
+    description.graph.unwrap().check().unwrap();
+}
+
+#[test]
+fn images_are_transposed_once_for_all_branches_and_once_at_the_end() {
+    let description = described(
+        &[-1, 8, 8, 4],
+        vec![
+            conv("a", "x", "SAME"),
+            op("r", "Relu", &["a:output:0"]),
+            conv("c", "x", "SAME"),
+            op("s", "AddV2", &["r:activations:0", "c:output:0"]),
+            op("n", "Mul", &["s:z:0", "b:value:0"]),
+        ],
+        vec![],
+    );
+    assert_eq!(
+        ops(&description),
+        ["Transpose", "Conv", "Relu", "Conv", "Add", "Constant", "Unsqueeze", "Mul", "Transpose"]
+    );
+    assert_eq!(node(&description, "Unsqueeze").attributes["axes"], Attribute::Ints(vec![1, 2]));
+}
+
+#[test]
+fn the_length_of_the_batch_stays_free_in_a_reshaping() {
+    let shape = with(op("p", "Pack", &["l:output:0", "two:output:0", "two:output:0"]), "N", Value::I(3));
+    let slice = op("l", "StridedSlice", &["h:output:0", "zero:output:0", "one:output:0", "one:output:0"]);
+    let scalar = |name: &str, value: i32| {
+        let tensor = TensorProto {
+            dtype: 3,
+            tensor_shape: Some(TensorShapeProto::default()),
+            int_val: vec![value],
+            ..TensorProto::default()
+        };
+        with(op(name, "Const", &[]), "value", Value::Tensor(tensor))
+    };
+    let description = described(
+        &[-1, 4],
+        vec![
+            op("h", "Shape", &["x"]),
+            constant("zero", &[0]),
+            constant("one", &[1]),
+            scalar("two", 2),
+            with(slice, "shrink_axis_mask", Value::I(1)),
+            shape,
+            op("r", "Reshape", &["x", "p:output:0"]),
+        ],
+        vec![],
+    );
+    assert_eq!(ops(&description), ["Reshape"]);
+    assert_eq!(nodes(&description)[0].attributes["shape"], Attribute::Ints(vec![0, 2, 2]));
+}
+
+#[test]
+fn a_product_between_two_reshapings_is_one_of_the_last_axis() {
+    let description = described(
+        &[-1, 5, 4],
+        vec![
+            constant("rows", &[-1, 4]),
+            constant("whole", &[-1, 5, 4]),
+            op("a", "Reshape", &["x", "rows:output:0"]),
+            op("m", "MatMul", &["a:output:0", "w:value:0"]),
+            op("t", "Reshape", &["m:product:0", "whole:output:0"]),
+            op("d", "BiasAdd", &["t:output:0", "b:value:0"]),
+        ],
+        vec![],
+    );
+    assert_eq!(ops(&description), ["Gemm"]);
+    assert_eq!(nodes(&description)[0].parameters["bias"], "b");
+}
+
+#[test]
+fn a_normalization_without_gamma_has_no_scale() {
+    let description = described(
+        &[-1, 4],
+        vec![
+            float("e", 0.01),
+            op("a", "AddV2", &["v:value:0", "e:output:0"]),
+            op("r", "Rsqrt", &["a:z:0"]),
+            op("s", "Mul", &["x", "r:y:0"]),
+            op("p", "Mul", &["m:value:0", "r:y:0"]),
+            op("d", "Sub", &["b:value:0", "p:z:0"]),
+            op("y", "AddV2", &["s:z:0", "d:z:0"]),
+        ],
+        vec![],
+    );
+    assert_eq!(ops(&description), ["BatchNormalization"]);
+    let roles: Vec<&String> = nodes(&description)[0].parameters.keys().collect();
+    assert_eq!(roles, ["bias", "mean", "variance"]);
+}
+
+#[test]
+fn a_normalization_by_the_statistics_of_the_last_axis_is_one_layer() {
+    let mean = |name: &str, of: &str| flag(op(name, "Mean", &[of, "axis:output:0"]), "keep_dims");
+    let description = described(
+        &[-1, 5, 4],
+        vec![
+            constant("axis", &[-1]),
+            float("e", 0.01),
+            mean("mu", "x"),
+            op("q", "SquaredDifference", &["x", "mu:output:0"]),
+            mean("va", "q:z:0"),
+            op("a", "AddV2", &["va:output:0", "e:output:0"]),
+            op("r", "Rsqrt", &["a:z:0"]),
+            op("sc", "Mul", &["r:y:0", "g:value:0"]),
+            op("ng", "Neg", &["mu:output:0"]),
+            op("p", "Mul", &["ng:y:0", "sc:z:0"]),
+            op("sh", "AddV2", &["p:z:0", "b:value:0"]),
+            op("xs", "Mul", &["x", "sc:z:0"]),
+            op("y", "AddV2", &["xs:z:0", "sh:z:0"]),
+        ],
+        vec![],
+    );
+    assert_eq!(ops(&description), ["LayerNormalization"]);
+    assert_eq!(nodes(&description)[0].parameters["scale"], "g");
+}
+
+#[test]
+fn a_convolution_of_pieces_has_dilations() {
+    let pairs = |name: &str, values: &[i32]| {
+        let mut node = constant(name, values);
+        let dim = |size| tensor_shape_proto::Dim { size, ..Default::default() };
+        let value = node.attr.get_mut("value").unwrap().value.as_mut().unwrap();
+        let Value::Tensor(tensor) = value else { unreachable!() };
+        tensor.tensor_shape = Some(TensorShapeProto { dim: vec![dim(2), dim(2)], ..Default::default() });
+        node
+    };
+    let described = |crops: &[i32]| {
+        described(
+            &[-1, 9, 9, 4],
+            vec![
+                constant("block", &[2, 2]),
+                pairs("pads", &[2, 3, 2, 3]),
+                pairs("crops", crops),
+                op("in", "SpaceToBatchND", &["x", "block:output:0", "pads:output:0"]),
+                conv("c", "in:output:0", "VALID"),
+                op("out", "BatchToSpaceND", &["c:output:0", "block:output:0", "crops:output:0"]),
+            ],
+            vec![],
+        )
+    };
+    let description = described(&[0, 1, 0, 1]);
+    assert_eq!(ops(&description), ["Transpose", "Conv", "Transpose"]);
+    let conv = node(&description, "Conv");
+    assert_eq!(conv.attributes["dilations"], Attribute::Ints(vec![2, 2]));
+    assert_eq!(conv.attributes["pads"], Attribute::Ints(vec![2; 4]));
+    let other = described(&[1, 1, 0, 1]);
+    assert!(why(&other).contains("SpaceToBatchND ('in') is not supported"), "{}", why(&other));
+}
+
+#[test]
+fn a_branch_on_a_constant_is_taken() {
+    let truth = |value: bool| {
+        let tensor = TensorProto { dtype: 10, bool_val: vec![value], ..TensorProto::default() };
+        with(op("t", "Const", &[]), "value", Value::Tensor(tensor))
+    };
+    let branch = |name: &str, kind: &str| function(name, &["a"], "y:out:0", vec![op("y", kind, &["a"])]);
+    let of = |name: &str| Value::Func(NameAttrList { name: name.to_owned() });
+    for (value, expected) in [(true, "Tanh"), (false, "Relu")] {
+        let choice = with(op("i", "If", &["t:output:0", "x"]), "then_branch", of("yes"));
+        let nodes = vec![truth(value), with(choice, "else_branch", of("no"))];
+        let description = described(&[-1, 4], nodes, vec![branch("yes", "Tanh"), branch("no", "Relu")]);
+        assert_eq!(ops(&description), [expected]);
+    }
+    let choice = with(op("i", "If", &["x", "x"]), "then_branch", of("yes"));
+    let nodes = vec![with(choice, "else_branch", of("no"))];
+    let open = described(&[-1, 4], nodes, vec![branch("yes", "Tanh"), branch("no", "Relu")]);
+    assert!(why(&open).contains("the operation If ('i') is not supported"), "{}", why(&open));
+}
+
+/// A loop over a sequence that computes an LSTM, and runs `steps` times.
+fn lstm(steps: i32) -> Description {
+    let list = |name: &str, inputs: &[&str]| op(name, "TensorListFromTensor", inputs);
+    let arguments = ["i", "list", "time", "out", "h", "c", "k", "r", "bias"];
+    let part = |at: usize| format!("z:output:{at}");
+    let body = vec![
+        op("item", "TensorListGetItem", &["list", "time", "shape:output:0"]),
+        constant("shape", &[-1, 4]),
+        op("mx", "MatMul", &["item:item:0", "k"]),
+        op("mh", "MatMul", &["h", "r"]),
+        op("sum", "AddV2", &["mx:product:0", "mh:product:0"]),
+        op("pre", "BiasAdd", &["sum:z:0", "bias"]),
+        constant("axis", &[1]),
+        with(op("z", "Split", &["axis:output:0", "pre:output:0"]), "num_split", Value::I(4)),
+        op("si", "Sigmoid", &[&part(0)]),
+        op("sf", "Sigmoid", &[&part(1)]),
+        op("tc", "Tanh", &[&part(2)]),
+        op("so", "Sigmoid", &[&part(3)]),
+        op("keep", "Mul", &["sf:y:0", "c"]),
+        op("new", "Mul", &["si:y:0", "tc:y:0"]),
+        op("c2", "AddV2", &["keep:z:0", "new:z:0"]),
+        op("th", "Tanh", &["c2:z:0"]),
+        op("h2", "Mul", &["so:y:0", "th:y:0"]),
+        op("set", "TensorListSetItem", &["out", "time", "h2:z:0"]),
+        constant("one", &[1]),
+        op("next", "AddV2", &["time", "one:output:0"]),
+        op("count", "AddV2", &["i", "one:output:0"]),
+    ];
+    let mut body = function("body", &arguments, "", body);
+    let results =
+        ["count:z:0", "list", "next:z:0", "set:output_handle:0", "h2:z:0", "c2:z:0", "k", "r", "bias"];
+    let signature = body.signature.as_mut().unwrap();
+    signature.output_arg = signature.input_arg.clone();
+    body.ret =
+        arguments.iter().zip(results).map(|(name, result)| ((*name).to_owned(), result.to_owned())).collect();
+    let test = vec![constant("max", &[steps]), op("less", "Less", &["time", "max:output:0"])];
+    let test = function("test", &arguments, "less:z:0", test);
+    let of = |name: &str| Value::Func(NameAttrList { name: name.to_owned() });
+    let inputs = [
+        "zero:output:0",
+        "in:output_handle:0",
+        "zero:output:0",
+        "reserved:handle:0",
+        "h0:output:0",
+        "h0:output:0",
+        "lk:value:0",
+        "lr:value:0",
+        "lb:value:0",
+    ];
+    let repeated = with(op("loop", "While", &inputs), "body", of("body"));
+    described(
+        &[6, -1, 4],
+        vec![
+            constant("zero", &[0]),
+            list("in", &["x", "shape:output:0"]),
+            constant("shape", &[-1, 4]),
+            op("reserved", "TensorListReserve", &["shape:output:0", "zero:output:0"]),
+            float("nothing", 0.0),
+            constant("state", &[2, 3]),
+            op("h0", "Fill", &["state:output:0", "nothing:output:0"]),
+            with(repeated, "cond", of("test")),
+            op("all", "TensorListStack", &["loop:output:3", "shape:output:0"]),
+        ],
+        vec![body, test],
+    )
+}
+
+#[test]
+fn a_loop_that_computes_an_lstm_is_one_layer() {
+    let description = lstm(6);
+    assert_eq!(ops(&description), ["LSTM", "Squeeze"]);
+    let layer = node(&description, "LSTM");
+    assert_eq!(layer.attributes["gates"], Attribute::Text("ifco".into()));
+    assert_eq!(
+        (layer.parameters["weight"].as_str(), layer.parameters["recurrent_weight"].as_str()),
+        ("lk", "lr")
+    );
+    assert_eq!(layer.inputs, ["input"], "the initial states are zeros");
+    assert_eq!(description.graph.as_ref().unwrap().outputs[0].shape, [Some(6), None, Some(3)]);
+}
+
+#[test]
+fn a_loop_that_does_not_take_each_item_is_refused_by_its_name() {
+    let reason = lstm(5);
+    let expected = "the operation While ('loop') is a loop that is not recognized as a recurrent layer";
+    assert!(why(&reason).contains(expected), "{}", why(&reason));
+}
+
+/// A file of TensorFlow 1 with a signature from `x` to the tensor `result`.
+fn first_version(nodes: Vec<NodeDef>, result: &str) -> Description {
+    let dim = |size| tensor_shape_proto::Dim { size, ..Default::default() };
+    let shape = TensorShapeProto { dim: vec![dim(-1), dim(4)], ..Default::default() };
+    let input = TensorInfo { name: "x:0".into(), dtype: 1, tensor_shape: Some(shape) };
+    let output = TensorInfo { name: result.into(), ..TensorInfo::default() };
+    let signature =
+        SignatureDef { inputs: [("x".into(), input)].into(), outputs: [("y".into(), output)].into() };
+    let nodes = std::iter::once(op("x", "Placeholder", &[])).chain(nodes).collect();
+    let meta = MetaGraphDef {
+        graph_def: Some(GraphDef { node: nodes, library: None }),
+        signature_def: [("serving_default".into(), signature)].into(),
+        ..MetaGraphDef::default()
+    };
+    let model = SavedModel { meta_graphs: vec![meta] };
+    describe_with(&typed(SHAPES), None, Some(&model.encode_to_vec()), None)
+}
+
+#[test]
+fn variables_of_both_kinds_are_read_from_a_graph_of_tensorflow_1() {
+    let description = first_version(
+        vec![
+            op("w", "VariableV2", &[]),
+            op("w/read", "Identity", &["w"]),
+            op("b", "VarHandleOp", &[]),
+            op("b/read", "ReadVariableOp", &["b"]),
+            op("m", "MatMul", &["x", "w/read"]),
+            op("a", "BiasAdd", &["m", "b/read"]),
+        ],
+        "a:0",
+    );
+    assert_eq!(ops(&description), ["Gemm"]);
+    assert_eq!(
+        (
+            nodes(&description)[0].parameters["weight"].as_str(),
+            nodes(&description)[0].parameters["bias"].as_str()
+        ),
+        ("w", "b")
+    );
+}
+
+#[test]
+fn a_placeholder_with_a_default_that_is_no_input_has_its_default() {
+    let tensor = TensorProto { dtype: 10, bool_val: vec![false], ..TensorProto::default() };
+    let description = first_version(
+        vec![
+            with(op("off", "Const", &[]), "value", Value::Tensor(tensor)),
+            op("training", "PlaceholderWithDefault", &["off"]),
+            op("s", "Switch", &["x", "training"]),
+            op("yes", "Tanh", &["s:1"]),
+            op("no", "Relu", &["s"]),
+            op("both", "Merge", &["no", "yes"]),
+        ],
+        "both:0",
+    );
+    assert_eq!(ops(&description), ["Relu"]);
+}
+
+#[test]
+fn calls_that_double_at_each_depth_are_bounded() {
+    let name = |depth: usize| format!("f{depth}");
+    let twice = |depth: usize| {
+        let nodes = vec![
+            call("a", &name(depth + 1), &["v"]),
+            call("b", &name(depth + 1), &["a:out:0"]),
+            op("s", "AddV2", &["a:out:0", "b:out:0"]),
+        ];
+        function(&name(depth), &["v"], "s:z:0", nodes)
+    };
+    let last = function(&name(40), &["v"], "r:out:0", vec![op("r", "Lgamma", &["v"])]);
+    let others: Vec<FunctionDef> = (0..40).map(twice).chain([last]).collect();
+    let description = described(&[-1, 4], vec![call("c", "f0", &["x"])], others);
+    assert!(why(&description).contains("more than 8192 calls"), "{}", why(&description));
+}
+
+#[test]
+fn more_operations_than_any_network_has_are_refused() {
+    let mut before = "x".to_owned();
+    let mut all = Vec::new();
+    for at in 0..(1 << 17) + 2 {
+        let name = format!("n{at}");
+        all.push(op(&name, "Tanh", &[&before, "x"]));
+        before = format!("{name}:y:0");
+    }
+    let description = described(&[-1, 4], all, vec![]);
+    assert!(why(&description).contains("operations"), "{}", why(&description));
+}
+
+#[test]
+fn shapes_of_any_size_cost_nothing() {
+    let tensor = TensorProto {
+        dtype: 3,
+        tensor_shape: Some(TensorShapeProto {
+            dim: vec![tensor_shape_proto::Dim { size: 1 << 40, ..Default::default() }; 3],
+            ..Default::default()
+        }),
+        int_val: vec![7],
+        ..TensorProto::default()
+    };
+    let bomb = with(op("t", "Const", &[]), "value", Value::Tensor(tensor));
+    let cases = [
+        vec![bomb.clone(), op("a", "AddV2", &["x", "t:output:0"])],
+        vec![bomb, op("a", "Reshape", &["x", "t:output:0"])],
+        vec![
+            constant("z", &[0]),
+            constant("n", &[i32::MAX]),
+            constant("d", &[1]),
+            op("a", "Range", &["z:output:0", "n:output:0", "d:output:0"]),
+        ],
+        vec![constant("n", &[i32::MAX, i32::MAX]), op("a", "Fill", &["n:output:0", "n:output:0"])],
+        vec![constant("n", &[i32::MAX; 40]), op("a", "Reshape", &["x", "n:output:0"])],
+        vec![with(op("a", "Unpack", &["x"]), "num", Value::I(i64::MAX))],
+        vec![
+            constant("n", &[i32::MIN, i32::MAX]),
+            op("a", "StridedSlice", &["x", "n:output:0", "n:output:0", "n:output:0"]),
+        ],
+    ];
+    for nodes in cases {
+        described(&[-1, 4], nodes, vec![]);
+    }
+}
