@@ -32,6 +32,7 @@ mod resources;
 mod source;
 pub mod store;
 pub mod suggest;
+mod template;
 pub mod transform;
 #[cfg(feature = "forward")]
 pub mod verify;

@@ -192,6 +192,31 @@ fn the_schema_of_architecture_files_accepts_what_the_program_accepts() {
         }
     }
     assert_eq!(seen, 8);
+    let place = tempfile::tempdir().unwrap();
+    let found = ckpt(
+        place.path(),
+        &["inspect", &format!("{ROOT}/examples/data/digits_saved_model"), "--format", "json"],
+    );
+    let mut graph = serde_json::json!({ "graph": found["graph"], "axes": { "w": ["in", "out"] } });
+    accepts(&schema, &graph, "the graph that inspect prints");
+    graph["graph"]["nodes"][0]["inputs"] = Value::Null;
+    assert!(!schema.is_valid(&graph));
+}
+
+#[test]
+fn the_schema_of_architecture_files_accepts_the_built_in_templates() {
+    let schema = schema("architecture.schema.json");
+    let templates = files("schemas/architectures", "toml");
+    let templates = templates.iter().filter(|path| path.file_stem().unwrap() != "blocks");
+    let mut seen = 0;
+    for path in templates {
+        let mut template: Value = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        accepts(&schema, &template, &path.display().to_string());
+        template["nodes"][0] = serde_json::json!({ "set": {}, "use": "both" });
+        assert!(!schema.is_valid(&template), "{}", path.display());
+        seen += 1;
+    }
+    assert_eq!(seen, 3);
 }
 
 #[cfg(feature = "bullet")]

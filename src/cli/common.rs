@@ -6,8 +6,9 @@ use super::{Report, verbose};
 use crate::diff::Tolerance;
 use crate::execute::interrupted;
 use crate::registry::Registry;
-use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize};
+use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize, template_parameter};
 use crate::store::refuse_own;
+use crate::template::{builtin_file, builtin_names};
 use ckpt_api::{
     Address, ArchitectureFile, Codec, Error, Input, Limit, Limits, OptionSpec, Result, Side, nearest,
 };
@@ -109,11 +110,11 @@ pub(super) struct TwoInputs {
     /// Option for reading the second checkpoint
     #[arg(long, value_name = "KEY=VALUE")]
     b_set: Vec<String>,
-    /// Architecture file of the first checkpoint
-    #[arg(long, value_name = "FILE")]
+    /// Architecture of the first checkpoint: a file, or the name of a built-in one
+    #[arg(long, value_name = "FILE|NAME")]
     a_arch: Option<PathBuf>,
-    /// Architecture file of the second checkpoint
-    #[arg(long, value_name = "FILE")]
+    /// Architecture of the second checkpoint: a file, or the name of a built-in one
+    #[arg(long, value_name = "FILE|NAME")]
     b_arch: Option<PathBuf>,
 }
 
@@ -174,8 +175,8 @@ pub(super) struct Reading {
     /// Option for reading the input; `ckpt formats` lists them
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) from_set: Vec<String>,
-    /// Architecture file (JSON, or TOML by its name): what the format does not say about the model
-    #[arg(long, value_name = "FILE")]
+    /// Architecture: a file (JSON, or TOML by its name) or the name of a built-in one, such as gpt2
+    #[arg(long, value_name = "FILE|NAME")]
     pub(super) arch: Option<PathBuf>,
     #[command(flatten)]
     bounds: Bounds,
@@ -239,7 +240,11 @@ fn open_one(registry: &Registry, path: &Path, options: &OpenOptions) -> Result<S
 /// JSON, or TOML if the name ends in `.toml`.
 fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let name = path.display().to_string();
-    let text = read_text(path, limits, Limit::TextBytes)?;
+    if let Some(builtin) = builtin_file(&name).filter(|_| !path.exists()) {
+        return Ok(builtin);
+    }
+    let text =
+        read_text(path, limits, Limit::TextBytes).map_err(|error| unknown_architecture(error, path))?;
     let file = match path.extension().is_some_and(|extension| extension == "toml") {
         true => crate::mapping::check_tokens(&text, limits).and_then(|()| {
             toml::from_str::<toml::Table>(&text)
@@ -249,6 +254,15 @@ fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
         false => ArchitectureFile::from_json_within(&text, limits),
     };
     Ok(file.map_err(|error| error.file(name.as_str()))?.named(name))
+}
+
+/// The error for an architecture that is no file: if it is a bare name, with the names of the built-in architectures.
+fn unknown_architecture(error: Error, path: &Path) -> Error {
+    let is_name = path.extension().is_none() && path.components().count() == 1 && !path.exists();
+    match path.to_str().filter(|_| is_name) {
+        Some(name) => error.help(nearest(name, builtin_names())),
+        None => error,
+    }
 }
 
 /// The error for an architecture file that is not TOML: the message, and the line that it is about.
@@ -377,7 +391,8 @@ pub(super) fn route(set: &[String], from: &[OptionSpec], to: &[OptionSpec]) -> R
     };
     let (mut read, mut write) = (Vec::new(), Vec::new());
     for (key, value) in pairs(set)? {
-        match (key == ACTIVATIONS || knows(from, Side::Read, &key), knows(to, Side::Write, &key)) {
+        let is_general = key == ACTIVATIONS || template_parameter(&key).is_some();
+        match (is_general || knows(from, Side::Read, &key), knows(to, Side::Write, &key)) {
             (true, false) => read.push((key, value)),
             (false, true) => write.push((key, value)),
             (true, true) => {

@@ -1,9 +1,16 @@
 //! An opened checkpoint: what it holds, and its values.
 
+mod architecture;
 mod index;
 mod options;
 mod tensor;
 
+#[cfg(any(feature = "cli", feature = "forward"))]
+pub(crate) use architecture::template_parameter;
+#[cfg(not(any(feature = "cli", feature = "forward")))]
+use architecture::template_parameter;
+#[cfg(feature = "forward")]
+pub(crate) use architecture::template_parameters;
 pub use options::OpenOptions;
 pub use tensor::{ByteChunks, Chunks, TensorRef};
 
@@ -22,8 +29,8 @@ use crate::registry::{Evidence, Registry};
 use crate::resources::Budget;
 use crate::store::IntoInput;
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limit, Match,
-    Options, Result, Side, TensorId,
+    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Match, Options,
+    Result, Side, TensorId,
 };
 use std::sync::Arc;
 
@@ -87,21 +94,18 @@ impl Source {
     pub(crate) fn read_as(codec: Arc<dyn Codec>, input: Input, options: OpenOptions) -> Result<Self> {
         let info = codec.info();
         let input = input.remembering();
+        let given = options.options.iter().filter(|(key, _)| template_parameter(key).is_none()).cloned();
         let (activations, own): (Vec<_>, Vec<_>) =
-            options.options.iter().cloned().partition(|(key, _)| key == ACTIVATIONS && !knows(info, key));
+            given.partition(|(key, _)| key == ACTIVATIONS && !knows(info, key));
         let checked = Options::parse(info.id, info.options, Side::Read, &own)?
             .with_architecture(own_architecture(info, &options)?);
         let shown = input.display(input.entry());
         let mut contents =
             codec.read(&input, &checked, &options.limits).map_err(|error| error.file(shown.as_str()))?;
         contents.check(&options.limits).map_err(|error| error.file(shown.as_str()))?;
-        if let Some(file) = options.architecture.as_ref().filter(|file| file.format().is_none()) {
-            let layers = file.layers()?;
-            options.limits.check(Limit::GraphNodes, layers.layers.len() as u64)?;
-            layers.apply(&mut contents.checkpoint)?;
-            // They are about the graph that the file replaces.
-            contents.graph_notes.clear();
-            contents.missing_graph = None;
+        match options.architecture.as_ref().filter(|file| file.format().is_none()) {
+            Some(file) => architecture::apply(file, &input, &mut contents, &options)?,
+            None => architecture::check_parameters(&contents, &options)?,
         }
         contents.notes.extend(missing_graph_note(&contents));
         for (_, names) in &activations {
@@ -253,7 +257,7 @@ impl Source {
     }
 
     #[cfg(feature = "forward")]
-    fn with_contents(&self, contents: Contents) -> Source {
+    pub(crate) fn with_contents(&self, contents: Contents) -> Source {
         Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() }
     }
 

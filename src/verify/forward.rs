@@ -2,6 +2,7 @@
 
 use super::inputs::Inputs;
 use super::parameters::{SourceParameters, StoredIntegers};
+use super::recognized::with_graph;
 use super::report::InputSummary;
 use crate::registry::Registry;
 use crate::source::Source;
@@ -23,7 +24,8 @@ pub struct ForwardPass {
     pub outputs: Vec<(String, Value)>,
 }
 
-/// Runs `source`'s graph on `device`, in at most `memory` bytes.
+/// Runs `source`'s graph on `device`, in at most `memory` bytes. A checkpoint without a graph gets that of the built-in
+/// architecture whose tensor names it has; a note names it.
 ///
 /// With `integers`, a quantized network is computed in its stored integers, as engines do, and the result is
 /// multiplied by this scale ([`integer_graph`]). A note names the outputs of real numbers, to which it does not apply.
@@ -52,6 +54,9 @@ pub fn run(
     memory: u64,
 ) -> Result<ForwardPass> {
     let shown = source.input().display(source.input().entry());
+    let recognized = with_graph(source)
+        .map_err(|error| if error.context().file.is_none() { error.file(shown.as_str()) } else { error })?;
+    let source = recognized.as_ref().unwrap_or(source);
     let checkpoint = source.checkpoint();
     let graph = checkpoint.graph.as_ref().ok_or_else(|| no_graph(source).file(shown.as_str()))?;
     let parameters = SourceParameters::new(source, memory).with_ops(registry);
@@ -64,7 +69,7 @@ pub fn run(
         None => (graph, Vec::new()),
     };
     let given = inputs.read(registry, checkpoint, graph, memory)?;
-    let shapes = given.shapes(graph, parameters, inputs);
+    let shapes = given.shapes(graph, source, parameters, inputs);
     let program =
         Program::with_memory(graph, parameters, &shapes, memory).map_err(|error| error.file(shown))?;
     let (values, summaries) = given.bind(&program, inputs)?;

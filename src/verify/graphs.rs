@@ -33,7 +33,7 @@ pub(super) fn compare_graphs(
         [a.0, b.0].map(|source| SourceParameters::new(source, options.memory).with_ops(registry));
     let [own, theirs] = &parameters;
     let given = options.inputs.read(registry, a.0.checkpoint(), a.1, options.memory)?;
-    let shapes = given.shapes(a.1, own, &options.inputs);
+    let shapes = given.shapes(a.1, a.0, own, &options.inputs);
     let program_a = Program::with_memory(a.1, own, &shapes, options.memory).map_err(in_file(a.0))?;
     let (inputs_a, summaries) = given.bind(&program_a, &options.inputs)?;
     let (mut inputs_b, names) = corresponding_inputs(a.1, b.1, &inputs_a).map_err(in_file(b.0))?;

@@ -49,6 +49,7 @@ mod layers;
 mod notes;
 mod options;
 mod parameters;
+mod recognized;
 mod reordered;
 mod report;
 mod shapes;
@@ -86,6 +87,17 @@ use ckpt_api::{Graph, Result, Role, Setting};
 /// # }
 /// ```
 pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Result<Report> {
+    let Some(prepared) = recognized::prepare(a, b, options) else { return compare(registry, a, b, options) };
+    let renamed = Options { mapping: None, ..options.clone() };
+    let effective = if prepared.is_renamed { &renamed } else { options };
+    let mut report = compare(registry, &prepared.a, &prepared.b, effective)?;
+    report.mapping = options.mapping.as_ref().map(|named| named.name.clone());
+    report.notes.extend(prepared.notes);
+    Ok(report)
+}
+
+/// Compares two checkpoints by their graphs, or else by their tensors.
+fn compare(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Result<Report> {
     let mut report = Report {
         verdict: Verdict::Pass,
         a: model(a),

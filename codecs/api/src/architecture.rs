@@ -85,6 +85,17 @@ impl ArchitectureFile {
         self.document.get("format")?.as_str()
     }
 
+    /// Whether the file has this key.
+    ///
+    /// ```
+    /// let file = ckpt_api::ArchitectureFile::from_json(r#"{ "layers": [] }"#)?;
+    /// assert!(file.has("layers") && !file.has("graph"));
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    pub fn has(&self, key: &str) -> bool {
+        self.document.get(key).is_some()
+    }
+
     /// Parses the file as a chain of layers.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use super::chess::{self, Position};
 use super::files::{InputFile, NamedArray};
 use crate::registry::Registry;
+use crate::source::Source;
 use crate::verify::report::InputSummary;
 use crate::verify::shapes::fit_shape;
 use crate::words::count;
@@ -171,11 +172,18 @@ impl GivenValues {
     pub(crate) fn shapes(
         &self,
         graph: &Graph,
+        source: &Source,
         parameters: &dyn Parameters,
         inputs: &Inputs,
     ) -> BTreeMap<String, Vec<usize>> {
         if self.0.is_empty() {
-            return default_shapes(graph, parameters, inputs.batch);
+            let mut shapes = default_shapes(graph, parameters, inputs.batch);
+            for (name, example) in &source.contents().example_shapes {
+                let lens = shapes.get_mut(name).into_iter().flatten().zip(example);
+                let known = lens.filter_map(|(len, known)| Some((len, usize::try_from((*known)?).ok()?)));
+                known.for_each(|(len, known)| *len = known);
+            }
+            return shapes;
         }
         self.0.iter().map(|(name, input)| (name.clone(), input.value.shape.clone())).collect()
     }

@@ -1,0 +1,66 @@
+//! Architecture files, applied to an opened checkpoint.
+
+use super::OpenOptions;
+use crate::template::{OPTION_PREFIX, Template, apply_literal};
+use ckpt_api::{ArchitectureFile, Contents, Error, Input, Limit, Result, Setting};
+
+/// The parameter of a template that an option sets: `heads` of `arch.heads`.
+pub(crate) fn template_parameter(key: &str) -> Option<&str> {
+    key.strip_prefix(OPTION_PREFIX)
+}
+
+/// The parameters of templates that options set.
+pub(crate) fn template_parameters(options: &OpenOptions) -> Vec<(String, String)> {
+    let parameter =
+        |(key, value): &(String, String)| Some((template_parameter(key)?.to_owned(), value.clone()));
+    options.options.iter().filter_map(parameter).collect()
+}
+
+/// Gives the contents the graph that a file describes: as a chain of layers, as a graph, or as a template.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`], naming the file, for what does not fit the checkpoint.
+pub(super) fn apply(
+    file: &ArchitectureFile,
+    input: &Input,
+    contents: &mut Contents,
+    options: &OpenOptions,
+) -> Result<()> {
+    let settings = template_parameters(options);
+    if file.has("nodes") {
+        let template = Template::parse(file)?;
+        let configuration = template.configuration(input, &options.limits)?;
+        let tensors = &contents.checkpoint.tensors;
+        let described = template.describe(tensors, configuration.as_ref(), &settings, &options.limits)?;
+        described.apply(&template, contents);
+        return Ok(());
+    }
+    if let Some((name, _)) = settings.first() {
+        return Err(no_template(name));
+    }
+    if file.has("graph") {
+        return apply_literal(file, contents, &options.limits);
+    }
+    let layers = file.layers()?;
+    options.limits.check(Limit::GraphNodes, layers.layers.len() as u64)?;
+    layers.apply(&mut contents.checkpoint)?;
+    // They are about the graph that the file replaces.
+    contents.graph_notes.clear();
+    contents.missing_graph = None;
+    Ok(())
+}
+
+/// Fails for parameters of a template where no built-in one describes the checkpoint.
+pub(super) fn check_parameters(contents: &Contents, options: &OpenOptions) -> Result<()> {
+    let settings = template_parameters(options);
+    let Some((name, _)) = settings.first() else { return Ok(()) };
+    let tensors = &contents.checkpoint.tensors;
+    let is_described = Template::automatic().iter().any(|template| template.recognizes(tensors, None));
+    if is_described { Ok(()) } else { Err(no_template(name)) }
+}
+
+fn no_template(name: &str) -> Error {
+    Error::usage("no architecture takes this option")
+        .field(format!("{OPTION_PREFIX}{name}"))
+        .help(format!("name the architecture with {}", Setting::Architecture))
+}

@@ -1,0 +1,42 @@
+//! The configuration beside a checkpoint, such as `config.json`.
+
+use super::value::Value;
+use ckpt_api::{ArchitectureFile, Error, Input, Limit, Limits, Result};
+
+/// The configuration of a model.
+#[derive(Clone, Debug)]
+pub(crate) struct Configuration {
+    /// The file's name.
+    pub(super) name: String,
+    json: serde_json::Value,
+}
+
+impl Configuration {
+    /// Reads the first of these files that exists beside `input`.
+    ///
+    /// # Errors
+    /// Whatever keeps the file from being read; [`ckpt_api::Kind::Corrupt`] where it is no JSON.
+    pub(super) fn beside(input: &Input, names: &[String], limits: &Limits) -> Result<Option<Self>> {
+        let Some(name) = names.iter().find(|name| input.has_file(name)) else { return Ok(None) };
+        let shown = input.display(name);
+        let file = input.file(name)?;
+        limits.check(Limit::TextBytes, file.len()).map_err(|error| error.file(shown.as_str()))?;
+        let invalid = |found: String| {
+            Error::corrupt("the configuration is not valid JSON").file(shown.as_str()).found(found)
+        };
+        let text =
+            String::from_utf8(file.bytes(0, file.len())?).map_err(|error| invalid(error.to_string()))?;
+        // Counts the tokens before memory is allocated for each.
+        let parsed = ArchitectureFile::from_json_within(&text, limits).and_then(|file| file.parse());
+        let json = parsed.map_err(|error| {
+            invalid(error.context().found.unwrap_or("another syntax").to_owned()).caused_by(error)
+        })?;
+        Ok(Some(Configuration { name: name.clone(), json }))
+    }
+
+    /// The value at a key; dots lead into objects.
+    pub(super) fn get(&self, key: &str) -> Option<Value> {
+        let found = key.split('.').try_fold(&self.json, |json, part| json.get(part));
+        found.and_then(Value::from_json)
+    }
+}

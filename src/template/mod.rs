@@ -1,0 +1,226 @@
+//! Templates of architectures: graphs with repeats, whose parameters are read off the tensors of a checkpoint.
+//!
+//! A template is data: a TOML or JSON file, of which `schemas/architectures` has those that come with the program. It names the
+//! tensors of one convention; its expressions read lengths and numbers of layers off their shapes, and what the shapes do not
+//! show comes from the model's configuration, or from the user.
+
+mod builtin;
+mod config;
+mod document;
+mod expand;
+mod expression;
+mod functions;
+mod lexer;
+mod literal;
+mod parameters;
+mod rotary;
+mod scope;
+#[cfg(test)]
+mod tests;
+mod text;
+mod value;
+
+pub(crate) use builtin::{file as builtin_file, names as builtin_names};
+pub(crate) use config::Configuration;
+pub(crate) use literal::apply as apply_literal;
+pub(crate) use parameters::PREFIX as OPTION_PREFIX;
+
+use crate::pattern::{Pattern, PatternSet, SEPARATOR};
+use ckpt_api::{ArchitectureFile, Contents, Error, Input, Limits, Result, Role, Tensor, first_few, nearest};
+use document::Document;
+use expand::{Expanded, expand};
+use parameters::{Given, Origins, bind};
+use scope::{Scope, Tensors};
+use std::collections::HashSet;
+use value::Value;
+
+/// A graph with repeats on the tensor names of one convention.
+pub(crate) struct Template {
+    name: String,
+    document: Document,
+}
+
+/// How a template describes a checkpoint.
+pub(crate) struct Described {
+    expanded: Expanded,
+    origins: Origins,
+    configuration: Option<String>,
+    /// Weights that the graph does not use.
+    pub(crate) unused: Vec<String>,
+}
+
+impl Template {
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`], naming the file and the field.
+    pub(crate) fn parse(file: &ArchitectureFile) -> Result<Self> {
+        let mut document: Document = file.parse()?;
+        for (name, block) in builtin::blocks()? {
+            document.blocks.entry(name).or_insert(block);
+        }
+        Ok(Template { name: file.name().unwrap_or("template").to_owned(), document })
+    }
+
+    /// The built-in templates that describe checkpoints without being asked for.
+    pub(crate) fn automatic() -> Vec<Template> {
+        // A test reads every file, so `ok` hides no error.
+        let all = builtin_names().filter_map(|name| builtin::template(name).ok().flatten());
+        all.filter(|template| template.document.automatic).collect()
+    }
+
+    /// The template's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Names of built-in mappings that lead to the template's names.
+    pub(crate) fn mappings(&self) -> &[String] {
+        &self.document.mappings
+    }
+
+    /// Reads the configuration beside a checkpoint.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being read.
+    pub(crate) fn configuration(&self, input: &Input, limits: &Limits) -> Result<Option<Configuration>> {
+        Configuration::beside(input, &self.document.configurations, limits)
+    }
+
+    /// Whether tensors have the template's names, and the configuration is one of its models'.
+    pub(crate) fn recognizes(&self, tensors: &[Tensor], configuration: Option<&Configuration>) -> bool {
+        self.prefix(&Tensors::new(tensors)).is_ok() && self.refused_model(configuration).is_none()
+    }
+
+    /// Describes a checkpoint, with the parameters that the user sets.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for tensors and parameters that are missing or do not fit, [`ckpt_api::Kind::Unsupported`] for
+    /// a model that the template does not describe, naming the template.
+    pub(crate) fn describe(
+        &self,
+        tensors: &[Tensor],
+        configuration: Option<&Configuration>,
+        settings: &[(String, String)],
+        limits: &Limits,
+    ) -> Result<Described> {
+        let by_name = Tensors::new(tensors);
+        let described =
+            self.describe_named(&by_name, configuration, settings, limits).and_then(|(origins, expanded)| {
+                let unused = self.unused(tensors, &expanded)?;
+                let configuration = configuration.map(|configuration| configuration.name.clone());
+                Ok(Described { expanded, origins, configuration, unused })
+            });
+        described.map_err(|error| match error.context().file {
+            Some(_) => error,
+            None => error.file(self.shown()),
+        })
+    }
+
+    fn describe_named(
+        &self,
+        tensors: &Tensors<'_>,
+        configuration: Option<&Configuration>,
+        settings: &[(String, String)],
+        limits: &Limits,
+    ) -> Result<(Origins, Expanded)> {
+        if let Some(found) = self.refused_model(configuration) {
+            return Err(Error::unsupported("the architecture does not describe this model")
+                .field("model_type")
+                .found(format!("'{found}'"))
+                .expected(self.document.model_types.join(", ")));
+        }
+        let mut scope = Scope::new(tensors);
+        scope.set("prefix", Value::Text(self.prefix(tensors)?));
+        let origins = bind(&self.document, &Given { settings, configuration }, &mut scope)?;
+        let mut expanded = expand(&self.document, &mut scope, limits)?;
+        expanded.graph.name.clone_from(&self.name);
+        expanded.graph.check()?;
+        Ok((origins, expanded))
+    }
+
+    /// The prefix with which the tensors have the template's names.
+    fn prefix(&self, tensors: &Tensors<'_>) -> Result<String> {
+        let named = |name: &String, prefix: &str| name.replace("{prefix}", prefix);
+        let missing = |prefix: &String| {
+            let mut names = self.document.recognize.iter().map(|name| named(name, prefix));
+            names.find(|name| tensors.get(name).is_none())
+        };
+        if let Some(prefix) = self.document.prefixes.iter().find(|prefix| missing(prefix).is_none()) {
+            return Ok(prefix.clone());
+        }
+        let first = self.document.prefixes.first().and_then(missing).unwrap_or_default();
+        Err(Error::usage("the checkpoint does not have the tensors of the architecture")
+            .found(format!("no tensor '{first}'"))
+            .help(nearest(&first, tensors.names())))
+    }
+
+    /// The configuration's type of model, where it is none of the template's.
+    fn refused_model(&self, configuration: Option<&Configuration>) -> Option<String> {
+        let found = configuration?.get("model_type")?;
+        let known = self.document.model_types.iter().any(|known| found == Value::Text(known.clone()));
+        (!known && !self.document.model_types.is_empty()).then(|| found.to_string())
+    }
+
+    /// The weights that neither the graph nor the template's list of unused ones names.
+    fn unused(&self, tensors: &[Tensor], expanded: &Expanded) -> Result<Vec<String>> {
+        let limits = Limits::default();
+        let patterns = self.document.unused.iter().map(|text| Pattern::selecting(text, &limits));
+        let patterns = patterns.collect::<Result<Vec<_>>>().map_err(|error| error.field("unused"))?;
+        let mut set = PatternSet::new(&patterns, SEPARATOR);
+        let nodes = &expanded.graph.nodes;
+        let used: HashSet<&str> =
+            nodes.iter().flat_map(|node| node.parameters.values()).map(String::as_str).collect();
+        let weights = tensors.iter().filter(|tensor| tensor.role == Role::Weight);
+        let left = weights
+            .filter(|tensor| !used.contains(tensor.name.as_str()) && set.matches(&tensor.name).is_empty());
+        Ok(left.map(|tensor| tensor.name.clone()).collect())
+    }
+
+    /// The template's name in errors.
+    fn shown(&self) -> String {
+        match builtin_names().any(|name| name == self.name) {
+            true => format!("architecture {}", self.name),
+            false => self.name.clone(),
+        }
+    }
+}
+
+impl Described {
+    /// Gives the checkpoint the graph, and its weights their axes, and notes what that rests on.
+    pub(crate) fn apply(self, template: &Template, contents: &mut Contents) {
+        let note = self.note(template);
+        for tensor in &mut contents.checkpoint.tensors {
+            if let Some(axes) = self.expanded.axes.get(&tensor.name) {
+                tensor.axes = Some(axes.clone());
+            }
+        }
+        contents.checkpoint.graph = Some(self.expanded.graph);
+        contents.example_shapes = self.expanded.examples;
+        contents.missing_graph = None;
+        contents.graph_notes.clear();
+        contents.graph_notes.push(note);
+        if !self.unused.is_empty() {
+            let names = first_few(self.unused.iter(), 4);
+            contents.graph_notes.push(format!("the architecture does not use these weights: {names}"));
+        }
+    }
+
+    fn note(&self, template: &Template) -> String {
+        let name = &template.name;
+        let mut note = format!("architecture {name} ({}), read off the tensors", template.document.title);
+        let configuration = self.configuration.as_deref().unwrap_or_default();
+        for (before, list) in [
+            (": ", &self.origins.from_tensors),
+            ("; set: ", &self.origins.from_settings),
+            (&format!("; from {configuration}: "), &self.origins.from_configuration),
+            ("; assumed: ", &self.origins.assumed),
+        ] {
+            if !list.is_empty() {
+                note += before;
+                note += &list.join(", ");
+            }
+        }
+        note
+    }
+}

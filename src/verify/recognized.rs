@@ -1,0 +1,146 @@
+//! Finds the graph of a checkpoint that stores none: the built-in architecture whose tensor names it has.
+
+use super::options::{NamedMapping, Options};
+use crate::mapping::Mapping;
+use crate::source::{Source, template_parameters};
+use crate::template::{Configuration, Described, Template};
+use ckpt_api::{Error, Limits, Result, Setting, first_few};
+
+/// Two checkpoints to compare.
+pub(super) struct Prepared {
+    pub(super) a: Source,
+    pub(super) b: Source,
+    /// Whether one of them has the names of an architecture in place of its own.
+    pub(super) is_renamed: bool,
+    /// Why an architecture was not used.
+    pub(super) notes: Vec<String>,
+}
+
+/// The names that a source is recognized by.
+struct Named {
+    source: Source,
+    template: Template,
+    is_renamed: bool,
+}
+
+/// Returns the source with the graph of the architecture whose names it has, or a built-in mapping gives it; `None` if it
+/// has a graph, or no such names.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`] for parameters that neither the tensors nor the configuration show;
+/// [`ckpt_api::Kind::Unsupported`] for a model that only has the names of an architecture.
+pub(super) fn with_graph(source: &Source) -> Result<Option<Source>> {
+    if source.checkpoint().graph.is_some() {
+        return Ok(None);
+    }
+    let Some(named) = named(source, None) else { return Ok(None) };
+    let limits = &source.options.limits;
+    let configuration = named.template.configuration(source.input(), limits)?;
+    named.described(configuration.as_ref(), limits).map(Some)
+}
+
+/// Gives both checkpoints the graphs of the architectures whose names they have, if neither lacks one then; `None` if
+/// they have graphs already, or not both get one.
+pub(super) fn prepare(a: &Source, b: &Source, options: &Options) -> Option<Prepared> {
+    if a.checkpoint().graph.is_some() && b.checkpoint().graph.is_some() {
+        return None;
+    }
+    let mapping = options.mapping.as_ref();
+    let inverse = mapping.and_then(|given| {
+        let mapping = given.mapping.inverse().ok()?;
+        Some(NamedMapping { name: given.name.clone(), mapping })
+    });
+    let found = [(a, mapping), (b, inverse.as_ref())].map(|(source, mapping)| {
+        source.checkpoint().graph.is_none().then(|| named(source, mapping).ok_or(())).transpose()
+    });
+    let [Ok(of_a), Ok(of_b)] = found else { return None };
+    let templates = [(a, &of_a), (b, &of_b)];
+    let configurations = templates.map(|(source, named)| match named {
+        Some(named) => named.template.configuration(source.input(), &options.limits),
+        None => Ok(None),
+    });
+    let is_renamed = [&of_a, &of_b].into_iter().flatten().any(|named| named.is_renamed);
+    let unchanged = |notes: Vec<String>| Prepared { a: a.clone(), b: b.clone(), is_renamed: false, notes };
+    let [a_config, b_config] = match configurations {
+        [Ok(a), Ok(b)] => [a, b],
+        [Err(error), _] | [_, Err(error)] => return Some(unchanged(vec![note(a, &error)])),
+    };
+    // Both are the same model.
+    let described = |named: Option<Named>, source: &Source, own: &Option<Configuration>, other| match named {
+        Some(named) => {
+            named.described(own.as_ref().or(other), &options.limits).map_err(|error| note(source, &error))
+        }
+        None => Ok(source.clone()),
+    };
+    let a_described = described(of_a, a, &a_config, b_config.as_ref());
+    let b_described = described(of_b, b, &b_config, a_config.as_ref());
+    Some(match (a_described, b_described) {
+        (Ok(a), Ok(b)) => Prepared { a, b, is_renamed, notes: Vec::new() },
+        (a, b) => unchanged(a.err().into_iter().chain(b.err()).collect()),
+    })
+}
+
+/// Finds the architecture whose names a source has, or gets by the mapping, or, without one, by a built-in mapping.
+fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
+    let recognized = |source: &Source| {
+        let mut templates = Template::automatic().into_iter();
+        templates.find(|template| {
+            let configuration = template.configuration(source.input(), &source.options.limits).ok().flatten();
+            template.recognizes(&source.checkpoint().tensors, configuration.as_ref())
+        })
+    };
+    if let Some(template) = recognized(source) {
+        return Some(Named { source: source.clone(), template, is_renamed: false });
+    }
+    let by = |mapping: &Mapping| {
+        let renamed = source.renamed(mapping, &source.options.limits).ok()?;
+        let template = recognized(&renamed)?;
+        Some(Named { source: renamed, template, is_renamed: true })
+    };
+    if let Some(given) = mapping {
+        return by(&given.mapping);
+    }
+    let templates = Template::automatic();
+    let mut names = templates.iter().flat_map(Template::mappings);
+    names.find_map(|name| by(&Mapping::builtin(name)?))
+}
+
+impl Named {
+    fn described(self, configuration: Option<&Configuration>, limits: &Limits) -> Result<Source> {
+        let settings = template_parameters(&self.source.options);
+        let described =
+            self.template.describe(&self.source.checkpoint().tensors, configuration, &settings, limits)?;
+        self.refuse_others(&described)?;
+        let mut contents = self.source.contents().clone();
+        described.apply(&self.template, &mut contents);
+        Ok(self.source.with_contents(contents))
+    }
+
+    /// Fails for a model that has weights beyond those of the architecture: it computes something else.
+    fn refuse_others(&self, described: &Described) -> Result<()> {
+        if described.unused.is_empty() {
+            return Ok(());
+        }
+        let name = self.template.name();
+        Err(Error::unsupported(format!(
+            "the tensors are named as those of architecture {name}, which does not use all of them"
+        ))
+        .found(format!("also {}", first_few(described.unused.iter(), 4)))
+        .help(format!(
+            "to run it without these tensors, name the architecture {name} with {}",
+            Setting::Architecture
+        )))
+    }
+}
+
+/// The note on an architecture that was not used.
+fn note(source: &Source, error: &Error) -> String {
+    let shown = source.input().display(source.input().entry());
+    let context = error.context();
+    let mut note = format!("{shown}: {}", error.message());
+    for detail in [context.found, context.help].into_iter().flatten() {
+        note += &format!("; {detail}");
+    }
+    source.options.vocabulary.settle(&mut note);
+    note
+}
