@@ -216,7 +216,7 @@ fn the_schema_of_architecture_files_accepts_the_built_in_templates() {
         assert!(!schema.is_valid(&template), "{}", path.display());
         seen += 1;
     }
-    assert_eq!(seen, 3);
+    assert_eq!(seen, 8);
 }
 
 #[cfg(feature = "bullet")]

@@ -98,5 +98,5 @@ fn unknown(parameter: &Parameter, configuration: Option<&Configuration>) -> Erro
         .field(&parameter.name)
         .found(found)
         .expected(parameter.config.join(" or "))
-        .help(format!("{place}, or set {}", Setting::ReadOption(&option)))
+        .help(format!("{place}, or pass {}", Setting::ReadOption(&option)))
 }

@@ -63,12 +63,12 @@ pub(super) fn prepare(a: &Source, b: &Source, options: &Options) -> Option<Prepa
     let unchanged = |notes: Vec<String>| Prepared { a: a.clone(), b: b.clone(), is_renamed: false, notes };
     let [a_config, b_config] = match configurations {
         [Ok(a), Ok(b)] => [a, b],
-        [Err(error), _] | [_, Err(error)] => return Some(unchanged(vec![note(a, &error)])),
+        [Err(error), _] | [_, Err(error)] => return Some(unchanged(vec![note(a, error)])),
     };
     // Both are the same model.
     let described = |named: Option<Named>, source: &Source, own: &Option<Configuration>, other| match named {
         Some(named) => {
-            named.described(own.as_ref().or(other), &options.limits).map_err(|error| note(source, &error))
+            named.described(own.as_ref().or(other), &options.limits).map_err(|error| note(source, error))
         }
         None => Ok(source.clone()),
     };
@@ -134,13 +134,13 @@ impl Named {
 }
 
 /// The note on an architecture that was not used.
-fn note(source: &Source, error: &Error) -> String {
+fn note(source: &Source, error: Error) -> String {
     let shown = source.input().display(source.input().entry());
+    let error = error.in_words(&*source.options.vocabulary);
     let context = error.context();
     let mut note = format!("{shown}: {}", error.message());
     for detail in [context.found, context.help].into_iter().flatten() {
         note += &format!("; {detail}");
     }
-    source.options.vocabulary.settle(&mut note);
     note
 }

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Runs checkpoints of `transformers` and torchvision by the built-in architectures and compares with what these compute.
+
+    python tests/interop/architectures.py --ckpt target/debug/ckpt     (packages: requirements-transformers.txt)
+
+The models are tiny and random, with all of the options that change what a family computes. Faults are planted into weights
+and graphs; `verify` must find each in its layer.
+"""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable
+
+sys.modules["triton"] = None  # torch does without it
+
+import numpy as np
+import safetensors.numpy
+import safetensors.torch
+import torch
+import torchvision
+import transformers as hf
+from harness import check, ckpt, convert, main
+
+# Largest error relative to the norm of an output: sums of binary32 in another order. Found: at most 2.4e-6 (T5, whose scores are
+# not scaled); with a head permuted: 0.1.
+TOLERANCE = 1e-5
+
+TEXT = dict(num_hidden_layers=3, hidden_size=24, num_attention_heads=4, intermediate_size=36, vocab_size=50,
+            max_position_embeddings=20)
+GPT2 = dict(n_layer=3, n_embd=24, n_head=4, vocab_size=50, n_positions=20)
+T5 = dict(num_layers=3, d_model=24, num_heads=4, d_kv=6, d_ff=36, vocab_size=50, decoder_start_token_id=0)
+LLAMA = dict(num_hidden_layers=3, hidden_size=32, num_attention_heads=4, num_key_value_heads=2, intermediate_size=48,
+             vocab_size=50, max_position_embeddings=64)
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=16)
+VIT = dict(num_hidden_layers=3, hidden_size=24, num_attention_heads=4, intermediate_size=36, image_size=32, patch_size=8)
+
+
+def tokens(count: int, name: str = "input_ids") -> dict:
+    return {name: torch.randint(0, 50, (2, count))}
+
+
+def pixels(*shape: int) -> dict:
+    return {"pixel_values": torch.randn(shape)}
+
+
+@dataclasses.dataclass
+class Case:
+    """A model, what goes in, and its outputs by the names that `ckpt` and `transformers` give them."""
+
+    model: Callable
+    inputs: Callable
+    outputs: dict
+
+
+def case(model: type, config, inputs: Callable, **outputs) -> Case:
+    # The other implementations of attention leave out some options.
+    return Case(lambda: model._from_config(config, attn_implementation="eager"), inputs, outputs)
+
+
+CASES = {
+    "gpt2": case(hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2), lambda: tokens(9), logits="logits"),
+    "gpt2 scaled by layer": case(
+        hf.GPT2Model, hf.GPT2Config(**GPT2, scale_attn_by_inverse_layer_idx=True, activation_function="relu"),
+        lambda: tokens(20), last_hidden_state="last_hidden_state"),
+    "bert": case(hf.BertForPreTraining, hf.BertConfig(**TEXT), lambda: tokens(9),
+                 prediction_logits="prediction_logits", seq_relationship_logits="seq_relationship_logits"),
+    "bert without heads": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: tokens(9),
+                               last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
+    "bert classifier": case(hf.BertForSequenceClassification, hf.BertConfig(**TEXT), lambda: tokens(9), logits="logits"),
+    "electra": case(hf.ElectraForPreTraining, hf.ElectraConfig(**TEXT, embedding_size=16), lambda: tokens(9),
+                    logits="logits"),
+    "electra generator": case(hf.ElectraForMaskedLM, hf.ElectraConfig(**TEXT, embedding_size=16), lambda: tokens(9),
+                              prediction_logits="logits"),
+    "albert": case(hf.AlbertForPreTraining, hf.AlbertConfig(**TEXT, embedding_size=16), lambda: tokens(9),
+                   prediction_logits="prediction_logits", sop_logits="sop_logits"),
+    "albert with groups": case(
+        hf.AlbertForMaskedLM, hf.AlbertConfig(**TEXT | {"num_hidden_layers": 4}, embedding_size=16, num_hidden_groups=2),
+        lambda: tokens(9), prediction_logits="logits"),
+    "t5": case(hf.T5ForConditionalGeneration, hf.T5Config(**T5), lambda: tokens(40) | tokens(30, "decoder_input_ids"),
+               logits="logits"),
+    "t5 gated": case(
+        hf.T5ForConditionalGeneration,
+        hf.T5Config(**T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False, relative_attention_max_distance=50,
+                    relative_attention_num_buckets=16),
+        lambda: tokens(40) | tokens(30, "decoder_input_ids"), logits="logits"),
+    "t5 encoder": case(hf.T5EncoderModel, hf.T5Config(**T5), lambda: tokens(40),
+                       encoder_last_hidden_state="last_hidden_state"),
+    "mt5": case(hf.MT5ForConditionalGeneration, hf.MT5Config(**T5), lambda: tokens(40) | tokens(30, "decoder_input_ids"),
+                logits="logits"),
+    "llama": case(hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA), lambda: tokens(30), logits="logits"),
+    "llama 3": case(
+        hf.LlamaForCausalLM,
+        hf.LlamaConfig(**LLAMA, head_dim=10, rope_theta=500000.0, attention_bias=True, mlp_bias=True,
+                       tie_word_embeddings=True, rope_scaling=LLAMA3),
+        lambda: tokens(30), logits="logits"),
+    "mistral": case(hf.MistralForCausalLM, hf.MistralConfig(**LLAMA, sliding_window=7), lambda: tokens(30),
+                    logits="logits"),
+    "qwen2": case(hf.Qwen2ForCausalLM, hf.Qwen2Config(**LLAMA), lambda: tokens(30), logits="logits"),
+    "qwen3": case(hf.Qwen3ForCausalLM, hf.Qwen3Config(**LLAMA, head_dim=12), lambda: tokens(30), logits="logits"),
+    "vit": case(hf.ViTForImageClassification, hf.ViTConfig(**VIT, num_labels=7), lambda: pixels(2, 3, 32, 32),
+                logits="logits"),
+    "vit without a classifier": case(
+        hf.ViTModel, hf.ViTConfig(**VIT, qkv_bias=False), lambda: pixels(2, 3, 32, 32),
+        last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
+}
+
+# The architectures that describe families of another name.
+ARCHITECTURES = {"electra": "bert", "mt5": "t5", "mistral": "llama", "qwen2": "llama", "qwen3": "llama"}
+
+
+def randomize(model: torch.nn.Module) -> torch.nn.Module:
+    """Gives every parameter values that matter: the usual initial ones leave biases 0 and norms 1."""
+    random = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            fan = parameter[0].numel() if parameter.dim() == 4 else 25
+            is_scale = name.endswith("weight") and parameter.dim() == 1
+            parameter.copy_(torch.randn(parameter.shape, generator=random) / fan ** 0.5 + is_scale)
+        for name, buffer in model.named_buffers():
+            if "running" in name:
+                buffer.copy_(torch.rand(buffer.shape, generator=random) + 0.5)
+    return model.eval()
+
+
+def made(folder: pathlib.Path, name: str) -> torch.nn.Module:
+    torch.manual_seed(0)
+    model = randomize(CASES[name].model())
+    model.save_pretrained(folder)
+    return model
+
+
+def run(folder: pathlib.Path, path: pathlib.Path, inputs: dict, *arguments) -> tuple[dict, str]:
+    np.savez(folder / "inputs.npz", **{name: value.numpy() for name, value in inputs.items()})
+    given = [argument for name in inputs for argument in ("--input", f"{name}={folder / 'inputs.npz'}:{name}")]
+    done = ckpt("run", path, *given, *arguments, "--output", folder / "outputs.npz")
+    assert done.returncode == 0, done.stderr
+    return dict(np.load(folder / "outputs.npz")), done.stdout
+
+
+def assert_close(found: np.ndarray, expected: torch.Tensor) -> None:
+    expected = expected.numpy()
+    assert found.shape == expected.shape, f"{found.shape} instead of {expected.shape}"
+    error = np.linalg.norm(found.astype(np.float64) - expected) / np.linalg.norm(expected)
+    assert error < TOLERANCE, error
+
+
+@check(*CASES)
+def a_checkpoint_computes_what_transformers_computes(folder, name):
+    model, inputs = made(folder, name), CASES[name].inputs()
+    with torch.no_grad():
+        expected = model(**inputs)
+    found, said = run(folder, folder / "model.safetensors", inputs)
+    family = name.split()[0]
+    assert f"note: architecture {ARCHITECTURES.get(family, family)} " in said, said
+    for own, theirs in CASES[name].outputs.items():
+        assert_close(found[own], expected[theirs])
+
+
+@check("resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2")
+def a_resnet_computes_what_torchvision_computes(folder, name):
+    model = randomize(getattr(torchvision.models, name)())
+    safetensors.torch.save_file(model.state_dict(), folder / "model.safetensors")
+    x = torch.randn(1, 3, 64, 64, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        expected = model(x)
+    assert_close(run(folder, folder / "model.safetensors", {"input": x})[0]["logits"], expected)
+
+
+@check()
+def dense_layers_compute_what_torch_computes(folder):
+    model = randomize(torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3)))
+    safetensors.torch.save_file(model.state_dict(), folder / "model.safetensors")
+    x = torch.randn(4, 5)
+    found, _ = run(folder, folder / "model.safetensors", {"input": x}, "--arch", "mlp", "--set", "arch.activation=tanh")
+    with torch.no_grad():
+        assert_close(found["output"], model(x))
+
+
+@check("bert bert-tf-to-hf", "albert albert-tf-to-hf", "t5 t5-mesh-to-hf", "electra electra-tf-to-hf")
+def both_sides_of_a_renaming_run_and_agree(folder, names):
+    name, table = names.split()
+    made(folder, name)
+    convert(folder / "model.safetensors", folder / "tf.ckpt", "--to", "tf2", "--map", table, "--inverse")
+    done = ckpt("verify", folder / "tf.ckpt", folder / "model.safetensors", "--map", table)
+    assert done.returncode == 0 and "elements with different bits: 0" in done.stdout, done.stdout + done.stderr
+    assert "nothing was run" not in done.stdout, done.stdout
+
+
+def swap_heads(weight: np.ndarray) -> None:
+    weight[:12] = np.concatenate([weight[6:12], weight[:6]])
+
+
+def swap_halves(weight: np.ndarray) -> None:
+    weight[:8] = np.concatenate([weight[4:8], weight[:4]])
+
+
+FAULTS = {
+    "a head permuted": ("bert", "bert.encoder.layer.1.attention.self.key.weight", swap_heads, "layer.1.attention.k"),
+    "rotary halves swapped": ("llama", "model.layers.2.self_attn.k_proj.weight", swap_halves, "layers.2.k_proj"),
+}
+
+
+@check(*FAULTS)
+def a_fault_in_a_weight_is_found_in_its_layer(folder, fault):
+    name, tensor, change, layer = FAULTS[fault]
+    made(folder, name)
+    tensors = {name: value.copy() for name, value in safetensors.numpy.load_file(folder / "model.safetensors").items()}
+    change(tensors[tensor])
+    safetensors.numpy.save_file(tensors, folder / "faulty.safetensors")
+    done = ckpt("verify", folder / "model.safetensors", folder / "faulty.safetensors")
+    assert done.returncode == 4 and f"layer '{layer}' is the first that diverges" in done.stdout, done.stdout
+
+
+@check()
+def a_mask_that_is_off_by_one_is_found_in_its_layer(folder):
+    made(folder, "gpt2")
+    path = folder / "model.safetensors"
+    found = json.loads(ckpt("inspect", path, "--arch", "gpt2", "--format", "json").stdout)
+    graph = {"graph": found["graph"], "axes": {one["name"]: one["axes"] for one in found["tensors"] if one.get("axes")}}
+    for faulty in (False, True):
+        for node in graph["graph"]["nodes"]:
+            if node["name"] == "causal" and faulty:
+                node["op"] = "Less"
+        (folder / "graph.json").write_text(json.dumps(graph))
+        done = ckpt("verify", path, path, "--b-arch", folder / "graph.json")
+        assert done.returncode == (4 if faulty else 0), done.stdout + done.stderr
+        assert ("layer 'causal' is the first that diverges" in done.stdout) == faulty, done.stdout
+
+
+@check()
+def what_the_tensors_do_not_show_is_asked_for(folder):
+    made(folder, "gpt2")
+    (folder / "bare").mkdir()
+    path = shutil.copy(folder / "model.safetensors", folder / "bare")
+    done = ckpt("run", path)
+    assert done.returncode == 2 and "--set arch.heads=VALUE" in done.stderr, done.stderr
+    assert ckpt("run", path, "--set", "arch.heads=4").returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, torch, torchvision, hf))
