@@ -9,6 +9,7 @@ mod values;
 use crate::registry::Evidence;
 use crate::resources::{default_threads, in_parallel};
 use crate::source::Source;
+use crate::template::Template;
 use crate::transform::exact;
 use crate::words;
 use ckpt_api::{Axis, DType, Encoding, Graph, Metadata, Placement, Repair, Result, Role, Shape, TensorId};
@@ -131,6 +132,22 @@ pub(crate) fn describe(source: &Source, ids: &[TensorId], stats: bool) -> Result
     Ok(ids.iter().zip(values).map(|(id, values)| summary(source, *id, values)).collect())
 }
 
+/// The note on a checkpoint without a graph whose tensors have the names of a built-in architecture.
+fn architecture_note(source: &Source) -> Option<String> {
+    let checkpoint = source.checkpoint();
+    if checkpoint.graph.is_some() {
+        return None;
+    }
+    let limits = &source.options.limits;
+    let template = Template::recognized(&checkpoint.tensors, |template| {
+        template.configuration(source.input(), limits).ok().flatten()
+    })?;
+    Some(format!(
+        "the tensors have the names of architecture {}, by which the model can run",
+        template.name()
+    ))
+}
+
 /// Describes everything but the tensors, which [`summaries`] returns, and the graph, which can be large.
 pub(crate) fn overview(source: &Source) -> Inspection {
     let contents = source.contents();
@@ -147,7 +164,12 @@ pub(crate) fn overview(source: &Source) -> Inspection {
         graph: None,
         metadata: contents.checkpoint.metadata.clone(),
         repairs: contents.repairs.clone(),
-        notes: contents.all_notes().map(str::to_owned).chain(missing).collect(),
+        notes: contents
+            .all_notes()
+            .map(str::to_owned)
+            .chain(architecture_note(source))
+            .chain(missing)
+            .collect(),
     }
 }
 

@@ -55,8 +55,10 @@ pub(super) fn check_parameters(contents: &Contents, options: &OpenOptions) -> Re
     let settings = template_parameters(options);
     let Some((name, _)) = settings.first() else { return Ok(()) };
     let tensors = &contents.checkpoint.tensors;
-    let is_described = Template::automatic().iter().any(|template| template.recognizes(tensors, None));
-    if is_described { Ok(()) } else { Err(no_template(name)) }
+    match Template::recognized(tensors, |_| None) {
+        Some(_) => Ok(()),
+        None => Err(no_template(name)),
+    }
 }
 
 fn no_template(name: &str) -> Error {

@@ -34,6 +34,9 @@ use scope::{Scope, Tensors};
 use std::collections::HashSet;
 use value::Value;
 
+/// Most tensors of a checkpoint that is looked at unasked: those of the built-in templates' models are far fewer.
+const MAX_TENSORS: usize = 1 << 16;
+
 /// A graph with repeats on the tensor names of one convention.
 pub(crate) struct Template {
     name: String,
@@ -69,6 +72,21 @@ impl Template {
         all.filter(|template| template.document.automatic).collect()
     }
 
+    /// The built-in template whose names the tensors have. `configuration` reads what lies beside them for a template.
+    pub(crate) fn recognized(
+        tensors: &[Tensor],
+        configuration: impl Fn(&Template) -> Option<Configuration>,
+    ) -> Option<Template> {
+        if tensors.len() > MAX_TENSORS {
+            return None;
+        }
+        let by_name = Tensors::new(tensors);
+        Template::automatic().into_iter().find(|template| {
+            template.prefix(&by_name).is_ok()
+                && template.refused_model(configuration(template).as_ref()).is_none()
+        })
+    }
+
     /// The template's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -85,11 +103,6 @@ impl Template {
     /// Whatever keeps it from being read.
     pub(crate) fn configuration(&self, input: &Input, limits: &Limits) -> Result<Option<Configuration>> {
         Configuration::beside(input, &self.document.configurations, limits)
-    }
-
-    /// Whether tensors have the template's names, and the configuration is one of its models'.
-    pub(crate) fn recognizes(&self, tensors: &[Tensor], configuration: Option<&Configuration>) -> bool {
-        self.prefix(&Tensors::new(tensors)).is_ok() && self.refused_model(configuration).is_none()
     }
 
     /// Describes a checkpoint, with the parameters that the user sets.

@@ -83,10 +83,8 @@ pub(super) fn prepare(a: &Source, b: &Source, options: &Options) -> Option<Prepa
 /// Finds the architecture whose names a source has, or gets by the mapping, or, without one, by a built-in mapping.
 fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
     let recognized = |source: &Source| {
-        let mut templates = Template::automatic().into_iter();
-        templates.find(|template| {
-            let configuration = template.configuration(source.input(), &source.options.limits).ok().flatten();
-            template.recognizes(&source.checkpoint().tensors, configuration.as_ref())
+        Template::recognized(&source.checkpoint().tensors, |template| {
+            template.configuration(source.input(), &source.options.limits).ok().flatten()
         })
     };
     if let Some(template) = recognized(source) {

@@ -238,6 +238,7 @@ def what_the_tensors_do_not_show_is_asked_for(folder):
     path = shutil.copy(folder / "model.safetensors", folder / "bare")
     done = ckpt("run", path)
     assert done.returncode == 2 and "--set arch.heads=VALUE" in done.stderr, done.stderr
+    assert "the names of architecture gpt2" in ckpt("inspect", path).stdout
     assert ckpt("run", path, "--set", "arch.heads=4").returncode == 0
 
 

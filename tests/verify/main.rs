@@ -8,6 +8,8 @@ mod common;
 #[cfg(all(feature = "cli", feature = "nn", feature = "npz", feature = "tf2"))]
 mod answers;
 #[cfg(feature = "cli")]
+mod architectures;
+#[cfg(feature = "cli")]
 mod command;
 mod faults;
 mod long;

@@ -16,7 +16,7 @@ use std::num::NonZeroU32;
 use syntax::{Syntax, invalid};
 
 /// What to know if a layer has another type.
-const LIMITS: &str = "an architecture file describes only chains of dense layers and convolutions; a SavedModel also stores other layers";
+const LIMITS: &str = "a chain has only dense layers and convolutions; for others, write a graph or a template, or use a SavedModel";
 
 /// The architecture file of the user, not parsed further than its syntax.
 ///

@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_layer_that_no_architecture_file_describes_names_those_that_one_does() {
         let error = refused("net.json", r#"{"layers":[{"type":"batch_normalization"}]}"#);
-        let limits = "an architecture file describes only chains of dense layers and convolutions";
+        let limits = "a chain has only dense layers and convolutions";
         assert!(
             error.contains("known: activation, conv, dense, flatten") && error.contains(limits),
             "{error}"
