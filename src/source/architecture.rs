@@ -1,8 +1,9 @@
 //! Architecture files, applied to an opened checkpoint.
 
 use super::OpenOptions;
+use crate::mapping::Mapping;
 use crate::template::{OPTION_PREFIX, Template, apply_literal};
-use ckpt_api::{ArchitectureFile, Contents, Error, Input, Limit, Result, Setting};
+use ckpt_api::{ArchitectureFile, Contents, DType, Error, Input, Limit, Result, Setting, Shape, Tensor};
 
 /// The parameter of a template that an option sets: `heads` of `arch.heads`.
 pub(crate) fn template_parameter(key: &str) -> Option<&str> {
@@ -50,15 +51,21 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Fails for parameters of a template where no built-in one describes the checkpoint.
+/// Fails for parameters of a template where no built-in one describes the checkpoint, nor through a mapping.
 pub(super) fn check_parameters(contents: &Contents, options: &OpenOptions) -> Result<()> {
     let settings = template_parameters(options);
     let Some((name, _)) = settings.first() else { return Ok(()) };
     let tensors = &contents.checkpoint.tensors;
-    match Template::recognized(tensors, |_| None) {
-        Some(_) => Ok(()),
-        None => Err(no_template(name)),
-    }
+    let is_described = |tensors: &[Tensor]| Template::recognized(tensors, |_| None).is_some();
+    let by = |mapping: &String| {
+        let applied = Mapping::builtin(mapping)?.apply_to(tensors, &options.limits).ok()?;
+        let named =
+            applied.targets.into_iter().map(|target| Tensor::new(target.name, DType::F32, Shape::scalar()));
+        Some(is_described(&named.collect::<Vec<_>>()))
+    };
+    let is_named_by_mapping =
+        || Template::automatic().iter().flat_map(Template::mappings).any(|mapping| by(mapping) == Some(true));
+    if is_described(tensors) || is_named_by_mapping() { Ok(()) } else { Err(no_template(name)) }
 }
 
 fn no_template(name: &str) -> Error {

@@ -194,7 +194,7 @@ impl<'t> Expansion<'t, '_, '_> {
         }
         for (key, value) in &template.attributes {
             let attribute = match value {
-                AttributeTemplate::One(argument) => self.argument(argument)?.into_attribute(),
+                AttributeTemplate::One(argument) => literal(key, self.argument(argument)?.into_attribute()),
                 AttributeTemplate::List(list) => {
                     let ints = list.iter().map(|argument| self.argument(argument)?.int());
                     Attribute::Ints(ints.collect::<Result<_>>()?)
@@ -261,8 +261,20 @@ impl<'t> Expansion<'t, '_, '_> {
     fn count(&mut self, bytes: usize) -> Result<()> {
         self.steps += 1;
         self.bytes = self.bytes.saturating_add(bytes as u64);
-        self.limits.check(Limit::GraphNodes, self.steps / 8)?;
+        self.limits.check(Limit::GraphNodes, self.steps)?;
         self.limits.check(Limit::HeaderBytes, self.bytes)
+    }
+}
+
+/// A number that is a value of the graph has 32 bits, as in ONNX: then it is the same in every arithmetic.
+#[expect(clippy::cast_possible_truncation, reason = "rounded to binary32")]
+fn literal(key: &str, attribute: Attribute) -> Attribute {
+    match attribute {
+        Attribute::Float(value) if key == "value_float" => Attribute::Float(f64::from(value as f32)),
+        Attribute::Floats(values) if key == "value_floats" => {
+            Attribute::Floats(values.into_iter().map(|value| f64::from(value as f32)).collect())
+        }
+        other => other,
     }
 }
 

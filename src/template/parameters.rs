@@ -94,9 +94,12 @@ fn unknown(parameter: &Parameter, configuration: Option<&Configuration>) -> Erro
             "put the model's config.json beside it".to_owned(),
         ),
     };
-    Error::usage(format!("the tensors do not show {}", parameter.meaning))
-        .field(&parameter.name)
-        .found(found)
-        .expected(parameter.config.join(" or "))
-        .help(format!("{place}, or pass {}", Setting::ReadOption(&option)))
+    let error = Error::usage(format!("the tensors do not show {}", parameter.meaning)).field(&parameter.name);
+    match &parameter.config[..] {
+        [] => error.help(format!("pass {}", Setting::ReadOption(&option))),
+        keys => error
+            .found(found)
+            .expected(keys.join(" or "))
+            .help(format!("{place}, or pass {}", Setting::ReadOption(&option))),
+    }
 }

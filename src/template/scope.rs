@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 /// Most bytes that a text may come to.
 const MAX_TEXT: usize = 4096;
 
+/// Most tensors that are counted: a template may count in every step.
+const MAX_COUNT: i64 = 1 << 16;
+
 /// The tensors of a checkpoint, by name.
 pub(super) struct Tensors<'a>(HashMap<&'a str, &'a Tensor>);
 
@@ -61,7 +64,7 @@ impl<'a> Tensors<'a> {
             return Err(error.found(format!("'{pattern}'")).expected("{} in its place"));
         }
         let exists = |number: &i64| self.get(&pattern.replace("{}", &number.to_string())).is_some();
-        Ok(Value::Int((0..i64::MAX).find(|number| !exists(number)).unwrap_or(i64::MAX)))
+        Ok(Value::Int((0..MAX_COUNT).find(|number| !exists(number)).unwrap_or(MAX_COUNT)))
     }
 }
 

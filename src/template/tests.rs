@@ -189,6 +189,15 @@ fn a_template_becomes_the_graph_of_the_tensors_that_exist() {
 }
 
 #[test]
+fn numbers_of_the_graph_have_32_bits_and_those_of_its_operators_64() {
+    let nodes = r#""nodes": [{ "set": { "x": "c" } }, { "name": "c", "op": "Constant", "attributes": { "value_float": "=1 / 3", "epsilon": "=1 / 3" } }]"#;
+    let described = describe(&with_nodes(nodes), NET, &[("slope", "1")]).unwrap();
+    let attributes = &described.expanded.graph.nodes[0].attributes;
+    assert_eq!(attributes["value_float"], Attribute::Float(f64::from(1.0f32 / 3.0)));
+    assert_eq!(attributes["epsilon"], Attribute::Float(1.0 / 3.0));
+}
+
+#[test]
 fn what_only_a_configuration_states_is_asked_for() {
     let error = describe(TWO_LAYERS, NET, &[]).map(drop).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);

@@ -20,7 +20,8 @@ pub(super) struct Prepared {
 struct Named {
     source: Source,
     template: Template,
-    is_renamed: bool,
+    /// The mapping that gives it the names.
+    mapping: Option<String>,
 }
 
 /// Returns the source with the graph of the architecture whose names it has, or a built-in mapping gives it; `None` if it
@@ -59,7 +60,7 @@ pub(super) fn prepare(a: &Source, b: &Source, options: &Options) -> Option<Prepa
         Some(named) => named.template.configuration(source.input(), &options.limits),
         None => Ok(None),
     });
-    let is_renamed = [&of_a, &of_b].into_iter().flatten().any(|named| named.is_renamed);
+    let is_renamed = [&of_a, &of_b].into_iter().flatten().any(|named| named.mapping.is_some());
     let unchanged = |notes: Vec<String>| Prepared { a: a.clone(), b: b.clone(), is_renamed: false, notes };
     let [a_config, b_config] = match configurations {
         [Ok(a), Ok(b)] => [a, b],
@@ -88,19 +89,19 @@ fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
         })
     };
     if let Some(template) = recognized(source) {
-        return Some(Named { source: source.clone(), template, is_renamed: false });
+        return Some(Named { source: source.clone(), template, mapping: None });
     }
-    let by = |mapping: &Mapping| {
+    let by = |name: &str, mapping: &Mapping| {
         let renamed = source.renamed(mapping, &source.options.limits).ok()?;
         let template = recognized(&renamed)?;
-        Some(Named { source: renamed, template, is_renamed: true })
+        Some(Named { source: renamed, template, mapping: Some(name.to_owned()) })
     };
     if let Some(given) = mapping {
-        return by(&given.mapping);
+        return by(&given.name, &given.mapping);
     }
     let templates = Template::automatic();
     let mut names = templates.iter().flat_map(Template::mappings);
-    names.find_map(|name| by(&Mapping::builtin(name)?))
+    names.find_map(|name| by(name, &Mapping::builtin(name)?))
 }
 
 impl Named {
@@ -111,6 +112,9 @@ impl Named {
         self.refuse_others(&described)?;
         let mut contents = self.source.contents().clone();
         described.apply(&self.template, &mut contents);
+        contents
+            .graph_notes
+            .extend(self.mapping.map(|name| format!("its tensors are named by the mapping {name}")));
         Ok(self.source.with_contents(contents))
     }
 

@@ -187,7 +187,12 @@ def both_sides_of_a_renaming_run_and_agree(folder, names):
     convert(folder / "model.safetensors", folder / "tf.ckpt", "--to", "tf2", "--map", table, "--inverse")
     done = ckpt("verify", folder / "tf.ckpt", folder / "model.safetensors", "--map", table)
     assert done.returncode == 0 and "elements with different bits: 0" in done.stdout, done.stdout + done.stderr
-    assert "nothing was run" not in done.stdout, done.stdout
+    assert "nothing was run" not in done.stdout and f"named by the mapping {table}" in done.stdout, done.stdout
+    (folder / "config.json").unlink()
+    heads = CASES[name].model().config.num_attention_heads
+    more = ["--set", "arch.layers=3"] if name == "albert" else []
+    done = ckpt("run", folder / "tf.ckpt", "--argmax", *([] if name == "t5" else ["--set", f"arch.heads={heads}", *more]))
+    assert done.returncode == 0 and f"named by the mapping {table}" in done.stdout, done.stdout + done.stderr
 
 
 def swap_heads(weight: np.ndarray) -> None:
@@ -229,6 +234,21 @@ def a_mask_that_is_off_by_one_is_found_in_its_layer(folder):
         done = ckpt("verify", path, path, "--b-arch", folder / "graph.json")
         assert done.returncode == (4 if faulty else 0), done.stdout + done.stderr
         assert ("layer 'causal' is the first that diverges" in done.stdout) == faulty, done.stdout
+
+
+@check("gpt2", "bert", "albert", "t5", "llama 3", "vit")
+def weights_of_fewer_bits_are_no_difference_and_a_fault_among_them_is(folder, name):
+    made(folder, name)
+    path, narrow = folder / "model.safetensors", folder / "narrow.safetensors"
+    convert(path, narrow, "--dtype", "bf16", "--allow", "narrowed")
+    done = ckpt("verify", path, narrow)
+    assert done.returncode == 0 and "bound" in done.stdout, done.stdout + done.stderr
+    tensors = {name: value.clone() for name, value in safetensors.torch.load_file(narrow).items()}
+    matrix = next(name for name, value in sorted(tensors.items()) if "1" in name and value.dim() == 2)
+    tensors[matrix] = tensors[matrix].roll(1, 0)
+    safetensors.torch.save_file(tensors, narrow)
+    done = ckpt("verify", path, narrow)
+    assert done.returncode == 4 and f"its tensor '{matrix}'" in done.stdout, done.stdout + done.stderr
 
 
 @check()
