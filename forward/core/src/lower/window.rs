@@ -224,8 +224,11 @@ fn pool(lowering: &mut Lowering, kind: impl Fn(&Window, [usize; 3]) -> PoolKind)
 
 /// Whether some window covers no place of the image on `axis`.
 fn misses(window: &Window, axis: usize) -> bool {
-    let dilation = window.dilation[axis];
-    (0..window.output[axis]).any(|p| {
+    let (dilation, outputs) = (window.dilation[axis], window.output[axis]);
+    // A window that begins within the image covers a place of it.
+    let begins = window.before[axis].div_ceil(window.stride[axis]).min(outputs);
+    let ends = (window.before[axis] + window.input[axis]).div_ceil(window.stride[axis]).min(outputs);
+    (0..begins).chain(ends.max(begins)..outputs).any(|p| {
         // The first kernel element that is not before the image.
         let before = window.before[axis].saturating_sub(p * window.stride[axis]);
         let first = before.div_ceil(dilation);

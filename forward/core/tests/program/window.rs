@@ -387,3 +387,19 @@ proptest! {
         assert_close(&run(node, &[image], &Tensors::default()).unwrap(), &made, &expected);
     }
 }
+
+#[test]
+fn images_of_a_size_that_no_memory_holds_take_neither_time_nor_memory() {
+    let side = 1 << 40;
+    let pool = || Node::new("pool", Op::AveragePool).attribute("kernel_shape", ints(&[2]));
+    let nothing = Value::new([0, 1, side], ckpt_forward::Array::F64(Vec::new())).unwrap();
+    assert_eq!(run(pool(), &[nothing], &Tensors::default()).unwrap().shape, [0, 1, side - 1]);
+    let mut graph =
+        graph(Node::new("wide", Op::Expand).attribute("shape", ints(&[1, 1, side])), &[&[1, 1, 1]], 1);
+    let mut pool = pool();
+    (pool.inputs, pool.outputs) = (vec!["y0".to_owned()], vec!["pooled".to_owned()]);
+    graph.nodes.push(pool);
+    let shapes = [("x0".to_owned(), vec![1, 1, 1])].into();
+    let error = ckpt_forward::Program::new(&graph, &Tensors::default(), &shapes).err().unwrap();
+    assert_eq!(error.kind(), ckpt_api::Kind::Limit, "{error}");
+}
