@@ -356,7 +356,7 @@ impl<'a> Reader<'a> {
                     }
                     reference = node.input.first().ok_or_else(broken)?;
                 }
-                "Merge" => match self.live(frame, node)? {
+                "Merge" if output_number(node, result, output) == 0 => match self.live(frame, node)? {
                     Some(live) => reference = live,
                     None => return Ok(Terminal::Op { frame, node, output }),
                 },

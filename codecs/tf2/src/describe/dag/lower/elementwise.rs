@@ -105,16 +105,18 @@ impl Lowering<'_> {
 
     fn cast(&mut self, op: &NodeDef, x: &Val) -> Result<Option<Val>, NoChain> {
         let is_real = |kind: Option<i32>| matches!(kind, Some(1 | 2 | 14 | 19));
-        let is_int = |kind: Option<i32>| matches!(kind, Some(3..=6 | 9 | 17 | 22 | 23));
+        // Types of up to 32 bits, and of 64: what is cast to fewer bits would wrap around.
+        let is_int = |kind: Option<i32>| matches!(kind, Some(3..=6 | 9 | 17));
+        let is_wide = |kind: Option<i32>| matches!(kind, Some(3 | 9));
         let (from, to) = (dtype(op, "SrcT"), dtype(op, "DstT"));
         let is_bool = |kind| kind == Some(10);
         let target = match () {
             () if is_real(from) && is_real(to) => return Ok(Some(x.clone())),
-            () if (is_int(from) || is_bool(from)) && is_int(to) => return Ok(Some(x.clone())),
+            () if (is_int(from) || is_bool(from)) && is_wide(to) => return Ok(Some(x.clone())),
             () if is_bool(from) && is_bool(to) => return Ok(Some(x.clone())),
             () if is_real(to) && (is_int(from) || is_bool(from)) => "float",
-            () if is_int(to) && is_real(from) => "int",
-            () if is_bool(to) => "bool",
+            () if is_wide(to) && is_real(from) => "int",
+            () if is_bool(to) && (is_int(from) || is_real(from)) => "bool",
             () => return Ok(None),
         };
         let node = self.values.node("Cast").attribute("to", Attribute::Text(target.into()));

@@ -19,7 +19,7 @@ use super::normalization::{BatchNorm, LayerNorm};
 use super::pattern::{View, is_float_cast};
 use super::reach::{Edge, What, output_names};
 use super::recurrent::Recurrent;
-use super::value::{Dims, Int};
+use super::value::Dims;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -210,8 +210,9 @@ impl Lowering<'_> {
             "Fill" | "Split" => some(1..2),
             "GatherV2" | "ResourceGather" => {
                 let [data, indices, ..] = all else { return Err(refuse(op, "lacks an input")) };
-                let rows = view.dims(*data).and_then(|dims| dims.first()).copied().unwrap_or(Int::Unknown);
-                let indices = view.index(*indices, rows);
+                let is_first = all.get(2).is_none_or(|axis| view.ints(*axis).is_some_and(|axis| axis == [0]));
+                let rows = view.dims(*data).and_then(|dims| dims.first()).copied().filter(|_| is_first);
+                let indices = rows.map_or(*indices, |rows| view.index(*indices, rows));
                 Ok(if self.table(edge).is_some() { vec![indices] } else { vec![*data, indices] })
             }
             "Reshape"
