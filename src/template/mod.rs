@@ -20,7 +20,9 @@ mod tests;
 mod text;
 mod value;
 
-pub(crate) use builtin::{file as builtin_file, names as builtin_names};
+#[cfg(feature = "cli")]
+pub(crate) use builtin::file as builtin_file;
+pub(crate) use builtin::names as builtin_names;
 pub(crate) use config::Configuration;
 pub(crate) use literal::apply as apply_literal;
 pub(crate) use parameters::PREFIX as OPTION_PREFIX;

@@ -3,7 +3,7 @@ use super::expression::Expression;
 use super::scope::{Scope, Tensors};
 use super::text::Text;
 use super::value::Value;
-use super::{Described, Template, builtin_file, builtin_names};
+use super::{Described, Template, builtin, builtin_names};
 use ckpt_api::{ArchitectureFile, Attribute, Axis, DType, Input, Kind, Limit, Limits, Result, Shape, Tensor};
 
 fn tensors(all: &[(&str, &[u64])]) -> Vec<Tensor> {
@@ -298,7 +298,7 @@ fn hostile_templates_end_at_a_limit() {
 #[test]
 fn every_built_in_template_can_be_read() {
     for name in builtin_names() {
-        let file = builtin_file(name).unwrap_or_else(|| panic!("{name}"));
+        let file = builtin::file(name).unwrap_or_else(|| panic!("{name}"));
         let template = Template::parse(&file).unwrap();
         assert_eq!(template.name(), name);
         for mapping in template.mappings() {
