@@ -122,7 +122,7 @@ fn receipts_are_what_their_schema_says() {
 
 #[test]
 fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
-    use ckpt::api::{DType, LossKind};
+    use ckpt::api::{DType, LossKind, Method, ProtobufNumbers};
     use ckpt::plan::Step;
     let schema = schema("plan.schema.json");
     let shape = |dims: &[u64]| ckpt::api::Shape::new(dims).unwrap();
@@ -142,10 +142,13 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
         ]
     });
     let steps: Vec<Step> = steps.collect();
+    let element_bytes = 4.try_into().unwrap();
+    let protobuf = Method::Protobuf(ProtobufNumbers { tag_bytes: 1, element_bytes, is_varint: true });
     let placement = serde_json::json!({
         "tensor": 0, "name": "w",
         "extents": [{ "file": 0, "offset": 0, "len": 4, "region": { "start": [0], "shape": [1] },
-                      "checksum": { "algorithm": "crc32c", "seed": 0, "value": null } }],
+                      "checksum": { "algorithm": "crc32c", "seed": 0, "value": null } },
+                    { "file": 0, "offset": 4, "len": 4, "compression": { "method": protobuf, "stored": 4 } }],
         "encoding": { "dtype": "f32", "endian": "big", "order": [0], "packing": "bits" }, "shape": [1],
     });
     let scaled = ckpt::api::Tensor::new("w", DType::F32, shape(&[1]))

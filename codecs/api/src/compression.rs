@@ -2,7 +2,7 @@
 
 use crate::{Error, Limit, Limits, Result};
 use serde::{Deserialize, Serialize};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 
 /// How the bytes of an extent are compressed in their file.
 ///
@@ -43,6 +43,20 @@ pub enum Method {
     Zlib,
     /// One frame of Zstandard (RFC 8878) with a window of at most 8 MiB.
     Zstd,
+    /// Numbers of a repeated field of a protocol buffer, which become little-endian elements.
+    Protobuf(ProtobufNumbers),
+}
+
+/// How a repeated field of a protocol buffer stores its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProtobufNumbers {
+    /// Bytes of the tag before each number; 0 for a packed field, whose one tag comes before the extent.
+    pub tag_bytes: u8,
+    /// Bytes of an element: the low bytes of a varint, or all of a number of fixed length.
+    pub element_bytes: NonZeroU8,
+    /// Whether each number is a varint.
+    pub is_varint: bool,
 }
 
 impl Method {
@@ -53,6 +67,7 @@ impl Method {
             Method::Deflate => "deflate",
             Method::Zlib => "zlib",
             Method::Zstd => "zstd",
+            Method::Protobuf(_) => "protobuf",
         }
     }
 
@@ -64,6 +79,8 @@ impl Method {
             Method::Deflate | Method::Zlib => 1032,
             // A block of 128 KiB for four bytes.
             Method::Zstd => 32 << 10,
+            Method::Protobuf(numbers) if numbers.is_varint => numbers.element_bytes.get().into(),
+            Method::Protobuf(_) => 1,
         }
     }
 }

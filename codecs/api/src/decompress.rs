@@ -1,6 +1,7 @@
 //! Compressed extents, read as if they lay decompressed in a file.
 
 use crate::input::ends_before;
+use crate::protobuf_numbers::NumberDecoder;
 use crate::{Compression, Error, Extent, File, Method, ReadAt, Result};
 use flate2::read::{DeflateDecoder, ZlibDecoder};
 use ruzstd::decoding::errors::FrameDecoderError;
@@ -26,7 +27,7 @@ impl Extent {
         match compression.method {
             _ if compression.shuffled.is_some() => total.saturating_mul(2).saturating_add(WORKING),
             _ if total <= KEPT => total + WORKING,
-            Method::Stored | Method::Deflate | Method::Zlib => WORKING,
+            Method::Stored | Method::Deflate | Method::Zlib | Method::Protobuf(_) => WORKING,
             Method::Zstd => 2 * LARGEST_WINDOW + WORKING,
         }
     }
@@ -296,6 +297,7 @@ enum Bytes {
     Deflate(DeflateDecoder<Stored>),
     Zlib(ZlibDecoder<Stored>),
     Zstd(Box<StreamingDecoder<Stored, FrameDecoder>>),
+    Protobuf(NumberDecoder<Stored>),
 }
 
 impl Decoder {
@@ -306,6 +308,7 @@ impl Decoder {
             Method::Stored => Bytes::Stored(stored),
             Method::Deflate => Bytes::Deflate(DeflateDecoder::new(stored)),
             Method::Zlib => Bytes::Zlib(ZlibDecoder::new(stored)),
+            Method::Protobuf(numbers) => Bytes::Protobuf(NumberDecoder::new(stored, numbers)),
             Method::Zstd => match StreamingDecoder::new_with_max_window_size(stored, LARGEST_WINDOW) {
                 Ok(decoder) => Bytes::Zstd(Box::new(decoder)),
                 Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
@@ -328,6 +331,7 @@ impl Decoder {
                 Bytes::Deflate(decoder) => decoder.read(out),
                 Bytes::Zlib(decoder) => decoder.read(out),
                 Bytes::Zstd(decoder) => decoder.read(out),
+                Bytes::Protobuf(decoder) => decoder.read(out),
             };
             match read {
                 Ok(0) => return Ok(false),
@@ -350,6 +354,7 @@ impl Decoder {
             Bytes::Stored(stored) => Ok(stored.at),
             Bytes::Deflate(decoder) => Ok(decoder.total_in()),
             Bytes::Zlib(decoder) => Ok(decoder.total_in()),
+            Bytes::Protobuf(decoder) => Ok(decoder.used()),
             Bytes::Zstd(stream) => {
                 let stated = stream.decoder.get_checksum_from_data();
                 match (stated, stream.decoder.get_calculated_checksum()) {

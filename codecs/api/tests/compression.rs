@@ -2,12 +2,12 @@
 
 use ckpt_api::{
     Compression, DType, Encoding, Extent, File, FileId, Input, Kind, Limit, Limits, Method, Placement,
-    ReadAt, Shape, Tensor, TensorId,
+    ProtobufNumbers, ReadAt, Shape, Tensor, TensorId,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -261,4 +261,33 @@ fn a_shuffled_chunk_above_the_limit_is_refused() {
     contents.check(&Limits::default().with(Limit::ChunkBytes, 400)).unwrap();
     let error = contents.check(&Limits::default().with(Limit::ChunkBytes, 399)).unwrap_err();
     assert!(error.kind() == Kind::Limit && error.to_string().contains("chunk_bytes"), "{error}");
+}
+
+/// An extent of `len` bytes that are these bytes of a field.
+fn field(stored: &[u8], tag_bytes: u8, element: u8, is_varint: bool, len: u64) -> ckpt_api::Result<Vec<u8>> {
+    let element_bytes = NonZeroU8::new(element).unwrap();
+    let method = Method::Protobuf(ProtobufNumbers { tag_bytes, element_bytes, is_varint });
+    let compression = Compression::new(method, stored.len() as u64);
+    let extent = Extent::new(FileId(0), 0, len).with_compression(compression);
+    extent.open(&file(stored.to_vec()))?.bytes(0, len)
+}
+
+#[test]
+fn numbers_of_a_protocol_buffer_become_elements() {
+    let minus_two = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+    let packed = [&[0xac, 0x02][..], &minus_two].concat();
+    assert_eq!(field(&packed, 0, 2, true, 4).unwrap(), [300i16, -2].map(i16::to_le_bytes).concat());
+    assert_eq!(field(&packed, 0, 8, true, 16).unwrap(), [300i64, -2].map(i64::to_le_bytes).concat());
+    let tagged = [&[0x28, 0xac, 0x02, 0x28][..], &minus_two].concat();
+    assert_eq!(field(&tagged, 1, 4, true, 8).unwrap(), [300i32, -2].map(i32::to_le_bytes).concat());
+    let fixed = [0x25, 1, 2, 3, 4, 0x25, 5, 6, 7, 8];
+    assert_eq!(field(&fixed, 1, 4, false, 8).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn numbers_of_a_protocol_buffer_that_are_too_few_too_many_or_cut_are_refused() {
+    for (stored, len) in [(&[1, 2][..], 3), (&[1, 2], 1), (&[1, 0x80], 2), (&[0x80; 12], 2), (&[1], 9)] {
+        let error = field(stored, 0, 1, true, len).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{stored:?}: {error}");
+    }
 }
