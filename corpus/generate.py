@@ -15,13 +15,15 @@ import make_bullet
 import make_cnn2
 import make_nn
 import make_npz
+import make_onnx
 import make_safetensors
 import make_tf2
 from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
-    "bullet": make_bullet, "cnn2": make_cnn2, "nn": make_nn, "npz": make_npz, "safetensors": make_safetensors, "tf2": make_tf2,
+    "bullet": make_bullet, "cnn2": make_cnn2, "nn": make_nn, "npz": make_npz, "onnx": make_onnx,
+    "safetensors": make_safetensors, "tf2": make_tf2,
 }
 HEAD = """\
 # Made by generate.py: what each file of the corpus is, and what reading it must give.

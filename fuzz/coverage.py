@@ -17,6 +17,8 @@ PARSERS = {
     "codecs/bullet/src": "read records architecture layout preset propose step",
     "codecs/cnn2/src": "read walk",
     "codecs/npz/src": "read directory header",
+    "codecs/onnx/src/format": "wire",
+    "codecs/onnx/src/read": "mod model tensor kept graph/fold graph/linear graph/ops graph/recurrent graph/shapes graph/windows",
     "codecs/safetensors/src": "read format carried",
     "codecs/api/src": "architecture architecture/bind",
     "src/mapping": "file parse pattern matching check relation inverse",

@@ -134,8 +134,8 @@ fn by_head(head: &[u8]) -> Option<String> {
 /// What to do about a format that no codec has, by its extension or its name: which formats serve in its place.
 pub(crate) fn instead(name: &str) -> Option<&'static str> {
     Some(match name {
-        "onnx" | "ort" => {
-            "ONNX is not supported: for the weights, use .safetensors or .npz; for the graph, export it from the framework"
+        "ort" => {
+            "the format of ONNX Runtime is not supported: use the .onnx model that the file was made from"
         }
         "pt" | "pth" | "torch" | "pytorch" | "pkl" | "pickle" => {
             "pickles of PyTorch are not supported, because they are programs: use .safetensors; in Python, \

@@ -48,6 +48,8 @@ impl Registry {
                 Arc::new(ckpt_nn::Nn),
                 #[cfg(feature = "npz")]
                 Arc::new(ckpt_npz::Npz),
+                #[cfg(feature = "onnx")]
+                Arc::new(ckpt_onnx::Onnx),
                 #[cfg(feature = "safetensors")]
                 Arc::new(ckpt_safetensors::Safetensors),
                 #[cfg(feature = "tf2")]

@@ -142,7 +142,10 @@ fn nothing_is_written_where_no_tensor_has_a_place() {
 fn an_extension_of_a_format_that_is_not_supported_is_told_with_what_is() {
     let place = Workplace::new();
     for (name, says) in [
-        ("m.onnx", &["ending with .onnx", "ONNX is not supported", ".npz or .npy (npz)", ".index (tf2)"][..]),
+        (
+            "m.ort",
+            &["ending with .ort", "ONNX Runtime is not supported", ".npz or .npy (npz)", ".index (tf2)"][..],
+        ),
         ("m.pt", &["ending with .pt", "safetensors.torch.load_file"]),
         ("m.h5", &["ending with .h5", "TensorFlow checkpoint"]),
         ("m.xyz", &["ending with .xyz", ".safetensors (safetensors)", "--to"]),
@@ -152,9 +155,9 @@ fn an_extension_of_a_format_that_is_not_supported_is_told_with_what_is() {
         place.refuses(&["convert", DIGITS, name], 2, says);
     }
     place.refuses(
-        &["convert", DIGITS, "m", "--to", "onnx"],
+        &["convert", DIGITS, "m", "--to", "ort"],
         2,
-        &["'onnx'", "ONNX is not supported", "safetensors"],
+        &["'ort'", "ONNX Runtime is not supported", "safetensors"],
     );
 }
 

@@ -6,6 +6,7 @@
     feature = "cnn2",
     feature = "nn",
     feature = "npz",
+    feature = "onnx",
     feature = "safetensors",
     feature = "tf2"
 ))]
@@ -20,11 +21,12 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 6] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 7] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("npz", &ckpt_npz::Npz, 18, 59),
+    ("onnx", &ckpt_onnx::Onnx, 7, 29),
     ("safetensors", &ckpt_safetensors::Safetensors, 12, 33),
     ("tf2", &ckpt_tf2::Tf2, 33, 66),
 ];

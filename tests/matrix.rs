@@ -5,6 +5,7 @@
     feature = "cnn2",
     feature = "nn",
     feature = "npz",
+    feature = "onnx",
     feature = "safetensors",
     feature = "tf2"
 ))]
@@ -33,7 +34,12 @@ const NETWORKS: [Network; 3] = [
         options: &[("arch", "simple:3x2x1,buckets=2")],
         layers: None,
     },
-    Network { format: "cnn2", path: "corpus/cnn2/accept/example.bin", options: &[], layers: None },
+    Network {
+        format: "cnn2",
+        path: "corpus/cnn2/accept/example.bin",
+        options: &[("border", "zero"), ("activation", "sigmoid,relu,sigmoid")],
+        layers: None,
+    },
     Network {
         format: "tf2",
         path: "examples/data/digits_saved_model",
@@ -83,6 +89,7 @@ fn output(directory: &Path, format: &str) -> PathBuf {
         "cnn2" => "out.bin",
         "nn" => "out.nn",
         "npz" => "out.npz",
+        "onnx" => "out.onnx",
         "safetensors" => "out.safetensors",
         _ => "out",
     })

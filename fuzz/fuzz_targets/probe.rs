@@ -1,12 +1,13 @@
 //! Every codec is asked about every input, under names that make each of them look closer.
 #![no_main]
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "x",
     "x.bin",
     "quantised.bin",
     "x.nn",
     "x.npz",
+    "x.onnx",
     "x.safetensors",
     "x.safetensors.index.json",
     "x.index",
@@ -17,11 +18,12 @@ const NAMES: [&str; 9] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let codecs: [&dyn ckpt_api::Codec; 6] = [
+    let codecs: [&dyn ckpt_api::Codec; 7] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_nn::Nn,
         &ckpt_npz::Npz,
+        &ckpt_onnx::Onnx,
         &ckpt_safetensors::Safetensors,
         &ckpt_tf2::Tf2,
     ];

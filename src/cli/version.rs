@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 10] = [
+const FEATURES: [(&str, bool); 11] = [
     ("bullet", cfg!(feature = "bullet")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
@@ -11,6 +11,7 @@ const FEATURES: [(&str, bool); 10] = [
     ("metal", cfg!(feature = "metal")),
     ("nn", cfg!(feature = "nn")),
     ("npz", cfg!(feature = "npz")),
+    ("onnx", cfg!(feature = "onnx")),
     ("safetensors", cfg!(feature = "safetensors")),
     ("tf2", cfg!(feature = "tf2")),
     ("vulkan", cfg!(feature = "vulkan")),

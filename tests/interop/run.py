@@ -19,6 +19,7 @@ import ml_dtypes
 import nn_file
 import npz  # registers its checks
 import numpy as np
+import onnx_models  # registers its checks
 import safetensors
 import safetensors.numpy
 import tensorflow as tf

@@ -1,0 +1,126 @@
+//! The messages of a model, without the bytes of its tensors.
+
+use std::ops::Range;
+
+/// `ModelProto`.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) ir_version: i64,
+    /// `producer_name`, `producer_version`, `domain`, `doc_string`, in this order, where they are not empty.
+    pub(crate) texts: Vec<(&'static str, String)>,
+    pub(crate) model_version: i64,
+    /// The versions of the operator sets, by domain.
+    pub(crate) opsets: Vec<(String, i64)>,
+    /// `metadata_props`.
+    pub(crate) properties: Vec<(String, String)>,
+    /// Functions that the model defines.
+    pub(crate) functions: usize,
+    pub(crate) graph: Option<Graph>,
+}
+
+impl Model {
+    /// The version of ONNX's own operator set.
+    pub(crate) fn opset(&self) -> Option<i64> {
+        let own = self.opsets.iter().filter(|(domain, _)| matches!(domain.as_str(), "" | "ai.onnx"));
+        own.map(|(_, version)| *version).next_back()
+    }
+}
+
+/// `GraphProto`.
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    /// The whole field, with its tag.
+    pub(crate) span: Range<u64>,
+    /// The message.
+    pub(crate) body: Range<u64>,
+    pub(crate) name: String,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) initializers: Vec<Tensor>,
+    /// Names of sparse initializers.
+    pub(crate) sparse: Vec<String>,
+    pub(crate) inputs: Vec<Value>,
+    pub(crate) outputs: Vec<Value>,
+    pub(crate) values: Vec<Value>,
+}
+
+/// `NodeProto`.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) op: String,
+    pub(crate) domain: String,
+    pub(crate) inputs: Vec<String>,
+    pub(crate) outputs: Vec<String>,
+    pub(crate) attributes: Vec<(String, Attribute)>,
+}
+
+/// `AttributeProto`.
+#[derive(Debug)]
+pub(crate) enum Attribute {
+    Float(f32),
+    Int(i64),
+    Text(Vec<u8>),
+    Floats(Vec<f32>),
+    Ints(Vec<i64>),
+    Tensor(Box<Tensor>),
+    /// A graph, a list of texts, or something else that no supported operator has.
+    Other,
+}
+
+/// `TensorProto`, without its bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tensor {
+    /// The whole field, with its tag.
+    pub(crate) span: Range<u64>,
+    /// The message.
+    pub(crate) body: Range<u64>,
+    pub(crate) name: String,
+    pub(crate) dims: Vec<i64>,
+    pub(crate) data_type: i64,
+    /// The bytes of `raw_data`.
+    pub(crate) raw: Option<Range<u64>>,
+    /// Numbers in the fields of a type each.
+    pub(crate) typed: Vec<Chunk>,
+    /// Number of strings.
+    pub(crate) strings: usize,
+    pub(crate) external: Vec<(String, String)>,
+    pub(crate) location: i64,
+}
+
+/// Numbers of a typed field that lie one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    /// The field's number.
+    pub(crate) field: u64,
+    /// Bytes of the tag before each number; 0 for packed numbers.
+    pub(crate) tag_bytes: u8,
+    /// The numbers, with the tags before each where they are not packed.
+    pub(crate) range: Range<u64>,
+    /// The whole field or fields.
+    pub(crate) span: Range<u64>,
+}
+
+impl Chunk {
+    /// Whether the bytes of the range are the elements.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.tag_bytes == 0 && matches!(self.field, 4 | 10)
+    }
+}
+
+/// `ValueInfoProto` of a tensor.
+#[derive(Debug, Default)]
+pub(crate) struct Value {
+    pub(crate) name: String,
+    /// Number of the data type; 0 for what is no tensor.
+    pub(crate) data_type: i64,
+    /// `None` where the rank is not stated.
+    pub(crate) shape: Option<Vec<Dimension>>,
+}
+
+/// The length of an axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Dimension {
+    Known(u64),
+    Named(String),
+    Free,
+}

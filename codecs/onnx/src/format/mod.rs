@@ -1,0 +1,64 @@
+//! ONNX's data types, and its messages.
+
+pub(crate) mod message;
+pub(crate) mod wire;
+
+use ckpt_api::DType;
+
+/// Number of the data type of strings.
+pub(crate) const STRING: i64 = 8;
+
+/// Every data type of numbers, with its number in `TensorProto.DataType`.
+const DTYPES: [(DType, i64); 25] = [
+    (DType::F32, 1),
+    (DType::U8, 2),
+    (DType::I8, 3),
+    (DType::U16, 4),
+    (DType::I16, 5),
+    (DType::I32, 6),
+    (DType::I64, 7),
+    (DType::Bool, 9),
+    (DType::F16, 10),
+    (DType::F64, 11),
+    (DType::U32, 12),
+    (DType::U64, 13),
+    (DType::C64, 14),
+    (DType::C128, 15),
+    (DType::Bf16, 16),
+    (DType::F8E4m3, 17),
+    (DType::F8E4m3fnuz, 18),
+    (DType::F8E5m2, 19),
+    (DType::F8E5m2fnuz, 20),
+    (DType::U4, 21),
+    (DType::I4, 22),
+    (DType::F4E2m1, 23),
+    (DType::F8E8m0, 24),
+    (DType::U2, 25),
+    (DType::I2, 26),
+];
+
+/// Lists the dtypes of ONNX.
+pub(crate) const NATIVE: [DType; 25] = {
+    let mut native = [DType::F64; 25];
+    let mut k = 0;
+    while k < DTYPES.len() {
+        native[k] = DTYPES[k].0;
+        k += 1;
+    }
+    native
+};
+
+/// Returns the dtype with this number.
+pub(crate) fn dtype(number: i64) -> Option<DType> {
+    DTYPES.iter().find(|(_, known)| *known == number).map(|(dtype, _)| *dtype)
+}
+
+/// Returns the number of a dtype.
+pub(crate) fn number(dtype: DType) -> Option<i64> {
+    DTYPES.iter().find(|(known, _)| *known == dtype).map(|(_, number)| *number)
+}
+
+/// Whether elements are smaller than a byte, so that several share one.
+pub(crate) fn is_packed(dtype: DType) -> bool {
+    dtype.bits().is_some_and(|bits| bits < 8)
+}

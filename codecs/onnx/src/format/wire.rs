@@ -1,0 +1,210 @@
+//! Fields of protocol buffers, read one after the other from a file.
+
+use ckpt_api::{Cursor, Error, File, Limit, Limits, Result};
+use std::ops::Range;
+
+/// Reads the fields of messages; a message within another is read where it lies.
+pub(crate) struct Wire<'a> {
+    cursor: Cursor<'a>,
+    limits: &'a Limits,
+}
+
+/// One field: its number, its value, and where it lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub(crate) number: u64,
+    pub(crate) value: Value,
+    /// The whole field, with its tag.
+    pub(crate) span: Range<u64>,
+}
+
+/// The value of a field.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// An integer, or a truth value.
+    Varint(u64),
+    /// 8 bytes of fixed length.
+    Fixed64,
+    /// 4 bytes of fixed length.
+    Fixed32([u8; 4]),
+    /// A text, a message, or packed numbers: so many bytes, which come next.
+    Bytes(Range<u64>),
+}
+
+impl<'a> Wire<'a> {
+    pub(crate) fn new(file: &'a File, limits: &'a Limits) -> Self {
+        Wire { cursor: Cursor::new(file).with_message("the model is cut short"), limits }
+    }
+
+    /// Reads the message in this range.
+    pub(crate) fn within(file: &'a File, limits: &'a Limits, range: Range<u64>) -> Result<Self> {
+        let cursor = Cursor::range(file, range.start, range.end.saturating_sub(range.start))?;
+        Ok(Wire { cursor, limits })
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.cursor.position()
+    }
+
+    /// Reads the next field of the message that ends at `end`; `None` at its end. Bytes are left to be read or skipped.
+    pub(crate) fn field(&mut self, end: u64) -> Result<Option<Field>> {
+        let start = self.cursor.position();
+        if start >= end {
+            return if start == end {
+                Ok(None)
+            } else {
+                Err(self.wrong("a field exceeds its message", start))
+            };
+        }
+        let key = self.cursor.varint()?;
+        let value = match key & 7 {
+            0 => Value::Varint(self.cursor.varint()?),
+            1 => {
+                self.cursor.skip(8)?;
+                Value::Fixed64
+            }
+            2 => {
+                let len = self.cursor.varint()?;
+                let first = self.cursor.position();
+                let last = first.checked_add(len).filter(|last| *last <= end);
+                let last = last.ok_or_else(|| {
+                    self.wrong("a field exceeds its message", start)
+                        .found(ckpt_api::count(len, "byte"))
+                        .expected(format!("at most {}", end.saturating_sub(first)))
+                })?;
+                Value::Bytes(first..last)
+            }
+            5 => Value::Fixed32(self.cursor.array()?),
+            kind => {
+                return Err(self
+                    .wrong("a field has an unknown wire type", start)
+                    .found(format!("type {kind} of field {}", key >> 3))
+                    .help("the file is damaged, or not an ONNX model"));
+            }
+        };
+        let stop = match &value {
+            Value::Bytes(range) => range.end,
+            _ => self.cursor.position(),
+        };
+        if stop > end || key >> 3 == 0 {
+            return Err(self.wrong("a field exceeds its message, or has the number 0", start));
+        }
+        Ok(Some(Field { number: key >> 3, value, span: start..stop }))
+    }
+
+    /// Moves to the end of a field of which nothing, or a part, was read.
+    pub(crate) fn skip(&mut self, field: &Field) -> Result<()> {
+        let rest = field.span.end.checked_sub(self.cursor.position());
+        let rest = rest.ok_or_else(|| self.wrong("a field exceeds its message", field.span.start))?;
+        self.cursor.skip(rest)
+    }
+
+    /// Reads a text within the limit of names.
+    pub(crate) fn text(&mut self, field: &Field) -> Result<String> {
+        let range = self.range(field)?;
+        self.cursor.text(range.end.saturating_sub(range.start), self.limits, Limit::NameBytes)
+    }
+
+    /// Reads bytes within the limit of headers.
+    pub(crate) fn bytes(&mut self, field: &Field) -> Result<Vec<u8>> {
+        let range = self.range(field)?;
+        let len = range.end.saturating_sub(range.start);
+        self.limits.check(Limit::HeaderBytes, len)?;
+        self.cursor.bytes(len)
+    }
+
+    /// The bytes of a field that has some.
+    pub(crate) fn range(&self, field: &Field) -> Result<Range<u64>> {
+        match &field.value {
+            Value::Bytes(range) => Ok(range.clone()),
+            other => Err(self.kind(field, other)),
+        }
+    }
+
+    /// The integer of a field.
+    pub(crate) fn int(&self, field: &Field) -> Result<i64> {
+        match field.value {
+            Value::Varint(value) => Ok(value as i64),
+            ref other => Err(self.kind(field, other)),
+        }
+    }
+
+    /// The 32-bit float of a field.
+    pub(crate) fn float(&self, field: &Field) -> Result<f32> {
+        match field.value {
+            Value::Fixed32(bytes) => Ok(f32::from_le_bytes(bytes)),
+            ref other => Err(self.kind(field, other)),
+        }
+    }
+
+    /// Adds the integers of a field that may be packed.
+    pub(crate) fn ints(&mut self, field: &Field, to: &mut Vec<i64>) -> Result<()> {
+        match &field.value {
+            Value::Varint(value) => to.push(*value as i64),
+            Value::Bytes(range) => {
+                while self.cursor.position() < range.end {
+                    to.push(self.cursor.varint()? as i64);
+                }
+            }
+            other => return Err(self.kind(field, other)),
+        }
+        Ok(())
+    }
+
+    /// Adds the 32-bit floats of a field that may be packed.
+    pub(crate) fn floats(&mut self, field: &Field, to: &mut Vec<f32>) -> Result<()> {
+        match &field.value {
+            Value::Fixed32(bytes) => to.push(f32::from_le_bytes(*bytes)),
+            Value::Bytes(range) => {
+                while self.cursor.position() < range.end {
+                    to.push(self.cursor.number()?);
+                }
+            }
+            other => return Err(self.kind(field, other)),
+        }
+        Ok(())
+    }
+
+    fn kind(&self, field: &Field, value: &Value) -> Error {
+        let found = match value {
+            Value::Varint(_) => "a varint",
+            Value::Fixed64 => "8 bytes",
+            Value::Fixed32(_) => "4 bytes",
+            Value::Bytes(_) => "a length and bytes",
+        };
+        let error = self.wrong("a field has another type than ONNX gives it", field.span.start);
+        error.found(format!("{found} as field {}", field.number))
+    }
+
+    /// The error for a message that breaks the format at this offset.
+    pub(crate) fn wrong(&self, what: &str, at: u64) -> Error {
+        Error::corrupt(what).offset(at)
+    }
+}
+
+/// Appends a varint.
+pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// Appends an integer field.
+pub(crate) fn put_int(bytes: &mut Vec<u8>, number: u64, value: i64) {
+    put_varint(bytes, number << 3);
+    put_varint(bytes, value as u64);
+}
+
+/// Appends the tag of a field of bytes, and their number.
+pub(crate) fn put_len(bytes: &mut Vec<u8>, number: u64, len: u64) {
+    put_varint(bytes, number << 3 | 2);
+    put_varint(bytes, len);
+}
+
+/// Appends a field of bytes.
+pub(crate) fn put_bytes(bytes: &mut Vec<u8>, number: u64, value: &[u8]) {
+    put_len(bytes, number, value.len() as u64);
+    bytes.extend_from_slice(value);
+}

@@ -1,0 +1,373 @@
+//! Reads one node: which operator it is, and what becomes of its attributes.
+
+use super::length::Length;
+use super::values::{Attributes, Read, Reader};
+use crate::format::message::Node;
+use ckpt_api::{Attribute, DType, Op};
+
+/// Operators of one input that are the same in the contract, with the numbers that are attributes.
+const UNARY: [(&str, &[&str]); 36] = [
+    ("Relu", &[]),
+    ("LeakyRelu", &["alpha"]),
+    ("Elu", &["alpha"]),
+    ("Selu", &["alpha", "gamma"]),
+    ("Celu", &["alpha"]),
+    ("ThresholdedRelu", &["alpha"]),
+    ("HardSigmoid", &["alpha", "beta"]),
+    ("HardSwish", &[]),
+    ("Swish", &["alpha"]),
+    ("Mish", &[]),
+    ("Softplus", &[]),
+    ("Softsign", &[]),
+    ("Sigmoid", &[]),
+    ("Tanh", &[]),
+    ("Abs", &[]),
+    ("Neg", &[]),
+    ("Sign", &[]),
+    ("Reciprocal", &[]),
+    ("Sqrt", &[]),
+    ("Exp", &[]),
+    ("Log", &[]),
+    ("Sin", &[]),
+    ("Cos", &[]),
+    ("Tan", &[]),
+    ("Asin", &[]),
+    ("Acos", &[]),
+    ("Atan", &[]),
+    ("Sinh", &[]),
+    ("Cosh", &[]),
+    ("Erf", &[]),
+    ("Floor", &[]),
+    ("Ceil", &[]),
+    ("Round", &[]),
+    ("Not", &[]),
+    ("IsNaN", &[]),
+    ("Identity", &[]),
+];
+
+/// Operators of several inputs, elementwise, that are the same in the contract.
+const ELEMENTWISE: [&str; 18] = [
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Pow",
+    "Max",
+    "Min",
+    "Equal",
+    "Less",
+    "LessOrEqual",
+    "Greater",
+    "GreaterOrEqual",
+    "And",
+    "Or",
+    "Xor",
+    "Where",
+    "PRelu",
+    "Mod",
+];
+
+impl<'a> Reader<'a> {
+    /// Reads a node; an error says what could not be read of it, as a clause.
+    pub(super) fn node(&mut self, node: &'a Node) -> Read<()> {
+        if self.fold(node)? {
+            return Ok(());
+        }
+        if let Some((_, numbers)) = UNARY.iter().find(|(name, _)| *name == node.op) {
+            return self.unary(node, numbers);
+        }
+        if ELEMENTWISE.contains(&node.op.as_str()) {
+            return self.elementwise(node);
+        }
+        match node.op.as_str() {
+            "Dropout" => self.dropout(node),
+            "Gelu" => {
+                let approximate = node.text("approximate").unwrap_or("none").to_owned();
+                self.plain(
+                    node,
+                    Op::Gelu,
+                    Attributes::new().with("approximate", Attribute::Text(approximate)),
+                )
+            }
+            "Sum" => self.sum(node),
+            "Clip" => self.clip(node),
+            "Cast" => self.cast(node),
+            "CastLike" => self.plain(node, Op::Identity, Attributes::new()),
+            "Gemm" => self.gemm(node),
+            "MatMul" => self.mat_mul(node),
+            "Conv" | "ConvTranspose" => self.conv(node),
+            "Gather" => self.gather(node),
+            "Einsum" => self.einsum(node),
+            "MaxPool" | "AveragePool" => self.pool(node),
+            "GlobalAveragePool" | "GlobalMaxPool" => self.global_pool(node),
+            "BatchNormalization" => self.batch_normalization(node),
+            "LayerNormalization" | "InstanceNormalization" | "GroupNormalization" | "RMSNormalization" => {
+                self.normalization(node)
+            }
+            "LRN" => self.same(node, &["size"], &["alpha", "beta", "bias"]),
+            "LpNormalization" => self.same(node, &["axis", "p"], &[]),
+            "Softmax" | "LogSoftmax" => self.softmax(node),
+            "Resize" | "Upsample" => self.resize(node),
+            "DepthToSpace" | "SpaceToDepth" => self.blocks(node),
+            "Flatten" => self.flatten(node),
+            "Reshape" => self.reshape(node),
+            "Transpose" => self.transpose(node),
+            "Squeeze" | "Unsqueeze" => self.squeeze(node),
+            "Expand" => self.expand(node),
+            "Tile" => self.tile(node),
+            "Concat" => self.concat(node),
+            "Split" => self.split(node),
+            "Slice" => self.slice(node),
+            "Pad" => self.pad(node),
+            "CumSum" => self.cum_sum(node),
+            "Trilu" => self.trilu(node),
+            "ArgMax" | "ArgMin" => self.same(node, &["axis", "keepdims", "select_last_index"], &[]),
+            "TopK" => self.top_k(node),
+            "GatherND" => self.same(node, &["batch_dims"], &[]),
+            "GatherElements" => self.same(node, &["axis"], &[]),
+            "LSTM" | "GRU" | "RNN" => self.recurrent(node),
+            "QuantizeLinear" => self.quantize(node),
+            "DequantizeLinear" => self.dequantize(node),
+            name if name.starts_with("Reduce") => self.reduce(node),
+            _ => Err("is not supported".to_owned()),
+        }
+    }
+
+    /// A node with its inputs and outputs as they are.
+    pub(super) fn plain(&mut self, node: &Node, op: Op, attributes: Attributes) -> Read<()> {
+        let inputs = node.input(0).ok_or("lacks its input")?;
+        let input = self.operand(inputs)?;
+        let shape = self.shape(inputs);
+        self.emit_one(node, op, vec![input], attributes, shape)
+    }
+
+    /// A node of one output, whose shape is noted.
+    pub(super) fn emit_one(
+        &mut self,
+        node: &Node,
+        op: Op,
+        inputs: Vec<String>,
+        attributes: Attributes,
+        shape: Option<Vec<Length>>,
+    ) -> Read<()> {
+        let output = node.outputs.first().filter(|name| !name.is_empty()).ok_or("lacks its output")?;
+        self.emit_as(node.layer(), op, inputs, vec![output.clone()], attributes);
+        self.set_shape(output, shape);
+        Ok(())
+    }
+
+    fn unary(&mut self, node: &Node, numbers: &[&str]) -> Read<()> {
+        let mut attributes = Attributes::new();
+        for name in numbers {
+            if let Some(value) = node.float(name) {
+                attributes = attributes.with(name, Attribute::Float(value.into()));
+            }
+        }
+        self.plain(node, Op::from(node.op.clone()), attributes)
+    }
+
+    /// A node whose inputs, and attributes of these names, are the same in the contract.
+    fn same(&mut self, node: &Node, ints: &[&str], floats: &[&str]) -> Read<()> {
+        let mut attributes = Attributes::new();
+        for name in ints {
+            attributes = match node.int(name) {
+                Some(value) => attributes.int(name, value),
+                None => attributes,
+            };
+        }
+        for name in floats {
+            attributes = match node.float(name) {
+                Some(value) => attributes.with(name, Attribute::Float(value.into())),
+                None => attributes,
+            };
+        }
+        let inputs = self.operands(node)?;
+        self.emit_one(node, Op::from(node.op.clone()), inputs, attributes, None)
+    }
+
+    pub(super) fn operands(&mut self, node: &Node) -> Read<Vec<String>> {
+        node.inputs.iter().map(|name| self.operand(name)).collect()
+    }
+
+    fn elementwise(&mut self, node: &'a Node) -> Read<()> {
+        if node.has("broadcast") {
+            return Err("has the attribute 'broadcast' of an old operator set".to_owned());
+        }
+        if node.op == "Add" && self.fuse_bias(node)? {
+            return Ok(());
+        }
+        let mut attributes = Attributes::new();
+        if node.op == "Mod" && node.int("fmod") == Some(1) {
+            attributes = attributes.int("fmod", 1);
+        }
+        let shape = self.broadcast_shape(&node.inputs);
+        let inputs = self.operands(node)?;
+        self.emit_one(node, Op::from(node.op.clone()), inputs, attributes, shape)
+    }
+
+    fn broadcast_shape(&self, names: &[String]) -> Option<Vec<Length>> {
+        let mut all: Vec<Length> = Vec::new();
+        for name in names {
+            let shape = self.shape(name)?;
+            while all.len() < shape.len() {
+                all.insert(0, Length::Known(1));
+            }
+            let start = all.len() - shape.len();
+            for (own, other) in all.iter_mut().skip(start).zip(shape) {
+                *own = match (*own, other) {
+                    (Length::Known(1), other) => other,
+                    (own, Length::Known(1)) => own,
+                    (own, other) if own == other => own,
+                    (Length::Known(len), _) | (_, Length::Known(len)) => Length::Known(len),
+                    _ => Length::Unknown,
+                };
+            }
+        }
+        Some(all)
+    }
+
+    /// Dropout passes its input on when the model runs.
+    fn dropout(&mut self, node: &'a Node) -> Read<()> {
+        if node.outputs.get(1).is_some_and(|mask| self.uses(mask) > 0) {
+            return Err("has a mask that is taken".to_owned());
+        }
+        if let Some(mode) = node.input(2) {
+            let is_off = self.ints(mode).is_some_and(|(ints, _)| ints == [Length::Known(0)]);
+            if !is_off {
+                return Err("is in training mode, or its mode is not known".to_owned());
+            }
+        }
+        self.plain(node, Op::Identity, Attributes::new())
+    }
+
+    /// A sum of any number of values is one addition after the other.
+    fn sum(&mut self, node: &'a Node) -> Read<()> {
+        let shape = self.broadcast_shape(&node.inputs);
+        let inputs = self.operands(node)?;
+        let Some((first, rest)) = inputs.split_first() else { return Err("lacks its inputs".to_owned()) };
+        let output = node.outputs.first().ok_or("lacks its output")?;
+        if rest.is_empty() {
+            return self.emit_one(node, Op::Identity, inputs, Attributes::new(), shape);
+        }
+        let mut sum = first.clone();
+        for (at, next) in rest.iter().enumerate() {
+            let is_last = at + 1 == rest.len();
+            let result = if is_last { output.clone() } else { self.fresh_value(output) };
+            self.emit_as(
+                node.layer(),
+                Op::Add,
+                vec![sum, next.clone()],
+                vec![result.clone()],
+                Attributes::new(),
+            );
+            sum = result;
+        }
+        self.set_shape(output, shape);
+        Ok(())
+    }
+
+    fn clip(&mut self, node: &'a Node) -> Read<()> {
+        let mut attributes = Attributes::new();
+        for (at, name) in [(1, "min"), (2, "max")] {
+            let bound = match node.input(at) {
+                Some(input) => Some(self.number(input).ok_or("has a bound that is not a constant")?),
+                None => node.float(name).map(f64::from),
+            };
+            if let Some(bound) = bound {
+                attributes = attributes.with(name, Attribute::Float(bound));
+            }
+        }
+        self.plain(node, Op::Clip, attributes)
+    }
+
+    /// One number that is known.
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        match (self.floats(name), self.ints(name)) {
+            (Some((floats, _)), _) if floats.len() == 1 => floats.first().copied().map(f64::from),
+            (_, Some((ints, _))) if ints.len() == 1 => ints.first()?.known().map(|int| int as f64),
+            _ => None,
+        }
+    }
+
+    fn cast(&mut self, node: &'a Node) -> Read<()> {
+        let kind = match node.int("to") {
+            Some(1 | 10 | 11 | 16) => "float",
+            Some(2..=7 | 12 | 13) => "int",
+            Some(9) => "bool",
+            other => return Err(format!("makes numbers of type {}", other.unwrap_or(0))),
+        };
+        self.plain(node, Op::Cast, self::to(kind))
+    }
+
+    /// Integers of a scale and a zero point: `clip(round(x / scale) + zero)`.
+    fn quantize(&mut self, node: &'a Node) -> Read<()> {
+        let (x, scale) = (node.input(0).ok_or("lacks its input")?, node.input(1).ok_or("lacks its scale")?);
+        let zero = node.input(2);
+        let dtype = zero.map_or(Some(DType::U8), |zero| self.dtype(zero));
+        let (least, most) = match dtype {
+            Some(DType::U8) => (0.0, 255.0),
+            Some(DType::I8) => (-128.0, 127.0),
+            _ => return Err("makes numbers that are no integers of 8 bits".to_owned()),
+        };
+        if node.int("block_size").unwrap_or(0) != 0 || self.shape(scale).is_none_or(|shape| !shape.is_empty())
+        {
+            return Err("has a scale for each axis or block".to_owned());
+        }
+        let shape = self.shape(x);
+        let output = node.outputs.first().ok_or("lacks its output")?;
+        let inputs = vec![self.operand(x)?, self.operand(scale)?];
+        let mut value = self.near(node, Op::Div, inputs, Attributes::new(), &format!("{output}/scaled"));
+        value = self.near(node, Op::Round, vec![value], Attributes::new(), &format!("{output}/rounded"));
+        if let Some(zero) = zero {
+            let zero = self.operand(zero)?;
+            let real = self.near(node, Op::Cast, vec![zero], to("float"), &format!("{output}/zero"));
+            value =
+                self.near(node, Op::Add, vec![value, real], Attributes::new(), &format!("{output}/shifted"));
+        }
+        let bounds =
+            Attributes::new().with("min", Attribute::Float(least)).with("max", Attribute::Float(most));
+        value = self.near(node, Op::Clip, vec![value], bounds, &format!("{output}/clipped"));
+        self.emit_one(node, Op::Cast, vec![value], to("int"), shape)
+    }
+
+    /// A node of a layer that is several, and the name of its value.
+    fn near(
+        &mut self,
+        node: &Node,
+        op: Op,
+        inputs: Vec<String>,
+        attributes: Attributes,
+        wanted: &str,
+    ) -> String {
+        let value = self.fresh_value(wanted);
+        self.emit_as(node.layer(), op, inputs, vec![value.clone()], attributes);
+        value
+    }
+
+    /// Integers with a scale and a zero point: `(x − zero) · scale`.
+    fn dequantize(&mut self, node: &'a Node) -> Read<()> {
+        let [x, scale] = [0, 1].map(|at| node.input(at));
+        let (x, scale) = (x.ok_or("lacks its input")?, scale.ok_or("lacks its scale")?);
+        if node.int("block_size").unwrap_or(0) != 0 || self.shape(scale).is_none_or(|shape| !shape.is_empty())
+        {
+            return Err("has a scale for each axis or block".to_owned());
+        }
+        let shape = self.shape(x);
+        let output = node.outputs.first().ok_or("lacks its output")?;
+        let given = self.operand(x)?;
+        let mut value = self.near(node, Op::Cast, vec![given], to("float"), &format!("{output}/cast"));
+        if let Some(zero) = node.input(2) {
+            let zero = self.operand(zero)?;
+            let real = self.near(node, Op::Cast, vec![zero], to("float"), &format!("{output}/zero"));
+            value =
+                self.near(node, Op::Sub, vec![value, real], Attributes::new(), &format!("{output}/centered"));
+        }
+        let scale = self.operand(scale)?;
+        self.emit_one(node, Op::Mul, vec![value, scale], Attributes::new(), shape)
+    }
+}
+
+/// The attribute of a cast.
+fn to(kind: &str) -> Attributes {
+    Attributes::new().with("to", Attribute::Text(kind.to_owned()))
+}

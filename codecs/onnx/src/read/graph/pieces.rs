@@ -1,0 +1,107 @@
+//! The numbers of small tensors.
+
+use crate::format::message::Tensor;
+use crate::format::{dtype, is_packed};
+use crate::read::tensor::shape_of;
+use ckpt_api::{Cursor, DType, File};
+
+/// Elements of a tensor that is small: of integers, such as a shape, and of others, such as the bounds of a value.
+const MOST_ELEMENTS: u64 = 1024;
+const MOST_FLOATS: u64 = 16;
+
+/// The numbers of a tensor.
+pub(crate) enum Numbers {
+    Ints(Vec<i64>),
+    Floats(Vec<f32>),
+}
+
+/// The numbers of a small tensor in the model itself, and its shape; `None` for all others.
+pub(crate) fn numbers(file: &File, stored: &Tensor) -> Option<(Numbers, Vec<u64>)> {
+    let (dtype, shape) = (dtype(stored.data_type)?, shape_of(stored).ok()?);
+    let most = if dtype.is_float() { MOST_FLOATS } else { MOST_ELEMENTS };
+    if shape.elements() > most || stored.location == 1 || is_packed(dtype) {
+        return None;
+    }
+    let numbers = match dtype {
+        DType::F32 | DType::F64 => Numbers::Floats(floats(file, stored, dtype)?),
+        DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U8
+        | DType::U16
+        | DType::U32
+        | DType::Bool => Numbers::Ints(ints(file, stored, dtype)?),
+        _ => return None,
+    };
+    let found = match &numbers {
+        Numbers::Ints(ints) => ints.len(),
+        Numbers::Floats(floats) => floats.len(),
+    };
+    (found as u64 == shape.elements()).then(|| (numbers, shape.to_vec()))
+}
+
+/// Cursors over the stored numbers, and the bytes of the tag before each.
+fn cursors<'a>(file: &'a File, stored: &'a Tensor) -> impl Iterator<Item = Option<(Cursor<'a>, u64)>> {
+    let raw = stored.raw.iter().map(|range| (range, 0));
+    let typed = stored.typed.iter().map(|chunk| (&chunk.range, u64::from(chunk.tag_bytes)));
+    raw.chain(typed).map(|(range, tag)| {
+        let cursor = Cursor::range(file, range.start, range.end.saturating_sub(range.start));
+        cursor.ok().map(|cursor| (cursor, tag))
+    })
+}
+
+fn floats(file: &File, stored: &Tensor, dtype: DType) -> Option<Vec<f32>> {
+    let mut floats = Vec::new();
+    for cursor in cursors(file, stored) {
+        let (mut cursor, tag) = cursor?;
+        while cursor.remaining() > 0 {
+            cursor.skip(tag).ok()?;
+            floats.push(match dtype {
+                DType::F32 => cursor.number::<f32>().ok()?,
+                _ => cursor.number::<f64>().ok()? as f32,
+            });
+            (floats.len() as u64 <= MOST_ELEMENTS).then_some(())?;
+        }
+    }
+    Some(floats)
+}
+
+fn ints(file: &File, stored: &Tensor, dtype: DType) -> Option<Vec<i64>> {
+    let mut ints = Vec::new();
+    for cursor in cursors(file, stored) {
+        let (mut cursor, tag) = cursor?;
+        while cursor.remaining() > 0 {
+            cursor.skip(tag).ok()?;
+            ints.push(if stored.raw.is_none() {
+                cursor.varint().ok()? as i64
+            } else {
+                match dtype {
+                    DType::I64 => cursor.number::<i64>().ok()?,
+                    DType::I32 => cursor.number::<i32>().ok()?.into(),
+                    DType::I16 => cursor.number::<i16>().ok()?.into(),
+                    DType::I8 => cursor.number::<i8>().ok()?.into(),
+                    DType::U16 => cursor.number::<u16>().ok()?.into(),
+                    DType::U32 => cursor.number::<u32>().ok()?.into(),
+                    _ => cursor.number::<u8>().ok()?.into(),
+                }
+            });
+            (ints.len() as u64 <= MOST_ELEMENTS).then_some(())?;
+        }
+    }
+    Some(ints)
+}
+
+/// The elements of a small tensor in the model itself, little-endian; `None` for all others.
+pub(crate) fn elements(file: &File, stored: &Tensor) -> Option<Vec<u8>> {
+    let size = usize::try_from(dtype(stored.data_type)?.bytes()?).ok()?;
+    Some(match numbers(file, stored)?.0 {
+        Numbers::Ints(ints) => {
+            ints.into_iter().flat_map(|int| int.to_le_bytes().into_iter().take(size)).collect()
+        }
+        Numbers::Floats(floats) if size == 8 => {
+            floats.into_iter().flat_map(|float| f64::from(float).to_le_bytes()).collect()
+        }
+        Numbers::Floats(floats) => floats.into_iter().flat_map(f32::to_le_bytes).collect(),
+    })
+}

@@ -1,0 +1,83 @@
+//! Reads recurrent layers.
+
+use super::values::{Attributes, Read, Reader};
+use crate::format::message::Node;
+use ckpt_api::{Attribute, Axis, Node as Layer, Op};
+
+/// Attributes that are integers, and numbers.
+const INTS: [&str; 3] = ["hidden_size", "layout", "linear_before_reset"];
+
+impl<'a> Reader<'a> {
+    /// `LSTM`, `GRU` or `RNN`: x, weights, recurrent weights, biases, lengths, and first states.
+    pub(super) fn recurrent(&mut self, node: &'a Node) -> Read<()> {
+        if node.input(4).is_some() {
+            return Err("has a length for each example".to_owned());
+        }
+        if node.input(7).is_some() || node.int("input_forget").unwrap_or(0) != 0 {
+            return Err("has peepholes or coupled gates".to_owned());
+        }
+        let mut layer = Layer::new(String::new(), Op::from(node.op.clone()));
+        for (at, role) in [(1, "weight"), (2, "recurrent_weight")] {
+            let name = node.input(at).ok_or_else(|| format!("lacks its {role}"))?;
+            let (id, tensor) = self.tensor(name).ok_or_else(|| format!("has a {role} that is no tensor"))?;
+            let (name, rank) = (tensor.name.clone(), tensor.shape.rank());
+            if rank != 3 || !self.claim(id, &[Axis::Direction, Axis::Out, Axis::In]) {
+                return Err(format!("has a {role} of other axes"));
+            }
+            layer = layer.parameter(role, name);
+        }
+        if let Some(bias) = node.input(3) {
+            let (_, tensor) = self.tensor(bias).ok_or("has a bias that is no tensor")?;
+            layer = layer.parameter("bias", tensor.name.clone());
+        }
+        layer.attributes = recurrent_attributes(node)?.0;
+        let states = [node.input(0), node.input(5), node.input(6)];
+        let mut inputs = Vec::new();
+        for state in states {
+            inputs.push(match state {
+                Some(name) => self.operand(name)?,
+                None => String::new(),
+            });
+        }
+        while inputs.last().is_some_and(String::is_empty) {
+            inputs.pop();
+        }
+        layer.inputs = inputs;
+        layer.outputs = self.recurrent_outputs(node)?;
+        self.push(node.layer(), layer);
+        Ok(())
+    }
+
+    /// Every output has a name, but for those at the end that are left out.
+    fn recurrent_outputs(&mut self, node: &'a Node) -> Read<Vec<String>> {
+        let mut outputs = Vec::with_capacity(node.outputs.len());
+        for output in &node.outputs {
+            outputs.push(match output.is_empty() {
+                true => self.fresh_value(&format!("{}/unused", node.layer())),
+                false => output.clone(),
+            });
+        }
+        Ok(outputs)
+    }
+}
+
+fn recurrent_attributes(node: &Node) -> Read<Attributes> {
+    let mut attributes = Attributes::new();
+    for name in INTS {
+        if let Some(value) = node.int(name) {
+            attributes = attributes.int(name, value);
+        }
+    }
+    if let Some(clip) = node.float("clip").filter(|clip| *clip != 0.0) {
+        attributes = attributes.with("clip", Attribute::Float(clip.into()));
+    }
+    if let Some(direction) = node.text("direction") {
+        attributes = attributes.with("direction", Attribute::Text(direction.to_owned()));
+    }
+    for name in ["activations", "activation_alpha", "activation_beta"] {
+        if node.has(name) {
+            return Err(format!("has the attribute '{name}'"));
+        }
+    }
+    Ok(attributes)
+}

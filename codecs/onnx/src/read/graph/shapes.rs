@@ -1,0 +1,398 @@
+//! Reads operators that move elements: their constant inputs become attributes.
+
+use super::length::Length;
+use super::values::{Attributes, Read, Reader};
+use crate::format::message::Node;
+use ckpt_api::{Attribute, Op};
+
+/// An axis that may count from the end.
+pub(super) fn resolve(axis: i64, rank: usize) -> Option<usize> {
+    let len = i64::try_from(rank).ok()?;
+    usize::try_from(if axis < 0 { axis.checked_add(len)? } else { axis }).ok().filter(|axis| *axis < rank)
+}
+
+impl<'a> Reader<'a> {
+    /// Integers that an attribute or, in later operator sets, an input has; `None` for neither.
+    pub(super) fn list(&self, node: &Node, at: usize, name: &str) -> Read<Option<Vec<i64>>> {
+        let Some(lengths) = self.lengths(node, at, name)? else { return Ok(None) };
+        let known: Option<Vec<i64>> = lengths.into_iter().map(Length::known).collect();
+        known.map(Some).ok_or_else(|| format!("has an input '{name}' that depends on a free axis"))
+    }
+
+    /// As [`Reader::list`], where some may be lengths of free axes.
+    fn lengths(&self, node: &Node, at: usize, name: &str) -> Read<Option<Vec<Length>>> {
+        if let Some(values) = node.ints(name) {
+            return Ok(Some(values.iter().copied().map(Length::Known).collect()));
+        }
+        let Some(input) = node.input(at) else { return Ok(None) };
+        let known = self
+            .ints(input)
+            .ok_or_else(|| format!("has an input '{name}' that is computed from the model's input"))?;
+        Ok(Some(known.0))
+    }
+
+    pub(super) fn reshape(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let own = self.shape(x);
+        let wanted = self.lengths(node, 1, "shape")?.ok_or("lacks its shape")?;
+        let copies = node.int("allowzero").unwrap_or(0) == 0;
+        let mut shape = Vec::with_capacity(wanted.len());
+        let mut result = Vec::with_capacity(wanted.len());
+        for (at, length) in wanted.iter().enumerate() {
+            let same = own.as_ref().and_then(|own| own.get(at).copied());
+            let (entry, len) = match *length {
+                Length::Known(0) if copies => (0, same.unwrap_or(Length::Unknown)),
+                Length::Known(-1) => (-1, Length::Unknown),
+                Length::Known(len) => (len, Length::Known(len)),
+                free if copies && same == Some(free) && free != Length::Unknown => (0, free),
+                free => (-1, free),
+            };
+            shape.push(entry);
+            result.push(len);
+        }
+        if shape.iter().filter(|entry| **entry == -1).count() > 1 {
+            return Err("has a shape in which several lengths depend on free axes".to_owned());
+        }
+        if let Some(own) = own {
+            infer(&own, &mut result);
+        }
+        let mut attributes = Attributes::new().ints("shape", shape);
+        if !copies {
+            attributes = attributes.int("allowzero", 1);
+        }
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::Reshape, vec![input], attributes, Some(result))
+    }
+
+    pub(super) fn flatten(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let axis = node.int("axis").unwrap_or(1);
+        let product =
+            |lens: &[Length]| lens.iter().fold(Length::Known(1), |product, len| product.multiply(*len));
+        let shape = self.shape(x).and_then(|own| {
+            let end = i64::try_from(own.len()).ok()?;
+            let at = if axis == end { own.len() } else { resolve(axis, own.len())? };
+            let (before, behind) = own.split_at_checked(at)?;
+            Some(vec![product(before), product(behind)])
+        });
+        let attributes = if axis == 1 { Attributes::new() } else { Attributes::new().int("axis", axis) };
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::Flatten, vec![input], attributes, shape)
+    }
+
+    pub(super) fn transpose(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let own = self.shape(x);
+        let perm = match (node.ints("perm"), &own) {
+            (Some(perm), _) => Some(perm.to_vec()),
+            (None, Some(own)) => Some((0..own.len() as i64).rev().collect()),
+            (None, None) => None,
+        };
+        let shape = own.zip(perm.as_ref()).and_then(|(own, perm)| {
+            perm.iter().map(|axis| own.get(usize::try_from(*axis).ok()?).copied()).collect()
+        });
+        let attributes = perm.map_or(Attributes::new(), |perm| Attributes::new().ints("perm", perm));
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::Transpose, vec![input], attributes, shape)
+    }
+
+    pub(super) fn squeeze(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let axes = self.list(node, 1, "axes")?;
+        let own = self.shape(x);
+        let (op, shape) = match (node.op.as_str(), own, &axes) {
+            ("Squeeze", Some(own), Some(axes)) => {
+                let removed: Vec<usize> = axes.iter().filter_map(|axis| resolve(*axis, own.len())).collect();
+                let kept =
+                    own.iter().enumerate().filter(|(at, _)| !removed.contains(at)).map(|(_, len)| *len);
+                (Op::Squeeze, Some(kept.collect()))
+            }
+            ("Squeeze", ..) => (Op::Squeeze, None),
+            (_, Some(own), Some(axes)) => {
+                let rank = own.len() + axes.len();
+                let added: Vec<usize> = axes.iter().filter_map(|axis| resolve(*axis, rank)).collect();
+                let mut own = own.into_iter();
+                let lens = (0..rank).map(|at| {
+                    if added.contains(&at) { Length::Known(1) } else { own.next().unwrap_or(Length::Unknown) }
+                });
+                (Op::Unsqueeze, Some(lens.collect()))
+            }
+            _ => (Op::Unsqueeze, None),
+        };
+        let attributes = axes.map_or(Attributes::new(), |axes| Attributes::new().ints("axes", axes));
+        let input = self.operand(x)?;
+        self.emit_one(node, op, vec![input], attributes, shape)
+    }
+
+    pub(super) fn expand(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let own = self.shape(x);
+        let wanted = self.lengths(node, 1, "shape")?.ok_or("lacks its shape")?;
+        let mut shape = Vec::with_capacity(wanted.len());
+        for (at, length) in wanted.iter().enumerate() {
+            let behind = wanted.len() - at;
+            let same = own.as_ref().and_then(|own| own.get(own.len().checked_sub(behind)?).copied());
+            shape.push(match *length {
+                Length::Known(len) => len,
+                free if same == Some(free) && free != Length::Unknown => -1,
+                _ => return Err("repeats a value along a free axis".to_owned()),
+            });
+        }
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::Expand, vec![input], Attributes::new().ints("shape", shape), Some(wanted))
+    }
+
+    pub(super) fn tile(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let repeats = self.list(node, 1, "repeats")?.ok_or("lacks its repeats")?;
+        let shape = self
+            .shape(x)
+            .map(|own| own.into_iter().zip(&repeats).map(|(len, count)| len.times(*count)).collect());
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::Tile, vec![input], Attributes::new().ints("repeats", repeats), shape)
+    }
+
+    pub(super) fn concat(&mut self, node: &'a Node) -> Read<()> {
+        let axis = node.int("axis").ok_or("lacks its axis")?;
+        let shapes: Option<Vec<Vec<Length>>> = node.inputs.iter().map(|name| self.shape(name)).collect();
+        let shape = shapes.and_then(|shapes| {
+            let mut shape = shapes.first()?.clone();
+            let at = resolve(axis, shape.len())?;
+            let lens = shapes.iter().map(|other| other.get(at).copied().unwrap_or(Length::Unknown));
+            let sum = lens.fold(Length::Known(0), Length::add);
+            *shape.get_mut(at)? = sum;
+            Some(shape)
+        });
+        let inputs = self.operands(node)?;
+        self.emit_one(node, Op::Concat, inputs, Attributes::new().int("axis", axis), shape)
+    }
+
+    pub(super) fn split(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let axis = node.int("axis").unwrap_or(0);
+        let own = self.shape(x);
+        let at = own.as_ref().and_then(|own| resolve(axis, own.len()));
+        let whole = own.as_ref().zip(at).and_then(|(own, at)| own.get(at)?.known());
+        let parts = i64::try_from(node.outputs.len()).unwrap_or(1);
+        let lens = match (self.list(node, 1, "split")?, whole) {
+            (Some(lens), _) => Some(lens),
+            // The last of equal parts is shorter where they do not divide the axis.
+            (None, Some(whole)) => {
+                let part = whole.checked_add(parts - 1).and_then(|sum| sum.checked_div(parts)).unwrap_or(0);
+                let len = |k: i64| (whole - k.saturating_mul(part)).clamp(0, part);
+                Some((0..parts).map(len).collect())
+            }
+            (None, None) => None,
+        };
+        let mut attributes = Attributes::new().int("axis", axis);
+        if let Some(lens) = &lens {
+            attributes = attributes.ints("split", lens.clone());
+        }
+        let input = self.operand(x)?;
+        self.emit_as(node.layer(), Op::Split, vec![input], node.outputs.clone(), attributes);
+        for (k, output) in node.outputs.iter().enumerate() {
+            let len = lens.as_ref().and_then(|lens| lens.get(k).copied());
+            let shape = own.clone().zip(at).and_then(|(mut own, at)| {
+                *own.get_mut(at)? = len.map_or(Length::Unknown, Length::Known);
+                Some(own)
+            });
+            self.set_shape(output, shape);
+        }
+        Ok(())
+    }
+
+    pub(super) fn slice(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let own = self.shape(x);
+        let starts = self.list(node, 1, "starts")?.ok_or("lacks its starts")?;
+        let ends = self.lengths(node, 2, "ends")?.ok_or("lacks its ends")?;
+        let axes = self.list(node, 3, "axes")?.unwrap_or_else(|| (0..starts.len() as i64).collect());
+        let steps = self.list(node, 4, "steps")?.unwrap_or_else(|| vec![1; starts.len()]);
+        if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
+            return Err("has lists of different lengths".to_owned());
+        }
+        let mut shape = own.clone();
+        let mut known = Vec::with_capacity(ends.len());
+        for (((end, axis), start), step) in ends.iter().zip(&axes).zip(&starts).zip(&steps) {
+            let at = own.as_ref().and_then(|own| resolve(*axis, own.len()));
+            let len = own.as_ref().zip(at).and_then(|(own, at)| own.get(at).copied());
+            let end = match end {
+                Length::Known(end) => *end,
+                free if len == Some(*free) && *free != Length::Unknown => i64::MAX,
+                _ => return Err("ends at a place that depends on a free axis".to_owned()),
+            };
+            known.push(end);
+            if let Some((shape, at)) = shape.as_mut().zip(at)
+                && let Some(own) = shape.get_mut(at)
+            {
+                *own = sliced(*own, *start, end, *step);
+            }
+        }
+        let mut attributes = Attributes::new().ints("starts", starts).ints("ends", known).ints("axes", axes);
+        if steps.iter().any(|step| *step != 1) {
+            attributes = attributes.ints("steps", steps);
+        }
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::Slice, vec![input], attributes, shape)
+    }
+
+    pub(super) fn pad(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let own = self.shape(x);
+        let mut pads = self.list(node, 1, "pads")?.ok_or("lacks its pads")?;
+        if let Some(axes) = self.list(node, 3, "axes")? {
+            let rank = own.as_ref().map(Vec::len).ok_or("pads some axes of a value of unknown rank")?;
+            let mut all = vec![0; rank.saturating_mul(2)];
+            for (k, axis) in axes.iter().enumerate() {
+                let at = resolve(*axis, rank).ok_or("has an axis that does not exist")?;
+                for (to, from) in [(at, k), (at + rank, k + axes.len())] {
+                    if let (Some(to), Some(from)) = (all.get_mut(to), pads.get(from)) {
+                        *to = *from;
+                    }
+                }
+            }
+            pads = all;
+        }
+        let shape = own.filter(|own| pads.len() == 2 * own.len()).map(|own| {
+            let rank = own.len();
+            let pad = |at: usize| Length::Known(pads.get(at).copied().unwrap_or(0));
+            own.into_iter().enumerate().map(|(at, len)| len.add(pad(at)).add(pad(at + rank))).collect()
+        });
+        let mode = node.text("mode").unwrap_or("constant").to_owned();
+        let value = match node.input(2) {
+            Some(input) => self.number(input).ok_or("has a value that is not a constant")?,
+            None => f64::from(node.float("value").unwrap_or(0.0)),
+        };
+        let mut attributes = Attributes::new().ints("pads", pads).with("mode", Attribute::Text(mode));
+        if value != 0.0 {
+            attributes = attributes.with("value", Attribute::Float(value));
+        }
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::Pad, vec![input], attributes, shape)
+    }
+
+    pub(super) fn cum_sum(&mut self, node: &'a Node) -> Read<()> {
+        let axis =
+            self.list(node, 1, "axis")?.and_then(|axis| axis.first().copied()).ok_or("lacks its axis")?;
+        let mut attributes = Attributes::new().int("axis", axis);
+        for name in ["exclusive", "reverse"] {
+            if let Some(value) = node.int(name) {
+                attributes = attributes.int(name, value);
+            }
+        }
+        self.plain(node, Op::from("CumSum".to_owned()), attributes)
+    }
+
+    pub(super) fn trilu(&mut self, node: &'a Node) -> Read<()> {
+        let k = self.list(node, 1, "k")?.and_then(|k| k.first().copied()).unwrap_or(0);
+        let attributes = Attributes::new().int("upper", node.int("upper").unwrap_or(1)).int("k", k);
+        self.plain(node, Op::from("Trilu".to_owned()), attributes)
+    }
+
+    pub(super) fn top_k(&mut self, node: &'a Node) -> Read<()> {
+        let k = self.list(node, 1, "k")?.and_then(|k| k.first().copied()).ok_or("lacks its k")?;
+        let mut attributes = Attributes::new().int("k", k);
+        for name in ["axis", "largest", "sorted"] {
+            if let Some(value) = node.int(name) {
+                attributes = attributes.int(name, value);
+            }
+        }
+        let x = node.input(0).ok_or("lacks its input")?;
+        let input = self.operand(x)?;
+        self.emit_as(
+            node.layer(),
+            Op::from("TopK".to_owned()),
+            vec![input],
+            node.outputs.clone(),
+            attributes,
+        );
+        Ok(())
+    }
+
+    pub(super) fn blocks(&mut self, node: &'a Node) -> Read<()> {
+        let mut attributes =
+            Attributes::new().int("blocksize", node.int("blocksize").ok_or("lacks its blocksize")?);
+        if let Some(mode) = node.text("mode") {
+            attributes = attributes.with("mode", Attribute::Text(mode.to_owned()));
+        }
+        self.plain_unknown(node, attributes)
+    }
+
+    /// A node whose result has another shape than its input.
+    pub(super) fn plain_unknown(&mut self, node: &Node, attributes: Attributes) -> Read<()> {
+        let input = self.operand(node.input(0).ok_or("lacks its input")?)?;
+        self.emit_one(node, Op::from(node.op.clone()), vec![input], attributes, None)
+    }
+
+    pub(super) fn reduce(&mut self, node: &'a Node) -> Read<()> {
+        const KNOWN: [&str; 9] = [
+            "ReduceSum",
+            "ReduceMean",
+            "ReduceProd",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceSumSquare",
+            "ReduceLogSumExp",
+        ];
+        if !KNOWN.contains(&node.op.as_str()) {
+            return Err("is not supported".to_owned());
+        }
+        let x = node.input(0).ok_or("lacks its input")?;
+        let axes = self.list(node, 1, "axes")?.filter(|axes| !axes.is_empty());
+        let keeps = node.int("keepdims").unwrap_or(1) != 0;
+        if axes.is_none() && node.int("noop_with_empty_axes") == Some(1) {
+            return self.plain(node, Op::Identity, Attributes::new());
+        }
+        let shape = self.shape(x).map(|own| {
+            let rank = own.len();
+            let all = || (0..rank).collect();
+            let gone: Vec<usize> = axes
+                .as_ref()
+                .map_or_else(all, |axes| axes.iter().filter_map(|axis| resolve(*axis, rank)).collect());
+            let lens = own.into_iter().enumerate().filter(|(at, _)| keeps || !gone.contains(at));
+            lens.map(|(at, len)| if gone.contains(&at) { Length::Known(1) } else { len }).collect()
+        });
+        let mut attributes = Attributes::new().int("keepdims", keeps.into());
+        if let Some(axes) = axes {
+            attributes = attributes.ints("axes", axes);
+        }
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::from(node.op.clone()), vec![input], attributes, shape)
+    }
+}
+
+/// The length of a slice of an axis.
+fn sliced(len: Length, start: i64, end: i64, step: i64) -> Length {
+    match len {
+        free if start == 0 && end == i64::MAX && step == 1 => free,
+        Length::Known(len) if step > 0 => {
+            let at = |value: i64| if value < 0 { value.saturating_add(len) } else { value }.clamp(0, len);
+            let span = at(end).saturating_sub(at(start)).max(0);
+            Length::Known(span.saturating_add(step - 1) / step)
+        }
+        _ => Length::Unknown,
+    }
+}
+
+/// Fills in the one length of a new shape that is not known, where the others cancel.
+fn infer(own: &[Length], result: &mut [Length]) {
+    let open: Vec<usize> =
+        result.iter().enumerate().filter(|(_, len)| **len == Length::Unknown).map(|(at, _)| at).collect();
+    let [open] = open[..] else { return };
+    let mut rest: Vec<Length> = own.to_vec();
+    let mut others = Length::Known(1);
+    for (_, len) in result.iter().enumerate().filter(|(at, _)| *at != open) {
+        match rest.iter().position(|own| own == len && matches!(len, Length::Free { .. })) {
+            Some(same) => {
+                rest.remove(same);
+            }
+            None => others = others.multiply(*len),
+        }
+    }
+    let whole = rest.into_iter().fold(Length::Known(1), Length::multiply);
+    if let Some(to) = result.get_mut(open) {
+        *to = whole.divide(others);
+    }
+}

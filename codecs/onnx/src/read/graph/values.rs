@@ -1,0 +1,493 @@
+//! What is known of the values of a graph while it is read.
+
+use super::length::Length;
+use super::pieces::{self, Numbers};
+use crate::format::dtype;
+use crate::format::message::{
+    Attribute as StoredAttribute, Dimension, Graph as Stored, Node as StoredNode, Value as StoredValue,
+};
+use ckpt_api::{Attribute, Axis, DType, File, Graph, Node, Op, Tensor, Value};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// What an operator could not be read for: a clause that follows its name.
+pub(super) type Read<T> = Result<T, String>;
+
+/// A value of the graph.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    /// Computed when the graph runs.
+    Computed,
+    /// A tensor of the checkpoint.
+    Tensor(usize),
+    /// Integers that are known now, of this shape.
+    Ints(Vec<Length>, Vec<u64>),
+    /// Numbers that are known now, of this shape.
+    Floats(Vec<f32>, Vec<u64>),
+}
+
+pub(super) struct Reader<'a> {
+    pub(super) opset: i64,
+    graph: &'a Stored,
+    file: &'a File,
+    pub(super) tensors: &'a mut [Tensor],
+    known: HashMap<&'a str, Known>,
+    /// Lengths of the axes of values, where they are known.
+    shapes: HashMap<String, Vec<Length>>,
+    dtypes: HashMap<&'a str, i64>,
+    /// Free axes by name, and how many there are.
+    axes: HashMap<&'a str, usize>,
+    free: usize,
+    /// How often nodes and outputs take each value.
+    uses: HashMap<&'a str, usize>,
+    /// Initializers by name.
+    initializers: HashMap<&'a str, usize>,
+    /// Tensors of the checkpoint by name.
+    listed: HashMap<String, usize>,
+    /// Names of nodes, and of values, that are taken.
+    names: HashSet<String>,
+    values: HashSet<String>,
+    /// The value of each constant that was emitted.
+    constants: HashMap<String, String>,
+    /// Node that makes each value that is emitted.
+    pub(super) makers: HashMap<String, usize>,
+    pub(super) nodes: Vec<Node>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        graph: &'a Stored,
+        file: &'a File,
+        opset: i64,
+        tensors: &'a mut [Tensor],
+    ) -> Read<Self> {
+        let mut reader = Reader {
+            opset,
+            graph,
+            file,
+            known: HashMap::new(),
+            shapes: HashMap::new(),
+            dtypes: HashMap::new(),
+            axes: HashMap::new(),
+            free: 0,
+            uses: HashMap::new(),
+            initializers: HashMap::new(),
+            listed: HashMap::new(),
+            names: HashSet::new(),
+            values: HashSet::new(),
+            constants: HashMap::new(),
+            makers: HashMap::new(),
+            nodes: Vec::with_capacity(graph.nodes.len()),
+            tensors,
+        };
+        for name in graph
+            .nodes
+            .iter()
+            .flat_map(|node| &node.inputs)
+            .chain(graph.outputs.iter().map(|output| &output.name))
+        {
+            *reader.uses.entry(name).or_default() += 1;
+        }
+        for (index, tensor) in graph.initializers.iter().enumerate() {
+            reader.initializers.insert(&tensor.name, index);
+        }
+        reader.listed =
+            reader.tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.clone(), id)).collect();
+        for tensor in &graph.initializers {
+            if let Some(id) = reader.listed.get(&tensor.name) {
+                reader.known.insert(&tensor.name, Known::Tensor(*id));
+            }
+        }
+        for value in graph.values.iter().chain(&graph.outputs) {
+            reader.declare(value, false);
+        }
+        for input in &graph.inputs {
+            if !reader.initializers.contains_key(input.name.as_str()) {
+                reader.known.insert(&input.name, Known::Computed);
+                reader.declare(input, true);
+                reader.values.insert(input.name.clone());
+            }
+        }
+        reader.values.extend(graph.nodes.iter().flat_map(|node| node.outputs.iter().cloned()));
+        Ok(reader)
+    }
+
+    /// Notes the stated shape of a value; an input's free axes are known by themselves.
+    fn declare(&mut self, value: &'a StoredValue, is_input: bool) {
+        self.dtypes.insert(&value.name, value.data_type);
+        let Some(stated) = &value.shape else { return };
+        let mut shape = Vec::with_capacity(stated.len());
+        for dimension in stated {
+            shape.push(match dimension {
+                Dimension::Known(len) => i64::try_from(*len).map_or(Length::Unknown, Length::Known),
+                Dimension::Named(name) => {
+                    let next = self.free;
+                    let axis = *self.axes.entry(name).or_insert(next);
+                    self.free = self.free.max(axis.saturating_add(1));
+                    Length::free(axis)
+                }
+                Dimension::Free if is_input => {
+                    self.free += 1;
+                    Length::free(self.free - 1)
+                }
+                Dimension::Free => Length::Unknown,
+            });
+        }
+        self.shapes.insert(value.name.clone(), shape);
+    }
+
+    /// The finished graph.
+    pub(super) fn finish(mut self) -> Read<Graph> {
+        let graph = self.graph;
+        let mut outputs = Vec::with_capacity(graph.outputs.len());
+        for output in &graph.outputs {
+            // An output that is an input, a tensor or a number is a node of its own.
+            let made = self.operand(&output.name)?;
+            let name = match self.values.contains(&output.name) && made == output.name {
+                true => made,
+                false => {
+                    self.emit_as(
+                        &output.name,
+                        Op::Identity,
+                        vec![made],
+                        vec![output.name.clone()],
+                        Attributes::new(),
+                    );
+                    output.name.clone()
+                }
+            };
+            outputs.push(interface(output, name));
+        }
+        let inputs = graph.inputs.iter().filter(|input| !self.initializers.contains_key(input.name.as_str()));
+        let inputs = inputs.map(|input| interface(input, input.name.clone())).collect();
+        Ok(Graph { name: graph.name.clone(), inputs, outputs, nodes: self.nodes })
+    }
+
+    /// What is known of a value.
+    pub(super) fn known(&self, name: &str) -> Known {
+        self.known.get(name).cloned().unwrap_or(Known::Computed)
+    }
+
+    /// Sets what is known of a node's output.
+    pub(super) fn set(&mut self, name: &'a str, known: Known) {
+        self.known.insert(name, known);
+    }
+
+    /// The tensor of this name, and its id; `None` for what is no tensor of the checkpoint.
+    pub(super) fn tensor(&self, name: &str) -> Option<(usize, &Tensor)> {
+        match self.known.get(name)? {
+            Known::Tensor(id) => Some((*id, self.tensors.get(*id)?)),
+            _ => None,
+        }
+    }
+
+    /// The tensor of a `Constant` node that the checkpoint lists.
+    pub(super) fn listed(&self, name: &str) -> Option<usize> {
+        self.listed.get(name).copied()
+    }
+
+    /// The integers of a value that is known, or of a small tensor.
+    pub(super) fn ints(&self, name: &str) -> Option<(Vec<Length>, Vec<u64>)> {
+        match self.known.get(name)? {
+            Known::Ints(ints, shape) => Some((ints.clone(), shape.clone())),
+            Known::Tensor(_) => {
+                let stored = self.graph.initializers.get(*self.initializers.get(name)?)?;
+                match pieces::numbers(self.file, stored)? {
+                    (Numbers::Ints(ints), shape) => {
+                        Some((ints.into_iter().map(Length::Known).collect(), shape))
+                    }
+                    (Numbers::Floats(_), _) => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The numbers of a value that is known, or of a small tensor.
+    pub(super) fn floats(&self, name: &str) -> Option<(Vec<f32>, Vec<u64>)> {
+        match self.known.get(name)? {
+            Known::Floats(floats, shape) => Some((floats.clone(), shape.clone())),
+            Known::Tensor(_) => {
+                let stored = self.graph.initializers.get(*self.initializers.get(name)?)?;
+                match pieces::numbers(self.file, stored)? {
+                    (Numbers::Floats(floats), shape) => Some((floats, shape)),
+                    (Numbers::Ints(_), _) => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn file(&self) -> &'a File {
+        self.file
+    }
+
+    /// The lengths of a value's axes, where its rank is known.
+    pub(super) fn shape(&self, name: &str) -> Option<Vec<Length>> {
+        let known = |shape: &[u64]| {
+            shape.iter().map(|len| i64::try_from(*len).map_or(Length::Unknown, Length::Known)).collect()
+        };
+        match self.known.get(name) {
+            Some(Known::Tensor(id)) => self.tensors.get(*id).map(|tensor| known(&tensor.shape)),
+            Some(Known::Ints(_, shape) | Known::Floats(_, shape)) => Some(known(shape)),
+            _ => self.shapes.get(name).cloned(),
+        }
+    }
+
+    /// Notes the shape of a value, unless the model states it with as much detail.
+    pub(super) fn set_shape(&mut self, name: &str, shape: Option<Vec<Length>>) {
+        let Some(shape) = shape else { return };
+        let unknown = |shape: &[Length]| shape.iter().filter(|len| **len == Length::Unknown).count();
+        match self.shapes.get(name) {
+            Some(stated) if stated.len() == shape.len() && unknown(stated) <= unknown(&shape) => {}
+            _ => {
+                self.shapes.insert(name.to_owned(), shape);
+            }
+        }
+    }
+
+    /// The stated type of a value.
+    pub(super) fn dtype(&self, name: &str) -> Option<DType> {
+        match self.known.get(name) {
+            Some(Known::Tensor(id)) => self.tensors.get(*id).map(|tensor| tensor.dtype),
+            Some(Known::Ints(..)) => Some(DType::I64),
+            Some(Known::Floats(..)) => Some(DType::F32),
+            _ => self.dtypes.get(name).and_then(|number| dtype(*number)),
+        }
+    }
+
+    /// How often a value is taken.
+    pub(super) fn uses(&self, name: &str) -> usize {
+        self.uses.get(name).copied().unwrap_or(0)
+    }
+
+    /// Whether the graph outputs a value.
+    pub(super) fn is_output(&self, name: &str) -> bool {
+        self.graph.outputs.iter().any(|output| output.name == name)
+    }
+
+    /// Names the axes of a tensor; `false` where another node needs other ones.
+    pub(super) fn claim(&mut self, id: usize, axes: &[Axis]) -> bool {
+        let Some(tensor) = self.tensors.get_mut(id) else { return false };
+        match &tensor.axes {
+            Some(own) => own == axes,
+            None => {
+                tensor.axes = Some(axes.to_vec());
+                true
+            }
+        }
+    }
+
+    /// The name of a value that a node can take: numbers and tensors become `Constant` nodes.
+    pub(super) fn operand(&mut self, name: &str) -> Read<String> {
+        if let Some(value) = self.constants.get(name) {
+            return Ok(value.clone());
+        }
+        let known = match self.known.get(name) {
+            None | Some(Known::Computed) => return Ok(name.to_owned()),
+            Some(Known::Tensor(id)) => self.number_or_tensor(name, *id),
+            Some(known) => known.clone(),
+        };
+        let mut node = Node::new(String::new(), Op::Constant);
+        match known {
+            Known::Computed => {}
+            Known::Tensor(id) => {
+                let tensor = self.tensors.get(id).map(|tensor| tensor.name.clone()).unwrap_or_default();
+                node = node.parameter("value", tensor);
+            }
+            Known::Ints(ints, shape) => {
+                let ints: Option<Vec<i64>> = ints.into_iter().map(Length::known).collect();
+                let ints = ints.ok_or("takes the length of a free axis as a number")?;
+                node = match (&ints[..], shape.is_empty()) {
+                    ([int], true) => node.attribute("value_int", Attribute::Int(*int)),
+                    _ => {
+                        node.attribute("value_ints", Attribute::Ints(ints)).attribute("shape", signed(&shape))
+                    }
+                };
+            }
+            Known::Floats(floats, shape) => {
+                node = match (&floats[..], shape.is_empty()) {
+                    ([float], true) => node.attribute("value_float", Attribute::Float(f64::from(*float))),
+                    _ => {
+                        let floats = floats.into_iter().map(f64::from).collect();
+                        node.attribute("value_floats", Attribute::Floats(floats))
+                            .attribute("shape", signed(&shape))
+                    }
+                };
+            }
+        }
+        let value = self.fresh_value(name);
+        node.outputs = vec![value.clone()];
+        self.push(name, node);
+        self.constants.insert(name.to_owned(), value.clone());
+        let shape = self.shape(name);
+        self.set_shape(&value, shape);
+        Ok(value)
+    }
+
+    /// A small tensor of 64-bit integers or truth values is a list of numbers: graphs compute with 32 bits.
+    fn number_or_tensor(&self, name: &str, id: usize) -> Known {
+        let is_wide = self
+            .tensors
+            .get(id)
+            .is_some_and(|tensor| matches!(tensor.dtype, DType::I64 | DType::U64 | DType::U32 | DType::Bool));
+        match self.ints(name).filter(|_| is_wide) {
+            Some((ints, shape)) => Known::Ints(ints, shape),
+            None => Known::Tensor(id),
+        }
+    }
+
+    /// A `Constant` node of one number; the name of its value.
+    pub(super) fn scalar(&mut self, near: &str, value: f64) -> String {
+        let output = self.fresh_value(&format!("{near}/{value}"));
+        let mut node =
+            Node::new(String::new(), Op::Constant).attribute("value_float", Attribute::Float(value));
+        node.outputs = vec![output.clone()];
+        self.push(&output, node);
+        self.set_shape(&output, Some(Vec::new()));
+        output
+    }
+
+    /// A name that no value has yet: `wanted`, or it with a number. The value of a node's own output keeps its name.
+    pub(super) fn fresh_value(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        let mut number = 1u64;
+        while !self.values.insert(name.clone()) {
+            number += 1;
+            name = format!("{wanted}#{number}");
+        }
+        name
+    }
+
+    /// Adds a node under a name that no other has.
+    pub(super) fn push(&mut self, wanted: &str, mut node: Node) {
+        let mut name = wanted.to_owned();
+        let mut number = 1u64;
+        while !self.names.insert(name.clone()) {
+            number += 1;
+            name = format!("{wanted}#{number}");
+        }
+        node.name = name;
+        for output in &node.outputs {
+            self.makers.insert(output.clone(), self.nodes.len());
+        }
+        self.nodes.push(node);
+    }
+
+    /// Adds a node with these inputs and outputs.
+    pub(super) fn emit_as(
+        &mut self,
+        name: &str,
+        op: Op,
+        inputs: Vec<String>,
+        outputs: Vec<String>,
+        attributes: Attributes,
+    ) {
+        let mut node = Node::new(String::new(), op);
+        (node.inputs, node.outputs) = (inputs, outputs);
+        node.attributes = attributes.0;
+        self.push(name, node);
+    }
+}
+
+/// What a graph takes or makes.
+fn interface(value: &StoredValue, name: String) -> Value {
+    let shape = value.shape.iter().flatten().map(|dimension| match dimension {
+        Dimension::Known(len) => Some(*len),
+        _ => None,
+    });
+    Value { dtype: dtype(value.data_type), ..Value::new(name, shape.collect::<Vec<_>>()) }
+}
+
+/// Lengths as an attribute.
+pub(super) fn signed(shape: &[u64]) -> Attribute {
+    Attribute::Ints(shape.iter().map(|len| i64::try_from(*len).unwrap_or(i64::MAX)).collect())
+}
+
+/// Attributes of a node of the contract.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attributes(pub(super) BTreeMap<String, Attribute>);
+
+impl Attributes {
+    pub(super) fn new() -> Self {
+        Attributes::default()
+    }
+
+    #[must_use]
+    pub(super) fn with(mut self, name: &str, value: Attribute) -> Self {
+        self.0.insert(name.to_owned(), value);
+        self
+    }
+
+    #[must_use]
+    pub(super) fn int(self, name: &str, value: i64) -> Self {
+        self.with(name, Attribute::Int(value))
+    }
+
+    #[must_use]
+    pub(super) fn ints(self, name: &str, value: Vec<i64>) -> Self {
+        self.with(name, Attribute::Ints(value))
+    }
+}
+
+/// The attributes of a node of a model.
+impl StoredNode {
+    fn attribute(&self, name: &str) -> Option<&StoredAttribute> {
+        self.attributes.iter().find(|(own, _)| own == name).map(|(_, attribute)| attribute)
+    }
+
+    pub(super) fn int(&self, name: &str) -> Option<i64> {
+        match self.attribute(name)? {
+            StoredAttribute::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn float(&self, name: &str) -> Option<f32> {
+        match self.attribute(name)? {
+            StoredAttribute::Float(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        match self.attribute(name)? {
+            StoredAttribute::Text(value) => std::str::from_utf8(value).ok(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.attribute(name)? {
+            StoredAttribute::Ints(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    pub(super) fn floats(&self, name: &str) -> Option<&[f32]> {
+        match self.attribute(name)? {
+            StoredAttribute::Floats(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    pub(super) fn tensor(&self, name: &str) -> Option<&crate::format::message::Tensor> {
+        match self.attribute(name)? {
+            StoredAttribute::Tensor(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.attribute(name).is_some()
+    }
+
+    /// An input that is given.
+    pub(super) fn input(&self, at: usize) -> Option<&str> {
+        self.inputs.get(at).map(String::as_str).filter(|name| !name.is_empty())
+    }
+
+    /// The name for the layer: the node's own, or that of its output.
+    pub(super) fn layer(&self) -> &str {
+        if self.name.is_empty() { self.outputs.first().map_or("", String::as_str) } else { &self.name }
+    }
+}

@@ -1,0 +1,222 @@
+//! Reads pooling, normalizations, softmax and resizing.
+
+use super::length::Length;
+use super::shapes::resolve;
+use super::values::{Attributes, Read, Reader};
+use crate::format::message::Node;
+use ckpt_api::{Attribute, Axis, Node as Layer, Op};
+
+impl<'a> Reader<'a> {
+    /// Attributes of a window, as they are.
+    pub(super) fn window(&mut self, node: &Node, names: &[&str]) -> Read<Attributes> {
+        let mut attributes = Attributes::new();
+        for name in names {
+            if let Some(values) = node.ints(name) {
+                attributes = attributes.ints(name, values.to_vec());
+            }
+        }
+        match node.text("auto_pad") {
+            None | Some("NOTSET" | "") => {}
+            Some(mode @ ("SAME_UPPER" | "SAME_LOWER" | "VALID")) => {
+                attributes = attributes.with("auto_pad", Attribute::Text(mode.to_owned()));
+            }
+            Some(mode) => return Err(format!("has the unknown auto_pad '{}'", mode.escape_debug())),
+        }
+        Ok(attributes)
+    }
+
+    pub(super) fn pool(&mut self, node: &'a Node) -> Read<()> {
+        if node.outputs.get(1).is_some_and(|indices| self.uses(indices) > 0) {
+            return Err("has indices that are taken".to_owned());
+        }
+        let mut attributes = self.window(node, &["kernel_shape", "strides", "pads", "dilations"])?;
+        for name in ["ceil_mode", "count_include_pad"] {
+            if let Some(value) = node.int(name).filter(|value| *value != 0) {
+                attributes = attributes.int(name, value);
+            }
+        }
+        let shape = node.input(0).and_then(|x| self.shape(x)).map(windowed);
+        let input = self.operand(node.input(0).ok_or("lacks its input")?)?;
+        self.emit_one(node, Op::from(node.op.clone()), vec![input], attributes, shape)
+    }
+
+    pub(super) fn global_pool(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let shape = self.shape(x).map(|mut shape| {
+            shape.iter_mut().skip(2).for_each(|len| *len = Length::Known(1));
+            shape
+        });
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::from(node.op.clone()), vec![input], Attributes::new(), shape)
+    }
+
+    /// A layer with tensors of one number for each channel in these roles, from the second input on.
+    fn per_channel(&mut self, node: &'a Node, op: Op, roles: &[&str], attributes: Attributes) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let mut layer = Layer::new(String::new(), op);
+        for (at, role) in roles.iter().enumerate() {
+            let Some(input) = node.input(at + 1) else { continue };
+            let (id, tensor) = self.tensor(input).ok_or_else(|| format!("has a {role} that is no tensor"))?;
+            let (name, rank) = (tensor.name.clone(), tensor.shape.rank());
+            if rank != 1 || !self.claim(id, &[Axis::Out]) {
+                return Err(format!("has a {role} that is not one number for each channel"));
+            }
+            layer = layer.parameter(role, name);
+        }
+        layer.attributes = attributes.0;
+        layer.inputs = vec![self.operand(x)?];
+        let output = node.outputs.first().ok_or("lacks its output")?;
+        layer.outputs = vec![output.clone()];
+        let shape = self.shape(x);
+        self.push(node.layer(), layer);
+        self.set_shape(output, shape);
+        Ok(())
+    }
+
+    fn epsilon(node: &Node) -> Attributes {
+        Attributes::new().with("epsilon", Attribute::Float(node.float("epsilon").unwrap_or(1e-5).into()))
+    }
+
+    pub(super) fn batch_normalization(&mut self, node: &'a Node) -> Read<()> {
+        if node.int("training_mode") == Some(1) || node.outputs.iter().skip(1).any(|name| self.uses(name) > 0)
+        {
+            return Err("is in training mode".to_owned());
+        }
+        self.per_channel(
+            node,
+            Op::BatchNormalization,
+            &["scale", "bias", "mean", "variance"],
+            Self::epsilon(node),
+        )
+    }
+
+    pub(super) fn normalization(&mut self, node: &'a Node) -> Read<()> {
+        if node.outputs.iter().skip(1).any(|name| self.uses(name) > 0) {
+            return Err("has a mean or a deviation that is taken".to_owned());
+        }
+        let mut attributes = Self::epsilon(node);
+        if matches!(node.op.as_str(), "LayerNormalization" | "RMSNormalization") {
+            attributes = attributes.int("axis", node.int("axis").unwrap_or(-1));
+        }
+        if node.op == "GroupNormalization" {
+            if self.opset < 21 {
+                return Err("has scales for each group, as before operator set 21".to_owned());
+            }
+            attributes = attributes.int("num_groups", node.int("num_groups").ok_or("lacks its num_groups")?);
+        }
+        self.per_channel(node, Op::from(node.op.clone()), &["scale", "bias"], attributes)
+    }
+
+    /// Before operator set 13, softmax is over all axes from `axis` on.
+    pub(super) fn softmax(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let op = Op::from(node.op.clone());
+        let shape = self.shape(x);
+        if self.opset >= 13 {
+            let axis = node.int("axis");
+            return self.plain(
+                node,
+                op,
+                axis.map_or(Attributes::new(), |axis| Attributes::new().int("axis", axis)),
+            );
+        }
+        let axis = node.int("axis").unwrap_or(1);
+        let shape = match shape {
+            None if axis == -1 => return self.plain(node, op, Attributes::new().int("axis", -1)),
+            None => return Err("is over axes of a value of unknown rank".to_owned()),
+            Some(shape) => shape,
+        };
+        let at = resolve(axis, shape.len()).ok_or("has an axis that does not exist")?;
+        let behind = shape.get(at + 1..).unwrap_or_default();
+        if behind.iter().all(|len| *len == Length::Known(1)) {
+            return self.plain(node, op, Attributes::new().int("axis", axis));
+        }
+        let rows: Option<Vec<i64>> =
+            shape.get(at..).unwrap_or_default().iter().map(|len| len.known()).collect();
+        let row = rows.and_then(|rows| rows.iter().try_fold(1i64, |product, len| product.checked_mul(*len)));
+        let row = row.ok_or("is over several axes, of which one is free")?;
+        let mut back: Vec<i64> = Vec::with_capacity(shape.len());
+        for len in &shape {
+            back.push(len.known().unwrap_or(-1));
+        }
+        if back.iter().filter(|len| **len == -1).count() > 1 {
+            return Err("is over several axes of a value with several free ones".to_owned());
+        }
+        let output = node.outputs.first().ok_or("lacks its output")?;
+        let input = self.operand(x)?;
+        let (flat, soft) =
+            (self.fresh_value(&format!("{output}/flat")), self.fresh_value(&format!("{output}/rows")));
+        self.emit_as(
+            node.layer(),
+            Op::Reshape,
+            vec![input],
+            vec![flat.clone()],
+            Attributes::new().ints("shape", vec![-1, row]),
+        );
+        self.emit_as(node.layer(), op, vec![flat], vec![soft.clone()], Attributes::new().int("axis", -1));
+        self.emit_one(node, Op::Reshape, vec![soft], Attributes::new().ints("shape", back), Some(shape))
+    }
+
+    pub(super) fn resize(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let is_old = node.op == "Upsample" || self.opset < 11;
+        let mode = node.text("mode").unwrap_or("nearest").to_owned();
+        if mode == "cubic" || node.int("antialias").unwrap_or(0) != 0 || node.has("axes") {
+            return Err("is cubic, antialiased, or lists axes".to_owned());
+        }
+        let (at_scales, at_sizes) = if is_old { (1, 3) } else { (2, 3) };
+        let (mut sizes, mut factors) = (None, None);
+        match node.input(at_sizes) {
+            Some(_) => sizes = self.list(node, at_sizes, "sizes")?,
+            None => {
+                let scales = match (node.input(at_scales), node.floats("scales")) {
+                    (Some(input), _) => self.floats(input).map(|(floats, _)| floats),
+                    (None, scales) => scales.map(<[f32]>::to_vec),
+                };
+                factors = Some(scales.ok_or("has scales that are not constants")?);
+            }
+        }
+        let (transformation, nearest) = match is_old {
+            true => ("asymmetric", "floor"),
+            false => (
+                node.text("coordinate_transformation_mode").unwrap_or("half_pixel"),
+                node.text("nearest_mode").unwrap_or("round_prefer_floor"),
+            ),
+        };
+        let text = |text: &str| Attribute::Text(text.to_owned());
+        let mut attributes = Attributes::new()
+            .with("coordinate_transformation_mode", text(transformation))
+            .with("mode", text(if mode == "bilinear" || mode == "trilinear" { "linear" } else { &mode }));
+        if mode == "nearest" {
+            attributes = attributes.with("nearest_mode", text(nearest));
+        }
+        let mut shape = None;
+        if let Some(sizes) = sizes {
+            shape = Some(sizes.iter().copied().map(Length::Known).collect());
+            attributes = attributes.ints("sizes", sizes);
+        } else if let Some(factors) = factors {
+            shape = self.shape(x).and_then(|own| scaled(&own, &factors));
+            attributes =
+                attributes.with("scales", Attribute::Floats(factors.into_iter().map(f64::from).collect()));
+        }
+        let input = self.operand(x)?;
+        self.emit_one(node, Op::from("Resize".to_owned()), vec![input], attributes, shape)
+    }
+}
+
+/// The shape that scales give.
+fn scaled(own: &[Length], scales: &[f32]) -> Option<Vec<Length>> {
+    (own.len() == scales.len()).then_some(())?;
+    let size = |(len, scale): (&Length, &f32)| match len.known() {
+        _ if *scale == 1.0 => *len,
+        Some(len) => Length::Known((f64::from(*scale) * len as f64) as i64),
+        None => Length::Unknown,
+    };
+    Some(own.iter().zip(scales).map(size).collect())
+}
+
+/// The shape of a value after a window moved over it.
+fn windowed(mut shape: Vec<Length>) -> Vec<Length> {
+    shape.iter_mut().skip(2).for_each(|len| *len = Length::Unknown);
+    shape
+}

@@ -1,0 +1,138 @@
+//! Reads the structure of a model, and locates its tensors.
+
+mod graph;
+pub(crate) mod kept;
+mod model;
+mod tensor;
+
+use crate::NAMESPACE;
+use crate::format::message::{Attribute, Chunk, Graph, Model, Tensor as Stored};
+use ckpt_api::{
+    Contents, Error, File, Input, Kind, Limits, Match, MetadataMap, MetadataValue, MissingGraph, Options,
+    Result, Rules, TensorId,
+};
+use tensor::Locator;
+
+/// Elements of a `Constant` node's tensor from which on it counts as a weight.
+const WEIGHT_ELEMENTS: u64 = 17;
+
+/// Recognizes a model by its first fields.
+pub(crate) fn probe(input: &Input) -> Result<Match> {
+    if !input.is_file() {
+        return Ok(Match::No);
+    }
+    let file = input.main()?;
+    match model::looks_like(&file, input.limits()) {
+        Err(error) if error.kind() == Kind::Io => Err(error),
+        Ok(true) => Ok(Match::Certain("begins with the fields of an ONNX model".to_owned())),
+        _ if input.entry().ends_with(".onnx") => {
+            Ok(Match::Possible("has the extension of an ONNX model".to_owned()))
+        }
+        _ => Ok(Match::No),
+    }
+}
+
+/// Reads everything but the tensors' data.
+pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+    let mut files = Vec::new();
+    let contents = input.read_alone("an ONNX model", |file| {
+        let mut rules = Rules::new(options);
+        let parsed = Parsed::of(input, file, &mut rules, limits)?;
+        files = parsed.files;
+        let mut contents = parsed.contents.with_repairs(rules.repairs);
+        kept::keep(&mut contents.checkpoint.metadata, file, &parsed.model)?;
+        describe(&mut contents, &parsed.model);
+        Ok(contents)
+    })?;
+    Ok(contents.with_files(files))
+}
+
+/// A model with its tensors and its graph, without its metadata.
+pub(crate) struct Parsed {
+    pub(crate) model: Model,
+    pub(crate) contents: Contents,
+    pub(crate) files: Vec<String>,
+}
+
+impl Parsed {
+    pub(crate) fn of(input: &Input, file: &File, rules: &mut Rules, limits: &Limits) -> Result<Self> {
+        let model = model::parse(file, limits)?;
+        let Some(graph) = &model.graph else {
+            return Err(Error::corrupt("the file is not an ONNX model: it has no graph"));
+        };
+        if model.opset().is_none() && model.opsets.is_empty() {
+            return Err(Error::corrupt("the model imports no operator set").field("opset_import"));
+        }
+        if let Some(name) = graph.sparse.first() {
+            return Err(Error::unsupported("sparse initializers are not supported")
+                .tensor(name.as_str())
+                .help("store it dense with the program that wrote the model"));
+        }
+        graph::check_order(graph)?;
+        let mut locator = Locator::new(input, file, limits, input.entry());
+        let mut contents = Contents::default();
+        for (stored, name) in tensors(graph) {
+            let id = TensorId(contents.checkpoint.tensors.len());
+            match locator.locate(stored, name, id) {
+                Ok((tensor, placement)) => {
+                    contents.checkpoint.tensors.push(tensor);
+                    contents.placements.push(placement);
+                }
+                Err(error) if error.kind() == Kind::Unsupported => {
+                    rules.mend(name, "it is left out", error)?
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match graph::read(&model, graph, file, &mut contents.checkpoint.tensors) {
+            Ok(read) => contents.checkpoint.graph = Some(read),
+            Err(reason) => {
+                contents.missing_graph = Some(MissingGraph { reason, is_unstated: false, help: None });
+            }
+        }
+        let files = locator.files;
+        Ok(Parsed { model, contents, files })
+    }
+}
+
+/// The tensors of a model: its initializers, and the weights in nodes.
+pub(crate) fn tensors(graph: &Graph) -> impl Iterator<Item = (&Stored, &str)> {
+    let initializers = graph.initializers.iter().map(|stored| (stored, stored.name.as_str()));
+    let constants = graph.nodes.iter().filter_map(|node| {
+        let (_, Attribute::Tensor(stored)) = node.attributes.iter().find(|(name, _)| name == "value")? else {
+            return None;
+        };
+        let is_weight = node.op == "Constant" && node.domain.is_empty() && is_weight(stored);
+        Some((&**stored, node.outputs.first()?.as_str())).filter(|_| is_weight)
+    });
+    initializers.chain(constants)
+}
+
+/// Whether the tensor of a `Constant` node is a weight, and not a number that an operator takes. Its bytes lie as they are
+/// then.
+pub(crate) fn is_weight(stored: &Stored) -> bool {
+    let lens = stored.dims.iter().map(|dim| u64::try_from(*dim).unwrap_or(1));
+    let elements = lens.fold(1u64, u64::saturating_mul);
+    let Some(dtype) = crate::format::dtype(stored.data_type) else { return false };
+    let is_plain = stored.typed.iter().all(Chunk::is_plain);
+    is_plain && (elements >= WEIGHT_ELEMENTS || (dtype.is_float() && !stored.dims.is_empty()))
+}
+
+/// Adds what the model states beside its graph.
+fn describe(contents: &mut Contents, model: &Model) {
+    let metadata = &mut contents.checkpoint.metadata;
+    metadata.insert(NAMESPACE, "ir_version", model.ir_version);
+    for (name, text) in &model.texts {
+        metadata.insert(NAMESPACE, name, text.as_str());
+    }
+    if model.model_version != 0 {
+        metadata.insert(NAMESPACE, "model_version", model.model_version);
+    }
+    let named = |domain: &str| if domain.is_empty() { "ai.onnx".to_owned() } else { domain.to_owned() };
+    let opsets = model.opsets.iter().map(|(domain, version)| (named(domain), *version));
+    metadata.insert(NAMESPACE, "opset_import", MetadataValue::Map(opsets.collect::<MetadataMap>()));
+    if !model.properties.is_empty() {
+        let properties = model.properties.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        metadata.insert(NAMESPACE, "metadata_props", MetadataValue::Map(properties.collect::<MetadataMap>()));
+    }
+}

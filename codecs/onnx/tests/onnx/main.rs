@@ -1,0 +1,6 @@
+//! Tests of the codec, on models that other programs wrote and on models built byte by byte.
+
+mod build;
+mod cases;
+mod conformance;
+mod graphs;

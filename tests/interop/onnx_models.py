@@ -1,0 +1,170 @@
+"""ONNX's checker accepts what `ckpt` writes, and ONNX Runtime computes the same with it; registers its checks."""
+
+import pathlib
+
+import numpy as np
+import onnx
+import onnxruntime
+from harness import assert_equal, check, ckpt, convert
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RANDOM = np.random.default_rng(7)
+# Of the largest number of an output.
+BOUND = 1e-5
+
+
+def tensor(name: str, *shape: int, scale: float = 0.5) -> onnx.TensorProto:
+    return numpy_helper.from_array((RANDOM.standard_normal(shape) * scale).astype(np.float32), name)
+
+
+def ints(name: str, *values: int) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+def model(nodes, tensors, inputs, outputs, opset: int = 17) -> onnx.ModelProto:
+    def values(named):
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in named.items()]
+
+    graph = helper.make_graph(nodes, "g", values(inputs), values(outputs), tensors)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.checker.check_model(made, full_check=True)
+    return made
+
+
+def node(op: str, inputs: str, outputs: str, **attributes) -> onnx.NodeProto:
+    split = lambda names: ["" if name == "_" else name for name in names.split()]
+    return helper.make_node(op, split(inputs), split(outputs), **attributes)
+
+
+def dense(opset: int = 17):
+    nodes = [node("MatMul", "x w1", "p"), node("Add", "p b1", "h"), node("Relu", "h", "r"),
+             node("Gemm", "r w2 b2", "z", transB=1, alpha=0.5), node("Softmax", "z", "y", axis=1)]
+    tensors = [tensor("w1", 6, 8), tensor("b1", 8), tensor("w2", 3, 8), tensor("b2", 3)]
+    return model(nodes, tensors, {"x": ["N", 6]}, {"y": ["N", 3]}, opset)
+
+
+def convolution():
+    nodes = [
+        node("Conv", "x k b", "c", pads=[1, 1, 1, 1], strides=[2, 1], group=2),
+        node("BatchNormalization", "c scale shift mean variance", "n", epsilon=1e-3),
+        node("LeakyRelu", "n", "l", alpha=0.2),
+        node("AveragePool", "l", "a", kernel_shape=[2, 2], strides=[1, 1], count_include_pad=1, pads=[0, 0, 1, 1]),
+        node("Pad", "a pads", "q"), node("MaxPool", "q", "m", kernel_shape=[2, 2], strides=[2, 2]),
+        node("GlobalAveragePool", "m", "g"), node("Flatten", "g", "f"), node("Gemm", "f w", "y"),
+    ]
+    variance = numpy_helper.from_array(np.abs(RANDOM.standard_normal(6)).astype(np.float32) + 0.5, "variance")
+    tensors = [tensor("k", 6, 2, 3, 3), tensor("b", 6), tensor("scale", 6), tensor("shift", 6), tensor("mean", 6), variance,
+               ints("pads", 0, 0, 1, 0, 0, 0, 0, 1), tensor("w", 6, 5)]
+    return model(nodes, tensors, {"x": ["N", 4, 8, 8]}, {"y": ["N", 5]})
+
+
+def shapes():
+    """Shapes that are computed from the input's, with a free batch."""
+    nodes = [
+        node("Shape", "x", "s"), node("Gather", "s zero", "n"), node("Unsqueeze", "n axis", "n1"),
+        node("Concat", "n1 rest", "t", axis=0), node("Reshape", "x t", "r"), node("Transpose", "r", "p", perm=[0, 2, 1]),
+        node("Slice", "p starts ends axes steps", "c"), node("Split", "c", "u v", axis=2), node("Concat", "v u", "w", axis=-1),
+        node("ReduceMean", "w", "m", axes=[1], keepdims=0), node("Clip", "m low _", "y"),
+    ]
+    low = numpy_helper.from_array(np.array(-0.1, np.float32), "low")
+    tensors = [ints("zero"), ints("axis", 0), ints("rest", 4, 6), ints("starts", 1), ints("ends", 1 << 40), ints("axes", 1),
+               ints("steps", 2), low]
+    tensors[0] = numpy_helper.from_array(np.array(0, np.int64), "zero")
+    return model(nodes, tensors, {"x": ["N", 24]}, {"y": ["N", 4]})
+
+
+def attention():
+    nodes = [
+        node("LayerNormalization", "x g b", "n", axis=-1), node("MatMul", "n q", "Q"), node("MatMul", "n k", "K"),
+        node("MatMul", "n v", "V"), node("Transpose", "K", "T", perm=[0, 2, 1]), node("MatMul", "Q T", "S"),
+        node("Mul", "S scale", "Z"), node("Softmax", "Z", "A", axis=-1), node("MatMul", "A V", "O"), node("Add", "O x", "R"),
+        node("Erf", "R", "E"), node("Add", "E one", "P"), node("Mul", "P R", "y"),
+    ]
+    scale = numpy_helper.from_array(np.array(0.25, np.float32), "scale")
+    one = numpy_helper.from_array(np.array([1], np.float32), "one")
+    tensors = [tensor("g", 16), tensor("b", 16), tensor("q", 16, 16), tensor("k", 16, 16), tensor("v", 16, 16), scale, one]
+    return model(nodes, tensors, {"x": ["N", 5, 16]}, {"y": ["N", 5, 16]})
+
+
+MODELS = {
+    "dense": dense, "dense_opset_9": lambda: dense(9), "dense_opset_13": lambda: dense(13), "convolution": convolution,
+    "shapes": shapes, "attention": attention,
+}
+
+
+def outputs(path: pathlib.Path, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+def assert_close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert found.keys() == expected.keys(), f"{found.keys()} instead of {expected.keys()}"
+    for name, value in expected.items():
+        error = np.abs(found[name].astype(np.float64) - value).max() / np.abs(value).max()
+        assert found[name].shape == value.shape and error <= BOUND, f"{name}: {error:.1e}"
+
+
+def made(folder: pathlib.Path, name: str):
+    """A model, an input, and what ONNX Runtime computes."""
+    built = MODELS[name]()
+    path = folder / "in.onnx"
+    onnx.save(built, path)
+    shape = [3 if dim.dim_param else dim.dim_value for dim in built.graph.input[0].type.tensor_type.shape.dim]
+    feeds = {"x": RANDOM.standard_normal(shape).astype(np.float32)}
+    return path, feeds, outputs(path, feeds)
+
+
+@check(*MODELS)
+def an_unmodified_onnx_model_comes_back_byte_for_byte(folder, name):
+    path, _, _ = made(folder, name)
+    convert(path, folder / "out.onnx")
+    assert path.read_bytes() == (folder / "out.onnx").read_bytes()
+
+
+@check(*MODELS)
+def an_onnx_model_computes_what_onnxruntime_computes(folder, name):
+    path, feeds, expected = made(folder, name)
+    np.savez(folder / "x.npz", **feeds)
+    done = ckpt("run", path, "--input", f"x={folder / 'x.npz'}:x", "-o", folder / "y.npz")
+    assert done.returncode == 0, done.stderr
+    assert_close(dict(np.load(folder / "y.npz")), expected)
+
+
+@check(*MODELS)
+def a_new_onnx_model_is_accepted_and_computes_the_same(folder, name):
+    path, feeds, expected = made(folder, name)
+    # The names and bytes of the tensors alone, and the graph of the model.
+    convert(path, folder / "w.npz")
+    convert(folder / "w.npz", folder / "new.onnx", "--arch", path)
+    onnx.checker.check_model(str(folder / "new.onnx"), full_check=True)
+    assert_close(outputs(folder / "new.onnx", feeds), expected)
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(folder / "new.onnx").graph.initializer}
+    given = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
+    assert_equal({name: stored[name] for name in given}, given)
+
+
+@check()
+def external_data_of_onnx_models_is_read_and_written(folder):
+    path, feeds, expected = made(folder, "attention")
+    convert(path, folder / "out.onnx", "--set", "external_data=256")
+    assert (folder / "out.onnx.data").stat().st_size >= 3 * 16 * 16 * 4
+    onnx.checker.check_model(str(folder / "out.onnx"), full_check=True)
+    assert_close(outputs(folder / "out.onnx", feeds), expected)
+    (folder / "b").mkdir()
+    convert(folder / "out.onnx", folder / "b" / "out.onnx")
+    for name in ("out.onnx", "out.onnx.data"):
+        assert (folder / name).read_bytes() == (folder / "b" / name).read_bytes(), name
+
+
+@check()
+def a_saved_model_becomes_an_onnx_model(folder):
+    convert(ROOT / "examples" / "data" / "digits_saved_model", folder / "digits.onnx")
+    onnx.checker.check_model(str(folder / "digits.onnx"), full_check=True)
+    done = ckpt("verify", ROOT / "examples" / "data" / "digits_saved_model", folder / "digits.onnx")
+    assert done.returncode == 0, done.stdout + done.stderr
+    session = onnxruntime.InferenceSession(str(folder / "digits.onnx"))
+    (given,) = session.get_inputs()
+    (found,) = session.run(None, {given.name: RANDOM.standard_normal((3, 64)).astype(np.float32)})
+    assert found.shape == (3, 10) and np.allclose(found.sum(axis=1), 1, atol=1e-5)
