@@ -52,7 +52,7 @@ pub use memory::View;
 pub use plan::{Plan, Policy};
 pub use registry::{Evidence, Registry};
 pub use resources::Resources;
-pub use source::{ByteChunks, Chunks, OpenOptions, Source, TensorRef};
+pub use source::{ByteChunks, Chunks, ModelGraph, OpenOptions, Source, TensorRef};
 pub use store::{Destination, IntoDestination, IntoInput};
 pub use writer::Writer;
 

@@ -6,7 +6,7 @@ use super::{Report, verbose};
 use crate::diff::Tolerance;
 use crate::execute::interrupted;
 use crate::registry::Registry;
-use crate::source::{ACTIVATIONS, OpenOptions, Source, recognize, template_parameter};
+use crate::source::{ACTIVATIONS, ModelGraph, OpenOptions, Source, recognize, template_parameter};
 use crate::store::refuse_own;
 use crate::template::{builtin_file, builtin_names};
 use ckpt_api::{
@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+
+/// Format, and extension, of a model that gives its graph to another checkpoint.
+const GRAPH_FORMAT: &str = "onnx";
 
 /// A checkpoint that is only read.
 #[derive(Args)]
@@ -139,17 +142,21 @@ impl Bounds {
 impl TwoInputs {
     /// Opens both.
     pub(super) fn open(&self, registry: &Registry, limits: &Limits) -> Result<(Source, Source)> {
-        let open =
-            |path: &Path, format: &Option<String>, set: &[String], arch: &Option<PathBuf>, words: Flags| {
-                let options = OpenOptions {
-                    format: format.clone(),
-                    options: pairs(set)?,
-                    architecture: arch.as_deref().map(|path| read_architecture(path, limits)).transpose()?,
-                    limits: limits.clone(),
-                    vocabulary: Arc::new(words),
-                };
-                open_one(registry, path, &options).map_err(|error| error.in_words(&words))
+        let open = |path: &Path,
+                    format: &Option<String>,
+                    set: &[String],
+                    arch: &Option<PathBuf>,
+                    words: Flags| {
+            let options = OpenOptions {
+                format: format.clone(),
+                options: pairs(set)?,
+                architecture: arch.as_deref().and_then(|path| read_architecture(path, limits)).transpose()?,
+                graph: arch.as_deref().and_then(|path| read_graph(registry, path, limits)).transpose()?,
+                limits: limits.clone(),
+                vocabulary: Arc::new(words),
             };
+            open_one(registry, path, &options).map_err(|error| error.in_words(&words))
+        };
         Ok((
             open(&self.a, &self.a_from, &self.a_set, &self.a_arch, Flags::First)?,
             open(&self.b, &self.b_from, &self.b_set, &self.b_arch, Flags::Second)?,
@@ -175,7 +182,8 @@ pub(super) struct Reading {
     /// Option for reading the input; `ckpt formats` lists them
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) from_set: Vec<String>,
-    /// Architecture: a file (JSON, or TOML by its name) or the name of a built-in one, such as gpt2
+    /// Architecture: a file (JSON, or TOML by its name), the name of a built-in one, such as gpt2, or an ONNX model of the
+    /// same network, whose graph it takes
     #[arg(long, value_name = "FILE|NAME")]
     pub(super) arch: Option<PathBuf>,
     #[command(flatten)]
@@ -204,14 +212,16 @@ impl Reading {
         let mut options = pairs(&self.from_set)?;
         options.extend(more);
         let (format, limits) = (self.from.clone(), self.limits()?);
-        let options = OpenOptions { format, options, architecture, limits, vocabulary: Arc::new(Flags::One) };
+        let graph = self.arch.as_deref().and_then(|path| read_graph(registry, path, &limits)).transpose()?;
+        let vocabulary = Arc::new(Flags::One);
+        let options = OpenOptions { format, options, architecture, graph, limits, vocabulary };
         open_one(registry, path, &options)
     }
 
     /// The architecture file, if one was given.
     pub(super) fn architecture(&self) -> Result<Option<ArchitectureFile>> {
         let limits = self.limits()?;
-        self.arch.as_deref().map(|path| read_architecture(path, &limits)).transpose()
+        self.arch.as_deref().and_then(|path| read_architecture(path, &limits)).transpose()
     }
 
     pub(super) fn limits(&self) -> Result<Limits> {
@@ -237,8 +247,25 @@ fn open_one(registry: &Registry, path: &Path, options: &OpenOptions) -> Result<S
     Ok(source)
 }
 
+/// The graph of the model that is given in place of an architecture file; `None` for a file that is one.
+fn read_graph(registry: &Registry, path: &Path, limits: &Limits) -> Option<Result<Arc<ModelGraph>>> {
+    let options = OpenOptions::new().format(GRAPH_FORMAT).limits(limits.clone());
+    let read =
+        || Source::open(registry, path, &options).and_then(|model| ModelGraph::of(&model)).map(Arc::new);
+    is_model(path).then(read)
+}
+
+fn is_model(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == GRAPH_FORMAT)
+}
+
+/// The architecture in a file; `None` for a model, which gives its graph.
+fn read_architecture(path: &Path, limits: &Limits) -> Option<Result<ArchitectureFile>> {
+    (!is_model(path)).then(|| parse_architecture(path, limits))
+}
+
 /// JSON, or TOML if the name ends in `.toml`.
-fn read_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
+fn parse_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let name = path.display().to_string();
     if let Some(builtin) = builtin_file(&name).filter(|_| !path.exists()) {
         return Ok(builtin);

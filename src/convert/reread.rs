@@ -84,6 +84,7 @@ fn open(planned: &Planned, reading: &Reading, files: &Arc<dyn ReadStore>, commit
         format: Some(planned.codec.info().id.to_owned()),
         options: reading.options.clone(),
         architecture: reading.architecture.clone(),
+        graph: None,
         limits: commit.limits.clone(),
         vocabulary: commit.vocabulary.clone(),
     };

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod index;
+mod model_graph;
 mod options;
 mod tensor;
 
@@ -11,6 +12,7 @@ pub(crate) use architecture::template_parameter;
 use architecture::template_parameter;
 #[cfg(feature = "forward")]
 pub(crate) use architecture::template_parameters;
+pub use model_graph::ModelGraph;
 pub use options::OpenOptions;
 pub use tensor::{ByteChunks, Chunks, TensorRef};
 
@@ -106,6 +108,11 @@ impl Source {
         match options.architecture.as_ref().filter(|file| file.format().is_none()) {
             Some(file) => architecture::apply(file, &input, &mut contents, &options)?,
             None => architecture::check_parameters(&contents, &options)?,
+        }
+        if let Some(model) = &options.graph {
+            model.apply(&mut contents.checkpoint)?;
+            contents.graph_notes.clear();
+            contents.missing_graph = None;
         }
         contents.notes.extend(missing_graph_note(&contents));
         for (_, names) in &activations {

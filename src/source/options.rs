@@ -1,6 +1,7 @@
 //! How a checkpoint is opened.
 
-use ckpt_api::{ArchitectureFile, LibraryWords, Limits, Vocabulary};
+use super::{ModelGraph, Source};
+use ckpt_api::{ArchitectureFile, LibraryWords, Limits, Result, Vocabulary};
 use std::sync::Arc;
 
 /// How to open a checkpoint. By default its format is detected, and no option is set.
@@ -23,6 +24,8 @@ pub struct OpenOptions {
     pub options: Vec<(String, String)>,
     /// What the format does not record about its graph.
     pub architecture: Option<ArchitectureFile>,
+    /// The graph of another model, whose tensors have the same names.
+    pub graph: Option<Arc<ModelGraph>>,
     /// Bounds on what the input may make the process do.
     pub limits: Limits,
     /// How notes, losses and reports about this source name settings.
@@ -35,6 +38,7 @@ impl Default for OpenOptions {
             format: None,
             options: Vec::new(),
             architecture: None,
+            graph: None,
             limits: Limits::default(),
             vocabulary: Arc::new(LibraryWords),
         }
@@ -77,6 +81,16 @@ impl OpenOptions {
     pub fn architecture(mut self, file: ArchitectureFile) -> Self {
         self.architecture = Some(file);
         self
+    }
+
+    /// Takes the graph of another model, such as one in ONNX, whose tensors have the names and shapes of the source's.
+    /// Default: the source's own graph.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a model without a graph.
+    pub fn graph_of(mut self, model: &Source) -> Result<Self> {
+        self.graph = Some(Arc::new(ModelGraph::of(model)?));
+        Ok(self)
     }
 
     /// Bounds what the input may make the process do. Default: [`Limits::default`].

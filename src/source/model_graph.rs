@@ -1,0 +1,68 @@
+//! The graph of one model, for checkpoints of tensors of the same names.
+
+use super::Source;
+use ckpt_api::{Axis, Checkpoint, Error, Graph, Result, Shape};
+use std::collections::{HashMap, HashSet};
+
+/// What a model computes, with the shapes and axes of its tensors.
+#[derive(Clone, Debug)]
+pub struct ModelGraph {
+    name: String,
+    graph: Graph,
+    tensors: Vec<(String, Shape, Option<Vec<Axis>>)>,
+}
+
+impl ModelGraph {
+    /// The graph of a model, with the tensors that it uses.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a checkpoint without a graph.
+    pub fn of(model: &Source) -> Result<Self> {
+        let name = model.input.display(model.input.entry());
+        let contents = model.contents();
+        let Some(graph) = contents.checkpoint.graph.clone() else {
+            let error = Error::usage("the model has no graph to give to another checkpoint").file(name);
+            return Err(match &contents.missing_graph {
+                Some(missing) => error.found(missing.reason.as_str()),
+                None => error,
+            });
+        };
+        let used: HashSet<&str> =
+            graph.nodes.iter().flat_map(|node| node.parameters.values()).map(String::as_str).collect();
+        let tensors = contents.checkpoint.tensors.iter().filter(|tensor| used.contains(tensor.name.as_str()));
+        let tensors = tensors.map(|tensor| (tensor.name.clone(), tensor.shape.clone(), tensor.axes.clone()));
+        Ok(ModelGraph { name, tensors: tensors.collect(), graph })
+    }
+
+    /// Gives a checkpoint the graph, in place of its own.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where the checkpoint lacks a tensor of the graph, or has it in another shape.
+    pub(crate) fn apply(&self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let ids: HashMap<String, usize> =
+            checkpoint.tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.clone(), id)).collect();
+        for (name, shape, axes) in &self.tensors {
+            let own = ids.get(name).and_then(|id| checkpoint.tensors.get_mut(*id));
+            let Some(own) = own else {
+                return Err(Error::usage("the checkpoint lacks a tensor of the model that gives its graph")
+                    .file(self.name.as_str())
+                    .tensor(name.as_str())
+                    .help("the tensors of both must have the same names: rename those of the checkpoint with a mapping"));
+            };
+            if own.shape != *shape {
+                return Err(Error::usage(
+                    "a tensor has another shape than in the model that gives its graph",
+                )
+                .file(self.name.as_str())
+                .tensor(name.as_str())
+                .found(own.shape.to_string())
+                .expected(shape.to_string()));
+            }
+            if axes.is_some() {
+                own.axes.clone_from(axes);
+            }
+        }
+        checkpoint.graph = Some(self.graph.clone());
+        Ok(())
+    }
+}
