@@ -16,9 +16,9 @@ use std::num::NonZeroU32;
 
 /// How far a value `x` may be from its reference: `|x − ref| ≤ absolute + relative·|ref|`, element by element.
 ///
-/// The reference is always the first checkpoint's value (`a`), here and in `verify`: swapping the checkpoints can change
-/// the result. [`Tolerance::allows`] accepts NaN only for NaN, and an infinity only for itself. If both parts are 0,
-/// [`diff`] and `verify` compare bits instead; of different dtypes, the values.
+/// The reference is always the first checkpoint's value (`a`), here and in `verify`: swapping the checkpoints can
+/// change the result. [`Tolerance::allows`] accepts NaN only for NaN, and an infinity only for itself. If both parts
+/// are 0, [`diff`] and `verify` compare bits instead; of different dtypes, the values.
 ///
 /// ```
 /// use ckpt::diff::Tolerance;
@@ -62,11 +62,11 @@ pub struct Difference {
     pub only_in_a: Vec<String>,
     /// Names that only the second checkpoint has.
     pub only_in_b: Vec<String>,
-    /// Names that are no difference: bookkeeping, and counters and second copies that only one checkpoint has; in `verify`
-    /// also optimizer state that only one has.
+    /// Names that are no difference: bookkeeping, and counters and second copies that only one checkpoint has; in
+    /// `verify` also optimizer state that only one has.
     pub incidental: Vec<String>,
-    /// Tensors whose names both have, in the first checkpoint's order; or the only tensors of both, if one of the files is
-    /// a `.npy` file.
+    /// Tensors whose names both have, in the first checkpoint's order; or the only tensors of both, if one of the files
+    /// is a `.npy` file.
     pub tensors: Vec<TensorDifference>,
 }
 
@@ -76,8 +76,8 @@ pub struct Difference {
 pub struct TensorDifference {
     /// Name in the first checkpoint.
     pub name: String,
-    /// Name in the second checkpoint where it is another one, as of two `.npy` files, whose arrays have no other names than
-    /// their files'.
+    /// Name in the second checkpoint where it is another one, as of two `.npy` files, whose arrays have no other names
+    /// than their files'.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_b: Option<String>,
     /// dtype and shape in the first checkpoint.
@@ -109,8 +109,8 @@ pub enum Outcome {
     Close(Distance),
     /// Values are outside the tolerance.
     Different(Distance),
-    /// Not compared: the dtypes or the scales differ (if no tolerance is given, or not both dtypes are floating-point), or the shapes differ under any order of named axes. Integers without
-    /// a scale have the scale 1.
+    /// Not compared: the dtypes or the scales differ (if no tolerance is given, or not both dtypes are floating-point),
+    /// or the shapes differ under any order of named axes. Integers without a scale have the scale 1.
     Incomparable,
 }
 
@@ -142,8 +142,8 @@ impl Difference {
         self.only_in_a.is_empty() && self.only_in_b.is_empty() && self.tensors.iter().all(within)
     }
 
-    /// States how many tensors were not compared because their dtypes differ, and what compares them; `None` if there are
-    /// none.
+    /// States how many tensors were not compared because their dtypes differ, and what compares them; `None` if there
+    /// are none.
     #[cfg(any(feature = "cli", feature = "forward"))]
     pub(crate) fn advice_on_dtypes(&self) -> Option<String> {
         let tensors = Some(self.not_compared_for_their_dtypes()).filter(|tensors| *tensors > 0)?;
@@ -155,7 +155,8 @@ impl Difference {
         ))
     }
 
-    /// The number of tensors of real numbers that were not compared because their dtypes differ, which a tolerance changes.
+    /// The number of tensors of real numbers that were not compared because their dtypes differ, which a tolerance
+    /// changes.
     #[cfg(any(feature = "cli", feature = "forward"))]
     fn not_compared_for_their_dtypes(&self) -> usize {
         let is_one = |tensor: &&TensorDifference| {
@@ -170,12 +171,12 @@ impl Difference {
 
 /// Compares all tensors of two checkpoints by name, in bounded memory. The first checkpoint is the reference.
 ///
-/// Without a tolerance, equal means equal bits of the same dtype. With one, tensors of different floating-point dtypes are
-/// compared by their values: if both of its parts are 0, all values must be equal.
+/// Without a tolerance, equal means equal bits of the same dtype. With one, tensors of different floating-point dtypes
+/// are compared by their values: if both of its parts are 0, all values must be equal.
 ///
 /// Axes are compared by their names where both checkpoints name them: another order of the same axes is not a
-/// difference. Where each checkpoint has exactly one tensor, and one of them is a `.npy` file, which stores no name, these
-/// two are compared.
+/// difference. Where each checkpoint has exactly one tensor, and one of them is a `.npy` file, which stores no name,
+/// these two are compared.
 ///
 /// # Errors
 /// Whatever keeps a tensor from being read.

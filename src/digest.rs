@@ -13,8 +13,9 @@ use std::num::NonZeroU32;
 #[non_exhaustive]
 pub struct Digest {
     /// SHA-256, in hex, of all tensors in the order of their names. Each contributes the length of its name, its
-    /// name, the length of its dtype's name, that name, its rank, its axes' lengths, its own SHA-256 as 32 bytes, and, if
-    /// integers have a scale other than 1, 2⁶⁴ − 1 and that scale; numbers are u64 little-endian. Graph, metadata, and the file's own keys for tensors are not hashed.
+    /// name, the length of its dtype's name, that name, its rank, its axes' lengths, its own SHA-256 as 32 bytes, and,
+    /// if integers have a scale other than 1, 2⁶⁴ − 1 and that scale; numbers are u64 little-endian. Graph, metadata,
+    /// and the file's own keys for tensors are not hashed.
     pub sha256: String,
     /// The tensors, in the order of their names.
     pub tensors: Vec<TensorDigest>,

@@ -20,12 +20,14 @@ pub(crate) mod sealed {
         /// Appends elements from their little-endian bytes.
         fn decode(bytes: &[u8], out: &mut Vec<Self>) -> Result<()>;
 
-        /// Fills `buffer` with the little-endian bytes of `values` from byte `offset` on, and returns how many these are.
+        /// Fills `buffer` with the little-endian bytes of `values` from byte `offset` on, and returns how many these
+        /// are.
         fn encode(values: &[Self], offset: usize, buffer: &mut [u8]) -> usize;
     }
 }
 
-/// Copies little-endian bytes of elements of `N` bytes: a beginning that may be within an element, whole ones, the rest.
+/// Copies little-endian bytes of elements of `N` bytes: a beginning that may be within an element, whole ones, the
+/// rest.
 fn encode<T, const N: usize>(
     values: &[T],
     offset: usize,

@@ -1,4 +1,5 @@
-//! Files that no codec reads or writes, recognized by their first bytes or their names, so that the error can say what to do.
+//! Files that no codec reads or writes, recognized by their first bytes or their names, so that the error can say what
+//! to do.
 
 use ckpt_api::{Input, Result, Setting};
 use flate2::read::GzDecoder;

@@ -1,8 +1,9 @@
 //! Converts neural-network checkpoints between formats: in bounded memory, losing nothing silently.
 //!
 //! The entry points are [`Source::open`] (look into a checkpoint), [`Conversion::plan`] and [`Planned::execute`]
-//! (convert one), [`inspect`](inspect::inspect), [`diff`](diff::diff) and [`digest`](digest::digest). Formats are codecs; [`Registry::builtin`]
-//! has those that this build contains, and [`Registry::add`] takes any other that implements [`Codec`].
+//! (convert one), [`inspect`](inspect::inspect), [`diff`](diff::diff) and [`digest`](digest::digest). Formats are
+//! codecs; [`Registry::builtin`] has those that this build contains, and [`Registry::add`] takes any other that
+//! implements [`Codec`].
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

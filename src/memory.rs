@@ -42,7 +42,8 @@ pub trait View {
     /// The length of each axis.
     fn shape(&self) -> Vec<u64>;
 
-    /// The elements: row-major, little-endian, each in whole bytes. Borrowed bytes are not copied before they are written.
+    /// The elements: row-major, little-endian, each in whole bytes. Borrowed bytes are not copied before they are
+    /// written.
     fn bytes(&self) -> Cow<'_, [u8]>;
 }
 

@@ -1,11 +1,12 @@
 //! Receipts: deterministic records of what a conversion read and wrote, to be checked later.
 //!
 //! A receipt is JSON (`schemas/receipt.schema.json`): the version of this program, format, options and files of either
-//! side with their SHA-256, how tensors were chosen and named, and of every tensor that was written its sources, its steps,
-//! the SHA-256 of its value and the error of what was rounded. It has no time stamps, and paths as they were given.
+//! side with their SHA-256, how tensors were chosen and named, and of every tensor that was written its sources, its
+//! steps, the SHA-256 of its value and the error of what was rounded. It has no time stamps, and paths as they were
+//! given.
 //!
-//! Files are read by position and written by several threads at once, so that their hashes are taken afterwards, from the
-//! start to the end, when the system still holds them in memory.
+//! Files are read by position and written by several threads at once, so that their hashes are taken afterwards, from
+//! the start to the end, when the system still holds them in memory.
 
 mod places;
 
@@ -26,16 +27,16 @@ pub struct Checked {
     pub files: usize,
     /// Bytes in all of them.
     pub bytes: u64,
-    /// Directories that the receipt names and that lie outside the working directory. Empty if a root was given: then all
-    /// files lie below it.
+    /// Directories that the receipt names and that lie outside the working directory. Empty if a root was given: then
+    /// all files lie below it.
     pub outside: Vec<String>,
 }
 
 /// Checks that the files that a receipt names still match it.
 ///
-/// With a `root`, the receipt's directories are relative to it, and no file outside it is read, also through no symbolic
-/// link. Without one, they are relative to the working directory, and the receipt chooses what is read: its directories
-/// may be absolute. [`Checked::outside`] lists those.
+/// With a `root`, the receipt's directories are relative to it, and no file outside it is read, also through no
+/// symbolic link. Without one, they are relative to the working directory, and the receipt chooses what is read: its
+/// directories may be absolute. [`Checked::outside`] lists those.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] for the first file that is missing or other, sources before targets;

@@ -56,7 +56,8 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether `is` holds of every byte. Asks of a whole chunk at a time, without a branch for each byte: texts can be long.
+/// Whether `is` holds of every byte. Asks of a whole chunk at a time, without a branch for each byte: texts can be
+/// long.
 pub(crate) fn all_bytes(text: &str, is: impl Fn(u8) -> bool) -> bool {
     text.as_bytes().chunks(64).all(|chunk| chunk.iter().fold(true, |all, byte| all & is(*byte)))
 }

@@ -77,8 +77,8 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Chooses which losses are accepted, where the format cannot hold everything. Default: those that do not change what
-    /// the model computes.
+    /// Chooses which losses are accepted, where the format cannot hold everything. Default: those that do not change
+    /// what the model computes.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.conversion = self.conversion.policy(policy);

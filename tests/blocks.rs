@@ -1,5 +1,5 @@
-//! Elements in blocks through the engine: moved as they are, decoded where a target has no blocks, refused by name where
-//! nobody can read them.
+//! Elements in blocks through the engine: moved as they are, decoded where a target has no blocks, refused by name
+//! where nobody can read them.
 
 #![cfg(all(feature = "npz", feature = "safetensors"))]
 
@@ -26,8 +26,8 @@ const SCALED: Blocks = Blocks::decoded("blk.scaled", 4, 5, |block, numbers| {
 /// The same, of which nobody knows what they mean.
 const SECRET: Blocks = Blocks::opaque("blk.secret", 4, 5);
 
-/// `BLK1`, the first letter of the blocks' name, rows u16, columns u16, then the blocks. `z` for those with a name that are
-/// deflated, `p` for those of two tensors.
+/// `BLK1`, the first letter of the blocks' name, rows u16, columns u16, then the blocks. `z` for those with a name that
+/// are deflated, `p` for those of two tensors.
 struct Blocky;
 
 static INFO: FormatInfo = FormatInfo::new("blk", "Blocks")

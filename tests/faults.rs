@@ -1,5 +1,5 @@
-//! What goes wrong outside: killed processes, full disks, vanished directories, two at once. The names have what they had
-//! or all that is new; nothing else is left.
+//! What goes wrong outside: killed processes, full disks, vanished directories, two at once. The names have what they
+//! had or all that is new; nothing else is left.
 #![cfg(unix)]
 
 #[path = "common/workplace.rs"]

@@ -1,5 +1,5 @@
-//! What a disk may do while a checkpoint is read: answer in parts, be interrupted, fail, end too early. The result is the
-//! undisturbed one, or an error that says where.
+//! What a disk may do while a checkpoint is read: answer in parts, be interrupted, fail, end too early. The result is
+//! the undisturbed one, or an error that says where.
 
 #![cfg(all(
     feature = "bullet",

@@ -218,7 +218,8 @@ fn untrained(tensors: &[Pair<'_>]) -> (Tensors, Tensors) {
     )
 }
 
-/// As in BERT: the square kernels of the attention need what those of the feed-forward layers need, and the embeddings not.
+/// As in BERT: the square kernels of the attention need what those of the feed-forward layers need, and the embeddings
+/// not.
 #[test]
 fn suggest_gives_square_kernels_the_steps_that_kernels_with_such_names_need() {
     let (a, b) = untrained(&[
@@ -308,8 +309,8 @@ fn suggest_reads_each_side_with_its_own_options() {
     place.refuses(&["map", "suggest", DIGITS, DIGITS, "--a-set", "nonsense=1"], 2, &["nonsense"]);
 }
 
-/// A matrix whose rows are the pixels of images of so many channels, flattened with the channels last; and the same with the
-/// channels first, transposed.
+/// A matrix whose rows are the pixels of images of so many channels, flattened with the channels last; and the same
+/// with the channels first, transposed.
 fn behind_flatten(seed: usize, [pixels, channels, outputs]: [usize; 3]) -> [Values; 2] {
     let (inputs, last) = (pixels * channels, values(seed, &[pixels * channels, outputs]));
     let input = |k: usize| k % pixels * channels + k / pixels;

@@ -20,8 +20,8 @@ fn assert_maps(table: &str, count: usize, expected: &Expected, dropped: &[&str])
     assert_eq!(maps(table, count, expected, dropped), [""; 0], "{table}");
 }
 
-/// Asserts that the mapping maps these names and drops the others, and that its inverse makes the sources again. Returns the
-/// unused rules.
+/// Asserts that the mapping maps these names and drops the others, and that its inverse makes the sources again.
+/// Returns the unused rules.
 fn maps(table: &str, count: usize, expected: &Expected, dropped: &[&str]) -> Vec<String> {
     assert_eq!(expected.len(), count, "{table}");
     let mapping = Mapping::builtin(table).unwrap();

@@ -63,8 +63,8 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Converts as the tensors are, or as the 32-bit floats that some formats hold alone; with the layers said where that is
-    /// needed. Weights and layers must survive.
+    /// Converts as the tensors are, or as the 32-bit floats that some formats hold alone; with the layers said where
+    /// that is needed. Weights and layers must survive.
     fn run(&self) -> Result<(), ckpt::Error> {
         let plain = self.run_as(None, false).or_else(|_| self.run_as(Some(DType::F32), false));
         plain.or_else(|error| if self.layers.is_some() { self.run_as(None, true) } else { Err(error) })

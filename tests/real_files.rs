@@ -7,7 +7,8 @@ use common::{cases, convert, error, files, forward, npz, open};
 use std::path::Path;
 
 /// f32 arithmetic of the original programs against f64 here, relative to the largest output. Chosen, not derived: the
-/// expected growth of the rounding errors over 784 products, √784 · 2⁻²⁴, times ten for intermediate values that cancel.
+/// expected growth of the rounding errors over 784 products, √784 · 2⁻²⁴, times ten for intermediate values that
+/// cancel.
 const BOUND: f64 = 2e-5;
 
 #[test]

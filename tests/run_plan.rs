@@ -1,4 +1,5 @@
-//! A plan that several processes run gives what one conversion gives, whatever the order, the repetitions and the kills.
+//! A plan that several processes run gives what one conversion gives, whatever the order, the repetitions and the
+//! kills.
 
 mod common;
 

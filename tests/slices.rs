@@ -8,8 +8,8 @@ use ckpt_api::{
     Match, Network, Options, OutputFile, OutputLayout, Placement, Region, Result, Shape, Tensor, TensorId,
 };
 
-/// `SLC1`, a letter (`f` for f32, `h` for f16), columns u8, count u8, the rows of each slice u8, then the slices. Writes
-/// slices of these rows.
+/// `SLC1`, a letter (`f` for f32, `h` for f16), columns u8, count u8, the rows of each slice u8, then the slices.
+/// Writes slices of these rows.
 struct Sliced(&'static [u8]);
 
 static INFO: FormatInfo = FormatInfo::new("slc", "Slices")

@@ -1,6 +1,6 @@
-//! Mappings for the names of Swift for TensorFlow's CheckpointWriter: property paths joined with a separator, elements of an
-//! array as `[0]`, a repeated label with `_1`, the omissions of `ignoredTensorPaths`, and a custom `tensorNameMap` or
-//! `lookupMap`.
+//! Mappings for the names of Swift for TensorFlow's CheckpointWriter: property paths joined with a separator, elements
+//! of an array as `[0]`, a repeated label with `_1`, the omissions of `ignoredTensorPaths`, and a custom
+//! `tensorNameMap` or `lookupMap`.
 
 use ckpt::mapping::Mapping;
 use ckpt_api::{Kind, Limits};
@@ -145,8 +145,8 @@ fn a_repeated_label_is_numbered_from_the_second_on() {
     assert_has(&mapped, "dense_2/weight", "dense.2.weight", "");
 }
 
-/// `ignoredTensorPaths = ["Attention.scale"]` means the property `scale` of every value of type `Attention`. A checkpoint
-/// has no types: a pattern names the properties that hold one.
+/// `ignoredTensorPaths = ["Attention.scale"]` means the property `scale` of every value of type `Attention`. A
+/// checkpoint has no types: a pattern names the properties that hold one.
 #[test]
 fn an_ignored_property_is_dropped_wherever_its_type_occurs() {
     let ignored = "ignore = ['**/attention/scale']\nidentity = true";
@@ -162,8 +162,8 @@ fn an_ignored_property_is_dropped_wherever_its_type_occurs() {
     assert_has(&mapped, "layers/[0]/selfAttentionNorm/scale", "layers/[0]/selfAttentionNorm/scale", "");
 }
 
-/// `lookupMap(table:)` falls back to the name itself: `identity = true`. Here, unlike there, a name of the table that the
-/// checkpoint lacks is an error, and so are two tensors of one name, of which one overwrites the other there.
+/// `lookupMap(table:)` falls back to the name itself: `identity = true`. Here, unlike there, a name of the table that
+/// the checkpoint lacks is an error, and so are two tensors of one name, of which one overwrites the other there.
 #[test]
 fn a_lookup_map_is_a_lookup_with_identity() {
     let text = "identity = true\n[lookup]\n'conv1/filter' = 'c1/w'";

@@ -11,7 +11,8 @@ use ckpt::{Commit, Conversion, Execution, OpenOptions, Planned, Policy, Registry
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// `TIED` · count u8 · per tensor: name length u8, name, elements u8, offset u8 · data, f32 · CRC-32C of each tensor, u32.
+/// `TIED` · count u8 · per tensor: name length u8, name, elements u8, offset u8 · data, f32 · CRC-32C of each tensor,
+/// u32.
 struct Tied;
 
 const MAGIC: &[u8; 4] = b"TIED";

@@ -58,8 +58,9 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Reports on each. Of several, the texts are printed as soon as they are known, with `between` them; JSON is one array.
-    /// One of several that cannot be read is reported on stderr, in JSON also in its place, and the rest follows.
+    /// Reports on each. Of several, the texts are printed as soon as they are known, with `between` them; JSON is one
+    /// array. One of several that cannot be read is reported on stderr, in JSON also in its place, and the rest
+    /// follows.
     pub(super) fn report(
         &self,
         registry: &Registry,
@@ -182,8 +183,8 @@ pub(super) struct Reading {
     /// Option for reading the input; `ckpt formats` lists them
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) from_set: Vec<String>,
-    /// Architecture: a file (JSON, or TOML by its name), the name of a built-in one, such as gpt2, or an ONNX model of the
-    /// same network, whose graph it takes
+    /// Architecture: a file (JSON, or TOML by its name), the name of a built-in one, such as gpt2, or an ONNX model of
+    /// the same network, whose graph it takes
     #[arg(long, value_name = "FILE|NAME")]
     pub(super) arch: Option<PathBuf>,
     #[command(flatten)]
@@ -316,8 +317,8 @@ pub(super) fn read_bytes(path: &Path, limits: &Limits, limit: Limit) -> Result<V
     file.bytes(0, file.len())
 }
 
-/// What is not dropped: the process ends after its command, and to give back what describes many thousand tensors, piece by
-/// piece, takes up to a tenth of the time.
+/// What is not dropped: the process ends after its command, and to give back what describes many thousand tensors,
+/// piece by piece, takes up to a tenth of the time.
 pub(super) fn until_the_end<T>(value: T) -> ManuallyDrop<T> {
     ManuallyDrop::new(value)
 }

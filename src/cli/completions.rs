@@ -68,7 +68,8 @@ pub(super) fn run(registry: &Registry, program: &Program, arguments: &Arguments)
     Ok(text.into())
 }
 
-/// Values of options that the program knows, and that its parser leaves to the commands: their errors are more specific.
+/// Values of options that the program knows, and that its parser leaves to the commands: their errors are more
+/// specific.
 struct Values {
     formats: Vec<&'static str>,
     read: Vec<&'static str>,
@@ -157,8 +158,8 @@ impl Values {
     }
 }
 
-/// The script, in which a command whose arguments are files offers its options only after a `-`: the shell offers files where
-/// the script offers nothing.
+/// The script, in which a command whose arguments are files offers its options only after a `-`: the shell offers files
+/// where the script offers nothing.
 fn files_of_bash(script: &str) -> String {
     const OPTIONS_AT_LAST: &str = "            COMPREPLY=( $(compgen -W \"${opts}\" -- \"${cur}\") )";
     let mut takes_files = false;
@@ -181,8 +182,8 @@ fn files_of_bash(script: &str) -> String {
     lines.collect()
 }
 
-/// Adds the values of arguments without a name, which the generator for fish leaves out. They are those of commands, and of
-/// commands below one: `formats`, `map show`.
+/// Adds the values of arguments without a name, which the generator for fish leaves out. They are those of commands,
+/// and of commands below one: `formats`, `map show`.
 fn positionals_of_fish(root: &clap::Command, script: &mut String) {
     let program = root.get_bin_name().unwrap_or_default();
     let using = format!("__fish_{}_using_subcommand", program.replace('-', "_"));

@@ -8,8 +8,8 @@ pub(super) fn columns_of(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
-/// Shortens a text to so many columns of the terminal: its beginning, `…`, its end. An escape such as `\u{202e}` is shown
-/// whole or not at all.
+/// Shortens a text to so many columns of the terminal: its beginning, `…`, its end. An escape such as `\u{202e}` is
+/// shown whole or not at all.
 pub(super) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if fits(text, columns) {
         return Cow::Borrowed(text);

@@ -215,8 +215,8 @@ fn unless_it_panics<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb` and what is no terminal are heeded without this. What is given on the
-/// command line counts before them, also where the rest of it is wrong.
+/// `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb` and what is no terminal are heeded without this. What is given
+/// on the command line counts before them, also where the rest of it is wrong.
 fn choose_colors(arguments: &[OsString]) {
     match given(arguments, "--color").and_then(|value| value.to_str()) {
         Some("always") => return anstream::ColorChoice::Always.write_global(),
@@ -326,8 +326,8 @@ fn unless_nobody_reads(written: std::io::Result<()>) -> Result<()> {
     }
 }
 
-/// Prints the report of a command that has written `files`, for the command to return: if it cannot be printed, the error
-/// says that the files exist.
+/// Prints the report of a command that has written `files`, for the command to return: if it cannot be printed, the
+/// error says that the files exist.
 fn print_after<S: AsRef<str>>(files: &[S], text: &str, json: bool) -> Result<Report> {
     const SHOWN: usize = 3;
     match print(text, json) {

@@ -57,7 +57,8 @@ pub(super) struct ConversionArguments {
     /// Apply the inverse of the mapping
     #[arg(long, requires = "map")]
     inverse: bool,
-    /// Reorder the axes of tensors whose name, after mapping, matches: transpose, permute 3 2 0 1, squeeze 0, unsqueeze 0, flatten_order 4 4 8
+    /// Reorder the axes of tensors whose name, after mapping, matches: transpose, permute 3 2 0 1, squeeze 0, unsqueeze
+    /// 0, flatten_order 4 4 8
     #[arg(long, value_name = "PATTERN: STEP")]
     transform: Vec<String>,
     /// Keep only tensors whose name matches: `**` is any text, `*` any text without a `/`, `?` one character but `/`
@@ -84,8 +85,8 @@ pub(super) struct ConversionArguments {
     /// Threads; as many as there are processors, at most 4, if left out
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<usize>,
-    /// Bytes of one item, the unit of work that resume and run-plan know (default: a thirty-second of the output, within 1m
-    /// and 64m)
+    /// Bytes of one item, the unit of work that resume and run-plan know (default: a thirty-second of the output,
+    /// within 1m and 64m)
     #[arg(long, value_name = "SIZE")]
     item_size: Option<String>,
     #[command(flatten)]

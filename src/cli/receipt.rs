@@ -14,8 +14,8 @@ pub(super) struct Recorded {
     /// Check that the files of a conversion still match this receipt, as written by `ckpt convert --receipt`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "map", "per_layer", "atol", "rtol", "report", "html"])]
     pub(super) receipt: Option<PathBuf>,
-    /// Directory of the receipt's paths, outside of which no file is read; if left out, the receipt is trusted: its paths
-    /// start from the working directory, or are absolute
+    /// Directory of the receipt's paths, outside of which no file is read; if left out, the receipt is trusted: its
+    /// paths start from the working directory, or are absolute
     #[arg(long, value_name = "DIR", requires = "receipt")]
     pub(super) root: Option<PathBuf>,
 }

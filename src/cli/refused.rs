@@ -87,7 +87,8 @@ fn help(error: &clap::Error) -> String {
     parts.join(" ")
 }
 
-/// What an option is called whose name was another once, or is elsewhere: the nearest name would be the format of results.
+/// What an option is called whose name was another once, or is elsewhere: the nearest name would be the format of
+/// results.
 fn renamed(given: &str) -> Option<&'static str> {
     match given.split_once('=').map_or(given, |(name, _)| name) {
         "--a-format" => Some("--a-from"),

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A text of several lines, in columns or not, without any other control character: the last bar between a file and the terminal. In JSON,
-/// where they stand in strings alone, as JSON escapes them.
+/// A text of several lines, in columns or not, without any other control character: the last bar between a file and the
+/// terminal. In JSON, where they stand in strings alone, as JSON escapes them.
 pub(super) fn harmless(text: &str, json: bool) -> Cow<'_, str> {
     let steers = |c: char| !matches!(c, '\n' | '\t') && is_control(c);
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');

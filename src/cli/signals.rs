@@ -49,8 +49,8 @@ const OF_SYSTEM: [std::ops::RangeInclusive<c_int>; 3] = [16..=16, 29..=30, 34..=
 )))]
 const OF_SYSTEM: [std::ops::RangeInclusive<c_int>; 0] = [];
 
-/// Signals that come so soon after the first ask for the same: a scheduler often sends one to the process and one to its
-/// group.
+/// Signals that come so soon after the first ask for the same: a scheduler often sends one to the process and one to
+/// its group.
 #[cfg(unix)]
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -60,8 +60,8 @@ static RECEIVED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 /// The one that came first, as far as [`wait`] saw it; 0 before.
 static FIRST: AtomicI32 = AtomicI32::new(0);
 
-/// From now on, a signal that would end the process sets `canceled`, and an urgent one that comes later ends it at once:
-/// what that leaves is removed by the next conversion to the same output, or kept by `--resume`.
+/// From now on, a signal that would end the process sets `canceled`, and an urgent one that comes later ends it at
+/// once: what that leaves is removed by the next conversion to the same output, or kept by `--resume`.
 pub(super) fn watch(canceled: &Arc<AtomicBool>) {
     let ignored = ignored();
     let is_heeded = |signal: &c_int| ignored >> (signal - 1) & 1 == 0;
@@ -98,8 +98,8 @@ fn wait(signals: &[c_int]) -> io::Result<Arc<AtomicBool>> {
     Ok(is_over)
 }
 
-/// Waits for those of these signals that can be caught. C libraries keep real-time signals for themselves, and differ in
-/// which: glibc the first two, musl the first three.
+/// Waits for those of these signals that can be caught. C libraries keep real-time signals for themselves, and differ
+/// in which: glibc the first two, musl the first three.
 #[cfg(unix)]
 fn accepted(signals: &[c_int]) -> io::Result<Signals> {
     let caught = Signals::new(iter::empty::<c_int>())?;
@@ -114,7 +114,8 @@ fn wait(_signals: &[c_int]) -> io::Result<Arc<AtomicBool>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Signals that the process was started to ignore, as by `nohup`: bit N − 1 for signal N. None where the system does not report them.
+/// Signals that the process was started to ignore, as by `nohup`: bit N − 1 for signal N. None where the system does
+/// not report them.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

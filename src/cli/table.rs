@@ -1,7 +1,8 @@
 //! Tables for people, which fit the terminal.
 //!
-//! Names come from files, and one can be a million characters long: a cell of a [`Column::text`] is cut in its middle where the
-//! table would be wider than the terminal, and rows are never padded for it. So a table costs no more than its text.
+//! Names come from files, and one can be a million characters long: a cell of a [`Column::text`] is cut in its middle
+//! where the table would be wider than the terminal, and rows are never padded for it. So a table costs no more than
+//! its text.
 
 use super::cut::{columns_of, cut};
 use super::width::{Width, fold};
@@ -195,8 +196,8 @@ const READABLE: usize = 24;
 /// What it shows at least, if more than one column has any room.
 const LEAST: usize = 8;
 
-/// Fits columns of these natural widths into `all` columns of a terminal; `None` for those that are left out. The first column
-/// always stays.
+/// Fits columns of these natural widths into `all` columns of a terminal; `None` for those that are left out. The first
+/// column always stays.
 fn fit(columns: &[Column], natural: &[usize], all: usize) -> Vec<Option<usize>> {
     let shown = choose(columns, natural, all);
     let limit = limit(columns, natural, &shown, all);

@@ -73,8 +73,8 @@ fn columns_of_stdout() -> Option<usize> {
     size.map(|(columns, _)| usize::from(columns.0))
 }
 
-/// Breaks the lines of a text where they are wider than the terminal, or than `COLUMNS`. Without both, lines stay whole:
-/// programs look for what is in them.
+/// Breaks the lines of a text where they are wider than the terminal, or than `COLUMNS`. Without both, lines stay
+/// whole: programs look for what is in them.
 pub(super) fn folded(text: String) -> String {
     match known_columns() {
         Some(columns) => fold_all(&text, columns).into_owned(),
@@ -98,8 +98,8 @@ pub(super) fn fold_all(text: &str, columns: usize) -> Cow<'_, str> {
 /// Columns by which a line that goes on is indented.
 const HANGING: usize = 4;
 
-/// Appends a line, broken at spaces so that each part is no wider than `columns`, unless a single word is. The parts after
-/// the first stand behind `indent` spaces.
+/// Appends a line, broken at spaces so that each part is no wider than `columns`, unless a single word is. The parts
+/// after the first stand behind `indent` spaces.
 pub(super) fn fold(line: &str, columns: usize, indent: usize, out: &mut String) {
     if columns_of(line.trim_end_matches('\n')) <= columns {
         out.push_str(line);

@@ -43,7 +43,8 @@ impl<'a> Pair<'a> {
         Ok(Pair { planned, entry, tensor, written, back, budget, canceled })
     }
 
-    /// Whether a number can be another one afterwards; then what was written is compared with what the steps make again.
+    /// Whether a number can be another one afterwards; then what was written is compared with what the steps make
+    /// again.
     pub(super) fn changes_values(&self) -> bool {
         let changes = |step: &Step| {
             matches!(

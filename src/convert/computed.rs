@@ -45,7 +45,8 @@ impl Computed {
     }
 }
 
-/// Runs the graph of each part that was written and the source's as it was opened. Returns the worst outcome of all parts.
+/// Runs the graph of each part that was written and the source's as it was opened. Returns the worst outcome of all
+/// parts.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] where they do not agree.

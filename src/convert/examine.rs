@@ -19,8 +19,8 @@ pub struct Verification {
     pub tensors: usize,
     /// How many hold the source's numbers, bit for bit.
     pub equal: usize,
-    /// The others hold, bit for bit, what casting, quantizing or adding makes of the source's numbers; here is how far off
-    /// that is, in the order of the plan's tensors.
+    /// The others hold, bit for bit, what casting, quantizing or adding makes of the source's numbers; here is how far
+    /// off that is, in the order of the plan's tensors.
     pub changed: Vec<Rounded>,
     /// Whether both graphs compute the same.
     pub computed: Computed,
@@ -54,7 +54,8 @@ pub(super) struct Examined {
 /// Looks at every tensor, several at a time; the results are in the order of the plan's tensors.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Mismatch`] for the first that is not what its source holds, where the conversion is to be verified.
+/// [`ckpt_api::Kind::Mismatch`] for the first that is not what its source holds, where the conversion is to be
+/// verified.
 pub(super) fn examine(
     planned: &Planned,
     reread: &Reread,

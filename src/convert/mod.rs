@@ -92,11 +92,11 @@ pub struct Conversion {
     pub limits: Limits,
     /// Replace existing output.
     pub overwrite: bool,
-    /// Go on with the same conversion where a process that was killed had left it: what it had written is kept as far as its
-    /// checksums are right. Where it was another conversion, or the source has changed since, begin anew.
+    /// Go on with the same conversion where a process that was killed had left it: what it had written is kept as far
+    /// as its checksums are right. Where it was another conversion, or the source has changed since, begin anew.
     pub resume: bool,
-    /// Read the output back through its own codec, compare every tensor with its source, and run both graphs on the same
-    /// inputs where both sides record one, before it gets its name.
+    /// Read the output back through its own codec, compare every tensor with its source, and run both graphs on the
+    /// same inputs where both sides record one, before it gets its name.
     pub verify: bool,
     /// Where to write what was done, with the hashes of all files: the last file that appears.
     pub receipt: Option<std::path::PathBuf>,
@@ -228,7 +228,8 @@ impl Conversion {
         Ok(placed)
     }
 
-    /// Refuses a target that stores weights in a dtype with more values than the requested one: they would not be rounded to it.
+    /// Refuses a target that stores weights in a dtype with more values than the requested one: they would not be
+    /// rounded to it.
     fn check_dtype(&self, info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLayout) -> Result<()> {
         let Some(dtype) = self.dtype else { return Ok(()) };
         let other = placed.placements.iter().find_map(|placement| {
@@ -283,7 +284,8 @@ impl Conversion {
 /// Sources of what a mapping made, by the names of the targets.
 type MadeOf = std::collections::BTreeMap<String, Vec<String>>;
 
-/// Adds the entry of the mapping that made the tensor of an error: what a target refuses is often its name or its shape.
+/// Adds the entry of the mapping that made the tensor of an error: what a target refuses is often its name or its
+/// shape.
 fn blame_entry(error: Error, mapping: Option<&Mapping>, made_of: &MadeOf) -> Error {
     let sources = error.context().tensor.and_then(|name| made_of.get(name));
     match (mapping, sources) {

@@ -142,8 +142,8 @@ impl Planned {
     /// What a plan that was serialized runs on: its source and its target, which must be where it says.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where a store cannot be opened from here, [`ckpt_api::Kind::Io`] where a file of the source
-    /// is not what it was when the plan was made.
+    /// [`ckpt_api::Kind::Usage`] where a store cannot be opened from here, [`ckpt_api::Kind::Io`] where a file of the
+    /// source is not what it was when the plan was made.
     pub fn resume(registry: &Registry, mut plan: Plan) -> Result<Self> {
         let elsewhere = |side: &str| {
             Error::usage(format!("the plan's {side} cannot be reached from another process"))
@@ -202,9 +202,9 @@ impl Planned {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the output exists, is the input, or is being written by another process,
-    /// [`ckpt_api::Kind::Corrupt`] for a checksum that differs, [`ckpt_api::Kind::Lossy`] for a number that its new dtype
-    /// cannot hold, [`ckpt_api::Kind::Mismatch`] where [`Conversion::verify`] finds that the output is not what the source
-    /// holds, [`ckpt_api::Kind::Io`], also where the source was changed meanwhile.
+    /// [`ckpt_api::Kind::Corrupt`] for a checksum that differs, [`ckpt_api::Kind::Lossy`] for a number that its new
+    /// dtype cannot hold, [`ckpt_api::Kind::Mismatch`] where [`Conversion::verify`] finds that the output is not what
+    /// the source holds, [`ckpt_api::Kind::Io`], also where the source was changed meanwhile.
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
         execution.phases.begin(Phase::Stage);
         let mode = if self.resume { StageMode::Resume } else { StageMode::Fresh };
@@ -234,8 +234,8 @@ impl Planned {
     }
 
     /// Runs some items of the plan, beside other processes that run others or the same. `done` gets the receipt of each
-    /// item once its bytes are on the disk; items of which `known` has a receipt are not run again. Returns how many were
-    /// run.
+    /// item once its bytes are on the disk; items of which `known` has a receipt are not run again. Returns how many
+    /// were run.
     ///
     /// # Errors
     /// Those of [`Planned::execute`], and of `done`.
@@ -279,9 +279,9 @@ impl Planned {
             .expected(format!("a range within 0..{count}")))
     }
 
-    /// Finishes an output whose items were run: assembles checksums, writes what depends on them, and gives the files their
-    /// names. `receipts` are those of [`Planned::run_items`], in any order, repeated or not. After an error, everything that
-    /// was written stays for another commit; [`Planned::discard`] removes it.
+    /// Finishes an output whose items were run: assembles checksums, writes what depends on them, and gives the files
+    /// their names. `receipts` are those of [`Planned::run_items`], in any order, repeated or not. After an error,
+    /// everything that was written stays for another commit; [`Planned::discard`] removes it.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the receipt of an item is missing, or belongs to files that are gone; those of

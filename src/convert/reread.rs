@@ -20,7 +20,8 @@ impl Reread {
     /// Reads what `output` holds, which is complete but for its names.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Defect`] where the codec does not find in it what was written, [`ckpt_api::Kind::Mismatch`] where it cannot read it.
+    /// [`ckpt_api::Kind::Defect`] where the codec does not find in it what was written, [`ckpt_api::Kind::Mismatch`]
+    /// where it cannot read it.
     pub(super) fn open(planned: &Planned, stage: &dyn Stage, commit: &Commit) -> Result<Self> {
         if planned.codec.info().reads.is_empty() {
             return Err(Error::unsupported("a format that cannot be read cannot be verified")

@@ -17,8 +17,8 @@ pub(crate) struct Finished {
     pub(crate) kept: Vec<bool>,
 }
 
-/// Assembles the checksums of extents from what pieces contribute, and verifies those of the source of which no piece read
-/// everything.
+/// Assembles the checksums of extents from what pieces contribute, and verifies those of the source of which no piece
+/// read everything.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for a checksum of the source that differs; [`ckpt_api::Kind::Usage`] where the receipt

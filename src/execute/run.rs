@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-/// Runs some of a plan's items, several at a time, and returns their receipts in order. `done` is called with each receipt
-/// as soon as the item's bytes are written.
+/// Runs some of a plan's items, several at a time, and returns their receipts in order. `done` is called with each
+/// receipt as soon as the item's bytes are written.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for a checksum that differs, [`ckpt_api::Kind::Lossy`] for a number that its new dtype

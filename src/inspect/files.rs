@@ -45,7 +45,8 @@ pub(super) fn files(source: &Source) -> (Vec<FileSummary>, Option<String>) {
     (files, note)
 }
 
-/// What is wrong with the first file that does not have the bytes that are needed, how many others do not, and what to do.
+/// What is wrong with the first file that does not have the bytes that are needed, how many others do not, and what to
+/// do.
 fn missing(files: &[FileSummary], needed: &[u64]) -> String {
     let short = files.iter().zip(needed).filter(|(file, needed)| file.bytes.unwrap_or(0) < **needed);
     let mut short = short.map(|(file, needed)| {

@@ -22,8 +22,8 @@ pub struct Group {
     pub dtypes: Vec<DType>,
 }
 
-/// Groups tensors by the first `depth` parts of their names, in the order of each group's first tensor. A part ends at `/`,
-/// or at `.` in a name without a `/`.
+/// Groups tensors by the first `depth` parts of their names, in the order of each group's first tensor. A part ends at
+/// `/`, or at `.` in a name without a `/`.
 ///
 /// ```
 /// use ckpt::inspect::{groups, inspect};

@@ -92,7 +92,8 @@ pub struct TensorSummary {
 }
 
 impl TensorSummary {
-    /// The dtype for people: `f32`, `i16 at 255` with a scale, `u4 as u8` where the values have another one than is stored.
+    /// The dtype for people: `f32`, `i16 at 255` with a scale, `u4 as u8` where the values have another one than is
+    /// stored.
     pub(crate) fn shown_dtype(&self) -> String {
         match (self.scale, self.logical_dtype) {
             (Some(_), _) => words::dtype(self.dtype, self.scale),

@@ -9,16 +9,16 @@ use super::units::{Units, misplaced};
 use ckpt_api::{Extent, FileId, Region, Result, Shape};
 use std::ops::Range;
 
-/// The default number of bytes of a range: a thirty-second of the output, so that several threads have work, but no less than
-/// what is worth a thread's turn and no more than what may have to be done again.
+/// The default number of bytes of a range: a thirty-second of the output, so that several threads have work, but no
+/// less than what is worth a thread's turn and no more than what may have to be done again.
 pub(crate) fn default_range_size(bytes: u64) -> u64 {
     const LEAST: u64 = 1 << 20;
     const MOST: u64 = 64 << 20;
     (bytes / 32).clamp(LEAST, MOST)
 }
 
-/// Divides the writing of tensors, each with its number in the plan, into ranges of about `size` bytes, in the order in which the source stores what they
-/// read: another order costs many times as much on a cold cache.
+/// Divides the writing of tensors, each with its number in the plan, into ranges of about `size` bytes, in the order in
+/// which the source stores what they read: another order costs many times as much on a cold cache.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Defect`] where an extent of a target ends within an element.

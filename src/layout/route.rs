@@ -210,8 +210,8 @@ fn slices_differ(source: &Placement, target: &TargetLayout<'_>) -> bool {
     target.extents.iter().any(|extent| extent.region.is_some()) && !keeps_slices(source, target)
 }
 
-/// How values are handed out: the stored dtype of floats, little-endian, row-major, whole bytes; opaque blocks as they are.
-/// Integers and the smallest floats have the tensor's dtype: a format that lacks it stores a wider one.
+/// How values are handed out: the stored dtype of floats, little-endian, row-major, whole bytes; opaque blocks as they
+/// are. Integers and the smallest floats have the tensor's dtype: a format that lacks it stores a wider one.
 pub(crate) fn canonical(tensor: &Tensor, placement: &Placement) -> Encoding {
     let stored = &placement.encoding;
     let mut encoding = Encoding::row_major(tensor);

@@ -74,8 +74,8 @@ fn boxes(shape: &Shape, len: u64, rows: Range<u64>) -> Vec<Region> {
     boxes
 }
 
-/// The largest box that begins with the first of these rows and has no others, and how many rows it has. `parts` are the
-/// lengths of the axes that together are the rows.
+/// The largest box that begins with the first of these rows and has no others, and how many rows it has. `parts` are
+/// the lengths of the axes that together are the rows.
 fn largest(shape: &Shape, parts: &[u64], rows: Range<u64>) -> (Region, u64) {
     let Region { mut start, shape: whole } = whole_box(shape);
     let mut lens = whole.to_vec();

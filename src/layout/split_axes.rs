@@ -34,7 +34,8 @@ pub(super) type Added<'a> = (&'a Tensor, &'a Placement, &'a [AddedAxis]);
 /// extents.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where the sizes of the two sides do not divide each other, or a slice ends within a part.
+/// [`ckpt_api::Kind::Unsupported`] where the sizes of the two sides do not divide each other, or a slice ends within a
+/// part.
 pub(super) fn split_axes<'r>(
     tensor: &Tensor,
     source: &Placement,

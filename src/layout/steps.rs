@@ -22,7 +22,8 @@ pub enum Step {
         /// Element type.
         dtype: DType,
     },
-    /// Reorders stored axes: axis `k` of the result is axis `order[k]` of what comes in. Inverse: the inverse permutation.
+    /// Reorders stored axes: axis `k` of the result is axis `order[k]` of what comes in. Inverse: the inverse
+    /// permutation.
     Permute {
         /// The permutation.
         order: Vec<usize>,
@@ -41,8 +42,8 @@ pub enum Step {
         /// How many.
         slices: usize,
     },
-    /// Converts every element; round to nearest even. A finite number that would not be finite is an error. The inverse is
-    /// exact where `exact`.
+    /// Converts every element; round to nearest even. A finite number that would not be finite is an error. The inverse
+    /// is exact where `exact`.
     Cast {
         /// Element type before.
         from: DType,

@@ -34,8 +34,8 @@ impl Tiles {
         Self::new(wanted, source, limit, lens)
     }
 
-    /// As [`Tiles::in_place`], of a source that can only be read from its beginning: few passes over it are worth short runs
-    /// of the target. Walked so that a pass never steps back.
+    /// As [`Tiles::in_place`], of a source that can only be read from its beginning: few passes over it are worth short
+    /// runs of the target. Walked so that a pass never steps back.
     pub(crate) fn in_passes(wanted: Region, source: &[usize], target: &[usize], limit: u64) -> Self {
         let limit = limit.max(1);
         let lens = few_passes(&wanted.shape, source, target, limit);
@@ -44,8 +44,8 @@ impl Tiles {
         Self::new(wanted, &order, limit, lens)
     }
 
-    /// Tiles of at most `limit` elements (but at least one) for moving a box within memory: runs of the target fill cache
-    /// lines, those of the source go on as long as the rest allows.
+    /// Tiles of at most `limit` elements (but at least one) for moving a box within memory: runs of the target fill
+    /// cache lines, those of the source go on as long as the rest allows.
     pub(crate) fn strips(wanted: Region, source: &[usize], target: &[usize], limit: u64) -> Self {
         const LINES: u64 = 32;
         let (mut lens, limit) = (vec![1; source.len()], limit.max(1));
@@ -137,8 +137,8 @@ fn few_passes(shape: &[u64], source: &[usize], target: &[usize], limit: u64) -> 
     })
 }
 
-/// The axes along which neighboring tiles lie interleaved in the source, so that each of them takes a pass of its own, and
-/// those along which they follow each other.
+/// The axes along which neighboring tiles lie interleaved in the source, so that each of them takes a pass of its own,
+/// and those along which they follow each other.
 fn split_at_pass(lens: &[u64], source: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let along = source.iter().position(|axis| lens[*axis] > 1).map_or(source.len(), |first| first + 1);
     (source[along..].to_vec(), source[..along].to_vec())

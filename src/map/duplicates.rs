@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 /// Removes the duplicates that neither the mapping nor the graph names, and returns a loss for each.
 ///
-/// A copy stays if the user left out its original, a weight of `source`. Formats do not say which weight that is: a copy also
-/// stays if its original may be one that is left out.
+/// A copy stays if the user left out its original, a weight of `source`. Formats do not say which weight that is: a
+/// copy also stays if its original may be one that is left out.
 pub(super) fn leave_out(contents: &mut Contents, source: &Contents, mapping: Option<&Mapping>) -> Vec<Loss> {
     let tensors = &contents.checkpoint.tensors;
     if !tensors.iter().any(|tensor| tensor.role == Role::Weight) {

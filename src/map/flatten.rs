@@ -1,8 +1,8 @@
 //! Flattened images in graphs: a dense layer takes them in the order in which the Flatten before it has their elements.
 //!
-//! Keras flattens `[height, width, channels]`, PyTorch `[channels, height, width]`. In a graph, images have their channels
-//! first; a Transpose before a Flatten moves them to the end. Where a step reorders the weight behind the Flatten, this
-//! Transpose goes, or comes.
+//! Keras flattens `[height, width, channels]`, PyTorch `[channels, height, width]`. In a graph, images have their
+//! channels first; a Transpose before a Flatten moves them to the end. Where a step reorders the weight behind the
+//! Flatten, this Transpose goes, or comes.
 
 #[cfg(feature = "forward")]
 mod alike;
@@ -26,8 +26,8 @@ use kernels::Channels;
 use std::collections::{HashMap, HashSet};
 use steps::{has_one_order, image_of, step_on_inputs, step_to};
 
-/// Changes the graph as the steps on flattened images change the tensors, which still have the names of the source. Removes
-/// the graph where it does not show the images, and returns that as a loss.
+/// Changes the graph as the steps on flattened images change the tensors, which still have the names of the source.
+/// Removes the graph where it does not show the images, and returns that as a loss.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] where only some tensors behind a Flatten are reordered, or images have other channels.
@@ -80,8 +80,8 @@ pub(super) fn reorder_images(
     }))
 }
 
-/// Returns a loss for each tensor that takes flattened images in another order than the one that belongs to the kernels of the
-/// convolutions before it, as a mapping or transforms left them.
+/// Returns a loss for each tensor that takes flattened images in another order than the one that belongs to the kernels
+/// of the convolutions before it, as a mapping or transforms left them.
 pub(super) fn conventions(source: &Contents, mapped: &Contents, steps: &ImageSteps) -> Vec<Loss> {
     let stored = kernels::stored(source);
     let moved = kernels::moved_kernels(&stored, mapped);

@@ -61,11 +61,12 @@ pub(crate) struct Twins {
     pub(crate) other: (Tensor, Placement),
 }
 
-/// Applies the options: selection, without second copies; then the mapping, then transforms, then the dtype. Finds the ties of what is left.
+/// Applies the options: selection, without second copies; then the mapping, then transforms, then the dtype. Finds the
+/// ties of what is left.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, [`ckpt_api::Kind::Mapping`] for a mapping that does not
-/// fit.
+/// [`ckpt_api::Kind::Usage`] for a pattern that matches nothing, [`ckpt_api::Kind::Mapping`] for a mapping that does
+/// not fit.
 pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<Mapped> {
     let mut mapped = Mapped {
         contents: contents.clone(),
@@ -124,8 +125,8 @@ pub(crate) fn renamed(
     Ok((contents, applied))
 }
 
-/// A copy of the contents whose flattened images have the order in which another graph takes them; `None` if they have it
-/// already, or if the graphs do not show the images.
+/// A copy of the contents whose flattened images have the order in which another graph takes them; `None` if they have
+/// it already, or if the graphs do not show the images.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for tensors that are stored in parts.

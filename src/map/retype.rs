@@ -2,7 +2,8 @@
 
 use ckpt_api::{Contents, DType, Error, Loss, LossKind, Result, Role};
 
-/// Changes the dtype of every floating-point weight and of second copies of weights, which stay equal; returns the losses.
+/// Changes the dtype of every floating-point weight and of second copies of weights, which stay equal; returns the
+/// losses.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a dtype to which floating-point numbers cannot be converted.

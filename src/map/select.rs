@@ -25,7 +25,8 @@ pub(super) fn select(contents: &mut Contents, include: &[String], exclude: &[Str
     Ok(remove(contents, dropped))
 }
 
-/// Removes tensors, and the graph if it needs one of them. The optimizer slots of a removed tensor belong to no tensor then.
+/// Removes tensors, and the graph if it needs one of them. The optimizer slots of a removed tensor belong to no tensor
+/// then.
 pub(super) fn remove(contents: &mut Contents, names: Vec<String>) -> Removed {
     let gone: HashSet<&str> = names.iter().map(String::as_str).collect();
     if gone.is_empty() {

@@ -20,27 +20,27 @@ pub struct Applied {
     pub dropped: Vec<String>,
     /// Descriptions of the rules and `ignore` patterns that matched nothing (or, with `ordered`, came too late).
     pub unused: Vec<String>,
-    /// The mapping from exactly these target names to exactly these source names, or the reason why the rules give none;
-    /// [`Applied::inverse_table`] exists even then.
+    /// The mapping from exactly these target names to exactly these source names, or the reason why the rules give
+    /// none; [`Applied::inverse_table`] exists even then.
     pub inverse: Result<Mapping>,
     separators: Separators,
     links: Vec<Link>,
 }
 
 impl Mapping {
-    /// Gives every source name its targets. Checks that every name is mapped or dropped, that every entry of the lookup and
-    /// every merge finds its sources, and that no two targets have one name; proves whether the inverse returns the sources.
-    /// Does not check that steps fit the shapes of tensors.
+    /// Gives every source name its targets. Checks that every name is mapped or dropped, that every entry of the lookup
+    /// and every merge finds its sources, and that no two targets have one name; proves whether the inverse returns the
+    /// sources. Does not check that steps fit the shapes of tensors.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Mapping`] naming the sources, the rules and the nearest names; [`ckpt_api::Kind::Limit`] for too many
-    /// names or one that is too long.
+    /// [`ckpt_api::Kind::Mapping`] naming the sources, the rules and the nearest names; [`ckpt_api::Kind::Limit`] for
+    /// too many names or one that is too long.
     pub fn apply(&self, names: &[&str], limits: &Limits) -> Result<Applied> {
         apply(self, names, limits).map_err(|error| self.located(error))
     }
 
-    /// As [`Mapping::apply`], to the names of tensors; drops the tensors whose roles the mapping ignores, and second copies
-    /// of tensors that it does not map.
+    /// As [`Mapping::apply`], to the names of tensors; drops the tensors whose roles the mapping ignores, and second
+    /// copies of tensors that it does not map.
     ///
     /// # Errors
     /// As [`Mapping::apply`].
@@ -75,8 +75,8 @@ impl Mapping {
 }
 
 impl Applied {
-    /// Returns (source, target) for every target that is one source tensor, unchanged. A source that is tied to several names
-    /// occurs once for each.
+    /// Returns (source, target) for every target that is one source tensor, unchanged. A source that is tied to several
+    /// names occurs once for each.
     pub fn plain(&self) -> impl Iterator<Item = (&str, &str)> {
         let plain = self.targets.iter().filter(|target| target.recipe.is_plain());
         plain.filter_map(|target| Some((target.sources.first()?.as_str(), target.name.as_str())))

@@ -6,8 +6,8 @@ use crate::pattern::{Class, Part, Pattern, includes};
 use crate::words::quote;
 use ckpt_api::{Error, Result};
 
-/// The most work, in bytes of names × bytes of patterns, that the search for hidden rules may take. The search is a help;
-/// a hostile mapping must not use it to keep the program busy.
+/// The most work, in bytes of names × bytes of patterns, that the search for hidden rules may take. The search is a
+/// help; a hostile mapping must not use it to keep the program busy.
 const MAX_WORK: usize = 100_000_000;
 /// The most steps of all proofs that a pattern includes another.
 const MAX_STEPS: usize = 1_000_000;
@@ -64,8 +64,8 @@ fn hidden(mapping: &Mapping, index: usize, form: &Pattern, steps: &mut usize) ->
     ))
 }
 
-/// Returns two names of this form whose captures share no character and no length. Few patterns match both unless they match
-/// all names of the form: only these few need a proof.
+/// Returns two names of this form whose captures share no character and no length. Few patterns match both unless they
+/// match all names of the form: only these few need a proof.
 fn samples(form: &Pattern, separator: char) -> [String; 2] {
     let sample = |second: bool| {
         let parts = form.parts.iter().map(|part| match part {

@@ -126,8 +126,8 @@ impl Mapping {
         self.origin.as_deref()
     }
 
-    /// Returns whether the mapping comes with the program. Such a mapping serves many checkpoints: that one of them leaves
-    /// rules unused is no sign of a mistake.
+    /// Returns whether the mapping comes with the program. Such a mapping serves many checkpoints: that one of them
+    /// leaves rules unused is no sign of a mistake.
     pub fn is_builtin(&self) -> bool {
         self.is_builtin
     }

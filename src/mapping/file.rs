@@ -15,8 +15,8 @@ impl Mapping {
     /// Reads a mapping file; `file` names it in errors.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Mapping`] with the line, key or rule that is wrong; [`ckpt_api::Kind::Limit`] for a file, name, pattern
-    /// or number of rules that is too large.
+    /// [`ckpt_api::Kind::Mapping`] with the line, key or rule that is wrong; [`ckpt_api::Kind::Limit`] for a file,
+    /// name, pattern or number of rules that is too large.
     pub fn from_toml(text: &str, file: &str) -> Result<Self> {
         Self::from_toml_within(text, file, &Limits::default())
     }
@@ -89,8 +89,8 @@ fn parse(text: &str, limits: &Limits) -> Result<Mapping> {
     Ok(mapping)
 }
 
-/// Checks the number of tokens of a TOML text before the parser allocates memory for each: about 100 bytes, for a token that
-/// may be a single byte of the text.
+/// Checks the number of tokens of a TOML text before the parser allocates memory for each: about 100 bytes, for a token
+/// that may be a single byte of the text.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`].
@@ -162,8 +162,8 @@ fn syntax(text: &str, error: &toml::de::Error) -> Error {
         .field(format!("line {}", before.matches('\n').count() + 1))
 }
 
-/// Suggests a correction for a message of the TOML parser, which quotes an unknown key before the known ones, and names the
-/// expected type last.
+/// Suggests a correction for a message of the TOML parser, which quotes an unknown key before the known ones, and names
+/// the expected type last.
 fn advice(message: &str) -> String {
     let place = "write keys of the whole file before the first [lookup], [roles] or [[rule]]";
     let mut quoted = message.split('`').skip(1).step_by(2);

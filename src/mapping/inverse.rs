@@ -9,8 +9,8 @@ use crate::pattern::Pattern;
 use ckpt_api::{Error, Limits, Result};
 
 impl Mapping {
-    /// Returns the mapping read backwards. Names that `ignore` drops do not come back. That the inverse returns the sources is
-    /// certain only for the names on which [`Mapping::apply`] has proved it.
+    /// Returns the mapping read backwards. Names that `ignore` drops do not come back. That the inverse returns the
+    /// sources is certain only for the names on which [`Mapping::apply`] has proved it.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] naming the rule, and the capture, that has no inverse.

@@ -23,17 +23,17 @@
 //! role = "kernel"            # or steps of the rule's own: steps = ["transpose"]
 //! ```
 //!
-//! **Precedence.** The first of these decides about a name: `lookup`, `ignore` and `ignore_roles`, the rules, `identity`. Every
-//! source in the lookup must exist. A rule or an `ignore` pattern that matches nothing is only reported ([`Applied::unused`]),
-//! so a rule without captures is a lookup that may be absent. A rule that an earlier entry hides, whatever the names, is an
-//! error.
+//! **Precedence.** The first of these decides about a name: `lookup`, `ignore` and `ignore_roles`, the rules,
+//! `identity`. Every source in the lookup must exist. A rule or an `ignore` pattern that matches nothing is only
+//! reported ([`Applied::unused`]), so a rule without captures is a lookup that may be absent. A rule that an earlier
+//! entry hides, whatever the names, is an error.
 //!
-//! **Patterns.** `ignore` and `from` are [patterns](crate::pattern). `ignore` has wildcards and captures; `from` has captures
-//! alone, each name once.
+//! **Patterns.** `ignore` and `from` are [patterns](crate::pattern). `ignore` has wildcards and captures; `from` has
+//! captures alone, each name once.
 //!
-//! **Targets.** `to` uses the captures of `from`: `{n}` writes a number plainly, `{n:int3}` pads it with zeros to three digits,
-//! `{n+1}` and `{n-1}` shift it, `{n-1:int3}` does both. A number that does not fit its padding, or falls below 0, is an error.
-//! The separators in a path become the `target_separator`.
+//! **Targets.** `to` uses the captures of `from`: `{n}` writes a number plainly, `{n:int3}` pads it with zeros to three
+//! digits, `{n+1}` and `{n-1}` shift it, `{n-1:int3}` does both. A number that does not fit its padding, or falls below
+//! 0, is an error. The separators in a path become the `target_separator`.
 //!
 //! **Steps** ([`crate::recipe::AxisStep`]): `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, and
 //! for the input axis of a dense layer behind a Flatten `flatten_order 4 4 8` and its inverse, `unflatten_order 4 4 8`.
@@ -47,13 +47,14 @@
 //! | `tie = true` | one | a list | gives the same tensor each name |
 //! | `tie = true` | a list | one | takes the first of tensors that must be equal |
 //!
-//! A rule with a list in `from` matches a name that matches any pattern of the list. For the same captures, all sources must be
-//! there, or none.
+//! A rule with a list in `from` matches a name that matches any pattern of the list. For the same captures, all sources
+//! must be there, or none.
 //!
-//! **Inverse** ([`Mapping::inverse`]). A rule whose captures all appear once in each name of `to` can be read backwards: separators
-//! change places, padding and shifts are undone, steps are undone from last to first, a split becomes a merge, a merge a split,
-//! and a tie is read from its other side. [`Mapping::apply`] then proves on the actual names that the inverse returns the sources.
-//! A rule with `inverse = false` has no inverse. Names that `ignore` drops do not come back.
+//! **Inverse** ([`Mapping::inverse`]). A rule whose captures all appear once in each name of `to` can be read
+//! backwards: separators change places, padding and shifts are undone, steps are undone from last to first, a split
+//! becomes a merge, a merge a split, and a tie is read from its other side. [`Mapping::apply`] then proves on the
+//! actual names that the inverse returns the sources. A rule with `inverse = false` has no inverse. Names that `ignore`
+//! drops do not come back.
 
 mod apply;
 mod builtin;

@@ -7,8 +7,8 @@ use crate::pattern::{Pattern, SEPARATOR};
 use crate::words::is_control;
 
 impl Mapping {
-    /// Writes the mapping as a file that [`Mapping::from_toml`] reads as the same mapping. Leaves out keys that have their
-    /// default values.
+    /// Writes the mapping as a file that [`Mapping::from_toml`] reads as the same mapping. Leaves out keys that have
+    /// their default values.
     pub fn to_toml(&self) -> String {
         print(self)
     }
@@ -94,8 +94,8 @@ fn list(texts: impl Iterator<Item = String>) -> String {
     format!("[{}]", texts.map(|text| string(&text)).collect::<Vec<_>>().join(", "))
 }
 
-/// Writes a TOML basic string. Escapes invisible characters, too: a terminal shows the string as it is, and what is copied
-/// from there is still the same string.
+/// Writes a TOML basic string. Escapes invisible characters, too: a terminal shows the string as it is, and what is
+/// copied from there is still the same string.
 fn string(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -111,8 +111,8 @@ pub(super) fn check_lookups(mapping: &Mapping, sources: &BTreeSet<&str>) -> Resu
         )))
 }
 
-/// Returns the candidates that share most of their beginning and end with `name`, best first. Cheap enough for millions of
-/// long names, unlike the finer measure of [`nearest`].
+/// Returns the candidates that share most of their beginning and end with `name`, best first. Cheap enough for millions
+/// of long names, unlike the finer measure of [`nearest`].
 fn shortlist<'a>(name: &str, candidates: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     const COMPARED: usize = 512;
     let short = candidates.filter(|candidate| candidate.len() <= COMPARED);

@@ -161,8 +161,8 @@ fn significant(digits: &str) -> &str {
     }
 }
 
-/// Writes a name: the pattern with the values of its captures. With `separators`, the values come from a source name, and
-/// paths in them get the separator of targets.
+/// Writes a name: the pattern with the values of its captures. With `separators`, the values come from a source name,
+/// and paths in them get the separator of targets.
 fn render(
     pattern: &Pattern,
     values: &Values,

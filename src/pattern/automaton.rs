@@ -1,10 +1,10 @@
 //! One automaton for many patterns: reads a name once, and follows all patterns at the same time.
 //!
-//! It is nondeterministic. Its states are bits: each pattern has a run of neighboring bits, one for each character of a literal
-//! and one or two for a capture; a wildcard has none, it only lets a state stay. Reading a character shifts the bits of the
-//! states that accept it by one (Shift-And, Baeza-Yates and Gonnet 1992, extended to classes that repeat), for 64 states in
-//! one operation. That bounds the time of a name by its characters × the states of all patterns / 64, whatever the patterns
-//! and the name.
+//! It is nondeterministic. Its states are bits: each pattern has a run of neighboring bits, one for each character of a
+//! literal and one or two for a capture; a wildcard has none, it only lets a state stay. Reading a character shifts the
+//! bits of the states that accept it by one (Shift-And, Baeza-Yates and Gonnet 1992, extended to classes that repeat),
+//! for 64 states in one operation. That bounds the time of a name by its characters × the states of all patterns / 64,
+//! whatever the patterns and the name.
 
 use super::parts::{Class, Part, Pattern};
 

@@ -4,8 +4,8 @@ use super::parts::Pattern;
 use super::set::PatternSet;
 use crate::words::{count, quote};
 
-/// Returns, for each pattern, which names it would match if its `*` crossed separators, as it does in Python's `fnmatch`;
-/// `None` if that makes no difference. For patterns that match none of the names.
+/// Returns, for each pattern, which names it would match if its `*` crossed separators, as it does in Python's
+/// `fnmatch`; `None` if that makes no difference. For patterns that match none of the names.
 pub(crate) fn hints<'n>(
     patterns: &[&Pattern],
     names: impl Iterator<Item = &'n str>,

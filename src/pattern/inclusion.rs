@@ -4,8 +4,8 @@ use super::matching::{START, State, accepts, step};
 use super::parts::{Class, Part, Pattern};
 use std::collections::{BTreeSet, HashSet};
 
-/// Returns whether `larger` provably matches every name that `smaller` matches. Runs both over all names at once, with one
-/// character for all that neither pattern distinguishes. Each step counts down `steps`; at 0, the proof fails.
+/// Returns whether `larger` provably matches every name that `smaller` matches. Runs both over all names at once, with
+/// one character for all that neither pattern distinguishes. Each step counts down `steps`; at 0, the proof fails.
 pub(crate) fn includes(larger: &Pattern, smaller: &Pattern, separator: char, steps: &mut usize) -> bool {
     let alphabet = alphabet(larger, smaller, separator);
     let (larger, smaller) = (Automaton::new(larger, separator), Automaton::new(smaller, separator));

@@ -4,7 +4,8 @@ use super::parts::{Class, Part, Pattern};
 
 impl Pattern {
     /// Returns the texts of the captures, in order, if the pattern matches the whole of `name`. Where several
-    /// divisions of the name match, returns the one with the shortest first capture, then the shortest second, and so on.
+    /// divisions of the name match, returns the one with the shortest first capture, then the shortest second, and so
+    /// on.
     pub(crate) fn matches<'n>(&self, name: &'n str, separator: char) -> Option<Vec<&'n str>> {
         if !self.may_match(name) {
             return None;

@@ -48,7 +48,8 @@ impl Selector {
         }
     }
 
-    /// Returns, for each name, whether an `include` pattern matches it, or there is none, and no `exclude` pattern does.
+    /// Returns, for each name, whether an `include` pattern matches it, or there is none, and no `exclude` pattern
+    /// does.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for a malformed pattern, for one that matches nothing, or when no name is left.

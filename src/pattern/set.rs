@@ -1,7 +1,7 @@
 //! Matches many patterns against many names.
 //!
-//! An [`Automaton`] follows many patterns at once. Most names have beginnings in common, so its steps are cached, in tables of
-//! bounded size: then a name takes one look-up for each character.
+//! An [`Automaton`] follows many patterns at once. Most names have beginnings in common, so its steps are cached, in
+//! tables of bounded size: then a name takes one look-up for each character.
 
 use super::automaton::{Automaton, Bits, States};
 use super::parts::Pattern;
@@ -146,7 +146,8 @@ impl Cache {
         self.known.get(usize::try_from(number).ok()?)
     }
 
-    /// Remembers a step, and returns the number of the states that it leads to. Forgets all others if the cache is full.
+    /// Remembers a step, and returns the number of the states that it leads to. Forgets all others if the cache is
+    /// full.
     fn remember(&mut self, automaton: &Automaton, from: u32, c: char, states: &[(usize, Bits)]) -> u32 {
         let found = self.numbers.get(&fingerprint(states)).copied();
         if let Some(to) = found.filter(|number| self.states(*number) == states) {
@@ -182,7 +183,8 @@ impl Cache {
     }
 }
 
-/// Returns a number that differs for most sets of states. A collision costs time, and nothing else: the states are compared.
+/// Returns a number that differs for most sets of states. A collision costs time, and nothing else: the states are
+/// compared.
 fn fingerprint(states: &[(usize, Bits)]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let words = states.iter().flat_map(|(at, bits)| bits.iter().copied().chain([*at as u64]));

@@ -217,8 +217,8 @@ impl Plan {
         }
     }
 
-    /// Checks what the executor relies on, for a plan may come from anybody: placements fit their tensors, routes are what
-    /// they are compiled to, items write every byte of every extent once.
+    /// Checks what the executor relies on, for a plan may come from anybody: placements fit their tensors, routes are
+    /// what they are compiled to, items write every byte of every extent once.
     fn check(&self, limits: &Limits) -> Result<()> {
         let wrong = |error: Error| match error.kind() {
             Kind::Limit => error,

@@ -5,8 +5,8 @@ use ckpt_api::open_regular;
 use sha2::{Digest, Sha256};
 
 impl Plan {
-    /// SHA-256 over this program, the source's files as they are now, and everything that was asked for. `None` if a file of
-    /// the source has no identity. Cheaper than [`Plan::sha256`], which covers what follows from these.
+    /// SHA-256 over this program, the source's files as they are now, and everything that was asked for. `None` if a
+    /// file of the source has no identity. Cheaper than [`Plan::sha256`], which covers what follows from these.
     pub(crate) fn key(&self) -> Option<[u8; 32]> {
         if self.source.files.iter().any(|file| file.identity.is_none()) {
             return None;

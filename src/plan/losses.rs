@@ -1,7 +1,7 @@
 //! Losses of a conversion: those that the target's codec declares, and those that the engine sees by itself.
 //!
-//! The engine compares the tensors given to a codec with their placements, and what the checkpoint has with what the format
-//! keeps. A loss that the codec declares, too, appears once, in the codec's words.
+//! The engine compares the tensors given to a codec with their placements, and what the checkpoint has with what the
+//! format keeps. A loss that the codec declares, too, appears once, in the codec's words.
 
 use super::Entry;
 use crate::layout::Step;
@@ -184,8 +184,8 @@ impl<'a> Target<'a> {
         losses
     }
 
-    /// Tensors that share their bytes in the source, and not in the target. Those that a mapping made of one tensor have
-    /// its stored name.
+    /// Tensors that share their bytes in the source, and not in the target. Those that a mapping made of one tensor
+    /// have its stored name.
     fn untied(&self) -> Vec<Loss> {
         let mut kept: HashMap<TensorId, TensorId> = HashMap::new();
         let mut losses = Vec::new();

@@ -39,8 +39,8 @@ impl Places {
     /// The real path of a file; `None` if there is none.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Corrupt`] for a name that leaves the directory; [`ckpt_api::Kind::Usage`] for a link that leaves
-    /// the root; [`ckpt_api::Kind::Io`].
+    /// [`ckpt_api::Kind::Corrupt`] for a name that leaves the directory; [`ckpt_api::Kind::Usage`] for a link that
+    /// leaves the root; [`ckpt_api::Kind::Io`].
     pub(super) fn file(&self, directory: &Path, name: &str) -> Result<Option<PathBuf>> {
         let mut parts = Path::new(name).components();
         let inside = !name.is_empty() && !name.contains(['\0', '\\']);

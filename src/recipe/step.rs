@@ -27,8 +27,8 @@ pub enum AxisStep {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct FlattenedImage {
-    /// The lengths of the image, the channels last: `[height, width, channels]`. Only the number of channels and the number of
-    /// pixels matter: `[pixels, channels]` is equivalent.
+    /// The lengths of the image, the channels last: `[height, width, channels]`. Only the number of channels and the
+    /// number of pixels matter: `[pixels, channels]` is equivalent.
     pub lens: Vec<u64>,
     /// The axis of the tensor; `None` for its input axis, or the only axis of this length.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,8 @@ impl std::fmt::Display for FlattenedImage {
 pub(crate) const MAX_AXES: usize = 64;
 
 impl AxisStep {
-    /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `flatten_order 4 4 8` or `unflatten_order 4 4 8`.
+    /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `flatten_order 4 4 8` or `unflatten_order 4 4
+    /// 8`.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for any other text.

@@ -12,8 +12,8 @@ pub(crate) struct Budget {
 
 /// Bytes read at once: small enough to stay in the L2 cache while the checksum runs over them.
 const CHUNK: u64 = 768 << 10;
-/// What the tiles of all workers may have together. Of a square matrix of 64 MiB, this is rows of the result from end to
-/// end, made of runs of 8 KiB; half of it is made of runs of 4 KiB, which cost twice as many system calls.
+/// What the tiles of all workers may have together. Of a square matrix of 64 MiB, this is rows of the result from end
+/// to end, made of runs of 8 KiB; half of it is made of runs of 4 KiB, which cost twice as many system calls.
 pub(crate) const ALL_TILES: u64 = 32 << 20;
 /// What the compressed extents that a worker keeps open may hold, unless one alone holds more.
 pub(crate) const DECOMPRESSED: u64 = 8 << 20;

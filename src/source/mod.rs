@@ -252,8 +252,8 @@ impl Source {
         Ok(self.with_contents(contents))
     }
 
-    /// The same checkpoint with flattened images in the order in which another graph takes them; `None` if they have it already,
-    /// or if the graphs do not show the images.
+    /// The same checkpoint with flattened images in the order in which another graph takes them; `None` if they have it
+    /// already, or if the graphs do not show the images.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Unsupported`] for tensors that are stored in parts.
@@ -303,7 +303,8 @@ impl Source {
     }
 }
 
-/// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is for.
+/// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is
+/// for.
 pub(crate) fn recognize(
     registry: &Registry,
     input: &Input,

@@ -94,7 +94,8 @@ impl<'a> TensorRef<'a> {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for a type that does not hold every value, naming those that do;
-    /// [`ckpt_api::Kind::Unsupported`] for opaque blocks; [`ckpt_api::Kind::Corrupt`] for a checksum that does not match; [`ckpt_api::Kind::Io`].
+    /// [`ckpt_api::Kind::Unsupported`] for opaque blocks; [`ckpt_api::Kind::Corrupt`] for a checksum that does not
+    /// match; [`ckpt_api::Kind::Io`].
     pub fn read<T: Element>(&self) -> Result<Vec<T>> {
         let mut reader = self.reader::<T>()?;
         let mut elements = Vec::new();

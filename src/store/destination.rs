@@ -5,8 +5,8 @@ use ckpt_api::{Input, Limits, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A store, and a checkpoint's name in it: where to write, and what to open. Every function that takes one takes a path,
-/// too.
+/// A store, and a checkpoint's name in it: where to write, and what to open. Every function that takes one takes a
+/// path, too.
 ///
 /// ```
 /// # fn main() -> ckpt::Result<()> {

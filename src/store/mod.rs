@@ -1,9 +1,9 @@
 //! Stores: places that hold checkpoints, and that commit what is written all or nothing.
 //!
-//! A [`Store`] opens files for reading ([`ReadStore`], which codecs know as the inside of an [`ckpt_api::Input`]) and takes
-//! new ones through a [`Stage`]: the files of one output, which have no names yet. [`Stage::commit`] gives all of them
-//! their names in one step that a reader can observe. A stage that is dropped before leaves nothing behind, unless several
-//! processes write the output: what they wrote stays until it is committed or discarded.
+//! A [`Store`] opens files for reading ([`ReadStore`], which codecs know as the inside of an [`ckpt_api::Input`]) and
+//! takes new ones through a [`Stage`]: the files of one output, which have no names yet. [`Stage::commit`] gives all of
+//! them their names in one step that a reader can observe. A stage that is dropped before leaves nothing behind, unless
+//! several processes write the output: what they wrote stays until it is committed or discarded.
 //!
 //! The engine, receipts, resume and verification know these traits and no other. There are two stores here: the
 //! directory ([`LocalStore`]) and memory ([`MemoryStore`]).
@@ -25,8 +25,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the store at an address, as plans name it: a directory of this machine. Paths in it are shown, and kept in receipts,
-/// relative to the working directory if they lie below it.
+/// Opens the store at an address, as plans name it: a directory of this machine. Paths in it are shown, and kept in
+/// receipts, relative to the working directory if they lie below it.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Io`] where there is none; [`ckpt_api::Kind::Usage`] for something else than a directory.
@@ -49,18 +49,18 @@ fn from_here(path: &Path) -> &Path {
 ///
 /// # For implementers
 /// - All methods are called from several threads at once.
-/// - Whoever opens a name sees either the old file or the complete new one. A file that was opened keeps its content when
-///   another takes its name.
-/// - One output has one writer: [`Store::stage`] refuses an output that another process writes, except where both ask for
-///   [`StageMode::Shared`] with the same key. The writer's claim ends with its process, however that ends.
-/// - [`Store::check`] changes nothing. It refuses all that would make [`Stage::attach`] or [`Stage::commit`] fail and that
-///   can be known before: hours of work may lie in between.
+/// - Whoever opens a name sees either the old file or the complete new one. A file that was opened keeps its content
+///   when another takes its name.
+/// - One output has one writer: [`Store::stage`] refuses an output that another process writes, except where both ask
+///   for [`StageMode::Shared`] with the same key. The writer's claim ends with its process, however that ends.
+/// - [`Store::check`] changes nothing. It refuses all that would make [`Stage::attach`] or [`Stage::commit`] fail and
+///   that can be known before: hours of work may lie in between.
 pub trait Store: ReadStore {
     /// Prepares the files of one output. They have no names until [`Stage::commit`].
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the output may not be written: it exists, it is part of the input, another process
-    /// writes it. [`ckpt_api::Kind::Io`].
+    /// [`ckpt_api::Kind::Usage`] where the output may not be written: it exists, it is part of the input, another
+    /// process writes it. [`ckpt_api::Kind::Io`].
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>>;
 
     /// Looks whether [`Store::stage`] would refuse the output, without preparing anything.
@@ -89,8 +89,8 @@ pub struct StageRequest<'a> {
     pub attachment: Option<&'a str>,
     /// Whether existing files are replaced.
     pub overwrite: bool,
-    /// Hash of everything that determines the output's bytes. `None` if the source has no stable identity, which disables
-    /// resume.
+    /// Hash of everything that determines the output's bytes. `None` if the source has no stable identity, which
+    /// disables resume.
     pub key: Option<[u8; 32]>,
     /// What becomes of what an earlier process staged.
     pub mode: StageMode,
@@ -172,16 +172,18 @@ pub enum Earlier {
 
 /// The files of one output before they have names.
 ///
-/// Dropped before [`Stage::commit`], it removes them, unless its mode is [`StageMode::Shared`] or [`StageMode::Existing`]:
-/// then other processes wrote to them, and they stay until a commit succeeds, or [`Stage::discard`].
+/// Dropped before [`Stage::commit`], it removes them, unless its mode is [`StageMode::Shared`] or
+/// [`StageMode::Existing`]: then other processes wrote to them, and they stay until a commit succeeds, or
+/// [`Stage::discard`].
 ///
 /// # For implementers
-/// - Concurrency: methods that take `&self` are called from several threads at once. Under [`StageMode::Shared`], several
-///   stages of several processes write the same files at the same time; they write the same bytes wherever they meet.
-/// - Lifetime: staged files outlive a process that is killed. The next one that asks for the same output with the same key
-///   finds them ([`StageMode::Resume`], [`StageMode::Shared`], [`StageMode::Existing`]); any other request removes them. An
-///   error, also of [`Stage::commit`], leaves shared files as they were, for the next commit. What [`Stage::attach`] added
-///   goes with its stage.
+/// - Concurrency: methods that take `&self` are called from several threads at once. Under [`StageMode::Shared`],
+///   several stages of several processes write the same files at the same time; they write the same bytes wherever they
+///   meet.
+/// - Lifetime: staged files outlive a process that is killed. The next one that asks for the same output with the same
+///   key finds them ([`StageMode::Resume`], [`StageMode::Shared`], [`StageMode::Existing`]); any other request removes
+///   them. An error, also of [`Stage::commit`], leaves shared files as they were, for the next commit. What
+///   [`Stage::attach`] added goes with its stage.
 /// - Notes survive the process. They need not survive a power failure, and the last ones may be missing. A note may be
 ///   there although the bytes that it is about are not: whoever reads it checks them. A note is whole or missing, never
 ///   changed, and in the order of [`Stage::note`].
@@ -195,7 +197,8 @@ pub trait Stage: fmt::Debug + Send + Sync {
     fn notes(&self) -> &[Vec<u8>];
 
     /// Keeps a note for a process that goes on when this one is killed. `bytes`: how much of the output it is about, so
-    /// that notes are written in batches that are worth it. A note that cannot be kept is no error: its work is done again.
+    /// that notes are written in batches that are worth it. A note that cannot be kept is no error: its work is done
+    /// again.
     fn note(&self, note: &[u8], bytes: u64);
 
     /// A number that all processes of one staging share, and no other staging has.
@@ -277,8 +280,8 @@ pub(crate) fn leaving(error: Error, left: &[String]) -> Error {
 /// Something that can be written at any place, by several threads at once.
 ///
 /// # For implementers
-/// - Threads write parts that do not overlap, in no order. What was not written reads as zeros, up to the length that the
-///   [`OutputFile`] gives; a file without a length grows.
+/// - Threads write parts that do not overlap, in no order. What was not written reads as zeros, up to the length that
+///   the [`OutputFile`] gives; a file without a length grows.
 /// - What was written is there for [`Stage::open`] as soon as the call returns, [`WriteAt::sync`] or not.
 /// - It may be called after other stages of the same files are gone, and not after its own.
 pub trait WriteAt: fmt::Debug + Send + Sync {

@@ -1,7 +1,7 @@
 //! Sums over the elements of a tensor that are the same in any order of the elements.
 //!
-//! Two tensors with equal sums have the same elements. Sums over parts of a tensor, such as its rows, show in which order the
-//! other tensor has these parts.
+//! Two tensors with equal sums have the same elements. Sums over parts of a tensor, such as its rows, show in which
+//! order the other tensor has these parts.
 
 use ckpt_api::DType;
 
@@ -58,7 +58,8 @@ impl AxisSums {
     /// The most indices on all axes together: 32 MiB.
     const MAX_INDICES: u64 = 1 << 22;
 
-    /// Returns `None` for elements of variable length, no axes, an empty tensor, and axes with more indices than the limit.
+    /// Returns `None` for elements of variable length, no axes, an empty tensor, and axes with more indices than the
+    /// limit.
     pub(super) fn new(dtype: DType, shape: &[u64]) -> Option<Self> {
         let size = element_bytes(dtype)?;
         if shape.is_empty() || shape.contains(&0) || Self::are_too_long(shape) {

@@ -95,8 +95,8 @@ pub(super) fn families<'p>(pairs: impl Iterator<Item = &'p Pair>) -> Vec<Family<
     groups.into_values().flat_map(|members| split(&members)).collect()
 }
 
-/// Returns one rule for all members, or else one for each value of one number: of the number that covers the most pairs, with
-/// the fewest rules.
+/// Returns one rule for all members, or else one for each value of one number: of the number that covers the most
+/// pairs, with the fewest rules.
 fn split<'p>(members: &[Member<'p>]) -> Vec<Family<'p>> {
     let all: Vec<&Member> = members.iter().collect();
     if let Some(family) = family(&all) {
@@ -167,8 +167,8 @@ fn varying(members: &[&Member], name: usize) -> Vec<usize> {
     (0..first.numbers.len()).filter(varies).collect()
 }
 
-/// Returns (position, source, shift) for each varying number of a name: the free number of the first source name with the
-/// smallest shift. `None` if a number is left over.
+/// Returns (position, source, shift) for each varying number of a name: the free number of the first source name with
+/// the smallest shift. `None` if a number is left over.
 fn pair_numbers(members: &[&Member], sources: &[usize], name: usize) -> Option<Vec<(usize, usize, i64)>> {
     let targets = varying(members, name);
     if sources.len() != targets.len() {
@@ -185,7 +185,8 @@ fn pair_numbers(members: &[&Member], sources: &[usize], name: usize) -> Option<V
     pairs.collect()
 }
 
-/// Returns the difference between a number of a name and one of the first source name, if it is the same in all members.
+/// Returns the difference between a number of a name and one of the first source name, if it is the same in all
+/// members.
 fn shift(members: &[&Member], source: usize, (name, position): (usize, usize)) -> Option<i64> {
     let mut shifts = members.iter().map(|member| {
         let to: i64 = member.names().nth(name)?.number(position).parse().ok()?;

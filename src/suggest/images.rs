@@ -1,7 +1,7 @@
 //! Finds the axis along which images were flattened in another order: by values.
 //!
-//! An axis of flattened images is a matrix of pixels and channels; with the channels first, it is the transposed one. The sums
-//! over the slices of the axis show which lengths this matrix has; then the whole values are compared.
+//! An axis of flattened images is a matrix of pixels and channels; with the channels first, it is the transposed one.
+//! The sums over the slices of the axis show which lengths this matrix has; then the whole values are compared.
 
 use super::elements::{AxisSums, Sum};
 use super::reorder::{Reordering, core, has_many_axes, long_axes};
@@ -120,7 +120,8 @@ fn is_transposed(a: &[Sum], b: &[Sum], rows: usize, columns: usize) -> bool {
 
 /// Where the convolutions of the two checkpoints have their channels.
 struct Convention {
-    /// How many channels the kernels make that can be channels-last in the first checkpoint and channels-first in the second.
+    /// How many channels the kernels make that can be channels-last in the first checkpoint and channels-first in the
+    /// second.
     to_first: BTreeSet<u64>,
     /// The same for the other direction.
     to_last: BTreeSet<u64>,

@@ -1,7 +1,7 @@
 //! Finds tensors that are several in the other checkpoint, joined along an axis: by values.
 //!
-//! The sums over the slices of an axis show which tensors of the other checkpoint follow each other on it. Then the tensor is
-//! split, and the values of its parts are compared.
+//! The sums over the slices of an axis show which tensors of the other checkpoint follow each other on it. Then the
+//! tensor is split, and the values of its parts are compared.
 
 use super::elements::Sum;
 use super::parts::{Rest, follow};
@@ -183,7 +183,8 @@ fn part_name(joined: usize, part: usize) -> String {
     format!("{joined}/{part}")
 }
 
-/// Returns all steps that make the parts of the tensor and the tensors of the other checkpoint equal; the same for each part.
+/// Returns all steps that make the parts of the tensor and the tensors of the other checkpoint equal; the same for each
+/// part.
 fn steps(
     split: &Source,
     other: &Source,

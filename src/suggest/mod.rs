@@ -29,8 +29,8 @@ pub use suggestion::{
     Ambiguous, Basis, Coverage, JoinedAxis, Pair, Reshaped, StepsBasis, Suggestion, Untried,
 };
 
-/// Proposes a mapping from the names of `a` to those of `b`. Reads the values of tensors that could be the same, or parts of
-/// others.
+/// Proposes a mapping from the names of `a` to those of `b`. Reads the values of tensors that could be the same, or
+/// parts of others.
 ///
 /// ```
 /// # fn main() -> Result<(), ckpt::Error> {
@@ -115,8 +115,8 @@ fn groups(a: &Source, b: &Source) -> Groups {
     groups
 }
 
-/// Returns the mapping that has these pairs and ignores the other names, and other tensors by their roles: with rules for
-/// families of names if these map the names in the same way, with exact names otherwise.
+/// Returns the mapping that has these pairs and ignores the other names, and other tensors by their roles: with rules
+/// for families of names if these map the names in the same way, with exact names otherwise.
 fn mapping(pairs: &[Pair], names: &[String], ignore_roles: Vec<Role>) -> Result<Mapping> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     Ok(Mapping { ignore_roles, ..by_name(pairs, &names)? })
@@ -138,7 +138,8 @@ fn by_name(pairs: &[Pair], names: &[&str]) -> Result<Mapping> {
     if is_equal { Ok(general) } else { exact() }
 }
 
-/// Returns the largest families, as many as a mapping may have rules, without those that match the name of another pair.
+/// Returns the largest families, as many as a mapping may have rules, without those that match the name of another
+/// pair.
 fn sound<'p>(mut families: Vec<Family<'p>>, pairs: &[Pair]) -> Vec<Family<'p>> {
     families.sort_by_key(|family| std::cmp::Reverse(family.pairs.len()));
     families.truncate(default_limit(Limit::Rules));

@@ -56,8 +56,8 @@ impl Parents {
         own.map(|(_, b)| b.as_str())
     }
 
-    /// Returns the similarity of two names: the proportion of shared words, plus 1 for equal numbers, plus 2 for parents that
-    /// correspond; 0 if they share no word and no parents correspond.
+    /// Returns the similarity of two names: the proportion of shared words, plus 1 for equal numbers, plus 2 for
+    /// parents that correspond; 0 if they share no word and no parents correspond.
     pub(super) fn similarity(&self, a: &Name, b: &Name) -> f64 {
         let shared: usize =
             a.words.iter().map(|(word, count)| b.words.get(word).map_or(0, |other| *count.min(other))).sum();
@@ -95,8 +95,8 @@ impl<'n> Index<'n> {
         Index { by_key }
     }
 
-    /// Returns the names with the numbers of `name`, and those whose parents correspond to its parent; none of a kind that has
-    /// many.
+    /// Returns the names with the numbers of `name`, and those whose parents correspond to its parent; none of a kind
+    /// that has many.
     pub(super) fn near(&self, name: &'n Name, parents: &'n Parents) -> BTreeSet<TensorId> {
         const MOST: usize = 32;
         let known = parents.of(&name.parent).take(MOST);

@@ -14,8 +14,8 @@ use crate::source::Source;
 use ckpt_api::{Limit, Result, Role, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most comparisons of each name with each other, at once and in all; with more, only names with the same numbers or
-/// corresponding parents are compared.
+/// The most comparisons of each name with each other, at once and in all; with more, only names with the same numbers
+/// or corresponding parents are compared.
 const MAX_COMPARISONS: (usize, usize) = (250_000, 1_000_000);
 
 /// For each tensor of the first checkpoint, the tensors of the second that it could be.
@@ -217,8 +217,8 @@ impl<'s> Pairing<'s> {
         near.collect()
     }
 
-    /// Pairs the tensors that no value decides: by name among those of one role and shape, or because only one is left. What
-    /// a format keeps for itself says nothing about another checkpoint.
+    /// Pairs the tensors that no value decides: by name among those of one role and shape, or because only one is left.
+    /// What a format keeps for itself says nothing about another checkpoint.
     fn pair_by_shape(&mut self, groups: &Groups, crowds: &[Crowd]) {
         let (a, b) = (self.a, self.b);
         let open = Open::new(&self.ambiguous, crowds);
@@ -314,8 +314,8 @@ impl<'s> Pairing<'s> {
         self.pairs.push(Undecided { pair, ids: (a, b), allowed, images: Vec::new() });
     }
 
-    /// Returns the pairs with their steps, for each ambiguous tensor those that it could be, and tensors in other shapes. Reads the tensors that have
-    /// the same elements in another order.
+    /// Returns the pairs with their steps, for each ambiguous tensor those that it could be, and tensors in other
+    /// shapes. Reads the tensors that have the same elements in another order.
     pub(super) fn finish(mut self, equal: &Equal) -> Result<(Vec<Pair>, Candidates, Vec<Reshaped>)> {
         images::prove(&mut self.pairs, self.a, self.b)?;
         let mut pairs = decide(self.pairs, (self.a, self.b), &equal.constant);
@@ -365,8 +365,8 @@ fn reversed(candidates: &Candidates) -> Candidates {
     reversed
 }
 
-/// Pairs tensors that are each other's most similar, then those that are so among the rest, and so on. A tensor with several
-/// equally similar partners gets none, and neither do these.
+/// Pairs tensors that are each other's most similar, then those that are so among the rest, and so on. A tensor with
+/// several equally similar partners gets none, and neither do these.
 fn most_similar(mut scores: Vec<(TensorId, TensorId, f64)>) -> BTreeMap<TensorId, TensorId> {
     scores.sort_by(|one, other| other.2.total_cmp(&one.2));
     let mut pairs = BTreeMap::new();

@@ -15,8 +15,8 @@ pub(super) struct Rest<'s> {
 }
 
 impl Rest<'_> {
-    /// Returns what the elements of the wanted tensors sum to, in their dtypes; without those that have no sum. Reads all their
-    /// elements.
+    /// Returns what the elements of the wanted tensors sum to, in their dtypes; without those that have no sum. Reads
+    /// all their elements.
     pub(super) fn sums(self, is_wanted: impl Fn(TensorId) -> bool) -> Result<Vec<(TensorId, Sum)>> {
         let wanted: Vec<TensorId> = self.ids.iter().copied().filter(|id| is_wanted(*id)).collect();
         let sums = in_parallel(&wanted, default_threads(), |id| {
@@ -26,8 +26,8 @@ impl Rest<'_> {
     }
 }
 
-/// Returns the tensors that follow each other on an axis whose indices have these sums, each with the number of its indices;
-/// `None` if there are none, more than a rule may name, or one twice.
+/// Returns the tensors that follow each other on an axis whose indices have these sums, each with the number of its
+/// indices; `None` if there are none, more than a rule may name, or one twice.
 ///
 /// `lens` are the numbers of indices that a tensor may have; `find` returns the tensors with such a number and sum.
 pub(super) fn follow<'t>(

@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 /// The most axes longer than 1 whose every order is tried: 24 orders.
 const MAX_REORDERED: usize = 4;
 
-/// The number of axes of a kernel for volumes. Only orders that keep depth, height and width next to each other are tried.
+/// The number of axes of a kernel for volumes. Only orders that keep depth, height and width next to each other are
+/// tried.
 const VOLUME_RANK: usize = 5;
 
 /// Tensors with different keys cannot be the same.
@@ -53,8 +54,8 @@ impl Key {
         without.collect()
     }
 
-    /// Returns the lengths that a tensor with this key can have on the axis along which it is joined with others, each with the
-    /// key of what remains. A single number is no part.
+    /// Returns the lengths that a tensor with this key can have on the axis along which it is joined with others, each
+    /// with the key of what remains. A single number is no part.
     pub(super) fn as_part(&self) -> Vec<(u64, Key)> {
         let mut parts = self.without_one();
         parts.extend((!self.lengths.is_empty()).then(|| (1, self.clone())));
@@ -85,8 +86,8 @@ pub(super) fn reorderings(from: &[u64], to: &[u64]) -> Vec<Reordering> {
     found
 }
 
-/// Returns all permutations from one shape to another, of the axes of length 1, too: several have the same effect on these
-/// tensors, but only some fit other tensors. Empty where the numbers of axes differ.
+/// Returns all permutations from one shape to another, of the axes of length 1, too: several have the same effect on
+/// these tensors, but only some fit other tensors. Empty where the numbers of axes differ.
 pub(super) fn variants(from: &[u64], to: &[u64]) -> Vec<Reordering> {
     if from.len() != to.len() || from.len() > VOLUME_RANK {
         return Vec::new();
@@ -164,7 +165,8 @@ fn all_orders(rank: usize) -> Vec<Vec<usize>> {
     orders
 }
 
-/// Returns the steps for one order of the axes longer than 1: axis `order[k]` of the source becomes axis `k` of the target.
+/// Returns the steps for one order of the axes longer than 1: axis `order[k]` of the source becomes axis `k` of the
+/// target.
 fn steps(from: &[u64], to: &[u64], order: &[usize]) -> Vec<AxisStep> {
     if order.iter().copied().eq(0..order.len()) && (from.len() != to.len() || from == to) {
         return align(from, to);

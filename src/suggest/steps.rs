@@ -1,7 +1,8 @@
 //! Decides the steps of pairs whose shapes and values allow several.
 //!
-//! One pair alone often says little: a square kernel fits with a transpose and without. Pairs whose names end in the same way
-//! usually need the same steps, so those steps are taken that fit all of them, in the narrowest class that leaves one choice.
+//! One pair alone often says little: a square kernel fits with a transpose and without. Pairs whose names end in the
+//! same way usually need the same steps, so those steps are taken that fit all of them, in the narrowest class that
+//! leaves one choice.
 
 use super::reorder::{Reordering, variants};
 use super::suggestion::{Basis, Pair, StepsBasis};
@@ -29,7 +30,8 @@ struct Class {
     axes: [Option<Vec<&'static str>>; 2],
 }
 
-/// How many segments at the end of a name make a class, narrow classes first. All: names that differ in their numbers alone.
+/// How many segments at the end of a name make a class, narrow classes first. All: names that differ in their numbers
+/// alone.
 const SEGMENTS: [usize; 3] = [usize::MAX, 2, 1];
 
 /// A pair with all that decides its steps.
@@ -79,7 +81,8 @@ pub(super) fn decide(
     questions.into_iter().map(|question| question.answer(&common)).collect()
 }
 
-/// Whether at least as many tensors have equal values as others. Tensors of one number, such as zeros, have them in all models.
+/// Whether at least as many tensors have equal values as others. Tensors of one number, such as zeros, have them in all
+/// models.
 fn is_one_model(pairs: &[Undecided], constant: &BTreeSet<TensorId>) -> bool {
     let (equal, others): (Vec<&Undecided>, Vec<&Undecided>) =
         pairs.iter().partition(|one| one.pair.basis.is_by_value());
@@ -196,9 +199,9 @@ fn plausible(mut choices: Vec<Reordering>, (a, b): (&Tensor, &Tensor)) -> Vec<Re
 /// The number of axes of a kernel for images.
 const IMAGE_RANK: usize = 4;
 
-/// Returns the axes of source and target that can be a kernel's rows under steps that make axis `order[k]` of the source axis
-/// `k` of the target. Every framework stores columns directly after rows: `[y, x, in, out]`, `[out, in, y, x]`,
-/// `[out, y, x, in]`.
+/// Returns the axes of source and target that can be a kernel's rows under steps that make axis `order[k]` of the
+/// source axis `k` of the target. Every framework stores columns directly after rows: `[y, x, in, out]`, `[out, in, y,
+/// x]`, `[out, y, x, in]`.
 fn rows(order: &[usize], (a, b): (&Tensor, &Tensor)) -> BTreeSet<(usize, usize)> {
     let can_be = |tensor: &Tensor, row: usize| match (tensor.axis(Axis::KernelY), tensor.axis(Axis::KernelX))
     {
@@ -212,8 +215,8 @@ fn rows(order: &[usize], (a, b): (&Tensor, &Tensor)) -> BTreeSet<(usize, usize)>
     neighbors.filter(|(from, to)| can_be(a, *from) && can_be(b, *to)).collect()
 }
 
-/// Keeps the choices by which the rows of all kernels are the same axis: a convolution that allows one place for them decides
-/// for depthwise ones, too.
+/// Keeps the choices by which the rows of all kernels are the same axis: a convolution that allows one place for them
+/// decides for depthwise ones, too.
 fn agree_on_rows(questions: &mut [Question]) {
     let places = |question: &Question, choice: &Reordering| {
         let order = order(&choice.steps, IMAGE_RANK).filter(|order| order.len() == IMAGE_RANK);

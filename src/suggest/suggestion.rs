@@ -18,8 +18,8 @@ const ASKED: usize = 4;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Suggestion {
-    /// The mapping. It covers every tensor of the first checkpoint; tensors without a partner are in its `ignore`, or have a
-    /// role that it ignores.
+    /// The mapping. It covers every tensor of the first checkpoint; tensors without a partner are in its `ignore`, or
+    /// have a role that it ignores.
     #[serde(skip)]
     pub mapping: Mapping,
     /// The pairs of tensors, sorted by source.
@@ -241,8 +241,8 @@ impl Pair {
 }
 
 impl Suggestion {
-    /// Returns what the checkpoints leave open, one question a line: the steps of pairs, tensors that could be several, and
-    /// tensors with the same elements in another shape.
+    /// Returns what the checkpoints leave open, one question a line: the steps of pairs, tensors that could be several,
+    /// and tensors with the same elements in another shape.
     pub fn questions(&self) -> Vec<String> {
         let steps = self.open_steps().map(Pair::question);
         let pairs = self.ambiguous.iter().map(|one| {
@@ -261,8 +261,8 @@ impl Suggestion {
         steps.chain(pairs).chain(reshaped).collect()
     }
 
-    /// Whether one checkpoint has more weights without a partner than with one, and is no larger model that has all weights of
-    /// the other: the two are hardly one model.
+    /// Whether one checkpoint has more weights without a partner than with one, and is no larger model that has all
+    /// weights of the other: the two are hardly one model.
     ///
     /// ```
     /// # fn main() -> Result<(), ckpt::Error> {

@@ -4,8 +4,8 @@ use super::*;
 use crate::recipe::AxisStep;
 use proptest::prelude::*;
 
-/// A name as a hostile file may have it: with characters that TOML or patterns give a meaning, or that nobody sees; or one of
-/// a family.
+/// A name as a hostile file may have it: with characters that TOML or patterns give a meaning, or that nobody sees; or
+/// one of a family.
 fn any_name() -> impl Strategy<Value = String> {
     let special =
         ["a", "\"", "'''", "\\", "#", "*", "{", "}}", "/", "\n", "\0", "\u{1b}", "\u{202e}", "\u{feff}", "7"];

@@ -21,7 +21,8 @@ pub(super) struct Fingerprint {
 /// Tensors of both checkpoints that have equal values.
 #[derive(Default)]
 pub(super) struct Equal {
-    /// For each tensor of the first checkpoint, the tensors of the second with its value, and the reorderings between them.
+    /// For each tensor of the first checkpoint, the tensors of the second with its value, and the reorderings between
+    /// them.
     pub(super) partners: BTreeMap<TensorId, BTreeMap<TensorId, Vec<Reordering>>>,
     /// Groups of equal tensors that are too large to store every pair.
     pub(super) crowds: Vec<Crowd>,
@@ -246,7 +247,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Returns what the elements sum to in any order; `None` for elements of variable length, and as [`Self::try_read`].
+    /// Returns what the elements sum to in any order; `None` for elements of variable length, and as
+    /// [`Self::try_read`].
     pub(super) fn sum(&self, source: &Source) -> Result<Option<Sum>> {
         let Some(size) = element_bytes(self.dtype()) else { return Ok(None) };
         let mut sum = Sum::default();
@@ -279,8 +281,8 @@ impl Reading {
         }))
     }
 
-    /// As [`Self::read`], but returns `None` for a tensor with a value that the dtype lacks, and for one that cannot be read in
-    /// this order.
+    /// As [`Self::read`], but returns `None` for a tensor with a value that the dtype lacks, and for one that cannot be
+    /// read in this order.
     fn try_read(&self, source: &Source, each: impl FnMut(&[u8])) -> Result<Option<()>> {
         match self.read(source, each) {
             Err(error) if matches!(error.kind(), Kind::Lossy | Kind::Unsupported) => Ok(None),

@@ -1,7 +1,7 @@
 //! Makes the graph of a template.
 //!
-//! Blocks and repeats are levels of a stack, so no input makes the program recur. Every statement that is executed counts
-//! against the limit of graph nodes.
+//! Blocks and repeats are levels of a stack, so no input makes the program recur. Every statement that is executed
+//! counts against the limit of graph nodes.
 
 use super::document::{Argument, AttributeTemplate, Document, Length, NodeTemplate, Statement};
 use super::expression::Expression;
@@ -26,8 +26,8 @@ pub(super) struct Expanded {
 /// Makes the graph of a template whose variables are set.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`], naming the node, for statements that do not fit the checkpoint; [`ckpt_api::Kind::Limit`] for
-/// too many of them.
+/// [`ckpt_api::Kind::Usage`], naming the node, for statements that do not fit the checkpoint; [`ckpt_api::Kind::Limit`]
+/// for too many of them.
 pub(super) fn expand(document: &Document, scope: &mut Scope<'_>, limits: &Limits) -> Result<Expanded> {
     let mut expansion = Expansion { document, scope, limits, steps: 0, bytes: 0, made: Expanded::default() };
     for input in &document.inputs {

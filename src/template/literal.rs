@@ -17,8 +17,8 @@ struct GraphFile {
 /// Gives the checkpoint the graph of a file, and its tensors the axes that the file names.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`], naming the file, for tensors that are missing or do not fit, and for a graph that cannot run in
-/// its order.
+/// [`ckpt_api::Kind::Usage`], naming the file, for tensors that are missing or do not fit, and for a graph that cannot
+/// run in its order.
 pub(crate) fn apply(file: &ArchitectureFile, contents: &mut Contents, limits: &Limits) -> Result<()> {
     let located = |error: Error| match file.name() {
         Some(name) => error.file(name),

@@ -1,8 +1,8 @@
 //! Templates of architectures: graphs with repeats, whose parameters are read off the tensors of a checkpoint.
 //!
-//! A template is data: a TOML or JSON file, of which `schemas/architectures` has those that come with the program. It names the
-//! tensors of one convention; its expressions read lengths and numbers of layers off their shapes, and what the shapes do not
-//! show comes from the model's configuration, or from the user.
+//! A template is data: a TOML or JSON file, of which `schemas/architectures` has those that come with the program. It
+//! names the tensors of one convention; its expressions read lengths and numbers of layers off their shapes, and what
+//! the shapes do not show comes from the model's configuration, or from the user.
 
 mod builtin;
 mod config;
@@ -110,8 +110,8 @@ impl Template {
     /// Describes a checkpoint, with the parameters that the user sets.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for tensors and parameters that are missing or do not fit, [`ckpt_api::Kind::Unsupported`] for
-    /// a model that the template does not describe, naming the template.
+    /// [`ckpt_api::Kind::Usage`] for tensors and parameters that are missing or do not fit,
+    /// [`ckpt_api::Kind::Unsupported`] for a model that the template does not describe, naming the template.
     pub(crate) fn describe(
         &self,
         tensors: &[Tensor],

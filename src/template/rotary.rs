@@ -8,7 +8,8 @@ const MAX_LEN: i64 = 1 << 16;
 /// The largest distance that buckets may distinguish.
 const MAX_DISTANCE: i64 = 1 << 20;
 
-/// Returns `1/theta^(2j/width)` for `j` from 0 to before `width/2`. Exponent, power and quotient are rounded to binary32.
+/// Returns `1/theta^(2j/width)` for `j` from 0 to before `width/2`. Exponent, power and quotient are rounded to
+/// binary32.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a width that is odd, not positive or too large.
@@ -30,8 +31,8 @@ pub(super) fn frequencies(width: i64, theta: f64) -> Result<Vec<f64>> {
     Ok((0..width / 2).map(one).collect())
 }
 
-/// Returns the frequencies with Llama 3's scaling by `factor`: those of wavelengths above `original/low` are divided, those
-/// below `original/high` stay, those between are blended.
+/// Returns the frequencies with Llama 3's scaling by `factor`: those of wavelengths above `original/low` are divided,
+/// those below `original/high` stay, those between are blended.
 #[expect(clippy::cast_possible_truncation, reason = "rounded to binary32 as transformers does")]
 pub(super) fn llama3(frequencies: &[f64], factor: f64, [low, high]: [f64; 2], original: f64) -> Vec<f64> {
     let one = |frequency: &f64| {
@@ -49,7 +50,8 @@ pub(super) fn llama3(frequencies: &[f64], factor: f64, [low, high]: [f64; 2], or
     frequencies.iter().map(one).collect()
 }
 
-/// Returns for each of T5's `buckets` of one direction but the first the least distance that is in it or in a later one.
+/// Returns for each of T5's `buckets` of one direction but the first the least distance that is in it or in a later
+/// one.
 ///
 /// The first half of the buckets has one distance each; the others grow with the logarithm up to `distance`.
 ///

@@ -6,11 +6,11 @@ use std::ops::{Deref, DerefMut};
 /// Bytes that lie well for what the system copies into them.
 ///
 /// Processors copy with one instruction (`rep movsb`), and some of them take six times as long where the target lies a
-/// few bytes further within its page than the source within its own. What is stored begins at a page as a rule, and what
-/// an allocator gives begins a few bytes after one.
+/// few bytes further within its page than the source within its own. What is stored begins at a page as a rule, and
+/// what an allocator gives begins a few bytes after one.
 ///
-/// Large ones have pages of their own, and huge ones where the system has those: what is permuted goes to another page with
-/// every few elements, and to find each costs more than to write them.
+/// Large ones have pages of their own, and huge ones where the system has those: what is permuted goes to another page
+/// with every few elements, and to find each costs more than to write them.
 #[derive(Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -36,8 +36,8 @@ const SHORT: usize = 4 * PAGE;
 const LARGE: usize = 8 << 20;
 
 impl Buffer {
-    /// Makes it as long as this, whatever it then holds, for bytes that come from `offset` of a file: unless it is short, it
-    /// begins at a page, or as far into its first cache line as they into theirs.
+    /// Makes it as long as this, whatever it then holds, for bytes that come from `offset` of a file: unless it is
+    /// short, it begins at a page, or as far into its first cache line as they into theirs.
     pub(crate) fn resize(&mut self, len: usize, offset: u64) {
         let within = (offset % LINE as u64) as usize;
         let place = |buffer: &Buffer| if len < SHORT { 0 } else { buffer.before_page() + within };

@@ -104,8 +104,8 @@ fn range(dtype: DType) -> Option<Range> {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for a pair that [`castable`] refuses; [`ckpt_api::Kind::Lossy`] for a finite number
-/// beyond the target's largest, and for an integer or a restored small float that the target lacks, naming the element and
-/// its value.
+/// beyond the target's largest, and for an integer or a restored small float that the target lacks, naming the element
+/// and its value.
 pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>) -> Result<f64> {
     let error = match (from, to) {
         _ if from == to => {
@@ -145,8 +145,9 @@ fn widen<const A: usize, const B: usize>(
     narrow(source, out, |element| (convert(element), 0f32))
 }
 
-/// `convert` returns what is stored and how far off it is. The difference of a number and what it is rounded to is exact;
-/// it is infinite where a finite number became infinite, and NaN, which does not count, where nothing was finite.
+/// `convert` returns what is stored and how far off it is. The difference of a number and what it is rounded to is
+/// exact; it is infinite where a finite number became infinite, and NaN, which does not count, where nothing was
+/// finite.
 #[inline]
 fn narrow<const A: usize, const B: usize, F: Float>(
     source: &[u8],
@@ -483,8 +484,8 @@ fn small_integer(value: f64) -> i32 {
     value as i32
 }
 
-/// The nearest f32 whose last bit tells whether anything was cut off: rounding that once more, to fewer bits, is rounding
-/// once. Through the nearest f32 a value just above the middle between two f16 would go the wrong way.
+/// The nearest f32 whose last bit tells whether anything was cut off: rounding that once more, to fewer bits, is
+/// rounding once. Through the nearest f32 a value just above the middle between two f16 would go the wrong way.
 fn to_odd_f32(value: f64) -> f32 {
     let near = to_f32(value);
     let back = f64::from(near);

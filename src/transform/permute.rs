@@ -13,8 +13,8 @@ pub fn permute(source: &[u8], shape: &[usize], order: &[usize], size: usize, out
     permute_into(source, shape, order, size, out, 0, &strides(&permuted));
 }
 
-/// As [`permute`], into a part of a larger array: element 0 goes to element `first` of `out`, and `distances[k]` elements
-/// lie between neighbors along axis `k` of the result.
+/// As [`permute`], into a part of a larger array: element 0 goes to element `first` of `out`, and `distances[k]`
+/// elements lie between neighbors along axis `k` of the result.
 pub(crate) fn permute_into(
     source: &[u8],
     shape: &[usize],
@@ -89,8 +89,8 @@ fn merged(shape: &[usize], order: &[usize], distances: &[usize]) -> Vec<AxisStri
     axes
 }
 
-/// Blocks have `B` elements on a side: a cache line or half of one, so that a line is read and written once while it is in
-/// the cache.
+/// Blocks have `B` elements on a side: a cache line or half of one, so that a line is read and written once while it is
+/// in the cache.
 fn permute_as<const N: usize, const B: usize, const K: usize>(
     source: &[u8],
     axes: &[AxisStride],

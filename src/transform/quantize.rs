@@ -76,8 +76,8 @@ fn integer(scaling: Scaling, [low, high]: [f64; 2], number: f32) -> (f64, bool) 
     (integer, fits(integer) & number.is_finite())
 }
 
-/// A whole number as an `i32`, for those that are one: where the last bit of a double is worth 1, its lowest bits are the
-/// integer. A conversion by `as` checks the range once more, one number at a time.
+/// A whole number as an `i32`, for those that are one: where the last bit of a double is worth 1, its lowest bits are
+/// the integer. A conversion by `as` checks the range once more, one number at a time.
 #[inline(always)]
 fn low_bits(integer: f64) -> i32 {
     const LAST_BIT_IS_ONE: f64 = (3u64 << 51) as f64;
@@ -124,7 +124,8 @@ fn load<const N: usize>(scaling: Scaling, source: &[u8], out: &mut Vec<u8>) {
                 let mut wide = [0; 4];
                 wide[4 - N..].copy_from_slice(integer);
                 let integer = i32::from_le_bytes(wide) >> (32 - 8 * N);
-                // One rounding: the quotient of doubles is closer to the true one than any two floats are to each other.
+                // One rounding: the quotient of doubles is closer to the true one than any two floats are to each
+                // other.
                 *number = ((f64::from(integer) / scale) as f32).to_le_bytes();
             }
         },

@@ -101,7 +101,8 @@ fn corresponding_inputs(
     Ok((values, names))
 }
 
-/// The error for an input of which one example has another shape in each model. What the first leaves free is as `value`.
+/// The error for an input of which one example has another shape in each model. What the first leaves free is as
+/// `value`.
 fn different_inputs(own: &Input, theirs: &Input, value: &Value) -> Error {
     let stated = own.shape.iter().zip(&value.shape).enumerate();
     let stated: Vec<Option<u64>> =

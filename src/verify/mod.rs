@@ -35,8 +35,9 @@
 //! The second checkpoint should be made from the first: a wider dtype than the first one's holds the same numbers
 //! (*bits*), a narrower one does not (*bound*).
 //!
-//! Where a graph is missing, tensors of the same name (after mapping) are compared as [`diff`](crate::diff::diff) does. So they
-//! are where the activations are not stated. Tensors of other roles than weights that only one checkpoint has are no difference.
+//! Where a graph is missing, tensors of the same name (after mapping) are compared as [`diff`](crate::diff::diff) does.
+//! So they are where the activations are not stated. Tensors of other roles than weights that only one checkpoint has
+//! are no difference.
 
 mod compare;
 mod device_run;

@@ -24,8 +24,8 @@ struct Named {
     mapping: Option<String>,
 }
 
-/// Returns the source with the graph of the architecture whose names it has, or a built-in mapping gives it; `None` if it
-/// has a graph, or no such names.
+/// Returns the source with the graph of the architecture whose names it has, or a built-in mapping gives it; `None` if
+/// it has a graph, or no such names.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for parameters that neither the tensors nor the configuration show;

@@ -1,7 +1,7 @@
 //! The first checkpoint with its flattened images in the order of the second.
 //!
-//! Its dense layers add in another order then, so a comparison bit by bit takes the reordered checkpoint as the reference. That
-//! it computes what the original computes is checked here, in f64.
+//! Its dense layers add in another order then, so a comparison bit by bit takes the reordered checkpoint as the
+//! reference. That it computes what the original computes is checked here, in f64.
 
 use super::{Options, run};
 use crate::registry::Registry;
@@ -25,14 +25,15 @@ const BY_MAPPING: &str = "the mapping reorders flattened images: the reference i
 const BY_GRAPHS: &str = "the second checkpoint takes flattened images in another order: the reference is the first checkpoint with \
                          this order, which was run in f64 and gives the same outputs as the original";
 
-/// The largest error of the outputs relative to their norm: that of another order of additions in f64, with much to spare.
+/// The largest error of the outputs relative to their norm: that of another order of additions in f64, with much to
+/// spare.
 const LIMIT: f64 = 1e-9;
 
 /// The least norm that errors are relative to: smaller outputs are the rest of terms that cancel.
 const LEAST: f64 = 1e-3;
 
-/// Returns the first checkpoint with its flattened images as the mapping of `options` reorders them, or else as the graph of the
-/// second checkpoint takes them.
+/// Returns the first checkpoint with its flattened images as the mapping of `options` reorders them, or else as the
+/// graph of the second checkpoint takes them.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] if it computes something else than the original; whatever keeps a graph from running.

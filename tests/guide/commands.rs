@@ -1,9 +1,10 @@
 //! Commands and what they print.
 //!
-//! A ```` ```console ```` block holds commands, each after `$ ` (and on further lines as long as they end in `\`), and below
-//! each what it prints on both streams. A line `...` stands for any lines, `...` within a line for any characters, and
-//! times are not compared. A command that fails shows an error or its exit code. Every page is a session of its own, in a directory
-//! beside which the repository's `corpus`, `examples` and `schemas` lie; a block with `file=NAME` is written there.
+//! A ```` ```console ```` block holds commands, each after `$ ` (and on further lines as long as they end in `\`), and
+//! below each what it prints on both streams. A line `...` stands for any lines, `...` within a line for any
+//! characters, and times are not compared. A command that fails shows an error or its exit code. Every page is a
+//! session of its own, in a directory beside which the repository's `corpus`, `examples` and `schemas` lie; a block
+//! with `file=NAME` is written there.
 
 use crate::page::{Block, Page};
 use crate::{ROOT, pages};

@@ -165,7 +165,8 @@ pub struct Architecture {
 pub enum ArchitectureLayer {
     /// A fully connected layer.
     Dense(WeightedLayer),
-    /// A convolution of images, `[N, C, H, W]`, as ONNX's Conv: the kernel is not flipped. Softmax is over the channels.
+    /// A convolution of images, `[N, C, H, W]`, as ONNX's Conv: the kernel is not flipped. Softmax is over the
+    /// channels.
     Conv(WeightedLayer, ConvolutionWindow),
     /// `[N, …]` to `[N, ∏]`.
     Flatten,

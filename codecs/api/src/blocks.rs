@@ -39,8 +39,8 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Opaque blocks of so many elements in so many bytes. Names of different encodings differ, over all codecs: they begin
-    /// with the codec's id and a dot.
+    /// Opaque blocks of so many elements in so many bytes. Names of different encodings differ, over all codecs: they
+    /// begin with the codec's id and a dot.
     ///
     /// # Panics
     /// If a number is 0: when the program is compiled, where the blocks are a constant.

@@ -14,8 +14,8 @@ pub struct Checkpoint {
     pub tensors: Vec<Tensor>,
     /// Everything else.
     pub metadata: Metadata,
-    /// Which tensors share their bytes in the source. The engine fills it in before [`crate::Codec::place`]; a codec that
-    /// reads leaves it empty.
+    /// Which tensors share their bytes in the source. The engine fills it in before [`crate::Codec::place`]; a codec
+    /// that reads leaves it empty.
     pub ties: Ties,
 }
 
@@ -33,7 +33,8 @@ impl Checkpoint {
         pairs.map(|(id, tensor)| (tensor.name.as_str(), TensorId(id))).collect()
     }
 
-    /// Fills in the activations that the graph does not state, in order; `names` as [`Activation::from_name`] takes them.
+    /// Fills in the activations that the graph does not state, in order; `names` as [`Activation::from_name`] takes
+    /// them.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] without a graph, for an unknown name, or where the numbers differ.

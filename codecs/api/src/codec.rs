@@ -33,12 +33,13 @@ pub trait Codec: Send + Sync {
     /// Called for formats that write by their [`FormatInfo::writes`].
     ///
     /// # Errors
-    /// [`crate::Kind::Lossy`], [`crate::Kind::Unsupported`], [`crate::Kind::Usage`]. What can be written at a loss is no
-    /// error. The engine declares the losses that it can see: dtypes and scales that differ from the tensor's, tensors
-    /// without a place, and what the format does not keep. [`OutputLayout::losses`] has the others.
+    /// [`crate::Kind::Lossy`], [`crate::Kind::Unsupported`], [`crate::Kind::Usage`]. What can be written at a loss is
+    /// no error. The engine declares the losses that it can see: dtypes and scales that differ from the tensor's,
+    /// tensors without a place, and what the format does not keep. [`OutputLayout::losses`] has the others.
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout>;
 
-    /// The block encodings that [`Codec::read`] gives tensors, so that a plan that was written to a file finds their decoders.
+    /// The block encodings that [`Codec::read`] gives tensors, so that a plan that was written to a file finds their
+    /// decoders.
     fn block_encodings(&self) -> &'static [Blocks] {
         &[]
     }
@@ -56,8 +57,8 @@ pub trait Codec: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns the definitions of the operators beyond ONNX's that the format's graphs use. With them, the engine runs and
-    /// verifies such graphs, of this format and of any that carries the graph along.
+    /// Returns the definitions of the operators beyond ONNX's that the format's graphs use. With them, the engine runs
+    /// and verifies such graphs, of this format and of any that carries the graph along.
     fn ops(&self) -> &'static [OpSpec] {
         &[]
     }
@@ -199,7 +200,8 @@ impl FormatInfo {
 
     /// Whether a network can be read from this format and written in `target`.
     ///
-    /// A single checkpoint may still be refused: for what it holds, or because it does not record all that the target needs.
+    /// A single checkpoint may still be refused: for what it holds, or because it does not record all that the target
+    /// needs.
     pub fn converts_to(&self, target: &FormatInfo) -> bool {
         let fits = |network: &Network| target.writes.iter().any(|other| network.overlaps(*other));
         self.reads.iter().any(fits)

@@ -24,8 +24,8 @@ pub struct Compression {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skip: u64,
     /// Bytes of the elements whose bytes were shuffled before they were compressed: all first bytes, then all second
-    /// ones, as HDF5's and Blosc's shuffle filters do. Such an extent is decompressed as a whole; its size is bounded by
-    /// [`Limit::ChunkBytes`].
+    /// ones, as HDF5's and Blosc's shuffle filters do. Such an extent is decompressed as a whole; its size is bounded
+    /// by [`Limit::ChunkBytes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffled: Option<NonZeroU32>,
 }

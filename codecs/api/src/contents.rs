@@ -25,7 +25,8 @@ pub struct Contents {
     /// What the graph assumes about the model, or does not show of it, one sentence each. They qualify every result of
     /// running the graph, and the engine prints them with it.
     pub graph_notes: Vec<String>,
-    /// Lengths of the axes of a random example, by input of the graph, where they are known; for axes that the graph leaves free.
+    /// Lengths of the axes of a random example, by input of the graph, where they are known; for axes that the graph
+    /// leaves free.
     pub example_shapes: BTreeMap<String, Vec<Option<u64>>>,
     /// Why the checkpoint has no graph, if the codec looked for one. The engine adds a note on it.
     pub missing_graph: Option<MissingGraph>,

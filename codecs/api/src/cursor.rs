@@ -14,8 +14,8 @@ const MAX_READ: u64 = 64 << 10;
 
 /// Reads a range of a file, or bytes that were read from one, front to back.
 ///
-/// Numbers are little-endian until [`Cursor::with_endian`]. Nothing is read past the range, and nothing is allocated for
-/// bytes that it lacks. An error names the file and the offset. Of a file, at most 64 KiB are buffered.
+/// Numbers are little-endian until [`Cursor::with_endian`]. Nothing is read past the range, and nothing is allocated
+/// for bytes that it lacks. An error names the file and the offset. Of a file, at most 64 KiB are buffered.
 ///
 /// ```
 /// use ckpt_api::{Cursor, Limit, Limits};
@@ -125,8 +125,8 @@ impl<'a> Cursor<'a> {
         Ok(numbers)
     }
 
-    /// Reads the number of things that follow, of which each takes at least `min_bytes_each`. The number is checked against
-    /// the bytes left, so that memory may be reserved for it.
+    /// Reads the number of things that follow, of which each takes at least `min_bytes_each`. The number is checked
+    /// against the bytes left, so that memory may be reserved for it.
     ///
     /// # Errors
     /// As [`Cursor::number`], at the offset of the number.

@@ -20,7 +20,8 @@ const SKIPPED: usize = 16 << 10;
 const LARGEST_WINDOW: u64 = 8 << 20;
 
 impl Extent {
-    /// Bytes of memory that reading the extent takes at most, beside what it is read into: 0 where it is not compressed.
+    /// Bytes of memory that reading the extent takes at most, beside what it is read into: 0 where it is not
+    /// compressed.
     pub fn decompression_memory(&self) -> u64 {
         let Some(compression) = &self.compression else { return 0 };
         let total = compression.skip.saturating_add(self.len);
@@ -34,8 +35,9 @@ impl Extent {
 
     /// The extent's bytes as a file of their own, from byte 0 on, decompressed where they are compressed.
     ///
-    /// A small extent (1 MiB) and a shuffled one is decompressed once and kept. A larger one is decompressed while it is
-    /// read from its beginning to its end, in memory that does not depend on its size; whoever steps back begins again.
+    /// A small extent (1 MiB) and a shuffled one is decompressed once and kept. A larger one is decompressed while it
+    /// is read from its beginning to its end, in memory that does not depend on its size; whoever steps back begins
+    /// again.
     ///
     /// ```
     /// use ckpt_api::{Compression, Extent, FileId, Input, Method};
@@ -49,9 +51,9 @@ impl Extent {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Kind::Corrupt`] where the file ends before or so few bytes cannot hold the extent's. Reading it fails with
-    /// [`crate::Kind::Corrupt`] where the compressed data is damaged, holds more or fewer bytes than the extent states, or
-    /// their own checksum differs.
+    /// [`crate::Kind::Corrupt`] where the file ends before or so few bytes cannot hold the extent's. Reading it fails
+    /// with [`crate::Kind::Corrupt`] where the compressed data is damaged, holds more or fewer bytes than the extent
+    /// states, or their own checksum differs.
     pub fn open(&self, file: &File) -> Result<File> {
         let inside = self.offset.checked_add(self.stored_len()).is_some_and(|end| end <= file.len());
         if !inside {

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Nodes in an order in which they can run, with named values between them.
 ///
-/// Integer tensors with a [`Quantization`](crate::Quantization) represent real numbers. A node whose inputs are integers computes
-/// integers, from the tensors' integers as they are stored. A node whose only inputs are indices, such as [`Op::Gather`], computes
-/// integers if its attribute `arithmetic` is `integer`.
+/// Integer tensors with a [`Quantization`](crate::Quantization) represent real numbers. A node whose inputs are
+/// integers computes integers, from the tensors' integers as they are stored. A node whose only inputs are indices,
+/// such as [`Op::Gather`], computes integers if its attribute `arithmetic` is `integer`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Graph {
@@ -32,7 +32,8 @@ pub struct Value {
     pub name: String,
     /// Length of each axis; `None` where it is free (the batch) or unknown.
     pub shape: Vec<Option<u64>>,
-    /// Type of its elements; `None` where the source does not state it: indices are integers then, all else real numbers.
+    /// Type of its elements; `None` where the source does not state it: indices are integers then, all else real
+    /// numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<DType>,
 }
@@ -201,8 +202,8 @@ impl Graph {
         }
     }
 
-    /// The nodes of [`Graph::chain`], or those after a Concat of all inputs in their order, which count as one then: a model
-    /// that takes them joined computes the same.
+    /// The nodes of [`Graph::chain`], or those after a Concat of all inputs in their order, which count as one then: a
+    /// model that takes them joined computes the same.
     ///
     /// # Errors
     /// As [`Graph::chain`].
@@ -219,7 +220,8 @@ impl Graph {
         }
     }
 
-    /// Checks that each of `nodes`, the last ones of the graph, takes what the one before it makes, the first one `value`.
+    /// Checks that each of `nodes`, the last ones of the graph, takes what the one before it makes, the first one
+    /// `value`.
     fn chain_from<'a>(&self, mut value: &'a String, nodes: &'a [Node]) -> Result<&'a [Node]> {
         for node in nodes {
             match (&node.inputs[..], &node.outputs[..]) {
@@ -267,8 +269,8 @@ impl Graph {
     /// Fills in the activations that are not stated, in order. [`Activation::Linear`] removes the node.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] where the numbers differ; [`crate::Kind::Unsupported`] where such a node has not one input
-    /// and one output.
+    /// [`crate::Kind::Usage`] where the numbers differ; [`crate::Kind::Unsupported`] where such a node has not one
+    /// input and one output.
     pub fn specify(&mut self, activations: &[Activation]) -> Result<()> {
         let open: Vec<String> = self.unspecified().into_iter().map(str::to_owned).collect();
         if open.len() != activations.len() {

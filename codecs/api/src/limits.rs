@@ -49,7 +49,8 @@ limits! {
     Files = "files", 65_536;
     /// Bytes of one architecture, mapping or position file.
     TextBytes = "text_bytes", 16 << 20;
-    /// Tokens of one mapping or architecture file: keys, strings, numbers, punctuation; in TOML also spaces, ends of lines.
+    /// Tokens of one mapping or architecture file: keys, strings, numbers, punctuation; in TOML also spaces, ends of
+    /// lines.
     TextTokens = "text_tokens", 1 << 20;
     /// Rules of a mapping, patterns of its `ignore`, and roles.
     Rules = "rules", 1024;

@@ -37,7 +37,8 @@ macro_rules! loss_kinds {
                 match self { $(LossKind::$variant => $name,)* }
             }
 
-            /// Whether what the model computes may change: such a loss stops the conversion unless it is allowed by name.
+            /// Whether what the model computes may change: such a loss stops the conversion unless it is allowed by
+            /// name.
             pub const fn changes_function(self) -> bool {
                 match self { $(LossKind::$variant => $changes,)* }
             }

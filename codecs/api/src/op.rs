@@ -64,15 +64,16 @@ macro_rules! ops {
 }
 
 ops! {
-    /// `y = x · W + b` on the last axis of `x`, which has any rank. `weight` has axes in and out in any order (the axes say which: there is no
-    /// `transB`), `bias` has axis out and may be absent; alpha and beta are 1.
+    /// `y = x · W + b` on the last axis of `x`, which has any rank. `weight` has axes in and out in any order (the axes
+    /// say which: there is no `transB`), `bias` has axis out and may be absent; alpha and beta are 1.
     Gemm = "Gemm";
     /// Convolution (cross-correlation) of one to three dimensions, with ONNX's `strides`, `pads`, `dilations`, `group`,
-    /// `auto_pad`; `weight` has axes out, in, and kernel_z, kernel_y and kernel_x, the last ones of them, in any order. One with
-    /// an axis multiplier in place of out is depthwise.
+    /// `auto_pad`; `weight` has axes out, in, and kernel_z, kernel_y and kernel_x, the last ones of them, in any order.
+    /// One with an axis multiplier in place of out is depthwise.
     Conv = "Conv";
-    /// Transposed convolution of one to three dimensions, with ONNX's `strides`, `pads`, `dilations`, `group`, `auto_pad`,
-    /// `output_padding`, `output_shape`; `weight` has axes in, out (of each group), and those of the kernel, in any order.
+    /// Transposed convolution of one to three dimensions, with ONNX's `strides`, `pads`, `dilations`, `group`,
+    /// `auto_pad`, `output_padding`, `output_shape`; `weight` has axes in, out (of each group), and those of the
+    /// kernel, in any order.
     ConvTranspose = "ConvTranspose";
     /// Values one after the other along `axis`, in the order of the inputs.
     Concat = "Concat";
@@ -195,8 +196,8 @@ ops! {
     Where = "Where";
     /// Another type of numbers: `to` is `float`, `int` (rounded towards zero) or `bool`.
     Cast = "Cast";
-    /// Products of the matrices in the last two axes of two inputs; the axes before are broadcast. A vector is a row of the first
-    /// input, a column of the second.
+    /// Products of the matrices in the last two axes of two inputs; the axes before are broadcast. A vector is a row of
+    /// the first input, a column of the second.
     MatMul = "MatMul";
     /// The sum over `axes`, all unless given, which keep the length 1 unless `keepdims` is 0.
     ReduceSum = "ReduceSum";
@@ -218,16 +219,16 @@ ops! {
     ReduceLogSum = "ReduceLogSum";
     /// `ln Σeˣ` over `axes`, as [`Op::ReduceSum`].
     ReduceLogSumExp = "ReduceLogSumExp";
-    /// The place of the greatest element on `axis`, the first unless given, which keeps the length 1 unless `keepdims` is 0; of
-    /// equal ones the first, or the last with `select_last_index` 1.
+    /// The place of the greatest element on `axis`, the first unless given, which keeps the length 1 unless `keepdims`
+    /// is 0; of equal ones the first, or the last with `select_last_index` 1.
     ArgMax = "ArgMax";
     /// The place of the least element, as [`Op::ArgMax`].
     ArgMin = "ArgMin";
-    /// The `k` greatest elements on `axis` (the last unless given), or the least with `largest` 0, in their order, and their places
-    /// as a second output.
+    /// The `k` greatest elements on `axis` (the last unless given), or the least with `largest` 0, in their order, and
+    /// their places as a second output.
     TopK = "TopK";
-    /// Sums of the elements so far on `axis`; without the element itself with `exclusive` 1, from the last one on with `reverse`
-    /// 1.
+    /// Sums of the elements so far on `axis`; without the element itself with `exclusive` 1, from the last one on with
+    /// `reverse` 1.
     CumSum = "CumSum";
     /// Sums of products along axes that `equation` names with letters: `bij,bjk->bik`. Three points stand for any axes.
     Einsum = "Einsum";
@@ -235,32 +236,33 @@ ops! {
     Trilu = "Trilu";
     /// Whether each element is NaN: 1 or 0.
     IsNaN = "IsNaN";
-    /// Images of other `sizes`, or with lengths multiplied by `scales`, one for each axis: `mode` `nearest`, `linear` or `cubic`
-    /// (`cubic_coeff_a`, `exclude_outside`), with ONNX's `coordinate_transformation_mode` and `nearest_mode`.
+    /// Images of other `sizes`, or with lengths multiplied by `scales`, one for each axis: `mode` `nearest`, `linear`
+    /// or `cubic` (`cubic_coeff_a`, `exclude_outside`), with ONNX's `coordinate_transformation_mode` and
+    /// `nearest_mode`.
     Resize = "Resize";
     /// Channels as blocks of `blocksize` by `blocksize` places; `mode` is `DCR` or `CRD`.
     DepthToSpace = "DepthToSpace";
-    /// Blocks of `blocksize` by `blocksize` places as channels; those of a place of the block lie side by side, or those of a
-    /// channel with `mode` `CRD`.
+    /// Blocks of `blocksize` by `blocksize` places as channels; those of a place of the block lie side by side, or
+    /// those of a channel with `mode` `CRD`.
     SpaceToDepth = "SpaceToDepth";
-    /// Long short-term memory. Inputs: `x` `[time, batch, features]`, and the first hidden state and the first cell state,
-    /// `[directions, batch, hidden]`, which may be absent. Outputs, of which the last ones may be absent: the hidden state after
-    /// each step `[time, directions, batch, hidden]`, and both after the last one. With `layout` 1, the batch comes first, and
-    /// the first output is `[batch, time, directions, hidden]`.
+    /// Long short-term memory. Inputs: `x` `[time, batch, features]`, and the first hidden state and the first cell
+    /// state, `[directions, batch, hidden]`, which may be absent. Outputs, of which the last ones may be absent: the
+    /// hidden state after each step `[time, directions, batch, hidden]`, and both after the last one. With `layout` 1,
+    /// the batch comes first, and the first output is `[batch, time, directions, hidden]`.
     ///
-    /// Parameters: `weight` and `recurrent_weight` have axes direction (which may be absent), out (the units of each gate after
-    /// the other) and in; `bias`, in its stored order, one number for each direction and unit of a gate, or two: the input's,
-    /// then the recurrent ones; `recurrent_bias`, likewise, may be a tensor of its own. `gates` is the order of the gates
-    /// along out, `iofc` unless given. `hidden_size`, `direction` (`forward`, `reverse`, `bidirectional`), `activations`,
-    /// `activation_alpha`, `activation_beta` and `clip` are as in ONNX.
+    /// Parameters: `weight` and `recurrent_weight` have axes direction (which may be absent), out (the units of each
+    /// gate after the other) and in; `bias`, in its stored order, one number for each direction and unit of a gate, or
+    /// two: the input's, then the recurrent ones; `recurrent_bias`, likewise, may be a tensor of its own. `gates` is
+    /// the order of the gates along out, `iofc` unless given. `hidden_size`, `direction` (`forward`, `reverse`,
+    /// `bidirectional`), `activations`, `activation_alpha`, `activation_beta` and `clip` are as in ONNX.
     LSTM = "LSTM";
-    /// Gated recurrent unit, as [`Op::LSTM`] without cell state; `gates` is `zrh` unless given. With `linear_before_reset` 1, the
-    /// reset gate multiplies the product of the hidden state with its weight.
+    /// Gated recurrent unit, as [`Op::LSTM`] without cell state; `gates` is `zrh` unless given. With
+    /// `linear_before_reset` 1, the reset gate multiplies the product of the hidden state with its weight.
     GRU = "GRU";
     /// Recurrent layer of one gate, as [`Op::LSTM`] without cell state and `gates`.
     RNN = "RNN";
-    /// A value without inputs: the tensor of the role `value`, in its stored order of axes, or else `value_float` or `value_int`,
-    /// or the lists `value_floats` or `value_ints`, which have one axis unless `shape` is given.
+    /// A value without inputs: the tensor of the role `value`, in its stored order of axes, or else `value_float` or
+    /// `value_int`, or the lists `value_floats` or `value_ints`, which have one axis unless `shape` is given.
     Constant = "Constant";
     /// The value without `axes` of length 1; all such axes unless given.
     Squeeze = "Squeeze";
@@ -270,37 +272,38 @@ ops! {
     Expand = "Expand";
     /// The value repeated `repeats[k]` times along axis `k`.
     Tile = "Tile";
-    /// Parts along `axis`, the first unless given: of the lengths that `split` lists, else as many equal ones as there are outputs.
+    /// Parts along `axis`, the first unless given: of the lengths that `split` lists, else as many equal ones as there
+    /// are outputs.
     Split = "Split";
-    /// `x[…, iₐ, …]` for `iₐ` from `starts` to before `ends` in steps of `steps` (1 unless given; negative ones go backwards)
-    /// along `axes` (the first ones unless given). Negative starts and ends count from the end; those beyond it are the end, as
-    /// in ONNX.
+    /// `x[…, iₐ, …]` for `iₐ` from `starts` to before `ends` in steps of `steps` (1 unless given; negative ones go
+    /// backwards) along `axes` (the first ones unless given). Negative starts and ends count from the end; those beyond
+    /// it are the end, as in ONNX.
     Slice = "Slice";
-    /// The same elements in the same order in another `shape`, an attribute: 0 keeps the input's length (with `allowzero`
-    /// 1 it is 0), and one −1 is what remains.
+    /// The same elements in the same order in another `shape`, an attribute: 0 keeps the input's length (with
+    /// `allowzero` 1 it is 0), and one −1 is what remains.
     Reshape = "Reshape";
     /// Axis `k` of the result is axis `perm[k]`; the reverse order unless given.
     Transpose = "Transpose";
-    /// `(x − mean) / √(variance + epsilon) · scale + bias` with mean and variance over `axis` (−1 unless given) and those behind
-    /// it; parameters `scale` and `bias`, which may be absent; `epsilon` 1e-5 unless given.
+    /// `(x − mean) / √(variance + epsilon) · scale + bias` with mean and variance over `axis` (−1 unless given) and
+    /// those behind it; parameters `scale` and `bias`, which may be absent; `epsilon` 1e-5 unless given.
     LayerNormalization = "LayerNormalization";
-    /// [`Op::LayerNormalization`] of `num_groups` groups of channels; parameters `scale` and `bias`, one number for each channel,
-    /// may be absent.
+    /// [`Op::LayerNormalization`] of `num_groups` groups of channels; parameters `scale` and `bias`, one number for
+    /// each channel, may be absent.
     GroupNormalization = "GroupNormalization";
     /// [`Op::GroupNormalization`] with a group for each channel.
     InstanceNormalization = "InstanceNormalization";
-    /// `x / √(mean(x²) + epsilon) · scale` with the mean over `axis` (−1 unless given) and those behind it; `epsilon` 1e-5 unless
-    /// given, parameter `scale`, which may be absent.
+    /// `x / √(mean(x²) + epsilon) · scale` with the mean over `axis` (−1 unless given) and those behind it; `epsilon`
+    /// 1e-5 unless given, parameter `scale`, which may be absent.
     RMSNormalization = "RMSNormalization";
-    /// `x / (bias + alpha/size · s)^beta`, where `s` is the sum of the squares of `size` neighboring channels; `alpha` 1e-4,
-    /// `beta` 0.75 and `bias` 1 unless given.
+    /// `x / (bias + alpha/size · s)^beta`, where `s` is the sum of the squares of `size` neighboring channels; `alpha`
+    /// 1e-4, `beta` 0.75 and `bias` 1 unless given.
     LRN = "LRN";
-    /// `x` divided by its norm on `axis` (−1 unless given): `Σ|x|` with `p` 1, `√Σx²` with `p` 2, as unless given. 0 where the norm
-    /// is 0.
+    /// `x` divided by its norm on `axis` (−1 unless given): `Σ|x|` with `p` 1, `√Σx²` with `p` 2, as unless given. 0
+    /// where the norm is 0.
     LpNormalization = "LpNormalization";
-    /// Elements by their index, of any shape: with two inputs, those of the first along `axis` (the first unless given), in whose
-    /// place the axes of the second one come. With one input of indices and a `weight` of axes feature (the rows) and out, an
-    /// embedding: out becomes the last axis of the result. Negative indices count from the end.
+    /// Elements by their index, of any shape: with two inputs, those of the first along `axis` (the first unless
+    /// given), in whose place the axes of the second one come. With one input of indices and a `weight` of axes feature
+    /// (the rows) and out, an embedding: out becomes the last axis of the result. Negative indices count from the end.
     Gather = "Gather";
     /// Not ONNX: an elementwise activation that the source does not record. Attribute `layer` names the layer that
     /// applies it. A target that stores a graph refuses it.

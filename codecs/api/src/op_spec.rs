@@ -5,9 +5,9 @@ use crate::{Axis, Error, Node, Result};
 /// An operator beyond ONNX's, as the codec defines it whose graphs use it: what a node may have, the shape of the
 /// result, and a reference implementation.
 ///
-/// A codec registers its operators with [`Codec::ops`](crate::Codec::ops); their nodes have [`Op::custom`](crate::Op::custom)
-/// with the same name. The CPU runs the reference implementation. Where the engine has a faster kernel for the name, the
-/// kernel computes the same, and tests compare the two.
+/// A codec registers its operators with [`Codec::ops`](crate::Codec::ops); their nodes have
+/// [`Op::custom`](crate::Op::custom) with the same name. The CPU runs the reference implementation. Where the engine
+/// has a faster kernel for the name, the kernel computes the same, and tests compare the two.
 ///
 /// ```
 /// use ckpt_api::{Axis, InputSpec, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec, Result};

@@ -46,8 +46,9 @@ pub struct Reading {
 }
 
 impl OutputLayout {
-    /// Checks what the engine relies on: names of files stay below the output's directory and are unique; placements fit
-    /// their tensors; no two pieces overlap or lie outside their file, but for tied tensors that share all their extents.
+    /// Checks what the engine relies on: names of files stay below the output's directory and are unique; placements
+    /// fit their tensors; no two pieces overlap or lie outside their file, but for tied tensors that share all their
+    /// extents.
     ///
     /// # Errors
     /// [`crate::Kind::Defect`]: the codec is wrong, not the input.
@@ -87,8 +88,8 @@ impl OutputLayout {
         tensors.filter(|(_, (_, placed))| !placed).map(|(id, (tensor, _))| (TensorId(id), tensor))
     }
 
-    /// From the number of each placement that has the extents of an earlier one, because their tensors are ties, to that
-    /// of the earlier one. Their bytes are written once.
+    /// From the number of each placement that has the extents of an earlier one, because their tensors are ties, to
+    /// that of the earlier one. Their bytes are written once.
     pub fn shared(&self, ties: &Ties) -> BTreeMap<usize, usize> {
         let mut shared = BTreeMap::new();
         if ties.is_empty() {

@@ -114,8 +114,8 @@ pub struct Added {
 }
 
 impl Added {
-    /// Whether `other`, the added tensor, fits `tensor`: both hold 32-bit floats, every axis of the added one lies along
-    /// one axis of the same length, and indices lie on their axes.
+    /// Whether `other`, the added tensor, fits `tensor`: both hold 32-bit floats, every axis of the added one lies
+    /// along one axis of the same length, and indices lie on their axes.
     pub(crate) fn fits(&self, tensor: &Tensor, other: &Tensor) -> bool {
         let mut used = vec![false; other.shape.rank()];
         let mut axis_fits = |(axis, len): (&AddedAxis, &u64)| match *axis {
@@ -237,8 +237,8 @@ pub struct Encoding {
     /// [`DType::F32`] and `dtype` an integer's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
-    /// The blocks in which the elements are stored, which are read as [`DType::F32`]; a target can only have those that the
-    /// source has.
+    /// The blocks in which the elements are stored, which are read as [`DType::F32`]; a target can only have those that
+    /// the source has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Box<Blocks>>,
 }

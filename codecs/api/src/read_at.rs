@@ -15,8 +15,8 @@ pub trait ReadAt: fmt::Debug + Send + Sync {
     /// Whatever keeps them from being counted.
     fn size(&self) -> io::Result<u64>;
 
-    /// Reads bytes from `offset` on into the beginning of `buffer`, and returns how many: fewer than fit are no sign of the
-    /// end, none are.
+    /// Reads bytes from `offset` on into the beginning of `buffer`, and returns how many: fewer than fit are no sign of
+    /// the end, none are.
     ///
     /// # Errors
     /// Whatever keeps them from being read; after [`io::ErrorKind::Interrupted`] it is asked again.
@@ -30,9 +30,9 @@ pub trait ReadAt: fmt::Debug + Send + Sync {
     /// Announces which bytes will be read, in that order, to stores that can fetch them ahead.
     ///
     /// # For implementers
-    /// It is advice: it returns at once, fails silently, and promises nothing. Ranges may reach beyond the end, overlap, or
-    /// never be read, and other bytes may be read. Several threads announce and read at the same time, and a later call
-    /// adds to the earlier ones.
+    /// It is advice: it returns at once, fails silently, and promises nothing. Ranges may reach beyond the end,
+    /// overlap, or never be read, and other bytes may be read. Several threads announce and read at the same time, and
+    /// a later call adds to the earlier ones.
     fn will_read(&self, ranges: &[Range<u64>]) {
         let _ = ranges;
     }
@@ -79,8 +79,8 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// What a file has as long as nobody writes to it: its length, when it was last written, and when anything about it last
-/// changed, so that setting the time of the last writing back does not hide it.
+/// What a file has as long as nobody writes to it: its length, when it was last written, and when anything about it
+/// last changed, so that setting the time of the last writing back does not hide it.
 fn identity_of(meta: &fs::Metadata) -> Option<String> {
     let modified = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
     Some(format!("{:x}-{modified:x}-{}", meta.len(), changed(meta)))

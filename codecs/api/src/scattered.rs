@@ -40,8 +40,8 @@ impl Checksum {
 }
 
 impl Checksum {
-    /// The checksum of `len` bytes, as the format would store it, from the [`ScatteredChecksum::remainder`] of each of the
-    /// pieces that cover them.
+    /// The checksum of `len` bytes, as the format would store it, from the [`ScatteredChecksum::remainder`] of each of
+    /// the pieces that cover them.
     ///
     /// ```
     /// use ckpt_api::{Checksum, ChecksumAlgorithm};

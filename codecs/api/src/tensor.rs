@@ -30,8 +30,8 @@ pub struct Tensor {
     /// How integers stand for real numbers, where the format states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
-    /// The blocks in which the source stores the elements, row-major: a target that has them stores them as they are. For
-    /// [`crate::Codec::place`]; the engine fills it in.
+    /// The blocks in which the source stores the elements, row-major: a target that has them stores them as they are.
+    /// For [`crate::Codec::place`]; the engine fills it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Box<Blocks>>,
     /// Which tensor it is an optimizer's slot of.

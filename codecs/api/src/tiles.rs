@@ -48,7 +48,8 @@ impl Encoding {
         self.tiles.iter().find(|tile| tile.axis == axis).map_or(&[], |tile| &tile.lens)
     }
 
-    /// The lengths of what [`Encoding::order`] numbers, for a tensor of this shape; `None` where a tile does not fit it.
+    /// The lengths of what [`Encoding::order`] numbers, for a tensor of this shape; `None` where a tile does not fit
+    /// it.
     pub fn expanded(&self, shape: &Shape) -> Option<Shape> {
         let mut lens = Vec::new();
         for (axis, len) in shape.iter().enumerate() {

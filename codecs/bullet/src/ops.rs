@@ -59,8 +59,8 @@ fn transformed_shape(shapes: &OpShapes) -> Result<Vec<usize>> {
     Ok(vec![rows, outputs])
 }
 
-/// `y[n, o] = bias[bucket[n], o] + Σ (weight[f, o] + factoriser[f, o])` over the active features `f` of example `n`. Feature
-/// `f` of several sets is feature `f mod features` of set `f div features`; the sets share the factoriser.
+/// `y[n, o] = bias[bucket[n], o] + Σ (weight[f, o] + factoriser[f, o])` over the active features `f` of example `n`.
+/// Feature `f` of several sets is feature `f mod features` of set `f div features`; the sets share the factoriser.
 fn transform(call: &OpCall, y: &mut OutputView) -> Result<()> {
     let (active, bucket) = (call.input(0), call.input(1));
     let (weight, factoriser, bias) =

@@ -47,8 +47,8 @@ impl LayerShape {
         self.dims().iter().try_fold(1u64, |product, dim| product.checked_mul(*dim))
     }
 
-    /// Returns the wiring that the number of input channels implies. `previous` is the number of channels that the layer
-    /// before outputs.
+    /// Returns the wiring that the number of input channels implies. `previous` is the number of channels that the
+    /// layer before outputs.
     pub(crate) fn wiring(&self, previous: Option<u64>) -> Option<Wiring> {
         let Some(previous) = previous else {
             let extra = self.inputs.checked_sub(STATIC)?;

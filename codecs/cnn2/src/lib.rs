@@ -1,18 +1,18 @@
 //! Reads and writes CNN2 weight files (`.bin`), versions 1 and 2.
 //!
 //! A CNN2 file stores the f16 weights of a small chain of convolutions that a shader runs over every pixel: a header, a
-//! table of layers, and the weights, `[out, in, kernel_y, kernel_x]`. It stores no names, biases, activations or borders.
-//! The package's README lists every decision.
+//! table of layers, and the weights, `[out, in, kernel_y, kernel_x]`. It stores no names, biases, activations or
+//! borders. The package's README lists every decision.
 //!
 //! **Tensors** are `layer{n}.weight`, with `n` from 1.
 //!
-//! **Graph**: the numbers of channels imply what each layer takes. The inputs are `static_features`, `[N, 8, H, W]` (R, G, B,
-//! D, UV_X, UV_Y, sin(10·UV_X), 1.0), and `features`, up to 7 more for the first layer. Each layer is a Conv that keeps the
-//! image's size. A Concat precedes it if it takes the static features together with others, and a Pad whose `mode` is the
-//! border; an activation follows it.
+//! **Graph**: the numbers of channels imply what each layer takes. The inputs are `static_features`, `[N, 8, H, W]` (R,
+//! G, B, D, UV_X, UV_Y, sin(10·UV_X), 1.0), and `features`, up to 7 more for the first layer. Each layer is a Conv that
+//! keeps the image's size. A Concat precedes it if it takes the static features together with others, and a Pad whose
+//! `mode` is the border; an activation follows it.
 //!
-//! **Metadata** in the namespace `cnn2`: `version`; `mip`, the mip level of the features; `pad`, which is `zero` or `none` for
-//! an odd number of weights. Writing uses them, so that `.bin` → `.bin` is byte-identical.
+//! **Metadata** in the namespace `cnn2`: `version`; `mip`, the mip level of the features; `pad`, which is `zero` or
+//! `none` for an odd number of weights. Writing uses them, so that `.bin` → `.bin` is byte-identical.
 //!
 //! **Writing** takes a graph of this kind or, without a graph, the tensors `layer{n}.weight`.
 

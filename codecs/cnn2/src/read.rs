@@ -16,8 +16,8 @@ use graph::Stated;
 use header::{Header, swapped_magic};
 use table::Entry;
 
-/// Certain if the magic number, the version and the number of layers are valid; the magic number alone could be four bytes
-/// of weights.
+/// Certain if the magic number, the version and the number of layers are valid; the magic number alone could be four
+/// bytes of weights.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
     let Some(magic) = input.head()? else { return Ok(Match::No) };
     if magic == swapped_magic() {

@@ -1,7 +1,7 @@
 //! Reads the JSON block without keeping it.
 //!
-//! The file states the length of the block, and a tree of JSON values takes up to 90 times the text. So each layer and each
-//! stage of the training is reduced to what the codec needs as soon as it is read.
+//! The file states the length of the block, and a tree of JSON values takes up to 90 times the text. So each layer and
+//! each stage of the training is reduced to what the codec needs as soon as it is read.
 
 use crate::format::{Layer, LayerKind};
 use crate::training::{History, Stage};

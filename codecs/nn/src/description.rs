@@ -63,8 +63,8 @@ pub(crate) fn untrained(layers: &[Layer], dialect: Dialect) -> String {
     text
 }
 
-/// Converts the JSON text of these layers to another dialect: compact, with sorted keys. Numbers and unknown keys do not
-/// change.
+/// Converts the JSON text of these layers to another dialect: compact, with sorted keys. Numbers and unknown keys do
+/// not change.
 pub(crate) fn convert(
     text: &str,
     layers: &[Layer],

@@ -50,8 +50,8 @@ impl Evidence {
         }
     }
 
-    /// Adds the evidence of the weights' shapes. A tensor's layer depends on the dialect. While both dialects are possible, only
-    /// layers that have the same number in both count.
+    /// Adds the evidence of the weights' shapes. A tensor's layer depends on the dialect. While both dialects are
+    /// possible, only layers that have the same number in both count.
     fn weigh_weights(&mut self, layers: &[Linear<'_>], tensors: &BTreeMap<Key, &Shape>) {
         let numbering = match (self.a.is_empty(), self.b.is_empty()) {
             (false, true) => Some(Dialect::A),
@@ -77,8 +77,8 @@ impl Evidence {
         }
     }
 
-    /// Adds the evidence of biases `[1, out]`, which only dialect a writes. A bias `[out]` is no evidence, because dialect a allows
-    /// it, too.
+    /// Adds the evidence of biases `[1, out]`, which only dialect a writes. A bias `[out]` is no evidence, because
+    /// dialect a allows it, too.
     fn weigh_biases(&mut self, tensors: &BTreeMap<Key, &Shape>) {
         for (key, shape) in tensors.iter().filter(|(key, _)| key.part == Part::Bias) {
             if shape.rank() == 2 && shape[0] == 1 {

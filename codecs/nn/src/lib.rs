@@ -10,16 +10,16 @@
 //! | N in `layer{N}.weight` | index among all layers | index among the Linear layers |
 //! | stages | all, without `lr_history` | the last 10, with `lr_history` |
 //!
-//! The codec finds the dialect from the evidence in the file. If the evidence conflicts or is missing, the error lists it
-//! and asks for the option `dialect`.
+//! The codec finds the dialect from the evidence in the file. If the evidence conflicts or is missing, the error lists
+//! it and asks for the option `dialect`.
 //!
-//! **Tensors** keep the names that they have in the file. The **graph** is a chain of Gemm, Relu, Sigmoid, Tanh, Softmax and
-//! Flatten. There is no graph if the file does not describe the layers completely (DataCode stores a convolution as a
-//! Linear layer with 0 features); such a file can still be converted from `.nn` to `.nn` unchanged.
+//! **Tensors** keep the names that they have in the file. The **graph** is a chain of Gemm, Relu, Sigmoid, Tanh,
+//! Softmax and Flatten. There is no graph if the file does not describe the layers completely (DataCode stores a
+//! convolution as a Linear layer with 0 features); such a file can still be converted from `.nn` to `.nn` unchanged.
 //!
-//! The **metadata** namespace `nn` has these keys: `json`, the JSON block; `dialect`; and `order`, the names of the tensors
-//! if the file does not store them layer by layer, weight before bias. Writing uses `json` unchanged if it describes the
-//! layers and the dialect is the same, so `.nn` → `.nn` is byte-identical.
+//! The **metadata** namespace `nn` has these keys: `json`, the JSON block; `dialect`; and `order`, the names of the
+//! tensors if the file does not store them layer by layer, weight before bias. Writing uses `json` unchanged if it
+//! describes the layers and the dialect is the same, so `.nn` → `.nn` is byte-identical.
 //!
 //! **Writing** accepts any chain of the operators above. It skips Identity nodes, which compute nothing.
 

@@ -335,7 +335,8 @@ impl<'a> Binding<'a> {
         })
     }
 
-    /// Describes the first layer that does not fit the one before: the file stores a layer between them as a different kind.
+    /// Describes the first layer that does not fit the one before: the file stores a layer between them as a different
+    /// kind.
     fn mismatch_note(&self) -> Option<String> {
         let mut width = None;
         for (position, layer) in self.description.layers.iter().enumerate() {

@@ -104,8 +104,8 @@ impl History {
         *self = History { fits: self.fits, ..History::default() };
     }
 
-    /// Returns the dialect that the stages show, as whether a stage lacks, and whether one has, the field `lr_history` of
-    /// dialect b. A stage that lacks more fields shows nothing.
+    /// Returns the dialect that the stages show, as whether a stage lacks, and whether one has, the field `lr_history`
+    /// of dialect b. A stage that lacks more fields shows nothing.
     pub(crate) fn evidence(&self) -> (bool, bool) {
         (self.without, self.with)
     }

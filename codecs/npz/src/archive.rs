@@ -97,8 +97,8 @@ impl Member {
     }
 }
 
-/// Returns the bytes after the members (the central directory, which begins at `at`, and the archive's end), and the offset in them
-/// of each member's checksum.
+/// Returns the bytes after the members (the central directory, which begins at `at`, and the archive's end), and the
+/// offset in them of each member's checksum.
 pub(crate) fn tail(members: &[Member], at: u64) -> (Vec<u8>, Vec<u64>) {
     let mut bytes = Writer::new();
     let mut checksums = Vec::with_capacity(members.len());

@@ -53,8 +53,8 @@ pub(crate) fn code(dtype: DType) -> Option<String> {
     known.map(|(_, kind, bytes)| format!("{kind}{bytes}"))
 }
 
-/// Returns the dtype to store `dtype` as: itself or, if NumPy lacks it, one that holds every value exactly; `None` if there
-/// is none.
+/// Returns the dtype to store `dtype` as: itself or, if NumPy lacks it, one that holds every value exactly; `None` if
+/// there is none.
 pub(crate) fn holder(dtype: DType) -> Option<DType> {
     let holder = match dtype {
         DType::Bf16 | DType::F8E8m0 => DType::F32,

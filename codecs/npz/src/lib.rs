@@ -2,14 +2,14 @@
 //!
 //! An `.npz` file is a zip archive of `.npy` members. The codec reads stored and deflated members (`np.savez`,
 //! `np.savez_compressed`), and writes stored ones. An array has the name of its member without `.npy`; the array of a
-//! single `.npy` file has the name of the file. The codec reads arrays of real and complex numbers, integers and booleans,
-//! little- and big-endian, row- and column-major. It does not read strings and objects, and never unpickles anything. It
-//! verifies the checksum of every member.
+//! single `.npy` file has the name of the file. The codec reads arrays of real and complex numbers, integers and
+//! booleans, little- and big-endian, row- and column-major. It does not read strings and objects, and never unpickles
+//! anything. It verifies the checksum of every member.
 //!
-//! The **metadata** of a tensor, namespace `npz`, has two keys: `header`, the text of its array's header, and `version`. A
-//! tensor has them only if they differ from what NumPy 2 writes for a row-major little-endian array. Writing uses them if
-//! dtype and shape are unchanged. So byte order and axis order are preserved, and a file that `np.savez` wrote is written
-//! again byte for byte.
+//! The **metadata** of a tensor, namespace `npz`, has two keys: `header`, the text of its array's header, and
+//! `version`. A tensor has them only if they differ from what NumPy 2 writes for a row-major little-endian array.
+//! Writing uses them if dtype and shape are unchanged. So byte order and axis order are preserved, and a file that
+//! `np.savez` wrote is written again byte for byte.
 //!
 //! Files store only names, dtypes, shapes and values. Everything else is reported as a loss.
 //!

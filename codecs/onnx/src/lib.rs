@@ -1,13 +1,13 @@
 //! Reads and writes ONNX models: the graph, its tensors and its metadata.
 //!
-//! **Reading.** The tensors are the initializers of the main graph, and the weights in its `Constant` nodes under the name of
-//! the node's output. Their bytes stay where they are: in the model or in the files of its external data, which must lie in
-//! the model's directory. The graph is read if every operator has a counterpart; else the checkpoint has its tensors and the
-//! reason.
+//! **Reading.** The tensors are the initializers of the main graph, and the weights in its `Constant` nodes under the
+//! name of the node's output. Their bytes stay where they are: in the model or in the files of its external data, which
+//! must lie in the model's directory. The graph is read if every operator has a counterpart; else the checkpoint has
+//! its tensors and the reason.
 //!
 //! **Writing.** A model that is unmodified since it was read is written again byte for byte: its structure, without the
-//! tensors' bytes, is the metadata [`NAMESPACE`], key `model`. Any other checkpoint needs a graph, of which a new model is
-//! made, in IR version 10 and operator set 21.
+//! tensors' bytes, is the metadata [`NAMESPACE`], key `model`. Any other checkpoint needs a graph, of which a new model
+//! is made, in IR version 10 and operator set 21.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Limits, Options};

@@ -93,8 +93,8 @@ pub fn survives_json(graph: &Graph) -> bool {
     text.ok().and_then(|text| serde_json::from_str::<Graph>(&text).ok()).is_some_and(|again| again == *graph)
 }
 
-/// Returns the text, or `None` if there is nothing to store. `tensors` is empty if neither their order nor anything about
-/// them must be stored.
+/// Returns the text, or `None` if there is nothing to store. `tensors` is empty if neither their order nor anything
+/// about them must be stored.
 pub fn write(graph: Option<&Graph>, metadata: Map<String, Value>, tensors: &[&Tensor]) -> Option<String> {
     let mut parts = Map::new();
     if let Some(graph) = graph.and_then(|graph| serde_json::to_value(graph).ok()) {
@@ -139,8 +139,8 @@ impl Carried {
         })
     }
 
-    /// Adds the carried parts that still fit to a checkpoint. Metadata that was read from the file has priority over carried
-    /// metadata.
+    /// Adds the carried parts that still fit to a checkpoint. Metadata that was read from the file has priority over
+    /// carried metadata.
     pub fn restore(
         mut self,
         checkpoint: &mut Checkpoint,

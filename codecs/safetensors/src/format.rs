@@ -41,9 +41,9 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses and checks a header. It enforces the rules of the `safetensors` crate, and rules of the format that the crate
-    /// does not enforce: `{` comes first, no key appears twice, and the product of a shape does not overflow even if an axis
-    /// has length 0.
+    /// Parses and checks a header. It enforces the rules of the `safetensors` crate, and rules of the format that the
+    /// crate does not enforce: `{` comes first, no key appears twice, and the product of a shape does not overflow even
+    /// if an axis has length 0.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let at = |position: usize| LENGTH_BYTES.saturating_add(position as u64);
         let text = std::str::from_utf8(bytes).map_err(|error| {

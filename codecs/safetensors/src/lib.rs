@@ -1,19 +1,19 @@
 //! Reads and writes safetensors files and sharded sets.
 //!
-//! The codec reads `*.safetensors`, a sharded set by its `*.safetensors.index.json`, and a directory that holds exactly one
-//! of them. It writes both. Headers must follow the rules of the `safetensors` crate; a file that the codec writes has, byte
-//! for byte, the layout that the crate would write.
+//! The codec reads `*.safetensors`, a sharded set by its `*.safetensors.index.json`, and a directory that holds exactly
+//! one of them. It writes both. Headers must follow the rules of the `safetensors` crate; a file that the codec writes
+//! has, byte for byte, the layout that the crate would write.
 //!
 //! # What is stored where
-//! - Pairs of strings in `__metadata__` are the metadata namespace [`NAMESPACE`]; they are preserved. In a set, every shard
-//!   has all of them.
-//! - What safetensors cannot store (graph, metadata of other formats, axes, roles, quantization, the order of the tensors)
-//!   is a JSON text under the key `ckpt`: in `__metadata__` of a single file, in `metadata` of a set's index. The codec
-//!   writes it only if there is something to store, and never with `metadata=none`.
+//! - Pairs of strings in `__metadata__` are the metadata namespace [`NAMESPACE`]; they are preserved. In a set, every
+//!   shard has all of them.
+//! - What safetensors cannot store (graph, metadata of other formats, axes, roles, quantization, the order of the
+//!   tensors) is a JSON text under the key `ckpt`: in `__metadata__` of a single file, in `metadata` of a set's index.
+//!   The codec writes it only if there is something to store, and never with `metadata=none`.
 //! - Other keys in `metadata` of an index are the namespace [`INDEX_NAMESPACE`]; `total_size` is computed.
 //! - A tensor with a dtype that safetensors lacks is stored with a dtype that holds all its values exactly. Its own
-//!   metadata, namespace [`NAMESPACE`], key `logical_dtype`, has the original one, which the tensor has again when it is
-//!   read.
+//!   metadata, namespace [`NAMESPACE`], key `logical_dtype`, has the original one, which the tensor has again when it
+//!   is read.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Limits, Options};

@@ -135,8 +135,8 @@ impl Target {
         format!("{}-{number:05}-of-{count:05}{EXTENSION}", self.stem)
     }
 
-    /// Distributes tensors over shards greedily. Within a shard, tensors have the order of the `safetensors` crate: larger
-    /// dtypes first, so that all are aligned, then by name.
+    /// Distributes tensors over shards greedily. Within a shard, tensors have the order of the `safetensors` crate:
+    /// larger dtypes first, so that all are aligned, then by name.
     fn split<'a>(&self, stored: Vec<Stored<'a>>) -> Vec<Vec<Stored<'a>>> {
         let mut shards = vec![Vec::new()];
         let mut room = if self.set { self.shard_size } else { u64::MAX };

@@ -12,8 +12,8 @@ pub(crate) fn abbreviate(key: &[u8]) -> String {
     text
 }
 
-/// Returns a key as text. In a key that is not UTF-8, each invalid byte becomes `\xNN` and each backslash `\\`. The result
-/// is owned only then.
+/// Returns a key as text. In a key that is not UTF-8, each invalid byte becomes `\xNN` and each backslash `\\`. The
+/// result is owned only then.
 pub(crate) fn escape(key: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(key) {
         return Cow::Borrowed(text);

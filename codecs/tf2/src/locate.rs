@@ -44,8 +44,8 @@ impl Location {
 /// Finds the index file.
 ///
 /// # Errors
-/// [`Kind::Usage`] if the input could be several checkpoints, [`Kind::Io`] if there is none, [`Kind::Corrupt`] for a state
-/// file that cannot be parsed or names no existing checkpoint.
+/// [`Kind::Usage`] if the input could be several checkpoints, [`Kind::Io`] if there is none, [`Kind::Corrupt`] for a
+/// state file that cannot be parsed or names no existing checkpoint.
 pub(crate) fn locate(input: &Input) -> Result<Location> {
     if input.is_directory() {
         return in_directory(input)?.ok_or_else(|| {

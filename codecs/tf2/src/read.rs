@@ -98,8 +98,8 @@ fn metadata(header: &Header, object_graph: Option<&[u8]>) -> Metadata {
     metadata
 }
 
-/// Describes `tensors` from the object graph and the files beside the index. The tensors are in the order of their keys,
-/// because the first of two copies counts as the original.
+/// Describes `tensors` from the object graph and the files beside the index. The tensors are in the order of their
+/// keys, because the first of two copies counts as the original.
 fn description<'a>(
     input: &Input,
     location: &Location,

@@ -1,7 +1,7 @@
 //! Records, as metadata, what a byte-identical round trip needs.
 //!
-//! That is what TensorFlow would not write again for the same tensors in the same order: slices, data that is not dense in
-//! one file, bytes that belong to no tensor, an index with other blocks.
+//! That is what TensorFlow would not write again for the same tensors in the same order: slices, data that is not dense
+//! in one file, bytes that belong to no tensor, an index with other blocks.
 
 use crate::format::{Entry, OBJECT_GRAPH, SliceExtent, shard_name};
 use crate::index::{Index, KeyedEntry};
@@ -27,8 +27,8 @@ const CHUNK: u64 = 64 << 10;
 /// A range of a data file: shard, offset, length in bytes.
 type ShardRange = (u32, u64, u64);
 
-/// Sorts the tensors, which are in the order of their entries, by where their data is, and records how the checkpoint is
-/// stored. Returns the new number of each entry's tensor.
+/// Sorts the tensors, which are in the order of their entries, by where their data is, and records how the checkpoint
+/// is stored. Returns the new number of each entry's tensor.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Io`], [`ckpt_api::Kind::Unsupported`].
@@ -257,8 +257,8 @@ fn scattered(by_offset: &[TensorId], bundle: &ReadBundle) -> Vec<usize> {
     scattered
 }
 
-/// Returns the length of each data file in bytes. A missing file is assumed to end with its last tensor, and is `None` if
-/// it holds no tensor.
+/// Returns the length of each data file in bytes. A missing file is assumed to end with its last tensor, and is `None`
+/// if it holds no tensor.
 fn file_lengths(bundle: &ReadBundle, ranges: &[ShardRange]) -> Result<Vec<Option<u64>>> {
     let shards = bundle.index.header.shards;
     let ends: BTreeMap<u32, u64> =

@@ -14,8 +14,8 @@ pub(crate) struct Slice<'a> {
     pub(crate) entry: &'a Entry,
 }
 
-/// Finds the slices of a partitioned tensor, and checks the dtype, rank and shape of each. Whether they cover the tensor is
-/// checked by [`check_cover`] and [`ckpt_api::Contents::check`].
+/// Finds the slices of a partitioned tensor, and checks the dtype, rank and shape of each. Whether they cover the
+/// tensor is checked by [`check_cover`] and [`ckpt_api::Contents::check`].
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`], naming the slice.

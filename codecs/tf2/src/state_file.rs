@@ -45,8 +45,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Normalizes a path relative to the state file's directory. Returns `None` for an absolute path and for one that leaves the
-/// directory.
+/// Normalizes a path relative to the state file's directory. Returns `None` for an absolute path and for one that
+/// leaves the directory.
 pub(crate) fn relative(path: &str) -> Option<String> {
     if path.starts_with(['/', '\\']) || path.get(1..2) == Some(":") {
         return None;

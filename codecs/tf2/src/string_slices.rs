@@ -22,8 +22,8 @@ pub(crate) struct JoinedStrings {
 
 /// Puts the elements of string slices in the tensor's row-major order.
 ///
-/// A checksum covers all strings of a slice. A slice that stays in one range keeps it; for any other, `verify` is called
-/// with the slice's number and ranges, because nobody reads the slice as a whole later.
+/// A checksum covers all strings of a slice. A slice that stays in one range keeps it; for any other, `verify` is
+/// called with the slice's number and ranges, because nobody reads the slice as a whole later.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] if the slices do not cover the tensor exactly, and the errors of `verify`.

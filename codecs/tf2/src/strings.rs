@@ -115,8 +115,8 @@ impl VariantChecksum {
     }
 }
 
-/// Reads the lengths of a variant tensor, and checks that each element is a protobuf message and that the stored checksums
-/// follow from each other. Whoever reads the elements verifies theirs.
+/// Reads the lengths of a variant tensor, and checks that each element is a protobuf message and that the stored
+/// checksums follow from each other. Whoever reads the elements verifies theirs.
 ///
 /// The caller has called [`check_size`].
 pub(crate) fn read_variants(file: &File, entry: &Entry, endian: Endian) -> Result<Elements> {

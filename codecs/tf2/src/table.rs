@@ -6,11 +6,11 @@ use crate::key_text::abbreviate;
 use ckpt_api::{Error, File, Limit, Limits, Repair, Result, Setting};
 use prost::encoding::decode_varint;
 
-/// Calls `visit` with the key, value and file offset of each entry, in order. Reads each block that the index lists, and
-/// verifies its checksum.
+/// Calls `visit` with the key, value and file offset of each entry, in order. Reads each block that the index lists,
+/// and verifies its checksum.
 ///
-/// Restart points and separators must be right, although reading in sequence does not need them; with `lenient`, wrong ones
-/// are returned as repairs instead.
+/// Restart points and separators must be right, although reading in sequence does not need them; with `lenient`, wrong
+/// ones are returned as repairs instead.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`], [`ckpt_api::Kind::Limit`], [`ckpt_api::Kind::Io`], and the errors of `visit`.
@@ -231,7 +231,8 @@ impl Scan<'_> {
         snap::raw::Decoder::new().decompress_vec(bytes).map_err(|error| corrupt(error.to_string()))
     }
 
-    /// Calls `visit` with the entries of a block. `last` is the last key of the previous block, and becomes that of this one.
+    /// Calls `visit` with the entries of a block. `last` is the last key of the previous block, and becomes that of
+    /// this one.
     fn entries(
         &mut self,
         block: &Block,
@@ -339,7 +340,8 @@ fn bad_restart(error: Error) -> Error {
     error.expected("the offset of an entry that shares no bytes with the previous key").help(lenient_help())
 }
 
-/// An entry as stored: the number of bytes that its key shares with the previous key, the rest of the key, and the value.
+/// An entry as stored: the number of bytes that its key shares with the previous key, the rest of the key, and the
+/// value.
 struct RawEntry<'a> {
     shared: usize,
     suffix: &'a [u8],

@@ -19,8 +19,8 @@ use std::collections::{HashMap, HashSet};
 /// - Values that are concatenated or added are divided to the smallest of their scales.
 /// - An integer result is multiplied by `output_scale` (400 in bullet's engines) and divided by its scale.
 ///
-/// Where a tensor is not quantized, integers are converted to real numbers ([`DEQUANTIZE`](op::DEQUANTIZE)), and the following
-/// nodes compute with these. `output_scale` does not apply to real results.
+/// Where a tensor is not quantized, integers are converted to real numbers ([`DEQUANTIZE`](op::DEQUANTIZE)), and the
+/// following nodes compute with these. `output_scale` does not apply to real results.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`], naming the node, for tensors without a scale or whose scales do not fit each other.

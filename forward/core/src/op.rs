@@ -13,8 +13,8 @@ pub const FEATURE_TRANSFORMER: &str = "ckpt.FeatureTransformer";
 
 /// A matrix product whose parameters are selected for each example, as `ckpt-bullet` defines it.
 ///
-/// Inputs are `x` of shape `[N, in]` and `k` of shape `[N]`; `y = x · weight[k] + bias[k]`. `weight` has axes bucket, in
-/// and out, `bias` bucket and out.
+/// Inputs are `x` of shape `[N, in]` and `k` of shape `[N]`; `y = x · weight[k] + bias[k]`. `weight` has axes bucket,
+/// in and out, `bias` bucket and out.
 pub const BUCKETED_GEMM: &str = "ckpt.BucketedGemm";
 
 /// The features that a renderer computes from an image `[N, 4, H, W]`, as `ckpt-cnn2` defines it.
@@ -26,8 +26,8 @@ pub const STATIC_FEATURES: &str = "ckpt.StaticFeatures";
 /// `x·x`.
 pub const SQUARE: &str = "ckpt.Square";
 
-/// `y = x + bias`; the last axis is out. If `bias` has axis bucket, the second input, of shape `[N]`, selects it for each
-/// example.
+/// `y = x + bias`; the last axis is out. If `bias` has axis bucket, the second input, of shape `[N]`, selects it for
+/// each example.
 pub const BIAS: &str = "ckpt.Bias";
 
 /// Integers rescaled: `x·multiply / divide`, rounded towards zero. Both attributes are 1 unless given.

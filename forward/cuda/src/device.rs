@@ -44,7 +44,8 @@ impl Cuda {
     /// Opens the device.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] where there is no driver, no device, or one that is too old; the error names the cause.
+    /// [`ckpt_api::Kind::Unsupported`] where there is no driver, no device, or one that is too old; the error names the
+    /// cause.
     pub fn open(arithmetic: Arithmetic) -> Result<Self> {
         // Without this, the first call into a library that is not there panics.
         // SAFETY: the libraries that are tried are the driver's own, whose initializers may run at any time.

@@ -27,8 +27,8 @@ impl Launch {
     /// The launch that computes `kernel` on buffers of these types and lengths.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] for operands or sizes that do not fit, and for what is not computed with elements
-    /// of this type.
+    /// [`ckpt_api::Kind::Unsupported`] for operands or sizes that do not fit, and for what is not computed with
+    /// elements of this type.
     pub fn new(
         arithmetic: Arithmetic,
         kernel: &Kernel,

@@ -1,7 +1,7 @@
 //! The shaders in Metal's language.
 //!
-//! wgpu lets Metal compile what it translates with fast math, and has no switch. So the translation is made here, with the
-//! same translator, and begins with what forbids it.
+//! wgpu lets Metal compile what it translates with fast math, and has no switch. So the translation is made here, with
+//! the same translator, and begins with what forbids it.
 
 use crate::shader::{ENTRY_POINT, FIRST_OPERAND, LENGTHS, Shader};
 use ckpt_api::{Error, Result};

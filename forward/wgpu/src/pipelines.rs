@@ -106,8 +106,8 @@ fn passed_through(device: &Device, shader: Shader) -> Result<ShaderModule> {
         ..Default::default()
     };
     // SAFETY: the source is naga's translation of a shader of this package that naga has validated, with the slots that
-    // wgpu gives to the bindings of the one layout that is used. It has no loop without an end, and stays within its buffers:
-    // `Dispatch` states how long each must be (the tests run the shaders in buffers of just
+    // wgpu gives to the bindings of the one layout that is used. It has no loop without an end, and stays within its
+    // buffers: `Dispatch` states how long each must be (the tests run the shaders in buffers of just
     // that length, under AddressSanitizer), and `Backend::run` checks that before the shader runs.
     Ok(unsafe { device.create_shader_module_passthrough(descriptor) })
 }

@@ -12,8 +12,8 @@ pub const FIRST_OPERAND: u32 = 3;
 /// The most operands of a kernel.
 pub const MAX_OPERANDS: u32 = 5;
 
-/// The binding of the lengths that naga's translation for Metal takes of every shader with arrays, whether it reads them
-/// (it does not): another view of the parameters, so that something is bound.
+/// The binding of the lengths that naga's translation for Metal takes of every shader with arrays, whether it reads
+/// them (it does not): another view of the parameters, so that something is bound.
 pub const LENGTHS: u32 = FIRST_OPERAND + MAX_OPERANDS;
 
 /// Bit of the status: an integer result left 32 bits.

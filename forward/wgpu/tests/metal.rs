@@ -1,5 +1,5 @@
-//! The shaders as Metal would get them: translated to its language, looked at, and run on the host as C++ through a small
-//! header (`shim/metal.h`).
+//! The shaders as Metal would get them: translated to its language, looked at, and run on the host as C++ through a
+//! small header (`shim/metal.h`).
 //!
 //! Without a C++ compiler (`CXX`, else `c++`) what needs one says that it is skipped, unless `CKPT_REQUIRE_CXX` is set.
 
@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-/// What of Metal's library a shader may use: nothing that computes with real numbers, but for the clamp before a conversion.
+/// What of Metal's library a shader may use: nothing that computes with real numbers, but for the clamp before a
+/// conversion.
 const ALLOWED: [&str; 12] = [
     "atomic_fetch_or_explicit",
     "atomic_uint",

@@ -15,8 +15,8 @@ pub(in crate::cli) struct Arguments {
     two: TwoInputs,
     #[command(flatten)]
     bounds: Bounds,
-    /// Write the mapping even if the checkpoints leave steps or pairs open, or most weights without a partner; comments list
-    /// these
+    /// Write the mapping even if the checkpoints leave steps or pairs open, or most weights without a partner; comments
+    /// list these
     #[arg(long)]
     accept_ambiguous: bool,
     #[command(flatten)]

@@ -16,8 +16,8 @@ const ENTRY: &str = "outputs.safetensors";
 /// Finds out whether outputs can be written to `path`, before a graph runs for them.
 ///
 /// # Errors
-/// [`Kind::Usage`] where something is there already or the extension is unknown, [`Kind::Unsupported`] for a format that
-/// does not store arrays.
+/// [`Kind::Usage`] where something is there already or the extension is unknown, [`Kind::Unsupported`] for a format
+/// that does not store arrays.
 pub(super) fn check(registry: &Registry, path: &Path) -> Result<()> {
     check_new(path, false)?;
     let one = Value::new([1, 1], Array::F32(vec![0.0]))?;

@@ -68,8 +68,8 @@ impl Shown {
 }
 
 impl View {
-    /// Shows as many entries of each axis as fit. Where there are so many axes that none fit, shows the first elements in one
-    /// row.
+    /// Shows as many entries of each axis as fit. Where there are so many axes that none fit, shows the first elements
+    /// in one row.
     fn of(shape: &[u64]) -> Self {
         let whole = |len: u64| Shown { len, first: len, last: 0 };
         let elements = shape.iter().fold(1u64, |product, len| product.saturating_mul(*len));

@@ -1,5 +1,5 @@
-//! What a disk may do while an output is written: take a part, be interrupted, be full, fail. The output is all there, or
-//! the names have what they had.
+//! What a disk may do while an output is written: take a part, be interrupted, be full, fail. The output is all there,
+//! or the names have what they had.
 
 use super::super::*;
 use super::{Found, Place, to};

@@ -1,5 +1,5 @@
-//! What the power that fails may leave of an output: what was not waited for may be on the disk, or not. Then the names have
-//! what they had or what they should, and the next conversion makes the output whole.
+//! What the power that fails may leave of an output: what was not waited for may be on the disk, or not. Then the names
+//! have what they had or what they should, and the next conversion makes the output whole.
 
 use super::super::*;
 use super::{Found, Place, resuming, to};

@@ -14,8 +14,8 @@ pub(super) struct Sum<'a> {
     pub(super) first: u64,
 }
 
-/// Adds the `values` of the box `wanted` of an addend to `floats`, which hold a box of the tensor; as whole units where they
-/// are to be `rounded`.
+/// Adds the `values` of the box `wanted` of an addend to `floats`, which hold a box of the tensor; as whole units where
+/// they are to be `rounded`.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Lossy`] for a sum that is too large for 32-bit floats, naming the element.

@@ -4,7 +4,8 @@ use super::files::Handle;
 use ckpt_api::{Extent, FileId, Kind, Result};
 use std::cell::RefCell;
 
-/// Reads small extents that follow each other together: a system call for every tensor of a kilobyte costs more than its bytes do.
+/// Reads small extents that follow each other together: a system call for every tensor of a kilobyte costs more than
+/// its bytes do.
 pub(crate) struct Ahead {
     /// Bytes that will be wanted and follow each other: file, first byte, end; sorted.
     runs: Vec<(FileId, u64, u64)>,

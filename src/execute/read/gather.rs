@@ -174,9 +174,9 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// Reads every run to where it belongs. Of rows that are not much longer, the first box takes all from end to end: where
-    /// they come from a disk, runs with gaps between them would be fetched one by one, and the boxes beside it find the
-    /// rest in memory.
+    /// Reads every run to where it belongs. Of rows that are not much longer, the first box takes all from end to end:
+    /// where they come from a disk, runs with gaps between them would be fetched one by one, and the boxes beside it
+    /// find the rest in memory.
     fn read_box(&mut self, runs: &Runs, out: &mut [u8], spare: &mut Buffer) -> Result<()> {
         let row = runs
             .row()
@@ -187,7 +187,8 @@ impl Part<'_> {
         }
     }
 
-    /// Reads rows of so many bytes from end to end, in pieces that stay in the cache, and copies each run to where it belongs.
+    /// Reads rows of so many bytes from end to end, in pieces that stay in the cache, and copies each run to where it
+    /// belongs.
     fn read_rows(&mut self, row: u64, runs: &Runs, out: &mut [u8], spare: &mut Buffer) -> Result<()> {
         let len = to_usize(runs.len)?;
         let mut runs = runs.iter().peekable();

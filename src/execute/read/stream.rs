@@ -227,8 +227,8 @@ impl<'a> TensorStream<'a> {
         Ok(runs.map(|runs| Piece { bytes: &self.buffers.bytes, runs }))
     }
 
-    /// Which error is reported does not depend on the size and order of the pieces: damage comes before numbers that do not
-    /// fit, and of those the first.
+    /// Which error is reported does not depend on the size and order of the pieces: damage comes before numbers that do
+    /// not fit, and of those the first.
     fn first_error(&mut self, error: Error) -> Error {
         if error.kind() != Kind::Lossy {
             return error;
@@ -357,7 +357,8 @@ impl Sequence {
         let all = transfer.source.extents.get(extents.clone()).unwrap_or_default();
         let mut done = bytes.start;
         for extent in all {
-            // What ends where the part begins is another part's; an empty extent at the very beginning is nobody else's.
+            // What ends where the part begins is another part's; an empty extent at the very beginning is nobody
+            // else's.
             if bytes.start == 0 || done < extent.len {
                 break;
             }

@@ -84,8 +84,8 @@ fn is_whole(
     found.is_some_and(|found| Some(checksum.assemble(extent.len, [found])) == checksum.value)
 }
 
-/// What the bytes of a piece, as the output holds them, contribute to its extent's checksum; `None` where they cannot be
-/// read.
+/// What the bytes of a piece, as the output holds them, contribute to its extent's checksum; `None` where they cannot
+/// be read.
 fn remainder(
     checksum: &Checksum,
     extent: &Extent,

@@ -3,8 +3,8 @@
 use crate::store::WriteAt;
 use ckpt_api::Result;
 
-/// Writes to a file. What is small waits for what follows it: a system call for every tensor of a kilobyte costs more than
-/// its bytes do. The caller flushes at the end.
+/// Writes to a file. What is small waits for what follows it: a system call for every tensor of a kilobyte costs more
+/// than its bytes do. The caller flushes at the end.
 pub(crate) struct Writer<'a> {
     file: &'a dyn WriteAt,
     waiting: Vec<u8>,

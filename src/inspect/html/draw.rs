@@ -54,8 +54,8 @@ struct Drawing<'a> {
     id: &'a str,
 }
 
-/// Returns a drawing. Boxes of several layers link to the box of their first layer, whose id starts with `all`, or to the
-/// table of layers.
+/// Returns a drawing. Boxes of several layers link to the box of their first layer, whose id starts with `all`, or to
+/// the table of layers.
 fn drawing(drawing: &Drawing, all: Option<&str>) -> String {
     let Drawing { folded, graph, tensors, table, id } = *drawing;
     let placed = layout(folded.blocks.len(), &folded.lines);

@@ -21,10 +21,10 @@ impl Run {
     }
 }
 
-/// Returns the runs among `len` items, in order, none overlapping: long runs of short blocks rather than short runs of long
-/// blocks. `same(start, index, period)` returns whether items `index` and `index + period` are alike in a run that starts at
-/// `start`. A repetition can be cut into blocks at several places: the one of least `cost(start, period)` is chosen.
-/// Only runs that are `wanted` are returned.
+/// Returns the runs among `len` items, in order, none overlapping: long runs of short blocks rather than short runs of
+/// long blocks. `same(start, index, period)` returns whether items `index` and `index + period` are alike in a run that
+/// starts at `start`. A repetition can be cut into blocks at several places: the one of least `cost(start, period)` is
+/// chosen. Only runs that are `wanted` are returned.
 pub(super) fn runs<C: Ord>(
     len: usize,
     same: impl Fn(usize, usize, usize) -> bool,
@@ -72,7 +72,8 @@ pub(super) fn runs<C: Ord>(
     found
 }
 
-/// Returns a name without its numbers, and without what separates them from the rest: equal for `conv2d` and `conv2d_1`.
+/// Returns a name without its numbers, and without what separates them from the rest: equal for `conv2d` and
+/// `conv2d_1`.
 pub(super) fn unnumbered(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
@@ -85,8 +86,8 @@ pub(super) fn unnumbered(name: &str) -> String {
     out
 }
 
-/// Whether the names of two consecutive blocks show that each is one block: by a start of all its names, which ends with
-/// the block's number, or by the same number in all of them.
+/// Whether the names of two consecutive blocks show that each is one block: by a start of all its names, which ends
+/// with the block's number, or by the same number in all of them.
 pub(super) fn are_numbered(block: &[&str], next: &[&str]) -> bool {
     match (stem(block), stem(next)) {
         (Some(one), Some(other)) if one != other => true,

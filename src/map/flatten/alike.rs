@@ -7,8 +7,8 @@ use crate::recipe::{AxisStep, Join, Recipe, Target};
 use ckpt_api::{Contents, Graph, Result, Tensor};
 use std::collections::HashMap;
 
-/// Returns recipes for all tensors, which reorder those that take flattened images so that the order is that of another graph.
-/// `None` if it is already, or if the graphs do not show the images.
+/// Returns recipes for all tensors, which reorder those that take flattened images so that the order is that of another
+/// graph. `None` if it is already, or if the graphs do not show the images.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] for numbers that no step takes.

@@ -15,7 +15,8 @@ pub(super) struct Convolutions {
     all: Vec<u64>,
 }
 
-/// More different lengths than real models have. Beyond, every length counts as possible, so that the work stays bounded.
+/// More different lengths than real models have. Beyond, every length counts as possible, so that the work stays
+/// bounded.
 pub(super) const MANY: usize = 1024;
 
 /// Kernels, and sums of their channels, that are tried for one number.
@@ -41,8 +42,8 @@ impl Convolutions {
         Convolutions { outputs, last, joined, all }
     }
 
-    /// The channels of images with this many elements, if these are images of several channels and pixels: the likeliest numbers,
-    /// three at most.
+    /// The channels of images with this many elements, if these are images of several channels and pixels: the
+    /// likeliest numbers, three at most.
     pub(super) fn channels_of(&self, elements: u64) -> Vec<u64> {
         let fits =
             |channels: &&u64| **channels > 1 && elements > **channels && elements.is_multiple_of(**channels);
@@ -57,8 +58,8 @@ impl Convolutions {
         !self.channels_of(elements).is_empty() || self.outputs.len() > MANY
     }
 
-    /// Whether pooled images may have this length because the same number of channels was added again and again, as in a
-    /// DenseNet: the last convolution takes all but these, and one before it takes all but these twice.
+    /// Whether pooled images may have this length because the same number of channels was added again and again, as in
+    /// a DenseNet: the last convolution takes all but these, and one before it takes all but these twice.
     pub(super) fn may_grow_to(&self, len: u64) -> bool {
         let is_taken = |len: &u64| self.joined.contains(len);
         let grows = |channels: &u64| {

@@ -95,8 +95,8 @@ pub(super) struct Image {
     pub(super) rank: usize,
 }
 
-/// For each Flatten, by its index, its images: those of the convolution before, if only layers that keep their channels are
-/// between.
+/// For each Flatten, by its index, its images: those of the convolution before, if only layers that keep their channels
+/// are between.
 pub(super) fn images(graph: &Graph, tensors: &HashMap<&str, &Tensor>) -> HashMap<usize, Image> {
     let mut of_values: HashMap<&str, Image> = HashMap::new();
     let mut found = HashMap::new();

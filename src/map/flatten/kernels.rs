@@ -4,8 +4,8 @@ use super::lengths::{axis_len, layer_of};
 use ckpt_api::{Axis, Contents, Placement, Role, Tensor};
 use std::collections::{HashMap, HashSet};
 
-/// Where a framework has the channels of its kernels and images: before the axes of the window, as PyTorch, or behind them, as
-/// Keras.
+/// Where a framework has the channels of its kernels and images: before the axes of the window, as PyTorch, or behind
+/// them, as Keras.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channels {
     First,
@@ -37,8 +37,8 @@ pub(super) fn stored(source: &Contents) -> HashMap<&str, Located<'_>> {
 
 /// Returns the kernels whose channels moved between the source and the targets.
 ///
-/// Where the axes are not known, a tensor of 3 to 5 axes counts whose last two axes came before the others, or the first two
-/// behind them.
+/// Where the axes are not known, a tensor of 3 to 5 axes counts whose last two axes came before the others, or the
+/// first two behind them.
 pub(super) fn moved_kernels<'m>(
     stored: &HashMap<&str, Located<'_>>,
     mapped: &'m Contents,
@@ -79,8 +79,8 @@ pub(super) fn channels_of(tensor: &Tensor) -> Option<Channels> {
     Some(if input < window { Channels::First } else { Channels::Last })
 }
 
-/// Returns for each axis of a stored tensor the axis of the target that it became; `None` for one that is gone, or where the
-/// placements do not show it.
+/// Returns for each axis of a stored tensor the axis of the target that it became; `None` for one that is gone, or
+/// where the placements do not show it.
 pub(super) fn moved_axes(before: Located<'_>, now: Located<'_>) -> Option<Vec<Option<usize>>> {
     let all = before.0.shape.rank() == now.0.shape.rank();
     let (from, to) = (stored_axes(before, all), stored_axes(now, all));
@@ -146,7 +146,8 @@ fn are_apart(axes: &[Option<usize>], channels: [usize; 2], behind: bool) -> bool
     own.iter().all(|place| others.iter().all(|other| if behind { place > other } else { place < other }))
 }
 
-/// Where the channels are now of a kernel of 4 axes, two of which changed their order: those are the inputs and the outputs.
+/// Where the channels are now of a kernel of 4 axes, two of which changed their order: those are the inputs and the
+/// outputs.
 fn reversed_pair(axes: &[Option<usize>]) -> Option<Channels> {
     let [a, b, c, d] = axes else { return None };
     match (a > b, c > d) {
@@ -165,8 +166,8 @@ fn beside_a_multiplier(tensor: &Tensor, axes: &[Option<usize>]) -> Option<Channe
     }
 }
 
-/// Whether a tensor of 3 axes is a kernel, and not one of attention: its axes are reversed, or it is a depthwise one, with one
-/// output for each channel. More axes leave no doubt.
+/// Whether a tensor of 3 axes is a kernel, and not one of attention: its axes are reversed, or it is a depthwise one,
+/// with one output for each channel. More axes leave no doubt.
 fn is_kernel(tensor: &Tensor, axes: &[Option<usize>], multiplier: usize) -> bool {
     let is_reversed = axes.is_sorted_by(|a, b| a > b);
     axes.len() > 3
@@ -184,8 +185,8 @@ fn likely_of_all(stored: &HashMap<&str, Located<'_>>, turns: &[(Located<'_>, Tur
     if last.len() > first.len() { Channels::Last } else { Channels::First }
 }
 
-/// Where the channels are likely to be now, by the names of the tensors, or else by the shorter end of the stored one: windows are
-/// small.
+/// Where the channels are likely to be now, by the names of the tensors, or else by the shorter end of the stored one:
+/// windows are small.
 fn likely_target(before: &Tensor, now: &Tensor) -> Channels {
     let is = |tensor: &Tensor, word: &str| tensor.name.rsplit(['/', '.']).any(|part| part.ends_with(word));
     match () {

@@ -10,9 +10,9 @@ use crate::recipe::AxisStep;
 use ckpt_api::{Contents, Loss, LossKind, first_few};
 use std::collections::{BTreeMap, HashMap};
 
-/// Returns a loss for each tensor that is likely to take flattened images with their channels at the other end than the kernels
-/// now have them, and for each step that the kernels contradict. Where the kernels contradict each other, they show nothing:
-/// that is the loss then.
+/// Returns a loss for each tensor that is likely to take flattened images with their channels at the other end than the
+/// kernels now have them, and for each step that the kernels contradict. Where the kernels contradict each other, they
+/// show nothing: that is the loss then.
 pub(super) fn conventions(
     stored: &HashMap<&str, Located<'_>>,
     mapped: &Contents,
@@ -80,7 +80,8 @@ fn without_kernels(mapped: &Contents, steps: &ImageSteps) -> Vec<Loss> {
     losses
 }
 
-/// The loss of a step that moves channels to the other end than the kernels have them, or that no convolution has the channels for.
+/// The loss of a step that moves channels to the other end than the kernels have them, or that no convolution has the
+/// channels for.
 fn wrong_step(name: &str, steps: &[AxisStep], to: Channels, convolutions: &Convolutions) -> Option<Loss> {
     let step = steps.last()?;
     let (image, moved) = image_of(step).filter(|(image, _)| image.channels() > 1)?;

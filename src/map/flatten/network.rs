@@ -1,7 +1,7 @@
 //! The layers of a model, as far as names and shapes show them.
 //!
-//! Lengths follow from lengths: pooled images have as many elements as the last convolutions have channels, and a layer whose
-//! inputs have a known length makes its outputs known.
+//! Lengths follow from lengths: pooled images have as many elements as the last convolutions have channels, and a layer
+//! whose inputs have a known length makes its outputs known.
 
 use super::convolutions::{Convolutions, MANY};
 use super::kernels::{Channels, Kernel, Located, moved_axes};
@@ -163,7 +163,8 @@ impl<'m> Matrix<'m> {
         }
     }
 
-    /// The numbers of inputs and outputs; a table has no inputs. `tells_tables` says whether only dense layers are transposed.
+    /// The numbers of inputs and outputs; a table has no inputs. `tells_tables` says whether only dense layers are
+    /// transposed.
     fn lens(&self, tells_tables: bool) -> (Option<u64>, Option<u64>) {
         let Matrix { tensor, .. } = self;
         if tensor.axes.is_some() {

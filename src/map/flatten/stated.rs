@@ -7,8 +7,8 @@ use super::steps::{ImageSteps, ends, step_to};
 use ckpt_api::{Contents, Graph, Loss, LossKind, Op, Tensor};
 use std::collections::HashMap;
 
-/// Returns a loss for each tensor and layer whose flattened images have their channels at the other end than the kernels before
-/// them, where a mapping changed either.
+/// Returns a loss for each tensor and layer whose flattened images have their channels at the other end than the
+/// kernels before them, where a mapping changed either.
 pub(super) fn conventions(
     graph: &Graph,
     mapped: &Contents,
@@ -100,8 +100,8 @@ fn kernels_of(weight: &str, tensors: &HashMap<&str, &Tensor>, moved: &HashMap<&s
     kernels
 }
 
-/// The losses of all tensors and layers that take these images. `has_moved` says whether the channels of the kernels moved, and
-/// those of the images did not, or the other way around.
+/// The losses of all tensors and layers that take these images. `has_moved` says whether the channels of the kernels
+/// moved, and those of the images did not, or the other way around.
 fn misplaced(
     found: &Flattened,
     image: Option<&Image>,

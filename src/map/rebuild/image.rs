@@ -4,8 +4,9 @@ use super::placed::{PlacedTensor, check_fixed_size, misfit};
 use crate::recipe::{AxisStep, FlattenedImage};
 use ckpt_api::{Axis, AxisPart, Error, Placement, Result, Tensor, Tile};
 
-/// Reorders the axis that holds flattened images. The stored bytes stay where they are: the axis is stored in parts, of which
-/// the channels move from the last place to the first, or back. `earlier` is the step before this one that did so.
+/// Reorders the axis that holds flattened images. The stored bytes stay where they are: the axis is stored in parts, of
+/// which the channels move from the last place to the first, or back. `earlier` is the step before this one that did
+/// so.
 pub(super) fn reorder_image(
     mut placed: PlacedTensor,
     image: &FlattenedImage,

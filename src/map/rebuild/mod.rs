@@ -13,8 +13,8 @@ use placed::{PlacedTensor, merge, reorder, split};
 use references::{reassign_slots, rename_in_graph};
 use std::collections::HashMap;
 
-/// Replaces the tensors by the targets and returns the losses. Every tensor must be a source of a target. Targets take the
-/// places of their first sources.
+/// Replaces the tensors by the targets and returns the losses. Every tensor must be a source of a target. Targets take
+/// the places of their first sources.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] for a recipe that does not fit its tensors, naming both.

@@ -141,8 +141,8 @@ fn unsqueeze(mut placed: PlacedTensor, axis: usize) -> Result<PlacedTensor> {
     Ok(placed)
 }
 
-/// Renumbers the axes of a stored order, from `before` axes to `after`; drops axes that get no number. Numbers may be left free
-/// for axes to insert.
+/// Renumbers the axes of a stored order, from `before` axes to `after`; drops axes that get no number. Numbers may be
+/// left free for axes to insert.
 fn renumber(encoding: &mut Encoding, before: usize, after: usize, number: impl Fn(usize) -> Option<usize>) {
     let parts = encoding.parts(before);
     let renamed = |part: &AxisPart| number(part.axis).map(|axis| AxisPart { axis, ..*part });

@@ -22,8 +22,8 @@ pub(super) fn rename_in_graph(contents: &mut Contents, targets: &[Target]) -> Ve
     lost.into_iter().collect()
 }
 
-/// Assigns each slot to the target that was made of its variable in the same way. A slot whose axes might not match those of its
-/// variable belongs to no tensor.
+/// Assigns each slot to the target that was made of its variable in the same way. A slot whose axes might not match
+/// those of its variable belongs to no tensor.
 pub(super) fn reassign_slots<'t>(
     made: impl Iterator<Item = &'t mut Tensor>,
     targets: &[Target],

@@ -60,10 +60,11 @@ pub(crate) struct Os;
 impl Disk for Os {}
 
 /// What is as long as this is written in parts. What is written to a file is kept in blocks of memory as large as the
-/// write: larger ones are hard to find where memory is fragmented, and under a virtual machine they are those that its host
-/// has taken back.
+/// write: larger ones are hard to find where memory is fragmented, and under a virtual machine they are those that its
+/// host has taken back.
 const LARGE: usize = 1 << 20;
-/// Bytes of a part. What is shorter than [`LARGE`] is not worth that: several threads would wait for each other more often.
+/// Bytes of a part. What is shorter than [`LARGE`] is not worth that: several threads would wait for each other more
+/// often.
 const PART: u64 = 128 << 10;
 
 /// Writes all of the bytes, however few are taken at once; many of them up to places that are multiples of a part.

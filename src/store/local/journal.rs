@@ -1,10 +1,11 @@
 //! The journal of an output: what a process that is killed leaves to the next one.
 //!
-//! It lies beside the output while that has no name, and whoever writes the output holds a lock on it: an exclusive one,
-//! or a shared one where several processes write together. Records follow each other, each with its length and checksum, so
-//! that one that was cut off is recognized. The first names the temporary files and the key of what determines their
-//! bytes; then come the notes of the writers; where a file is attached, its path; and, when all files are complete, what
-//! identifies the files that get their names now. Nothing waits for the disk: whoever reads a note checks that the bytes are there.
+//! It lies beside the output while that has no name, and whoever writes the output holds a lock on it: an exclusive
+//! one, or a shared one where several processes write together. Records follow each other, each with its length and
+//! checksum, so that one that was cut off is recognized. The first names the temporary files and the key of what
+//! determines their bytes; then come the notes of the writers; where a file is attached, its path; and, when all files
+//! are complete, what identifies the files that get their names now. Nothing waits for the disk: whoever reads a note
+//! checks that the bytes are there.
 
 use super::disk::{Disk, cannot, remove, unremoved, write_all_at};
 use super::names::{crc32c, parent};

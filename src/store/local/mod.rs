@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 /// The files below a directory of this machine.
 ///
-/// Outputs are written under temporary names beside their final ones, and named when they are complete and on the disk. A
-/// journal (`.NAME.ckpt-journal`) holds a lock while they are written, and lets a later process go on.
+/// Outputs are written under temporary names beside their final ones, and named when they are complete and on the disk.
+/// A journal (`.NAME.ckpt-journal`) holds a lock while they are written, and lets a later process go on.
 #[derive(Clone, Debug)]
 pub struct LocalStore {
     directory: Directory,

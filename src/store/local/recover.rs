@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Of a process that was killed while files got their names: takes back those that were given, unless all were, so that
-/// the names have the files that had them before. Returns whether all were. `attachment` is the one of the present request.
+/// the names have the files that had them before. Returns whether all were. `attachment` is the one of the present
+/// request.
 pub(super) fn unname(naming: &Naming, past: &Past, attachment: Option<&Path>) -> bool {
     let (Some(header), Some(stamps)) = (&past.header, &past.named) else { return false };
     let entries = header.files.iter().filter_map(|entry| Listed::of(naming.directory(), entry));
@@ -44,7 +45,8 @@ pub(super) fn clean_attached(disk: &dyn Disk, naming: &Naming, past: &Past) {
     attached.into_iter().for_each(|file| drop(remove(disk, &file.temporary)));
 }
 
-/// Removes the temporary files that a journal lists, and the directories that were made for them if nothing else is there.
+/// Removes the temporary files that a journal lists, and the directories that were made for them if nothing else is
+/// there.
 pub(super) fn clean(directory: &Path, past: &Past) {
     let Some(header) = &past.header else { return };
     let files = header.files.iter().filter_map(|entry| Listed::of(directory, entry));
@@ -69,8 +71,8 @@ impl Listed {
         Some(Listed { aside: aside(&temporary), target, temporary, is_own: true })
     }
 
-    /// An attachment lies anywhere. Of the journal's word for it, only files with names that this output alone gives are
-    /// touched; the attachment itself only where the present request names it, too.
+    /// An attachment lies anywhere. Of the journal's word for it, only files with names that this output alone gives
+    /// are touched; the attachment itself only where the present request names it, too.
     fn attached(naming: &Naming, path: &Path, requested: Option<&Path>) -> Option<Self> {
         path.file_name().filter(|_| path.is_absolute())?;
         let temporary = path.with_file_name(naming.temporary_elsewhere(path));

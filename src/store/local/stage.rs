@@ -21,8 +21,8 @@ use std::time::Duration;
 /// Files that stay open: systems allow a process a thousand or less.
 const KEPT_OPEN: usize = 64;
 
-/// Output files under temporary names beside their final ones. Dropped before [`Stage::commit`], it removes them, unless
-/// several processes write them.
+/// Output files under temporary names beside their final ones. Dropped before [`Stage::commit`], it removes them,
+/// unless several processes write them.
 #[derive(Debug)]
 pub(super) struct Output {
     disk: Arc<dyn Disk>,
@@ -67,8 +67,8 @@ struct Staged {
 const MADE: &[u8] = b"made";
 
 impl Output {
-    /// Takes the output, puts right what a killed process left, and makes the temporary files. `allowed` says whether the
-    /// final names may be given to them.
+    /// Takes the output, puts right what a killed process left, and makes the temporary files. `allowed` says whether
+    /// the final names may be given to them.
     pub(super) fn create(
         disk: &Arc<dyn Disk>,
         directory: &Path,
@@ -278,8 +278,8 @@ impl Output {
         FileId(self.files.len() - 1)
     }
 
-    /// Removes what no other process needs, and returns what cannot be removed. Then the journal stays, so that the next
-    /// process that writes the output removes it.
+    /// Removes what no other process needs, and returns what cannot be removed. Then the journal stays, so that the
+    /// next process that writes the output removes it.
     fn clear(&mut self) -> Vec<String> {
         let stays = self.stays;
         let unneeded = self.files.drain(..).filter(|pending| pending.is_attached || !stays);

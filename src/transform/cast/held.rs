@@ -22,8 +22,9 @@ fn layout(dtype: DType) -> Option<Layout> {
     })
 }
 
-/// Whether the values of `dtype` are restored from `holder`, and a value that `dtype` lacks is an error, as with integers.
-/// Formats hold such floats in at most 16 bits; wider floats are weights, which nobody narrows to 4 bits by mistake.
+/// Whether the values of `dtype` are restored from `holder`, and a value that `dtype` lacks is an error, as with
+/// integers. Formats hold such floats in at most 16 bits; wider floats are weights, which nobody narrows to 4 bits by
+/// mistake.
 pub fn restorable(holder: DType, dtype: DType) -> bool {
     is_restored_only(dtype)
         && holder.is_float()

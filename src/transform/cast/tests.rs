@@ -253,7 +253,8 @@ proptest::proptest! {
     fn many_at_once_become_what_each_becomes(
         bits in proptest::collection::vec(proptest::prelude::any::<u32>(), 0..300), small: bool, from in 0usize..4,
     ) {
-        // Any bits: infinities, NaN with payloads, subnormals, zeros with signs. Small ones, so that most fit every type.
+        // Any bits: infinities, NaN with payloads, subnormals, zeros with signs. Small ones, so that most fit every
+        // type.
         let bits: Vec<u32> = bits.into_iter().map(|bits| if small { bits & 0xc700_0fff } else { bits }).collect();
         let words: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
         let (from, to) = [

@@ -106,7 +106,8 @@ impl Comparison<'_> {
         self.placed.losses.iter().any(|loss| loss.kind == kind && subjects.contains(&loss.subject.as_str()))
     }
 
-    /// Every key of another format comes back as it was, or its loss is declared: for the key, its namespace, or `owner`.
+    /// Every key of another format comes back as it was, or its loss is declared: for the key, its namespace, or
+    /// `owner`.
     fn check_metadata(&self, what: &str, owner: &[&str], given: &Metadata, back: &Metadata) {
         let entries =
             given.iter().flat_map(|(namespace, map)| map.iter().map(move |entry| (namespace, entry)));

@@ -31,14 +31,16 @@ use steps::Steps;
 ///
 /// - Its description is usable: an id, endings without a dot, options that differ and are explained.
 /// - Probing a sample is [`Match::Certain`](crate::Match::Certain) ([`Match::Possible`](crate::Match::Possible) for a
-///   headerless one). Probing foreign or empty bytes is not, whatever the files are called, and reading them is an error.
-/// - A sample has the tensors that it states: name, dtype, shape, value; and the axes, roles, scales and metadata that it
-///   states. Reading it twice gives the same.
+///   headerless one). Probing foreign or empty bytes is not, whatever the files are called, and reading them is an
+///   error.
+/// - A sample has the tensors that it states: name, dtype, shape, value; and the axes, roles, scales and metadata that
+///   it states. Reading it twice gives the same.
 /// - Metadata stands under the format's own namespaces ([`FormatInfo::owns`]), unless the format keeps that of others.
 /// - A file that is cut, missing, or followed by more bytes is an error that names a file. Exceptions: a file that the
 ///   format can do without, and [`Sample::open_ended`].
 /// - A file with one byte changed, or with 2, 4 or 8 bytes reversed, is an error or another checkpoint
-///   ([`Sample::ignoring`] names the bytes that do not matter). Reading it adds at most 256 MiB to the process's memory.
+///   ([`Sample::ignoring`] names the bytes that do not matter). Reading it adds at most 256 MiB to the process's
+///   memory.
 /// - No two tensors have the same bytes ([`Sample::sharing`]), and all begin at multiples of [`Sample::aligned`].
 /// - If the codec writes: read → place → write → read gives the same checkpoint and values, and the same files byte for
 ///   byte ([`Sample::rewritten`]), without a loss that changes what the model computes.
@@ -48,8 +50,8 @@ use steps::Steps;
 /// - No step panics, and limits of 0 are errors.
 ///
 /// # Where a failure is
-/// Messages begin with the sample and the change. A codec that ends the process (an abort, a stack overflow, memory that
-/// the system refuses) leaves them in a small file, whose path is printed at the start.
+/// Messages begin with the sample and the change. A codec that ends the process (an abort, a stack overflow, memory
+/// that the system refuses) leaves them in a small file, whose path is printed at the start.
 ///
 /// What a step adds to the process's memory is measured where `/proc/self/status` exists (Linux). Elsewhere only an
 /// allocation that the system refuses is noticed.

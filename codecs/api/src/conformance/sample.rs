@@ -102,8 +102,8 @@ pub struct ExpectedTensor {
     pub dtype: DType,
     /// Its logical shape.
     pub shape: Vec<u64>,
-    /// Its value: little-endian, row-major, one element in whole bytes; the concatenated elements for strings; the blocks
-    /// of a tensor that is stored in [`crate::Blocks`].
+    /// Its value: little-endian, row-major, one element in whole bytes; the concatenated elements for strings; the
+    /// blocks of a tensor that is stored in [`crate::Blocks`].
     pub value: Vec<u8>,
 }
 

@@ -22,9 +22,9 @@ use super::MetadataMap;
 /// | `Map` whose own form is one of these | `{"$map": {"$u32": 5}}` |
 ///
 /// # Nesting
-/// Values nest at most [`MetadataValue::MAX_NESTING`] deep. [`crate::Contents::check`] refuses deeper ones. A codec that
-/// builds nested values from input calls [`MetadataValue::checked`] on each list and map that it completes, because
-/// comparing and dropping a value takes stack for each level.
+/// Values nest at most [`MetadataValue::MAX_NESTING`] deep. [`crate::Contents::check`] refuses deeper ones. A codec
+/// that builds nested values from input calls [`MetadataValue::checked`] on each list and map that it completes,
+/// because comparing and dropping a value takes stack for each level.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum MetadataValue {

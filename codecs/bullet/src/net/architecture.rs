@@ -92,7 +92,8 @@ impl Architecture {
         own.filter_map(|parameter| self.stored(&parameter.id).ok())
     }
 
-    /// What a file of this content stores as an entry. A parameter that is merged into the entry's no longer precedes it.
+    /// What a file of this content stores as an entry. A parameter that is merged into the entry's no longer precedes
+    /// it.
     pub(crate) fn stored_as(&self, entry: &Entry, content: Content) -> Result<StoredWeight<'_>> {
         let is_alone = content == Content::Engine || (content != Content::Raw && entry.merge.is_some());
         if is_alone {

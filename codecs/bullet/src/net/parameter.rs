@@ -14,8 +14,8 @@ pub(crate) const PSQT_FACTORISER: &str = "pstf";
 
 /// A trained matrix; a vector is a matrix with one column.
 ///
-/// Its logical axes are bucket, out, in (or feature). bullet's row index is `bucket · size + out` for output buckets, its
-/// column index `bucket · features + feature` for input buckets.
+/// Its logical axes are bucket, out, in (or feature). bullet's row index is `bucket · size + out` for output buckets,
+/// its column index `bucket · features + feature` for input buckets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Parameter {
     pub(crate) id: String,

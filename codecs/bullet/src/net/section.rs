@@ -100,7 +100,8 @@ impl<'a> Sections<'a> {
         Ok(())
     }
 
-    /// Returns the first weight that only copies store or include, and the first of these copies: reading would lose it.
+    /// Returns the first weight that only copies store or include, and the first of these copies: reading would lose
+    /// it.
     pub(crate) fn lost(&self) -> Option<(&'a str, &Section<'a>)> {
         copies::lost(&self.weights)
     }

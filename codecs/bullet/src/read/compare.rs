@@ -21,8 +21,8 @@ pub(super) struct Weights<'a> {
 /// Compares every entry of a file with what the weights make of it.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Mismatch`], naming the first element that differs; [`ckpt_api::Kind::Usage`] if an entry needs weights
-/// that are missing.
+/// [`ckpt_api::Kind::Mismatch`], naming the first element that differs; [`ckpt_api::Kind::Usage`] if an entry needs
+/// weights that are missing.
 pub(super) fn compare(
     architecture: &Architecture,
     content: Content,

@@ -48,7 +48,8 @@ fn digits(bytes: &[u8], start: usize) -> String {
     format!("{}{}{}", dots(before), String::from(HexBytes(shown.to_vec())), dots(after))
 }
 
-/// Checks that the file has every weight and all bytes that the architecture states; the error names the first that it lacks.
+/// Checks that the file has every weight and all bytes that the architecture states; the error names the first that it
+/// lacks.
 pub(super) fn check_lengths(file: &File, sections: &Sections<'_>) -> Result<()> {
     let weight = sections.weights.iter().find(|section| section.offset + section.len > file.len());
     let constant = sections.constants.iter().find(|constant| constant.end() > file.len());

@@ -148,7 +148,8 @@ impl<'a> Resolver<'a> {
         self.architecture.and_then(|architecture| architecture.parameter(id).ok())
     }
 
-    /// Returns the id and the number of the entry that a copy was read from, and its parameter; `None` for other tensors.
+    /// Returns the id and the number of the entry that a copy was read from, and its parameter; `None` for other
+    /// tensors.
     fn copied(&self, source: &'a Tensor) -> Option<((&'a str, u64), &'a Parameter)> {
         let number =
             source.metadata.value(ID, KEY_NUMBER)?.as_u64().filter(|_| source.role == Role::Duplicate)?;
@@ -307,7 +308,8 @@ impl Binding<'_> {
         self.quantised() == Some(u64::from(entry.scale.map_or(0, NonZeroU32::get)))
     }
 
-    /// The scale of the integers that the values come from, or 0 for none; `None` if they do not come from quantised.bin.
+    /// The scale of the integers that the values come from, or 0 for none; `None` if they do not come from
+    /// quantised.bin.
     pub(super) fn quantised(&self) -> Option<u64> {
         self.source.metadata.value(ID, KEY_QUANTISED)?.as_u64()
     }

@@ -159,8 +159,8 @@ fn described_records<'c>(
 ) -> Result<Vec<Record<'c>>> {
     let stored: Vec<StoredWeight<'_>> = architecture.all_stored().collect();
     let by_id: HashMap<&str, &StoredWeight<'_>> = stored.iter().map(|stored| (stored.id, stored)).collect();
-    // A parameter that is the first columns of another has no record; and values without records are in the order of the
-    // layers.
+    // A parameter that is the first columns of another has no record; and values without records are in the order of
+    // the layers.
     let own = own.filter(|id| by_id.contains_key(id) && context.form != RecordForm::Headerless);
     let order = own_first(own, stored.iter().map(|stored| stored.id));
     let part = |parameter: &&'c Parameter| {

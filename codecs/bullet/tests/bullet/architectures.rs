@@ -1,5 +1,5 @@
-//! Random architectures, compared with plain loops over bullet's definition: layers, entries of every type in any order,
-//! factorisers in both places, records of every form, optimizers.
+//! Random architectures, compared with plain loops over bullet's definition: layers, entries of every type in any
+//! order, factorisers in both places, records of every form, optimizers.
 
 use crate::build::{Files, floats, headerless, old_records, one, read_all_with, records, within, write};
 use proptest::prelude::*;

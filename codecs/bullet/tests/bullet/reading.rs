@@ -173,8 +173,8 @@ fn old_records_state_rows_and_columns() {
 
 #[test]
 fn records_that_parse_in_both_forms_are_refused() {
-    // In the current form, two numbers whose bytes are those of a 2, and a record `bcd` of one number; in the form with rows,
-    // two rows of two.
+    // In the current form, two numbers whose bytes are those of a 2, and a record `bcd` of one number; in the form with
+    // rows, two rows of two.
     let bytes =
         [b"a\n", &2u64.to_le_bytes()[..], &2u64.to_le_bytes(), b"bcd\n", &1u64.to_le_bytes(), &[0; 4]]
             .concat();

@@ -55,7 +55,8 @@ impl Entry {
         error.field(format!("layers[{}].{field}", self.index)).offset(self.at).tensor(weight_name(self.index))
     }
 
-    /// Checks the entry against the layer before it, which outputs `previous` channels, and the file's `total` of weights.
+    /// Checks the entry against the layer before it, which outputs `previous` channels, and the file's `total` of
+    /// weights.
     fn check(&self, previous: Option<u64>, total: u64, rules: &mut Rules) -> Result<()> {
         for breach in self.shape.breaches(previous) {
             let error = Error::corrupt(breach.rule).found(breach.found).expected(breach.expected);

@@ -3,8 +3,8 @@
 use super::model::cannot_hold;
 use ckpt_api::{Attribute, Node, Result};
 
-/// Returns the rows and columns of zeros that a convolution adds on each side. Refuses strides, dilations, groups and sides
-/// that differ.
+/// Returns the rows and columns of zeros that a convolution adds on each side. Refuses strides, dilations, groups and
+/// sides that differ.
 pub(super) fn conv_pad(node: &Node, kernel: u64) -> Result<u64> {
     refuse_others(node, &["strides", "dilations", "group", "kernel_shape", "pads", "auto_pad"])?;
     let refuse = |found: String, expected: &str| Err(cannot_hold(&node.name, &found, expected));

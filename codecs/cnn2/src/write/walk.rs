@@ -7,7 +7,8 @@ use crate::layer::{LayerShape, STATIC, Wiring};
 use ckpt_api::{Attribute, Checkpoint, Error, Graph, Node, Op, Result, Tensor, TensorId};
 use std::collections::HashMap;
 
-/// Returns the layers of a graph: convolutions that keep the image's size, with activations, wired as the format implies.
+/// Returns the layers of a graph: convolutions that keep the image's size, with activations, wired as the format
+/// implies.
 pub(super) fn model<'a>(checkpoint: &'a Checkpoint, graph: &'a Graph) -> Result<Model<'a>> {
     graph.check()?;
     let channels =

@@ -1,4 +1,5 @@
-//! The structure of a model without the bytes of its tensors, which metadata keeps so that an unmodified model comes back.
+//! The structure of a model without the bytes of its tensors, which metadata keeps so that an unmodified model comes
+//! back.
 
 use crate::NAMESPACE;
 use crate::format::message::{Chunk, Model, Tensor};
@@ -77,8 +78,8 @@ impl Structure {
         structure.len().filter(|len| *len >= end).map(|_| structure)
     }
 
-    /// The structure of a model in a file. A tensor whose numbers are not stored as they are in memory gets its bytes in
-    /// `raw_data` in place of them.
+    /// The structure of a model in a file. A tensor whose numbers are not stored as they are in memory gets its bytes
+    /// in `raw_data` in place of them.
     fn of(file: &File, model: &Model) -> Result<Self> {
         let edits = edits(file, model);
         let mut structure = Structure::default();

@@ -108,8 +108,8 @@ pub(crate) fn tensors(graph: &Graph) -> impl Iterator<Item = (&Stored, &str)> {
     initializers.chain(constants)
 }
 
-/// Whether the tensor of a `Constant` node is a weight, and not a number that an operator takes. Its bytes lie as they are
-/// then.
+/// Whether the tensor of a `Constant` node is a weight, and not a number that an operator takes. Its bytes lie as they
+/// are then.
 pub(crate) fn is_weight(stored: &Stored) -> bool {
     let lens = stored.dims.iter().map(|dim| u64::try_from(*dim).unwrap_or(1));
     let elements = lens.fold(1u64, u64::saturating_mul);

@@ -36,8 +36,8 @@ struct Placed {
     shape: Option<Shape>,
 }
 
-/// Assembles a model. Tensors of at least `threshold` bytes lie in a file of their own; without one, only if the model would
-/// be too large.
+/// Assembles a model. Tensors of at least `threshold` bytes lie in a file of their own; without one, only if the model
+/// would be too large.
 pub(super) fn assemble(
     built: &Built,
     checkpoint: &Checkpoint,

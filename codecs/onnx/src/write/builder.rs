@@ -326,7 +326,8 @@ impl<'a> Builder<'a> {
         self.parameter(node, role)?.ok_or_else(lacks)
     }
 
-    /// The axes of a tensor in the order in which `wanted` lists them, those of length 1 that it does not list behind them.
+    /// The axes of a tensor in the order in which `wanted` lists them, those of length 1 that it does not list behind
+    /// them.
     pub(super) fn order(&self, tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<usize>> {
         let wrong = |found: String| {
             let names: Vec<&str> = wanted.iter().map(|axis| axis.name()).collect();

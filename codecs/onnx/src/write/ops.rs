@@ -264,7 +264,8 @@ impl Builder<'_> {
         Ok((own.clone(), self.declare(own)))
     }
 
-    /// One node with the layer's inputs, whose numbers are of the first input's kind; its rank is the first's unless given.
+    /// One node with the layer's inputs, whose numbers are of the first input's kind; its rank is the first's unless
+    /// given.
     fn one(&mut self, node: &Node, op: &'static str, settings: Settings, rank: Option<usize>) -> Result<()> {
         no_parameters(node)?;
         let inputs = self.inputs(node)?;

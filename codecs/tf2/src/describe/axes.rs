@@ -5,7 +5,8 @@ use super::{Catalog, TensorInfo, last, path};
 use ckpt_api::{Axis, Slot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Adds the axes that names of variables show to `axes`, which has those of the graph. A slot has the axes of its variable.
+/// Adds the axes that names of variables show to `axes`, which has those of the graph. A slot has the axes of its
+/// variable.
 pub(super) fn label(
     tensors: &[TensorInfo],
     catalog: &Catalog,
@@ -71,9 +72,9 @@ impl<'a> Kernels<'a> {
         kernels
     }
 
-    /// Whether a kernel of rank 4 is that of an ordinary convolution. Only dense and convolutional layers of Keras 3 name
-    /// their kernel `_kernel`; elsewhere the layer's name decides. `is_bare` means that there is no object graph. Nor does the
-    /// one of an export show kernels: it has lists of variables, and no layers.
+    /// Whether a kernel of rank 4 is that of an ordinary convolution. Only dense and convolutional layers of Keras 3
+    /// name their kernel `_kernel`; elsewhere the layer's name decides. `is_bare` means that there is no object graph.
+    /// Nor does the one of an export show kernels: it has lists of variables, and no layers.
     fn is_convolution(&self, key: &str, name: &str, is_bare: bool) -> bool {
         let layer = name.rsplit('/').nth(1).unwrap_or_default();
         let is_ordinary = !["transpose", "depthwise", "einsum"].iter().any(|kind| layer.contains(kind))
@@ -101,8 +102,8 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// Whether the length of the layer's bias shows that the last axis of a kernel is not the output. Without a bias, a last axis of
-/// length 1 may be the multiplier of a depthwise convolution.
+/// Whether the length of the layer's bias shows that the last axis of a kernel is not the output. Without a bias, a
+/// last axis of length 1 may be the multiplier of a depthwise convolution.
 fn contradicts(kernel: &TensorInfo, bias: Option<TensorInfo>) -> bool {
     match bias {
         Some(bias) => bias.shape.last() != kernel.shape.last(),

@@ -1,7 +1,7 @@
 //! Turns a chain of TensorFlow's layers into a graph of ONNX operators.
 //!
-//! TensorFlow's images are `[N, H, W, C]`, and ONNX's operators take `[N, C, H, W]`. The graph has a `Transpose` wherever
-//! the order changes, so that it computes exactly what the model does.
+//! TensorFlow's images are `[N, H, W, C]`, and ONNX's operators take `[N, C, H, W]`. The graph has a `Transpose`
+//! wherever the order changes, so that it computes exactly what the model does.
 
 use super::no_chain::NoChain;
 use super::{Catalog, last, path};
@@ -477,7 +477,8 @@ impl Window {
     }
 }
 
-/// Padding before and after one side of an image, and its resulting length; `None` for what depends on an unknown length.
+/// Padding before and after one side of an image, and its resulting length; `None` for what depends on an unknown
+/// length.
 struct PaddedSide {
     begin: Option<u64>,
     end: Option<u64>,

@@ -179,7 +179,8 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Returns the source of an argument of the function that is read: its own arguments come first, then bound variables.
+    /// Returns the source of an argument of the function that is read: its own arguments come first, then bound
+    /// variables.
     fn argument(
         &self,
         arguments: usize,

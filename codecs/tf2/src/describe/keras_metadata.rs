@@ -73,7 +73,8 @@ fn computes_in_16_bits(config: &Value) -> bool {
     matches!(name.strip_prefix("mixed_").unwrap_or(name), "float16" | "bfloat16")
 }
 
-/// Limit on the length of a configuration, far above those of models. Parsed JSON takes many times its length in memory.
+/// Limit on the length of a configuration, far above those of models. Parsed JSON takes many times its length in
+/// memory.
 const MAX_JSON_BYTES: usize = 16 << 20;
 
 fn parse(json: &str) -> Result<Value, NoChain> {

@@ -61,7 +61,8 @@ pub(crate) struct Sources<'a> {
 /// What was inferred about the tensors, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Description {
-    /// Names of variables that differ from their keys. No two tensors have the same name, or a name that is another's key.
+    /// Names of variables that differ from their keys. No two tensors have the same name, or a name that is another's
+    /// key.
     pub names: BTreeMap<String, String>,
     /// Roles other than [`Role::Weight`].
     pub roles: BTreeMap<String, Role>,
@@ -152,7 +153,8 @@ enum Found {
     Nothing,
 }
 
-/// Reads the chain from the first source that has one: Keras 2's configuration, a SavedModel's functions, the object graph.
+/// Reads the chain from the first source that has one: Keras 2's configuration, a SavedModel's functions, the object
+/// graph.
 fn find_chain(
     catalog: &Catalog,
     objects: Option<&Objects>,

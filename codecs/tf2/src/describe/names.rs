@@ -5,8 +5,8 @@ use super::{Catalog, TensorInfo};
 use ckpt_api::{Limit, Limits, Result, Role};
 use std::collections::{BTreeMap, HashMap};
 
-/// Returns by key the name of each variable (`mlp/dense/kernel`) that is unique and not another tensor's key. Duplicates keep
-/// their keys.
+/// Returns by key the name of each variable (`mlp/dense/kernel`) that is unique and not another tensor's key.
+/// Duplicates keep their keys.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`].

@@ -1,9 +1,9 @@
 //! Reads the chain of a bare Keras checkpoint from its object graph: the dense layers of a Sequential model, in order.
 //!
-//! A checkpoint stores no layer types. A layer with a matrix `kernel` and at most a `bias` beside it is assumed to be dense,
-//! and a note states that. A layer without variables could be anything (an activation, dropout, flattening), and the strides and
-//! padding of a convolution are not stored: there is no chain then. A functional model has none either, since a sum, a second
-//! head or a second use of a layer leaves no trace.
+//! A checkpoint stores no layer types. A layer with a matrix `kernel` and at most a `bias` beside it is assumed to be
+//! dense, and a note states that. A layer without variables could be anything (an activation, dropout, flattening), and
+//! the strides and padding of a convolution are not stored: there is no chain then. A functional model has none either,
+//! since a sum, a second head or a second use of a layer leaves no trace.
 
 use super::chain::{Chain, Context, LocatedStep, MAX_STEPS, Step};
 use super::no_chain::NoChain;
@@ -138,8 +138,8 @@ enum LayerList {
     Functional(usize),
 }
 
-/// Returns how an object lists its layers, or `None` if it is not a model. A model that this codec wrote has both of Keras
-/// 3's lists, and is a chain.
+/// Returns how an object lists its layers, or `None` if it is not a model. A model that this codec wrote has both of
+/// Keras 3's lists, and is a chain.
 fn layer_list(objects: &Objects, id: usize) -> Option<LayerList> {
     let functional = objects.child(id, "_functional");
     let list = functional.and_then(|functional| objects.child(functional, "_operations"));

@@ -120,7 +120,8 @@ impl Objects {
         nodes.flat_map(|(id, node)| node.values.iter().map(move |value| (id, value)))
     }
 
-    /// Returns for each object whether it can be reached from `start` along edges (parent, name, child) that `follow` allows.
+    /// Returns for each object whether it can be reached from `start` along edges (parent, name, child) that `follow`
+    /// allows.
     pub fn reach(
         &self,
         start: impl IntoIterator<Item = usize>,

@@ -57,7 +57,8 @@ fn is_of_16_bits(of: Option<&Value>) -> bool {
     matches!(of, Some(Value::Type(14 | 19)))
 }
 
-/// Returns what precedes `LAYER/OPERATION` in the name of an operation: the model and, if it is a layer, the models around it.
+/// Returns what precedes `LAYER/OPERATION` in the name of an operation: the model and, if it is a layer, the models
+/// around it.
 fn model_scope(operation: &str) -> &str {
     let layer = operation.rsplit_once('/').map_or("", |(layer, _)| layer);
     layer.rsplit_once('/').map_or("", |(model, _)| model)
@@ -118,8 +119,8 @@ fn is_float_cast(op: OpRef) -> bool {
     matches!(attribute(op.node, "DstT"), Some(Value::Type(1 | 2 | 14 | 19)))
 }
 
-/// Returns the variable that an operand is, possibly cast. With `may_reshape`, it may also be reshaped to `[1, …, n]` and back,
-/// as a bias is.
+/// Returns the variable that an operand is, possibly cast. With `may_reshape`, it may also be reshaped to `[1, …, n]`
+/// and back, as a bias is.
 fn variable<'a>(
     functions: &mut Functions<'a>,
     op: OpRef<'a>,

@@ -130,7 +130,8 @@ fn tf1_name(slot: &str) -> String {
     }
 }
 
-/// Returns the lists of slots of Keras's optimizers: the list, the slot's name, and the list of trained variables, if any.
+/// Returns the lists of slots of Keras's optimizers: the list, the slot's name, and the list of trained variables, if
+/// any.
 fn lists(objects: &Objects) -> Vec<(usize, String, Option<usize>)> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
@@ -147,8 +148,8 @@ fn lists(objects: &Objects) -> Vec<(usize, String, Option<usize>)> {
     found
 }
 
-/// Returns the canonical name of a list of slots. Keras 3 calls Adam's moments momentums and velocities, and uses the same
-/// words for other slots of RMSprop.
+/// Returns the canonical name of a list of slots. Keras 3 calls Adam's moments momentums and velocities, and uses the
+/// same words for other slots of RMSprop.
 fn list_name(objects: &Objects, optimizer: usize, edge: &str) -> String {
     let has = |name: &str| objects.child(optimizer, name).is_some();
     let rms_prop = has("_average_gradients");

@@ -33,8 +33,8 @@ pub(super) fn roles(
     roles
 }
 
-/// Returns for each object whether it is an optimizer. The object graph has no types: its children and its name within its
-/// parent tell.
+/// Returns for each object whether it is an optimizer. The object graph has no types: its children and its name within
+/// its parent tell.
 pub(crate) fn optimizers(objects: &Objects) -> Vec<bool> {
     let mut found: Vec<bool> = (0..objects.nodes.len()).map(|id| looks_like_optimizer(objects, id)).collect();
     for id in 0..objects.nodes.len() {
@@ -59,7 +59,8 @@ fn looks_like_optimizer(objects: &Objects, id: usize) -> bool {
 fn by_object<'a>(objects: &'a Objects, catalog: &Catalog) -> Vec<(&'a str, Role)> {
     let optimizer = optimizers(objects);
     let metric = |name: &str| matches!(name, "metrics" | "_metrics" | "_compile_metrics" | "_loss_tracker");
-    // A Keras 3 optimizer lists the model's own variables in `_trainable_variables`, and may be saved without the model.
+    // A Keras 3 optimizer lists the model's own variables in `_trainable_variables`, and may be saved without the
+    // model.
     let trained: HashSet<usize> = (0..objects.nodes.len())
         .filter(|id| optimizer[*id])
         .filter_map(|id| objects.child(id, "_trainable_variables"))

@@ -10,8 +10,8 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, fixed32, int64, uint64};
 use proto::tensor_slice_proto::extent::HasLength;
 
-/// Limit on the length of one entry, in bytes, far above those that TensorFlow writes. A decoded entry takes a multiple of
-/// its length in memory.
+/// Limit on the length of one entry, in bytes, far above those that TensorFlow writes. A decoded entry takes a multiple
+/// of its length in memory.
 const MAX_ENTRY_BYTES: usize = 8 << 20;
 
 /// An entry of the index: where one tensor, or one slice of a tensor, is stored.
@@ -125,8 +125,8 @@ impl Entry {
         }
     }
 
-    /// Checks the stored size of a tensor whose elements have a fixed size, and the checksum of an empty one, which nobody
-    /// reads.
+    /// Checks the stored size of a tensor whose elements have a fixed size, and the checksum of an empty one, which
+    /// nobody reads.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Corrupt`].

@@ -22,8 +22,8 @@ pub(crate) fn plain(checkpoint: &Checkpoint) -> Naming {
     naming
 }
 
-/// Stores each tensor under the key that it was read with, or under its name if it was renamed since. The object graph keeps
-/// the values whose tensors keep their keys.
+/// Stores each tensor under the key that it was read with, or under its name if it was renamed since. The object graph
+/// keeps the values whose tensors keep their keys.
 pub(crate) fn stored(checkpoint: &Checkpoint) -> Naming {
     let keys: Vec<Vec<u8>> = checkpoint.tensors.iter().map(key).collect();
     let mut naming = Naming::default();

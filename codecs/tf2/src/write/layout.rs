@@ -27,12 +27,12 @@ struct LayoutOptions {
     alignment: u64,
 }
 
-/// Places the data as the options ask; without options, where the checkpoint that was read had it, if it still fits there,
-/// or else one after the other.
+/// Places the data as the options ask; without options, where the checkpoint that was read had it, if it still fits
+/// there, or else one after the other.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] for options that contradict each other, [`ckpt_api::Kind::Unsupported`] for more data than a
-/// file can hold.
+/// [`ckpt_api::Kind::Usage`] for options that contradict each other, [`ckpt_api::Kind::Unsupported`] for more data than
+/// a file can hold.
 pub(crate) fn lay_out(entries: &[DataEntry], checkpoint: &Checkpoint, options: &Options) -> Result<Layout> {
     let options = LayoutOptions::parse(options)?;
     if options.is_none()
@@ -118,8 +118,8 @@ fn sequential(entries: &[DataEntry], options: LayoutOptions) -> Result<Layout> {
     Ok(layout)
 }
 
-/// Divides all bytes into equal parts, one for each shard, and returns the shard of the part that holds the middle of these
-/// `size` bytes.
+/// Divides all bytes into equal parts, one for each shard, and returns the shard of the part that holds the middle of
+/// these `size` bytes.
 fn proportional_shard(before: u64, size: u64, total: u64, shards: u64) -> u32 {
     let middle = u128::from(before) + u128::from(size / 2);
     let shard = middle * u128::from(shards) / u128::from(total.max(1));
@@ -130,7 +130,8 @@ fn too_large() -> Error {
     Error::unsupported("the tensors have more bytes than a file can hold")
 }
 
-/// Returns the layout that was recorded when the checkpoint was read, or `None` without a record or if the tensors changed.
+/// Returns the layout that was recorded when the checkpoint was read, or `None` without a record or if the tensors
+/// changed.
 fn recorded(entries: &[DataEntry], checkpoint: &Checkpoint) -> Option<Layout> {
     let recorded = checkpoint.metadata.value("tf2", "layout")?.as_map()?;
     let total = entries.iter().try_fold(0u64, |sum, data| sum.checked_add(data.entry.size))?;

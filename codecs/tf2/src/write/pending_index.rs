@@ -50,8 +50,8 @@ pub(crate) struct PendingEntry {
     pub(crate) slices: Vec<u8>,
     /// Number of the placement that writes the data.
     pub(crate) placement: usize,
-    /// Numbers of the placement's extents in this entry, in the order of the file. The checksum of the first one includes
-    /// what is hashed before it.
+    /// Numbers of the placement's extents in this entry, in the order of the file. The checksum of the first one
+    /// includes what is hashed before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) extents: Vec<usize>,
     /// For a variant tensor, what the checksums between its elements are computed from.

@@ -201,8 +201,8 @@ pub enum Pairwise {
     Remainder,
 }
 
-/// A relation of two numbers or two integers: 1 where it holds, 0 elsewhere, as integers. Operands: `a`, `b`, as those of
-/// [`Binary`].
+/// A relation of two numbers or two integers: 1 where it holds, 0 elsewhere, as integers. Operands: `a`, `b`, as those
+/// of [`Binary`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compare {
     /// Lengths of the output; at most [`MAX_RANK`](super::MAX_RANK) axes.

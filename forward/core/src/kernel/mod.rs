@@ -17,7 +17,8 @@ pub use recurrence::{Cell, Recurrence};
 use serde::Serialize;
 use std::ops::Range;
 
-/// Most axes of a [`Copy`](struct@Copy), [`Pad`], [`Binary`], [`Compare`] or [`Select`]. More axes are merged where possible, or refused.
+/// Most axes of a [`Copy`](struct@Copy), [`Pad`], [`Binary`], [`Compare`] or [`Select`]. More axes are merged where
+/// possible, or refused.
 pub const MAX_RANK: usize = 8;
 
 /// A kernel. Operands come in the order that each kernel states.
@@ -147,8 +148,8 @@ pub struct GemmStrides {
     pub output: usize,
 }
 
-/// Products of the matrices of two values. Operands: `a`, `b`. For each index of `batch`: `y[…, r, c] = s`, with `s = 0`, then
-/// `s = s + a[…, r, k]·b[…, k, c]` for ascending `k`. The output is row-major.
+/// Products of the matrices of two values. Operands: `a`, `b`. For each index of `batch`: `y[…, r, c] = s`, with `s =
+/// 0`, then `s = s + a[…, r, k]·b[…, k, c]` for ascending `k`. The output is row-major.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MatMul {
     /// Lengths of the axes before the matrices; at most [`MAX_RANK`].
@@ -165,9 +166,10 @@ pub struct MatMul {
     pub b: Vec<usize>,
 }
 
-/// A cross-correlation of up to three dimensions. Operands: `x` `[batch, inputs, planes, rows, columns]`, `weight`, `bias`
-/// (one for each output) if `bias` is set. `s = 0`; for ascending input channel of the output's group, then kernel plane,
-/// row and column, if the place lies within the image: `s = s + x·w`; `y = s` or `s + bias`. Padding adds nothing.
+/// A cross-correlation of up to three dimensions. Operands: `x` `[batch, inputs, planes, rows, columns]`, `weight`,
+/// `bias` (one for each output) if `bias` is set. `s = 0`; for ascending input channel of the output's group, then
+/// kernel plane, row and column, if the place lies within the image: `s = s + x·w`; `y = s` or `s + bias`. Padding adds
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Conv {
     /// Images.
@@ -186,8 +188,9 @@ pub struct Conv {
     pub bias: bool,
 }
 
-/// A window that moves over an image; all lengths are `[planes, rows, columns]`, and an image of fewer dimensions has one
-/// plane, and one row. Output place `p` covers input places `p·stride − before + k·dilation` for `k` in `0..kernel`.
+/// A window that moves over an image; all lengths are `[planes, rows, columns]`, and an image of fewer dimensions has
+/// one plane, and one row. Output place `p` covers input places `p·stride − before + k·dilation` for `k` in
+/// `0..kernel`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window {
     /// Input lengths.
@@ -205,8 +208,8 @@ pub struct Window {
 }
 
 /// Pooling over a window. Operand: `x` `[images, planes, rows, columns]`. Every window covers at least one place of the
-/// image. `Maximum` is the greatest element, or NaN if one is NaN; an average is the sum in ascending plane, then row, then
-/// column, divided by the number of places that count.
+/// image. `Maximum` is the greatest element, or NaN if one is NaN; an average is the sum in ascending plane, then row,
+/// then column, divided by the number of places that count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pool {
     /// Batch times channels.
@@ -302,9 +305,9 @@ pub enum Reduction {
     Minimum,
 }
 
-/// Sums of the elements so far on the middle axis, also of integers. Operand: `x` `[outer, len, inner]`. `s = 0`; for each
-/// element in ascending order, or in descending order with `reverse`: `s = s + x` and `y = s`, or first `y = s` with
-/// `exclusive`.
+/// Sums of the elements so far on the middle axis, also of integers. Operand: `x` `[outer, len, inner]`. `s = 0`; for
+/// each element in ascending order, or in descending order with `reverse`: `s = s + x` and `y = s`, or first `y = s`
+/// with `exclusive`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scan {
     /// Product of the axes before.
@@ -319,9 +322,9 @@ pub struct Scan {
     pub reverse: bool,
 }
 
-/// The places of the greatest or least elements on the middle axis, in the order of their size, as integers. Operand: `x`
-/// `[outer, len, inner]`, of any type. `y` is `[outer, count, inner]`. NaN comes before all; of equal elements, the first comes
-/// first, or the last with `prefer_last`.
+/// The places of the greatest or least elements on the middle axis, in the order of their size, as integers. Operand:
+/// `x` `[outer, len, inner]`, of any type. `y` is `[outer, count, inner]`. NaN comes before all; of equal elements, the
+/// first comes first, or the last with `prefer_last`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranking {
     /// Product of the axes before.

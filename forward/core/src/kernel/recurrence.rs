@@ -3,17 +3,17 @@
 use super::Function;
 use serde::Serialize;
 
-/// The steps of one direction of a recurrent layer. Operands: `x`, the input's part of every gate for every step and example;
-/// `weight`; `bias` (one number for each gate and unit) if `bias` is set; `h`, the first hidden state, `[batch, hidden]`, if
-/// `initial_hidden` is set, or else 0; `c`, the first cell state, likewise.
+/// The steps of one direction of a recurrent layer. Operands: `x`, the input's part of every gate for every step and
+/// example; `weight`; `bias` (one number for each gate and unit) if `bias` is set; `h`, the first hidden state,
+/// `[batch, hidden]`, if `initial_hidden` is set, or else 0; `c`, the first cell state, likewise.
 ///
-/// `y` is `[batch, states, steps, hidden]`: the hidden state after each step, and for an LSTM the cell state as a second one,
-/// each at the place of its step. Both are rounded to `T`. For each step, from the first one on, or from the last with
-/// `reverse`, gate `q` of unit `j` has `s = Σ h[k]·weight[…]` for ascending `k`, plus `bias[…]` if there is one, and
-/// `a = x[…] + s`. With `clip`, each argument of a function is brought to `−clip..clip` first.
+/// `y` is `[batch, states, steps, hidden]`: the hidden state after each step, and for an LSTM the cell state as a
+/// second one, each at the place of its step. Both are rounded to `T`. For each step, from the first one on, or from
+/// the last with `reverse`, gate `q` of unit `j` has `s = Σ h[k]·weight[…]` for ascending `k`, plus `bias[…]` if there
+/// is one, and `a = x[…] + s`. With `clip`, each argument of a function is brought to `−clip..clip` first.
 /// - LSTM, gates i, o, f, c: `c' = gate(a_f)·c + gate(a_i)·input(a_c)`, `h' = gate(a_o)·output(c')`.
-/// - GRU, gates z, r, h: `h' = (1 − z)·input(a_h) + z·h` with `z = gate(a_z)`, `r = gate(a_r)`. For gate h, `s` is a sum over
-///   `(r[k]·h[k])·weight[…]`, or with `linear_before_reset`, `a_h = x[…] + r·s`.
+/// - GRU, gates z, r, h: `h' = (1 − z)·input(a_h) + z·h` with `z = gate(a_z)`, `r = gate(a_r)`. For gate h, `s` is a
+///   sum over `(r[k]·h[k])·weight[…]`, or with `linear_before_reset`, `a_h = x[…] + r·s`.
 /// - RNN, one gate: `h' = function(a)`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recurrence {

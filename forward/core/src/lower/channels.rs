@@ -44,7 +44,8 @@ fn number_of_groups(lowering: &Lowering, channels: usize) -> Result<usize> {
     })
 }
 
-/// Multiplies with the tensor `scale` of this many elements and adds `bias`, where the node has them; `shape` is theirs.
+/// Multiplies with the tensor `scale` of this many elements and adds `bias`, where the node has them; `shape` is
+/// theirs.
 fn affine(lowering: &mut Lowering, value: Local, len: usize, shape: &[usize]) -> Result<Local> {
     let mut value = value;
     for (role, function) in [("scale", Pairwise::Multiply), ("bias", Pairwise::Add)] {
@@ -80,7 +81,8 @@ pub(super) fn root_mean_square(lowering: &mut Lowering) -> Result<()> {
     lowering.finish(&value, &x.shape[..])
 }
 
-/// Lowers `x / (bias + alpha·m)^beta`, where `m` is the sum of the squares of `size` neighboring channels, divided by `size`.
+/// Lowers `x / (bias + alpha·m)^beta`, where `m` is the sum of the squares of `size` neighboring channels, divided by
+/// `size`.
 pub(super) fn local_response(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["size", "alpha", "beta", "bias"])?;
     lowering.allow_roles(&[])?;

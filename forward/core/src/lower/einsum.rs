@@ -28,8 +28,8 @@ impl Labeled {
     }
 }
 
-/// Lowers ONNX's `Einsum`: products of two values after each other, from the first, as soon as a label is in no later value
-/// summed over it.
+/// Lowers ONNX's `Einsum`: products of two values after each other, from the first, as soon as a label is in no later
+/// value summed over it.
 pub(super) fn einsum(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["equation"])?;
     lowering.allow_roles(&[])?;

@@ -55,8 +55,8 @@ pub(super) fn conv_transpose(lowering: &mut Lowering) -> Result<()> {
     Ok(())
 }
 
-/// Copies the weight with its taps in reverse order, and returns its strides: output channel, input channel within the group,
-/// kernel plane, row, column.
+/// Copies the weight with its taps in reverse order, and returns its strides: output channel, input channel within the
+/// group, kernel plane, row, column.
 fn filters(
     lowering: &mut Lowering,
     weight: &Weight,

@@ -65,8 +65,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// Binds the tensor in `role`, which must be present, in its stored order of axes, and returns its shape and kind. Integers
-    /// are integers unless they represent real numbers.
+    /// Binds the tensor in `role`, which must be present, in its stored order of axes, and returns its shape and kind.
+    /// Integers are integers unless they represent real numbers.
     pub(super) fn stored(&mut self, role: &str) -> Result<(Vec<usize>, Numbers, Operand)> {
         let name = self.node.parameters.get(role).ok_or_else(|| {
             Error::corrupt("the layer lacks a tensor that its operator needs").expected(role)

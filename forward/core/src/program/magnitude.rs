@@ -77,12 +77,12 @@ impl Program<'_> {
         Ok(Some(Magnitude { sums, summands }))
     }
 
-    /// Returns a bound on the error of the first output of the node at index `node`, where the node's tensors have errors; with
-    /// the errors of rounding in binary32. `errors` is a program of the same graph, whose tensors are bounds on the errors of
-    /// this program's tensors.
+    /// Returns a bound on the error of the first output of the node at index `node`, where the node's tensors have
+    /// errors; with the errors of rounding in binary32. `errors` is a program of the same graph, whose tensors are
+    /// bounds on the errors of this program's tensors.
     ///
-    /// Returns `None` for a node whose result is a sum of products: there, the result of `errors` on the sizes of the inputs
-    /// is the bound.
+    /// Returns `None` for a node whose result is a sum of products: there, the result of `errors` on the sizes of the
+    /// inputs is the bound.
     ///
     /// # Errors
     /// As [`Program::run_node`].

@@ -37,7 +37,8 @@ impl Bounded {
     }
 }
 
-/// Whether a node's kernels round intermediate results that are not only summed: then absolute values do not bound its errors.
+/// Whether a node's kernels round intermediate results that are not only summed: then absolute values do not bound its
+/// errors.
 pub(super) fn is_needed(lowered: &Lowered) -> bool {
     let is_nonlinear = |call: &Call| match &call.task {
         Task::Kernel(kernel) => matches!(

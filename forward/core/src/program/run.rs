@@ -248,8 +248,8 @@ pub(super) fn check(value: &Value, info: &Info) -> Result<()> {
     Ok(())
 }
 
-/// Fails for indices that are out of range, for which kernels are not defined. Returns the indices with those that count from
-/// the end resolved, if there are any.
+/// Fails for indices that are out of range, for which kernels are not defined. Returns the indices with those that
+/// count from the end resolved, if there are any.
 fn indices(array: &Array, check: &IndexCheck) -> Result<Option<Array>> {
     let Array::I32(indices) = array else {
         return Err(Error::corrupt("indices must be integers").found(format!("{:?}", array.element())));

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file in `tests/host`, compiled to `name` in a folder for tests. `None`, and a message, where there is no C++ compiler
-/// and `CKPT_REQUIRE_CXX` is not set.
+/// A file in `tests/host`, compiled to `name` in a folder for tests. `None`, and a message, where there is no C++
+/// compiler and `CKPT_REQUIRE_CXX` is not set.
 pub fn compile(source: &str, name: &str, options: &[&str]) -> Option<PathBuf> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("host");

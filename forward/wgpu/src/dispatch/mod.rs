@@ -1,4 +1,5 @@
-//! What the host sends to a device for a kernel: pure data, so that it can be checked, and run elsewhere, without a device.
+//! What the host sends to a device for a kernel: pure data, so that it can be checked, and run elsewhere, without a
+//! device.
 
 mod moves;
 mod reals;
@@ -8,7 +9,8 @@ use crate::shader::{Shader, WORKGROUP};
 use ckpt_api::{Error, Result};
 use ckpt_forward::{Element, Kernel, not_on_device};
 
-/// The most elements of a buffer, and the greatest size or stride: so that every index that a shader computes fits 32 bits.
+/// The most elements of a buffer, and the greatest size or stride: so that every index that a shader computes fits 32
+/// bits.
 pub const MAX_ELEMENTS: usize = (1 << 30) - 1;
 
 /// The most workgroups on one axis that every device has.
@@ -42,8 +44,8 @@ impl Dispatch {
     /// What runs for `kernel` into a buffer of `output`.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Limit`] where a size or an index leaves [`MAX_ELEMENTS`]; [`ckpt_api::Kind::Unsupported`] for a
-    /// function that has no such result, and for sizes that contradict each other.
+    /// [`ckpt_api::Kind::Limit`] where a size or an index leaves [`MAX_ELEMENTS`]; [`ckpt_api::Kind::Unsupported`] for
+    /// a function that has no such result, and for sizes that contradict each other.
     pub fn new(kernel: &Kernel, output: Element) -> Result<Self> {
         let sizes = Sizes { kernel, element: output };
         match kernel {

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 /// Rounds of the kit: with fewer, not every function is tried.
 pub const ROUNDS: usize = 150;
 
-/// Every kernel of the kit gives the CPU's bits, the transcendental ones included, but for the sine, which may be off by one.
+/// Every kernel of the kit gives the CPU's bits, the transcendental ones included, but for the sine, which may be off
+/// by one.
 pub fn every_kernel_agrees_with_the_cpu(backend: &mut dyn Backend) {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (i, case) in cases(5, ROUNDS).iter().enumerate() {

@@ -393,7 +393,8 @@ fn two_names_that_differ_only_in_case_are_refused_before_anything_exists() {
     assert!(place.found().is_empty());
 }
 
-/// A process that is killed after `steps` of those that [`Output::commit`] takes with an attachment in another directory.
+/// A process that is killed after `steps` of those that [`Output::commit`] takes with an attachment in another
+/// directory.
 fn killed_with_attachment(place: &Place, attachment: &Path, overwrite: bool, steps: usize) -> usize {
     let mut output = place.attaching(Some(attachment), overwrite, StageMode::Fresh).unwrap();
     (0..3).for_each(|id| output.file(FileId(id)).unwrap().write_at(0, b"new").unwrap());

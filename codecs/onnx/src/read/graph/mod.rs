@@ -1,8 +1,8 @@
 //! Reads the nodes of a model as a graph of the contract.
 //!
-//! Operators of ONNX take constants as inputs that are attributes in the contract: such inputs, and the arithmetic on shapes
-//! that leads to them, are computed here. A shape may depend on a free axis (the batch): what remains of it is an entry
-//! −1 or 0.
+//! Operators of ONNX take constants as inputs that are attributes in the contract: such inputs, and the arithmetic on
+//! shapes that leads to them, are computed here. A shape may depend on a free axis (the batch): what remains of it is
+//! an entry −1 or 0.
 
 mod fold;
 mod length;
@@ -53,7 +53,8 @@ pub(super) fn check_order(graph: &Stored) -> Result<()> {
     }
 }
 
-/// Reads the graph, and names the axes of the weights that it takes. `Err` says why the model has none that can be read.
+/// Reads the graph, and names the axes of the weights that it takes. `Err` says why the model has none that can be
+/// read.
 pub(super) fn read(
     model: &Model,
     graph: &Stored,

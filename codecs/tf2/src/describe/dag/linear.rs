@@ -159,7 +159,8 @@ impl View<'_> {
         }
     }
 
-    /// Recognizes a convolution: of images or volumes, of sequences as images of one row, and of a dilated one's pieces.
+    /// Recognizes a convolution: of images or volumes, of sequences as images of one row, and of a dilated one's
+    /// pieces.
     fn convolution(&self, edge: Edge) -> Option<Linear> {
         // BatchToSpaceND around the rest; Squeeze within or around it.
         let mut pieces = None;

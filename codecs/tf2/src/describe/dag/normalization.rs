@@ -117,8 +117,8 @@ impl View<'_> {
         (is_last && keeps_dims(self.op(edge)?)).then_some(x)
     }
 
-    /// Recognizes Gelu: `0.5·x·erfc(−x/√2)`, `0.5·x·(1 + erf(x/√2))` or `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`, and
-    /// returns its input and whether it is the last one, an approximation.
+    /// Recognizes Gelu: `0.5·x·erfc(−x/√2)`, `0.5·x·(1 + erf(x/√2))` or `0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`,
+    /// and returns its input and whether it is the last one, an approximation.
     pub fn gelu(&self, edge: Edge) -> Option<(Edge, bool)> {
         if self.kind(edge) != "Mul" {
             return None;

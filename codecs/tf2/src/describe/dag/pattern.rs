@@ -87,8 +87,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Recognizes dropout that drops nothing, as TensorFlow 1 has it at inference: what it selects where random numbers of at
-    /// least 0 are at least 0.
+    /// Recognizes dropout that drops nothing, as TensorFlow 1 has it at inference: what it selects where random numbers
+    /// of at least 0 are at least 0.
     pub fn kept(&self, edge: Edge) -> Option<Edge> {
         let (condition, value) = self.pair(edge, &["SelectV2"])?;
         let (random, rate) = self.pair(condition, &["GreaterEqual"])?;

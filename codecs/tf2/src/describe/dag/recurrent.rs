@@ -1,7 +1,7 @@
 //! Recognizes loops that are recurrent layers: LSTM, GRU, and simple ones.
 //!
-//! A loop's body is read as a graph of its own, whose inputs are the loop's variables. It must compute one step of a cell,
-//! and the loop must take one step for each item of the sequence. Anything else is not recognized.
+//! A loop's body is read as a graph of its own, whose inputs are the loop's variables. It must compute one step of a
+//! cell, and the loop must take one step for each item of the sequence. Anything else is not recognized.
 
 use super::super::chain::Context;
 use super::super::functions::attribute;
@@ -400,8 +400,8 @@ impl Loop<'_> {
         self.recurrent(Cell::Lstm(order.iter().collect()), sequence?, sum.weight?, recurrent, bias)
     }
 
-    /// `h' = z·h + (1 − z)·tanh(x_h + r·h_h)` with `z = σ(x_z + h_z)` and `r = σ(x_r + h_r)`, where `x = x·K + b` and `h = h·R + b'`;
-    /// or `h_h = (r·h)·R_h` where the product comes after the reset gate.
+    /// `h' = z·h + (1 − z)·tanh(x_h + r·h_h)` with `z = σ(x_z + h_z)` and `r = σ(x_r + h_r)`, where `x = x·K + b` and
+    /// `h = h·R + b'`; or `h_h = (r·h)·R_h` where the product comes after the reset gate.
     fn gru(&self, output: Edge, hidden: usize) -> Option<Recurrent> {
         let view = self.view;
         let (a, b) = view.pair(output, &["AddV2", "Add"])?;

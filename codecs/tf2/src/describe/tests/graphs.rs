@@ -26,8 +26,8 @@ const SHAPES: &[(&str, &[u64])] = &[
     ("lb", &[12]),
 ];
 
-/// Describes a function `f` of `x`, with these stated lengths, that returns the result of the last of `nodes`; `name:value:0` is
-/// the variable `name`.
+/// Describes a function `f` of `x`, with these stated lengths, that returns the result of the last of `nodes`;
+/// `name:value:0` is the variable `name`.
 fn described(dims: &[i64], nodes: Vec<NodeDef>, others: Vec<FunctionDef>) -> Description {
     let result = format!("{}:out:0", nodes.last().unwrap().name);
     let arguments: Vec<String> =

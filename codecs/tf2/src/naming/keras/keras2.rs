@@ -1,12 +1,13 @@
 //! Keras 2's keys: `layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE`.
 //!
-//! The root is the model, for `load_weights`, and has the model as a child, for `tf.train.Checkpoint(model=m)`. A model has
-//! two numberings of layers: of those with weights (`layer_with_weights-0`) and of all (`layer-0`). A Sequential model needs
-//! the second one until it is built. A functional model counts its input layer in it, too, and would find the wrong layers.
-//! The second numbering therefore comes last: TensorFlow does not look again for what it has found by the first one.
+//! The root is the model, for `load_weights`, and has the model as a child, for `tf.train.Checkpoint(model=m)`. A model
+//! has two numberings of layers: of those with weights (`layer_with_weights-0`) and of all (`layer-0`). A Sequential
+//! model needs the second one until it is built. A functional model counts its input layer in it, too, and would find
+//! the wrong layers. The second numbering therefore comes last: TensorFlow does not look again for what it has found by
+//! the first one.
 //!
-//! If the source has the optimizer's decay, the optimizer is written like one of `tf_keras.optimizers.legacy`, which store it
-//! as a variable; otherwise like one of Keras 2.11 and later. Each refuses the other's checkpoints.
+//! If the source has the optimizer's decay, the optimizer is written like one of `tf_keras.optimizers.legacy`, which
+//! store it as a variable; otherwise like one of Keras 2.11 and later. Each refuses the other's checkpoints.
 
 use super::layers::{Kind, Layer, Model, Variable};
 use super::objects::{Id, Objects};

@@ -1,10 +1,10 @@
 //! Keras 3's keys, as TensorFlow writes them for a Sequential model:
 //! `model/_functional/_operations/1/_kernel/.ATTRIBUTES/VARIABLE_VALUE`.
 //!
-//! The root is the model, and has the model as a child. A model lists its operations, the input layer first: directly, as a
-//! functional model does, and within an inner model (`_functional`), as a Sequential model does. A model that is a layer of
-//! another lists its operations in the same ways. The optimizer's list `_trainable_variables` is omitted. It numbers the
-//! trained variables, and a model that trains others would confuse them.
+//! The root is the model, and has the model as a child. A model lists its operations, the input layer first: directly,
+//! as a functional model does, and within an inner model (`_functional`), as a Sequential model does. A model that is a
+//! layer of another lists its operations in the same ways. The optimizer's list `_trainable_variables` is omitted. It
+//! numbers the trained variables, and a model that trains others would confuse them.
 
 use super::layers::{Kind, Layer, Model, Variable};
 use super::objects::{Id, Objects, StoredVariables};

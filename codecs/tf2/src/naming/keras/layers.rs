@@ -20,8 +20,8 @@ pub(super) struct Layer {
     pub name: String,
     pub kind: Kind,
     pub variables: Vec<Variable>,
-    /// Its number in each model that contains it, outermost first. Numbers start at 1, after the input layer. Empty if it is
-    /// unknown, which only a layer without variables may be.
+    /// Its number in each model that contains it, outermost first. Numbers start at 1, after the input layer. Empty if
+    /// it is unknown, which only a layer without variables may be.
     pub place: Vec<u64>,
 }
 
@@ -332,8 +332,8 @@ fn model_name(graph: &Graph, checkpoint: &Checkpoint, layers: &[Layer]) -> Strin
     first.filter(|first| prefixes.all(|prefix| prefix == Some(*first))).unwrap_or_default().to_owned()
 }
 
-/// Gives each layer a name that Keras and TensorFlow 1 accept: its own without the model's, if it is valid and unique, or a
-/// numbered one as Keras makes them.
+/// Gives each layer a name that Keras and TensorFlow 1 accept: its own without the model's, if it is valid and unique,
+/// or a numbered one as Keras makes them.
 fn name_layers(model: &str, layers: &mut [Layer]) {
     let mut taken = HashSet::new();
     for layer in layers.iter_mut() {

@@ -1,8 +1,8 @@
 //! Namings by layer, with which Keras 3, Keras 2 and TensorFlow 1 restore a model.
 //!
-//! TensorFlow finds the key of a variable by walking the object graph and the Python objects in parallel. An object of the
-//! graph can have several parents and names. One object graph therefore serves a Sequential and a functional model, restored
-//! as `tf.train.Checkpoint(model=m)` or as `tf.train.Checkpoint(m)`.
+//! TensorFlow finds the key of a variable by walking the object graph and the Python objects in parallel. An object of
+//! the graph can have several parents and names. One object graph therefore serves a Sequential and a functional model,
+//! restored as `tf.train.Checkpoint(model=m)` or as `tf.train.Checkpoint(m)`.
 
 mod keras2;
 mod keras3;

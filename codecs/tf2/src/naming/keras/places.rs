@@ -14,8 +14,9 @@ const MAX_DEPTH: usize = 16;
 /// Gives each layer its place: within a single model, or, if a model of the source contains models, within these.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] if models contain models, and the source does not record in which place of them its layers
-/// are. TensorFlow finds variables by these places: with others it restores a layer from another's variables, and is silent.
+/// [`ckpt_api::Kind::Unsupported`] if models contain models, and the source does not record in which place of them its
+/// layers are. TensorFlow finds variables by these places: with others it restores a layer from another's variables,
+/// and is silent.
 pub(super) fn assign(checkpoint: &Checkpoint, model: &mut Model, objects: Option<&Objects>) -> Result<()> {
     let recorded = objects.and_then(|objects| recorded(checkpoint, model, objects));
     if let Some(places) = recorded.as_ref().filter(|places| places.iter().any(|place| place.len() > 1)) {
@@ -39,7 +40,8 @@ pub(super) fn assign(checkpoint: &Checkpoint, model: &mut Model, objects: Option
     Ok(())
 }
 
-/// Returns the place of each layer of the model, as the object graph of Keras 3 records it; empty for one without variables.
+/// Returns the place of each layer of the model, as the object graph of Keras 3 records it; empty for one without
+/// variables.
 fn recorded(checkpoint: &Checkpoint, model: &Model, objects: &Objects) -> Option<Vec<Vec<u64>>> {
     let by_key = places_by_key(objects)?;
     let mut found = Vec::with_capacity(model.layers.len());

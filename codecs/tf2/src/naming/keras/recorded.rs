@@ -1,7 +1,8 @@
 //! An optimizer of any kind, as the object graph of the source has it.
 //!
-//! An optimizer finds its variables by the names of its attributes and by their places in its lists, which hold a slot of each
-//! trained variable in the model's order. Stored under the same names and places, they are found again, whatever they mean.
+//! An optimizer finds its variables by the names of its attributes and by their places in its lists, which hold a slot
+//! of each trained variable in the model's order. Stored under the same names and places, they are found again,
+//! whatever they mean.
 
 use super::layers::{Model, Variable};
 use super::objects::{Id, Objects as NewObjects, StoredVariables};
@@ -37,8 +38,8 @@ struct RecordedObject {
 }
 
 impl Recorded {
-    /// Returns the only optimizer of the source, if `style` names the generation of Keras that it is of, and its slots are in
-    /// the order of the model's variables.
+    /// Returns the only optimizer of the source, if `style` names the generation of Keras that it is of, and its slots
+    /// are in the order of the model's variables.
     pub fn find(checkpoint: &Checkpoint, model: &Model, style: Style, objects: &Objects) -> Option<Self> {
         let root = only_optimizer(objects)?;
         let is_keras3 = objects.child(root, TRAINED).is_some();

@@ -1,5 +1,5 @@
-//! Optimizers that keep their slots in lists, in the order of the model's trained variables: those of Keras 3, and of Keras
-//! 2.11 and later. Their only numbers are the number of steps and the learning rate.
+//! Optimizers that keep their slots in lists, in the order of the model's trained variables: those of Keras 3, and of
+//! Keras 2.11 and later. Their only numbers are the number of steps and the learning rate.
 
 use super::layers::{Layer, Model, Variable};
 use super::objects::{Id, Objects};
@@ -108,8 +108,9 @@ fn in_order_of_creation(lists: &[Vec<Id>]) -> Vec<Id> {
     interleaved.chain(after.iter().flatten()).copied().collect()
 }
 
-/// Adds the list of all variables of an optimizer, by which it finds those that it creates after it was restored. The list
-/// comes last: an optimizer without a variable for its learning rate numbers them differently, and has found all by then.
+/// Adds the list of all variables of an optimizer, by which it finds those that it creates after it was restored. The
+/// list comes last: an optimizer without a variable for its learning rate numbers them differently, and has found all
+/// by then.
 fn list_variables(objects: &mut Objects, optimizer: Id, all: &[Id]) -> Result<()> {
     let list = objects.child(optimizer, "_variables")?;
     for (number, variable) in all.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! The values of the graph that is made, in their layouts.
 //!
-//! TensorFlow's images have their channels last, and ONNX's operators take them first. A value stays in the order in which
-//! it was made: a convolution's result has its channels first, and so have sums, products and activations of it. What
-//! needs the other order takes a `Transpose`, which is made once for each value.
+//! TensorFlow's images have their channels last, and ONNX's operators take them first. A value stays in the order in
+//! which it was made: a convolution's result has its channels first, and so have sums, products and activations of it.
+//! What needs the other order takes a `Transpose`, which is made once for each value.
 
 use super::super::super::chain::{Context, layer_name};
 use super::super::super::no_chain::NoChain;
