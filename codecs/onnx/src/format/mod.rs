@@ -1,6 +1,7 @@
 //! ONNX's data types, and its messages.
 
 pub(crate) mod message;
+pub(crate) mod names;
 pub(crate) mod wire;
 
 use ckpt_api::DType;

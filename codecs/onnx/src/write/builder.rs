@@ -1,5 +1,6 @@
 //! Builds the nodes and tensors of a new model from a graph of the contract.
 
+use crate::format::names::Names;
 use crate::format::number;
 use ckpt_api::{Axis, Checkpoint, DType, Error, Graph, Node, Op, Result, Role, Tensor, TensorId};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -77,8 +78,8 @@ pub(super) struct Builder<'a> {
     /// How tensors are stored, and the value that layers take of each.
     stored: HashMap<usize, (Stored, String)>,
     /// Names of values and tensors, and names of nodes, that are taken.
-    names: HashSet<String>,
-    node_names: HashSet<String>,
+    names: Names,
+    node_names: Names,
     /// The name of each of the graph's values in the model.
     values: HashMap<String, String>,
     kinds: HashMap<String, Kind>,
@@ -145,7 +146,8 @@ impl<'a> Builder<'a> {
         let ids: HashMap<&str, usize> =
             checkpoint.tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.as_str(), id)).collect();
         let real = real(checkpoint, graph, &ids);
-        let names = checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect();
+        let mut names = Names::default();
+        checkpoint.tensors.iter().for_each(|tensor| names.take(&tensor.name));
         Builder {
             checkpoint,
             ids,
@@ -153,7 +155,7 @@ impl<'a> Builder<'a> {
             built: Built::default(),
             stored: HashMap::new(),
             names,
-            node_names: HashSet::new(),
+            node_names: Names::default(),
             values: HashMap::new(),
             kinds: HashMap::new(),
             ranks: HashMap::new(),
@@ -163,7 +165,7 @@ impl<'a> Builder<'a> {
 
     /// A name that no value has yet: `wanted`, or it with a number.
     pub(super) fn declare(&mut self, wanted: &str) -> String {
-        unique(&mut self.names, wanted)
+        self.names.unused(wanted)
     }
 
     /// Notes under which name the model has a value of the graph, and what is known of it.
@@ -209,7 +211,7 @@ impl<'a> Builder<'a> {
         outputs: Vec<String>,
         settings: impl IntoIterator<Item = (&'static str, Setting)>,
     ) {
-        let name = unique(&mut self.node_names, &self.layer);
+        let name = self.node_names.unused(&self.layer);
         self.built.nodes.push(NewNode {
             name,
             op,
@@ -469,15 +471,4 @@ fn real(checkpoint: &Checkpoint, graph: &Graph, ids: &HashMap<&str, usize>) -> D
         (None, [one @ (DType::F64 | DType::F16)]) => *one,
         _ => DType::F32,
     }
-}
-
-/// A name that is not taken, which it is then.
-fn unique(taken: &mut HashSet<String>, wanted: &str) -> String {
-    let mut name = wanted.to_owned();
-    let mut number = 1u64;
-    while !taken.insert(name.clone()) {
-        number += 1;
-        name = format!("{wanted}#{number}");
-    }
-    name
 }

@@ -324,11 +324,12 @@ impl Builder<'_> {
         };
         let rank = inputs.iter().map(|input| self.rank(input)).collect::<Option<Vec<_>>>();
         let inputs = self.all_of(inputs, kind);
-        let settings = if op == "Mod" && kind == Kind::Real {
-            vec![("fmod", Setting::Int(1))]
-        } else {
-            ints(node, &["fmod"])?
-        };
+        let settings = ints(node, &["fmod"])?;
+        if op == "Mod" && kind == Kind::Real && node.int("fmod", 0)? == 0 {
+            return Err(Error::unsupported("ONNX has no remainder of real numbers with the divisor's sign")
+                .field(&node.name)
+                .help("state 'fmod' if the dividend's sign is right"));
+        }
         let (own, output) = self.output(node)?;
         self.push(op, inputs, vec![output.clone()], settings);
         let rank = rank.and_then(|ranks| ranks.into_iter().max());

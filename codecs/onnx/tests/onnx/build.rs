@@ -77,6 +77,15 @@ pub fn ints_attribute(name: &str, values: &[i64]) -> Vec<u8> {
     [text(1, name), values, int(20, 7)].concat()
 }
 
+pub fn text_attribute(name: &str, value: &str) -> Vec<u8> {
+    [text(1, name), text(4, value), int(20, 3)].concat()
+}
+
+/// An output of 32-bit floats whose shape is not stated.
+pub fn shapeless(name: &str) -> Vec<u8> {
+    [text(1, name), field(2, &field(1, &int(1, 1)))].concat()
+}
+
 /// A graph in the making.
 #[derive(Clone, Default)]
 pub struct Model {

@@ -3,7 +3,7 @@
 use crate::build::{Model, external, floats, int, int_attribute, ints_attribute, tensor, text};
 use ckpt_api::{Attribute, Axis, Codec, Contents, Graph, Input, Kind, Limits, Node, Op, Options};
 use ckpt_onnx::Onnx;
-use std::time::{Duration, Instant};
+use std::collections::HashSet;
 
 fn read(model: &Model) -> Contents {
     let contents =
@@ -148,24 +148,121 @@ fn a_shape_that_is_computed_from_numbers_of_the_input_is_refused_by_name() {
 }
 
 #[test]
-fn a_chain_of_100_000_nodes_takes_time_linear_in_its_length() {
-    let chain = |count: usize| {
-        let mut model = of(&[-1, 3]);
-        let names: Vec<String> =
-            (0..=count).map(|k| if k == 0 { "x".to_owned() } else { format!("v{k}") }).collect();
-        for pair in names.windows(2) {
-            model = model.node("Relu", &[&pair[0]], &[&pair[1]], &[]);
-        }
-        model.output(&names[count], &[-1, 3])
+fn a_chain_of_100_000_nodes_of_one_name_is_read_with_a_name_for_each() {
+    let mut model = of(&[-1, 3]);
+    let names: Vec<String> =
+        (0..=100_000).map(|k| if k == 0 { "x".to_owned() } else { format!("v{k}") }).collect();
+    for pair in names.windows(2) {
+        model.nodes.push([text(1, &pair[0]), text(2, &pair[1]), text(3, "a"), text(4, "Relu")].concat());
+    }
+    let graph = graph(&model.output(&names[100_000], &[-1, 3]));
+    let layers: HashSet<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(layers.len(), 100_000);
+    assert!(layers.contains("a") && layers.contains("a#100000"));
+}
+
+/// What a graph of `x` and integers computes on shapes, as the constant that is added to `x`.
+fn folded(model: Model) -> Vec<i64> {
+    let graph =
+        graph(&model.node("Cast", &["k"], &["real"], &[int_attribute("to", 7)]).output("real", &[-1]));
+    let constant = graph.nodes.iter().find(|node| node.op == Op::Constant).unwrap();
+    match &constant.attributes.get("value_ints").or_else(|| constant.attributes.get("value_int")) {
+        Some(Attribute::Ints(ints)) => ints.clone(),
+        Some(Attribute::Int(int)) => vec![*int],
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_shape_of_a_batched_product_has_the_longer_of_the_leading_axes() {
+    let model = of(&[1, 2, 3]).input("b", &[5, 3, 4]).node("MatMul", &["x", "b"], &["p"], &[]).node(
+        "Shape",
+        &["p"],
+        &["k"],
+        &[],
+    );
+    assert_eq!(folded(model), [5, 2, 4]);
+}
+
+#[test]
+fn expand_broadcasts_both_ways() {
+    let model = of(&[3, 1, 4])
+        .node("Expand", &["x", "wanted"], &["e"], &[])
+        .node("Shape", &["e"], &["k"], &[])
+        .tensor(list("wanted", &[2, 1]));
+    assert_eq!(folded(model), [3, 2, 4]);
+}
+
+#[test]
+fn a_remainder_has_the_sign_of_the_divisor_or_with_fmod_of_the_dividend() {
+    let rest = |a: i64, b: i64, attributes: &[Vec<u8>]| {
+        folded(
+            of(&[1])
+                .node("Mod", &["a", "b"], &["k"], attributes)
+                .tensor(list("a", &[a]))
+                .tensor(list("b", &[b])),
+        )
     };
-    let time = |model: &Model| {
-        let started = Instant::now();
-        assert!(graph(model).nodes.iter().all(|node| node.op == Op::Relu));
-        started.elapsed()
-    };
-    let (short, long) = (chain(10_000), chain(100_000));
-    let (short, long) = (time(&short), time(&long));
-    assert!(long < short * 40 + Duration::from_secs(1), "{short:?}, {long:?}");
+    assert_eq!(rest(-7, 3, &[]), [2]);
+    assert_eq!(rest(7, -3, &[]), [-2]);
+    assert_eq!(rest(-7, 3, &[int_attribute("fmod", 1)]), [-1]);
+    assert_eq!(rest(6, -3, &[]), [0]);
+}
+
+#[test]
+fn a_number_gets_as_many_axes_as_unsqueeze_names() {
+    let model = of(&[7, 3])
+        .node("Shape", &["x"], &["s"], &[])
+        .node("Gather", &["s", "zero"], &["n"], &[])
+        .node("Unsqueeze", &["n", "axes"], &["u"], &[])
+        .node("Shape", &["u"], &["k"], &[])
+        .tensor([crate::build::head("zero", 7, &[]), crate::build::field(9, &0i64.to_le_bytes())].concat())
+        .tensor(list("axes", &[0, 1]));
+    assert_eq!(folded(model), [1, 1]);
+}
+
+#[test]
+fn a_reduction_of_no_axes_is_its_function_of_each_element() {
+    let noop = || int_attribute("noop_with_empty_axes", 1);
+    for (op, expected) in
+        [("ReduceL1", "Abs"), ("ReduceL2", "Abs"), ("ReduceSumSquare", "Mul"), ("ReduceSum", "Identity")]
+    {
+        let graph = graph(&of(&[2, 3]).node(op, &["x"], &["y"], &[noop()]).output("y", &[2, 3]));
+        assert_eq!(ops(&graph), [expected], "{op}");
+    }
+}
+
+/// Why a graph cannot be read.
+fn refused(model: &Model) -> String {
+    read(model).missing_graph.unwrap().reason
+}
+
+#[test]
+fn what_graphs_would_compute_otherwise_is_refused_by_name() {
+    let cast = |to: i64| of(&[3]).node("Cast", &["x"], &["y"], &[int_attribute("to", to)]).output("y", &[3]);
+    assert!(refused(&cast(3)).contains("makes numbers of type i8"), "{}", refused(&cast(3)));
+    assert_eq!(ops(&graph(&cast(6))), ["Cast"]);
+    let like = of(&[3]).node("CastLike", &["x", "u"], &["y"], &[]).tensor(list("u", &[1])).output("y", &[3]);
+    assert_eq!(ops(&graph(&like)), ["Cast"]);
+    let mut kept = of(&[1, 1, 4, 8]);
+    kept = kept.node(
+        "Resize",
+        &["x", "", "", "sizes"],
+        &["y"],
+        &[crate::build::text_attribute("keep_aspect_ratio_policy", "not_larger")],
+    );
+    let kept = kept.tensor(list("sizes", &[1, 1, 8, 8])).output("y", &[1, 1, 4, 8]);
+    assert!(refused(&kept).contains("keeps the ratio"), "{}", refused(&kept));
+    let wide =
+        of(&[1]).node("Add", &["x", "k"], &["y"], &[]).tensor(list("k", &[5_000_000_000])).output("y", &[1]);
+    assert!(refused(&wide).contains("more than 32 bits"), "{}", refused(&wide));
+}
+
+#[test]
+fn an_output_whose_shape_is_not_stated_has_the_one_that_is_known() {
+    let mut model = of(&[2, 3]).node("Relu", &["x"], &["y"], &[]);
+    model.outputs.push(crate::build::shapeless("y"));
+    assert_eq!(graph(&model).outputs[0].shape, [Some(2), Some(3)]);
 }
 
 #[test]

@@ -60,11 +60,11 @@ impl<'a> Reader<'a> {
         }
         let len = |count: usize| vec![count as u64];
         if let Some(value) = node.float("value_float") {
-            Ok(Known::Floats(vec![value], Vec::new()))
+            Ok(Known::Floats(vec![value.into()], Vec::new()))
         } else if let Some(value) = node.int("value_int") {
             Ok(Known::Ints(vec![Length::Known(value)], Vec::new()))
         } else if let Some(values) = node.floats("value_floats") {
-            Ok(Known::Floats(values.to_vec(), len(values.len())))
+            Ok(Known::Floats(values.iter().copied().map(f64::from).collect(), len(values.len())))
         } else if let Some(values) = node.ints("value_ints") {
             Ok(Known::Ints(values.iter().copied().map(Length::Known).collect(), len(values.len())))
         } else {
@@ -135,7 +135,11 @@ impl<'a> Reader<'a> {
             }
             "Unsqueeze" => {
                 let (ints, shape) = input(0)?;
-                shape.is_empty().then(|| Known::Ints(ints, vec![1]))
+                let axes = match node.input(1) {
+                    Some(axes) => self.ints(axes)?.0.len(),
+                    None => node.ints("axes")?.len(),
+                };
+                shape.is_empty().then(|| Known::Ints(ints, vec![1; axes]))
             }
             "Squeeze" => {
                 let (ints, shape) = input(0)?;
@@ -152,7 +156,10 @@ impl<'a> Reader<'a> {
             }
             "Slice" => self.folded_slice(node),
             "ReduceProd" => {
-                let (ints, _) = input(0)?;
+                let (ints, shape) = input(0)?;
+                let has_axes = node.input(1).is_some() || node.has("axes");
+                let is_copy = !has_axes && node.int("noop_with_empty_axes") == Some(1);
+                (shape.len() <= 1 && !is_copy).then_some(())?;
                 let shape = if node.int("keepdims") == Some(0) { Vec::new() } else { vec![1] };
                 Some(Known::Ints(vec![ints.into_iter().fold(Length::Known(1), Length::multiply)], shape))
             }
@@ -183,7 +190,7 @@ impl<'a> Reader<'a> {
                 let ((a, of_a), (b, of_b)) = (input(0)?, input(1)?);
                 let (shape, len) = broadcast(&[&of_a, &of_b])?;
                 let at = |ints: &[Length], k: usize| ints.get(if ints.len() == 1 { 0 } else { k }).copied();
-                let pair = |k: usize| combined(&node.op, at(&a, k)?, at(&b, k)?);
+                let pair = |k: usize| combined(node, at(&a, k)?, at(&b, k)?);
                 (node.inputs.len() == 2).then_some(())?;
                 Some(Known::Ints((0..len).map(pair).collect::<Option<_>>()?, shape))
             }
@@ -218,14 +225,20 @@ fn broadcast(shapes: &[&[u64]]) -> Option<(Vec<u64>, usize)> {
     shapes.iter().all(fits).then(|| (longest.to_vec(), len))
 }
 
-fn combined(op: &str, a: Length, b: Length) -> Option<Length> {
+fn combined(node: &Node, a: Length, b: Length) -> Option<Length> {
     let truth = |holds: fn(i64, i64) -> bool| Some(Length::Known(holds(a.known()?, b.known()?).into()));
-    Some(match op {
+    Some(match node.op.as_str() {
         "Add" => a.add(b),
         "Sub" => a.add(b.negated()),
         "Mul" => a.multiply(b),
         "Div" => a.divide(b),
-        "Mod" => Length::Known(a.known()?.checked_rem_euclid(b.known()?)?),
+        "Mod" => {
+            let (a, b) = (a.known()?, b.known()?);
+            let rest = a.checked_rem(b)?;
+            // The sign is the divisor's, or the dividend's with `fmod`.
+            let is_other = rest != 0 && (rest < 0) != (b < 0) && node.int("fmod") != Some(1);
+            Length::Known(if is_other { rest.checked_add(b)? } else { rest })
+        }
         "Max" if a == b => a,
         "Max" => Length::Known(a.known()?.max(b.known()?)),
         "Min" if a == b => a,

@@ -13,6 +13,24 @@ pub(super) enum Length {
     Unknown,
 }
 
+/// The shape of values that are broadcast to each other.
+pub(super) fn broadcast(shapes: &[Vec<Length>]) -> Vec<Length> {
+    let rank = shapes.iter().map(Vec::len).max().unwrap_or(0);
+    let mut all = vec![Length::Known(1); rank];
+    for shape in shapes {
+        for (own, other) in all.iter_mut().skip(rank - shape.len()).zip(shape) {
+            *own = match (*own, *other) {
+                (Length::Known(1), other) => other,
+                (own, Length::Known(1)) => own,
+                (own, other) if own == other => own,
+                (Length::Known(len), _) | (_, Length::Known(len)) => Length::Known(len),
+                _ => Length::Unknown,
+            };
+        }
+    }
+    all
+}
+
 impl Length {
     /// The length of a free axis.
     pub(super) fn free(axis: usize) -> Self {

@@ -1,6 +1,6 @@
 //! Reads products, convolutions and tables.
 
-use super::length::Length;
+use super::length::{Length, broadcast};
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use ckpt_api::{Attribute, Axis, Node as Layer, Op};
@@ -120,8 +120,11 @@ impl<'a> Reader<'a> {
 
     fn product_shape(&self, a: &str, b: &str) -> Option<Vec<Length>> {
         let (a, b) = (self.shape(a)?, self.shape(b)?);
-        let ((rows, outer), columns) = (a.get(..a.len().checked_sub(1)?)?.split_last()?, *b.last()?);
-        (b.len() == 2 || b.len() == a.len()).then(|| [outer, &[*rows, columns]].concat())
+        let (rows, outer) = a.get(..a.len().checked_sub(1)?)?.split_last()?;
+        let (columns, of_b) = b.split_last()?;
+        let (_, outer_of_b) = of_b.split_last()?;
+        let outer = broadcast(&[outer.to_vec(), outer_of_b.to_vec()]);
+        Some([&outer[..], &[*rows, *columns]].concat())
     }
 
     /// An addition of a vector to a product without a bias, which nothing else takes, is the bias of the product.

@@ -1,7 +1,8 @@
 //! Reads one node: which operator it is, and what becomes of its attributes.
 
-use super::length::Length;
+use super::length::{Length, broadcast};
 use super::values::{Attributes, Read, Reader};
+use crate::format::dtype;
 use crate::format::message::Node;
 use ckpt_api::{Attribute, DType, Op};
 
@@ -67,6 +68,9 @@ const ELEMENTWISE: [&str; 18] = [
     "Mod",
 ];
 
+/// Those whose results can leave the range of their inputs.
+const WRAPPING: [&str; 6] = ["Add", "Sub", "Mul", "Div", "Pow", "Mod"];
+
 impl<'a> Reader<'a> {
     /// Reads a node; an error says what could not be read of it, as a clause.
     pub(super) fn node(&mut self, node: &'a Node) -> Read<()> {
@@ -92,7 +96,7 @@ impl<'a> Reader<'a> {
             "Sum" => self.sum(node),
             "Clip" => self.clip(node),
             "Cast" => self.cast(node),
-            "CastLike" => self.plain(node, Op::Identity, Attributes::new()),
+            "CastLike" => self.cast_like(node),
             "Gemm" => self.gemm(node),
             "MatMul" => self.mat_mul(node),
             "Conv" | "ConvTranspose" => self.conv(node),
@@ -196,6 +200,11 @@ impl<'a> Reader<'a> {
         if node.op == "Add" && self.fuse_bias(node)? {
             return Ok(());
         }
+        let is_narrow =
+            |name: &String| self.dtype(name).is_some_and(|dtype| bits(dtype).is_some_and(|bits| bits.1 < 32));
+        if WRAPPING.contains(&node.op.as_str()) && node.inputs.iter().any(is_narrow) {
+            return Err("computes with integers of fewer than 32 bits, which wrap around".to_owned());
+        }
         let mut attributes = Attributes::new();
         if node.op == "Mod" && node.int("fmod") == Some(1) {
             attributes = attributes.int("fmod", 1);
@@ -206,24 +215,8 @@ impl<'a> Reader<'a> {
     }
 
     fn broadcast_shape(&self, names: &[String]) -> Option<Vec<Length>> {
-        let mut all: Vec<Length> = Vec::new();
-        for name in names {
-            let shape = self.shape(name)?;
-            while all.len() < shape.len() {
-                all.insert(0, Length::Known(1));
-            }
-            let start = all.len() - shape.len();
-            for (own, other) in all.iter_mut().skip(start).zip(shape) {
-                *own = match (*own, other) {
-                    (Length::Known(1), other) => other,
-                    (own, Length::Known(1)) => own,
-                    (own, other) if own == other => own,
-                    (Length::Known(len), _) | (_, Length::Known(len)) => Length::Known(len),
-                    _ => Length::Unknown,
-                };
-            }
-        }
-        Some(all)
+        let shapes: Option<Vec<Vec<Length>>> = names.iter().map(|name| self.shape(name)).collect();
+        Some(broadcast(&shapes?))
     }
 
     /// Dropout passes its input on when the model runs.
@@ -283,18 +276,36 @@ impl<'a> Reader<'a> {
     /// One number that is known.
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         match (self.floats(name), self.ints(name)) {
-            (Some((floats, _)), _) if floats.len() == 1 => floats.first().copied().map(f64::from),
+            (Some((floats, _)), _) if floats.len() == 1 => floats.first().copied(),
             (_, Some((ints, _))) if ints.len() == 1 => ints.first()?.known().map(|int| int as f64),
             _ => None,
         }
     }
 
     fn cast(&mut self, node: &'a Node) -> Read<()> {
-        let kind = match node.int("to") {
-            Some(1 | 10 | 11 | 16) => "float",
-            Some(2..=7 | 12 | 13) => "int",
-            Some(9) => "bool",
-            other => return Err(format!("makes numbers of type {}", other.unwrap_or(0))),
+        let number = node.int("to").unwrap_or(0);
+        let wanted = dtype(number).ok_or_else(|| format!("makes numbers of type {number}"))?;
+        self.cast_to(node, wanted)
+    }
+
+    fn cast_like(&mut self, node: &'a Node) -> Read<()> {
+        let like = node.input(1).ok_or("lacks its second input")?;
+        let wanted = self.dtype(like).ok_or("makes numbers of a type that the model does not state")?;
+        self.cast_to(node, wanted)
+    }
+
+    fn cast_to(&mut self, node: &'a Node, wanted: DType) -> Read<()> {
+        let kind = match wanted {
+            DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => "float",
+            DType::I32 | DType::I64 => "int",
+            DType::Bool => "bool",
+            DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::U32 | DType::U64
+                if node.input(0).and_then(|x| self.dtype(x)).is_some_and(|own| holds(wanted, own)) =>
+            {
+                "int"
+            }
+            // Integers have 32 bits when the graph runs: nothing wraps around.
+            _ => return Err(format!("makes numbers of type {wanted}, to which others may not fit")),
         };
         self.plain(node, Op::Cast, self::to(kind))
     }
@@ -303,7 +314,12 @@ impl<'a> Reader<'a> {
     fn quantize(&mut self, node: &'a Node) -> Read<()> {
         let (x, scale) = (node.input(0).ok_or("lacks its input")?, node.input(1).ok_or("lacks its scale")?);
         let zero = node.input(2);
-        let dtype = zero.map_or(Some(DType::U8), |zero| self.dtype(zero));
+        let stated = node.int("output_dtype").filter(|number| *number != 0);
+        let dtype = match (zero, stated) {
+            (_, Some(number)) => dtype(number),
+            (Some(zero), None) => self.dtype(zero),
+            (None, None) => Some(DType::U8),
+        };
         let (least, most) = match dtype {
             Some(DType::U8) => (0.0, 255.0),
             Some(DType::I8) => (-128.0, 127.0),
@@ -364,6 +380,31 @@ impl<'a> Reader<'a> {
         }
         let scale = self.operand(scale)?;
         self.emit_one(node, Op::Mul, vec![value, scale], Attributes::new(), shape)
+    }
+}
+
+/// Whether integers of one type can be negative, and how many bits they have.
+fn bits(dtype: DType) -> Option<(bool, u32)> {
+    Some(match dtype {
+        DType::Bool => (false, 1),
+        DType::U8 => (false, 8),
+        DType::I8 => (true, 8),
+        DType::U16 => (false, 16),
+        DType::I16 => (true, 16),
+        DType::U32 => (false, 32),
+        DType::I32 => (true, 32),
+        DType::U64 => (false, 64),
+        DType::I64 => (true, 64),
+        _ => return None,
+    })
+}
+
+/// Whether every number of type `own` is one of type `wanted`.
+fn holds(wanted: DType, own: DType) -> bool {
+    match (bits(wanted), bits(own)) {
+        (Some((wanted_signed, wanted)), Some((signed, own))) if wanted_signed == signed => own <= wanted,
+        (Some((true, wanted)), Some((false, own))) => own < wanted,
+        _ => false,
     }
 }
 

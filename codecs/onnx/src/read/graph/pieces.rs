@@ -12,7 +12,7 @@ const MOST_FLOATS: u64 = 16;
 /// The numbers of a tensor.
 pub(crate) enum Numbers {
     Ints(Vec<i64>),
-    Floats(Vec<f32>),
+    Floats(Vec<f64>),
 }
 
 /// The numbers of a small tensor in the model itself, and its shape; `None` for all others.
@@ -51,15 +51,15 @@ fn cursors<'a>(file: &'a File, stored: &'a Tensor) -> impl Iterator<Item = Optio
     })
 }
 
-fn floats(file: &File, stored: &Tensor, dtype: DType) -> Option<Vec<f32>> {
+fn floats(file: &File, stored: &Tensor, dtype: DType) -> Option<Vec<f64>> {
     let mut floats = Vec::new();
     for cursor in cursors(file, stored) {
         let (mut cursor, tag) = cursor?;
         while cursor.remaining() > 0 {
             cursor.skip(tag).ok()?;
             floats.push(match dtype {
-                DType::F32 => cursor.number::<f32>().ok()?,
-                _ => cursor.number::<f64>().ok()? as f32,
+                DType::F32 => cursor.number::<f32>().ok()?.into(),
+                _ => cursor.number::<f64>().ok()?,
             });
             (floats.len() as u64 <= MOST_ELEMENTS).then_some(())?;
         }
@@ -99,9 +99,9 @@ pub(crate) fn elements(file: &File, stored: &Tensor) -> Option<Vec<u8>> {
         Numbers::Ints(ints) => {
             ints.into_iter().flat_map(|int| int.to_le_bytes().into_iter().take(size)).collect()
         }
-        Numbers::Floats(floats) if size == 8 => {
-            floats.into_iter().flat_map(|float| f64::from(float).to_le_bytes()).collect()
+        Numbers::Floats(floats) if size == 8 => floats.into_iter().flat_map(f64::to_le_bytes).collect(),
+        Numbers::Floats(floats) => {
+            floats.into_iter().flat_map(|float| (float as f32).to_le_bytes()).collect()
         }
-        Numbers::Floats(floats) => floats.into_iter().flat_map(f32::to_le_bytes).collect(),
     })
 }

@@ -1,6 +1,6 @@
 //! Reads operators that move elements: their constant inputs become attributes.
 
-use super::length::Length;
+use super::length::{Length, broadcast};
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use ckpt_api::{Attribute, Op};
@@ -139,7 +139,8 @@ impl<'a> Reader<'a> {
             });
         }
         let input = self.operand(x)?;
-        self.emit_one(node, Op::Expand, vec![input], Attributes::new().ints("shape", shape), Some(wanted))
+        let result = own.map(|own| broadcast(&[own, wanted]));
+        self.emit_one(node, Op::Expand, vec![input], Attributes::new().ints("shape", shape), result)
     }
 
     pub(super) fn tile(&mut self, node: &'a Node) -> Read<()> {
@@ -343,7 +344,14 @@ impl<'a> Reader<'a> {
         let axes = self.list(node, 1, "axes")?.filter(|axes| !axes.is_empty());
         let keeps = node.int("keepdims").unwrap_or(1) != 0;
         if axes.is_none() && node.int("noop_with_empty_axes") == Some(1) {
-            return self.plain(node, Op::Identity, Attributes::new());
+            return match node.op.as_str() {
+                "ReduceL1" | "ReduceL2" => self.plain(node, Op::Abs, Attributes::new()),
+                "ReduceSumSquare" => {
+                    let (input, shape) = (self.operand(x)?, self.shape(x));
+                    self.emit_one(node, Op::Mul, vec![input.clone(), input], Attributes::new(), shape)
+                }
+                _ => self.plain(node, Op::Identity, Attributes::new()),
+            };
         }
         let shape = self.shape(x).map(|own| {
             let rank = own.len();

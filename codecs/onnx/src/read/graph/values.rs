@@ -6,8 +6,9 @@ use crate::format::dtype;
 use crate::format::message::{
     Attribute as StoredAttribute, Dimension, Graph as Stored, Node as StoredNode, Value as StoredValue,
 };
+use crate::format::names::Names;
 use ckpt_api::{Attribute, Axis, DType, File, Graph, Node, Op, Tensor, Value};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// What an operator could not be read for: a clause that follows its name.
 pub(super) type Read<T> = Result<T, String>;
@@ -22,7 +23,7 @@ pub(super) enum Known {
     /// Integers that are known now, of this shape.
     Ints(Vec<Length>, Vec<u64>),
     /// Numbers that are known now, of this shape.
-    Floats(Vec<f32>, Vec<u64>),
+    Floats(Vec<f64>, Vec<u64>),
 }
 
 pub(super) struct Reader<'a> {
@@ -44,8 +45,8 @@ pub(super) struct Reader<'a> {
     /// Tensors of the checkpoint by name.
     listed: HashMap<String, usize>,
     /// Names of nodes, and of values, that are taken.
-    names: HashSet<String>,
-    values: HashSet<String>,
+    names: Names,
+    values: Names,
     /// The value of each constant that was emitted.
     constants: HashMap<String, String>,
     /// Node that makes each value that is emitted.
@@ -72,8 +73,8 @@ impl<'a> Reader<'a> {
             uses: HashMap::new(),
             initializers: HashMap::new(),
             listed: HashMap::new(),
-            names: HashSet::new(),
-            values: HashSet::new(),
+            names: Names::default(),
+            values: Names::default(),
             constants: HashMap::new(),
             makers: HashMap::new(),
             nodes: Vec::with_capacity(graph.nodes.len()),
@@ -104,10 +105,10 @@ impl<'a> Reader<'a> {
             if !reader.initializers.contains_key(input.name.as_str()) {
                 reader.known.insert(&input.name, Known::Computed);
                 reader.declare(input, true);
-                reader.values.insert(input.name.clone());
+                reader.values.take(&input.name);
             }
         }
-        reader.values.extend(graph.nodes.iter().flat_map(|node| node.outputs.iter().cloned()));
+        graph.nodes.iter().flat_map(|node| &node.outputs).for_each(|name| reader.values.take(name));
         Ok(reader)
     }
 
@@ -142,7 +143,7 @@ impl<'a> Reader<'a> {
         for output in &graph.outputs {
             // An output that is an input, a tensor or a number is a node of its own.
             let made = self.operand(&output.name)?;
-            let name = match self.values.contains(&output.name) && made == output.name {
+            let name = match self.values.has(&output.name) && made == output.name {
                 true => made,
                 false => {
                     self.emit_as(
@@ -155,10 +156,11 @@ impl<'a> Reader<'a> {
                     output.name.clone()
                 }
             };
-            outputs.push(interface(output, name));
+            let shape = self.shape(&output.name).or_else(|| self.shape(&name));
+            outputs.push(interface(output, name, shape)?);
         }
         let inputs = graph.inputs.iter().filter(|input| !self.initializers.contains_key(input.name.as_str()));
-        let inputs = inputs.map(|input| interface(input, input.name.clone())).collect();
+        let inputs = inputs.map(|input| interface(input, input.name.clone(), None)).collect::<Read<_>>()?;
         Ok(Graph { name: graph.name.clone(), inputs, outputs, nodes: self.nodes })
     }
 
@@ -203,7 +205,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The numbers of a value that is known, or of a small tensor.
-    pub(super) fn floats(&self, name: &str) -> Option<(Vec<f32>, Vec<u64>)> {
+    pub(super) fn floats(&self, name: &str) -> Option<(Vec<f64>, Vec<u64>)> {
         match self.known.get(name)? {
             Known::Floats(floats, shape) => Some((floats.clone(), shape.clone())),
             Known::Tensor(_) => {
@@ -297,6 +299,9 @@ impl<'a> Reader<'a> {
             Known::Ints(ints, shape) => {
                 let ints: Option<Vec<i64>> = ints.into_iter().map(Length::known).collect();
                 let ints = ints.ok_or("takes the length of a free axis as a number")?;
+                if ints.iter().any(|int| i32::try_from(*int).is_err()) {
+                    return Err("takes an integer of more than 32 bits".to_owned());
+                }
                 node = match (&ints[..], shape.is_empty()) {
                     ([int], true) => node.attribute("value_int", Attribute::Int(*int)),
                     _ => {
@@ -306,12 +311,10 @@ impl<'a> Reader<'a> {
             }
             Known::Floats(floats, shape) => {
                 node = match (&floats[..], shape.is_empty()) {
-                    ([float], true) => node.attribute("value_float", Attribute::Float(f64::from(*float))),
-                    _ => {
-                        let floats = floats.into_iter().map(f64::from).collect();
-                        node.attribute("value_floats", Attribute::Floats(floats))
-                            .attribute("shape", signed(&shape))
-                    }
+                    ([float], true) => node.attribute("value_float", Attribute::Float(*float)),
+                    _ => node
+                        .attribute("value_floats", Attribute::Floats(floats))
+                        .attribute("shape", signed(&shape)),
                 };
             }
         }
@@ -349,24 +352,12 @@ impl<'a> Reader<'a> {
 
     /// A name that no value has yet: `wanted`, or it with a number. The value of a node's own output keeps its name.
     pub(super) fn fresh_value(&mut self, wanted: &str) -> String {
-        let mut name = wanted.to_owned();
-        let mut number = 1u64;
-        while !self.values.insert(name.clone()) {
-            number += 1;
-            name = format!("{wanted}#{number}");
-        }
-        name
+        self.values.unused(wanted)
     }
 
     /// Adds a node under a name that no other has.
     pub(super) fn push(&mut self, wanted: &str, mut node: Node) {
-        let mut name = wanted.to_owned();
-        let mut number = 1u64;
-        while !self.names.insert(name.clone()) {
-            number += 1;
-            name = format!("{wanted}#{number}");
-        }
-        node.name = name;
+        node.name = self.names.unused(wanted);
         for output in &node.outputs {
             self.makers.insert(output.clone(), self.nodes.len());
         }
@@ -389,13 +380,20 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a graph takes or makes.
-fn interface(value: &StoredValue, name: String) -> Value {
-    let shape = value.shape.iter().flatten().map(|dimension| match dimension {
-        Dimension::Known(len) => Some(*len),
-        _ => None,
-    });
-    Value { dtype: dtype(value.data_type), ..Value::new(name, shape.collect::<Vec<_>>()) }
+/// What a graph takes or makes. `shape` has the lengths that are known where the model states none.
+fn interface(value: &StoredValue, name: String, shape: Option<Vec<Length>>) -> Read<Value> {
+    let shape: Vec<Option<u64>> = match (&value.shape, shape) {
+        (Some(stated), _) => {
+            let known = |dimension: &Dimension| match dimension {
+                Dimension::Known(len) => Some(*len),
+                _ => None,
+            };
+            stated.iter().map(known).collect()
+        }
+        (None, Some(shape)) => shape.into_iter().map(|length| u64::try_from(length.known()?).ok()).collect(),
+        (None, None) => return Err(format!("does not state the shape of '{name}'")),
+    };
+    Ok(Value { dtype: dtype(value.data_type), ..Value::new(name, shape) })
 }
 
 /// Lengths as an attribute.

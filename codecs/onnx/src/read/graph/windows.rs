@@ -164,6 +164,9 @@ impl<'a> Reader<'a> {
         if mode == "cubic" || node.int("antialias").unwrap_or(0) != 0 || node.has("axes") {
             return Err("is cubic, antialiased, or lists axes".to_owned());
         }
+        if node.text("keep_aspect_ratio_policy").is_some_and(|policy| policy != "stretch") {
+            return Err("keeps the ratio of the lengths".to_owned());
+        }
         let (at_scales, at_sizes) = if is_old { (1, 3) } else { (2, 3) };
         let (mut sizes, mut factors) = (None, None);
         match node.input(at_sizes) {
@@ -171,9 +174,13 @@ impl<'a> Reader<'a> {
             None => {
                 let scales = match (node.input(at_scales), node.floats("scales")) {
                     (Some(input), _) => self.floats(input).map(|(floats, _)| floats),
-                    (None, scales) => scales.map(<[f32]>::to_vec),
+                    (None, scales) => scales.map(|scales| scales.iter().copied().map(f64::from).collect()),
                 };
-                factors = Some(scales.ok_or("has scales that are not constants")?);
+                let scales = scales.ok_or("has scales that are not constants")?;
+                if is_old && mode == "nearest" && scales.iter().any(|scale| *scale < 1.0) {
+                    return Err("makes images smaller, by the rule of an old operator set".to_owned());
+                }
+                factors = Some(scales);
             }
         }
         let (transformation, nearest) = match is_old {
@@ -196,8 +203,7 @@ impl<'a> Reader<'a> {
             attributes = attributes.ints("sizes", sizes);
         } else if let Some(factors) = factors {
             shape = self.shape(x).and_then(|own| scaled(&own, &factors));
-            attributes =
-                attributes.with("scales", Attribute::Floats(factors.into_iter().map(f64::from).collect()));
+            attributes = attributes.with("scales", Attribute::Floats(factors));
         }
         let input = self.operand(x)?;
         self.emit_one(node, Op::from("Resize".to_owned()), vec![input], attributes, shape)
@@ -205,11 +211,11 @@ impl<'a> Reader<'a> {
 }
 
 /// The shape that scales give.
-fn scaled(own: &[Length], scales: &[f32]) -> Option<Vec<Length>> {
+fn scaled(own: &[Length], scales: &[f64]) -> Option<Vec<Length>> {
     (own.len() == scales.len()).then_some(())?;
-    let size = |(len, scale): (&Length, &f32)| match len.known() {
+    let size = |(len, scale): (&Length, &f64)| match len.known() {
         _ if *scale == 1.0 => *len,
-        Some(len) => Length::Known((f64::from(*scale) * len as f64) as i64),
+        Some(len) => Length::Known((*scale * len as f64) as i64),
         None => Length::Unknown,
     };
     Some(own.iter().zip(scales).map(size).collect())
