@@ -96,7 +96,13 @@ impl<'a> Reader<'a> {
         }
         let mut attributes = Self::epsilon(node);
         if matches!(node.op.as_str(), "LayerNormalization" | "RMSNormalization") {
-            attributes = attributes.int("axis", node.int("axis").unwrap_or(-1));
+            let axis = node.int("axis").unwrap_or(-1);
+            let rank = |at: usize| node.input(at).and_then(|name| self.shape(name)).map(|shape| shape.len());
+            let is_last = rank(0).is_none_or(|rank| resolve(axis, rank) == rank.checked_sub(1));
+            if !is_last && rank(1) == Some(1) {
+                return Err("normalizes several axes, but scales only the last".to_owned());
+            }
+            attributes = attributes.int("axis", axis);
         }
         if node.op == "GroupNormalization" {
             if self.opset < 21 {
