@@ -367,11 +367,17 @@ impl Builder<'_> {
         rank: Option<usize>,
     ) -> Result<()> {
         no_parameters(node)?;
-        let mut inputs = vec![self.input(node)?.0];
+        let first = self.input(node)?.0;
+        let kind = self.kind(&first);
+        let mut inputs = vec![first];
         if let Some(values) = node.ints(name)? {
             inputs.push(self.ints(name, values));
         }
-        self.finish(node, op, inputs, settings, rank)
+        let (own, output) = self.output(node)?;
+        self.push(op, inputs, vec![output.clone()], settings);
+        // A rank that is not known is not the input's.
+        self.define(&own, output, kind, rank);
+        Ok(())
     }
 
     /// `x · sigmoid(alpha · x)`: ONNX has no operator of its own for it in this operator set.
