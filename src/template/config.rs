@@ -34,9 +34,12 @@ impl Configuration {
         Ok(Some(Configuration { name: name.clone(), json }))
     }
 
-    /// The value at a key; dots lead into objects.
+    /// The value at a key; dots lead into objects, and before a number into lists.
     pub(super) fn get(&self, key: &str) -> Option<Value> {
-        let found = key.split('.').try_fold(&self.json, |json, part| json.get(part));
+        let found = key.split('.').try_fold(&self.json, |json, part| match json {
+            serde_json::Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+            _ => json.get(part),
+        });
         found.and_then(Value::from_json)
     }
 }

@@ -66,7 +66,7 @@ pub(super) struct Parameter {
     /// Reads it off the tensors.
     #[serde(default)]
     pub(super) value: Option<Expression>,
-    /// Keys of the configuration, of which the first counts that exists; dots lead into objects.
+    /// Keys of the configuration, of which the first counts that exists; dots lead into objects and lists.
     #[serde(default)]
     pub(super) config: Vec<String>,
     /// What it is where nothing else states it.

@@ -50,6 +50,8 @@ pub(crate) struct Described {
     expanded: Expanded,
     origins: Origins,
     configuration: Option<String>,
+    /// Whether only the names of the tensors tell which family of models it is.
+    is_family_assumed: bool,
     /// Weights that the graph does not use.
     pub(crate) unused: Vec<String>,
 }
@@ -120,11 +122,13 @@ impl Template {
         limits: &Limits,
     ) -> Result<Described> {
         let by_name = Tensors::new(tensors);
+        let model_type = configuration.and_then(|configuration| configuration.get("model_type"));
+        let is_family_assumed = !self.document.model_types.is_empty() && model_type.is_none();
         let described =
             self.describe_named(&by_name, configuration, settings, limits).and_then(|(origins, expanded)| {
                 let unused = self.unused(tensors, &expanded)?;
                 let configuration = configuration.map(|configuration| configuration.name.clone());
-                Ok(Described { expanded, origins, configuration, unused })
+                Ok(Described { expanded, origins, configuration, is_family_assumed, unused })
             });
         described.map_err(|error| match error.context().file {
             Some(_) => error,
@@ -235,6 +239,9 @@ impl Described {
                 note += before;
                 note += &list.join(", ");
             }
+        }
+        if self.is_family_assumed {
+            note += "; no configuration states the model_type: the family is assumed from the names of the tensors";
         }
         note
     }

@@ -44,7 +44,8 @@ pub(super) fn bind(document: &Document, given: &Given<'_>, scope: &mut Scope<'_>
         let (value, origin) = value(parameter, given, scope, &mut origins).map_err(|error| {
             if error.context().field.is_none() { error.field(parameter.name.as_str()) } else { error }
         })?;
-        if let Some(origin) = origin {
+        // An empty text stands for none.
+        if let Some(origin) = origin.filter(|_| value != Value::Text(String::new())) {
             origin.push(format!("{} {value}", parameter.name));
         }
         scope.set(&parameter.name, value);
@@ -78,8 +79,10 @@ fn value<'o>(
         return Ok((value, Some(&mut origins.from_configuration)));
     }
     match &parameter.default {
-        // A configuration that leaves a value out means the default.
-        Some(default) if given.configuration.is_some() => Ok((scope.evaluate(default)?, None)),
+        // A configuration that leaves out a value of its own means the default.
+        Some(default) if given.configuration.is_some() && !parameter.config.is_empty() => {
+            Ok((scope.evaluate(default)?, None))
+        }
         Some(default) => Ok((scope.evaluate(default)?, Some(&mut origins.assumed))),
         None => Err(unknown(parameter, given.configuration)),
     }

@@ -1,9 +1,11 @@
-use super::config::Configuration;
-use super::expression::Expression;
-use super::scope::{Scope, Tensors};
-use super::text::Text;
-use super::value::Value;
-use super::{Described, Template, builtin, builtin_names};
+mod families;
+
+use crate::template::config::Configuration;
+use crate::template::expression::Expression;
+use crate::template::scope::{Scope, Tensors};
+use crate::template::text::Text;
+use crate::template::value::Value;
+use crate::template::{Described, Template, builtin, builtin_names};
 use ckpt_api::{ArchitectureFile, Attribute, Axis, DType, Input, Kind, Limit, Limits, Result, Shape, Tensor};
 
 fn tensors(all: &[(&str, &[u64])]) -> Vec<Tensor> {
@@ -239,13 +241,14 @@ fn weights_that_the_graph_does_not_use_are_listed_but_for_those_that_the_templat
     assert_eq!(describe(TWO_LAYERS, &all, &[("slope", "1")]).unwrap().unused, ["net.extra"]);
 }
 
+fn configuration(json: &str) -> Result<Option<Configuration>> {
+    let files = [("m.npz".to_owned(), Vec::new()), ("config.json".to_owned(), json.as_bytes().to_vec())];
+    let input = Input::memory("m.npz", files.into());
+    Configuration::beside(&input, &["config.json".to_owned()], &Limits::default())
+}
+
 #[test]
 fn a_configuration_states_parameters_and_the_type_of_model() {
-    let configuration = |json: &str| {
-        let files = [("m.npz".to_owned(), Vec::new()), ("config.json".to_owned(), json.as_bytes().to_vec())];
-        let input = Input::memory("m.npz", files.into());
-        Configuration::beside(&input, &["config.json".to_owned()], &Limits::default())
-    };
     let template = template(TWO_LAYERS);
     let describe = |json: &str| {
         let found = configuration(json)?;
