@@ -237,6 +237,8 @@ impl View<'_> {
         let kind = match op.op.as_str() {
             "Conv2D" | "Conv3D" => LinearKind::Conv(window),
             "DepthwiseConv2dNative" => LinearKind::Depthwise(window),
+            // A transposed convolution of pieces pads what it takes, not what it makes.
+            _ if pieces.is_some() => return None,
             _ => LinearKind::Transposed(window),
         };
         let key = self.variable(weight)?;

@@ -458,3 +458,30 @@ fn shapes_of_any_size_cost_nothing() {
         described(&[-1, 4], nodes, vec![]);
     }
 }
+
+/// A transposed convolution of stride 2 of 4 · 4 images with a kernel of 3 · 3, to images of `size` · `size`.
+fn transposed(size: i32, pads: &[i64]) -> Description {
+    let node = op("t", "Conv2DBackpropInput", &["size:output:0", "k:value:0", "x"]);
+    let node = with(node, "padding", Value::S(b"EXPLICIT".to_vec().into()));
+    let node = with(node, "explicit_paddings", ints(pads));
+    let node = with(node, "strides", ints(&[1, 2, 2, 1]));
+    described(&[2, 4, 4, 4], vec![constant("size", &[2, size, size, 4]), node], vec![])
+}
+
+#[test]
+fn a_transposed_convolution_keeps_its_explicit_padding() {
+    let description = transposed(8, &[0, 0, 0, 2, 0, 2, 0, 0]);
+    let made = node(&description, "ConvTranspose");
+    assert_eq!(made.attributes["pads"], Attribute::Ints(vec![0, 0, 2, 2]));
+    assert_eq!(made.attributes["output_padding"], Attribute::Ints(vec![1, 1]));
+}
+
+#[test]
+fn a_transposed_convolution_with_padding_that_does_not_fit_is_refused() {
+    // Too small and too large for what is missing to be less than a stride.
+    for size in [6, 9] {
+        let description = transposed(size, &[0, 0, 0, 2, 0, 2, 0, 0]);
+        let expected = "its explicit padding does not fit the size of its result";
+        assert!(why(&description).contains(expected), "{size}: {}", why(&description));
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::super::super::no_chain::NoChain;
 use super::super::super::path;
-use super::super::facts::Window;
+use super::super::facts::{Padding, Window};
 use super::super::linear::{Linear, LinearKind, kernel_lens};
 use super::super::normalization::{BatchNorm, LayerNorm};
 use super::super::reach::Edge;
@@ -162,10 +162,12 @@ impl Lowering<'_> {
                     "the size of its result depends on the input in a way that is not supported",
                 )
             })?;
-            let total = cut.max(0);
-            begins.push(total / 2);
-            ends.push(total - total / 2);
-            added.push((-cut).max(0));
+            let [begin, end, open] = transposed_pads(window, side, cut).ok_or_else(|| {
+                NoChain::unsupported("its explicit padding does not fit the size of its result")
+            })?;
+            begins.push(begin);
+            ends.push(end);
+            added.push(open);
         }
         let x = self.values.first(x)?;
         let node = self.weighted(Op::from("ConvTranspose".to_owned()), "conv2d_transpose", linear);
@@ -276,6 +278,20 @@ fn model_scope(operation: &str) -> &str {
 fn within(outer: &str, inner: &str) -> bool {
     !outer.is_empty()
         && inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns the padding before and after side `side` of a transposed convolution, and what its result is longer at the
+/// end. Without padding, the result would be `cut` longer. `None` if the padding does not fit.
+fn transposed_pads(window: &Window, side: usize, cut: i64) -> Option<[i64; 3]> {
+    let Padding::Explicit(pairs) = &window.padding else {
+        let total = cut.max(0);
+        return Some([total / 2, total - total / 2, cut.checked_neg()?.max(0)]);
+    };
+    let [begin, end] = *pairs.get(side)?;
+    let (begin, end) = (i64::try_from(begin).ok()?, i64::try_from(end).ok()?);
+    let open = begin.checked_add(end)?.checked_sub(cut)?;
+    let stride = i64::try_from(*window.strides.get(side)?).ok()?;
+    (0..stride).contains(&open).then_some([begin, end, open])
 }
 
 /// Adds strides, pads and dilations to a node.
