@@ -99,6 +99,7 @@ impl Facts {
             })],
             _ => shapes::infer(op, &inputs),
         };
+        let inferred: Vec<_> = inferred.into_iter().map(|dims| dims.map(lengths_of)).collect();
         let claims = claims(op);
         let count = inferred.len().max(claims.len());
         let merged = (0..count).map(|at| {
@@ -117,6 +118,12 @@ impl Facts {
         });
         merged.map(|dims| Fact { dims: dims.filter(|dims| dims.len() <= MAX_RANK), ints: None }).collect()
     }
+}
+
+/// Returns inferred lengths; those below 0, which only damaged files have, are unknown.
+fn lengths_of(dims: Dims) -> Dims {
+    let len = |len: Int| if len.known().is_some_and(|len| len < 0) { Int::Unknown } else { len };
+    dims.into_iter().map(len).collect()
 }
 
 /// Returns the shapes that TensorFlow states of an operation's results. Free lengths are unknown: nothing tells which
@@ -213,8 +220,10 @@ pub(super) fn selections(op: &NodeDef, dims: &[Int], operands: &[&Fact]) -> Opti
     Some(found)
 }
 
-/// Returns the first index and the number of indices that a range selects of an axis of known length.
+/// Returns the first index and the number of indices that a range selects of an axis of known length; one below 0
+/// counts as 0.
 pub(super) fn range(len: i64, begin: Option<i64>, end: Option<i64>, step: i64) -> (i64, i64) {
+    let len = len.max(0);
     let wrap = |at: i64| if at < 0 { at.saturating_add(len) } else { at };
     if step > 0 {
         let begin = begin.map_or(0, |at| wrap(at).clamp(0, len));

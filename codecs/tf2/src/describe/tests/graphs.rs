@@ -485,3 +485,42 @@ fn a_transposed_convolution_with_padding_that_does_not_fit_is_refused() {
         assert!(why(&description).contains(expected), "{size}: {}", why(&description));
     }
 }
+
+#[test]
+fn negative_lengths_are_unknown() {
+    let sources = [
+        vec![constant("n", &[-5]), op("s", "Fill", &["n:output:0", "n:output:0"])],
+        vec![constant("n", &[-5]), op("s", "Reshape", &["x", "n:output:0"])],
+        vec![constant("n", &[-5]), constant("z", &[0]), op("s", "Slice", &["x", "z:output:0", "n:output:0"])],
+        vec![constant("n", &[-9, 0]), op("s", "Pad", &["x", "n:output:0"])],
+    ];
+    for source in sources {
+        for (end, step) in [(3, 1), (-3, -1)] {
+            let bounds = [constant("begin", &[0]), constant("end", &[end]), constant("step", &[step])];
+            let slice =
+                op("a", "StridedSlice", &["s:output:0", "begin:output:0", "end:output:0", "step:output:0"]);
+            let nodes = source.iter().cloned().chain(bounds).chain([slice]).collect();
+            let description = described(&[4], nodes, vec![]);
+            for output in description.graph.iter().flat_map(|graph| &graph.outputs) {
+                assert_eq!(output.shape, [None]);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_computed_otherwise_with_integers_is_refused_by_name() {
+    let of = |name: &str, number: i32| with(op("a", name, &["x", "x"]), "T", Value::Type(number));
+    for narrow in [4, 5, 6, 17] {
+        let description = described(&[-1, 4], vec![of("Mul", narrow)], vec![]);
+        assert!(why(&description).contains("fewer than 32 bits"), "{}", why(&description));
+    }
+    assert!(described(&[-1, 4], vec![of("Mul", 1)], vec![]).graph.is_some());
+    assert!(described(&[-1, 4], vec![of("Mul", 3)], vec![]).graph.is_some());
+    for (number, is_read) in [(1, true), (3, false), (4, false), (9, false)] {
+        let mean = with(op("a", "Mean", &["x", "axes:output:0"]), "T", Value::Type(number));
+        let description = described(&[-1, 4], vec![constant("axes", &[1]), mean], vec![]);
+        assert_eq!(description.graph.is_some(), is_read, "{number}");
+        assert_eq!(why(&description).contains("is a mean of integers"), !is_read, "{}", why(&description));
+    }
+}

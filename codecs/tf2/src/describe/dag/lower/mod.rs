@@ -103,6 +103,39 @@ pub(super) fn lower(
     Ok(Lowered { graph, axes: lowering.values.axes, is_half: lowering.is_half, is_nested })
 }
 
+/// Operations whose results can leave the range of their inputs.
+const WRAPPING: [&str; 13] = [
+    "Add",
+    "AddV2",
+    "AddN",
+    "Sub",
+    "Mul",
+    "Pow",
+    "Neg",
+    "Square",
+    "SquaredDifference",
+    "Sum",
+    "Prod",
+    "Cumsum",
+    "MatMul",
+];
+
+/// Refuses what is computed otherwise with integers: graphs have integers of 32 bits, which do not wrap around.
+fn check_integers(op: &NodeDef) -> Result<(), NoChain> {
+    // TensorFlow's numbers of u8, i16, i8 and u16, and of wider integers.
+    let number = dtype(op, "T");
+    let is_narrow = matches!(number, Some(4 | 5 | 6 | 17));
+    match op.op.as_str() {
+        name if is_narrow && WRAPPING.contains(&name) => {
+            Err(refuse(op, "computes with integers of fewer than 32 bits, which wrap around"))
+        }
+        "Mean" if is_narrow || matches!(number, Some(3 | 9 | 22 | 23)) => {
+            Err(refuse(op, "is a mean of integers"))
+        }
+        _ => Ok(()),
+    }
+}
+
 struct Lowering<'a> {
     view: View<'a>,
     /// Loops that are recurrent layers, by the numbers of their nodes.
@@ -331,6 +364,7 @@ impl Lowering<'_> {
     /// Lowers one operation, and remembers its results.
     fn operation(&mut self, op: &NodeDef, edge: Edge, inputs: &[Val]) -> Result<(), NoChain> {
         let named = |error: NoChain| error.of(describe(op));
+        check_integers(op)?;
         let val = match op.op.as_str() {
             "Const" => self.constant(op)?,
             "While" | "StatelessWhile" => return self.recurrent(op, edge, inputs),

@@ -54,7 +54,7 @@ impl Lowering<'_> {
                     .map(|(name, default)| float(op, name, default));
                 let x = self.values.first(x)?;
                 // ONNX divides alpha by the size.
-                #[allow(clippy::cast_precision_loss)]
+                #[expect(clippy::cast_precision_loss, reason = "a size is far below 2^53")]
                 let alpha = alpha * size as f64;
                 let node = self.values.node("LRN").attribute("size", Attribute::Int(size));
                 let node = node
