@@ -2,6 +2,7 @@
 
 pub(crate) mod message;
 pub(crate) mod names;
+pub(crate) mod operators;
 pub(crate) mod wire;
 
 use ckpt_api::DType;

@@ -1,6 +1,7 @@
 //! Writes one layer as nodes of ONNX.
 
 use super::builder::{Builder, Kind, Setting};
+use crate::format::operators::{REDUCTIONS, UNARY};
 use ckpt_api::{Attribute, Error, Node, Op, Result};
 
 /// The operators of the contract that can be written, but for those that are known by name alone.
@@ -76,44 +77,8 @@ pub(crate) static OPS: [Op; 69] = [
     Op::Gather,
 ];
 
-/// Operators of one input without attributes, or with numbers of these names.
-const UNARY: [(&str, &[&str]); 35] = [
-    ("Relu", &[]),
-    ("LeakyRelu", &["alpha"]),
-    ("Elu", &["alpha"]),
-    ("Selu", &["alpha", "gamma"]),
-    ("Celu", &["alpha"]),
-    ("ThresholdedRelu", &["alpha"]),
-    ("HardSigmoid", &["alpha", "beta"]),
-    ("HardSwish", &[]),
-    ("Mish", &[]),
-    ("Softplus", &[]),
-    ("Softsign", &[]),
-    ("Sigmoid", &[]),
-    ("Tanh", &[]),
-    ("Abs", &[]),
-    ("Neg", &[]),
-    ("Sign", &[]),
-    ("Reciprocal", &[]),
-    ("Sqrt", &[]),
-    ("Exp", &[]),
-    ("Log", &[]),
-    ("Sin", &[]),
-    ("Cos", &[]),
-    ("Tan", &[]),
-    ("Asin", &[]),
-    ("Acos", &[]),
-    ("Atan", &[]),
-    ("Sinh", &[]),
-    ("Cosh", &[]),
-    ("Erf", &[]),
-    ("Floor", &[]),
-    ("Ceil", &[]),
-    ("Round", &[]),
-    ("Identity", &[]),
-    ("GlobalAveragePool", &[]),
-    ("GlobalMaxPool", &[]),
-];
+/// Pooling of whole images, which has neither attributes nor windows.
+const POOLS: [(&str, &[&str]); 2] = [("GlobalAveragePool", &[]), ("GlobalMaxPool", &[])];
 
 /// Operators whose inputs and attributes are those of ONNX: integers and texts of these names.
 const SAME: [(&str, &[&str]); 16] = [
@@ -159,23 +124,11 @@ const ELEMENTWISE: [(&str, bool, bool); 17] = [
     ("Xor", true, true),
 ];
 
-const REDUCTIONS: [&str; 9] = [
-    "ReduceSum",
-    "ReduceMean",
-    "ReduceProd",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceSumSquare",
-    "ReduceLogSumExp",
-];
-
 impl Builder<'_> {
     /// Writes a layer.
     pub(super) fn node(&mut self, node: &Node) -> Result<()> {
         let name = node.op.name();
-        if let Some((op, numbers)) = UNARY.iter().find(|(op, _)| *op == name) {
+        if let Some((op, numbers)) = UNARY.iter().chain(&POOLS).find(|(op, _)| *op == name) {
             allow(node, numbers)?;
             let settings = floats(node, numbers)?;
             return self.one(node, op, settings, None);

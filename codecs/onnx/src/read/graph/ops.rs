@@ -4,47 +4,12 @@ use super::length::{Length, broadcast};
 use super::values::{Attributes, Read, Reader};
 use crate::format::dtype;
 use crate::format::message::Node;
+use crate::format::operators::UNARY;
 use ckpt_api::{Attribute, DType, Op};
 
-/// Operators of one input that are the same in the contract, with the numbers that are attributes.
-const UNARY: [(&str, &[&str]); 36] = [
-    ("Relu", &[]),
-    ("LeakyRelu", &["alpha"]),
-    ("Elu", &["alpha"]),
-    ("Selu", &["alpha", "gamma"]),
-    ("Celu", &["alpha"]),
-    ("ThresholdedRelu", &["alpha"]),
-    ("HardSigmoid", &["alpha", "beta"]),
-    ("HardSwish", &[]),
-    ("Swish", &["alpha"]),
-    ("Mish", &[]),
-    ("Softplus", &[]),
-    ("Softsign", &[]),
-    ("Sigmoid", &[]),
-    ("Tanh", &[]),
-    ("Abs", &[]),
-    ("Neg", &[]),
-    ("Sign", &[]),
-    ("Reciprocal", &[]),
-    ("Sqrt", &[]),
-    ("Exp", &[]),
-    ("Log", &[]),
-    ("Sin", &[]),
-    ("Cos", &[]),
-    ("Tan", &[]),
-    ("Asin", &[]),
-    ("Acos", &[]),
-    ("Atan", &[]),
-    ("Sinh", &[]),
-    ("Cosh", &[]),
-    ("Erf", &[]),
-    ("Floor", &[]),
-    ("Ceil", &[]),
-    ("Round", &[]),
-    ("Not", &[]),
-    ("IsNaN", &[]),
-    ("Identity", &[]),
-];
+/// Operators of one input that only graphs of ONNX have as they are: a written `Swish` is spelled out, and truth values are
+/// written apart.
+const READ_UNARY: [(&str, &[&str]); 3] = [("Swish", &["alpha"]), ("Not", &[]), ("IsNaN", &[])];
 
 /// Operators of several inputs, elementwise, that are the same in the contract.
 const ELEMENTWISE: [&str; 18] = [
@@ -77,7 +42,7 @@ impl<'a> Reader<'a> {
         if self.fold(node)? {
             return Ok(());
         }
-        if let Some((_, numbers)) = UNARY.iter().find(|(name, _)| *name == node.op) {
+        if let Some((_, numbers)) = UNARY.iter().chain(&READ_UNARY).find(|(name, _)| *name == node.op) {
             return self.unary(node, numbers);
         }
         if ELEMENTWISE.contains(&node.op.as_str()) {

@@ -3,6 +3,7 @@
 use super::length::{Length, broadcast};
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
+use crate::format::operators::REDUCTIONS;
 use ckpt_api::{Attribute, Op};
 
 /// An axis that may count from the end.
@@ -326,18 +327,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn reduce(&mut self, node: &'a Node) -> Read<()> {
-        const KNOWN: [&str; 9] = [
-            "ReduceSum",
-            "ReduceMean",
-            "ReduceProd",
-            "ReduceMax",
-            "ReduceMin",
-            "ReduceL1",
-            "ReduceL2",
-            "ReduceSumSquare",
-            "ReduceLogSumExp",
-        ];
-        if !KNOWN.contains(&node.op.as_str()) {
+        if !REDUCTIONS.contains(&node.op.as_str()) {
             return Err("is not supported".to_owned());
         }
         let x = node.input(0).ok_or("lacks its input")?;

@@ -1,0 +1,51 @@
+//! Operators that are the same in models and in graphs.
+
+/// Operators of one input without attributes, or with numbers of these names.
+pub(crate) const UNARY: [(&str, &[&str]); 33] = [
+    ("Relu", &[]),
+    ("LeakyRelu", &["alpha"]),
+    ("Elu", &["alpha"]),
+    ("Selu", &["alpha", "gamma"]),
+    ("Celu", &["alpha"]),
+    ("ThresholdedRelu", &["alpha"]),
+    ("HardSigmoid", &["alpha", "beta"]),
+    ("HardSwish", &[]),
+    ("Mish", &[]),
+    ("Softplus", &[]),
+    ("Softsign", &[]),
+    ("Sigmoid", &[]),
+    ("Tanh", &[]),
+    ("Abs", &[]),
+    ("Neg", &[]),
+    ("Sign", &[]),
+    ("Reciprocal", &[]),
+    ("Sqrt", &[]),
+    ("Exp", &[]),
+    ("Log", &[]),
+    ("Sin", &[]),
+    ("Cos", &[]),
+    ("Tan", &[]),
+    ("Asin", &[]),
+    ("Acos", &[]),
+    ("Atan", &[]),
+    ("Sinh", &[]),
+    ("Cosh", &[]),
+    ("Erf", &[]),
+    ("Floor", &[]),
+    ("Ceil", &[]),
+    ("Round", &[]),
+    ("Identity", &[]),
+];
+
+/// Reductions, whose `axes` may be an attribute or an input.
+pub(crate) const REDUCTIONS: [&str; 9] = [
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceProd",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+    "ReduceLogSumExp",
+];
