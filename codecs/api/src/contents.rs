@@ -277,9 +277,7 @@ impl Contents {
         match &self.missing_graph {
             Some(MissingGraph { help: Some(help), .. }) => help.clone(),
             Some(missing) if !missing.is_unstated => {
-                "an architecture file describes a chain of dense layers or of convolutions, and cannot describe this \
-                 model"
-                    .to_owned()
+                "an architecture file cannot describe this model as a chain of layers, but can state its graph".to_owned()
             }
             _ => self.checkpoint.advise_architecture(),
         }

@@ -34,7 +34,9 @@ impl Checkpoint {
                     Setting::Architecture
                 )
             }
-            Some(why) => format!("an architecture file cannot describe this model: {why}"),
+            Some(why) => {
+                format!("an architecture file cannot describe this model as a chain of layers: {why}")
+            }
         }
     }
 

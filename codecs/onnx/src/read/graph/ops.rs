@@ -7,8 +7,7 @@ use crate::format::message::Node;
 use crate::format::operators::UNARY;
 use ckpt_api::{Attribute, DType, Op};
 
-/// Operators of one input that only graphs of ONNX have as they are: a written `Swish` is spelled out, and truth values are
-/// written apart.
+/// Further ones that are only read as they are: a written `Swish` is spelled out, and truth values are written apart.
 const READ_UNARY: [(&str, &[&str]); 3] = [("Swish", &["alpha"]), ("Not", &[]), ("IsNaN", &[])];
 
 /// Operators of several inputs, elementwise, that are the same in the contract.
