@@ -87,9 +87,25 @@ def attention():
     return model(nodes, tensors, {"x": ["N", 5, 16]}, {"y": ["N", 5, 16]})
 
 
+def places():
+    """Elements that are found and updated by their places, and tests of elements."""
+    nodes = [
+        node("GatherND", "x one", "a", batch_dims=1), node("GatherElements", "a each", "b", axis=1),
+        node("ScatterND", "x rows b", "c", reduction="add"), node("ScatterElements", "c each b", "d", axis=2, reduction="mul"),
+        node("Div", "d divisors", "e"), node("IsInf", "e", "f", detect_negative=0), node("IsNaN", "e", "g"),
+        node("Or", "f g", "h"), node("IsInf", "e", "i"), node("Or", "h i", "j"), node("Where", "j d e", "y"),
+    ]
+    index = lambda name, values: numpy_helper.from_array(np.array(values, np.int64), name)
+    tensors = [
+        index("one", [[[1], [-1]], [[0], [1]], [[2], [-3]]]), index("each", [[[0, 1, -1, 1]], [[1, 1, 0, -2]], [[0, 0, 0, 1]]]),
+        index("rows", [[[0, -1]], [[2, 1]], [[0, 2]]]), numpy_helper.from_array(np.array([0, 1, 0, 2], np.float32), "divisors"),
+    ]
+    return model(nodes, tensors, {"x": [3, 3, 4]}, {"y": [3, 3, 4]}, 18)
+
+
 MODELS = {
     "dense": dense, "dense_opset_9": lambda: dense(9), "dense_opset_13": lambda: dense(13), "convolution": convolution,
-    "shapes": shapes, "attention": attention,
+    "shapes": shapes, "attention": attention, "places": places,
 }
 
 

@@ -236,6 +236,9 @@ ops! {
     Trilu = "Trilu";
     /// Whether each element is NaN: 1 or 0.
     IsNaN = "IsNaN";
+    /// Whether each element is infinite: 1 or 0. With `detect_negative` 0, −∞ does not count, with `detect_positive` 0,
+    /// ∞ does not.
+    IsInf = "IsInf";
     /// Images of other `sizes`, or with lengths multiplied by `scales`, one for each axis: `mode` `nearest`, `linear`
     /// or `cubic` (`cubic_coeff_a`, `exclude_outside`), with ONNX's `coordinate_transformation_mode` and
     /// `nearest_mode`.
@@ -305,6 +308,23 @@ ops! {
     /// given), in whose place the axes of the second one come. With one input of indices and a `weight` of axes feature
     /// (the rows) and out, an embedding: out becomes the last axis of the result. Negative indices count from the end.
     Gather = "Gather";
+    /// Slices of the first input: the last axis of the second input, integers, is the place of a slice along the axes
+    /// after the first `batch_dims` (0 unless given), which the inputs share. Negative indices count from the end.
+    GatherND = "GatherND";
+    /// One element for each of the second input's, integers, which are its place on `axis` (the first unless given);
+    /// on the other axes, the place is the index's own. Negative indices count from the end.
+    GatherElements = "GatherElements";
+    /// The first input, in which slices are replaced by those of the third: the last axis of the second input, integers,
+    /// is the place of a slice along the first axes. `reduction` `none`, `add`, `mul`, `max` or `min` states what
+    /// becomes of an element and its update; the updates of one element come in their order. Negative indices count from
+    /// the end.
+    ScatterND = "ScatterND";
+    /// The first input, in which elements are replaced by those of the third, one for each of the second's, integers,
+    /// which are its place on `axis` (the first unless given); otherwise as [`Op::ScatterND`].
+    ScatterElements = "ScatterElements";
+    /// The lengths of the axes, from `start` (0 unless given) to before `end` (all unless given), as integers; negative
+    /// ones count from the end.
+    Shape = "Shape";
     /// Not ONNX: an elementwise activation that the source does not record. Attribute `layer` names the layer that
     /// applies it. A target that stores a graph refuses it.
     Unspecified = "ckpt.Unspecified";

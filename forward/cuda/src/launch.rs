@@ -81,6 +81,7 @@ fn entry(kernel: &Kernel, numbers: Numbers) -> Result<String> {
         | Kernel::MatMul(_)
         | Kernel::Scan(_)
         | Kernel::Ranking(_)
+        | Kernel::Scatter(_)
         | Kernel::Recurrence(_) => return Err(not_on_device(kernel)),
         Kernel::Conv(Conv { window, .. }) | Kernel::Pool(Pool { window, .. }) if !window.is_flat() => {
             return Err(not_on_device(kernel));
@@ -188,6 +189,7 @@ fn check(kernel: &Kernel, element: Element, sizes: &mut Sizes) -> Result<()> {
         | Kernel::MatMul(_)
         | Kernel::Scan(_)
         | Kernel::Ranking(_)
+        | Kernel::Scatter(_)
         | Kernel::Recurrence(_) => return Err(not_on_device(kernel)),
         Kernel::StaticFeatures(image) => {
             sizes.take(0, element, product(&[image.batch, 4, image.height, image.width]))?;

@@ -52,6 +52,7 @@ pub(crate) fn words(kernel: &Kernel, threads: u64) -> Vec<u64> {
         | Kernel::MatMul(_)
         | Kernel::Scan(_)
         | Kernel::Ranking(_)
+        | Kernel::Scatter(_)
         | Kernel::Recurrence(_) => &mut words,
         Kernel::Gather(gather) => {
             words.sizes(&[gather.rows, gather.columns, gather.table]).sizes(&gather.strides)

@@ -183,6 +183,7 @@ pub(crate) fn outputs(kernel: &Kernel) -> Option<u64> {
         Kernel::Scan(scan) => product(&[scan.outer, scan.len, scan.inner]),
         Kernel::Ranking(ranking) => product(&[ranking.outer, ranking.count, ranking.inner]),
         Kernel::Gather(gather) => product(&[gather.rows, gather.columns]),
+        Kernel::Scatter(scatter) => product(&[scatter.table, scatter.columns]),
         Kernel::SparseSum(sum) => product(&[sum.rows, sum.outputs]),
         Kernel::StaticFeatures(image) => product(&[image.batch, 8, image.height, image.width]),
     }

@@ -49,3 +49,16 @@ pub(crate) const REDUCTIONS: [&str; 9] = [
     "ReduceSumSquare",
     "ReduceLogSumExp",
 ];
+
+/// Operators whose inputs, and attributes of these names, are the same: integers and texts.
+pub(crate) const SAME: [(&str, &[&str]); 9] = [
+    ("LpNormalization", &["axis", "p"]),
+    ("ArgMax", &["axis", "keepdims", "select_last_index"]),
+    ("ArgMin", &["axis", "keepdims", "select_last_index"]),
+    ("GatherND", &["batch_dims"]),
+    ("GatherElements", &["axis"]),
+    ("ScatterND", &["reduction"]),
+    ("ScatterElements", &["axis", "reduction"]),
+    ("IsInf", &["detect_negative", "detect_positive"]),
+    ("Shape", &["start", "end"]),
+];

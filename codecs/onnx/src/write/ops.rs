@@ -1,7 +1,7 @@
 //! Writes one layer as nodes of ONNX.
 
 use super::builder::{Builder, Kind, Setting};
-use crate::format::operators::{REDUCTIONS, UNARY};
+use crate::format::operators::{REDUCTIONS, SAME, UNARY};
 use ckpt_api::{Attribute, Error, Node, Op, Result};
 
 /// The operators of the contract that can be written, but for those that are known by name alone.
@@ -80,8 +80,8 @@ pub(crate) static OPS: [Op; 69] = [
 /// Pooling of whole images, which has neither attributes nor windows.
 const POOLS: [(&str, &[&str]); 2] = [("GlobalAveragePool", &[]), ("GlobalMaxPool", &[])];
 
-/// Operators whose inputs and attributes are those of ONNX: integers and texts of these names.
-const SAME: [(&str, &[&str]); 16] = [
+/// Further ones that are only written as they are: models have older forms of them, or constants for them.
+const ALIKE: [(&str, &[&str]); 11] = [
     ("MaxPool", &["kernel_shape", "strides", "pads", "dilations", "ceil_mode", "auto_pad"]),
     (
         "AveragePool",
@@ -94,11 +94,6 @@ const SAME: [(&str, &[&str]); 16] = [
     ("Gelu", &["approximate"]),
     ("DepthToSpace", &["blocksize", "mode"]),
     ("SpaceToDepth", &["blocksize"]),
-    ("LpNormalization", &["axis", "p"]),
-    ("ArgMax", &["axis", "keepdims", "select_last_index"]),
-    ("ArgMin", &["axis", "keepdims", "select_last_index"]),
-    ("GatherND", &["batch_dims"]),
-    ("GatherElements", &["axis"]),
     ("Flatten", &["axis"]),
     ("LRN", &["size"]),
 ];
@@ -136,7 +131,7 @@ impl Builder<'_> {
         if let Some((op, truths, makes)) = ELEMENTWISE.iter().find(|(op, ..)| *op == name) {
             return self.elementwise(node, op, *truths, *makes);
         }
-        if let Some((op, names)) = SAME.iter().find(|(op, _)| *op == name) {
+        if let Some((op, names)) = SAME.iter().chain(&ALIKE).find(|(op, _)| *op == name) {
             return self.same(node, op, names);
         }
         if let Some(op) = REDUCTIONS.iter().find(|op| **op == name) {
@@ -247,15 +242,21 @@ impl Builder<'_> {
         allow(node, &[names, numbers].concat())?;
         let mut settings = ints(node, names)?;
         settings.extend(floats(node, numbers)?);
-        let makes_indices = op.starts_with("Arg");
+        let made = match op {
+            "ArgMax" | "ArgMin" | "Shape" => Some(Kind::Int),
+            "IsInf" => Some(Kind::Bool),
+            _ => None,
+        };
         let is_flat = (op == "Flatten").then_some(2);
+        if op.starts_with("Scatter") {
+            return self.scatter(node, op, settings);
+        }
         self.one(node, op, settings, is_flat)?;
-        if let Some(output) = node.outputs.first().filter(|_| makes_indices) {
-            let name = self.value(output)?;
-            self.define(output, name, Kind::Int, None);
+        if let Some(kind) = made {
+            self.retype(node, kind)?;
         }
         // The rank of what these make is another one than their input's.
-        if matches!(op, "MatMul" | "Einsum" | "GatherND" | "ArgMax" | "ArgMin")
+        if matches!(op, "MatMul" | "Einsum" | "GatherND" | "ArgMax" | "ArgMin" | "Shape")
             && let Some(output) = node.outputs.first()
         {
             let name = self.value(output)?;
@@ -263,6 +264,19 @@ impl Builder<'_> {
             self.set_rank(&name, rank.filter(|rank| op == "MatMul" && *rank > 1));
         }
         Ok(())
+    }
+
+    /// Updates are numbers of the value's kind.
+    fn scatter(&mut self, node: &Node, op: &'static str, settings: Settings) -> Result<()> {
+        no_parameters(node)?;
+        let mut inputs = self.inputs(node)?;
+        if let [data, _, updates] = &mut inputs[..] {
+            let kind = self.kind(data);
+            if self.kind(updates) != kind {
+                *updates = self.cast_to(updates.clone(), kind);
+            }
+        }
+        self.finish(node, op, inputs, settings, None)
     }
 
     fn elementwise(&mut self, node: &Node, op: &'static str, truths: bool, makes: bool) -> Result<()> {

@@ -1,6 +1,8 @@
 //! How graphs are read: what becomes of constant inputs, old operator sets, and operators without a counterpart.
 
-use crate::build::{Model, external, floats, int, int_attribute, ints_attribute, tensor, text};
+use crate::build::{
+    Model, external, floats, int, int_attribute, ints_attribute, tensor, text, text_attribute,
+};
 use ckpt_api::{Attribute, Axis, Codec, Contents, Graph, Input, Kind, Limits, Node, Op, Options};
 use ckpt_onnx::Onnx;
 use std::collections::HashSet;
@@ -295,4 +297,43 @@ fn a_model_with_functions_of_its_own_has_no_graph() {
     let contents =
         Onnx.read(&Input::memory("m.onnx", files), &Options::default(), &Limits::default()).unwrap();
     assert!(contents.missing_graph.unwrap().reason.contains("functions"));
+}
+
+#[test]
+fn lookups_and_updates_by_place_keep_their_attributes() {
+    let model = of(&[2, 3])
+        .node("GatherND", &["x", "i"], &["a"], &[])
+        .node("ScatterND", &["x", "i", "a"], &["b"], &[text_attribute("reduction", "max")])
+        .node("GatherElements", &["b", "e"], &["c"], &[int_attribute("axis", 1)])
+        .node(
+            "ScatterElements",
+            &["x", "e", "c"],
+            &["d"],
+            &[int_attribute("axis", 1), text_attribute("reduction", "add")],
+        )
+        .node("IsInf", &["d"], &["f"], &[int_attribute("detect_negative", 0)])
+        .node("Cast", &["f"], &["y"], &[int_attribute("to", 1)])
+        .tensor([crate::build::head("i", 7, &[1, 2]), crate::build::field(9, &[0; 16])].concat())
+        .tensor([crate::build::head("e", 7, &[1, 2]), crate::build::field(9, &[0; 16])].concat())
+        .output("y", &[2, 3]);
+    let graph = graph(&model);
+    let found: Vec<&str> = ops(&graph).into_iter().filter(|op| *op != "Constant").collect();
+    assert_eq!(found, ["GatherND", "ScatterND", "GatherElements", "ScatterElements", "IsInf", "Cast"]);
+    let of = |op: &str| graph.nodes.iter().find(|node| node.op.name() == op).unwrap();
+    assert_eq!(of("ScatterND").attributes["reduction"], Attribute::Text("max".into()));
+    assert_eq!(of("ScatterElements").attributes["axis"], Attribute::Int(1));
+    assert_eq!(of("IsInf").attributes["detect_negative"], Attribute::Int(0));
+}
+
+#[test]
+fn a_shape_that_the_model_does_not_state_is_left_to_the_graph() {
+    let model = of(&[-1, 3])
+        .node("TopK", &["x", "k"], &["a", "b"], &[])
+        .node("Shape", &["a"], &["s"], &[int_attribute("start", 1)])
+        .node("Cast", &["s"], &["y"], &[int_attribute("to", 1)])
+        .tensor(list("k", &[2]))
+        .output("y", &[1]);
+    let graph = graph(&model);
+    assert_eq!(ops(&graph), ["TopK", "Shape", "Cast"]);
+    assert_eq!(graph.nodes[1].attributes["start"], Attribute::Int(1));
 }

@@ -164,6 +164,9 @@ where
         Kernel::Copy(copy) => moves::copy(copy, operands.take()?, y),
         Kernel::Pad(pad) => moves::pad(pad, operands.take()?, y),
         Kernel::Gather(gather) => moves::gather(gather, operands.take()?, operands.take()?, y),
+        Kernel::Scatter(scatter) => {
+            moves::scatter(scatter, operands.take()?, operands.take()?, operands.take()?, y)
+        }
         Kernel::Binary(binary) => elementwise::binary(binary, operands.take()?, operands.take()?, y),
         Kernel::Select(select) => {
             elementwise::select(select, operands.take()?, operands.take()?, operands.take()?, y)

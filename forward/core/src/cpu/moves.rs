@@ -1,7 +1,7 @@
 //! Kernels that move elements.
 
 use super::number::{Number, Stored};
-use crate::kernel::{Border, Copy as CopyKernel, Gather, Pad};
+use crate::kernel::{Border, Copy as CopyKernel, Gather, Pad, Scatter, Update};
 use std::ops::Range;
 
 /// Advances to the next index, the last axis first.
@@ -106,6 +106,31 @@ pub(super) fn gather<T: Copy>(gather: &Gather, table: &[T], index: &[i32], y: &m
         let first = usize::try_from(*index).ok()? * gather.strides[0];
         for (c, y) in y[row * gather.columns..][..gather.columns].iter_mut().enumerate() {
             *y = table[first + c * gather.strides[1]];
+        }
+    }
+    Some(())
+}
+
+pub(super) fn scatter<T: Stored<A>, A: Number>(
+    scatter: &Scatter,
+    table: &[T],
+    index: &[i32],
+    updates: &[T],
+    y: &mut [T],
+) -> Option<()> {
+    let Scatter { rows, columns, function, .. } = *scatter;
+    y.copy_from_slice(table);
+    for (row, index) in index.iter().enumerate().take(rows) {
+        let first = usize::try_from(*index).ok()? * columns;
+        for (y, update) in y[first..][..columns].iter_mut().zip(&updates[row * columns..]) {
+            let (own, by) = (y.widen(), update.widen());
+            *y = match function {
+                None => *update,
+                Some(Update::Add) => T::narrow(own.add(by))?,
+                Some(Update::Multiply) => T::narrow(own.mul(by))?,
+                Some(Update::Maximum) => T::narrow(own.greater(by))?,
+                Some(Update::Minimum) => T::narrow(own.lesser(by))?,
+            };
         }
     }
     Some(())

@@ -61,6 +61,8 @@ pub enum Kernel {
     Ranking(Ranking),
     /// See [`Gather`].
     Gather(Gather),
+    /// See [`Scatter`].
+    Scatter(Scatter),
     /// See [`SparseSum`].
     SparseSum(SparseSum),
     /// See [`StaticFeatures`].
@@ -365,6 +367,35 @@ pub struct Gather {
     pub strides: [usize; 2],
 }
 
+/// Rows of a table that are updated, also of integers. Operands: `table` `[table, columns]`, `index` (integers),
+/// `updates` `[rows, columns]`. `y = table`; then, for ascending `r`, with `i = index[r]`: `y[i, c] = updates[r, c]`, or
+/// a function of `y[i, c]` and `updates[r, c]`, in this order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scatter {
+    /// Number of indices.
+    pub rows: usize,
+    /// Elements of a row.
+    pub columns: usize,
+    /// Rows of the table.
+    pub table: usize,
+    /// What becomes of an element and its update; the update itself if it is absent.
+    pub function: Option<Update>,
+}
+
+/// The function of a [`Scatter`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Update {
+    /// `y + u`.
+    Add,
+    /// `y · u`.
+    Multiply,
+    /// The greater one, `y` of equal ones; NaN if one is NaN.
+    Maximum,
+    /// The lesser one, `y` of equal ones; NaN if one is NaN.
+    Minimum,
+}
+
 /// A sum of columns selected by index; also of integers. Operands: `index` `[rows, slots]` (integers; negative ones
 /// are skipped), `weight`, `factoriser` and `bias` if they have strides, `bucket` (one integer for each row) if
 /// `bias_buckets` is not 0. `s = bias[…]` or 0; for ascending slot: `s = s + w`, where `w` is `weight[…]`, or
@@ -426,6 +457,7 @@ impl Kernel {
             Kernel::Scan(_) => "scan",
             Kernel::Ranking(_) => "ranking",
             Kernel::Gather(_) => "gather",
+            Kernel::Scatter(_) => "scatter",
             Kernel::SparseSum(_) => "sparse_sum",
             Kernel::StaticFeatures(_) => "static_features",
         }
@@ -438,6 +470,7 @@ impl Kernel {
             Kernel::Binary(binary) => Some(format!("{:?}", binary.function)),
             Kernel::Compare(compare) => Some(format!("{:?}", compare.relation)),
             Kernel::Reduce(reduce) => Some(format!("{:?}", reduce.function)),
+            Kernel::Scatter(Scatter { function: Some(function), .. }) => Some(format!("{function:?}")),
             _ => None,
         }
     }
@@ -465,6 +498,7 @@ impl Kernel {
             Kernel::Scan(scan) => scan.outer * scan.len * scan.inner,
             Kernel::Ranking(ranking) => ranking.outer * ranking.count * ranking.inner,
             Kernel::Gather(gather) => gather.rows * gather.columns,
+            Kernel::Scatter(scatter) => scatter.table * scatter.columns,
             Kernel::SparseSum(sum) => sum.rows * sum.outputs,
             Kernel::StaticFeatures(image) => image.batch * 8 * image.height * image.width,
         }

@@ -75,11 +75,12 @@ impl Load {
     }
 }
 
-/// A check that the elements of an input are indices below `bound`.
-#[derive(Clone, Copy, Debug)]
+/// A check that the elements of an input are indices below `bounds`, which repeat: element `k` is below bound
+/// `k mod len`.
+#[derive(Clone, Debug)]
 pub(crate) struct IndexCheck {
     pub(crate) input: usize,
-    pub(crate) bound: usize,
+    pub(crate) bounds: Vec<usize>,
     pub(crate) negative: Negative,
 }
 
@@ -149,9 +150,19 @@ impl<'a> Lowering<'a> {
 
     /// Returns an input of indices, which the runner checks to be below `bound`.
     pub(super) fn index(&mut self, input: usize, bound: usize, negative: Negative) -> Result<&'a Info> {
+        self.places(input, vec![bound], negative)
+    }
+
+    /// Returns an input of indices along several axes in turn, which the runner checks to be below `bounds`.
+    pub(super) fn places(
+        &mut self,
+        input: usize,
+        bounds: Vec<usize>,
+        negative: Negative,
+    ) -> Result<&'a Info> {
         let info = self.input(input)?;
         self.check_numbers(info, Numbers::Integer)?;
-        self.lowered.checks.push(IndexCheck { input, bound, negative });
+        self.lowered.checks.push(IndexCheck { input, bounds, negative });
         Ok(info)
     }
 

@@ -11,6 +11,7 @@ mod lowering;
 mod moves;
 mod normalization;
 mod order;
+mod places;
 mod products;
 mod recurrent;
 mod reduce;
@@ -71,6 +72,12 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::CumSum => order::cumulative_sum(lowering),
         Op::Trilu => order::triangle(lowering),
         Op::IsNaN => order::is_nan(lowering),
+        Op::IsInf => order::is_infinite(lowering),
+        Op::GatherND => places::gather_nd(lowering),
+        Op::GatherElements => places::gather_elements(lowering),
+        Op::ScatterND => places::scatter_nd(lowering),
+        Op::ScatterElements => places::scatter_elements(lowering),
+        Op::Shape => shapes::lengths(lowering),
         Op::DepthToSpace | Op::SpaceToDepth => blocks::blocks(lowering),
         Op::Resize => resize::resize(lowering),
         Op::Einsum => einsum::einsum(lowering),

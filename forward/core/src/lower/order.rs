@@ -131,3 +131,27 @@ pub(super) fn is_nan(lowering: &mut Lowering) -> Result<()> {
     lowering.call(Kernel::Unary(kernel), [equal.operand], output);
     Ok(())
 }
+
+/// Lowers a test of each element, 1 or 0: whether it is infinite with one of the signs that count.
+pub(super) fn is_infinite(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["detect_negative", "detect_positive"])?;
+    lowering.allow_roles(&[])?;
+    let [x] = lowering.exactly()?;
+    lowering.real(0)?;
+    let (input, infinity) = (lowering.local(0)?, lowering.number(f64::INFINITY));
+    let signs = ["detect_negative", "detect_positive"].map(|name| lowering.node.int(name, 1));
+    let value = match signs {
+        [Err(error), _] | [_, Err(error)] => return Err(error),
+        [Ok(0), Ok(0)] => lowering.range(0, 0, x.len()),
+        [Ok(0), _] => lowering.relate(Relation::Equal, &input, &infinity)?,
+        [_, Ok(0)] => {
+            let negated = lowering.apply(Function::Negate, &input)?;
+            lowering.relate(Relation::Equal, &negated, &infinity)?
+        }
+        _ => {
+            let size = lowering.apply(Function::Abs, &input)?;
+            lowering.relate(Relation::Equal, &size, &infinity)?
+        }
+    };
+    lowering.finish(&value, &x.shape[..])
+}

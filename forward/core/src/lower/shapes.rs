@@ -132,3 +132,24 @@ fn constant_shape(lowering: &Lowering, len: usize) -> Result<Vec<usize>> {
         Attribute::Ints(stated.to_vec()).invalid("shape", format!("a shape of {len} elements"))
     })
 }
+
+/// Lowers the lengths of axes, which are known.
+pub(super) fn lengths(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["start", "end"])?;
+    lowering.allow_roles(&[])?;
+    let [x] = lowering.exactly()?;
+    let rank = i64::try_from(x.shape.len()).unwrap_or(i64::MAX);
+    let place = |name: &str, default: i64| -> Result<usize> {
+        let at = lowering.node.int(name, default)?;
+        let at = if at < 0 { at.saturating_add(rank) } else { at }.clamp(0, rank);
+        Ok(usize::try_from(at).unwrap_or(0))
+    };
+    let (start, end) = (place("start", 0)?, place("end", rank)?);
+    let lens = x.shape.get(start..end.max(start)).unwrap_or_default();
+    let lens: Option<Vec<i32>> = lens.iter().map(|len| i32::try_from(*len).ok()).collect();
+    let lens = lens.ok_or_else(|| Error::limit("an axis is too long for integers of 32 bits"))?;
+    let count = lens.len();
+    let operand = lowering.load(Load::Integers(lens));
+    let output = lowering.output(vec![count], Numbers::Integer)?;
+    permuted(lowering, operand, &[count], &[1], output)
+}

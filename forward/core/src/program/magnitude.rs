@@ -2,16 +2,16 @@
 
 use super::build::Program;
 use super::propagate;
-use super::run::{Device, check};
+use super::run::{Device, check, indices};
 use super::step::Step;
-use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Reduction, Softmax};
+use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Reduction, Softmax, Update};
 use crate::lower::{Call, Load, Task};
 use crate::value::Value;
 use crate::{Arithmetic, Array, Cpu, Element};
 use ckpt_api::{Error, Result};
 
 /// Unit roundoff of binary32.
-const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
+pub(super) const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
 
 /// In place of `k` for up to two transcendental functions, each within 4 ULP: the bound becomes 18u·S.
 const OF_FUNCTIONS: usize = 64;
@@ -50,7 +50,9 @@ impl Program<'_> {
             return Ok(None);
         }
         if propagate::is_needed(&step.lowered) {
-            return self.follow(step, inputs).map(Some);
+            let magnitude = self.follow(step, inputs)?;
+            let is_exact = magnitude.sums.iter().all(|sum| *sum == 0.0);
+            return Ok((!is_exact).then_some(magnitude));
         }
         let calls = &step.lowered.calls[..];
         let summands = calls.iter().map(|call| summands(&call.task)).fold(0, usize::saturating_add);
@@ -99,7 +101,7 @@ impl Program<'_> {
             let units = |error: Vec<f64>| error.into_iter().map(|error| error.abs() / UNIT).collect();
             Ok((self.fetch_load(load)?, error.map(units)))
         };
-        let made = propagate::errors(&step.lowered, &present(step, inputs), &load);
+        let made = propagate::errors(&step.lowered, &present(step, inputs)?, &load);
         let made = made.map_err(|error| error.field(&found.name))?;
         Ok(Some(made.into_iter().map(|error| error * UNIT).collect()))
     }
@@ -107,7 +109,7 @@ impl Program<'_> {
     /// Follows the errors through a node's kernels: one summand of half the error gives the same bound.
     fn follow(&self, step: &Step, inputs: &[Value]) -> Result<Magnitude> {
         let load = |load: &Load| Ok((self.fetch_load(load)?, None));
-        let errors = propagate::errors(&step.lowered, &present(step, inputs), &load)?;
+        let errors = propagate::errors(&step.lowered, &present(step, inputs)?, &load)?;
         Ok(Magnitude { sums: errors.into_iter().map(|error| error / 2.0).collect(), summands: 1 })
     }
 
@@ -170,11 +172,20 @@ impl Program<'_> {
     }
 }
 
-/// The values of a node's inputs in binary64; `None` for one that is left out.
-fn present(step: &Step, inputs: &[Value]) -> Vec<Option<Array>> {
+/// The values of a node's inputs in binary64, as its kernels take them; `None` for one that is left out.
+fn present(step: &Step, inputs: &[Value]) -> Result<Vec<Option<Array>>> {
     let mut given = inputs.iter();
     let array = |value: &Value| value.array.clone().into_real(Element::F64);
-    step.inputs.iter().map(|id| id.and_then(|_| given.next()).map(array)).collect()
+    let mut present: Vec<Option<Array>> =
+        step.inputs.iter().map(|id| id.and_then(|_| given.next()).map(array)).collect();
+    for check in &step.lowered.checks {
+        if let Some(Some(slot)) = present.get_mut(check.input)
+            && let Some(resolved) = indices(slot, check)?
+        {
+            *slot = resolved;
+        }
+    }
+    Ok(present)
 }
 
 /// The number of summands of one element; 0 for a kernel that is exact.
@@ -203,6 +214,11 @@ pub(super) fn summands(task: &Task) -> usize {
         Kernel::MatMul(product) => product.inner,
         Kernel::Compare(_) | Kernel::Select(_) | Kernel::Ranking(_) => 0,
         Kernel::Scan(scan) => scan.len,
+        Kernel::Scatter(scatter) => match scatter.function {
+            None | Some(Update::Maximum | Update::Minimum) => 0,
+            // All updates may be those of one element.
+            Some(Update::Add | Update::Multiply) => scatter.rows.saturating_add(1),
+        },
         Kernel::Recurrence(kernel) => OF_FUNCTIONS.max(kernel.hidden),
         Kernel::Affine(_) => OF_AFFINE,
         Kernel::Binary(binary) => match binary.function {

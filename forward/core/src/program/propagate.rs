@@ -1,8 +1,10 @@
 //! Follows rounding errors through the kernels of a node.
 
-use super::magnitude::{of_intermediates, of_layer_norm, of_one, of_softmax, summands};
+use super::magnitude::{UNIT, of_intermediates, of_layer_norm, of_one, of_softmax, summands};
 use super::recurrence::{self, Numbers};
-use crate::kernel::{Binary, Border, Copy, Function, Kernel, Pairwise, Recurrence, Reduction, Unary, View};
+use crate::kernel::{
+    Binary, Border, Copy, Function, Kernel, Pairwise, Recurrence, Reduction, Scatter, Unary, Update, View,
+};
 use crate::lower::{Call, Info, Load, Lowered, Operand, Task};
 use crate::value;
 use crate::{Arithmetic, Array, Backend, Cpu, Element};
@@ -168,6 +170,7 @@ fn propagated(kernel: &Kernel, operands: &[&Bounded], before: &Bounded, y: &[f64
             Ok(with_own(own, summands(&Task::Kernel(kernel.clone())), y))
         }
         Kernel::Recurrence(kernel) => of_recurrence(kernel, operands),
+        Kernel::Scatter(scatter) => of_updates(scatter, operands, before, y),
         Kernel::Reduce(reduce) if matches!(reduce.function, Reduction::Maximum | Reduction::Minimum) => {
             let mut widest = reduce.clone();
             widest.function = Reduction::Maximum;
@@ -221,6 +224,32 @@ fn of_sums(kernel: &Kernel, operands: &[&Bounded], before: &Bounded, y: &[f64]) 
         total.iter_mut().zip(made.as_f64().iter()).for_each(|(total, more)| *total += more);
     }
     Ok(total)
+}
+
+/// The errors of elements that are updated: they move with them, or are those of the sums and products.
+fn of_updates(scatter: &Scatter, operands: &[&Bounded], before: &Bounded, y: &[f64]) -> Result<Vec<f64>> {
+    let kernel = match scatter.function {
+        None => return moved(&Kernel::Scatter(scatter.clone()), operands, before),
+        Some(Update::Maximum | Update::Minimum) => {
+            let widest = Scatter { function: Some(Update::Maximum), ..scatter.clone() };
+            return moved(&Kernel::Scatter(widest), operands, before);
+        }
+        Some(Update::Add | Update::Multiply) => Kernel::Scatter(scatter.clone()),
+    };
+    // What sums and products of sizes gain where each size is larger by its error.
+    let enlarged = |operand: &&Bounded| match operand.sizes() {
+        Array::I32(integers) => Array::I32(integers),
+        sizes => {
+            let sizes = sizes.to_f64().into_iter().zip(&operand.error);
+            Array::F64(sizes.map(|(size, error)| size + error * UNIT).collect())
+        }
+    };
+    let run = |operands: Vec<Array>| compute(&kernel, &operands.iter().collect::<Vec<_>>(), &before.value);
+    let sizes = run(operands.iter().map(|operand| operand.sizes()).collect())?.to_f64();
+    let grown = run(operands.iter().map(enlarged).collect())?.to_f64();
+    let own = with_own(sizes.clone(), summands(&Task::Kernel(kernel.clone())), y);
+    let gains = grown.into_iter().zip(sizes).map(|(grown, size)| (grown - size).max(0.0) / UNIT);
+    Ok(own.into_iter().zip(gains).map(|(own, gain)| own + gain).collect())
 }
 
 fn of_recurrence(kernel: &Recurrence, operands: &[&Bounded]) -> Result<Vec<f64>> {

@@ -45,11 +45,9 @@ impl Program<'_> {
         for (node, step) in self.graph.nodes.iter().zip(&self.steps).rev() {
             for check in &step.lowered.checks {
                 if let Some(id) = step.inputs.get(check.input).copied().flatten() {
-                    tighten(
-                        &mut bounds,
-                        id,
-                        Bound { below: check.bound, padded: check.negative == Negative::Padding },
-                    );
+                    let below = check.bounds.iter().copied().min().unwrap_or(0);
+                    let padded = check.negative == Negative::Padding;
+                    tighten(&mut bounds, id, Bound { below, padded });
                 }
             }
             if moves(&node.op) {

@@ -250,22 +250,26 @@ pub(super) fn check(value: &Value, info: &Info) -> Result<()> {
 
 /// Fails for indices that are out of range, for which kernels are not defined. Returns the indices with those that
 /// count from the end resolved, if there are any.
-fn indices(array: &Array, check: &IndexCheck) -> Result<Option<Array>> {
+pub(super) fn indices(array: &Array, check: &IndexCheck) -> Result<Option<Array>> {
     let Array::I32(indices) = array else {
         return Err(Error::corrupt("indices must be integers").found(format!("{:?}", array.element())));
     };
-    let bound = i64::try_from(check.bound).unwrap_or(i64::MAX);
-    let least = match check.negative {
+    let bounds: Vec<i64> =
+        check.bounds.iter().map(|bound| i64::try_from(*bound).unwrap_or(i64::MAX)).collect();
+    let least = |bound: i64| match check.negative {
         Negative::Nothing => 0,
         Negative::Padding => i64::MIN,
         Negative::FromEnd => -bound,
     };
-    let is_wrong = |index: &i32| !(least..bound).contains(&i64::from(*index));
-    if let Some((place, index)) = indices.iter().enumerate().find(|(_, index)| is_wrong(index)) {
+    let is_wrong = |(_, (index, bound)): &(usize, (&i32, &i64))| {
+        !(least(**bound)..**bound).contains(&i64::from(**index))
+    };
+    let bounded = || indices.iter().zip(bounds.iter().cycle());
+    if let Some((place, (index, bound))) = bounded().enumerate().find(is_wrong) {
         let negative = match check.negative {
             Negative::Nothing => ", and not negative".to_owned(),
             Negative::Padding => ", or -1 for none".to_owned(),
-            Negative::FromEnd => format!(", and at least {least}"),
+            Negative::FromEnd => format!(", and at least {}", least(*bound)),
         };
         return Err(Error::usage("an index is out of range")
             .found(format!("{index} at element {place}"))
@@ -274,14 +278,14 @@ fn indices(array: &Array, check: &IndexCheck) -> Result<Option<Array>> {
     if check.negative != Negative::FromEnd || indices.iter().all(|index| *index >= 0) {
         return Ok(None);
     }
-    let resolve = |index: &i32| {
+    let resolve = |(index, bound): (&i32, &i64)| {
         let index = i64::from(*index);
         i32::try_from(if index < 0 { index + bound } else { index })
     };
-    let resolved = indices.iter().map(resolve).collect::<std::result::Result<Vec<_>, _>>();
-    resolved
-        .map(|indices| Some(Array::I32(indices)))
-        .map_err(|_| Error::limit("an axis is too long for negative indices").found(check.bound.to_string()))
+    let resolved = bounded().map(resolve).collect::<std::result::Result<Vec<_>, _>>();
+    resolved.map(|indices| Some(Array::I32(indices))).map_err(|_| {
+        Error::limit("an axis is too long for negative indices").found(format!("{:?}", check.bounds))
+    })
 }
 
 /// A backend and its buffers in use, which are freed when this is dropped.

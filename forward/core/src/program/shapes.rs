@@ -101,6 +101,7 @@ fn integers<'g>(graph: &'g Graph, parameters: &dyn Parameters) -> HashSet<&'g st
 fn index_inputs(node: &Node, parameters: &dyn Parameters) -> Vec<usize> {
     match (&node.op, node.op.name()) {
         (Op::Gather, _) => vec![usize::from(!node.parameters.contains_key("weight"))],
+        (Op::GatherND | Op::GatherElements | Op::ScatterND | Op::ScatterElements, _) => vec![1],
         (_, op::FEATURE_TRANSFORMER) => vec![0, 1],
         (_, op::BUCKETED_GEMM | op::BIAS) => vec![1],
         (Op::Custom(name), _) => {

@@ -123,6 +123,11 @@ fn cases(random: &mut Random) -> Vec<(Node, Vec<Value>, bool)> {
             node(op.clone()).parameter("weight", format!("w{op}")).parameter("bias", format!("b{op}"));
         cases.push(one(layer.parameter("recurrent_weight", format!("r{op}")), &sequence, true));
     }
+    for reduction in ["none", "add", "mul"] {
+        let updated = node(Op::ScatterND).attribute("reduction", Attribute::Text(reduction.into()));
+        let places = integer(&[50, 1], &(0..50).map(|i| i * i % 7).collect::<Vec<_>>());
+        cases.push((updated, vec![wide.clone(), places, rows.clone()], reduction != "none"));
+    }
     let equation = Attribute::Text("ij,kj,k->i".into());
     let factor = real(&[50], &rows.array.to_f64()[..50]);
     cases.push((node(Op::Einsum).attribute("equation", equation), vec![rows, wide, factor], true));
@@ -160,7 +165,7 @@ fn binary32_stays_within_the_bound_and_exact_operators_are_exact() {
             .with(&format!("b{name}"), &each, &quarter(&[units]));
     }
     let cases = cases(&mut random);
-    assert_eq!(cases.len(), 63);
+    assert_eq!(cases.len(), 66);
     for (node, inputs, rounds) in cases {
         let share = share(&node, &inputs, &tensors);
         println!("{}: {share:.3?} of the bound", node.op);

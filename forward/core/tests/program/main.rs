@@ -10,6 +10,7 @@ mod magnitude;
 mod moves;
 mod normalization;
 mod order;
+mod places;
 mod products;
 mod recurrent;
 mod reduce;

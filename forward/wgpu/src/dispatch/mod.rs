@@ -67,6 +67,7 @@ impl Dispatch {
             | Kernel::MatMul(_)
             | Kernel::Scan(_)
             | Kernel::Ranking(_)
+            | Kernel::Scatter(_)
             | Kernel::Recurrence(_) => Err(not_on_device(kernel)),
             Kernel::StaticFeatures(image) => reals::static_features(sizes, image),
         }

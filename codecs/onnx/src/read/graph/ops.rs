@@ -4,7 +4,7 @@ use super::length::{Length, broadcast};
 use super::values::{Attributes, Read, Reader};
 use crate::format::dtype;
 use crate::format::message::Node;
-use crate::format::operators::UNARY;
+use crate::format::operators::{SAME, UNARY};
 use ckpt_api::{Attribute, DType, Op};
 
 /// Further ones that are only read as they are: a written `Swish` is spelled out, and truth values are written apart.
@@ -35,6 +35,9 @@ const ELEMENTWISE: [&str; 18] = [
 /// Those whose results can leave the range of their inputs.
 const WRAPPING: [&str; 6] = ["Add", "Sub", "Mul", "Div", "Pow", "Mod"];
 
+/// Why sums of such integers are not read.
+const NARROW: &str = "computes with integers of fewer than 32 bits, which wrap around";
+
 impl<'a> Reader<'a> {
     /// Reads a node; an error says what could not be read of it, as a clause.
     pub(super) fn node(&mut self, node: &'a Node) -> Read<()> {
@@ -46,6 +49,9 @@ impl<'a> Reader<'a> {
         }
         if ELEMENTWISE.contains(&node.op.as_str()) {
             return self.elementwise(node);
+        }
+        if let Some((_, names)) = SAME.iter().find(|(name, _)| *name == node.op) {
+            return self.same(node, names, &[]);
         }
         match node.op.as_str() {
             "Dropout" => self.dropout(node),
@@ -73,7 +79,6 @@ impl<'a> Reader<'a> {
                 self.normalization(node)
             }
             "LRN" => self.same(node, &["size"], &["alpha", "beta", "bias"]),
-            "LpNormalization" => self.same(node, &["axis", "p"], &[]),
             "Softmax" | "LogSoftmax" => self.softmax(node),
             "Resize" | "Upsample" => self.resize(node),
             "DepthToSpace" | "SpaceToDepth" => self.blocks(node),
@@ -89,10 +94,7 @@ impl<'a> Reader<'a> {
             "Pad" => self.pad(node),
             "CumSum" => self.cum_sum(node),
             "Trilu" => self.trilu(node),
-            "ArgMax" | "ArgMin" => self.same(node, &["axis", "keepdims", "select_last_index"], &[]),
             "TopK" => self.top_k(node),
-            "GatherND" => self.same(node, &["batch_dims"], &[]),
-            "GatherElements" => self.same(node, &["axis"], &[]),
             "LSTM" | "GRU" | "RNN" => self.recurrent(node),
             "QuantizeLinear" => self.quantize(node),
             "DequantizeLinear" => self.dequantize(node),
@@ -135,13 +137,18 @@ impl<'a> Reader<'a> {
     }
 
     /// A node whose inputs, and attributes of these names, are the same in the contract.
-    fn same(&mut self, node: &Node, ints: &[&str], floats: &[&str]) -> Read<()> {
+    fn same(&mut self, node: &Node, names: &[&str], floats: &[&str]) -> Read<()> {
         let mut attributes = Attributes::new();
-        for name in ints {
-            attributes = match node.int(name) {
-                Some(value) => attributes.int(name, value),
-                None => attributes,
+        for name in names {
+            attributes = match (node.int(name), node.text(name)) {
+                (Some(value), _) => attributes.int(name, value),
+                (_, Some(text)) => attributes.with(name, Attribute::Text(text.to_owned())),
+                _ => attributes,
             };
+        }
+        let is_sum = matches!(node.text("reduction"), Some("add" | "mul"));
+        if is_sum && node.inputs.iter().any(|name| self.is_narrow(name)) {
+            return Err(NARROW.to_owned());
         }
         for name in floats {
             attributes = match node.float(name) {
@@ -164,10 +171,8 @@ impl<'a> Reader<'a> {
         if node.op == "Add" && self.fuse_bias(node)? {
             return Ok(());
         }
-        let is_narrow =
-            |name: &String| self.dtype(name).is_some_and(|dtype| bits(dtype).is_some_and(|bits| bits.1 < 32));
-        if WRAPPING.contains(&node.op.as_str()) && node.inputs.iter().any(is_narrow) {
-            return Err("computes with integers of fewer than 32 bits, which wrap around".to_owned());
+        if WRAPPING.contains(&node.op.as_str()) && node.inputs.iter().any(|name| self.is_narrow(name)) {
+            return Err(NARROW.to_owned());
         }
         let mut attributes = Attributes::new();
         if node.op == "Mod" && node.int("fmod") == Some(1) {
@@ -176,6 +181,11 @@ impl<'a> Reader<'a> {
         let shape = self.broadcast_shape(&node.inputs);
         let inputs = self.operands(node)?;
         self.emit_one(node, Op::from(node.op.clone()), inputs, attributes, shape)
+    }
+
+    /// Whether a value has integers of fewer than 32 bits.
+    fn is_narrow(&self, name: &str) -> bool {
+        self.dtype(name).is_some_and(|dtype| bits(dtype).is_some_and(|bits| bits.1 < 32))
     }
 
     fn broadcast_shape(&self, names: &[String]) -> Option<Vec<Length>> {

@@ -16,8 +16,16 @@ pub(super) fn infer(op: &NodeDef, inputs: &[&Fact]) -> Vec<Option<Dims>> {
             vec![Some(item); count.unwrap_or(0).min(1 << 12)]
         }
         "Split" | "SplitV" => split(op, inputs).unwrap_or_default(),
+        "TopKV2" => vec![greatest(inputs); 2],
         _ => vec![one(op, inputs)],
     }
+}
+
+/// Returns the shape of the greatest elements of the last axis.
+fn greatest(inputs: &[&Fact]) -> Option<Dims> {
+    let mut dims = inputs.first()?.dims.clone()?;
+    *dims.last_mut()? = inputs.get(1)?.ints.as_ref()?.only()?;
+    Some(dims)
 }
 
 fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
@@ -30,7 +38,8 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
         | "Neg" | "Abs" | "Sign" | "Erf" | "Erfc" | "Sin" | "Cos" | "Floor" | "Ceil" | "Round" | "Cast"
         | "BiasAdd" | "LRN" | "ReverseV2" | "LogicalNot" | "ZerosLike" | "OnesLike" | "FusedBatchNormV3"
         | "FusedBatchNormV2" | "FusedBatchNorm" | "Cumsum" | "Reciprocal" | "Inv" | "IsNan" | "IsInf"
-        | "MatrixBandPart" => dims(0),
+        | "IsFinite" | "MatrixBandPart" => dims(0),
+        name if name.starts_with("TensorScatter") => dims(0),
         "AddV2" | "Add" | "Sub" | "Mul" | "RealDiv" | "Div" | "DivNoNan" | "FloorDiv" | "FloorMod"
         | "Maximum" | "Minimum" | "Pow" | "SquaredDifference" | "Less" | "LessEqual" | "Greater"
         | "GreaterEqual" | "Equal" | "NotEqual" | "LogicalAnd" | "LogicalOr" | "Xdivy" => {
@@ -96,6 +105,13 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
             let batch = usize::try_from(int(op, "batch_dims").unwrap_or(0)).ok()?;
             Some([data.get(..axis)?, indices.get(batch..)?, data.get(axis + 1..)?].concat())
         }
+        "GatherNd" => {
+            let (data, indices) = (dims(0)?, dims(1)?);
+            let (depth, places) = indices.split_last()?;
+            let depth = usize::try_from(depth.known()?).ok()?;
+            Some([places, data.get(depth..)?].concat())
+        }
+        "ScatterNd" => Some(ints(2)?.values.clone()),
         "ResourceGather" => Some([&dims(1)?[..], dims(0)?.get(1..)?].concat()),
         "Mean" | "Sum" | "Max" | "Min" | "Prod" | "All" | "Any" | "EuclideanNorm" => {
             let (dims, axes) = (dims(0)?, ints(1)?.known()?);

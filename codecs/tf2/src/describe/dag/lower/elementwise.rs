@@ -66,6 +66,13 @@ impl Lowering<'_> {
             "Rint" => values.apply("Round", &[x])?,
             "Reciprocal" | "Inv" => values.apply("Reciprocal", &[x])?,
             "LogicalNot" => values.apply("Not", &[x])?,
+            "IsNan" => values.apply("IsNaN", &[x])?,
+            "IsInf" => values.apply("IsInf", &[x])?,
+            "IsFinite" => {
+                let (nan, infinite) = (values.apply("IsNaN", &[x])?, values.apply("IsInf", &[x])?);
+                let other = values.apply("Or", &[&nan, &infinite])?;
+                values.apply("Not", &[&other])?
+            }
             "Square" => values.apply("Mul", &[x, x])?,
             "Rsqrt" => {
                 let root = values.apply("Sqrt", &[x])?;

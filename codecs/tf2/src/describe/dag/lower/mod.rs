@@ -6,6 +6,7 @@
 mod elementwise;
 mod layers;
 mod moves;
+mod places;
 mod recurrent;
 mod reduce;
 mod values;
@@ -241,6 +242,7 @@ impl Lowering<'_> {
             "TensorListStack" => some(0..1),
             "ConcatV2" => some(0..all.len().saturating_sub(1)),
             "Fill" | "Split" => some(1..2),
+            "ScatterNd" => some(0..2),
             "GatherV2" | "ResourceGather" => {
                 let [data, indices, ..] = all else { return Err(refuse(op, "lacks an input")) };
                 let is_first = all.get(2).is_none_or(|axis| view.ints(*axis).is_some_and(|axis| axis == [0]));
@@ -368,8 +370,11 @@ impl Lowering<'_> {
         let val = match op.op.as_str() {
             "Const" => self.constant(op)?,
             "While" | "StatelessWhile" => return self.recurrent(op, edge, inputs),
-            "Unpack" | "Split" | "SplitV" => {
-                let parts = self.parts(op, edge, inputs).map_err(named)?;
+            "Unpack" | "Split" | "SplitV" | "TopKV2" => {
+                let parts = match op.op.as_str() {
+                    "TopKV2" => self.greatest(edge, inputs).map_err(named)?,
+                    _ => self.parts(op, edge, inputs).map_err(named)?,
+                };
                 for (output, part) in parts.into_iter().enumerate() {
                     self.put(Edge { node: edge.node, output }, part);
                 }
@@ -393,7 +398,10 @@ impl Lowering<'_> {
                     Some(val) => Some(val),
                     None => match self.moved(op, edge, inputs).map_err(named)? {
                         Some(val) => Some(val),
-                        None => self.reduced(op, edge, inputs).map_err(named)?,
+                        None => match self.placed(op, edge, inputs).map_err(named)? {
+                            Some(val) => Some(val),
+                            None => self.reduced(op, edge, inputs).map_err(named)?,
+                        },
                     },
                 };
                 found.ok_or_else(|| refuse(op, "is not supported"))?

@@ -230,7 +230,7 @@ impl Lowering<'_> {
     fn gather(&mut self, op: &NodeDef, edge: Edge, inputs: &[Val]) -> Result<Val, NoChain> {
         let dims = self.dims(edge)?;
         if self.view.batch_dims(edge) != 0 {
-            return Err(NoChain::unsupported("it gathers from each example by itself"));
+            return self.gather_batched(edge, inputs);
         }
         let inputs = inputs.iter().map(|val| self.values.last(val)).collect::<Result<Vec<_>, _>>()?;
         match (self.table(edge).map(str::to_owned), &inputs[..]) {
