@@ -207,6 +207,46 @@ fn the_schema_of_architecture_files_accepts_what_the_program_accepts() {
 }
 
 #[test]
+fn every_operator_and_attribute_is_read_back_from_the_architecture_file_that_its_graph_is() {
+    use ckpt::api::{Attribute, Graph, Node, Op, Value as Port};
+    let schema = schema("architecture.schema.json");
+    let attributes = [
+        ("int", Attribute::Int(i64::MIN)),
+        ("float", Attribute::Float(1.0)),
+        ("least", Attribute::Float(f64::NEG_INFINITY)),
+        ("text", Attribute::Text("inf".to_owned())),
+        ("ints", Attribute::Ints(vec![-1, i64::MAX])),
+        ("none", Attribute::Ints(Vec::new())),
+        ("floats", Attribute::Floats(vec![0.5, -2.0])),
+        ("bounds", Attribute::Floats(vec![f64::NEG_INFINITY, 0.0, f64::INFINITY])),
+        ("texts", Attribute::Texts(vec!["Sigmoid".to_owned(), "Tanh".to_owned()])),
+    ];
+    let mut seen = 0;
+    for op in Op::known().chain([Op::custom("own.Op")]) {
+        let name = op.name().to_owned();
+        let mut node = Node::new("layer", op);
+        node.inputs = vec!["x".to_owned(), String::new()];
+        node.outputs = vec!["y".to_owned()];
+        node.parameters.insert("weight".to_owned(), "w".to_owned());
+        node.attributes.extend(attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        let graph = Graph {
+            name: "model".to_owned(),
+            inputs: vec![Port::new("x", vec![None, Some(4)])],
+            outputs: vec![Port::new("y", vec![None, Some(2)])],
+            nodes: vec![node],
+        };
+        let file = serde_json::json!({ "graph": graph, "axes": { "w": ["in", "out"] } });
+        accepts(&schema, &file, &name);
+        let read: Graph = serde_json::from_value(file["graph"].clone()).unwrap();
+        assert_eq!(read, graph, "{name}");
+        let text = serde_json::to_string(&graph).unwrap();
+        assert_eq!(serde_json::from_str::<Graph>(&text).unwrap(), graph, "{name}");
+        seen += 1;
+    }
+    assert!(seen > 60, "{seen}");
+}
+
+#[test]
 fn the_schema_of_architecture_files_accepts_the_built_in_templates() {
     let schema = schema("architecture.schema.json");
     let templates = files("schemas/architectures", "toml");

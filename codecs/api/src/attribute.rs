@@ -1,11 +1,21 @@
 //! The attributes of a node.
 
 use crate::{Error, Node, Result};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The value of an attribute.
+///
+/// In JSON, a number that JSON lacks is an object: `{"float": "-inf"}`, and in a list, `{"floats": [0.0, "nan"]}`.
+///
+/// ```
+/// use ckpt_api::Attribute;
+/// let least = Attribute::Float(f64::NEG_INFINITY);
+/// let json = serde_json::to_string(&least).unwrap();
+/// assert_eq!(json, r#"{"float":"-inf"}"#);
+/// assert_eq!(serde_json::from_str::<Attribute>(&json).unwrap(), least);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(from = "Document", into = "Document")]
 #[non_exhaustive]
 pub enum Attribute {
     /// An integer.
@@ -20,6 +30,97 @@ pub enum Attribute {
     Floats(Vec<f64>),
     /// Texts.
     Texts(Vec<String>),
+}
+
+/// An attribute as JSON has it.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Document {
+    Int(i64),
+    Float(f64),
+    Text(String),
+    Ints(Vec<i64>),
+    Floats(Vec<f64>),
+    Texts(Vec<String>),
+    Special(Special),
+}
+
+/// Numbers of which some are not finite.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Special {
+    Float(Real),
+    Floats(Vec<Real>),
+}
+
+/// A number; as a text if it is not finite.
+#[derive(Clone, Copy)]
+struct Real(f64);
+
+impl From<Attribute> for Document {
+    fn from(attribute: Attribute) -> Self {
+        match attribute {
+            Attribute::Int(value) => Document::Int(value),
+            Attribute::Float(value) if !value.is_finite() => Document::Special(Special::Float(Real(value))),
+            Attribute::Float(value) => Document::Float(value),
+            Attribute::Text(text) => Document::Text(text),
+            Attribute::Ints(values) => Document::Ints(values),
+            Attribute::Floats(values) if !values.iter().all(|value| value.is_finite()) => {
+                Document::Special(Special::Floats(values.into_iter().map(Real).collect()))
+            }
+            Attribute::Floats(values) => Document::Floats(values),
+            Attribute::Texts(texts) => Document::Texts(texts),
+        }
+    }
+}
+
+impl From<Document> for Attribute {
+    fn from(document: Document) -> Self {
+        match document {
+            Document::Int(value) => Attribute::Int(value),
+            Document::Float(value) | Document::Special(Special::Float(Real(value))) => {
+                Attribute::Float(value)
+            }
+            Document::Text(text) => Attribute::Text(text),
+            Document::Ints(values) => Attribute::Ints(values),
+            Document::Floats(values) => Attribute::Floats(values),
+            Document::Special(Special::Floats(values)) => {
+                Attribute::Floats(values.into_iter().map(|Real(value)| value).collect())
+            }
+            Document::Texts(texts) => Attribute::Texts(texts),
+        }
+    }
+}
+
+impl Serialize for Real {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            value if value.is_finite() => serializer.serialize_f64(value),
+            value if value.is_nan() => serializer.serialize_str("nan"),
+            value if value > 0.0 => serializer.serialize_str("inf"),
+            _ => serializer.serialize_str("-inf"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Real {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Stored {
+            Number(f64),
+            Text(String),
+        }
+        match Stored::deserialize(deserializer)? {
+            Stored::Number(value) => Ok(Real(value)),
+            Stored::Text(text) => match text.as_str() {
+                "nan" => Ok(Real(f64::NAN)),
+                "inf" => Ok(Real(f64::INFINITY)),
+                "-inf" => Ok(Real(f64::NEG_INFINITY)),
+                _ => Err(serde::de::Error::custom("a number, or one of inf, -inf and nan")),
+            },
+        }
+    }
 }
 
 impl Attribute {

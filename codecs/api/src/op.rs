@@ -25,6 +25,15 @@ macro_rules! ops {
                 Op::Custom(Cow::Borrowed(name))
             }
 
+            /// Returns the operators of ONNX.
+            ///
+            /// ```
+            /// assert!(ckpt_api::Op::known().any(|op| op.name() == "Gemm"));
+            /// ```
+            pub fn known() -> impl Iterator<Item = Op> {
+                [$(Op::$variant),*].into_iter()
+            }
+
             /// Whether this is an activation function: elementwise or over one axis, with one input.
             pub const fn is_activation(&self) -> bool {
                 matches!(
