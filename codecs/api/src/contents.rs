@@ -267,7 +267,7 @@ impl Contents {
         }
     }
 
-    /// Explains how the user can supply the graph that is missing, or why no architecture file can.
+    /// Explains how the user can supply the graph that is missing.
     ///
     /// ```
     /// let contents = ckpt_api::Contents::default();

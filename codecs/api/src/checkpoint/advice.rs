@@ -1,4 +1,4 @@
-//! Whether an architecture file can describe a checkpoint's model.
+//! Whether a chain of layers can describe a checkpoint's model.
 
 use super::Checkpoint;
 use crate::{Role, Setting, Tensor};
@@ -17,7 +17,7 @@ const NO_BIASES: [&str; 9] = [
 ];
 
 impl Checkpoint {
-    /// Explains how the user can describe the layers of a checkpoint without a graph, or why no architecture file can.
+    /// Explains how the user can describe a checkpoint without a graph, or why a chain of layers cannot describe it.
     ///
     /// ```
     /// use ckpt_api::{Checkpoint, DType, Shape, Tensor};
@@ -30,12 +30,15 @@ impl Checkpoint {
         match self.obstacle_to_architecture() {
             None => {
                 format!(
-                    "if the layers form a chain, describe them in an architecture file, given with {}",
+                    "describe the model in an architecture file, given with {}: as a chain of layers, or as a graph",
                     Setting::Architecture
                 )
             }
             Some(why) => {
-                format!("an architecture file cannot describe this model as a chain of layers: {why}")
+                format!(
+                    "an architecture file cannot describe this model as a chain of layers ({why}), but can state \
+                     its graph"
+                )
             }
         }
     }
@@ -43,7 +46,7 @@ impl Checkpoint {
     /// Returns why no [`Architecture`](crate::Architecture) can describe a model of these tensors, as a clause, or
     /// `None` where one may.
     ///
-    /// Such a file describes a chain either of dense layers or of convolutions, each with at most a bias.
+    /// It describes a chain either of dense layers or of convolutions, each with at most a bias.
     pub fn obstacle_to_architecture(&self) -> Option<String> {
         let weights = || {
             let is_weight = |tensor: &&Tensor| tensor.role == Role::Weight && tensor.dtype.is_float();
@@ -98,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn an_architecture_file_is_advised_for_a_chain_of_dense_layers_or_of_convolutions() {
+    fn a_chain_of_layers_is_advised_for_dense_layers_or_for_convolutions() {
         for tensors in [
             &[("a.weight", &[3, 4][..]), ("a.bias", &[3]), ("b.weight", &[2, 3]), ("step", &[])][..],
             &[("a/kernel", &[3, 3, 1, 4]), ("a/bias", &[4])],
         ] {
             assert!(
-                advice(tensors).starts_with("if the layers form a chain, describe them"),
+                advice(tensors).starts_with("describe the model in an architecture file"),
                 "{}",
                 advice(tensors)
             );
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn no_architecture_file_is_advised_for_tensors_that_none_can_describe() {
+    fn no_chain_of_layers_is_advised_for_tensors_that_none_can_describe() {
         for (tensors, why) in [
             (&[("a/kernel", &[3, 4, 5][..])][..], "'a/kernel' has shape [3, 4, 5]"),
             (&[("a.weight", &[3, 4]), ("norm.weight", &[3])], "'norm.weight' has one axis"),
@@ -123,6 +126,7 @@ mod tests {
         ] {
             let advice = advice(tensors);
             assert!(advice.contains("cannot describe this model") && advice.contains(why), "{advice}");
+            assert!(advice.ends_with("but can state its graph"), "{advice}");
         }
     }
 }
