@@ -14,6 +14,7 @@ use crate::resources::{default_threads, in_parallel};
 use crate::words::{hex, parse_sha256, quote};
 use ckpt_api::{Error, File, Input, Limit, Limits, Result, Setting, open_regular};
 use places::Places;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -58,7 +59,8 @@ pub struct Checked {
 /// # }
 /// ```
 pub fn check(receipt: &str, root: Option<&Path>, limits: &Limits) -> Result<Checked> {
-    let recorded: Recorded = serde_json::from_str(receipt).map_err(|error| no_receipt(error.to_string()))?;
+    let recorded: Recorded =
+        serde_json::from_str(receipt).map_err(|error| other_document(receipt, &error))?;
     let sides = [("source", &recorded.source), ("target", &recorded.target)];
     for (name, side) in sides {
         limits.check(Limit::Files, side.files.len() as u64).map_err(|error| error.field(name))?;
@@ -76,6 +78,30 @@ pub fn check(receipt: &str, root: Option<&Path>, limits: &Limits) -> Result<Chec
         bytes: bytes.fold(0u64, |sum, record| sum.saturating_add(record.bytes)),
         outside: places.outside(sides.map(|(_, side)| side.directory.as_str())),
     })
+}
+
+/// The error for a text that is no receipt, which names what it is instead.
+fn other_document(text: &str, error: &serde_json::Error) -> Error {
+    /// What tells the documents apart.
+    #[derive(Deserialize)]
+    struct Keys {
+        plan: Option<IgnoredAny>,
+        item: Option<IgnoredAny>,
+        settings: Option<IgnoredAny>,
+        target: Option<IgnoredAny>,
+    }
+    let keys: Option<Keys> = serde_json::from_str(text).ok();
+    match keys {
+        Some(Keys { settings: Some(_), target: Some(_), .. }) => {
+            no_receipt("a plan, which states what a conversion will do, not what it did".to_owned())
+                .help("run the plan, commit it with a receipt, and check that receipt")
+        }
+        Some(Keys { plan: Some(_), item: Some(_), .. }) => no_receipt(
+            "the receipt of one item of a plan".to_owned(),
+        )
+        .help("commit the plan with the receipts of all items, and check the receipt of the conversion"),
+        _ => no_receipt(error.to_string()),
+    }
 }
 
 fn no_receipt(found: String) -> Error {

@@ -231,6 +231,17 @@ mod receipts {
     }
 
     #[test]
+    fn a_plan_in_place_of_a_receipt_is_named_with_what_to_do() {
+        let (place, _) = converted();
+        let planned = place.ckpt(&["plan", "in.safetensors", "planned.npz", "--output", "plan.json"]);
+        assert!(planned.status.success(), "{planned:?}");
+        let plan: Value = serde_json::from_slice(&fs::read(place.path("plan.json")).unwrap()).unwrap();
+        let (code, said) = check(&place, &plan, &[]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("a plan, which states") && said.contains("commit it with a receipt"), "{said}");
+    }
+
+    #[test]
     fn a_file_that_a_receipt_names_many_times_is_read_once_and_too_many_names_are_refused() {
         let (place, mut receipt) = converted();
         // Read 70,000 times, this would be half a terabyte.
