@@ -20,6 +20,7 @@ use crate::words;
 use ckpt_api::{Error, Graph, Result, TensorId};
 use clap::{Args, ValueEnum};
 use std::borrow::{Borrow, Cow};
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
@@ -308,12 +309,25 @@ fn stat_cells(stats: Option<&Stats>) -> [String; 7] {
 }
 
 fn layers(graph: &Graph, width: Width) -> String {
-    const COLUMNS: [Column; 3] = [Column::text("layer"), Column::text("op"), Column::text("tensors")];
+    const COLUMNS: [Column; 4] =
+        [Column::text("layer"), Column::text("op"), Column::text("inputs"), Column::text("tensors")];
+    // The layer that makes a value: of a layer with one output, its name says more than the value's.
+    let single = graph.nodes.iter().filter(|node| node.outputs.len() == 1);
+    let makers: HashMap<&str, &str> =
+        single.flat_map(|node| Some((node.outputs.first()?.as_str(), node.name.as_str()))).collect();
     let rows = graph.nodes.iter().map(|node| {
         let parameters: Vec<String> =
             node.parameters.iter().map(|(role, name)| format!("{role}={}", render::plain(name))).collect();
         let op = if node.op == ckpt_api::Op::Unspecified { "(activation unknown)" } else { node.op.name() };
-        vec![render::plain(&node.name).into_owned(), op.to_owned(), parameters.join(" ")]
+        let inputs = node.inputs.iter().filter(|input| !input.is_empty());
+        let inputs = inputs.map(|input| makers.get(input.as_str()).copied().unwrap_or(input));
+        let inputs = inputs.collect::<Vec<_>>().join(", ");
+        vec![
+            render::plain(&node.name).into_owned(),
+            op.to_owned(),
+            render::plain(&inputs).into_owned(),
+            parameters.join(" "),
+        ]
     });
     table(&COLUMNS, width, rows)
 }
