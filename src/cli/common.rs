@@ -143,6 +143,16 @@ impl Bounds {
 impl TwoInputs {
     /// Opens both.
     pub(super) fn open(&self, registry: &Registry, limits: &Limits) -> Result<(Source, Source)> {
+        self.open_to_run(registry, limits, &[])
+    }
+
+    /// As [`TwoInputs::open`], to run both with these inputs.
+    pub(super) fn open_to_run(
+        &self,
+        registry: &Registry,
+        limits: &Limits,
+        inputs: &[String],
+    ) -> Result<(Source, Source)> {
         let open = |path: &Path,
                     format: &Option<String>,
                     set: &[String],
@@ -153,6 +163,7 @@ impl TwoInputs {
                 options: pairs(set)?,
                 architecture: arch.as_deref().and_then(|path| read_architecture(path, limits)).transpose()?,
                 graph: arch.as_deref().and_then(|path| read_graph(registry, path, limits)).transpose()?,
+                inputs: inputs.to_vec(),
                 limits: limits.clone(),
                 vocabulary: Arc::new(words),
             };
@@ -202,6 +213,19 @@ impl Reading {
         self.open_with(registry, path, more, self.architecture()?)
     }
 
+    /// As [`Reading::open`], to run it with these inputs.
+    #[cfg(feature = "forward")]
+    pub(super) fn open_to_run(
+        &self,
+        registry: &Registry,
+        path: &Path,
+        more: Vec<(String, String)>,
+        inputs: Vec<String>,
+    ) -> Result<Source> {
+        let options = self.options(registry, more, self.architecture()?)?.inputs(inputs);
+        open_one(registry, path, &options)
+    }
+
     /// As [`Reading::open`], with this architecture file in place of its own.
     pub(super) fn open_with(
         &self,
@@ -210,13 +234,21 @@ impl Reading {
         more: Vec<(String, String)>,
         architecture: Option<ArchitectureFile>,
     ) -> Result<Source> {
+        open_one(registry, path, &self.options(registry, more, architecture)?)
+    }
+
+    fn options(
+        &self,
+        registry: &Registry,
+        more: Vec<(String, String)>,
+        architecture: Option<ArchitectureFile>,
+    ) -> Result<OpenOptions> {
         let mut options = pairs(&self.from_set)?;
         options.extend(more);
         let (format, limits) = (self.from.clone(), self.limits()?);
         let graph = self.arch.as_deref().and_then(|path| read_graph(registry, path, &limits)).transpose()?;
-        let vocabulary = Arc::new(Flags::One);
-        let options = OpenOptions { format, options, architecture, graph, limits, vocabulary };
-        open_one(registry, path, &options)
+        let (vocabulary, inputs) = (Arc::new(Flags::One), Vec::new());
+        Ok(OpenOptions { format, options, architecture, graph, inputs, limits, vocabulary })
     }
 
     /// The architecture file, if one was given.
@@ -268,7 +300,7 @@ fn read_architecture(path: &Path, limits: &Limits) -> Option<Result<Architecture
 /// JSON, or TOML if the name ends in `.toml`.
 fn parse_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let name = path.display().to_string();
-    if let Some(builtin) = builtin_file(&name).filter(|_| !path.exists()) {
+    if let Some(builtin) = builtin_file(&name).filter(|_| !path.is_file()) {
         return Ok(builtin);
     }
     let text =

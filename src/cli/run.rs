@@ -63,15 +63,16 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     if let Some(path) = &arguments.output {
         outputs::check(registry, path)?;
     }
-    let source = arguments.reading.open(registry, &arguments.path, pairs(&arguments.set)?)?;
+    let (inputs, memory) =
+        (arguments.forward.inputs(&arguments.reading.limits()?)?, arguments.forward.memory()?);
+    let (set, names) = (pairs(&arguments.set)?, inputs.names(registry)?);
+    let source = arguments.reading.open_to_run(registry, &arguments.path, set, names)?;
     let arithmetic = match arguments.arithmetic {
         Numbers::F32 => Arithmetic::F32,
         Numbers::F64 => Arithmetic::F64,
         Numbers::F32InF64 => Arithmetic::F32InF64,
     };
     let mut device = devices::open(&arguments.device, arithmetic)?;
-    let (inputs, memory) =
-        (arguments.forward.inputs(&arguments.reading.limits()?)?, arguments.forward.memory()?);
     let pass = while_computing("running", &[&source], || {
         forward(registry, &source, &inputs, arguments.integers, &mut *device, memory)
     })?;

@@ -95,7 +95,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     arguments.report.iter().chain(&arguments.html).try_for_each(|path| check_new(path, false))?;
     let limits = arguments.bounds.limits()?;
     let options = arguments.options(limits.clone())?;
-    let (a, b) = two.open(registry, &limits)?;
+    let (a, b) = two.open_to_run(registry, &limits, &options.inputs.names(registry)?)?;
     let found = while_computing("verifying", &[&a, &b], || verify(registry, &a, &b, &options));
     let found = found.map_err(|error| two.located(error))?;
     if let Some(path) = &arguments.report {

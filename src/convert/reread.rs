@@ -86,6 +86,7 @@ fn open(planned: &Planned, reading: &Reading, files: &Arc<dyn ReadStore>, commit
         options: reading.options.clone(),
         architecture: reading.architecture.clone(),
         graph: None,
+        inputs: Vec::new(),
         limits: commit.limits.clone(),
         vocabulary: commit.vocabulary.clone(),
     };

@@ -2,7 +2,7 @@
 
 use super::OpenOptions;
 use crate::mapping::Mapping;
-use crate::template::{OPTION_PREFIX, Template, apply_literal};
+use crate::template::{Choices, OPTION_PREFIX, Template, apply_literal};
 use ckpt_api::{ArchitectureFile, Contents, DType, Error, Input, Limit, Result, Setting, Shape, Tensor};
 
 /// The parameter of a template that an option sets: `heads` of `arch.heads`.
@@ -10,11 +10,12 @@ pub(crate) fn template_parameter(key: &str) -> Option<&str> {
     key.strip_prefix(OPTION_PREFIX)
 }
 
-/// The parameters of templates that options set.
-pub(crate) fn template_parameters(options: &OpenOptions) -> Vec<(String, String)> {
+/// What options say about the model that a template describes, which the user does not name.
+pub(crate) fn template_choices(options: &OpenOptions) -> Choices {
     let parameter =
         |(key, value): &(String, String)| Some((template_parameter(key)?.to_owned(), value.clone()));
-    options.options.iter().filter_map(parameter).collect()
+    let settings = options.options.iter().filter_map(parameter).collect();
+    Choices { settings, inputs: options.inputs.clone(), is_named: false }
 }
 
 /// Gives the contents the graph that a file describes: as a chain of layers, as a graph, or as a template.
@@ -27,16 +28,16 @@ pub(super) fn apply(
     contents: &mut Contents,
     options: &OpenOptions,
 ) -> Result<()> {
-    let settings = template_parameters(options);
+    let choices = Choices { is_named: true, ..template_choices(options) };
     if file.has("nodes") {
         let template = Template::parse(file)?;
         let configuration = template.configuration(input, &options.limits)?;
         let tensors = &contents.checkpoint.tensors;
-        let described = template.describe(tensors, configuration.as_ref(), &settings, &options.limits)?;
+        let described = template.describe(tensors, configuration.as_ref(), &choices, &options.limits)?;
         described.apply(&template, contents);
         return Ok(());
     }
-    if let Some((name, _)) = settings.first() {
+    if let Some((name, _)) = choices.settings.first() {
         return Err(no_template(name));
     }
     if file.has("graph") {
@@ -53,8 +54,8 @@ pub(super) fn apply(
 
 /// Fails for parameters of a template where no built-in one describes the checkpoint, nor through a mapping.
 pub(super) fn check_parameters(contents: &Contents, options: &OpenOptions) -> Result<()> {
-    let settings = template_parameters(options);
-    let Some((name, _)) = settings.first() else { return Ok(()) };
+    let choices = template_choices(options);
+    let Some((name, _)) = choices.settings.first() else { return Ok(()) };
     let tensors = &contents.checkpoint.tensors;
     let is_described = |tensors: &[Tensor]| Template::recognized(tensors, |_| None).is_some();
     let by = |mapping: &String| {

@@ -6,12 +6,12 @@ mod model_graph;
 mod options;
 mod tensor;
 
+#[cfg(feature = "forward")]
+pub(crate) use architecture::template_choices;
 #[cfg(any(feature = "cli", feature = "forward"))]
 pub(crate) use architecture::template_parameter;
 #[cfg(not(any(feature = "cli", feature = "forward")))]
 use architecture::template_parameter;
-#[cfg(feature = "forward")]
-pub(crate) use architecture::template_parameters;
 pub use model_graph::ModelGraph;
 pub use options::OpenOptions;
 pub use tensor::{ByteChunks, Chunks, TensorRef};

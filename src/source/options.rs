@@ -26,6 +26,9 @@ pub struct OpenOptions {
     pub architecture: Option<ArchitectureFile>,
     /// The graph of another model, whose tensors have the same names.
     pub graph: Option<Arc<ModelGraph>>,
+    /// Names of the inputs that a forward pass will be given. The graph of a built-in architecture has those of its
+    /// optional inputs, such as `attention_mask`.
+    pub inputs: Vec<String>,
     /// Bounds on what the input may make the process do.
     pub limits: Limits,
     /// How notes, losses and reports about this source name settings.
@@ -39,6 +42,7 @@ impl Default for OpenOptions {
             options: Vec::new(),
             architecture: None,
             graph: None,
+            inputs: Vec::new(),
             limits: Limits::default(),
             vocabulary: Arc::new(LibraryWords),
         }
@@ -91,6 +95,14 @@ impl OpenOptions {
     pub fn graph_of(mut self, model: &Source) -> Result<Self> {
         self.graph = Some(Arc::new(ModelGraph::of(model)?));
         Ok(self)
+    }
+
+    /// Names the inputs that a forward pass will be given: built-in architectures have optional ones, such as
+    /// `attention_mask`. Default: none of these.
+    #[must_use]
+    pub fn inputs<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.inputs = names.into_iter().map(Into::into).collect();
+        self
     }
 
     /// Bounds what the input may make the process do. Default: [`Limits::default`].

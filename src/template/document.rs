@@ -1,4 +1,4 @@
-//! A template as its file states it; JSON Schema: `schemas/template.schema.json`.
+//! A template as its file states it; JSON Schema: `schemas/architecture.schema.json`.
 
 use super::expression::Expression;
 use super::text::Text;
@@ -96,6 +96,9 @@ pub(super) struct Input {
     /// The lengths of a random example, where `shape` leaves them free.
     #[serde(default)]
     pub(super) example: Vec<Length>,
+    /// Whether the graph has it only where it is asked for: the variable of its name.
+    #[serde(default)]
+    pub(super) optional: bool,
     #[serde(default)]
     pub(super) when: Option<Expression>,
 }

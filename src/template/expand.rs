@@ -31,7 +31,8 @@ pub(super) struct Expanded {
 pub(super) fn expand(document: &Document, scope: &mut Scope<'_>, limits: &Limits) -> Result<Expanded> {
     let mut expansion = Expansion { document, scope, limits, steps: 0, bytes: 0, made: Expanded::default() };
     for input in &document.inputs {
-        if !expansion.holds(input.when.as_ref())? {
+        let is_wanted = !input.optional || expansion.scope.variable(&input.name)?.bool()?;
+        if !is_wanted || !expansion.holds(input.when.as_ref())? {
             continue;
         }
         let mut port = Port::new(&input.name, expansion.shape(&input.shape)?);

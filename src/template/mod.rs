@@ -10,6 +10,7 @@ mod document;
 mod expand;
 mod expression;
 mod functions;
+mod inputs;
 mod lexer;
 mod literal;
 mod parameters;
@@ -45,11 +46,24 @@ pub(crate) struct Template {
     document: Document,
 }
 
+/// What the user says about a model beyond its tensors and its configuration.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choices {
+    /// Names and values of the template's parameters.
+    pub(crate) settings: Vec<(String, String)>,
+    /// Names of inputs that are given: of the optional ones, the graph has these.
+    pub(crate) inputs: Vec<String>,
+    /// Whether the user names the template.
+    pub(crate) is_named: bool,
+}
+
 /// How a template describes a checkpoint.
 pub(crate) struct Described {
     expanded: Expanded,
     origins: Origins,
     configuration: Option<String>,
+    /// Optional inputs that the graph does not have.
+    left_out: Vec<String>,
     /// Whether only the names of the tensors tell which family of models it is.
     is_family_assumed: bool,
     /// Weights that the graph does not use.
@@ -109,7 +123,7 @@ impl Template {
         Configuration::beside(input, &self.document.configurations, limits)
     }
 
-    /// Describes a checkpoint, with the parameters that the user sets.
+    /// Describes a checkpoint, with the parameters that the user sets and the inputs that are given.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for tensors and parameters that are missing or do not fit,
@@ -118,17 +132,19 @@ impl Template {
         &self,
         tensors: &[Tensor],
         configuration: Option<&Configuration>,
-        settings: &[(String, String)],
+        choices: &Choices,
         limits: &Limits,
     ) -> Result<Described> {
         let by_name = Tensors::new(tensors);
         let model_type = configuration.and_then(|configuration| configuration.get("model_type"));
-        let is_family_assumed = !self.document.model_types.is_empty() && model_type.is_none();
+        let is_family_assumed =
+            !choices.is_named && !self.document.model_types.is_empty() && model_type.is_none();
         let described =
-            self.describe_named(&by_name, configuration, settings, limits).and_then(|(origins, expanded)| {
+            self.describe_named(&by_name, configuration, choices, limits).and_then(|(origins, expanded)| {
                 let unused = self.unused(tensors, &expanded)?;
                 let configuration = configuration.map(|configuration| configuration.name.clone());
-                Ok(Described { expanded, origins, configuration, is_family_assumed, unused })
+                let left_out = self.left_out(&expanded);
+                Ok(Described { expanded, origins, configuration, left_out, is_family_assumed, unused })
             });
         described.map_err(|error| match error.context().file {
             Some(_) => error,
@@ -140,7 +156,7 @@ impl Template {
         &self,
         tensors: &Tensors<'_>,
         configuration: Option<&Configuration>,
-        settings: &[(String, String)],
+        choices: &Choices,
         limits: &Limits,
     ) -> Result<(Origins, Expanded)> {
         if let Some(found) = self.refused_model(configuration) {
@@ -151,6 +167,8 @@ impl Template {
         }
         let mut scope = Scope::new(tensors);
         scope.set("prefix", Value::Text(self.prefix(tensors)?));
+        inputs::choose(&self.document, choices, &mut scope)?;
+        let settings = &choices.settings;
         let origins = bind(&self.document, &Given { settings, configuration }, &mut scope)?;
         let mut expanded = expand(&self.document, &mut scope, limits)?;
         expanded.graph.name.clone_from(&self.name);
@@ -196,6 +214,13 @@ impl Template {
         Ok(left.map(|tensor| tensor.name.clone()).collect())
     }
 
+    /// The optional inputs that a graph does not have.
+    fn left_out(&self, expanded: &Expanded) -> Vec<String> {
+        let has = |name: &str| expanded.graph.inputs.iter().any(|input| input.name == name);
+        let optional = self.document.inputs.iter().filter(|input| input.optional);
+        optional.map(|input| input.name.clone()).filter(|name| !has(name)).collect()
+    }
+
     /// The template's name in errors.
     fn shown(&self) -> String {
         match builtin_names().any(|name| name == self.name) {
@@ -239,6 +264,10 @@ impl Described {
                 note += before;
                 note += &list.join(", ");
             }
+        }
+        if !self.left_out.is_empty() {
+            note += "; inputs that may be given, too: ";
+            note += &self.left_out.join(", ");
         }
         if self.is_family_assumed {
             note += "; no configuration states the model_type: the family is assumed from the names of the tensors";

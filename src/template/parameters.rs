@@ -2,6 +2,7 @@
 
 use super::config::Configuration;
 use super::document::{Document, Parameter};
+use super::inputs;
 use super::scope::Scope;
 use super::value::Value;
 use ckpt_api::{Error, Result, Setting, nearest};
@@ -30,13 +31,13 @@ pub(super) struct Origins {
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for one that nothing states, and for conditions that do not hold.
 pub(super) fn bind(document: &Document, given: &Given<'_>, scope: &mut Scope<'_>) -> Result<Origins> {
-    let settable = || document.parameters.iter().filter(|parameter| parameter.value.is_none());
-    if let Some((name, _)) =
-        given.settings.iter().find(|(name, _)| settable().all(|parameter| parameter.name != *name))
-    {
+    let parameters = document.parameters.iter().filter(|parameter| parameter.value.is_none());
+    let inputs = document.inputs.iter().any(|input| input.optional).then_some(inputs::OPTION);
+    let settable: Vec<&str> = parameters.map(|parameter| parameter.name.as_str()).chain(inputs).collect();
+    if let Some((name, _)) = given.settings.iter().find(|(name, _)| !settable.contains(&name.as_str())) {
         return Err(Error::usage("the architecture has no such parameter to set")
             .field(format!("{PREFIX}{name}"))
-            .help(nearest(name, settable().map(|parameter| parameter.name.as_str()))));
+            .help(nearest(name, settable.into_iter())));
     }
     scope.set("configured", Value::Bool(given.configuration.is_some()));
     let mut origins = Origins::default();

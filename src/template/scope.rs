@@ -86,7 +86,11 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn variable(&self, name: &str) -> Result<Value> {
+    /// The value of the innermost variable of this name.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] if none is set.
+    pub(super) fn variable(&self, name: &str) -> Result<Value> {
         let found = self.levels.iter().rev().find_map(|level| level.get(name));
         found.cloned().ok_or_else(|| {
             let known = self.levels.iter().flat_map(BTreeMap::keys).map(String::as_str);

@@ -2,7 +2,7 @@
 
 use super::options::{NamedMapping, Options};
 use crate::mapping::Mapping;
-use crate::source::{Source, template_parameters};
+use crate::source::{Source, template_choices};
 use crate::template::{Configuration, Described, Template};
 use ckpt_api::{Error, Limits, Result, Setting, first_few};
 
@@ -106,9 +106,9 @@ fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
 
 impl Named {
     fn described(self, configuration: Option<&Configuration>, limits: &Limits) -> Result<Source> {
-        let settings = template_parameters(&self.source.options);
+        let choices = template_choices(&self.source.options);
         let described =
-            self.template.describe(&self.source.checkpoint().tensors, configuration, &settings, limits)?;
+            self.template.describe(&self.source.checkpoint().tensors, configuration, &choices, limits)?;
         self.refuse_others(&described)?;
         let mut contents = self.source.contents().clone();
         described.apply(&self.template, &mut contents);

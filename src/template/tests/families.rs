@@ -1,7 +1,7 @@
 //! Models of the built-in architectures that their configurations tell apart.
 
-use super::{configuration, tensors};
-use crate::template::{Configuration, Described, builtin};
+use super::{choices, configuration, tensors};
+use crate::template::{Choices, Configuration, Described, builtin};
 use ckpt_api::{Kind, Limits, Op, Result};
 
 type Shapes = Vec<(&'static str, &'static [u64])>;
@@ -22,9 +22,8 @@ fn describe(
     config: Option<&Configuration>,
     settings: &[(&str, &str)],
 ) -> Result<Described> {
-    let settings: Vec<_> =
-        settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    builtin::template(name).unwrap().unwrap().describe(&tensors(all), config, &settings, &Limits::default())
+    let template = builtin::template(name).unwrap().unwrap();
+    template.describe(&tensors(all), config, &choices(settings), &Limits::default())
 }
 
 fn note(described: &Described, name: &str) -> String {
@@ -210,6 +209,47 @@ const LLAMA: &[(&str, &[u64])] = &[
     ("model.norm.weight", &[4]),
 ];
 
+/// Two stages of ResNet's bottlenecks; the others have no block.
+const RESNET: &[(&str, &[u64])] = &[
+    ("conv1.weight", &[4, 3, 7, 7]),
+    ("bn1.weight", &[4]),
+    ("bn1.bias", &[4]),
+    ("bn1.running_mean", &[4]),
+    ("bn1.running_var", &[4]),
+    ("layer1.0.conv1.weight", &[4, 4, 1, 1]),
+    ("layer1.0.bn1.weight", &[4]),
+    ("layer1.0.bn1.bias", &[4]),
+    ("layer1.0.bn1.running_mean", &[4]),
+    ("layer1.0.bn1.running_var", &[4]),
+    ("layer1.0.conv2.weight", &[4, 4, 3, 3]),
+    ("layer1.0.bn2.weight", &[4]),
+    ("layer1.0.bn2.bias", &[4]),
+    ("layer1.0.bn2.running_mean", &[4]),
+    ("layer1.0.bn2.running_var", &[4]),
+    ("layer1.0.conv3.weight", &[4, 4, 1, 1]),
+    ("layer1.0.bn3.weight", &[4]),
+    ("layer1.0.bn3.bias", &[4]),
+    ("layer1.0.bn3.running_mean", &[4]),
+    ("layer1.0.bn3.running_var", &[4]),
+    ("layer2.0.conv1.weight", &[4, 4, 1, 1]),
+    ("layer2.0.bn1.weight", &[4]),
+    ("layer2.0.bn1.bias", &[4]),
+    ("layer2.0.bn1.running_mean", &[4]),
+    ("layer2.0.bn1.running_var", &[4]),
+    ("layer2.0.conv2.weight", &[4, 4, 3, 3]),
+    ("layer2.0.bn2.weight", &[4]),
+    ("layer2.0.bn2.bias", &[4]),
+    ("layer2.0.bn2.running_mean", &[4]),
+    ("layer2.0.bn2.running_var", &[4]),
+    ("layer2.0.conv3.weight", &[4, 4, 1, 1]),
+    ("layer2.0.bn3.weight", &[4]),
+    ("layer2.0.bn3.bias", &[4]),
+    ("layer2.0.bn3.running_mean", &[4]),
+    ("layer2.0.bn3.running_var", &[4]),
+    ("layer4.0.conv2.weight", &[4, 4, 3, 3]),
+    ("layer4.0.bn3.weight", &[4]),
+];
+
 const GPT2: &[(&str, &[u64])] = &[
     ("wte.weight", &[7, 4]),
     ("wpe.weight", &[6, 4]),
@@ -257,11 +297,61 @@ fn a_note_lists_what_no_configuration_can_state_as_assumed() {
     for (json, is_listed) in [(source.as_str(), true), (super::TWO_LAYERS, false)] {
         let template = super::template(json);
         let config = configuration(r#"{"model_type": "net", "slope": 1}"#).unwrap();
-        let found =
-            template.describe(&tensors(super::NET), config.as_ref(), &[], &Limits::default()).unwrap();
+        let found = template
+            .describe(&tensors(super::NET), config.as_ref(), &Choices::default(), &Limits::default())
+            .unwrap();
         let note = found.note(&template);
         assert_eq!(note.contains("; assumed: bound 6.0"), is_listed, "{note}");
     }
+}
+
+#[test]
+fn the_graph_has_the_optional_inputs_that_are_given_or_named_by_an_option() {
+    let all = bert(&[2, 4], &[]);
+    let inputs = |choices: &Choices| {
+        let template = builtin::template("bert").unwrap().unwrap();
+        let described = template.describe(&tensors(&all), None, choices, &Limits::default())?;
+        let names = described.expanded.graph.inputs.iter().map(|input| input.name.clone());
+        Ok::<_, ckpt_api::Error>((names.collect::<Vec<_>>(), described.note(&template)))
+    };
+    let heads = choices(&[("heads", "2")]);
+    let (without, text) = inputs(&heads).unwrap();
+    assert_eq!(without, ["input_ids"]);
+    assert!(text.contains("may be given, too: attention_mask, token_type_ids, position_ids"), "{text}");
+    let given = Choices { inputs: vec!["attention_mask".to_owned(), "other".to_owned()], ..heads };
+    assert_eq!(inputs(&given).unwrap().0, ["input_ids", "attention_mask"]);
+    let named = choices(&[("heads", "2"), ("inputs", "position_ids, token_type_ids")]);
+    assert_eq!(inputs(&named).unwrap().0, ["input_ids", "token_type_ids", "position_ids"]);
+    let error = inputs(&choices(&[("heads", "2"), ("inputs", "atention_mask")])).map(drop).unwrap_err();
+    assert!(error.to_string().contains("did you mean 'attention_mask'"), "{error}");
+}
+
+#[test]
+fn a_note_does_not_call_a_family_assumed_that_the_user_names() {
+    let all = bert(&[2, 4], &[]);
+    let template = builtin::template("bert").unwrap().unwrap();
+    for (is_named, is_assumed) in [(true, false), (false, true)] {
+        let choices = Choices { is_named, ..choices(&[("heads", "2")]) };
+        let described = template.describe(&tensors(&all), None, &choices, &Limits::default()).unwrap();
+        let note = described.note(&template);
+        assert_eq!(note.contains("the family is assumed"), is_assumed, "{note}");
+    }
+}
+
+#[test]
+fn a_configuration_states_which_convolution_of_a_block_has_the_stride() {
+    let strides = |config: &str| {
+        let config = configuration(config).unwrap();
+        let described = describe("resnet", RESNET, config.as_ref(), &[]).unwrap();
+        let nodes = described.expanded.graph.nodes;
+        ["layer2.0.conv1", "layer2.0.conv2"].map(|name| {
+            let node = nodes.iter().find(|node| node.name == name).unwrap();
+            node.ints("strides").unwrap().unwrap()[0]
+        })
+    };
+    assert_eq!(strides("{}"), [1, 2]);
+    assert_eq!(strides(r#"{"downsample_in_bottleneck": false}"#), [1, 2]);
+    assert_eq!(strides(r#"{"downsample_in_bottleneck": true}"#), [2, 1]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::template::expression::Expression;
 use crate::template::scope::{Scope, Tensors};
 use crate::template::text::Text;
 use crate::template::value::Value;
-use crate::template::{Described, Template, builtin, builtin_names};
+use crate::template::{Choices, Described, Template, builtin, builtin_names};
 use ckpt_api::{ArchitectureFile, Attribute, Axis, DType, Input, Kind, Limit, Limits, Result, Shape, Tensor};
 
 fn tensors(all: &[(&str, &[u64])]) -> Vec<Tensor> {
@@ -166,10 +166,13 @@ fn template(json: &str) -> Template {
     Template::parse(&ArchitectureFile::from_json(json).unwrap().named("test.json")).unwrap()
 }
 
+fn choices(settings: &[(&str, &str)]) -> Choices {
+    let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Choices { settings, ..Choices::default() }
+}
+
 fn describe(json: &str, all: &[(&str, &[u64])], settings: &[(&str, &str)]) -> Result<Described> {
-    let settings: Vec<(String, String)> =
-        settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    template(json).describe(&tensors(all), None, &settings, &Limits::default())
+    template(json).describe(&tensors(all), None, &choices(settings), &Limits::default())
 }
 
 const NET: &[(&str, &[u64])] = &[("net.w0", &[5, 4]), ("net.b0", &[5]), ("net.w1", &[2, 5])];
@@ -252,7 +255,7 @@ fn a_configuration_states_parameters_and_the_type_of_model() {
     let template = template(TWO_LAYERS);
     let describe = |json: &str| {
         let found = configuration(json)?;
-        template.describe(&tensors(NET), found.as_ref(), &[], &Limits::default())
+        template.describe(&tensors(NET), found.as_ref(), &Choices::default(), &Limits::default())
     };
     let described = describe(r#"{"model_type": "net", "slope": null, "old": {"slope": 0.5}}"#).unwrap();
     assert_eq!(described.expanded.graph.nodes[1].attributes["alpha"], Attribute::Float(0.5));
@@ -292,8 +295,8 @@ fn hostile_templates_end_at_a_limit() {
         r#""nodes": [{ "set": { "a": "xx" } }, { "repeat": "64", "as": "i", "nodes": [{ "set": { "a": "{a}{a}" } }] }]"#,
         r#""nodes": [{ "repeat": "100000", "as": "i", "nodes": [{ "name": "n{i}", "op": "Relu", "inputs": ["x"] }] }]"#,
     ] {
-        let settings = [("slope".to_owned(), "1".to_owned())];
-        let described = template(&with_nodes(nodes)).describe(&tensors(NET), None, &settings, &limits);
+        let choices = choices(&[("slope", "1")]);
+        let described = template(&with_nodes(nodes)).describe(&tensors(NET), None, &choices, &limits);
         assert_eq!(described.map(drop).unwrap_err().kind(), Kind::Limit, "{nodes}");
     }
 }

@@ -31,14 +31,31 @@ pub(super) struct NamedArray {
 }
 
 impl InputFile {
+    /// The names of the inputs that the arrays are for, as far as they have names.
+    pub(super) fn names(&self, registry: &Registry) -> Result<Vec<String>> {
+        if let Some(input) = &self.input {
+            return Ok(vec![input.clone()]);
+        }
+        let input = Input::open_within(&self.path, &self.limits)?;
+        if input.is_file() && idx::is_idx(&input.main()?) {
+            return Ok(Vec::new());
+        }
+        let source = self.open(registry, input)?;
+        Ok(source.checkpoint().tensors.iter().map(|tensor| tensor.name.clone()).collect())
+    }
+
+    fn open(&self, registry: &Registry, input: Input) -> Result<Source> {
+        let options = OpenOptions { limits: self.limits.clone(), ..OpenOptions::default() };
+        Source::open(registry, input, &options)
+    }
+
     /// Reads the arrays that are wanted, in at most `memory` bytes.
     pub(super) fn read(&self, registry: &Registry, memory: u64) -> Result<Vec<NamedArray>> {
         let input = Input::open_within(&self.path, &self.limits)?;
         if let Some(array) = read_idx(&input, memory)? {
             return Ok(vec![array]);
         }
-        let options = OpenOptions { limits: self.limits.clone(), ..OpenOptions::default() };
-        let source = Source::open(registry, input, &options)?;
+        let source = self.open(registry, input)?;
         let parameters = SourceParameters::new(&source, memory);
         let tensors = source.checkpoint().tensors.iter();
         let wanted: Vec<&str> = match &self.key {

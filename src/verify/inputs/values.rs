@@ -50,6 +50,18 @@ impl Inputs {
         !self.files.is_empty() || !self.positions.is_empty()
     }
 
+    /// The names that the files give to inputs: what [`OpenOptions::inputs`](crate::OpenOptions::inputs) is told.
+    ///
+    /// # Errors
+    /// Whatever keeps a file from being read.
+    pub fn names(&self, registry: &Registry) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for file in &self.files {
+            names.extend(file.names(registry).map_err(|error| error.file(file.shown()))?);
+        }
+        Ok(names)
+    }
+
     /// Reads the given inputs of `checkpoint`'s graph. Real numbers keep the type in which they are stored.
     ///
     /// # Errors
