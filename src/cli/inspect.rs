@@ -114,9 +114,29 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
             .help("a table of groups has no statistics; --format json has both"));
     }
     arguments.inputs.report(registry, json, "\n", |_, source| match &arguments.html {
-        Some(path) => with_page(&until_the_end(source), path, json),
+        Some(path) => {
+            // Without what the architecture needs, the page has no layers, and a note.
+            let recognized = with_layers(&source).ok().flatten();
+            with_page(&until_the_end(recognized.unwrap_or(source)), path, json)
+        }
+        None if arguments.graph => {
+            let recognized = with_layers(&source)?;
+            described(recognized.unwrap_or(source), arguments, json)
+        }
         None => described(source, arguments, json),
     })
+}
+
+/// The source with the graph of the built-in architecture whose names it has.
+#[cfg(feature = "forward")]
+fn with_layers(source: &Source) -> Result<Option<Source>> {
+    crate::verify::with_graph_of_own_names(source)
+}
+
+/// Without the forward pass, architectures have no use.
+#[cfg(not(feature = "forward"))]
+fn with_layers(_: &Source) -> Result<Option<Source>> {
+    Ok(None)
 }
 
 fn described(source: Source, arguments: &Arguments, json: bool) -> Result<String> {

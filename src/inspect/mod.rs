@@ -144,7 +144,7 @@ fn architecture_note(source: &Source) -> Option<String> {
         template.configuration(source.input(), limits).ok().flatten()
     })?;
     Some(format!(
-        "the tensors have the names of architecture {}, by which the model can run",
+        "the tensors have the names of architecture {}, by which the model can run and its graph be shown",
         template.name()
     ))
 }

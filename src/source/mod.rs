@@ -242,14 +242,18 @@ impl Source {
         Ok(Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() })
     }
 
-    /// The same checkpoint with the names, and the tensors, that a mapping makes of its own.
+    /// The same checkpoint with the names, and the tensors, that a mapping makes of its own, and how it makes them.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] where it does not fit.
     #[cfg(feature = "forward")]
-    pub(crate) fn renamed(&self, mapping: &Mapping, limits: &ckpt_api::Limits) -> Result<Source> {
-        let (contents, _) = renamed(&self.contents, mapping, limits)?;
-        Ok(self.with_contents(contents))
+    pub(crate) fn renamed(
+        &self,
+        mapping: &Mapping,
+        limits: &ckpt_api::Limits,
+    ) -> Result<(Source, Vec<Target>)> {
+        let (contents, applied) = renamed(&self.contents, mapping, limits)?;
+        Ok((self.with_contents(contents), applied.targets))
     }
 
     /// The same checkpoint with flattened images in the order in which another graph takes them; `None` if they have it

@@ -60,6 +60,8 @@ pub use forward::{ForwardPass, run};
 pub use inputs::{InputFile, Inputs, chess, read_array};
 pub use options::{DEFAULT_MEMORY, NamedMapping, Options};
 pub use parameters::SourceParameters;
+#[cfg(feature = "cli")]
+pub(crate) use recognized::with_graph_of_own_names;
 pub use report::{
     Argmax, Check, Comparison, Decade, Diagnosis, Histogram, InputSummary, Layer, Metrics, Model,
     OutputReport, Report, Rule, RuleName, Run, TensorDiagnosis, TensorPair, TensorReport, TensorSide,
@@ -93,6 +95,7 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
     let effective = if prepared.is_renamed { &renamed } else { options };
     let mut report = compare(registry, &prepared.a, &prepared.b, effective)?;
     report.mapping = options.mapping.as_ref().map(|named| named.name.clone());
+    prepared.explain(&mut report.runs);
     report.notes.extend(prepared.notes);
     Ok(report)
 }
@@ -190,7 +193,7 @@ const INCIDENTAL: [Role; 4] = [Role::Bookkeeping, Role::Counter, Role::Duplicate
 fn compare_tensors(a: &Source, b: &Source, options: &Options) -> Result<Difference> {
     let tolerance = options.tolerance;
     match &options.mapping {
-        Some(named) => diff_except(&a.renamed(&named.mapping, &options.limits)?, b, tolerance, &INCIDENTAL),
+        Some(named) => diff_except(&a.renamed(&named.mapping, &options.limits)?.0, b, tolerance, &INCIDENTAL),
         None => diff_except(a, b, tolerance, &INCIDENTAL),
     }
 }

@@ -1,10 +1,13 @@
 //! Finds the graph of a checkpoint that stores none: the built-in architecture whose tensor names it has.
 
 use super::options::{NamedMapping, Options};
+use super::report::Run;
 use crate::mapping::Mapping;
+use crate::recipe::Target;
 use crate::source::{Source, template_choices};
 use crate::template::{Configuration, Described, Template};
 use ckpt_api::{Error, Limits, Result, Setting, first_few};
+use std::collections::HashMap;
 
 /// Two checkpoints to compare.
 pub(super) struct Prepared {
@@ -14,7 +17,11 @@ pub(super) struct Prepared {
     pub(super) is_renamed: bool,
     /// Why an architecture was not used.
     pub(super) notes: Vec<String>,
+    /// What the tensors of each are made of, by the name that a mapping gives them.
+    origins: [Origins; 2],
 }
+
+type Origins = HashMap<String, String>;
 
 /// The names that a source is recognized by.
 struct Named {
@@ -22,6 +29,7 @@ struct Named {
     template: Template,
     /// The mapping that gives it the names.
     mapping: Option<String>,
+    origins: Origins,
 }
 
 /// Returns the source with the graph of the architecture whose names it has, or a built-in mapping gives it; `None` if
@@ -34,10 +42,25 @@ pub(super) fn with_graph(source: &Source) -> Result<Option<Source>> {
     if source.checkpoint().graph.is_some() {
         return Ok(None);
     }
-    let Some(named) = named(source, None) else { return Ok(None) };
+    named(source, None).map(|named| by_configuration(named, source)).transpose()
+}
+
+/// As [`with_graph`], for a source that has the names of an architecture itself.
+///
+/// # Errors
+/// As [`with_graph`].
+#[cfg(feature = "cli")]
+pub(crate) fn with_graph_of_own_names(source: &Source) -> Result<Option<Source>> {
+    if source.checkpoint().graph.is_some() {
+        return Ok(None);
+    }
+    with_own_names(source).map(|named| by_configuration(named, source)).transpose()
+}
+
+fn by_configuration(named: Named, source: &Source) -> Result<Source> {
     let limits = &source.options.limits;
     let configuration = named.template.configuration(source.input(), limits)?;
-    named.described(configuration.as_ref(), limits).map(Some)
+    named.described(configuration.as_ref(), limits)
 }
 
 /// Gives both checkpoints the graphs of the architectures whose names they have, if neither lacks one then; `None` if
@@ -61,7 +84,15 @@ pub(super) fn prepare(a: &Source, b: &Source, options: &Options) -> Option<Prepa
         None => Ok(None),
     });
     let is_renamed = [&of_a, &of_b].into_iter().flatten().any(|named| named.mapping.is_some());
-    let unchanged = |notes: Vec<String>| Prepared { a: a.clone(), b: b.clone(), is_renamed: false, notes };
+    let unchanged = |notes: Vec<String>| Prepared {
+        a: a.clone(),
+        b: b.clone(),
+        is_renamed: false,
+        notes,
+        origins: Default::default(),
+    };
+    let origins =
+        [&of_a, &of_b].map(|named| named.as_ref().map(|named| named.origins.clone()).unwrap_or_default());
     let [a_config, b_config] = match configurations {
         [Ok(a), Ok(b)] => [a, b],
         [Err(error), _] | [_, Err(error)] => return Some(unchanged(vec![note(a, error)])),
@@ -76,25 +107,21 @@ pub(super) fn prepare(a: &Source, b: &Source, options: &Options) -> Option<Prepa
     let a_described = described(of_a, a, &a_config, b_config.as_ref());
     let b_described = described(of_b, b, &b_config, a_config.as_ref());
     Some(match (a_described, b_described) {
-        (Ok(a), Ok(b)) => Prepared { a, b, is_renamed, notes: Vec::new() },
+        (Ok(a), Ok(b)) => Prepared { a, b, is_renamed, notes: Vec::new(), origins },
         (a, b) => unchanged(a.err().into_iter().chain(b.err()).collect()),
     })
 }
 
 /// Finds the architecture whose names a source has, or gets by the mapping, or, without one, by a built-in mapping.
 fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
-    let recognized = |source: &Source| {
-        Template::recognized(&source.checkpoint().tensors, |template| {
-            template.configuration(source.input(), &source.options.limits).ok().flatten()
-        })
-    };
-    if let Some(template) = recognized(source) {
-        return Some(Named { source: source.clone(), template, mapping: None });
+    if let Some(named) = with_own_names(source) {
+        return Some(named);
     }
     let by = |name: &str, mapping: &Mapping| {
-        let renamed = source.renamed(mapping, &source.options.limits).ok()?;
+        let (renamed, targets) = source.renamed(mapping, &source.options.limits).ok()?;
         let template = recognized(&renamed)?;
-        Some(Named { source: renamed, template, mapping: Some(name.to_owned()) })
+        let origins = targets.iter().map(|target| (target.name.clone(), origin(target))).collect();
+        Some(Named { source: renamed, template, mapping: Some(name.to_owned()), origins })
     };
     if let Some(given) = mapping {
         return by(&given.name, &given.mapping);
@@ -102,6 +129,36 @@ fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
     let templates = Template::automatic();
     let mut names = templates.iter().flat_map(Template::mappings);
     names.find_map(|name| by(name, &Mapping::builtin(name)?))
+}
+
+fn with_own_names(source: &Source) -> Option<Named> {
+    let template = recognized(source)?;
+    Some(Named { source: source.clone(), template, mapping: None, origins: Origins::new() })
+}
+
+fn recognized(source: &Source) -> Option<Template> {
+    Template::recognized(&source.checkpoint().tensors, |template| {
+        template.configuration(source.input(), &source.options.limits).ok().flatten()
+    })
+}
+
+/// The tensors that a target is made of, and how.
+fn origin(target: &Target) -> String {
+    let (sources, steps) = (first_few(target.sources.iter(), 4), target.recipe.describe());
+    if steps.is_empty() { sources } else { format!("{sources}: {steps}") }
+}
+
+impl Prepared {
+    /// Adds to each tensor of the layers what it is made of.
+    pub(super) fn explain(&self, runs: &mut [Run]) {
+        let [of_a, of_b] = &self.origins;
+        for pair in runs.iter_mut().flat_map(|run| &mut run.layers).flat_map(|layer| &mut layer.tensors) {
+            for (side, origins) in [(&mut pair.a, of_a), (&mut pair.b, of_b)] {
+                let Some(side) = side else { continue };
+                side.stored_as = origins.get(&side.name).cloned();
+            }
+        }
+    }
 }
 
 impl Named {

@@ -45,7 +45,7 @@ pub(super) fn reordered(
 ) -> Result<Option<Reordered>> {
     let by_mapping = options.mapping.as_ref().filter(|named| named.mapping.reorders_images());
     let found = match by_mapping {
-        Some(named) => Some(source.renamed(&named.mapping, &options.limits)?),
+        Some(named) => Some(source.renamed(&named.mapping, &options.limits)?.0),
         // Without this reference, the comparison shows how the checkpoints differ.
         None => source.with_images_as_in(theirs).ok().flatten(),
     };

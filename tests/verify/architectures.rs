@@ -90,6 +90,30 @@ fn a_checkpoint_runs_by_the_architecture_whose_names_it_has() {
 }
 
 #[test]
+fn inspect_shows_the_graph_of_the_architecture_whose_names_a_checkpoint_has() {
+    let place = tempfile::tempdir().unwrap();
+    gpt2(&place.path().join("m.safetensors"), |_, _| {}, &[]);
+    let error = fails(place.path(), &["inspect", "m.safetensors", "--graph"]);
+    assert!(error.contains("--set arch.heads=VALUE"), "{error}");
+    let output = ckpt(place.path(), &["inspect", "m.safetensors", "--graph", "--set", "arch.heads=2"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find(|line| line.trim_start().starts_with("embeddings ")).unwrap();
+    assert!(line.contains("wte, wpe"), "{text}");
+    let page = |more: &[&str], name: &str| {
+        let all = [&["inspect", "m.safetensors", "--html", name][..], more].concat();
+        assert!(ckpt(place.path(), &all).status.success());
+        fs::read_to_string(place.path().join(name)).unwrap()
+    };
+    assert!(page(&["--set", "arch.heads=2"], "with.html").contains("h.0.attn.c_attn"));
+    let without = page(&[], "without.html");
+    assert!(without.contains("the tensors have the names of architecture gpt2"), "{without}");
+    // A directory of the architecture's name does not hide it.
+    fs::create_dir(place.path().join("gpt2")).unwrap();
+    let named = ["inspect", "m.safetensors", "--arch", "gpt2", "--graph", "--set", "arch.heads=2"];
+    assert_eq!(String::from_utf8(ckpt(place.path(), &named).stdout).unwrap(), text);
+}
+
+#[test]
 fn a_token_sees_none_behind_it() {
     let place = tempfile::tempdir().unwrap();
     gpt2(&place.path().join("m.safetensors"), |_, _| {}, &[]);
@@ -145,6 +169,63 @@ fn verify_runs_both_sides_and_finds_a_fault_in_its_layer() {
     let unknown = ckpt(place.path(), &["verify", "a.safetensors", "b.safetensors"]);
     let said = String::from_utf8_lossy(&unknown.stdout).into_owned();
     assert!(said.contains("nothing was run") && said.contains("arch.heads"), "{said}");
+}
+
+#[test]
+fn the_page_shows_what_a_mapping_makes_the_tensors_of_a_layer_of() {
+    let place = tempfile::tempdir().unwrap();
+    gpt2(&place.path().join("m.safetensors"), |_, _| {}, &[]);
+    let convert =
+        ["convert", "m.safetensors", "tf.ckpt", "--to", "tf2", "--map", "gpt2-tf-to-hf", "--inverse", "-q"];
+    let converted = ckpt(place.path(), &convert);
+    assert!(converted.status.success(), "{converted:?}");
+    let verify = ["verify", "tf.ckpt", "m.safetensors", "--map", "gpt2-tf-to-hf", "--per-layer"];
+    let heads = ["--a-set", "arch.heads=2", "--b-set", "arch.heads=2"];
+    let pages = ["--html", "page.html", "--report", "report.json"];
+    let verified = ckpt(place.path(), &[&verify[..], &heads, &pages].concat());
+    assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+    let page = fs::read_to_string(place.path().join("page.html")).unwrap();
+    assert!(page.contains("from model/h0/attn/c_attn/w: squeeze 0"), "{page}");
+    let report = fs::read_to_string(place.path().join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let layers = report["runs"][0]["layers"].as_array().unwrap();
+    let layer = layers.iter().find(|layer| layer["a"] == "h.0.attn.c_attn").unwrap();
+    let weight = layer["tensors"].as_array().unwrap().iter().find(|pair| pair["role"] == "weight").unwrap();
+    assert_eq!(weight["a"]["stored_as"], "model/h0/attn/c_attn/w: squeeze 0");
+    assert!(weight["b"].get("stored_as").is_none());
+}
+
+#[test]
+fn a_padded_text_computes_what_it_computes_alone() {
+    let place = tempfile::tempdir().unwrap();
+    gpt2(&place.path().join("m.safetensors"), |_, _| {}, &[]);
+    let tokens = |mask: &[i32], name: &str| {
+        let len = mask.len() as u64;
+        let ids = &[5i32, 6, 3, 1, 4][..mask.len()];
+        ckpt::Writer::to(place.path().join(name))
+            .tensor("input_ids", &[1, len], ids)
+            .unwrap()
+            .tensor("attention_mask", &[1, len], mask)
+            .unwrap()
+            .finish()
+            .unwrap();
+    };
+    tokens(&[1, 1, 1], "short.safetensors");
+    tokens(&[1, 1, 1, 0, 0], "padded.safetensors");
+    tokens(&[1, 0, 1], "gap.safetensors");
+    let logits = |file: &str| {
+        let arguments =
+            ["run", "m.safetensors", "--set", "arch.heads=2", "--input", file, "--format", "json"];
+        let output = ckpt(place.path(), &arguments);
+        assert!(output.status.success(), "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let outputs = report["outputs"].as_array().unwrap();
+        let logits = outputs.iter().find(|output| output["name"] == "logits").unwrap();
+        logits["values"].as_array().unwrap()[..21].to_vec()
+    };
+    assert_eq!(logits("padded.safetensors"), logits("short.safetensors"));
+    assert_eq!(logits("gap.safetensors")[..7], logits("short.safetensors")[..7]);
+    assert_ne!(logits("gap.safetensors")[14..], logits("short.safetensors")[14..]);
 }
 
 #[test]

@@ -100,6 +100,7 @@ impl Checkpoints<'_> {
 fn side(parameters: &SourceParameters, name: &str) -> Option<TensorSide> {
     let (tensor, storage) = parameters.stored(name)?;
     Some(TensorSide {
+        stored_as: None,
         name: name.to_owned(),
         dtype: storage.dtype,
         scale: storage.scaling.map(|scaling| f64::from(scaling.scale.get())),

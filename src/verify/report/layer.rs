@@ -50,6 +50,9 @@ pub struct TensorPair {
 pub struct TensorSide {
     /// Name.
     pub name: String,
+    /// Its names in the checkpoint, and what is done with them, where a mapping gives it the name of an architecture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored_as: Option<String>,
     /// Stored dtype.
     pub dtype: DType,
     /// Units per 1.0 of stored integers.

@@ -199,7 +199,10 @@ fn pair(pair: &TensorPair) -> String {
     let side = |side: &Option<TensorSide>| {
         side.as_ref().map_or_else(String::new, |side| {
             let scale = side.scale.map_or_else(String::new, |scale| format!(" at {}", number(scale)));
-            format!("{} {}{scale} {}", name(&side.name), side.dtype, shape(&side.shape))
+            let stored =
+                side.stored_as.as_ref().map(|stored| format!("<br>from {}", escaped(&shortened(stored))));
+            let stored = stored.unwrap_or_default();
+            format!("{} {}{scale} {}{stored}", name(&side.name), side.dtype, shape(&side.shape))
         })
     };
     let mapped_by = pair.mapped_by.as_ref();

@@ -50,7 +50,7 @@ fn layer(index: usize, name: impl Fn(usize) -> String) -> Layer {
     let verdict = Verdict::of(index < 7 || index.is_multiple_of(3));
     let side = |letter: char, dtype| {
         let (name, shape) = (format!("{letter}{}", name(index)), Shape::new([32, 64]).unwrap());
-        Some(TensorSide { name, dtype, scale: (letter == 'b').then_some(255.0), shape })
+        Some(TensorSide { name, stored_as: None, dtype, scale: (letter == 'b').then_some(255.0), shape })
     };
     Layer {
         a: Some(format!("layers.{index}.{}", name(index))),
