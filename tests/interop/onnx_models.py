@@ -2,6 +2,7 @@
 
 import pathlib
 
+import keras
 import numpy as np
 import onnx
 import onnxruntime
@@ -103,9 +104,30 @@ def places():
     return model(nodes, tensors, {"x": [3, 3, 4]}, {"y": [3, 3, 4]}, 18)
 
 
+def free_axes():
+    """A token that is repeated along the batch, positions up to the number of tokens, and first states of zeros."""
+    zero = numpy_helper.from_array(np.zeros(1, np.float32), "")
+    nodes = [
+        node("Shape", "x", "s"), node("Slice", "s zero one", "n"), node("Slice", "s one two", "len"),
+        node("Concat", "n ones width", "t", axis=0), node("Expand", "token t", "repeated"), node("Identity", "b", "c"),
+        node("Slice", "table zero len", "places"), node("Add", "x places", "placed"), node("Squeeze", "len", "count"),
+        node("Range", "first count step", "range"), node("Cast", "range", "numbers", to=1),
+        node("Unsqueeze", "numbers one", "column"), node("Add", "placed column", "p"),
+        node("Concat", "repeated p", "q", axis=1), node("Transpose", "q", "steps", perm=[1, 0, 2]),
+        node("Concat", "one n two", "st", axis=0), node("ConstantOfShape", "st", "h", value=zero),
+        node("LSTM", "steps w r biases _ h h", "states", hidden_size=2), node("Squeeze", "states one", "y1"),
+        node("MatMul", "y1 v", "m"), node("Add", "m b", "d"), node("Add", "d c", "e"), node("Transpose", "e", "y", perm=[1, 0, 2]),
+    ]
+    scalar = lambda name, value: numpy_helper.from_array(np.array(value, np.int64), name)
+    tensors = [ints("zero", 0), ints("one", 1), ints("two", 2), ints("ones", 1), ints("width", 6), scalar("first", 0),
+               scalar("step", 1), tensor("token", 1, 1, 6), tensor("table", 20, 6), tensor("b", 6), tensor("w", 1, 8, 6),
+               tensor("r", 1, 8, 2), tensor("biases", 1, 16), tensor("v", 2, 6)]
+    return model(nodes, tensors, {"x": ["N", "L", 6]}, {"y": ["N", None, 6]})
+
+
 MODELS = {
     "dense": dense, "dense_opset_9": lambda: dense(9), "dense_opset_13": lambda: dense(13), "convolution": convolution,
-    "shapes": shapes, "attention": attention, "places": places,
+    "shapes": shapes, "attention": attention, "places": places, "free_axes": free_axes,
 }
 
 
@@ -184,3 +206,29 @@ def a_saved_model_becomes_an_onnx_model(folder):
     (given,) = session.get_inputs()
     (found,) = session.run(None, {given.name: RANDOM.standard_normal((3, 64)).astype(np.float32)})
     assert found.shape == (3, 10) and np.allclose(found.sum(axis=1), 1, atol=1e-5)
+
+
+def recurrent(layer: str):
+    layers = keras.layers
+    return {
+        "LSTM": lambda: [layers.LSTM(4, return_sequences=True, bias_initializer="normal"), layers.LSTM(3, go_backwards=True)],
+        "LSTM without bias": lambda: [layers.LSTM(4, use_bias=False)],
+        "GRU": lambda: [layers.GRU(4, bias_initializer="normal")],
+        "GRU reset before": lambda: [layers.GRU(4, reset_after=False, bias_initializer="normal")],
+        "Bidirectional": lambda: [layers.Bidirectional(layers.LSTM(4, bias_initializer="normal"))],
+        "SimpleRNN": lambda: [layers.SimpleRNN(4, bias_initializer="normal")],
+    }[layer]()
+
+
+@check("LSTM", "LSTM without bias", "GRU", "GRU reset before", "Bidirectional", "SimpleRNN")
+def a_recurrent_saved_model_becomes_an_onnx_model(folder, name):
+    network = keras.Sequential([keras.Input((7, 5)), *recurrent(name), keras.layers.Dense(2)])
+    network.export(str(folder / "source"), verbose=False)
+    convert(folder / "source", folder / "target.onnx", "--verify")
+    onnx.checker.check_model(str(folder / "target.onnx"), full_check=True)
+    x = RANDOM.standard_normal((3, 7, 5)).astype(np.float32)
+    session = onnxruntime.InferenceSession(str(folder / "target.onnx"))
+    (found,) = session.run(None, {session.get_inputs()[0].name: x})
+    assert_close({"y": found}, {"y": network(x).numpy()})
+    done = ckpt("verify", folder / "source", folder / "target.onnx")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -74,7 +74,7 @@ impl Checkpoints<'_> {
             cause: None,
             mapped_by: self.names.rule(a),
         };
-        let (squeezed, other) = (without_unit_axes(own)?, without_unit_axes(theirs)?);
+        let (squeezed, other) = (without_unit_axes(own, theirs)?, without_unit_axes(theirs, own)?);
         let Some(order) = axis_order(&squeezed, &other) else {
             diagnosis.cause =
                 Some(format!("its shape is {}; in the reference it is {}", theirs.shape, own.shape));

@@ -52,6 +52,8 @@ pub(crate) struct Node {
     pub(crate) inputs: Vec<String>,
     pub(crate) outputs: Vec<String>,
     pub(crate) attributes: Vec<(String, Attribute)>,
+    /// `metadata_props`.
+    pub(crate) properties: Vec<(String, String)>,
 }
 
 /// `AttributeProto`.

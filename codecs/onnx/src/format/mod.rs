@@ -1,5 +1,6 @@
 //! ONNX's data types, and its messages.
 
+pub(crate) mod gates;
 pub(crate) mod message;
 pub(crate) mod names;
 pub(crate) mod operators;

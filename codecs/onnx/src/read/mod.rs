@@ -1,5 +1,6 @@
 //! Reads the structure of a model, and locates its tensors.
 
+mod gates;
 mod graph;
 pub(crate) mod kept;
 mod model;
@@ -84,7 +85,8 @@ impl Parsed {
                 Err(error) => return Err(error),
             }
         }
-        match graph::read(&model, graph, file, &mut contents.checkpoint.tensors) {
+        let reordered = gates::reorder(graph, &mut contents);
+        match graph::read(&model, graph, file, &mut contents.checkpoint.tensors, &reordered) {
             Ok(read) => contents.checkpoint.graph = Some(read),
             Err(reason) => {
                 contents.missing_graph = Some(MissingGraph { reason, is_unstated: false, help: None });

@@ -145,6 +145,7 @@ impl Parser<'_> {
                 4 => node.op = self.wire.text(&field)?,
                 5 => node.attributes.push(self.attribute(&field)?),
                 7 => node.domain = self.wire.text(&field)?,
+                9 => node.properties.push(self.pair(&field)?),
                 _ => {}
             }
             self.wire.skip(&field)?;

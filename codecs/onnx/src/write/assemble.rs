@@ -3,6 +3,7 @@
 use super::builder::{Built, Initializer, Interface, NewNode, Setting as NodeSetting};
 use super::unchanged::literals;
 use crate::NAMESPACE;
+use crate::format::gates::Gates;
 use crate::format::wire::{put_bytes, put_int, put_len, put_varint};
 use crate::format::{is_packed, number};
 use crate::read::kept::Structure;
@@ -31,7 +32,7 @@ pub(super) struct Assembled {
 
 struct Placed {
     id: TensorId,
-    extent: Extent,
+    extents: Vec<Extent>,
     encoding: Encoding,
     shape: Option<Shape>,
 }
@@ -69,7 +70,7 @@ impl Assembled {
         files.extend(self.external.map(|len| OutputFile::new(external_name(name), len)));
         let placements = self.tensors.into_iter().map(|placed| {
             let tensor = checkpoint.tensors.get(placed.id.0).map_or("", |tensor| tensor.name.as_str());
-            Placement::new(placed.id, tensor, vec![placed.extent], placed.encoding).with_shape(placed.shape)
+            Placement::new(placed.id, tensor, placed.extents, placed.encoding).with_shape(placed.shape)
         });
         Ok(OutputLayout::default()
             .with_files(files)
@@ -114,10 +115,7 @@ impl<'a> Assembler<'a> {
         {
             for (key, value) in properties.iter() {
                 let Some(value) = value.as_text() else { continue };
-                let mut pair = Vec::new();
-                put_bytes(&mut pair, 1, key.as_bytes());
-                put_bytes(&mut pair, 2, value.as_bytes());
-                put_bytes(&mut head, 14, &pair);
+                put_bytes(&mut head, 14, &pair(key, value));
             }
         }
         let data = self
@@ -126,9 +124,9 @@ impl<'a> Assembler<'a> {
             .iter()
             .map(|range| range.start.saturating_add(shift)..range.end.saturating_add(shift));
         let structure = Structure::new(head, data.collect());
-        for placed in &mut self.tensors {
-            if placed.extent.file == FileId(0) {
-                placed.extent.offset = placed.extent.offset.saturating_add(shift);
+        for extent in self.tensors.iter_mut().flat_map(|placed| &mut placed.extents) {
+            if extent.file == FileId(0) {
+                extent.offset = extent.offset.saturating_add(shift);
             }
         }
         let external = (self.external > 0).then_some(self.external);
@@ -147,11 +145,12 @@ impl<'a> Assembler<'a> {
                     put_bytes(&mut bytes, 9, raw);
                     put_bytes(&mut self.structure.bytes, 5, &bytes);
                 }
-                Initializer::Tensor { id, dims, order } => {
+                Initializer::Tensor { id, dims, order, gates } => {
                     let tensor = self.checkpoint.tensors.get(id.0);
                     let tensor =
                         tensor.ok_or_else(|| Error::defect("a tensor that does not exist is written"))?;
-                    self.tensor(*id, tensor, dims, order).map_err(|error| error.tensor(&tensor.name))?;
+                    self.tensor(*id, tensor, dims, order, gates.as_ref())
+                        .map_err(|error| error.tensor(&tensor.name))?;
                 }
             }
         }
@@ -163,7 +162,14 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    fn tensor(&mut self, id: TensorId, tensor: &Tensor, dims: &[u64], order: &[usize]) -> Result<()> {
+    fn tensor(
+        &mut self,
+        id: TensorId,
+        tensor: &Tensor,
+        dims: &[u64],
+        order: &[usize],
+        gates: Option<&Gates>,
+    ) -> Result<()> {
         let dtype = tensor.dtype;
         let number = number(dtype)
             .ok_or_else(|| Error::unsupported("ONNX has no such data type").found(dtype.name()))?;
@@ -185,10 +191,7 @@ impl<'a> Assembler<'a> {
                 ("offset", offset.to_string()),
                 ("length", len.to_string()),
             ] {
-                let mut pair = Vec::new();
-                put_bytes(&mut pair, 1, key.as_bytes());
-                put_bytes(&mut pair, 2, value.as_bytes());
-                put_bytes(&mut bytes, 13, &pair);
+                put_bytes(&mut bytes, 13, &pair(key, &value));
             }
             put_int(&mut bytes, 14, 1);
             put_bytes(&mut self.structure.bytes, 5, &bytes);
@@ -207,7 +210,20 @@ impl<'a> Assembler<'a> {
         };
         let stored: Vec<u64> = order.iter().filter_map(|axis| tensor.shape.get(*axis).copied()).collect();
         let shape = if stored == dims { None } else { Some(Shape::new(dims)?) };
-        self.tensors.push(Placed { id, extent, encoding, shape });
+        let extents = match (gates, dtype.bytes()) {
+            (None, _) => vec![extent],
+            (Some(gates), Some(bytes)) => gates.pieces(&extent, bytes).ok_or_else(|| {
+                Error::corrupt("the gates of a recurrent layer do not divide its tensor")
+                    .found(tensor.shape.to_string())
+            })?,
+            (Some(_), None) => {
+                return Err(Error::unsupported(
+                    "gates of elements that are smaller than a byte are not reordered",
+                )
+                .found(dtype.name()));
+            }
+        };
+        self.tensors.push(Placed { id, extents, encoding, shape });
         Ok(())
     }
 }
@@ -220,6 +236,14 @@ fn too_large() -> Error {
 fn varint(value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, value);
+    bytes
+}
+
+/// `StringStringEntryProto`.
+fn pair(key: &str, value: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_bytes(&mut bytes, 1, key.as_bytes());
+    put_bytes(&mut bytes, 2, value.as_bytes());
     bytes
 }
 
@@ -301,6 +325,9 @@ fn encoded(node: &NewNode) -> Vec<u8> {
         };
         put_int(&mut attribute, 20, kind);
         put_bytes(&mut bytes, 5, &attribute);
+    }
+    for (key, value) in &node.properties {
+        put_bytes(&mut bytes, 9, &pair(key, value));
     }
     bytes
 }

@@ -1,5 +1,6 @@
 //! Builds the nodes and tensors of a new model from a graph of the contract.
 
+use crate::format::gates::Gates;
 use crate::format::names::Names;
 use crate::format::number;
 use ckpt_api::{Axis, Checkpoint, DType, Error, Graph, Node, Op, Result, Role, Tensor, TensorId};
@@ -24,6 +25,8 @@ pub(super) struct NewNode {
     pub(super) outputs: Vec<String>,
     /// Attributes by name.
     pub(super) settings: BTreeMap<&'static str, Setting>,
+    /// `metadata_props`.
+    pub(super) properties: Vec<(&'static str, String)>,
 }
 
 /// The value of an attribute.
@@ -40,8 +43,8 @@ pub(super) enum Setting {
 /// A tensor of the model.
 #[derive(Debug)]
 pub(super) enum Initializer {
-    /// A tensor of the checkpoint: stored with these lengths, its axes in this order.
-    Tensor { id: TensorId, dims: Vec<u64>, order: Vec<usize> },
+    /// A tensor of the checkpoint: stored with these lengths, its axes in this order, its gates in another one.
+    Tensor { id: TensorId, dims: Vec<u64>, order: Vec<usize>, gates: Option<Gates> },
     /// Numbers that are attributes in the contract.
     Literal { name: String, data_type: i64, dims: Vec<u64>, raw: Vec<u8> },
 }
@@ -64,9 +67,10 @@ pub(super) enum Kind {
 
 /// How a tensor is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stored {
-    order: Vec<usize>,
-    dims: Vec<u64>,
+pub(super) struct Stored {
+    pub(super) order: Vec<usize>,
+    pub(super) dims: Vec<u64>,
+    pub(super) gates: Option<Gates>,
 }
 
 pub(super) struct Builder<'a> {
@@ -218,7 +222,15 @@ impl<'a> Builder<'a> {
             inputs,
             outputs,
             settings: settings.into_iter().collect(),
+            properties: Vec::new(),
         });
+    }
+
+    /// Notes a property of the node that was added last.
+    pub(super) fn note(&mut self, key: &'static str, value: String) {
+        if let Some(node) = self.built.nodes.last_mut() {
+            node.properties.push((key, value));
+        }
     }
 
     /// Adds a node with one output, whose name it returns; the name is near that of the layer.
@@ -368,6 +380,11 @@ impl<'a> Builder<'a> {
     /// The name of a tensor that is stored with these lengths, its axes in this order; where another layer needs it in
     /// another order, a node turns it.
     pub(super) fn tensor(&mut self, id: usize, order: Vec<usize>, dims: Vec<u64>) -> Result<String> {
+        self.stored_as(id, Stored { order, dims, gates: None })
+    }
+
+    /// As [`Builder::tensor`], with the gates of a recurrent layer in their places.
+    pub(super) fn stored_as(&mut self, id: usize, wanted: Stored) -> Result<String> {
         let tensor =
             self.checkpoint.tensors.get(id).ok_or_else(|| Error::defect("a tensor does not exist"))?;
         if tensor.quantization.is_some() || tensor.dtype.bits().is_none() {
@@ -378,11 +395,10 @@ impl<'a> Builder<'a> {
             .found(tensor.dtype.name()));
         }
         let kind = if tensor.dtype.is_float() { Kind::Real } else { Kind::Int };
-        let wanted = Stored { order, dims };
         match self.stored.get(&id) {
             None => {
-                let Stored { order, dims } = wanted.clone();
-                self.built.initializers.push(Initializer::Tensor { id: TensorId(id), dims, order });
+                let Stored { order, dims, gates } = wanted.clone();
+                self.built.initializers.push(Initializer::Tensor { id: TensorId(id), dims, order, gates });
                 self.kinds.insert(tensor.name.clone(), kind);
                 self.ranks.insert(tensor.name.clone(), wanted.dims.len());
                 // Weights of another type keep it, and are cast where they are taken.
@@ -409,7 +425,9 @@ impl<'a> Builder<'a> {
             .map(|axis| stored.order.iter().position(|own| own == axis).and_then(|at| i64::try_from(at).ok()))
             .collect();
         match perm {
-            Some(perm) if stored.dims.len() == rank && wanted.dims.len() == rank => {
+            Some(perm)
+                if stored.dims.len() == rank && wanted.dims.len() == rank && stored.gates == wanted.gates =>
+            {
                 Ok(self.step("Transpose", vec![value], [("perm", Setting::Ints(perm))]))
             }
             _ => Err(Error::unsupported("two layers need a tensor in different shapes").tensor(&tensor.name)),
@@ -451,7 +469,12 @@ impl<'a> Builder<'a> {
                     .is_some_and(|bits| (tensor.shape.elements() * u64::from(bits)).is_multiple_of(8));
             if is_kept && is_whole && !self.stored.contains_key(&id) {
                 let (order, dims) = ((0..tensor.shape.rank()).collect(), tensor.shape.to_vec());
-                self.built.initializers.push(Initializer::Tensor { id: TensorId(id), dims, order });
+                self.built.initializers.push(Initializer::Tensor {
+                    id: TensorId(id),
+                    dims,
+                    order,
+                    gates: None,
+                });
             }
         }
     }

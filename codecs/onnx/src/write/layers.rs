@@ -197,81 +197,6 @@ impl Builder<'_> {
         self.finish(node, op, inputs, settings, None)
     }
 
-    /// A recurrent layer whose gates are in ONNX's order, and stored with an axis of directions.
-    pub(super) fn recurrent(&mut self, node: &Node, op: &'static str, gates: &str) -> Result<()> {
-        let names =
-            ["hidden_size", "layout", "linear_before_reset", "direction", "activations", "input_forget"];
-        allow(node, &[&names[..], &["gates", "clip", "activation_alpha", "activation_beta"]].concat())?;
-        roles(node, &["weight", "recurrent_weight", "bias"])?;
-        if node.text("gates")?.is_some_and(|own| own != gates) {
-            return Err(Error::unsupported("the gates of a recurrent layer are not in ONNX's order")
-                .found(node.text("gates")?.unwrap_or_default())
-                .expected(gates));
-        }
-        let mut inputs = vec![self.input(node)?.0];
-        let mut hidden = 0;
-        let mut directions = 1;
-        for role in ["weight", "recurrent_weight"] {
-            let (id, tensor) = self.required(node, role)?;
-            let has_directions = tensor.axis(Axis::Direction).is_some();
-            let wanted: &[Axis] =
-                if has_directions { &[Axis::Direction, Axis::Out, Axis::In] } else { &[Axis::Out, Axis::In] };
-            let order = self.order(tensor, wanted)?;
-            let last = wanted.len() - 1;
-            (hidden, directions) =
-                (len(tensor, &order, last), if has_directions { len(tensor, &order, 0) } else { 1 });
-            let dims = vec![directions, len(tensor, &order, last - 1), hidden];
-            inputs.push(self.tensor(id, order, dims)?);
-        }
-        let units = hidden.saturating_mul(gates.len().max(1) as u64);
-        inputs.push(self.recurrent_bias(node, directions, units)?);
-        inputs.push(String::new());
-        for state in node.inputs.iter().skip(1) {
-            inputs.push(self.value(state)?);
-        }
-        while inputs.last().is_some_and(String::is_empty) {
-            inputs.pop();
-        }
-        let mut settings = ints(node, &names)?;
-        if !settings.iter().any(|(name, _)| *name == "hidden_size") {
-            settings.push(("hidden_size", Setting::Int(i64::try_from(hidden).unwrap_or(i64::MAX))));
-        }
-        if node.attributes.contains_key("clip") {
-            settings.push(("clip", Setting::Float(node.float("clip", 0.0)? as f32)));
-        }
-        for name in ["activation_alpha", "activation_beta"] {
-            if let Some(values) = node.floats(name)? {
-                settings
-                    .push((name, Setting::Floats(values.into_iter().map(|value| value as f32).collect())));
-            }
-        }
-        let outputs: Vec<String> = node.outputs.iter().map(|output| self.declare(output)).collect();
-        self.push(op, inputs, outputs.clone(), settings);
-        for (at, (own, output)) in node.outputs.iter().zip(outputs).enumerate() {
-            self.define(own, output, Kind::Real, Some(if at == 0 { 4 } else { 3 }));
-        }
-        Ok(())
-    }
-
-    /// The biases of a recurrent layer: those of the inputs, then the recurrent ones, which are 0 where there are none.
-    fn recurrent_bias(&mut self, node: &Node, directions: u64, units: u64) -> Result<String> {
-        let Some((id, tensor)) = self.parameter(node, "bias")? else { return Ok(String::new()) };
-        let (elements, each) = (tensor.shape.elements(), directions.saturating_mul(units));
-        let order = (0..tensor.shape.rank()).collect();
-        if elements == each.saturating_mul(2) {
-            return self.tensor(id, order, vec![directions, units.saturating_mul(2)]);
-        }
-        if elements != each {
-            return Err(Error::corrupt("a tensor does not fit the layer")
-                .tensor(&tensor.name)
-                .found(tensor.shape.to_string()));
-        }
-        let own = self.tensor(id, order, vec![directions, units])?;
-        let count = usize::try_from(each).map_err(|_| Error::limit("a layer has too many units"))?;
-        let zeros = self.reals("recurrent_bias", &vec![0.0; count], vec![directions, units]);
-        Ok(self.step("Concat", vec![own, zeros], [("axis", Setting::Int(1))]))
-    }
-
     /// `x / √(mean(x²) + epsilon) · scale`, spelled out: ONNX has an operator for it from operator set 23 on.
     pub(super) fn rms_normalization(&mut self, node: &Node) -> Result<()> {
         allow(node, &["axis", "epsilon", "stash_type"])?;
@@ -299,7 +224,7 @@ impl Builder<'_> {
 }
 
 /// The length of the axis that is stored at a place.
-fn len(tensor: &Tensor, order: &[usize], at: usize) -> u64 {
+pub(super) fn len(tensor: &Tensor, order: &[usize], at: usize) -> u64 {
     order.get(at).and_then(|axis| tensor.shape.get(*axis)).copied().unwrap_or(1)
 }
 
@@ -308,7 +233,7 @@ fn epsilon(node: &Node) -> Result<Settings> {
 }
 
 /// Fails for a tensor in a role that the operator has not.
-fn roles(node: &Node, known: &[&str]) -> Result<()> {
+pub(super) fn roles(node: &Node, known: &[&str]) -> Result<()> {
     match node.parameters.keys().find(|role| !known.contains(&role.as_str())) {
         Some(role) => Err(Error::unsupported(format!("{} has a tensor in an unknown role", node.op))
             .found(format!("'{role}'"))),

@@ -5,6 +5,7 @@ mod builder;
 mod layers;
 mod moves;
 mod ops;
+mod recurrent;
 mod unchanged;
 
 use crate::read::Parsed;

@@ -187,9 +187,9 @@ impl Builder<'_> {
             "Trilu" => self.trilu(node),
             "TopK" => self.top_k(node),
             "Resize" => self.resize(node),
-            "LSTM" => self.recurrent(node, "LSTM", "iofc"),
-            "GRU" => self.recurrent(node, "GRU", "zrh"),
-            "RNN" => self.recurrent(node, "RNN", ""),
+            "LSTM" => self.recurrent(node, "LSTM"),
+            "GRU" => self.recurrent(node, "GRU"),
+            "RNN" => self.recurrent(node, "RNN"),
             _ => Err(unsupported(node)),
         }
     }

@@ -7,33 +7,33 @@ use ckpt_api::{Attribute, Axis, Codec, Contents, Graph, Input, Kind, Limits, Nod
 use ckpt_onnx::Onnx;
 use std::collections::HashSet;
 
-fn read(model: &Model) -> Contents {
+pub fn read(model: &Model) -> Contents {
     let contents =
         Onnx.read(&Input::memory("m.onnx", model.files()), &Options::default(), &Limits::default()).unwrap();
     contents.check(&Limits::default()).unwrap();
     contents
 }
 
-fn graph(model: &Model) -> Graph {
+pub fn graph(model: &Model) -> Graph {
     let contents = read(model);
     contents.checkpoint.graph.unwrap_or_else(|| panic!("{:?}", contents.missing_graph))
 }
 
-fn ops(graph: &Graph) -> Vec<&str> {
+pub fn ops(graph: &Graph) -> Vec<&str> {
     graph.nodes.iter().map(|node| node.op.name()).collect()
 }
 
-fn last(graph: &Graph) -> &Node {
+pub fn last(graph: &Graph) -> &Node {
     graph.nodes.last().unwrap()
 }
 
 /// A tensor of 64-bit integers.
-fn list(name: &str, values: &[i64]) -> Vec<u8> {
+pub fn list(name: &str, values: &[i64]) -> Vec<u8> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     [crate::build::head(name, 7, &[values.len() as i64]), crate::build::field(9, &bytes)].concat()
 }
 
-fn of(x: &[i64]) -> Model {
+pub fn of(x: &[i64]) -> Model {
     Model::new().input("x", x)
 }
 

@@ -3,4 +3,6 @@
 mod build;
 mod cases;
 mod conformance;
+mod free_axes;
 mod graphs;
+mod recurrent;

@@ -75,8 +75,11 @@ fn lengths(lowering: &Lowering, x: &Info) -> Result<Vec<Side>> {
     };
     if let Some(sizes) = lowering.node.ints("sizes")? {
         let refuse = || Attribute::Ints(sizes.to_vec()).invalid("sizes", format!("{rank} lengths"));
-        let lens: Option<Vec<usize>> = sizes.iter().map(|len| usize::try_from(*len).ok()).collect();
-        let lens = lens.filter(|lens| lens.len() == rank).ok_or_else(refuse)?;
+        // An axis of size −1 keeps its length.
+        let kept =
+            |(len, from): (&i64, &usize)| if *len == -1 { Some(*from) } else { usize::try_from(*len).ok() };
+        let lens: Option<Vec<usize>> = sizes.iter().zip(&x.shape).map(kept).collect();
+        let lens = lens.filter(|_| sizes.len() == rank).ok_or_else(refuse)?;
         let scaled = |(from, len): (&usize, usize)| match *from == len {
             true => side(len, len, 1.0),
             false => side(*from, len, len as f64 / (*from).max(1) as f64),

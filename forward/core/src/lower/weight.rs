@@ -75,8 +75,13 @@ impl Lowering<'_> {
             Error::corrupt("the layer is bound to a tensor that does not exist").tensor(name)
         })?;
         let is_integer = integer_bits(tensor.dtype).is_some() && tensor.quantization.is_none();
-        let numbers = if is_integer { Numbers::Integer } else { Numbers::Real };
-        let scale = scale(tensor, numbers).map_err(|error| error.tensor(name))?;
+        // Those of wider types are checked one by one when they are loaded.
+        let is_wide = matches!(tensor.dtype, DType::I64 | DType::U64 | DType::U32 | DType::Bool);
+        let numbers = if is_integer || is_wide { Numbers::Integer } else { Numbers::Real };
+        let scale = match is_wide {
+            true => None,
+            false => scale(tensor, numbers).map_err(|error| error.tensor(name))?,
+        };
         let lens = tensor.shape.iter().map(|len| usize::try_from(*len).map_err(|_| too_large(tensor)));
         let shape = lens.collect::<Result<Vec<_>>>().map_err(|error| error.tensor(name))?;
         let len = elements(&shape)?;

@@ -161,7 +161,7 @@ fn sizes_and_modes_that_do_not_fit_are_refused() {
     for (node, part) in [
         (node(), "sizes"),
         (sizes(&[1, 1, 4]), "4 lengths"),
-        (sizes(&[1, 1, 4, -1]), "4 lengths"),
+        (sizes(&[1, 1, 4, -2]), "4 lengths"),
         (sizes(&[1, 1, 4, 0]), "resized"),
         (sizes(&[1, 1, 4, 1 << 60]), "resized"),
         (scales(&[1.0, 1.0, 2.0]), "4 numbers"),
@@ -177,4 +177,12 @@ fn sizes_and_modes_that_do_not_fit_are_refused() {
         let error = run(node, std::slice::from_ref(&x), &Tensors::default()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+#[test]
+fn an_axis_of_size_minus_1_keeps_its_length() {
+    let x = real(&[2, 1, 2], &[1., 2., 3., 4.]);
+    let node = Node::new("r", Op::Resize).attribute("sizes", Attribute::Ints(vec![-1, -1, 4]));
+    let found = run(node, &[x], &Tensors::default()).unwrap();
+    assert_close(&found, &[2, 1, 4], &[1., 1., 2., 2., 3., 3., 4., 4.]);
 }

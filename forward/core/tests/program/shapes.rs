@@ -1,7 +1,7 @@
 //! Operators that change the shape of a value, or repeat its elements, and constants.
 
 use crate::support::*;
-use ckpt_api::{Attribute, Axis, Node, Op};
+use ckpt_api::{Attribute, Axis, DType, Node, Op};
 use ckpt_forward::Value;
 
 fn ints(name: &str, op: Op, values: &[i64]) -> Node {
@@ -100,5 +100,16 @@ fn a_constant_is_a_tensor_in_its_stored_order_or_a_number() {
     {
         let error = made(node, &tensors).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_constant_of_wide_integers_is_a_tensor_whose_elements_are_checked_when_it_is_loaded() {
+    for dtype in [DType::I64, DType::U64, DType::U32, DType::Bool] {
+        let tensors = Tensors::default()
+            .with("table", &[], &integer(&[2], &[1, 0]))
+            .edit("table", |tensor| (tensor.axes, tensor.dtype) = (None, dtype));
+        let node = Node::new("c", Op::Constant).parameter("value", "table");
+        assert_eq!(run(node, &[], &tensors).unwrap(), integer(&[2], &[1, 0]), "{dtype}");
     }
 }

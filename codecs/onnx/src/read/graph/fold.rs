@@ -1,5 +1,6 @@
 //! Arithmetic on shapes, which is computed while the graph is read.
 
+use super::integers;
 use super::length::Length;
 use super::values::{Known, Read, Reader};
 use crate::format::message::Node;
@@ -20,15 +21,14 @@ impl<'a> Reader<'a> {
                 size.map(|size| Known::Ints(vec![size], Vec::new()))
             }
             "ConstantOfShape" => self.constant_of_shape(node),
+            "Expand" => self.expanded(node),
+            "Slice" if self.is_filled(node) => self.sliced_filling(node)?,
+            "Identity" => self.alias(node),
             // Whether the inputs are numbers decides.
             _ if node.inputs.iter().all(|name| self.is_number(name)) => self.folded(node),
             _ => None,
         };
-        let is_folded = known.is_some();
-        if let Some(known) = known {
-            self.set(output, known);
-        }
-        Ok(is_folded)
+        Ok(known.is_some_and(|known| self.set(output, known)))
     }
 
     fn is_number(&self, name: &str) -> bool {
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
         }
         match self.known(name) {
             Known::Ints(..) => true,
-            Known::Tensor(id) => self.tensors.get(id).is_some_and(|tensor| {
+            Known::Tensor(id) => self.tensors.get(*id).is_some_and(|tensor| {
                 !tensor.dtype.is_float() && tensor.shape.rank() <= 1 && tensor.shape.elements() <= MOST as u64
             }),
             _ => false,
@@ -83,19 +83,28 @@ impl<'a> Reader<'a> {
 
     fn constant_of_shape(&self, node: &Node) -> Option<Known> {
         let (lens, _) = self.ints(node.input(0)?)?;
-        let lens: Option<Vec<u64>> = lens.into_iter().map(|len| u64::try_from(len.known()?).ok()).collect();
-        let lens = lens?;
-        let count = lens.iter().try_fold(1u64, |product, len| product.checked_mul(*len))?;
-        let count = usize::try_from(count).ok().filter(|count| *count <= MOST)?;
         let value = match node.tensor("value") {
             Some(tensor) => super::pieces::numbers(self.file(), tensor)?.0,
             None => super::pieces::Numbers::Floats(vec![0.0]),
         };
-        Some(match value {
-            super::pieces::Numbers::Ints(ints) => {
+        let known: Option<Vec<u64>> = lens.iter().map(|len| u64::try_from(len.known()?).ok()).collect();
+        let count = |lens: &[u64]| {
+            let count = lens.iter().try_fold(1u64, |product, len| product.checked_mul(*len))?;
+            usize::try_from(count).ok().filter(|count| *count <= MOST)
+        };
+        Some(match (known.and_then(|lens| Some((count(&lens)?, lens))), value) {
+            (Some((count, lens)), super::pieces::Numbers::Ints(ints)) => {
                 Known::Ints(vec![Length::Known(*ints.first()?); count], lens)
             }
-            super::pieces::Numbers::Floats(floats) => Known::Floats(vec![*floats.first()?; count], lens),
+            (Some((count, lens)), super::pieces::Numbers::Floats(floats)) => {
+                Known::Floats(vec![*floats.first()?; count], lens)
+            }
+            (None, super::pieces::Numbers::Ints(ints)) => {
+                Known::Filled { value: *ints.first()? as f64, is_int: true, shape: lens }
+            }
+            (None, super::pieces::Numbers::Floats(floats)) => {
+                Known::Filled { value: *floats.first()?, is_int: false, shape: lens }
+            }
         })
     }
 
@@ -146,13 +155,15 @@ impl<'a> Reader<'a> {
                 (shape == [1]).then(|| Known::Ints(ints, Vec::new()))
             }
             "Reshape" => {
-                let (ints, _) = input(0)?;
-                let (lens, _) = input(1)?;
-                match (&lens[..], ints.len()) {
-                    ([], 1) => Some(Known::Ints(ints, Vec::new())),
-                    ([_], count) => Some(Known::Ints(ints, vec![count as u64])),
-                    _ => None,
-                }
+                let (ints, own) = input(0)?;
+                let lens: Option<Vec<i64>> = input(1)?.0.into_iter().map(Length::known).collect();
+                let shape = integers::reshaped(&own, &lens?, node.int("allowzero").unwrap_or(0) == 0)?;
+                Some(Known::Ints(ints, shape))
+            }
+            "Transpose" => {
+                let (ints, shape) = input(0)?;
+                let (ints, shape) = integers::transposed(&ints, &shape, node.ints("perm"))?;
+                Some(Known::Ints(ints, shape))
             }
             "Slice" => self.folded_slice(node),
             "ReduceProd" => {
@@ -199,18 +210,16 @@ impl<'a> Reader<'a> {
 
     fn folded_slice(&self, node: &Node) -> Option<Known> {
         let (ints, shape) = self.ints(node.input(0)?)?;
-        (shape.len() == 1).then_some(())?;
-        let one = |at: usize, name: &str| match node.input(at) {
-            Some(input) => self.ints(input)?.0.first()?.known(),
-            None => node.ints(name)?.first().copied(),
-        };
-        let len = i64::try_from(ints.len()).ok()?;
-        let step = if node.input(4).is_some() { one(4, "")? } else { 1 };
-        let at = |value: i64| if value < 0 { value.saturating_add(len) } else { value }.clamp(0, len);
-        let (start, end) = (at(one(1, "starts")?), at(one(2, "ends")?));
-        (step == 1).then_some(())?;
-        let part = ints.get(usize::try_from(start).ok()?..usize::try_from(end.max(start)).ok()?)?;
-        Some(Known::Ints(part.to_vec(), vec![part.len() as u64]))
+        let list = |at: usize, name: &str| self.list(node, at, name).ok();
+        let (starts, ends) = (list(1, "starts")??, list(2, "ends")??);
+        let axes = list(3, "axes")?.unwrap_or_else(|| (0..starts.len() as i64).collect());
+        let steps = list(4, "steps")?.unwrap_or_else(|| vec![1; starts.len()]);
+        let (mut ints, mut shape) = (ints, shape);
+        for (((start, end), axis), step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
+            let at = super::shapes::resolve(*axis, shape.len())?;
+            (ints, shape) = integers::sliced(&ints, &shape, at, (*start, *end, *step))?;
+        }
+        Some(Known::Ints(ints, shape))
     }
 }
 

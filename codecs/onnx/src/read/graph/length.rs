@@ -51,6 +51,14 @@ impl Length {
             | (Length::Known(b), Length::Free { axis, times, plus }) => {
                 plus.checked_add(b).map_or(Length::Unknown, |plus| Length::Free { axis, times, plus })
             }
+            (
+                Length::Free { axis, times, plus },
+                Length::Free { axis: other, times: more, plus: further },
+            ) if axis == other => match (times.checked_add(more), plus.checked_add(further)) {
+                (Some(0), Some(plus)) => Length::Known(plus),
+                (Some(times), Some(plus)) => Length::Free { axis, times, plus },
+                _ => Length::Unknown,
+            },
             _ => Length::Unknown,
         }
     }

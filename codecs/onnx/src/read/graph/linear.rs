@@ -1,6 +1,7 @@
 //! Reads products, convolutions and tables.
 
 use super::length::{Length, broadcast};
+use super::sliding::slid;
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use ckpt_api::{Attribute, Axis, Node as Layer, Op};
@@ -165,17 +166,19 @@ impl<'a> Reader<'a> {
             .ok_or("has a weight that is no tensor")?;
         let is_transposed = node.op == "ConvTranspose";
         let first = if is_transposed { [Axis::In, Axis::Out] } else { [Axis::Out, Axis::In] };
-        let kernel: &[Axis] = match rank {
+        let window: &[Axis] = match rank {
             3 => &[Axis::KernelX],
             4 => &[Axis::KernelY, Axis::KernelX],
             5 => &[Axis::KernelZ, Axis::KernelY, Axis::KernelX],
             _ => return Err(format!("has a weight of {rank} axes")),
         };
-        let axes = [&first[..], kernel].concat();
+        let axes = [&first[..], window].concat();
         if !self.claim(id, &axes) {
             return Err("has a weight that another operator takes with other axes".to_owned());
         }
         let group = node.int("group").unwrap_or(1);
+        let lens = self.tensors.get(id).map(|tensor| tensor.shape.iter().skip(2)).into_iter().flatten();
+        let kernel: Vec<i64> = lens.map(|len| i64::try_from(*len).unwrap_or(i64::MAX)).collect();
         let outputs = self
             .tensors
             .get(id)
@@ -199,9 +202,12 @@ impl<'a> Reader<'a> {
         let output = node.outputs.first().ok_or("lacks its output")?;
         layer.outputs = vec![output.clone()];
         self.push(node.layer(), layer);
-        let batch = self.shape(x).and_then(|shape| shape.first().copied()).unwrap_or(Length::Unknown);
-        let mut shape = vec![batch, i64::try_from(outputs).map_or(Length::Unknown, Length::Known)];
+        let mut shape = self.shape(x).unwrap_or_default();
         shape.resize(rank, Length::Unknown);
+        let mut shape = slid(node, shape, &kernel);
+        if let Some(channels) = shape.get_mut(1) {
+            *channels = i64::try_from(outputs).map_or(Length::Unknown, Length::Known);
+        }
         self.set_shape(output, Some(shape));
         Ok(())
     }

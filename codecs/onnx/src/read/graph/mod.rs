@@ -4,13 +4,17 @@
 //! shapes that leads to them, are computed here. A shape may depend on a free axis (the batch): what remains of it is
 //! an entry −1 or 0.
 
+mod filled;
 mod fold;
+mod integers;
 mod length;
 mod linear;
 mod ops;
 pub(crate) mod pieces;
 mod recurrent;
 mod shapes;
+mod sliding;
+mod stretch;
 mod values;
 mod windows;
 
@@ -53,13 +57,15 @@ pub(super) fn check_order(graph: &Stored) -> Result<()> {
     }
 }
 
-/// Reads the graph, and names the axes of the weights that it takes. `Err` says why the model has none that can be
+/// Reads the graph, and names the axes of the weights that it takes. `reordered` has the first outputs of the recurrent
+/// layers whose tensors are read with their gates in the order that the node states. `Err` says why the model has none that can be
 /// read.
 pub(super) fn read(
     model: &Model,
     graph: &Stored,
     file: &File,
     tensors: &mut [Tensor],
+    reordered: &HashSet<&str>,
 ) -> std::result::Result<Graph, String> {
     let opset = model.opset().unwrap_or(0);
     if opset < OLDEST {
@@ -68,7 +74,7 @@ pub(super) fn read(
     if model.functions > 0 {
         return Err("it defines functions of its own".to_owned());
     }
-    let mut reader = Reader::new(graph, file, opset, tensors)?;
+    let mut reader = Reader::new(graph, file, opset, tensors, reordered)?;
     for node in &graph.nodes {
         if !matches!(node.domain.as_str(), "" | "ai.onnx") {
             return Err(format!("operator {} of '{}' ({}) is not ONNX's", node.op, node.domain, shown(node)));

@@ -87,6 +87,7 @@ impl<'a> Reader<'a> {
             "Transpose" => self.transpose(node),
             "Squeeze" | "Unsqueeze" => self.squeeze(node),
             "Expand" => self.expand(node),
+            "Range" => self.range(node),
             "Tile" => self.tile(node),
             "Concat" => self.concat(node),
             "Split" => self.split(node),
@@ -156,8 +157,18 @@ impl<'a> Reader<'a> {
                 None => attributes,
             };
         }
+        let own = node.input(0).and_then(|x| self.shape(x));
+        let shape = match node.op.as_str() {
+            "GatherElements" => node.input(1).and_then(|indices| self.shape(indices)),
+            "ArgMax" | "ArgMin" => {
+                let (axis, keeps) = (node.int("axis").unwrap_or(0), node.int("keepdims") != Some(0));
+                own.map(|own| super::shapes::reduced(own, Some(&[axis]), keeps))
+            }
+            "GatherND" => None,
+            _ => own,
+        };
         let inputs = self.operands(node)?;
-        self.emit_one(node, Op::from(node.op.clone()), inputs, attributes, None)
+        self.emit_one(node, Op::from(node.op.clone()), inputs, attributes, shape)
     }
 
     pub(super) fn operands(&mut self, node: &Node) -> Read<Vec<String>> {

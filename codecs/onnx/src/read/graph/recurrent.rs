@@ -1,7 +1,9 @@
 //! Reads recurrent layers.
 
+use super::length::Length;
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
+use crate::read::gates;
 use ckpt_api::{Attribute, Axis, Node as Layer, Op};
 
 /// Attributes that are integers, and numbers.
@@ -27,16 +29,23 @@ impl<'a> Reader<'a> {
             layer = layer.parameter(role, name);
         }
         if let Some(bias) = node.input(3) {
-            let (_, tensor) = self.tensor(bias).ok_or("has a bias that is no tensor")?;
+            let id = self.padded.get(bias).copied().or_else(|| Some(self.tensor(bias)?.0));
+            let tensor = id.and_then(|id| self.tensors.get(id)).ok_or("has a bias that is no tensor")?;
             layer = layer.parameter("bias", tensor.name.clone());
         }
         layer.attributes = recurrent_attributes(node)?.0;
+        if let Some(gates) = gates::stated(node)
+            .filter(|_| node.outputs.first().is_some_and(|output| self.reordered.contains(output.as_str())))
+        {
+            layer = layer.attribute("gates", Attribute::Text(gates.to_owned()));
+        }
         let states = [node.input(0), node.input(5), node.input(6)];
         let mut inputs = Vec::new();
         for state in states {
             inputs.push(match state {
-                Some(name) => self.operand(name)?,
-                None => String::new(),
+                // A first state is 0 where there is none.
+                Some(name) if !self.is_zero(name) => self.operand(name)?,
+                _ => String::new(),
             });
         }
         while inputs.last().is_some_and(String::is_empty) {
@@ -45,7 +54,40 @@ impl<'a> Reader<'a> {
         layer.inputs = inputs;
         layer.outputs = self.recurrent_outputs(node)?;
         self.push(node.layer(), layer);
+        self.recurrent_shapes(node);
         Ok(())
+    }
+
+    /// Whether a node pads the bias of a recurrent layer, which alone takes it, with the zeros of the recurrent bias, or
+    /// makes its rows one.
+    pub(super) fn is_bias(&mut self, node: &'a Node) -> bool {
+        let Some((output, tensor)) = gates::padding(node) else { return false };
+        let Some((id, bias)) = self.tensor(tensor) else { return false };
+        let units = bias.shape.last().and_then(|units| i64::try_from(*units).ok()).unwrap_or(-1);
+        let given = node.input(1).and_then(|list| self.ints(list)).map(|(list, _)| list);
+        let is_view = given.is_some_and(|given| match node.op.as_str() {
+            "Pad" => bias.shape.rank() == 2 && given == [0, 0, 0, units].map(Length::Known),
+            _ => given.len() == 2,
+        });
+        let is_bias = is_view && self.uses(output) == 1 && self.biases.contains(output);
+        if is_bias {
+            self.padded.insert(output, id);
+        }
+        is_bias
+    }
+
+    /// Notes the shapes of all states, and of the last ones.
+    fn recurrent_shapes(&mut self, node: &'a Node) {
+        let known = |name: Option<&str>| name.and_then(|name| self.shape(name));
+        let (Some(x), Some(recurrent)) = (known(node.input(0)), known(node.input(2))) else { return };
+        let (&[first, second, _], &[directions, _, hidden]) = (&x[..], &recurrent[..]) else { return };
+        let (all, last) = match node.int("layout").unwrap_or(0) {
+            0 => (vec![first, directions, second, hidden], vec![directions, second, hidden]),
+            _ => (vec![first, second, directions, hidden], vec![first, directions, hidden]),
+        };
+        for (output, shape) in node.outputs.iter().zip([all, last.clone(), last]) {
+            self.set_shape(output, Some(shape));
+        }
     }
 
     /// Every output has a name, but for those at the end that are left out.

@@ -1,6 +1,7 @@
 //! Reads operators that move elements: their constant inputs become attributes.
 
 use super::length::{Length, broadcast};
+use super::stretch::Stretch;
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use crate::format::operators::REDUCTIONS;
@@ -21,7 +22,7 @@ impl<'a> Reader<'a> {
     }
 
     /// As [`Reader::list`], where some may be lengths of free axes.
-    fn lengths(&self, node: &Node, at: usize, name: &str) -> Read<Option<Vec<Length>>> {
+    pub(super) fn lengths(&self, node: &Node, at: usize, name: &str) -> Read<Option<Vec<Length>>> {
         if let Some(values) = node.ints(name) {
             return Ok(Some(values.iter().copied().map(Length::Known).collect()));
         }
@@ -33,6 +34,9 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn reshape(&mut self, node: &'a Node) -> Read<()> {
+        if self.is_bias(node) {
+            return Ok(());
+        }
         let x = node.input(0).ok_or("lacks its input")?;
         let own = self.shape(x);
         let wanted = self.lengths(node, 1, "shape")?.ok_or("lacks its shape")?;
@@ -129,19 +133,36 @@ impl<'a> Reader<'a> {
         let x = node.input(0).ok_or("lacks its input")?;
         let own = self.shape(x);
         let wanted = self.lengths(node, 1, "shape")?.ok_or("lacks its shape")?;
-        let mut shape = Vec::with_capacity(wanted.len());
+        let (shape, stretches) = self.stretches(&wanted, own.as_deref().unwrap_or_default())?;
+        let input = self.operand(x)?;
+        let result = own.map(|own| broadcast(&[own, wanted]));
+        let attributes = Attributes::new().ints("shape", shape);
+        if stretches.is_empty() {
+            return self.emit_one(node, Op::Expand, vec![input], attributes, result);
+        }
+        let known = self.fresh_value(&format!("{}/expanded", node.layer()));
+        self.emit_as(node.layer(), Op::Expand, vec![input], vec![known.clone()], attributes);
+        let value = self.stretched(node.layer(), known, &stretches)?;
+        self.emit_one(node, Op::Identity, vec![value], Attributes::new(), result)
+    }
+
+    /// The lengths to which a value of a shape is expanded, and the free axes along which it is repeated.
+    pub(super) fn stretches(&self, wanted: &[Length], own: &[Length]) -> Read<(Vec<i64>, Vec<Stretch>)> {
+        let (mut lens, mut stretches) = (Vec::with_capacity(wanted.len()), Vec::new());
         for (at, length) in wanted.iter().enumerate() {
-            let behind = wanted.len() - at;
-            let same = own.as_ref().and_then(|own| own.get(own.len().checked_sub(behind)?).copied());
-            shape.push(match *length {
-                Length::Known(len) => len,
-                free if same == Some(free) && free != Length::Unknown => -1,
+            let place = wanted.len() - at;
+            let same = own.len().checked_sub(place).and_then(|at| own.get(at).copied());
+            lens.push(match (*length, same) {
+                (Length::Known(len), _) => len,
+                (free, Some(own)) if free == own && free != Length::Unknown => -1,
+                (Length::Free { axis, times: 1, plus: 0 }, None | Some(Length::Known(1))) => {
+                    stretches.push((axis, place));
+                    1
+                }
                 _ => return Err("repeats a value along a free axis".to_owned()),
             });
         }
-        let input = self.operand(x)?;
-        let result = own.map(|own| broadcast(&[own, wanted]));
-        self.emit_one(node, Op::Expand, vec![input], Attributes::new().ints("shape", shape), result)
+        Ok((lens, stretches))
     }
 
     pub(super) fn tile(&mut self, node: &'a Node) -> Read<()> {
@@ -215,12 +236,26 @@ impl<'a> Reader<'a> {
         }
         let mut shape = own.clone();
         let mut known = Vec::with_capacity(ends.len());
-        for (((end, axis), start), step) in ends.iter().zip(&axes).zip(&starts).zip(&steps) {
+        let mut starts = starts;
+        let mut cuts = Vec::new();
+        for (((end, axis), start), step) in ends.iter().zip(&axes).zip(&mut starts).zip(&steps) {
             let at = own.as_ref().and_then(|own| resolve(*axis, own.len()));
             let len = own.as_ref().zip(at).and_then(|(own, at)| own.get(at).copied());
             let end = match end {
                 Length::Known(end) => *end,
                 free if len == Some(*free) && *free != Length::Unknown => i64::MAX,
+                // Elements up to the length of another axis are picked one by one.
+                Length::Free { .. } if *step == 1 && *start >= 0 => {
+                    let count = end.add(Length::Known(start.saturating_neg()));
+                    cuts.push((*axis, std::mem::take(start), count));
+                    known.push(i64::MAX);
+                    if let Some((shape, at)) = shape.as_mut().zip(at)
+                        && let Some(own) = shape.get_mut(at)
+                    {
+                        *own = count;
+                    }
+                    continue;
+                }
                 _ => return Err("ends at a place that depends on a free axis".to_owned()),
             };
             known.push(end);
@@ -235,10 +270,25 @@ impl<'a> Reader<'a> {
             attributes = attributes.ints("steps", steps);
         }
         let input = self.operand(x)?;
-        self.emit_one(node, Op::Slice, vec![input], attributes, shape)
+        if cuts.is_empty() {
+            return self.emit_one(node, Op::Slice, vec![input], attributes, shape);
+        }
+        let mut value = self.fresh_value(&format!("{}/cut", node.layer()));
+        self.emit_as(node.layer(), Op::Slice, vec![input], vec![value.clone()], attributes);
+        for (axis, start, count) in cuts {
+            let picked = self.counted(node.layer(), start, count)?;
+            let output = self.fresh_value(&format!("{}/cut", node.layer()));
+            let attributes = Attributes::new().int("axis", axis);
+            self.emit_as(node.layer(), Op::Gather, vec![value, picked], vec![output.clone()], attributes);
+            value = output;
+        }
+        self.emit_one(node, Op::Identity, vec![value], Attributes::new(), shape)
     }
 
     pub(super) fn pad(&mut self, node: &'a Node) -> Read<()> {
+        if self.is_bias(node) {
+            return Ok(());
+        }
         let x = node.input(0).ok_or("lacks its input")?;
         let own = self.shape(x);
         let mut pads = self.list(node, 1, "pads")?.ok_or("lacks its pads")?;
@@ -343,15 +393,7 @@ impl<'a> Reader<'a> {
                 _ => self.plain(node, Op::Identity, Attributes::new()),
             };
         }
-        let shape = self.shape(x).map(|own| {
-            let rank = own.len();
-            let all = || (0..rank).collect();
-            let gone: Vec<usize> = axes
-                .as_ref()
-                .map_or_else(all, |axes| axes.iter().filter_map(|axis| resolve(*axis, rank)).collect());
-            let lens = own.into_iter().enumerate().filter(|(at, _)| keeps || !gone.contains(at));
-            lens.map(|(at, len)| if gone.contains(&at) { Length::Known(1) } else { len }).collect()
-        });
+        let shape = self.shape(x).map(|own| reduced(own, axes.as_deref(), keeps));
         let mut attributes = Attributes::new().int("keepdims", keeps.into());
         if let Some(axes) = axes {
             attributes = attributes.ints("axes", axes);
@@ -361,8 +403,19 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The shape that is left when some axes, or all, become one number.
+pub(super) fn reduced(own: Vec<Length>, axes: Option<&[i64]>, keeps: bool) -> Vec<Length> {
+    let rank = own.len();
+    let gone: Vec<usize> = match axes {
+        Some(axes) => axes.iter().filter_map(|axis| resolve(*axis, rank)).collect(),
+        None => (0..rank).collect(),
+    };
+    let lens = own.into_iter().enumerate().filter(|(at, _)| keeps || !gone.contains(at));
+    lens.map(|(at, len)| if gone.contains(&at) { Length::Known(1) } else { len }).collect()
+}
+
 /// The length of a slice of an axis.
-fn sliced(len: Length, start: i64, end: i64, step: i64) -> Length {
+pub(super) fn sliced(len: Length, start: i64, end: i64, step: i64) -> Length {
     match len {
         free if start == 0 && end == i64::MAX && step == 1 => free,
         Length::Known(len) if step > 0 => {

@@ -4,11 +4,15 @@ use super::length::Length;
 use super::pieces::{self, Numbers};
 use crate::format::dtype;
 use crate::format::message::{
-    Attribute as StoredAttribute, Dimension, Graph as Stored, Node as StoredNode, Value as StoredValue,
+    Attribute as StoredAttribute, Dimension, Graph as Stored, Node as StoredNode, Tensor as StoredTensor,
+    Value as StoredValue,
 };
 use crate::format::names::Names;
 use ckpt_api::{Attribute, Axis, DType, File, Graph, Node, Op, Tensor, Value};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Numbers that are known at most at once, of all values.
+const MOST_NUMBERS: usize = 1 << 22;
 
 /// What an operator could not be read for: a clause that follows its name.
 pub(super) type Read<T> = Result<T, String>;
@@ -24,6 +28,8 @@ pub(super) enum Known {
     Ints(Vec<Length>, Vec<u64>),
     /// Numbers that are known now, of this shape.
     Floats(Vec<f64>, Vec<u64>),
+    /// One number, an integer or not, at every place of a shape that may have free axes.
+    Filled { value: f64, is_int: bool, shape: Vec<Length> },
 }
 
 pub(super) struct Reader<'a> {
@@ -38,10 +44,24 @@ pub(super) struct Reader<'a> {
     /// Free axes by name, and how many there are.
     axes: HashMap<&'a str, usize>,
     free: usize,
+    outputs: HashSet<&'a str>,
+    /// Recurrent layers with another order of gates than ONNX's, by their first output.
+    pub(super) reordered: &'a HashSet<&'a str>,
+    /// Biases of recurrent layers in another shape, or without the recurrent ones, by the output of the node that gives
+    /// it.
+    pub(super) padded: HashMap<&'a str, usize>,
+    /// Values that recurrent layers take as biases.
+    pub(super) biases: HashSet<&'a str>,
+    /// How many more numbers may be known: a node of a few bytes may repeat a thousand.
+    room: usize,
+    /// An input that has each free axis, the axis's place, and the input's rank.
+    pub(super) origins: HashMap<usize, (String, usize, usize)>,
+    /// Truth values along free axes, by axis and place.
+    pub(super) conditions: HashMap<(usize, usize), String>,
     /// How often nodes and outputs take each value.
     uses: HashMap<&'a str, usize>,
-    /// Initializers by name.
-    initializers: HashMap<&'a str, usize>,
+    /// Initializers, and tensors in `Constant` nodes, by name.
+    stored: HashMap<&'a str, &'a StoredTensor>,
     /// Tensors of the checkpoint by name.
     listed: HashMap<String, usize>,
     /// Names of nodes, and of values, that are taken.
@@ -60,6 +80,7 @@ impl<'a> Reader<'a> {
         file: &'a File,
         opset: i64,
         tensors: &'a mut [Tensor],
+        reordered: &'a HashSet<&'a str>,
     ) -> Read<Self> {
         let mut reader = Reader {
             opset,
@@ -70,8 +91,20 @@ impl<'a> Reader<'a> {
             dtypes: HashMap::new(),
             axes: HashMap::new(),
             free: 0,
+            reordered,
+            padded: HashMap::new(),
+            biases: graph
+                .nodes
+                .iter()
+                .filter(|node| crate::format::gates::standard(&node.op).is_some())
+                .filter_map(|node| node.input(3))
+                .collect(),
+            room: MOST_NUMBERS,
+            origins: HashMap::new(),
+            conditions: HashMap::new(),
+            outputs: graph.outputs.iter().map(|output| output.name.as_str()).collect(),
             uses: HashMap::new(),
-            initializers: HashMap::new(),
+            stored: crate::read::tensors(graph).map(|(stored, name)| (name, stored)).collect(),
             listed: HashMap::new(),
             names: Names::default(),
             values: Names::default(),
@@ -88,9 +121,6 @@ impl<'a> Reader<'a> {
         {
             *reader.uses.entry(name).or_default() += 1;
         }
-        for (index, tensor) in graph.initializers.iter().enumerate() {
-            reader.initializers.insert(&tensor.name, index);
-        }
         reader.listed =
             reader.tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.clone(), id)).collect();
         for tensor in &graph.initializers {
@@ -102,7 +132,7 @@ impl<'a> Reader<'a> {
             reader.declare(value, false);
         }
         for input in &graph.inputs {
-            if !reader.initializers.contains_key(input.name.as_str()) {
+            if !reader.stored.contains_key(input.name.as_str()) {
                 reader.known.insert(&input.name, Known::Computed);
                 reader.declare(input, true);
                 reader.values.take(&input.name);
@@ -133,6 +163,11 @@ impl<'a> Reader<'a> {
                 Dimension::Free => Length::Unknown,
             });
         }
+        for (at, length) in shape.iter().enumerate().filter(|_| is_input) {
+            if let Length::Free { axis, .. } = length {
+                self.origins.entry(*axis).or_insert_with(|| (value.name.clone(), at, shape.len()));
+            }
+        }
         self.shapes.insert(value.name.clone(), shape);
     }
 
@@ -159,19 +194,27 @@ impl<'a> Reader<'a> {
             let shape = self.shape(&output.name).or_else(|| self.shape(&name));
             outputs.push(interface(output, name, shape)?);
         }
-        let inputs = graph.inputs.iter().filter(|input| !self.initializers.contains_key(input.name.as_str()));
+        let inputs = graph.inputs.iter().filter(|input| !self.stored.contains_key(input.name.as_str()));
         let inputs = inputs.map(|input| interface(input, input.name.clone(), None)).collect::<Read<_>>()?;
         Ok(Graph { name: graph.name.clone(), inputs, outputs, nodes: self.nodes })
     }
 
     /// What is known of a value.
-    pub(super) fn known(&self, name: &str) -> Known {
-        self.known.get(name).cloned().unwrap_or(Known::Computed)
+    pub(super) fn known(&self, name: &str) -> &Known {
+        self.known.get(name).unwrap_or(&Known::Computed)
     }
 
-    /// Sets what is known of a node's output.
-    pub(super) fn set(&mut self, name: &'a str, known: Known) {
+    /// Sets what is known of a node's output; `false` where too many numbers are known already.
+    pub(super) fn set(&mut self, name: &'a str, known: Known) -> bool {
+        let numbers = match &known {
+            Known::Ints(ints, _) => ints.len(),
+            Known::Floats(floats, _) => floats.len(),
+            _ => 0,
+        };
+        let Some(room) = self.room.checked_sub(numbers) else { return false };
+        self.room = room;
         self.known.insert(name, known);
+        true
     }
 
     /// The tensor of this name, and its id; `None` for what is no tensor of the checkpoint.
@@ -191,15 +234,10 @@ impl<'a> Reader<'a> {
     pub(super) fn ints(&self, name: &str) -> Option<(Vec<Length>, Vec<u64>)> {
         match self.known.get(name)? {
             Known::Ints(ints, shape) => Some((ints.clone(), shape.clone())),
-            Known::Tensor(_) => {
-                let stored = self.graph.initializers.get(*self.initializers.get(name)?)?;
-                match pieces::numbers(self.file, stored)? {
-                    (Numbers::Ints(ints), shape) => {
-                        Some((ints.into_iter().map(Length::Known).collect(), shape))
-                    }
-                    (Numbers::Floats(_), _) => None,
-                }
-            }
+            Known::Tensor(id) => match pieces::numbers(self.file, self.stored(*id)?)? {
+                (Numbers::Ints(ints), shape) => Some((ints.into_iter().map(Length::Known).collect(), shape)),
+                (Numbers::Floats(_), _) => None,
+            },
             _ => None,
         }
     }
@@ -208,15 +246,17 @@ impl<'a> Reader<'a> {
     pub(super) fn floats(&self, name: &str) -> Option<(Vec<f64>, Vec<u64>)> {
         match self.known.get(name)? {
             Known::Floats(floats, shape) => Some((floats.clone(), shape.clone())),
-            Known::Tensor(_) => {
-                let stored = self.graph.initializers.get(*self.initializers.get(name)?)?;
-                match pieces::numbers(self.file, stored)? {
-                    (Numbers::Floats(floats), shape) => Some((floats, shape)),
-                    (Numbers::Ints(_), _) => None,
-                }
-            }
+            Known::Tensor(id) => match pieces::numbers(self.file, self.stored(*id)?)? {
+                (Numbers::Floats(floats), shape) => Some((floats, shape)),
+                (Numbers::Ints(_), _) => None,
+            },
             _ => None,
         }
+    }
+
+    /// A tensor of the checkpoint as the model stores it.
+    fn stored(&self, id: usize) -> Option<&'a StoredTensor> {
+        self.stored.get(self.tensors.get(id)?.name.as_str()).copied()
     }
 
     pub(super) fn file(&self) -> &'a File {
@@ -231,6 +271,7 @@ impl<'a> Reader<'a> {
         match self.known.get(name) {
             Some(Known::Tensor(id)) => self.tensors.get(*id).map(|tensor| known(&tensor.shape)),
             Some(Known::Ints(_, shape) | Known::Floats(_, shape)) => Some(known(shape)),
+            Some(Known::Filled { shape, .. }) => Some(shape.clone()),
             _ => self.shapes.get(name).cloned(),
         }
     }
@@ -253,6 +294,7 @@ impl<'a> Reader<'a> {
             Some(Known::Tensor(id)) => self.tensors.get(*id).map(|tensor| tensor.dtype),
             Some(Known::Ints(..)) => Some(DType::I64),
             Some(Known::Floats(..)) => Some(DType::F32),
+            Some(Known::Filled { is_int, .. }) => Some(if *is_int { DType::I64 } else { DType::F32 }),
             _ => self.dtypes.get(name).and_then(|number| dtype(*number)),
         }
     }
@@ -264,7 +306,7 @@ impl<'a> Reader<'a> {
 
     /// Whether the graph outputs a value.
     pub(super) fn is_output(&self, name: &str) -> bool {
-        self.graph.outputs.iter().any(|output| output.name == name)
+        self.outputs.contains(name)
     }
 
     /// Names the axes of a tensor; `false` where another node needs other ones.
@@ -287,11 +329,17 @@ impl<'a> Reader<'a> {
         let known = match self.known.get(name) {
             None | Some(Known::Computed) => return Ok(name.to_owned()),
             Some(Known::Tensor(id)) => self.number_or_tensor(name, *id),
+            Some(Known::Filled { value, is_int, shape }) => {
+                let (value, is_int, shape) = (*value, *is_int, shape.clone());
+                let made = self.filled(name, value, is_int, &shape)?;
+                self.constants.insert(name.to_owned(), made.clone());
+                return Ok(made);
+            }
             Some(known) => known.clone(),
         };
         let mut node = Node::new(String::new(), Op::Constant);
         match known {
-            Known::Computed => {}
+            Known::Computed | Known::Filled { .. } => {}
             Known::Tensor(id) => {
                 let tensor = self.tensors.get(id).map(|tensor| tensor.name.clone()).unwrap_or_default();
                 node = node.parameter("value", tensor);

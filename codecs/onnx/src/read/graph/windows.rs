@@ -2,6 +2,7 @@
 
 use super::length::Length;
 use super::shapes::resolve;
+use super::sliding::slid;
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use ckpt_api::{Attribute, Axis, Node as Layer, Op};
@@ -35,7 +36,8 @@ impl<'a> Reader<'a> {
                 attributes = attributes.int(name, value);
             }
         }
-        let shape = node.input(0).and_then(|x| self.shape(x)).map(windowed);
+        let shape = node.input(0).and_then(|x| self.shape(x));
+        let shape = shape.map(|shape| slid(node, shape, node.ints("kernel_shape").unwrap_or_default()));
         let input = self.operand(node.input(0).ok_or("lacks its input")?)?;
         self.emit_one(node, Op::from(node.op.clone()), vec![input], attributes, shape)
     }
@@ -167,22 +169,42 @@ impl<'a> Reader<'a> {
         let x = node.input(0).ok_or("lacks its input")?;
         let is_old = node.op == "Upsample" || self.opset < 11;
         let mode = node.text("mode").unwrap_or("nearest").to_owned();
-        if mode == "cubic" || node.int("antialias").unwrap_or(0) != 0 || node.has("axes") {
-            return Err("is cubic, antialiased, or lists axes".to_owned());
+        if mode == "cubic" || node.int("antialias").unwrap_or(0) != 0 {
+            return Err("is cubic or antialiased".to_owned());
         }
         if node.text("keep_aspect_ratio_policy").is_some_and(|policy| policy != "stretch") {
             return Err("keeps the ratio of the lengths".to_owned());
         }
         let (at_scales, at_sizes) = if is_old { (1, 3) } else { (2, 3) };
-        let (mut sizes, mut factors) = (None, None);
+        let (mut sizes, mut factors, mut shape) = (None, None, None);
         match node.input(at_sizes) {
-            Some(_) => sizes = self.list(node, at_sizes, "sizes")?,
+            // A free axis keeps its length.
+            Some(_) => {
+                let lens = self.lengths(node, at_sizes, "sizes")?.unwrap_or_default();
+                let own = self.shape(x).unwrap_or_default();
+                let lens = self.for_all_axes(node, lens, vec![Length::Known(-1); own.len()])?;
+                let size = |(at, len): (usize, Length)| match len {
+                    Length::Known(len) => Ok(len),
+                    free if own.get(at) == Some(&free) && free != Length::Unknown => Ok(-1),
+                    _ => Err("has sizes that depend on a free axis".to_owned()),
+                };
+                let lens: Vec<i64> = lens.into_iter().enumerate().map(size).collect::<Read<_>>()?;
+                shape = Some(
+                    lens.iter()
+                        .zip(own)
+                        .map(|(len, own)| if *len < 0 { own } else { Length::Known(*len) })
+                        .collect(),
+                );
+                sizes = Some(lens);
+            }
             None => {
                 let scales = match (node.input(at_scales), node.floats("scales")) {
                     (Some(input), _) => self.floats(input).map(|(floats, _)| floats),
                     (None, scales) => scales.map(|scales| scales.iter().copied().map(f64::from).collect()),
                 };
                 let scales = scales.ok_or("has scales that are not constants")?;
+                let rank = self.shape(x).map_or(0, |own| own.len());
+                let scales = self.for_all_axes(node, scales, vec![1.0; rank])?;
                 if is_old && mode == "nearest" && scales.iter().any(|scale| *scale < 1.0) {
                     return Err("makes images smaller, by the rule of an old operator set".to_owned());
                 }
@@ -203,9 +225,7 @@ impl<'a> Reader<'a> {
         if mode == "nearest" {
             attributes = attributes.with("nearest_mode", text(nearest));
         }
-        let mut shape = None;
         if let Some(sizes) = sizes {
-            shape = Some(sizes.iter().copied().map(Length::Known).collect());
             attributes = attributes.ints("sizes", sizes);
         } else if let Some(factors) = factors {
             shape = self.shape(x).and_then(|own| scaled(&own, &factors));
@@ -213,6 +233,20 @@ impl<'a> Reader<'a> {
         }
         let input = self.operand(x)?;
         self.emit_one(node, Op::from("Resize".to_owned()), vec![input], attributes, shape)
+    }
+}
+
+impl Reader<'_> {
+    /// The entries of all axes, where a node has some for those that it lists.
+    fn for_all_axes<T>(&self, node: &Node, listed: Vec<T>, mut all: Vec<T>) -> Read<Vec<T>> {
+        let Some(axes) = node.ints("axes") else { return Ok(listed) };
+        for (axis, entry) in axes.iter().zip(listed) {
+            let at = resolve(*axis, all.len()).ok_or("has axes of a value of unknown rank")?;
+            if let Some(own) = all.get_mut(at) {
+                *own = entry;
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -225,10 +259,4 @@ fn scaled(own: &[Length], scales: &[f64]) -> Option<Vec<Length>> {
         None => Length::Unknown,
     };
     Some(own.iter().zip(scales).map(size).collect())
-}
-
-/// The shape of a value after a window moved over it.
-fn windowed(mut shape: Vec<Length>) -> Vec<Length> {
-    shape.iter_mut().skip(2).for_each(|len| *len = Length::Unknown);
-    shape
 }
