@@ -12,9 +12,48 @@ pub(super) fn fold(op: &NodeDef, inputs: &[&Fact], limit: usize) -> Vec<Rc<Ints>
     let found = match kind {
         "Unpack" => return unpack(op, inputs).unwrap_or_default(),
         "ShapeN" => inputs.iter().map(|fact| shape_of(fact)).collect::<Option<Vec<_>>>(),
-        _ => one(op, kind, inputs, limit).map(|ints| vec![ints]),
+        _ => one(op, kind, inputs, limit).map(|ints| vec![wrapped(op, ints)]),
     };
     found.unwrap_or_default()
+}
+
+/// Wraps the results of arithmetic and casts around, as integers of their type do.
+fn wrapped(op: &NodeDef, ints: Rc<Ints>) -> Rc<Ints> {
+    let number = match op.op.as_str() {
+        "AddV2" | "Add" | "Sub" | "Mul" | "Neg" | "FloorDiv" | "Prod" | "Sum" => dtype(op, "T"),
+        "Cast" => dtype(op, "DstT"),
+        "Range" => dtype(op, "Tidx"),
+        _ => None,
+    };
+    // TensorFlow's numbers of the types.
+    let (bits, is_signed) = match number {
+        Some(3) => (32, true),
+        Some(4) => (8, false),
+        Some(5) => (16, true),
+        Some(6) => (8, true),
+        Some(17) => (16, false),
+        _ => return ints,
+    };
+    let wrap = |value: Int| match value {
+        Int::Known(value) => {
+            let low = value & ((1 << bits) - 1);
+            let is_negative = is_signed && low >> (bits - 1) == 1;
+            Int::Known(if is_negative { low - (1 << bits) } else { low })
+        }
+        // A length has 32 bits.
+        free if bits == 32 => free,
+        _ => Int::Unknown,
+    };
+    let is_same = |value: &Int| match (*value, wrap(*value)) {
+        (Int::Known(a), Int::Known(b)) => a == b,
+        (Int::Known(_), _) | (_, Int::Known(_) | Int::Unknown) => false,
+        _ => true,
+    };
+    if ints.values.iter().all(is_same) {
+        return ints;
+    }
+    let values = ints.values.iter().map(|value| wrap(*value)).collect();
+    Rc::new(Ints { shape: ints.shape.clone(), values })
 }
 
 fn one(op: &NodeDef, kind: &str, inputs: &[&Fact], limit: usize) -> Option<Rc<Ints>> {
@@ -111,7 +150,7 @@ fn map(ints: &Ints, of: impl Fn(Int) -> Int) -> Option<Rc<Ints>> {
 /// Casts between types of integers; to truth values, what is not 0 becomes 1.
 fn cast(op: &NodeDef, ints: &Ints) -> Option<Rc<Ints>> {
     match dtype(op, "DstT")? {
-        3 | 9 => map(ints, |value| value),
+        3..=6 | 9 | 17 => map(ints, |value| value),
         10 => map(ints, |value| match value {
             Int::Known(value) => Int::Known(i64::from(value != 0)),
             _ => Int::Unknown,

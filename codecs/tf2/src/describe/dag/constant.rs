@@ -33,6 +33,11 @@ pub(super) fn ints(node: &NodeDef, limit: usize) -> Option<Rc<Ints>> {
         9 => chunks(raw).map(i64::from_le_bytes).collect(),
         10 if raw.is_empty() => tensor.bool_val.iter().map(|value| i64::from(*value)).collect(),
         10 => raw.iter().map(|byte| i64::from(*byte != 0)).collect(),
+        4..=6 | 17 if raw.is_empty() => tensor.int_val.iter().map(|value| i64::from(*value)).collect(),
+        4 => raw.iter().map(|byte| i64::from(*byte)).collect(),
+        5 => chunks(raw).map(|bytes| i64::from(i16::from_le_bytes(bytes))).collect(),
+        6 => chunks(raw).map(|bytes| i64::from(i8::from_le_bytes(bytes))).collect(),
+        17 => chunks(raw).map(|bytes| i64::from(u16::from_le_bytes(bytes))).collect(),
         _ => return None,
     };
     let values = filled(values, &shape)?.into_iter().map(Int::Known).collect();

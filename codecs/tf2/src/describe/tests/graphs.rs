@@ -133,6 +133,55 @@ fn the_length_of_the_batch_stays_free_in_a_reshaping() {
 }
 
 #[test]
+fn constants_of_narrow_integers_wrap_around() {
+    let narrow = |name: &str, dtype: i32, values: &[i32]| {
+        let dim = tensor_shape_proto::Dim { size: 3, ..Default::default() };
+        let tensor = TensorProto {
+            dtype,
+            tensor_shape: Some(TensorShapeProto { dim: vec![dim], ..Default::default() }),
+            int_val: values.to_vec(),
+            ..TensorProto::default()
+        };
+        with(op(name, "Const", &[]), "value", Value::Tensor(tensor))
+    };
+    let of = |node: NodeDef, name: &str, dtype: i32| with(node, name, Value::Type(dtype));
+    let cases = [
+        (4, "AddV2", [250, 1, 2], [10, 10, 10], [4, 11, 12]),
+        (6, "Mul", [120, -120, 2], [2, 2, 2], [-16, 16, 4]),
+        (5, "Sub", [-32_768, 0, 7], [1, 1, 1], [32_767, -1, 6]),
+        (17, "Sub", [0, 1, 2], [1, 1, 1], [65_535, 0, 1]),
+        (3, "AddV2", [i32::MAX, i32::MIN, 2], [1, -1, 1], [i32::MIN, i32::MAX, 3]),
+    ];
+    for (dtype, kind, a, b, expected) in cases {
+        let description = described(
+            &[-1, 3],
+            vec![
+                narrow("a", dtype, &a),
+                narrow("b", dtype, &b),
+                of(op("s", kind, &["a:output:0", "b:output:0"]), "T", dtype),
+                of(of(op("c", "Cast", &["s:z:0"]), "SrcT", dtype), "DstT", 1),
+                op("y", "Mul", &["x", "c:y:0"]),
+            ],
+            vec![],
+        );
+        let expected: Vec<i64> = expected.into_iter().map(i64::from).collect();
+        assert_eq!(node(&description, "Constant").attributes["value_ints"], Attribute::Ints(expected));
+    }
+    let description = described(
+        &[-1, 3],
+        vec![
+            narrow("a", 3, &[70_000, 1, 2]),
+            of(of(op("n", "Cast", &["a:output:0"]), "SrcT", 3), "DstT", 5),
+            of(of(op("c", "Cast", &["n:y:0"]), "SrcT", 5), "DstT", 1),
+            op("y", "Mul", &["x", "c:y:0"]),
+        ],
+        vec![],
+    );
+    let expected = Attribute::Ints(vec![4464, 1, 2]);
+    assert_eq!(node(&description, "Constant").attributes["value_ints"], expected);
+}
+
+#[test]
 fn a_product_between_two_reshapings_is_one_of_the_last_axis() {
     let description = described(
         &[-1, 5, 4],
