@@ -1,7 +1,7 @@
 //! Reads the chain of a Keras 2 SavedModel from `keras_metadata.pb`: the classes and configurations of layers, as JSON.
 
 use super::chain::{Chain, Context, Dims, IN_16_BITS, LocatedStep, Step, Window};
-use super::functions::decimal;
+use super::node::decimal;
 use super::no_chain::NoChain;
 use super::objects::Objects;
 use crate::proto::SavedMetadata;

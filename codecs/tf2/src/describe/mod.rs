@@ -7,13 +7,12 @@
 mod axes;
 mod chain;
 mod dag;
-mod functions;
 mod keras_metadata;
 mod names;
 mod no_chain;
+mod node;
 mod object_layers;
 pub(crate) mod objects;
-mod ops;
 mod optimizers;
 pub(crate) mod roles;
 mod saved_model;

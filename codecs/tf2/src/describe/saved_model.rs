@@ -1,11 +1,9 @@
 //! Reads the chain of a SavedModel from its serving function.
 
-use super::chain::{Chain, Context, IN_16_BITS};
+use super::chain::{Chain, Context};
 use super::dag::{self, Bound, Function};
-use super::functions::Functions;
 use super::no_chain::NoChain;
 use super::objects::Objects;
-use super::ops;
 use crate::proto::attr_value::Value;
 use crate::proto::saved_object::Kind;
 use crate::proto::trackable_object_graph::trackable_object::ObjectReference;
@@ -33,9 +31,6 @@ const FIELDS: &[Nested] = &[Nested(
         Nested(7, &[Nested(1, OBJECT), Nested(2, &[])]),
     ],
 )];
-
-/// Limit on the references that are followed: far above what a chain has, and low enough to stop in a circle soon.
-const MAX_FOLLOWED: u64 = 1 << 18;
 
 const TF1: &str = "the graph is one of TensorFlow 1, and has no signature";
 
@@ -84,28 +79,13 @@ fn read(
     let (meta, saved, main, library) = parts.ok_or_else(|| NoChain::unstated(NO_FUNCTION))?;
     let name = serving_function(saved)?;
     let bound = bound_variables(saved, &name, objects);
-    let keys = bound.iter().map(|bound| match bound {
-        Captured::Variable(key) => Some(key.clone()),
-        _ => None,
-    });
-    let mut functions = Functions::new(library, keys.collect(), budget.min(MAX_FOLLOWED));
-    let chain = ops::steps(&mut functions, &name).and_then(|read| {
-        let mut chain = Chain::build("", read.input, read.steps, context)?;
-        chain.is_nested = read.is_nested;
-        if read.is_half {
-            chain.notes.push(IN_16_BITS.into());
-        }
-        Ok(chain)
-    });
-    chain.or_else(|_| {
-        let function = Function {
-            library,
-            name: &name,
-            bound: captured(bound, main),
-            results: result_names(meta, main, &name),
-        };
-        dag::function(function, context, budget)
-    })
+    let function = Function {
+        library,
+        name: &name,
+        bound: captured(bound, main),
+        results: result_names(meta, main, &name),
+    };
+    dag::function(function, context, budget)
 }
 
 /// Reads the serving signature of a model of TensorFlow 1.

@@ -1,6 +1,6 @@
 //! Tensors that operations have as attributes.
 
-use super::super::functions::{attribute, decimal};
+use super::super::node::{attribute, decimal};
 use super::value::{Int, Ints};
 use crate::proto::attr_value::Value;
 use crate::proto::{NodeDef, TensorProto};

@@ -1,6 +1,6 @@
 //! What is known of each value before anything is lowered: its shape, and its integers where they are folded.
 
-use super::super::functions::{attribute, flag, lengths, text};
+use super::super::node::{attribute, flag, lengths, text};
 use super::arithmetic;
 use super::constant;
 use super::reach::{Dag, DagNode, Edge, What};

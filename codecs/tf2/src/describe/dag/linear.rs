@@ -1,6 +1,6 @@
 //! Recognizes products and convolutions with stored weights, and their biases.
 
-use super::super::functions::{flag, text};
+use super::super::node::{flag, text};
 use super::facts::{Padding, Window, is_channels_last, window};
 use super::pattern::View;
 use super::reach::Edge;

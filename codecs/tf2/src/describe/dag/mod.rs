@@ -5,8 +5,10 @@
 //! by operation.
 
 mod arithmetic;
+mod chain_names;
 mod constant;
 mod facts;
+mod inputs;
 mod linear;
 mod lower;
 mod normalization;
@@ -122,12 +124,15 @@ fn finish(
     library: Option<&FunctionDefLibrary>,
     context: &Context,
 ) -> Result<Chain, NoChain> {
-    let shapes: Vec<Option<Dims>> =
-        stated.iter().enumerate().map(|(at, input)| facts::input(at, input.shape?)).collect();
-    let variable = |key: &str| {
+    let variable = |key: &str| -> Option<Dims> {
         let shape = context.catalog.get(key)?.shape;
         shape.iter().map(|len| i64::try_from(*len).ok().map(Int::Known)).collect()
     };
+    let shape = |(at, input): (usize, &Stated)| {
+        let own = input.shape.and_then(|shape| facts::input(at, shape));
+        own.or_else(|| inputs::inferred(dag, at, variable))
+    };
+    let shapes: Vec<Option<Dims>> = stated.iter().enumerate().map(shape).collect();
     let facts = Facts::infer(dag, &shapes, variable);
     let mut inputs = Vec::new();
     for (input, dims) in stated.iter().zip(shapes) {
@@ -145,7 +150,7 @@ fn finish(
     let lowered = lower::lower(view, &loops, inputs, names)?;
     let notes = lowered.is_half.then(|| IN_16_BITS.to_owned());
     Ok(Chain {
-        graph: lowered.graph,
+        graph: chain_names::named(lowered.graph, &lowered.axes),
         axes: lowered.axes,
         is_nested: lowered.is_nested,
         notes: notes.into_iter().collect(),

@@ -1,7 +1,7 @@
 //! Looks at operations and their inputs, to recognize what several of them compute together.
 
 use super::super::chain::Context;
-use super::super::functions::decimal;
+use super::super::node::decimal;
 use super::constant;
 use super::facts::{Facts, dtype};
 use super::reach::{Dag, Edge, What};
@@ -195,7 +195,7 @@ pub(super) fn near(found: f64, expected: f64) -> bool {
 
 /// Returns a float attribute; `default` if it is left out.
 pub(super) fn float(op: &NodeDef, name: &str, default: f64) -> f64 {
-    match super::super::functions::attribute(op, name) {
+    match super::super::node::attribute(op, name) {
         Some(crate::proto::attr_value::Value::F(value)) => decimal(*value),
         _ => default,
     }

@@ -3,7 +3,7 @@
 //! Nothing recurses on the input: calls are frames in a list, and operations are visited with a stack. The number of
 //! operations, calls and followed references is limited, so that a function that calls another twice, and so on, ends.
 
-use super::super::functions::describe;
+use super::super::node::describe;
 use super::super::no_chain::NoChain;
 use crate::proto::attr_value::Value;
 use crate::proto::{FunctionDef, FunctionDefLibrary, GraphDef, NodeDef};

@@ -4,7 +4,7 @@
 //! cell, and the loop must take one step for each item of the sequence. Anything else is not recognized.
 
 use super::super::chain::Context;
-use super::super::functions::attribute;
+use super::super::node::attribute;
 use super::facts::{Facts, Selection, int, selections};
 use super::pattern::View;
 use super::reach::{Dag, Edge, Reader, What};
@@ -248,7 +248,7 @@ impl Loop<'_> {
                 }
             } else if let Some((x, weight)) = self.view.pair(edge, &["MatMul"]) {
                 let op = self.view.op(edge)?;
-                let is_turned = |name| super::super::functions::flag(op, name);
+                let is_turned = |name| super::super::node::flag(op, name);
                 if is_turned("transpose_a") || is_turned("transpose_b") {
                     return None;
                 }

@@ -1,6 +1,6 @@
 //! Infers the shapes of results, where TensorFlow's statement leaves lengths open.
 
-use super::super::functions::{flag, text};
+use super::super::node::{flag, text};
 use super::facts::{Fact, Selection, int, is_channels_last, keeps_dims, kernel, range, selections, window};
 use super::value::{Dims, Int, broadcast, product, resolve};
 use crate::proto::NodeDef;
@@ -232,7 +232,7 @@ fn reshape(dims: &[Int], wanted: &[Int]) -> Option<Dims> {
 
 /// Returns the axes that a `Squeeze` keeps.
 pub(super) fn squeezed(op: &NodeDef, dims: &[Int]) -> Option<Vec<usize>> {
-    let stated = match super::super::functions::attribute(op, "squeeze_dims") {
+    let stated = match super::super::node::attribute(op, "squeeze_dims") {
         Some(crate::proto::attr_value::Value::List(list)) => list.i.clone(),
         _ => Vec::new(),
     };

@@ -1,6 +1,6 @@
 //! Lowers elementwise operations, and products of two values.
 
-use super::super::super::functions::{flag, text};
+use super::super::super::node::{flag, text};
 use super::super::super::no_chain::NoChain;
 use super::super::facts::dtype;
 use super::super::pattern::float;

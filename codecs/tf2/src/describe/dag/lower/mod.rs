@@ -11,7 +11,7 @@ mod recurrent;
 mod reduce;
 mod values;
 
-use super::super::functions::describe;
+use super::super::node::describe;
 use super::super::no_chain::NoChain;
 use super::constant;
 use super::facts::dtype;
@@ -292,13 +292,15 @@ impl Lowering<'_> {
         let place = view.op(edge).map_or(String::new(), |op| shown(&op.name).to_owned());
         self.values.place.clone_from(&place);
         let inputs = plan.needs().iter().map(|need| self.value(*need)).collect::<Result<Vec<_>, _>>()?;
+        let op = view.op(edge).filter(|_| !matches!(plan, Plan::Known | Plan::Number(_)));
+        self.is_half |=
+            op.is_some_and(|op| ["DstT", "T"].iter().any(|name| matches!(dtype(op, name), Some(14 | 19))));
         let lowered = match (plan, view.op(edge)) {
             (Plan::Alias(_), _) => inputs.first().cloned().ok_or_else(lost),
             (Plan::Known, _) => self.known(edge),
             (Plan::Number(number), _) => self.values.scalar(*number),
             (_, None) => self.source(edge),
             (plan, Some(op)) => {
-                self.is_half |= ["DstT", "T"].iter().any(|name| matches!(dtype(op, name), Some(14 | 19)));
                 let named = |error: NoChain| error.of(describe(op));
                 match plan {
                     Plan::Operation(_) => return self.operation(op, edge, &inputs),

@@ -1,6 +1,6 @@
 //! Lowers operations that move elements, and tables.
 
-use super::super::super::functions::{flag, text};
+use super::super::super::node::{flag, text};
 use super::super::super::no_chain::NoChain;
 use super::super::facts::{Selection, int, selections};
 use super::super::reach::Edge;

@@ -1,6 +1,6 @@
 //! Lowers reductions, pooling and normalizations of whole images.
 
-use super::super::super::functions::attribute;
+use super::super::super::node::attribute;
 use super::super::super::no_chain::NoChain;
 use super::super::facts::{int, is_channels_last, keeps_dims, kernel, window};
 use super::super::pattern::float;
