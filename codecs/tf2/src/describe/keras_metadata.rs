@@ -1,8 +1,8 @@
 //! Reads the chain of a Keras 2 SavedModel from `keras_metadata.pb`: the classes and configurations of layers, as JSON.
 
 use super::chain::{Chain, Context, Dims, IN_16_BITS, LocatedStep, Step, Window};
-use super::node::decimal;
 use super::no_chain::NoChain;
+use super::node::decimal;
 use super::objects::Objects;
 use crate::proto::SavedMetadata;
 use crate::wire::{self, Nested};

@@ -10,6 +10,7 @@ mod constant;
 mod facts;
 mod inputs;
 mod linear;
+mod lists;
 mod lower;
 mod normalization;
 mod pattern;
@@ -28,7 +29,8 @@ use ckpt_api::DType;
 use facts::Facts;
 use lower::ModelInput;
 use pattern::View;
-use reach::{Dag, Reader};
+use reach::{Dag, Reader, Steps};
+use std::collections::HashMap;
 use value::{Dims, Int};
 
 /// Limit on the inputs and on the results of a model.
@@ -68,8 +70,11 @@ pub(super) fn function(function: Function, context: &Context, limit: u64) -> Res
     });
     let names: Vec<String> = names.collect();
     let library = function.library;
-    let dag = Reader::new(Some(library), limit).function(function.name, function.bound)?;
-    finish(&dag, &inputs, &names, Some(library), context)
+    let read = |steps: &Steps| {
+        let reader = Reader::new(Some(library), limit).stepping(steps);
+        reader.function(function.name, function.bound.clone())
+    };
+    finish(read, &inputs, &names, Some(library), context)
 }
 
 /// Reads a signature of TensorFlow 1's main graph.
@@ -95,8 +100,9 @@ pub(super) fn main_graph(
     let tensors: Vec<&str> = inputs.iter().map(|(_, info)| info.name.as_str()).collect();
     let results: Vec<&str> = outputs.iter().map(|(_, info)| info.name.as_str()).collect();
     let names: Vec<String> = outputs.iter().map(|(name, _)| (*name).clone()).collect();
-    let dag = Reader::new(graph.library.as_ref(), limit).graph(graph, &tensors, &results)?;
-    finish(&dag, &stated, &names, graph.library.as_ref(), context)
+    let library = graph.library.as_ref();
+    let read = |steps: &Steps| Reader::new(library, limit).stepping(steps).graph(graph, &tensors, &results);
+    finish(read, &stated, &names, library, context)
 }
 
 /// An input as the file states it.
@@ -117,23 +123,54 @@ fn check_ends(inputs: usize, results: usize) -> Result<(), NoChain> {
     }
 }
 
-fn finish(
-    dag: &Dag,
+/// Reads the graph and makes the chain. Loops that are no recurrent layers are read step by step, where the number of
+/// steps is known.
+fn finish<'a>(
+    read: impl Fn(&Steps) -> Result<Dag<'a>, NoChain>,
     stated: &[Stated],
     names: &[String],
     library: Option<&FunctionDefLibrary>,
     context: &Context,
 ) -> Result<Chain, NoChain> {
-    let variable = |key: &str| -> Option<Dims> {
-        let shape = context.catalog.get(key)?.shape;
-        shape.iter().map(|len| i64::try_from(*len).ok().map(Int::Known)).collect()
-    };
+    /// Limit on loops within loops.
+    const MAX_ROUNDS: usize = 4;
+    let mut steps = Steps::new();
+    for _ in 0..MAX_ROUNDS {
+        let dag = read(&steps)?;
+        let shapes = shapes(&dag, stated, context);
+        let facts = Facts::infer(&dag, &shapes, |key| stored(key, context));
+        let view = View { dag: &dag, facts: &facts, context };
+        let found = recurrent::find(view, library, context);
+        if recurrent::add_steps(view, library, context, &found, &mut steps) {
+            continue;
+        }
+        return made(view, &found, stated, shapes, names);
+    }
+    Err(NoChain::unsupported(format!("loops are within each other more than {MAX_ROUNDS} deep")))
+}
+
+/// Returns the shape of a stored tensor.
+fn stored(key: &str, context: &Context) -> Option<Dims> {
+    let shape = context.catalog.get(key)?.shape;
+    shape.iter().map(|len| i64::try_from(*len).ok().map(Int::Known)).collect()
+}
+
+/// Returns the shapes of the inputs, as far as they are stated or follow from the first layer.
+fn shapes(dag: &Dag, stated: &[Stated], context: &Context) -> Vec<Option<Dims>> {
     let shape = |(at, input): (usize, &Stated)| {
         let own = input.shape.and_then(|shape| facts::input(at, shape));
-        own.or_else(|| inputs::inferred(dag, at, variable))
+        own.or_else(|| inputs::inferred(dag, at, |key| stored(key, context)))
     };
-    let shapes: Vec<Option<Dims>> = stated.iter().enumerate().map(shape).collect();
-    let facts = Facts::infer(dag, &shapes, variable);
+    stated.iter().enumerate().map(shape).collect()
+}
+
+fn made(
+    view: View,
+    loops: &HashMap<usize, recurrent::Recurrent>,
+    stated: &[Stated],
+    shapes: Vec<Option<Dims>>,
+    names: &[String],
+) -> Result<Chain, NoChain> {
     let mut inputs = Vec::new();
     for (input, dims) in stated.iter().zip(shapes) {
         let Some(dims) = dims else {
@@ -145,9 +182,7 @@ fn finish(
         let name = if stated.len() == 1 { "input".to_owned() } else { input.name.clone() };
         inputs.push(ModelInput { name, dims, dtype: integers(input.dtype) });
     }
-    let view = View { dag, facts: &facts, context };
-    let loops = recurrent::find(view, library, context);
-    let lowered = lower::lower(view, &loops, inputs, names)?;
+    let lowered = lower::lower(view, loops, inputs, names)?;
     let notes = lowered.is_half.then(|| IN_16_BITS.to_owned());
     Ok(Chain {
         graph: chain_names::named(lowered.graph, &lowered.axes),

@@ -3,8 +3,8 @@
 //! Nothing recurses on the input: calls are frames in a list, and operations are visited with a stack. The number of
 //! operations, calls and followed references is limited, so that a function that calls another twice, and so on, ends.
 
-use super::super::node::describe;
 use super::super::no_chain::NoChain;
+use super::super::node::describe;
 use crate::proto::attr_value::Value;
 use crate::proto::{FunctionDef, FunctionDefLibrary, GraphDef, NodeDef};
 use std::collections::HashMap;
@@ -71,11 +71,13 @@ struct Body<'a> {
     def: Option<&'a FunctionDef>,
 }
 
-/// One call of a function.
+/// One call of a function, or one step of a loop.
 struct Frame<'a> {
     body: usize,
     caller: Option<Caller<'a>>,
     depth: usize,
+    /// The frame of the step before, in a loop.
+    before: Option<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -115,7 +117,12 @@ pub(super) struct Reader<'a> {
     inputs: HashMap<usize, usize>,
     /// Nodes of what the function takes after its own arguments.
     captured: HashMap<usize, usize>,
+    /// The number of steps of loops that are read step by step.
+    steps: Steps,
 }
+
+/// The number of steps of loops.
+pub(super) type Steps = HashMap<*const NodeDef, usize>;
 
 impl<'a> Reader<'a> {
     pub fn new(library: Option<&'a FunctionDefLibrary>, limit: u64) -> Self {
@@ -135,7 +142,13 @@ impl<'a> Reader<'a> {
             made: HashMap::new(),
             inputs: HashMap::new(),
             captured: HashMap::new(),
+            steps: Steps::new(),
         }
+    }
+
+    /// Reads these loops step by step.
+    pub fn stepping(self, steps: &Steps) -> Self {
+        Reader { steps: steps.clone(), ..self }
     }
 
     /// Reads the function `name`, which takes what is `bound` after its own arguments.
@@ -145,7 +158,7 @@ impl<'a> Reader<'a> {
         let def = found.def.ok_or_else(|| missing(name))?;
         self.own = found.arguments.len().saturating_sub(bound.len());
         self.bound = bound;
-        self.frames.push(Frame { body, caller: None, depth: 0 });
+        self.frames.push(Frame { body, caller: None, depth: 0, before: None });
         let count = def.signature.as_ref().map_or(0, |signature| signature.output_arg.len());
         let results: Option<Vec<&str>> = (0..count).map(|at| returned(def, at)).collect();
         self.read(&results.ok_or_else(|| missing(name))?)
@@ -160,7 +173,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Dag<'a>, NoChain> {
         let nodes = graph.node.iter().map(|node| (node.name.as_str(), node)).collect();
         self.bodies.push(Body { arguments: HashMap::new(), nodes, def: None });
-        self.frames.push(Frame { body: 0, caller: None, depth: 0 });
+        self.frames.push(Frame { body: 0, caller: None, depth: 0, before: None });
         let inputs = inputs.iter().enumerate();
         self.placeholders = inputs.map(|(at, name)| (split(name).0.to_owned(), at)).collect();
         self.read(results)
@@ -307,7 +320,12 @@ impl<'a> Reader<'a> {
             let here = self.frames.get(frame).ok_or_else(broken)?;
             let body = self.bodies.get(here.body).ok_or_else(broken)?;
             if let Some(at) = body.arguments.get(name).copied() {
+                let before = here.before.filter(|_| !is_kept(body, at));
                 match here.caller {
+                    _ if before.is_some() => {
+                        let result = body.def.and_then(|def| returned(def, at)).ok_or_else(broken)?;
+                        (frame, reference) = (before.unwrap_or(frame), result);
+                    }
                     Some(Caller { frame: outer, node, offset }) => {
                         (frame, reference) = (outer, node.input.get(at + offset).ok_or_else(broken)?);
                     }
@@ -343,6 +361,9 @@ impl<'a> Reader<'a> {
                         None => return Ok(Terminal::Op { frame, node, output }),
                     };
                     (frame, reference) = self.call(frame, node, branch, 1, output)?;
+                }
+                "While" | "StatelessWhile" if self.steps.contains_key(&std::ptr::from_ref(node)) => {
+                    (frame, reference) = self.stepped(frame, node, output)?;
                 }
                 "Switch" => {
                     let Some(taken) = self.condition(frame, node, 1)? else {
@@ -392,10 +413,42 @@ impl<'a> Reader<'a> {
                 "the functions make more than {MAX_CALLS} calls, or more than {MAX_DEPTH} within each other"
             )));
         }
-        self.frames.push(Frame { body, caller: Some(Caller { frame, node, offset }), depth });
+        self.frames.push(Frame { body, caller: Some(Caller { frame, node, offset }), depth, before: None });
         let made = self.frames.len() - 1;
         self.calls.insert(key, made);
         Ok((made, reference))
+    }
+
+    /// Enters the steps of a loop, and returns the last one's frame and the reference of one of its results.
+    fn stepped(
+        &mut self,
+        frame: usize,
+        node: &'a NodeDef,
+        output: usize,
+    ) -> Result<(usize, &'a str), NoChain> {
+        let steps = self.steps.get(&std::ptr::from_ref(node)).copied().unwrap_or(0);
+        let Some(others) = steps.checked_sub(1) else {
+            let start = node.input.get(output).ok_or_else(|| missing(&node.name))?;
+            return Ok((frame, start));
+        };
+        let is_new = !self.calls.contains_key(&(frame, std::ptr::from_ref(node)));
+        let (first, reference) = self.call(frame, node, "body", 0, output)?;
+        if !is_new {
+            return Ok((first, reference));
+        }
+        let mut last = first;
+        for _ in 0..others {
+            let Some(Frame { body, caller, depth, .. }) = self.frames.get(first) else { break };
+            let next = Frame { body: *body, caller: *caller, depth: *depth, before: Some(last) };
+            if self.frames.len() >= MAX_CALLS {
+                return Err(NoChain::unsupported(format!("the loops take more than {MAX_CALLS} steps")));
+            }
+            self.frames.push(next);
+            last = self.frames.len() - 1;
+        }
+        // The loop's results are those of its last step.
+        self.calls.insert((frame, std::ptr::from_ref(node)), last);
+        Ok((last, reference))
     }
 
     /// Returns the truth value of an input, if it is a constant.
@@ -472,6 +525,22 @@ impl<'a> Reader<'a> {
         self.by_name.insert(name, self.bodies.len() - 1);
         Ok(self.bodies.len() - 1)
     }
+}
+
+/// Whether a loop's body returns the variable `at` as it is.
+fn is_kept(body: &Body, at: usize) -> bool {
+    /// Limit on the identities that are followed.
+    const MAX_IDENTITIES: usize = 8;
+    let mut reference = body.def.and_then(|def| returned(def, at));
+    for _ in 0..MAX_IDENTITIES {
+        let Some((name, ..)) = reference.map(split) else { return false };
+        if let Some(found) = body.arguments.get(name) {
+            return *found == at;
+        }
+        let node = body.nodes.get(name).filter(|node| node.op == "Identity");
+        reference = node.and_then(|node| node.input.first()).map(String::as_str);
+    }
+    false
 }
 
 fn missing(name: &str) -> NoChain {

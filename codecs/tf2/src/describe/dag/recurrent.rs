@@ -6,9 +6,9 @@
 use super::super::chain::Context;
 use super::super::node::attribute;
 use super::facts::{Facts, Selection, int, selections};
-use super::pattern::View;
-use super::reach::{Dag, Edge, Reader, What};
-use super::value::{Dims, resolve};
+use super::pattern::{View, near};
+use super::reach::{Dag, Edge, Reader, Steps, What};
+use super::value::{Dims, Int, resolve};
 use crate::proto::attr_value::Value;
 use crate::proto::{FunctionDefLibrary, NodeDef};
 use std::collections::HashMap;
@@ -32,6 +32,8 @@ pub(super) struct Recurrent {
     pub bias: Option<String>,
     /// What each of the loop's results is.
     pub results: Vec<LoopResult>,
+    /// In ONNX's order: of the gates, of the candidate and, for LSTM, of the output.
+    pub activations: Vec<Activation>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,46 @@ pub(super) enum Cell {
         linear_before_reset: bool,
     },
     Simple,
+}
+
+/// An activation within a cell: ONNX's name, and the slope and offset of a hard sigmoid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Activation {
+    pub name: &'static str,
+    pub line: Option<(f64, f64)>,
+}
+
+/// Returns the activation that makes a value, and what it is applied to.
+fn activation(view: &View, edge: Edge) -> Option<(Activation, Edge)> {
+    let name = match view.kind(edge) {
+        "Sigmoid" => "Sigmoid",
+        "Tanh" => "Tanh",
+        "Relu" => "Relu",
+        "Softplus" => "Softplus",
+        "Softsign" => "Softsign",
+        _ => return hard_sigmoid(view, edge),
+    };
+    Some((Activation { name, line: None }, *view.inputs(edge).first()?))
+}
+
+/// Recognizes `relu6(x + 3) / 6`, and `clip(0.2·x + 0.5, 0, 1)`.
+fn hard_sigmoid(view: &View, edge: Edge) -> Option<(Activation, Edge)> {
+    let line = |alpha: f64, beta: f64| Activation { name: "HardSigmoid", line: Some((alpha, beta)) };
+    if let Some((clipped, divisor)) = view.pair(edge, &["RealDiv", "Mul"]) {
+        let factor = view.number(divisor)?;
+        let slope = if view.kind(edge) == "Mul" { factor } else { 1.0 / factor };
+        let (x, three) = view.pair(view.only(clipped, &["Relu6"])?, &["AddV2", "Add"])?;
+        let is_plain = near(slope, 1.0 / 6.0) && view.number(three) == Some(3.0);
+        return is_plain.then(|| (line(slope, 0.5), x));
+    }
+    let (inner, low) = view.pair(edge, &["Maximum"])?;
+    let (sum, high) = view.pair(inner, &["Minimum"])?;
+    let (product, half) = view.pair(sum, &["AddV2", "Add"])?;
+    let (a, b) = view.pair(product, &["Mul"])?;
+    let (x, slope) = if view.number(b).is_some() { (a, b) } else { (b, a) };
+    let slope = view.number(slope)?;
+    let is_plain = view.number(low) == Some(0.0) && view.number(high) == Some(1.0);
+    (is_plain && view.number(half) == Some(0.5)).then(|| (line(slope, 0.5), x))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +111,64 @@ pub(super) fn find(
         .take(MAX_LOOPS)
         .filter_map(|(node, op)| Some((node, recurrent(outer, node, op, library?, context)?)));
     read.collect()
+}
+
+/// Limit on the steps of a loop that is read step by step.
+const MAX_STEPS: usize = 1 << 9;
+
+/// Limit on the operations of all steps of all such loops.
+const MAX_STEPPED: usize = 1 << 15;
+
+/// Adds the numbers of steps of loops that are no recurrent layers, and returns whether there are new ones.
+pub(super) fn add_steps(
+    outer: View,
+    library: Option<&FunctionDefLibrary>,
+    context: &Context,
+    known: &HashMap<usize, Recurrent>,
+    steps: &mut Steps,
+) -> bool {
+    let mut found: HashMap<*const NodeDef, Option<usize>> = HashMap::new();
+    let mut operations = 0usize;
+    for (node, what) in outer.dag.nodes.iter().enumerate().take(MAX_STEPPED) {
+        let What::Op(op) = &what.what else { continue };
+        if !matches!(op.op.as_str(), "While" | "StatelessWhile")
+            || known.contains_key(&node)
+            || found.len() >= MAX_LOOPS
+        {
+            continue;
+        }
+        let count = count(outer, node, op, library, context);
+        operations =
+            count.map_or(operations, |(steps, size)| operations.saturating_add(steps.saturating_mul(size)));
+        let count = count.map(|(steps, _)| steps).filter(|_| operations <= MAX_STEPPED);
+        // A loop that is called with sequences of two lengths has no number of steps.
+        let own = found.entry(std::ptr::from_ref(*op)).or_insert(count);
+        *own = own.filter(|own| Some(*own) == count);
+    }
+    let before = steps.len();
+    steps.extend(found.into_iter().filter_map(|(op, count)| Some((op, count?))));
+    steps.len() > before
+}
+
+/// Returns the number of steps of a loop, and of the operations of one.
+fn count(
+    outer: View,
+    node: usize,
+    op: &NodeDef,
+    library: Option<&FunctionDefLibrary>,
+    context: &Context,
+) -> Option<(usize, usize)> {
+    let inputs = &outer.dag.nodes.get(node)?.inputs;
+    let (body, condition) = (read(library?, op, "body")?, read(library?, op, "cond")?);
+    let shapes: Vec<Option<Dims>> = inputs.iter().map(|edge| outer.dims(*edge).cloned()).collect();
+    let (inner, facts) =
+        (Facts::infer(&body, &shapes, |_| None), Facts::infer(&condition, &shapes, |_| None));
+    let found = Loop { outer, inputs, view: View { dag: &body, facts: &inner, context } };
+    let test = View { dag: &condition, facts: &facts, context };
+    let bounds = found.bounds(&test)?;
+    let least = bounds.iter().map(|bound| bound.known()).collect::<Option<Vec<i64>>>()?.into_iter().min()?;
+    let steps = usize::try_from(least.max(0)).ok().filter(|steps| *steps <= MAX_STEPS)?;
+    Some((steps, body.nodes.len()))
 }
 
 fn recurrent(
@@ -200,8 +300,14 @@ impl Loop<'_> {
     /// Whether the loop takes one step for each item of the sequence.
     fn runs_through(&self, test: &View, sequence: &Edge) -> Option<()> {
         let steps = *self.outer.dims(*sequence)?.first()?;
+        let bounds = self.bounds(test)?;
+        bounds.iter().all(|bound| bound.is(steps)).then_some(())
+    }
+
+    /// Returns the bounds of the loop's counters, which start at 0: it goes on while all are below theirs.
+    fn bounds(&self, test: &View) -> Option<Vec<Int>> {
         let mut open = test.dag.results.clone();
-        let mut bounds = 0;
+        let mut bounds = Vec::new();
         while let Some(edge) = open.pop() {
             if let Some((a, b)) = test.pair(edge, &["LogicalAnd"]) {
                 open.extend([a, b]);
@@ -214,18 +320,19 @@ impl Loop<'_> {
             };
             let counter = argument(counter)?;
             (self.is_counter(counter) && self.starts_at_zero(counter)).then_some(())?;
-            let bound = match argument(bound) {
+            bounds.push(match argument(bound) {
                 Some(at) => {
                     let is_fixed = self.variable(*self.view.dag.results.get(at)?) == Some(at);
                     is_fixed.then_some(())?;
                     self.outer.facts.get(*self.inputs.get(at)?).ints.as_ref()?.only()?
                 }
                 None => test.facts.get(bound).ints.as_ref()?.only()?,
-            };
-            bound.is(steps).then_some(())?;
-            bounds += 1;
+            });
+            if bounds.len() > MAX_LOOPS {
+                return None;
+            }
         }
-        (bounds > 0).then_some(())
+        (!bounds.is_empty()).then_some(bounds)
     }
 
     /// Returns the sequence, if a value is its item at the loop's time.
@@ -344,46 +451,62 @@ impl Loop<'_> {
     }
 
     fn simple(&self, output: Edge, hidden: usize) -> Option<Recurrent> {
-        let (sum, sequence) = self.sum(self.view.only(output, &["Tanh"])?)?;
+        let (activation, inner) = activation(&self.view, output)?;
+        let (sum, sequence) = self.sum(inner)?;
         let (state, recurrent) = sum.recurrent?;
         self.is(state, hidden).then_some(())?;
         let bias = match sum.bias {
             Some(bias) => Some(self.vector(bias)?.to_owned()),
             None => None,
         };
-        self.recurrent(Cell::Simple, sequence?, sum.weight?, recurrent, bias)
+        self.recurrent(Cell::Simple, &[activation], sequence?, sum.weight?, recurrent, bias)
     }
 
     fn recurrent(
         &self,
         cell: Cell,
+        activations: &[Activation],
         input: Edge,
         weight: Edge,
         recurrent: Edge,
         bias: Option<String>,
     ) -> Option<Recurrent> {
         let (weight, recurrent) = (self.matrix(weight)?.to_owned(), self.matrix(recurrent)?.to_owned());
-        Some(Recurrent { cell, input, states: Vec::new(), weight, recurrent, bias, results: Vec::new() })
+        let (states, results, activations) = (Vec::new(), Vec::new(), activations.to_vec());
+        Some(Recurrent { cell, input, states, weight, recurrent, bias, results, activations })
     }
 
-    /// `c' = σ(f)·c + σ(i)·tanh(g)`, `h' = σ(o)·tanh(c')`, where `[i f g o]` are parts of `x·K + h·R + b`.
+    /// `c' = σ(f)·c + σ(i)·tanh(g)`, `h' = σ(o)·tanh(c')`, where `[i f g o]` are parts of `x·K + h·R + b`; or with other
+    /// activations.
     fn lstm(&self, output: Edge, cell: Edge, hidden: usize, memory: usize) -> Option<Recurrent> {
         let view = self.view;
-        let gate = |edge: Edge, kind: &str| self.part(view.only(edge, &[kind])?);
-        let (turned, opened) = self.factors(output, |edge| view.kind(edge) == "Tanh")?;
-        (view.only(turned, &["Tanh"])? == cell).then_some(())?;
+        let is_turned = |edge: Edge| activation(&view, edge).is_some_and(|(_, inner)| inner == cell);
+        let (turned, opened) = self.factors(output, is_turned)?;
+        let (shaped, _) = activation(&view, turned)?;
+        let (gated, opened) = activation(&view, opened)?;
+        let gate = |edge: Edge, kind: Activation| {
+            let (found, inner) = activation(&view, edge)?;
+            (found == kind).then(|| self.part(inner))?
+        };
         let (a, b) = view.pair(cell, &["AddV2", "Add"])?;
         let (kept, forget) = self
             .factors(a, |edge| self.is(edge, memory))
             .map(|(_, gate)| (b, gate))
             .or_else(|| self.factors(b, |edge| self.is(edge, memory)).map(|(_, gate)| (a, gate)))?;
-        let (candidate, taken) = self.factors(kept, |edge| view.kind(edge) == "Tanh")?;
-        let parts = [
-            ('i', gate(taken, "Sigmoid")?),
-            ('f', gate(forget, "Sigmoid")?),
-            ('c', gate(candidate, "Tanh")?),
-            ('o', gate(opened, "Sigmoid")?),
-        ];
+        let (a, b) = view.pair(kept, &["Mul"])?;
+        // Where both have the same activation, the product is the same either way.
+        let both = |taken: Edge, candidate: Edge| Some((gate(taken, gated)?, gate(candidate, shaped)?));
+        let (taken, candidate) = match (both(a, b), both(b, a)) {
+            (Some(one), Some(other)) => {
+                if one.0.1 < other.0.1 {
+                    one
+                } else {
+                    other
+                }
+            }
+            (one, other) => one.or(other)?,
+        };
+        let parts = [('i', taken), ('f', gate(forget, gated)?), ('c', candidate), ('o', self.part(opened)?)];
         let whole = parts[0].1.0;
         let mut order = ['?'; 4];
         for (name, (edge, at, count)) in parts {
@@ -397,7 +520,8 @@ impl Loop<'_> {
             Some(bias) => Some(self.vector(bias)?.to_owned()),
             None => None,
         };
-        self.recurrent(Cell::Lstm(order.iter().collect()), sequence?, sum.weight?, recurrent, bias)
+        let cell = Cell::Lstm(order.iter().collect());
+        self.recurrent(cell, &[gated, shaped, shaped], sequence?, sum.weight?, recurrent, bias)
     }
 
     /// `h' = z·h + (1 − z)·tanh(x_h + r·h_h)` with `z = σ(x_z + h_z)` and `r = σ(x_r + h_r)`, where `x = x·K + b` and
@@ -409,15 +533,18 @@ impl Loop<'_> {
             .factors(a, |edge| self.is(edge, hidden))
             .map(|(_, gate)| (b, gate))
             .or_else(|| self.factors(b, |edge| self.is(edge, hidden)).map(|(_, gate)| (a, gate)))?;
-        let (candidate, rest) = self.factors(new, |edge| view.kind(edge) == "Tanh")?;
+        let (rest, candidate) = self.factors(new, |edge| view.kind(edge) == "Sub")?;
+        let (shaped, candidate) = activation(&view, candidate)?;
+        let (gated, _) = activation(&view, update)?;
         let (one, gate) = view.pair(rest, &["Sub"])?;
         (gate == update && view.number(one) == Some(1.0)).then_some(())?;
         let parts = |edge: Edge| {
-            let (a, b) = view.pair(view.only(edge, &["Sigmoid"])?, &["AddV2", "Add"])?;
-            Some((self.part(a)?, self.part(b)?))
+            let (found, inner) = activation(&view, edge)?;
+            let (a, b) = view.pair(inner, &["AddV2", "Add"])?;
+            (found == gated).then(|| Some((self.part(a)?, self.part(b)?)))?
         };
         let ((x, 0, 3), (state, 0, count)) = parts(update)? else { return None };
-        let (left, right) = view.pair(view.only(candidate, &["Tanh"])?, &["AddV2", "Add"])?;
+        let (left, right) = view.pair(candidate, &["AddV2", "Add"])?;
         (self.part(left)? == (x, 2, 3)).then_some(())?;
         let is_reset = |edge: Edge| parts(edge) == Some(((x, 1, 3), (state, 1, count)));
         let (own, sequence) = self.sum(x)?;
@@ -439,6 +566,7 @@ impl Loop<'_> {
             };
             return self.recurrent(
                 Cell::Gru { linear_before_reset: true },
+                &[gated, shaped],
                 sequence?,
                 own.weight?,
                 matrix,
@@ -446,8 +574,8 @@ impl Loop<'_> {
             );
         }
         // The first two thirds of the matrix, and the last.
-        let (gated, last) = view.pair(right, &["MatMul"])?;
-        let (_, state_again) = self.factors(gated, is_reset)?;
+        let (opened, last) = view.pair(right, &["MatMul"])?;
+        let (_, state_again) = self.factors(opened, is_reset)?;
         let whole = view.only(matrix, &["StridedSlice"])?;
         let (begin, middle, len) = self.columns(matrix)?;
         let same = view.only(last, &["StridedSlice"])? == whole && self.columns(last)? == (middle, len, len);
@@ -457,6 +585,7 @@ impl Loop<'_> {
             Some(bias) => Some(self.vector(bias)?.to_owned()),
             None => None,
         };
-        self.recurrent(Cell::Gru { linear_before_reset: false }, sequence?, own.weight?, whole, bias)
+        let cell = Cell::Gru { linear_before_reset: false };
+        self.recurrent(cell, &[gated, shaped], sequence?, own.weight?, whole, bias)
     }
 }

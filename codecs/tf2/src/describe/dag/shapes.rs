@@ -17,6 +17,7 @@ pub(super) fn infer(op: &NodeDef, inputs: &[&Fact]) -> Vec<Option<Dims>> {
         }
         "Split" | "SplitV" => split(op, inputs).unwrap_or_default(),
         "TopKV2" => vec![greatest(inputs); 2],
+        name if name.starts_with("TensorList") => vec![super::lists::shape(op, inputs)],
         _ => vec![one(op, inputs)],
     }
 }

@@ -6,6 +6,7 @@ use super::build::{
 };
 use super::why;
 use crate::proto::attr_value::Value;
+use crate::proto::op_def::ArgDef;
 use crate::proto::{
     FunctionDef, GraphDef, MetaGraphDef, NameAttrList, NodeDef, SavedModel, SignatureDef, TensorInfo,
     TensorProto, TensorShapeProto, tensor_shape_proto,
@@ -28,7 +29,7 @@ const SHAPES: &[(&str, &[u64])] = &[
 
 /// Describes a function `f` of `x`, with these stated lengths, that returns the result of the last of `nodes`;
 /// `name:value:0` is the variable `name`.
-fn described(dims: &[i64], nodes: Vec<NodeDef>, others: Vec<FunctionDef>) -> Description {
+pub(super) fn described(dims: &[i64], nodes: Vec<NodeDef>, others: Vec<FunctionDef>) -> Description {
     let result = format!("{}:out:0", nodes.last().unwrap().name);
     let arguments: Vec<String> =
         std::iter::once("x".to_owned()).chain(SHAPES.iter().map(|(name, _)| format!("r{name}"))).collect();
@@ -45,15 +46,15 @@ fn described(dims: &[i64], nodes: Vec<NodeDef>, others: Vec<FunctionDef>) -> Des
     describe_with(&typed(SHAPES), Some(&objects.bytes()), Some(&bytes), None)
 }
 
-fn nodes(description: &Description) -> &[Node] {
+pub(super) fn nodes(description: &Description) -> &[Node] {
     &description.graph.as_ref().unwrap_or_else(|| panic!("{:?}", description.missing_graph)).nodes
 }
 
-fn ops(description: &Description) -> Vec<&str> {
+pub(super) fn ops(description: &Description) -> Vec<&str> {
     nodes(description).iter().map(|node| node.op.name()).collect()
 }
 
-fn node<'a>(description: &'a Description, op: &str) -> &'a Node {
+pub(super) fn node<'a>(description: &'a Description, op: &str) -> &'a Node {
     let found = nodes(description).iter().find(|node| node.op.name() == op);
     found.unwrap_or_else(|| panic!("no {op} in {:?}", ops(description)))
 }
@@ -65,6 +66,36 @@ fn flag(node: NodeDef, name: &str) -> NodeDef {
 fn conv(name: &str, input: &str, padding: &str) -> NodeDef {
     let node = with(op(name, "Conv2D", &[input, "k:value:0"]), "strides", ints(&[1, 1, 1, 1]));
     with(node, "padding", Value::S(padding.as_bytes().to_vec().into()))
+}
+
+#[test]
+fn results_have_their_names_even_where_a_layer_has_the_same() {
+    let mut main = taking(
+        function(
+            "f",
+            &["x", "rw"],
+            "",
+            vec![
+                op("w", "ReadVariableOp", &["rw"]),
+                op("m", "MatMul", &["x", "w:value:0"]),
+                op("r", "Relu", &["m:product:0"]),
+                op("n", "Neg", &["r:activations:0"]),
+            ],
+        ),
+        &[-1, 4],
+    );
+    let signature = main.signature.as_mut().unwrap();
+    let named = |name: &str| ArgDef { name: name.into(), ..ArgDef::default() };
+    signature.output_arg = vec![named("w"), named("minus")];
+    main.ret = [("w".into(), "r:activations:0".into()), ("minus".into(), "n:y:0".into())].into();
+    let mut objects = Objects::default();
+    objects.variable(0, "w", "w", "w");
+    let bytes = saved_model(vec![main], &["w"]);
+    let graph = describe_with(&typed(SHAPES), Some(&objects.bytes()), Some(&bytes), None).graph.unwrap();
+    let names: Vec<&str> = graph.outputs.iter().map(|output| output.name.as_str()).collect();
+    assert_eq!(names, ["w", "minus"]);
+    assert_eq!((graph.nodes[0].name.as_str(), graph.nodes[0].outputs[0].as_str()), ("w", "w#2"));
+    graph.check().unwrap();
 }
 
 #[test]
@@ -296,94 +327,6 @@ fn a_branch_on_a_constant_is_taken() {
     let nodes = vec![with(choice, "else_branch", of("no"))];
     let open = described(&[-1, 4], nodes, vec![branch("yes", "Tanh"), branch("no", "Relu")]);
     assert!(why(&open).contains("the operation If ('i') is not supported"), "{}", why(&open));
-}
-
-/// A loop over a sequence that computes an LSTM, and runs `steps` times.
-fn lstm(steps: i32) -> Description {
-    let list = |name: &str, inputs: &[&str]| op(name, "TensorListFromTensor", inputs);
-    let arguments = ["i", "list", "time", "out", "h", "c", "k", "r", "bias"];
-    let part = |at: usize| format!("z:output:{at}");
-    let body = vec![
-        op("item", "TensorListGetItem", &["list", "time", "shape:output:0"]),
-        constant("shape", &[-1, 4]),
-        op("mx", "MatMul", &["item:item:0", "k"]),
-        op("mh", "MatMul", &["h", "r"]),
-        op("sum", "AddV2", &["mx:product:0", "mh:product:0"]),
-        op("pre", "BiasAdd", &["sum:z:0", "bias"]),
-        constant("axis", &[1]),
-        with(op("z", "Split", &["axis:output:0", "pre:output:0"]), "num_split", Value::I(4)),
-        op("si", "Sigmoid", &[&part(0)]),
-        op("sf", "Sigmoid", &[&part(1)]),
-        op("tc", "Tanh", &[&part(2)]),
-        op("so", "Sigmoid", &[&part(3)]),
-        op("keep", "Mul", &["sf:y:0", "c"]),
-        op("new", "Mul", &["si:y:0", "tc:y:0"]),
-        op("c2", "AddV2", &["keep:z:0", "new:z:0"]),
-        op("th", "Tanh", &["c2:z:0"]),
-        op("h2", "Mul", &["so:y:0", "th:y:0"]),
-        op("set", "TensorListSetItem", &["out", "time", "h2:z:0"]),
-        constant("one", &[1]),
-        op("next", "AddV2", &["time", "one:output:0"]),
-        op("count", "AddV2", &["i", "one:output:0"]),
-    ];
-    let mut body = function("body", &arguments, "", body);
-    let results =
-        ["count:z:0", "list", "next:z:0", "set:output_handle:0", "h2:z:0", "c2:z:0", "k", "r", "bias"];
-    let signature = body.signature.as_mut().unwrap();
-    signature.output_arg = signature.input_arg.clone();
-    body.ret =
-        arguments.iter().zip(results).map(|(name, result)| ((*name).to_owned(), result.to_owned())).collect();
-    let test = vec![constant("max", &[steps]), op("less", "Less", &["time", "max:output:0"])];
-    let test = function("test", &arguments, "less:z:0", test);
-    let of = |name: &str| Value::Func(NameAttrList { name: name.to_owned() });
-    let inputs = [
-        "zero:output:0",
-        "in:output_handle:0",
-        "zero:output:0",
-        "reserved:handle:0",
-        "h0:output:0",
-        "h0:output:0",
-        "lk:value:0",
-        "lr:value:0",
-        "lb:value:0",
-    ];
-    let repeated = with(op("loop", "While", &inputs), "body", of("body"));
-    described(
-        &[6, -1, 4],
-        vec![
-            constant("zero", &[0]),
-            list("in", &["x", "shape:output:0"]),
-            constant("shape", &[-1, 4]),
-            op("reserved", "TensorListReserve", &["shape:output:0", "zero:output:0"]),
-            float("nothing", 0.0),
-            constant("state", &[2, 3]),
-            op("h0", "Fill", &["state:output:0", "nothing:output:0"]),
-            with(repeated, "cond", of("test")),
-            op("all", "TensorListStack", &["loop:output:3", "shape:output:0"]),
-        ],
-        vec![body, test],
-    )
-}
-
-#[test]
-fn a_loop_that_computes_an_lstm_is_one_layer() {
-    let description = lstm(6);
-    assert_eq!(ops(&description), ["LSTM", "Squeeze"]);
-    let layer = node(&description, "LSTM");
-    assert_eq!(layer.attributes["gates"], Attribute::Text("ifco".into()));
-    assert_eq!(
-        (layer.parameters["weight"].as_str(), layer.parameters["recurrent_weight"].as_str()),
-        ("lk", "lr")
-    );
-    assert_eq!(layer.inputs, ["input"], "the initial states are zeros");
-    assert_eq!(description.graph.as_ref().unwrap().outputs[0].shape, [Some(6), None, Some(3)]);
-}
-
-#[test]
-fn a_loop_that_does_not_take_each_item_is_refused_by_its_name() {
-    let reason = lstm(5);
-    let expected = "the operation While ('loop') is a loop that is not recognized as a recurrent layer";
-    assert!(why(&reason).contains(expected), "{}", why(&reason));
 }
 
 /// A file of TensorFlow 1 with a signature from `x` to the tensor `result`.

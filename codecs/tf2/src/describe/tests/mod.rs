@@ -6,6 +6,7 @@ mod functions;
 mod graphs;
 mod hostile;
 mod keras2;
+mod loops;
 
 use super::*;
 use build::{Objects, describe_with, entries, run, typed};

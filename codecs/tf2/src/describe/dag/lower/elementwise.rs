@@ -1,7 +1,7 @@
 //! Lowers elementwise operations, and products of two values.
 
-use super::super::super::node::{flag, text};
 use super::super::super::no_chain::NoChain;
+use super::super::super::node::{flag, text};
 use super::super::facts::dtype;
 use super::super::pattern::float;
 use super::super::value::{Dims, Int, show};

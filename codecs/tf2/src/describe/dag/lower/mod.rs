@@ -11,11 +11,12 @@ mod recurrent;
 mod reduce;
 mod values;
 
-use super::super::node::describe;
 use super::super::no_chain::NoChain;
+use super::super::node::describe;
 use super::constant;
 use super::facts::dtype;
 use super::linear::Linear;
+use super::lists::List;
 use super::normalization::{BatchNorm, LayerNorm};
 use super::pattern::{View, is_float_cast};
 use super::reach::{Edge, What, output_names};
@@ -197,7 +198,7 @@ impl Lowering<'_> {
             return view.only(edge, &["Cast"]).map(Plan::Alias).ok_or_else(|| refuse(op, "lacks an input"));
         }
         if edge.output == 0 {
-            if let Some(kept) = view.kept(edge) {
+            if let Some(kept) = view.kept(edge).or_else(|| view.item(edge)) {
                 return Ok(Plan::Alias(kept));
             }
             let is_scalar = op.op != "Const" && view.dims(edge).is_some_and(Vec::is_empty);
@@ -239,7 +240,17 @@ impl Lowering<'_> {
                 }
                 None => Err(refuse(op, "is a loop that is not recognized as a recurrent layer")),
             },
-            "TensorListStack" => some(0..1),
+            "TensorListStack" => match all.first().and_then(|list| view.items(*list)) {
+                Some(items) => Ok(items),
+                None if all.first().is_some_and(|list| view.kind(*list) == "TensorListSetItem") => {
+                    Err(refuse(op, "takes a list of which items are not known"))
+                }
+                None => some(0..1),
+            },
+            "TensorListGetItem" => match all.first().and_then(|list| view.list(*list)) {
+                Some(List::Rows(rows)) => Ok(vec![rows]),
+                _ => Err(refuse(op, "takes an item of a list that is not known")),
+            },
             "ConcatV2" => some(0..all.len().saturating_sub(1)),
             "Fill" | "Split" => some(1..2),
             "ScatterNd" => some(0..2),
@@ -450,10 +461,18 @@ fn name_outputs(graph: &mut Graph, outputs: Vec<(Val, &str)>) {
     let is_one = outputs.len() == 1;
     let mut taken: HashSet<String> = graph.nodes.iter().flat_map(|node| &node.outputs).cloned().collect();
     taken.extend(graph.inputs.iter().map(|input| input.name.clone()));
+    let mut fixed: HashSet<String> = graph.inputs.iter().map(|input| input.name.clone()).collect();
+    fixed.extend(outputs.iter().map(|(val, _)| val.name.clone()));
     let mut renamed: HashMap<String, String> = HashMap::new();
     for (val, name) in outputs {
         let lens: Vec<Option<u64>> = val.dims.iter().map(|len| len.len()).collect();
-        if !is_one && !renamed.contains_key(&val.name) && taken.insert(name.to_owned()) {
+        if !is_one && !renamed.contains_key(&val.name) && fixed.insert(name.to_owned()) {
+            if !taken.insert(name.to_owned()) {
+                // The value before the activation of a layer that has the result's name.
+                let free = (2u64..).map(|number| format!("{name}#{number}"));
+                let free = free.into_iter().find(|other| taken.insert(other.clone()));
+                renamed.extend(free.map(|free| (name.to_owned(), free)));
+            }
             renamed.insert(val.name.clone(), name.to_owned());
         }
         let name = renamed.get(&val.name).unwrap_or(&val.name).clone();

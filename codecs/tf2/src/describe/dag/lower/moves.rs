@@ -1,7 +1,7 @@
 //! Lowers operations that move elements, and tables.
 
-use super::super::super::node::{flag, text};
 use super::super::super::no_chain::NoChain;
+use super::super::super::node::{flag, text};
 use super::super::facts::{Selection, int, selections};
 use super::super::reach::Edge;
 use super::super::value::{Dims, Int, resolve};
@@ -55,7 +55,8 @@ impl Lowering<'_> {
                 let is_real = matches!(super::super::facts::dtype(op, "T"), Some(1 | 2 | 14 | 19) | None);
                 self.values.expand(x, &dims, is_real)?
             }
-            ("TensorListStack", [x]) => x.clone(),
+            ("TensorListStack", items) => self.stacked(edge, items)?,
+            ("TensorListGetItem", [rows]) => self.row(edge, rows)?,
             ("OnesLike" | "ZerosLike", [x]) => {
                 let one = self.values.scalar(if op.op == "OnesLike" { 1.0 } else { 0.0 })?;
                 self.values.expand(&one, &x.dims, true)?
@@ -92,6 +93,30 @@ impl Lowering<'_> {
             _ => return Ok(None),
         };
         Ok(Some(made))
+    }
+
+    /// Joins the items of a list, or takes the list that a recurrent layer makes, which is joined already.
+    fn stacked(&mut self, edge: Edge, items: &[Val]) -> Result<Val, NoChain> {
+        let is_made = self.view.inputs(edge).first().is_some_and(|list| self.view.items(*list).is_some());
+        match items {
+            [made] if !is_made => Ok(made.clone()),
+            items => {
+                let items =
+                    items.iter().map(|item| self.unsqueeze(item, &[0])).collect::<Result<Vec<_>, _>>()?;
+                self.join(0, &items)
+            }
+        }
+    }
+
+    /// Takes one row of what a list is made of.
+    fn row(&mut self, edge: Edge, rows: &Val) -> Result<Val, NoChain> {
+        let [at] = self.list(edge, 1)?[..] else { return Err(super::lost()) };
+        let end = at.checked_add(1).filter(|_| at >= 0).ok_or_else(super::lost)?;
+        let mut dims = rows.dims.clone();
+        *dims.first_mut().ok_or_else(super::lost)? = Int::Known(1);
+        let row = self.slice(rows, vec![Range { axis: 0, begin: at, end, step: 1 }], dims)?;
+        let kept: Vec<usize> = (1..row.rank()).collect();
+        self.squeeze(&row, &kept)
     }
 
     fn transpose(&mut self, edge: Edge, x: &Val) -> Result<Val, NoChain> {

@@ -4,7 +4,7 @@ use super::super::super::chain::Context;
 use super::super::super::last;
 use super::super::super::no_chain::NoChain;
 use super::super::reach::Edge;
-use super::super::recurrent::{Cell, LoopResult, Recurrent};
+use super::super::recurrent::{Activation, Cell, LoopResult, Recurrent};
 use super::super::value::Int;
 use super::values::{Layout, Val};
 use super::{Lowering, refuse};
@@ -94,6 +94,7 @@ impl Lowering<'_> {
             }
             Cell::Simple => {}
         }
+        node = with_activations(node, &layer.activations);
         for key in [&layer.weight, &layer.recurrent] {
             let shape = self.values.shape(key)?;
             let columns = shape.get(1).copied().and_then(|len| i64::try_from(len).ok());
@@ -112,6 +113,23 @@ impl Lowering<'_> {
         }
         Ok(node)
     }
+}
+
+/// States a cell's activations unless they are ONNX's defaults.
+fn with_activations(node: Node, activations: &[Activation]) -> Node {
+    let names: Vec<&str> = activations.iter().map(|activation| activation.name).collect();
+    if matches!(names[..], ["Tanh"] | ["Sigmoid", "Tanh"] | ["Sigmoid", "Tanh", "Tanh"]) {
+        return node;
+    }
+    let names = names.into_iter().map(str::to_owned).collect();
+    let node = node.attribute("activations", Attribute::Texts(names));
+    let (slopes, offsets): (Vec<f64>, Vec<f64>) =
+        activations.iter().filter_map(|activation| activation.line).unzip();
+    if slopes.is_empty() {
+        return node;
+    }
+    let node = node.attribute("activation_alpha", Attribute::Floats(slopes));
+    node.attribute("activation_beta", Attribute::Floats(offsets))
 }
 
 /// Returns the name of the layer that a cell belongs to: what precedes `…_cell` in the name of its weight.

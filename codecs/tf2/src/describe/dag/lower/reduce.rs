@@ -1,7 +1,7 @@
 //! Lowers reductions, pooling and normalizations of whole images.
 
-use super::super::super::node::attribute;
 use super::super::super::no_chain::NoChain;
+use super::super::super::node::attribute;
 use super::super::facts::{int, is_channels_last, keeps_dims, kernel, window};
 use super::super::pattern::float;
 use super::super::reach::Edge;
