@@ -1,6 +1,6 @@
 //! Reads the parameters of a graph from an opened checkpoint.
 
-use super::numbers::numbers;
+use super::numbers::Decoder;
 use super::storage::Storage;
 use crate::registry::Registry;
 use crate::source::Source;
@@ -65,7 +65,13 @@ impl Parameters for SourceParameters<'_> {
                 .expected(format!("at most {}", self.memory))
                 .help(format!("allow more with {}", Setting::ForwardMemory)));
         }
-        numbers(tensor.dtype(), &tensor.bytes()?).map_err(|error| error.tensor(name))
+        let located = |error: Error| error.tensor(name);
+        let len = usize::try_from(tensor.shape().elements()).unwrap_or(usize::MAX);
+        let mut decoder = Decoder::new(tensor.dtype(), len).map_err(located)?;
+        for chunk in tensor.byte_chunks()? {
+            decoder.push(&chunk?).map_err(located)?;
+        }
+        Ok(decoder.finish())
     }
 
     fn op(&self, name: &str) -> Option<OpSpec> {

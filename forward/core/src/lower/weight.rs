@@ -66,7 +66,8 @@ impl Lowering<'_> {
     }
 
     /// Binds the tensor in `role`, which must be present, in its stored order of axes, and returns its shape and kind.
-    /// Integers are integers unless they represent real numbers.
+    /// Integers are integers unless they represent real numbers; of longer types, their values must fit into 32 bits when
+    /// they are loaded.
     pub(super) fn stored(&mut self, role: &str) -> Result<(Vec<usize>, Numbers, Operand)> {
         let name = self.node.parameters.get(role).ok_or_else(|| {
             Error::corrupt("the layer lacks a tensor that its operator needs").expected(role)
@@ -74,13 +75,11 @@ impl Lowering<'_> {
         let tensor = self.parameters.tensor(name).ok_or_else(|| {
             Error::corrupt("the layer is bound to a tensor that does not exist").tensor(name)
         })?;
-        let is_integer = integer_bits(tensor.dtype).is_some() && tensor.quantization.is_none();
-        // Those of wider types are checked one by one when they are loaded.
-        let is_wide = matches!(tensor.dtype, DType::I64 | DType::U64 | DType::U32 | DType::Bool);
-        let numbers = if is_integer || is_wide { Numbers::Integer } else { Numbers::Real };
-        let scale = match is_wide {
-            true => None,
-            false => scale(tensor, numbers).map_err(|error| error.tensor(name))?,
+        let is_long = matches!(tensor.dtype, DType::I64 | DType::U64 | DType::U32 | DType::Bool);
+        let is_integer = is_long || integer_bits(tensor.dtype).is_some();
+        let (numbers, scale) = match is_integer && tensor.quantization.is_none() {
+            true => (Numbers::Integer, None),
+            false => (Numbers::Real, scale(tensor, Numbers::Real).map_err(|error| error.tensor(name))?),
         };
         let lens = tensor.shape.iter().map(|len| usize::try_from(*len).map_err(|_| too_large(tensor)));
         let shape = lens.collect::<Result<Vec<_>>>().map_err(|error| error.tensor(name))?;

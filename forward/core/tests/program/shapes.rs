@@ -59,10 +59,13 @@ fn a_constant_is_a_tensor_in_its_stored_order_or_a_number() {
     let tensors = Tensors::default()
         .with("table", &[Axis::Out, Axis::In], &stored)
         .with("steps", &[], &integer(&[2], &[4, -5]))
-        .edit("steps", |tensor| tensor.axes = None);
+        .edit("steps", |tensor| tensor.axes = None)
+        .with("positions", &[], &integer(&[2], &[0, 1]))
+        .edit("positions", |tensor| (tensor.axes, tensor.dtype) = (None, DType::I64));
     let of = |name: &str| Node::new("c", Op::Constant).parameter("value", name);
     assert_close(&made(of("table"), &tensors).unwrap(), &[2, 3], &stored.array.to_f64());
     assert_eq!(made(of("steps"), &tensors).unwrap(), integer(&[2], &[4, -5]));
+    assert_eq!(made(of("positions"), &tensors).unwrap(), integer(&[2], &[0, 1]));
     let number = Node::new("c", Op::Constant).attribute("value_float", Attribute::Float(0.5));
     assert_close(&made(number, &tensors).unwrap(), &[], &[0.5]);
     let number = Node::new("c", Op::Constant).attribute("value_int", Attribute::Int(-3));
